@@ -1,0 +1,1 @@
+//! From tables to findings: what is slow, why it matters, what to change.

@@ -1,0 +1,1 @@
+//! GPU performance analyst for PyTorch profiler traces.

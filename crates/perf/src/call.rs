@@ -1,0 +1,54 @@
+//! `OpCall`: one distinct call of an operation, as the models see it. Models never see the trace or the tree.
+
+use crate::value::Value;
+
+/// One entry of `Input Dims` or `Input Strides`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Dims {
+    /// A tensor's sizes (empty for scalars, `None` and 0-dim tensors).
+    Shape(Vec<i64>),
+    /// The sizes of each tensor of a tensor list.
+    List(Vec<Vec<i64>>),
+}
+
+impl Dims {
+    /// The sizes, if this is one tensor and not a list of tensors.
+    pub fn shape(&self) -> Option<&[i64]> {
+        match self {
+            Self::Shape(s) => Some(s),
+            Self::List(_) => None,
+        }
+    }
+}
+
+/// The four parallel input lists of an operation; `None` where the trace lacks the list.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct InputLists {
+    /// `Input Dims`.
+    pub dims: Option<Vec<Dims>>,
+    /// `Input type`.
+    pub types: Option<Vec<String>>,
+    /// `Input Strides`.
+    pub strides: Option<Vec<Dims>>,
+    /// `Concrete Inputs`: always text in the trace, `""` for tensors.
+    pub concrete: Option<Vec<String>>,
+}
+
+/// One distinct call: everything a model may know.
+#[derive(Debug, Clone, Copy)]
+pub struct OpCall<'a> {
+    /// Operation name, such as `aten::mm`.
+    pub name: &'a str,
+    /// Shapes, types, strides, scalars.
+    pub inputs: &'a InputLists,
+    /// Names of the kernels below this call, in order of start time.
+    pub kernels: &'a [&'a str],
+    /// `Sequence number`, where recorded.
+    pub sequence: Option<i64>,
+    /// Name of the enclosing step annotation, for the operations that need it (`"NA"` if there is none).
+    pub annotation: Option<&'a str>,
+    /// Further arguments by name (`MoE topk`, `v4_H_Q`, …).
+    pub extra: &'a [(&'a str, Value)],
+    /// For a backward operation whose sizes stand in its forward call: that call's inputs.
+    pub forward: Option<&'a InputLists>,
+}

@@ -1,0 +1,167 @@
+//! Literals as they stand in a trace's argument texts and in table cells.
+
+use std::fmt;
+
+/// A literal: what an argument or a model parameter can be.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// `None`.
+    None,
+    /// `True` or `False`.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A number with a point.
+    Float(f64),
+    /// Text.
+    Str(String),
+    /// `[a, b]`.
+    List(Vec<Value>),
+    /// `(a, b)`.
+    Tuple(Vec<Value>),
+}
+
+impl Value {
+    /// A tuple of whole numbers, the usual form of a shape.
+    pub fn shape(dims: &[i64]) -> Self {
+        Self::Tuple(dims.iter().map(|&d| Self::Int(d)).collect())
+    }
+}
+
+impl From<bool> for Value {
+    fn from(b: bool) -> Self {
+        Self::Bool(b)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(i: i64) -> Self {
+        Self::Int(i)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(f: f64) -> Self {
+        Self::Float(f)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(s: &str) -> Self {
+        Self::Str(s.to_owned())
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(o: Option<T>) -> Self {
+        o.map_or(Self::None, Into::into)
+    }
+}
+
+/// Prints the literal as Python's `repr` does: this is the cell text of the reference tables.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("None"),
+            Self::Bool(true) => f.write_str("True"),
+            Self::Bool(false) => f.write_str("False"),
+            Self::Int(i) => write!(f, "{i}"),
+            Self::Float(x) => f.write_str(&float_repr(*x)),
+            Self::Str(s) => f.write_str(&str_repr(s)),
+            Self::List(items) => {
+                f.write_str("[")?;
+                write_joined(f, items)?;
+                f.write_str("]")
+            }
+            Self::Tuple(items) => {
+                f.write_str("(")?;
+                write_joined(f, items)?;
+                f.write_str(if items.len() == 1 { ",)" } else { ")" })
+            }
+        }
+    }
+}
+
+fn write_joined(f: &mut fmt::Formatter<'_>, items: &[Value]) -> fmt::Result {
+    for (i, item) in items.iter().enumerate() {
+        if i > 0 {
+            f.write_str(", ")?;
+        }
+        write!(f, "{item}")?;
+    }
+    Ok(())
+}
+
+/// Shortest text that reads back to the same number: a point always, an exponent from 1e16 on and below 1e-4.
+pub fn float_repr(x: f64) -> String {
+    if x.is_nan() {
+        return "nan".to_owned();
+    }
+    if x.is_infinite() {
+        return if x > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    let magnitude = x.abs();
+    if magnitude != 0.0 && !(1e-4..1e16).contains(&magnitude) {
+        let text = format!("{x:e}");
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |d| ('-', d));
+        return format!("{mantissa}e{sign}{digits:0>2}");
+    }
+    let text = format!("{x}");
+    if text.contains('.') { text } else { text + ".0" }
+}
+
+/// Quotes text as Python does: single quotes, double ones if the text holds a single quote and no double one.
+pub fn str_repr(s: &str) -> String {
+    let quote = if s.contains('\'') && !s.contains('"') { '"' } else { '\'' };
+    let mut out = String::with_capacity(s.len() + 2);
+    out.push(quote);
+    for c in s.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c == quote => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if (c as u32) < 0x20 || c as u32 == 0x7f => out.push_str(&format!("\\x{:02x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push(quote);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_print_as_python_prints_them() {
+        for (x, text) in [
+            (0.0, "0.0"),
+            (2048.0, "2048.0"),
+            (0.1, "0.1"),
+            (1e16, "1e+16"),
+            (1.5e-5, "1.5e-05"),
+            (0.0001, "0.0001"),
+            (123_456_789_012_345.6, "123456789012345.6"),
+            (f64::NAN, "nan"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(float_repr(x), text);
+        }
+    }
+
+    #[test]
+    fn containers_and_quotes() {
+        let v = Value::Tuple(vec![Value::Int(5)]);
+        assert_eq!(v.to_string(), "(5,)");
+        let v = Value::List(vec![Value::from("a"), Value::None, Value::Tuple(vec![]), Value::from(true)]);
+        assert_eq!(v.to_string(), "['a', None, (), True]");
+        assert_eq!(str_repr("it's"), "\"it's\"");
+        assert_eq!(str_repr("a'b\"c"), "'a\\'b\"c'");
+    }
+}

@@ -1,0 +1,1 @@
+//! Turns values into the bytes of output files.

@@ -2,5 +2,6 @@
 
 pub mod call;
 pub mod models;
+pub mod ops;
 pub mod parity;
 pub mod value;

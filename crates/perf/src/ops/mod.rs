@@ -1,0 +1,35 @@
+//! The registry: operation name → category, sheet family, reader. Data only; one file per group, one op a line.
+//!
+//! Adding an operation is one line in its group's table and one case in its test.
+
+use crate::models::Reader;
+
+/// Which model made a row's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ModelSource {
+    /// A model the reference has too.
+    Reference,
+    /// A model of ours: blank under `--parity`.
+    Extended,
+    /// Bytes of the tensors at hand, counted once: a lower bound.
+    Generic,
+    /// A model from the user's extension file.
+    Extension,
+}
+
+/// One operation.
+#[derive(Debug, Clone, Copy)]
+pub struct OpEntry {
+    /// Full operation name.
+    pub name: &'static str,
+    /// Category of the operation itself (`GEMM`, `SDPA_fwd`, …).
+    pub category: &'static str,
+    /// Category of its backward work, where the model has a backward formula.
+    pub backward_category: Option<&'static str>,
+    /// Family of per-category sheets (`GEMM`, `SDPA`, …).
+    pub sheet: &'static str,
+    /// How to read a call; `None` for operations that only have a category.
+    pub reader: Option<Reader>,
+    /// Whose model it is.
+    pub source: ModelSource,
+}

@@ -1,1 +1,11 @@
 //! Reads PyTorch profiler traces into columns and builds the call tree.
+//!
+//! The facts of a recording and nothing more: no operation and no GPU is known here.
+
+mod builder;
+pub mod diagnostics;
+mod model;
+
+pub use builder::{BuilderArg, EventBuilder, TraceBuilder};
+pub use diagnostics::{At, DIAGNOSTICS, Defect, Diagnostic, Diagnostics, Severity};
+pub use model::{Arg, ClassId, EventId, EventKind, Facts, Id, Key, Ns, Place, StrId, Strings, Trace, Track, TrackId};

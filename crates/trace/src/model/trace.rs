@@ -1,0 +1,435 @@
+//! The columns of a trace and how to read them.
+
+use std::collections::HashMap;
+
+use super::class::{Class, EventKind, Key, Layout, Place, Store};
+use super::ids::{ClassId, EventId, Ns, StrId, TrackId};
+use super::strings::Strings;
+use crate::diagnostics::Diagnostics;
+
+/// A `ts` or `dur` that the event does not have.
+pub(crate) const MISSING_TIME: i64 = i64::MIN;
+
+/// Durations that do not fit 32 bits of nanoseconds stand in a list of their own.
+const LONG_DUR: u32 = u32::MAX;
+
+/// A process or thread id as JSON has it: mostly numbers, sometimes text ("Spans"), sometimes absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Id {
+    /// Absent or `null`.
+    Null,
+    /// A number; `1` and `1.0` are the same id.
+    Int(i64),
+    /// Text; `"1"` is another id than `1`.
+    Text(StrId),
+}
+
+/// A process and a thread of it: one line of a timeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Track {
+    /// Process, or device for GPU events.
+    pub pid: Id,
+    /// Thread, or stream for GPU events.
+    pub tid: Id,
+}
+
+/// The value of an argument.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Arg<'a> {
+    /// A whole number.
+    Int(i64),
+    /// A number with a point or exponent, or one too large for 64 bits.
+    Float(f64),
+    /// Text, escapes resolved.
+    Text(&'a str),
+    /// A list or object, as its JSON text.
+    Json(&'a str),
+    /// `true` or `false`.
+    Bool(bool),
+    /// `null`.
+    Null,
+}
+
+impl Arg<'_> {
+    /// As a whole number; writers sometimes put numbers into text.
+    pub fn as_int(self) -> Option<i64> {
+        match self {
+            Self::Int(i) => Some(i),
+            Self::Text(t) => t.trim().parse().ok(),
+            #[expect(clippy::float_cmp, reason = "asks whether the float is a whole number, exactly")]
+            Self::Float(f) if f.trunc() == f && f.abs() < 9e18 => Some(f as i64),
+            _ => None,
+        }
+    }
+
+    /// As a number.
+    pub fn as_f64(self) -> Option<f64> {
+        match self {
+            Self::Int(i) => Some(i as f64),
+            Self::Float(f) => Some(f),
+            Self::Text(t) => t.trim().parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// The text, if it is text.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Text(t) => Some(t),
+            _ => None,
+        }
+    }
+}
+
+/// What stands in the file beside the events: device properties, capture options, and all else, verbatim.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    pub(crate) entries: Vec<(String, String)>,
+}
+
+impl Facts {
+    /// Keys with their JSON text, in file order.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.entries.iter().map(|(k, v)| (k.as_str(), v.as_str()))
+    }
+
+    /// JSON text of a key; the last one wins.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.entries.iter().rev().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+
+    /// Parsed value of a key; `None` too if its text is damaged.
+    pub fn value(&self, key: &str) -> Option<serde_json::Value> {
+        serde_json::from_str(self.text(key)?).ok()
+    }
+
+    /// Whether a capture option (`record_shapes`, `with_stack`, …) was on.
+    pub fn option_on(&self, key: &str) -> bool {
+        matches!(self.text(key), Some("1" | "true"))
+    }
+}
+
+/// A trace under construction: columns that only grow.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Columns {
+    pub(crate) names: Vec<StrId>,
+    pub(crate) classes: Vec<ClassId>,
+    pub(crate) ts: Vec<i64>,
+    dur: Vec<u32>,
+    long_durs: Vec<(u32, i64)>,
+    values_at: Vec<u32>,
+    pub(crate) values: Vec<u32>,
+    pub(crate) wide: Vec<i64>,
+    pub(crate) floats: Vec<f64>,
+    pub(crate) strings: Strings,
+    pub(crate) class_table: Vec<Class>,
+    class_index: HashMap<Layout, ClassId>,
+    pub(crate) tracks: Vec<Track>,
+    track_index: HashMap<Track, TrackId>,
+}
+
+impl Columns {
+    pub(crate) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Adds an event whose values were pushed to `values` from `values_at` on.
+    #[inline]
+    pub(crate) fn push(&mut self, name: StrId, class: ClassId, ts: i64, dur: i64, values_at: usize) {
+        self.names.push(name);
+        self.classes.push(class);
+        self.ts.push(ts);
+        if (0..i64::from(LONG_DUR)).contains(&dur) {
+            self.dur.push(dur as u32);
+        } else {
+            self.long_durs.push((self.dur.len() as u32, dur));
+            self.dur.push(LONG_DUR);
+        }
+        self.values_at.push(values_at as u32);
+    }
+
+    pub(crate) fn class(&mut self, layout: Layout) -> ClassId {
+        if let Some(&id) = self.class_index.get(&layout) {
+            return id;
+        }
+        let id = ClassId(self.class_table.len() as u32);
+        self.class_table.push(Class::new(layout.clone(), |s| self.strings.get(s)));
+        self.class_index.insert(layout, id);
+        id
+    }
+
+    pub(crate) fn track(&mut self, track: Track) -> TrackId {
+        let next = TrackId(self.tracks.len() as u32);
+        let id = *self.track_index.entry(track).or_insert(next);
+        if id == next {
+            self.tracks.push(track);
+        }
+        id
+    }
+
+    /// Appends what was read from the part of the file that follows. Handles are given anew in order of first
+    /// appearance, so the result is the same as if one reader had read both parts.
+    pub(crate) fn append(&mut self, part: Self) {
+        let Self { names, classes, ts, dur, long_durs, values_at, values, wide, floats, .. } = part;
+        let text: Vec<StrId> =
+            (0..part.strings.len()).map(|i| self.strings.intern(part.strings.get(StrId(i as u32)))).collect();
+        drop(part.strings);
+        let map_id = |id: Id| if let Id::Text(t) = id { Id::Text(text[t.index()]) } else { id };
+        let tracks: Vec<TrackId> =
+            part.tracks.iter().map(|t| self.track(Track { pid: map_id(t.pid), tid: map_id(t.tid) })).collect();
+        // In first-seen order, as one reader would have met them.
+        let class_map: Vec<ClassId> = part
+            .class_table
+            .iter()
+            .map(|c| {
+                let mut layout = c.layout.clone();
+                layout.category = layout.category.map(|s| text[s.index()]);
+                layout.track = tracks[layout.track.index()];
+                for slot in &mut layout.slots {
+                    slot.key = text[slot.key.index()];
+                }
+                self.class(layout)
+            })
+            .collect();
+
+        let rows = self.len() as u32;
+        let (first_value, first_wide, first_float) =
+            (self.values.len(), self.wide.len() as u32, self.floats.len() as u32);
+        self.names.extend(names.iter().map(|n| text[n.index()]));
+        drop(names);
+        self.ts.extend_from_slice(&ts);
+        drop(ts);
+        self.dur.extend_from_slice(&dur);
+        drop(dur);
+        self.long_durs.extend(long_durs.iter().map(|&(row, d)| (row + rows, d)));
+        self.values.extend_from_slice(&values);
+        drop(values);
+        for (&class, &at) in classes.iter().zip(&values_at) {
+            let class = &part.class_table[class.index()];
+            let mut at = first_value + at as usize;
+            for slot in &class.layout.slots {
+                match slot.store {
+                    Store::Text | Store::Json => self.values[at] = text[self.values[at] as usize].0,
+                    Store::Wide => self.values[at] += first_wide,
+                    Store::Float => self.values[at] += first_float,
+                    _ => {}
+                }
+                at += slot.store.words() as usize;
+            }
+        }
+        self.classes.extend(classes.iter().map(|c| class_map[c.index()]));
+        self.values_at.extend(values_at.iter().map(|&at| at + first_value as u32));
+        self.wide.extend_from_slice(&wide);
+        self.floats.extend_from_slice(&floats);
+    }
+}
+
+/// A recorded trace.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    columns: Columns,
+    facts: Facts,
+    diagnostics: Diagnostics,
+}
+
+impl Trace {
+    pub(crate) fn new(mut columns: Columns, facts: Facts, diagnostics: Diagnostics) -> Self {
+        columns.class_index = HashMap::new();
+        Self { columns, facts, diagnostics }
+    }
+
+    /// Number of elements of `traceEvents`, whatever they are.
+    pub fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Whether there is no element at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All events in file order.
+    pub fn events(&self) -> impl DoubleEndedIterator<Item = EventId> + ExactSizeIterator + use<> {
+        (0..self.len() as u32).map(EventId)
+    }
+
+    /// The event with this UID.
+    pub fn event(&self, uid: u32) -> Option<EventId> {
+        ((uid as usize) < self.len()).then_some(EventId(uid))
+    }
+
+    /// Facts of the file beside its events.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// What was odd or lost while reading.
+    pub fn diagnostics(&self) -> &Diagnostics {
+        &self.diagnostics
+    }
+
+    /// All texts.
+    pub fn strings(&self) -> &Strings {
+        &self.columns.strings
+    }
+
+    /// The text of a handle.
+    pub fn text(&self, id: StrId) -> &str {
+        self.columns.strings.get(id)
+    }
+
+    /// Name of an event; empty if it has none.
+    pub fn name(&self, e: EventId) -> &str {
+        self.text(self.name_id(e))
+    }
+
+    /// Handle of the name.
+    pub fn name_id(&self, e: EventId) -> StrId {
+        self.columns.names[e.index()]
+    }
+
+    #[inline]
+    pub(crate) fn class(&self, e: EventId) -> &Class {
+        &self.columns.class_table[self.columns.classes[e.index()].index()]
+    }
+
+    /// Handle of the event's layout. Events of one class have the same kind, category and track.
+    pub fn class_id(&self, e: EventId) -> ClassId {
+        self.columns.classes[e.index()]
+    }
+
+    /// Number of distinct layouts.
+    pub fn class_count(&self) -> usize {
+        self.columns.class_table.len()
+    }
+
+    /// What the event is.
+    #[inline]
+    pub fn kind(&self, e: EventId) -> EventKind {
+        self.class(e).kind
+    }
+
+    /// Category text; empty if it has none.
+    pub fn category(&self, e: EventId) -> &str {
+        self.class(e).layout.category.map_or("", |c| self.text(c))
+    }
+
+    /// Phase letter; NUL for an element without one.
+    pub fn phase(&self, e: EventId) -> char {
+        self.class(e).layout.phase as char
+    }
+
+    /// The line of the timeline it stands on.
+    #[inline]
+    pub fn track_id(&self, e: EventId) -> TrackId {
+        self.class(e).layout.track
+    }
+
+    /// Process and thread.
+    pub fn track(&self, t: TrackId) -> Track {
+        self.columns.tracks[t.index()]
+    }
+
+    /// All tracks, in order of first appearance.
+    pub fn tracks(&self) -> impl ExactSizeIterator<Item = (TrackId, Track)> + '_ {
+        self.columns.tracks.iter().enumerate().map(|(i, &t)| (TrackId(i as u32), t))
+    }
+
+    /// Process or thread id as text.
+    pub fn id_text(&self, id: Id) -> String {
+        match id {
+            Id::Null => "null".to_owned(),
+            Id::Int(i) => i.to_string(),
+            Id::Text(t) => self.text(t).to_owned(),
+        }
+    }
+
+    /// Start time.
+    #[inline]
+    pub fn ts(&self, e: EventId) -> Option<Ns> {
+        let ts = self.columns.ts[e.index()];
+        (ts != MISSING_TIME).then_some(Ns(ts))
+    }
+
+    /// Duration.
+    #[inline]
+    pub fn dur(&self, e: EventId) -> Option<Ns> {
+        match self.columns.dur[e.index()] {
+            LONG_DUR => self.long_dur(e),
+            d => Some(Ns(i64::from(d))),
+        }
+    }
+
+    #[cold]
+    fn long_dur(&self, e: EventId) -> Option<Ns> {
+        let list = &self.columns.long_durs;
+        let dur = list.binary_search_by_key(&e.0, |&(row, _)| row).ok().map(|i| list[i].1)?;
+        (dur != MISSING_TIME).then_some(Ns(dur))
+    }
+
+    /// End time.
+    #[inline]
+    pub fn end(&self, e: EventId) -> Option<Ns> {
+        Some(self.ts(e)? + self.dur(e)?)
+    }
+
+    /// Value of one of the well-known arguments.
+    pub fn get(&self, e: EventId, key: Key) -> Option<Arg<'_>> {
+        let class = self.class(e);
+        let slot = class.slot_of(key)?;
+        Some(self.value(e, class, slot))
+    }
+
+    /// A well-known argument as a whole number.
+    #[inline]
+    pub fn int(&self, e: EventId, key: Key) -> Option<i64> {
+        let class = self.class(e);
+        let slot = class.slot_of(key)?;
+        match class.layout.slots[slot].store {
+            Store::Small => Some(i64::from(self.word(e, class, slot))),
+            _ => self.value(e, class, slot).as_int(),
+        }
+    }
+
+    /// Handle of a well-known argument that is text or a list: equal handles are equal texts.
+    #[inline]
+    pub fn text_id(&self, e: EventId, key: Key) -> Option<StrId> {
+        let class = self.class(e);
+        let slot = class.slot_of(key)?;
+        matches!(class.layout.slots[slot].store, Store::Text | Store::Json).then(|| StrId(self.word(e, class, slot)))
+    }
+
+    /// Value of an argument by its text.
+    pub fn arg(&self, e: EventId, key: &str) -> Option<Arg<'_>> {
+        let key = self.columns.strings.find(key)?;
+        let class = self.class(e);
+        let slot = class.layout.slots.iter().position(|s| s.key == key && s.place == Place::Args)?;
+        Some(self.value(e, class, slot))
+    }
+
+    /// All arguments of an event with their keys, in file order.
+    pub fn args(&self, e: EventId) -> impl Iterator<Item = (&str, Arg<'_>)> {
+        let class = self.class(e);
+        (0..class.layout.slots.len())
+            .filter(|&i| class.layout.slots[i].place == Place::Args)
+            .map(move |i| (self.text(class.layout.slots[i].key), self.value(e, class, i)))
+    }
+
+    #[inline]
+    fn word(&self, e: EventId, class: &Class, slot: usize) -> u32 {
+        self.columns.values[self.columns.values_at[e.index()] as usize + class.offsets[slot] as usize]
+    }
+
+    fn value(&self, e: EventId, class: &Class, slot: usize) -> Arg<'_> {
+        match class.layout.slots[slot].store {
+            Store::Small => Arg::Int(i64::from(self.word(e, class, slot))),
+            Store::Wide => Arg::Int(self.columns.wide[self.word(e, class, slot) as usize]),
+            Store::Float => Arg::Float(self.columns.floats[self.word(e, class, slot) as usize]),
+            Store::Text => Arg::Text(self.text(StrId(self.word(e, class, slot)))),
+            Store::Json => Arg::Json(self.text(StrId(self.word(e, class, slot)))),
+            Store::True => Arg::Bool(true),
+            Store::False => Arg::Bool(false),
+            Store::Null => Arg::Null,
+        }
+    }
+}

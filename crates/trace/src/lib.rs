@@ -4,8 +4,10 @@
 
 mod builder;
 pub mod diagnostics;
+mod ingest;
 mod model;
 
 pub use builder::{BuilderArg, EventBuilder, TraceBuilder};
 pub use diagnostics::{At, DIAGNOSTICS, Defect, Diagnostic, Diagnostics, Severity};
+pub use ingest::{NOT_TRACES, NotATrace, ReadError, ReadOptions};
 pub use model::{Arg, ClassId, EventId, EventKind, Facts, Id, Key, Ns, Place, StrId, Strings, Trace, Track, TrackId};

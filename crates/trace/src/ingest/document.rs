@@ -51,11 +51,13 @@ enum Progress {
 
 impl Document {
     pub(super) fn new(state: State, base: u64) -> Self {
+        let rows = Rows::new();
+        let shapes = Shapes::new(rows.no_name);
         Self {
             state,
-            rows: Rows::new(),
+            rows,
             facts: Facts::default(),
-            shapes: Shapes::new(),
+            shapes,
             base,
             fields: Vec::new(),
             lesson: Lesson::default(),

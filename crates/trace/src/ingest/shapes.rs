@@ -20,37 +20,31 @@ const MAX_NUMBERS: usize = 32;
 /// Classes a shape remembers; with more tracks than that they are looked up each time.
 const MAX_CLASSES: usize = 256;
 
-/// Constant bytes, compared sixteen at a time.
-#[derive(Debug)]
-struct Literal {
-    len: usize,
-    chunks: Vec<(u128, u128)>,
-}
+/// Bytes of a literal that stand in the edge itself and are compared at once.
+const INLINE: usize = 64;
 
-impl Literal {
-    fn new(bytes: &[u8]) -> Self {
-        let chunk = |part: &[u8]| {
-            let (mut value, mut mask) = ([0; 16], [0; 16]);
-            value[..part.len()].copy_from_slice(part);
-            mask[..part.len()].fill(0xff);
-            (u128::from_le_bytes(value), u128::from_le_bytes(mask))
-        };
-        Self { len: bytes.len(), chunks: bytes.chunks(16).map(chunk).collect() }
-    }
-
-    /// Whether the literal stands at `pos`. Says no near the end of the buffer: the general parser decides there.
-    #[inline]
-    fn stands_at(&self, buf: &[u8], pos: usize) -> bool {
-        let mut at = pos;
-        for &(value, mask) in &self.chunks {
-            let Some(bytes) = buf.get(at..).and_then(|rest| rest.first_chunk::<16>()) else { return false };
-            if (u128::from_le_bytes(*bytes) ^ value) & mask != 0 {
-                return false;
-            }
-            at += 16;
+/// For each length, the bytes of the inline part that count.
+const MASKS: [[u64; INLINE / 8]; INLINE + 1] = {
+    let mut masks = [[0; INLINE / 8]; INLINE + 1];
+    let mut len = 0;
+    while len <= INLINE {
+        let mut i = 0;
+        while i < len {
+            masks[len][i / 8] |= 0xff << (8 * (i % 8));
+            i += 1;
         }
-        true
+        len += 1;
     }
+    masks
+};
+
+#[inline]
+fn words(bytes: &[u8; INLINE]) -> [u64; INLINE / 8] {
+    let mut words = [0; INLINE / 8];
+    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    words
 }
 
 /// What follows a literal.
@@ -62,18 +56,129 @@ enum Then {
     End(u32),
 }
 
+/// A literal and what follows it.
 #[derive(Debug)]
 struct Edge {
-    literal: Literal,
-    bytes: Box<[u8]>,
+    /// The first bytes of the literal.
+    head: [u64; INLINE / 8],
+    /// How many of them count.
+    head_len: usize,
+    /// The rest of a long literal.
+    tail: Box<[u8]>,
     then: Then,
+    /// The next alternative at the same place.
+    sibling: u32,
 }
 
-/// What may stand at one place; the edge taken last is tried first.
-#[derive(Debug, Default)]
+const NO_EDGE: u32 = u32::MAX;
+
+impl Edge {
+    fn new(literal: &[u8], then: Then, sibling: u32) -> Self {
+        let (head, tail) = literal.split_at(literal.len().min(INLINE));
+        let mut padded = [0; INLINE];
+        padded[..head.len()].copy_from_slice(head);
+        Self { head: words(&padded), head_len: head.len(), tail: tail.into(), then, sibling }
+    }
+
+    fn is(&self, literal: &[u8]) -> bool {
+        let other = Self::new(literal, self.then, NO_EDGE);
+        (self.head_len, self.head, &self.tail) == (other.head_len, other.head, &other.tail)
+    }
+
+    /// Takes the edge if its literal stands at `pos` and its kind of value follows: the position after both. Says no
+    /// near the end of the buffer, where the general parser decides.
+    #[inline]
+    fn take(&self, buf: &[u8], pos: usize, event: &mut Event, rows: &mut Rows, texts: &mut Texts) -> Option<usize> {
+        let window = words(buf.get(pos..)?.first_chunk::<INLINE>()?);
+        let mask = &MASKS[self.head_len];
+        let mut differs = 0;
+        for i in 0..INLINE / 8 {
+            differs |= (window[i] ^ self.head[i]) & mask[i];
+        }
+        if differs != 0 {
+            return None;
+        }
+        let mut pos = pos + self.head_len;
+        if !self.tail.is_empty() {
+            if !buf[pos..].starts_with(&self.tail) {
+                return None;
+            }
+            pos += self.tail.len();
+        }
+        match self.then {
+            Then::End(_) => Some(pos),
+            Then::Value(read, _) => event.read(read, buf, pos, rows, texts),
+        }
+    }
+}
+
+/// What may stand at one place.
+#[derive(Debug, Clone, Copy)]
 struct Node {
-    edges: Vec<Edge>,
-    likely: usize,
+    /// The first of its edges.
+    first: u32,
+    /// The one taken last, which is tried before the others.
+    likely: u32,
+}
+
+const NEW_NODE: Node = Node { first: NO_EDGE, likely: NO_EDGE };
+
+/// Guesses which text comes next, so that most texts are found by one comparison instead of a search for their end, a
+/// hash and a lookup. A guess is compared byte by byte: a wrong one costs time only.
+#[derive(Debug)]
+struct Texts {
+    /// By the hash of what came before.
+    guesses: Vec<StrId>,
+    last_name: StrId,
+}
+
+const GUESSES: usize = 1 << 13;
+
+impl Texts {
+    fn new(none: StrId) -> Self {
+        Self { guesses: vec![none; GUESSES], last_name: none }
+    }
+
+    /// Where the guess for the text at the `slot`-th value after `name` stands.
+    #[inline]
+    fn place(name: StrId, slot: usize) -> usize {
+        ((name.0 as usize).wrapping_mul(0x9e37_79b1) >> 7).wrapping_add(slot * 1031) % GUESSES
+    }
+
+    /// The string whose content starts at `pos` (its quote follows it).
+    #[inline]
+    fn string(&mut self, place: usize, buf: &[u8], pos: usize, rows: &mut Rows) -> Option<(StrId, usize)> {
+        let guess = self.guesses[place];
+        let text = rows.columns.strings.bytes_of(guess);
+        if buf[pos..].starts_with(text) && buf.get(pos + text.len()) == Some(&b'"') {
+            return Some((guess, pos + text.len()));
+        }
+        let (end, escaped) = string_end(buf, pos)?;
+        let id = rows.text(&buf[pos..end], escaped);
+        // A text that was escaped does not stand in the file as it is kept.
+        if !escaped {
+            self.guesses[place] = id;
+        }
+        Some((id, end))
+    }
+
+    /// The list or object that opens at `pos`.
+    #[inline]
+    fn json(&mut self, place: usize, buf: &[u8], pos: usize, rows: &mut Rows) -> Option<(StrId, usize)> {
+        if !matches!(buf.get(pos)?, b'[' | b'{') {
+            return None;
+        }
+        let guess = self.guesses[place];
+        let text = rows.columns.strings.bytes_of(guess);
+        // Brackets balance at the end of the guessed text and not before, so it can't be the start of a longer list.
+        if !text.is_empty() && buf[pos..].starts_with(text) && matches!(text[0], b'[' | b'{') {
+            return Some((guess, pos + text.len()));
+        }
+        let end = brackets_end(buf, pos)?;
+        let id = rows.text(&buf[pos..end], false);
+        self.guesses[place] = id;
+        Some((id, end))
+    }
 }
 
 /// A shape.
@@ -86,7 +191,7 @@ struct Leaf {
     /// Classes met so far, by the kinds of their numbers and their track; the one met last stands first.
     classes: Vec<(u64, TrackId, ClassId)>,
     /// Edge of the root that the following event took last time.
-    next_root_edge: usize,
+    next_root_edge: u32,
 }
 
 /// The event being read.
@@ -97,6 +202,7 @@ struct Event {
     ts: i64,
     dur: i64,
     numbers: u32,
+    texts: usize,
     /// Two bits for each number: how it is stored.
     code: u64,
 }
@@ -105,13 +211,21 @@ struct Event {
 #[derive(Debug)]
 pub(super) struct Shapes {
     nodes: Vec<Node>,
+    edges: Vec<Edge>,
     leaves: Vec<Leaf>,
     last_leaf: Option<usize>,
+    texts: Texts,
 }
 
 impl Shapes {
-    pub(super) fn new() -> Self {
-        Self { nodes: vec![Node::default()], leaves: Vec::new(), last_leaf: None }
+    pub(super) fn new(no_name: StrId) -> Self {
+        Self {
+            nodes: vec![NEW_NODE],
+            edges: Vec::new(),
+            leaves: Vec::new(),
+            last_leaf: None,
+            texts: Texts::new(no_name),
+        }
     }
 
     /// Reads the event at `pos` into a row and returns the position after it; `None`, with the rows as they were, if
@@ -131,55 +245,61 @@ impl Shapes {
 
     #[inline]
     fn walk(&mut self, buf: &[u8], start: usize, rows: &mut Rows, values_at: usize) -> Option<usize> {
-        let mut event = Event {
-            name: rows.no_name,
-            pid: Id::Null,
-            tid: Id::Null,
-            ts: MISSING_TIME,
-            dur: MISSING_TIME,
-            numbers: 0,
-            code: 0,
-        };
+        let mut event = Event::new(rows.no_name);
         if let Some(leaf) = self.last_leaf {
             self.nodes[0].likely = self.leaves[leaf].next_root_edge;
         }
         let mut pos = start;
         let mut at = 0usize;
-        let mut root_edge = 0;
         loop {
-            let node = &mut self.nodes[at];
-            let likely = node.likely;
-            let (then, next) = match node.edges.get(likely).and_then(|edge| edge.take(buf, pos, &mut event, rows)) {
-                Some(taken) => taken,
-                None => {
-                    let (i, taken) = node
-                        .edges
-                        .iter()
-                        .enumerate()
-                        .filter(|(i, _)| *i != likely)
-                        .find_map(|(i, edge)| Some((i, edge.take(buf, pos, &mut event, rows)?)))?;
-                    node.likely = i;
-                    taken
-                }
+            let likely = self.nodes[at].likely as usize;
+            let edge = self.edges.get(likely)?;
+            let then = if let Some(next) = edge.take(buf, pos, &mut event, rows, &mut self.texts) {
+                pos = next;
+                edge.then
+            } else {
+                let (then, next) = self.take_other(at, likely, buf, pos, &mut event, rows)?;
+                pos = next;
+                then
             };
-            if at == 0 {
-                root_edge = node.likely;
-            }
-            pos = next;
             match then {
                 Then::Value(_, target) => at = target as usize,
                 Then::End(leaf) => {
                     let leaf = leaf as usize;
                     let class = self.leaves[leaf].class(&event, rows);
                     rows.columns.push(event.name, class, event.ts, event.dur, values_at);
+                    self.texts.last_name = event.name;
                     if let Some(previous) = self.last_leaf {
-                        self.leaves[previous].next_root_edge = root_edge;
+                        self.leaves[previous].next_root_edge = self.nodes[0].likely;
                     }
                     self.last_leaf = Some(leaf);
                     return Some(pos);
                 }
             }
         }
+    }
+
+    /// The likely edge does not fit: tries the others.
+    fn take_other(
+        &mut self,
+        node: usize,
+        likely: usize,
+        buf: &[u8],
+        pos: usize,
+        event: &mut Event,
+        rows: &mut Rows,
+    ) -> Option<(Then, usize)> {
+        let mut at = self.nodes[node].first as usize;
+        while let Some(edge) = self.edges.get(at) {
+            if at != likely
+                && let Some(next) = edge.take(buf, pos, event, rows, &mut self.texts)
+            {
+                self.nodes[node].likely = at as u32;
+                return Some((edge.then, next));
+            }
+            at = edge.sibling as usize;
+        }
+        None
     }
 
     /// Adds the shape of the event that stands at `start..end` of the buffer.
@@ -195,7 +315,7 @@ impl Shapes {
             let Some(then) = self.edge(at, &buf[literal_start..value_start], Then::Value(read, target)) else { return };
             let Then::Value(_, next) = then else { return };
             if next == target {
-                self.nodes.push(Node::default());
+                self.nodes.push(NEW_NODE);
             }
             at = next as usize;
             literal_start = value_end;
@@ -220,80 +340,80 @@ impl Shapes {
             (Then::End(_), Then::End(_)) => true,
             _ => false,
         };
-        let node = &mut self.nodes[node];
-        if let Some(edge) = node.edges.iter().find(|e| *e.bytes == *literal && same_kind(e.then, then)) {
-            return Some(edge.then);
+        let mut at = self.nodes[node].first;
+        let mut alternatives = 0;
+        while let Some(edge) = self.edges.get(at as usize) {
+            if same_kind(edge.then, then) && edge.is(literal) {
+                return Some(edge.then);
+            }
+            at = edge.sibling;
+            alternatives += 1;
         }
-        if node.edges.len() >= MAX_EDGES {
+        if alternatives >= MAX_EDGES {
             return None;
         }
-        node.edges.push(Edge { literal: Literal::new(literal), bytes: literal.into(), then });
+        let id = self.edges.len() as u32;
+        self.edges.push(Edge::new(literal, then, self.nodes[node].first));
+        self.nodes[node] = Node { first: id, likely: id };
         Some(then)
     }
 }
 
-impl Edge {
-    /// Takes the edge if its literal stands at `pos` and its kind of value follows.
-    #[inline]
-    fn take(&self, buf: &[u8], pos: usize, event: &mut Event, rows: &mut Rows) -> Option<(Then, usize)> {
-        if !self.literal.stands_at(buf, pos) {
-            return None;
-        }
-        let pos = pos + self.literal.len;
-        let next = match self.then {
-            Then::End(_) => pos,
-            Then::Value(read, _) => event.read(read, buf, pos, rows)?,
-        };
-        Some((self.then, next))
-    }
-}
-
 impl Event {
+    fn new(no_name: StrId) -> Self {
+        Self {
+            name: no_name,
+            pid: Id::Null,
+            tid: Id::Null,
+            ts: MISSING_TIME,
+            dur: MISSING_TIME,
+            numbers: 0,
+            texts: 0,
+            code: 0,
+        }
+    }
+
     #[inline]
-    fn read(&mut self, read: Read, buf: &[u8], pos: usize, rows: &mut Rows) -> Option<usize> {
-        Some(match read {
+    fn read(&mut self, read: Read, buf: &[u8], pos: usize, rows: &mut Rows, texts: &mut Texts) -> Option<usize> {
+        match read {
             Read::Name => {
-                let (end, escaped) = string_end(buf, pos)?;
-                self.name = rows.text(&buf[pos..end], escaped);
-                end
+                let (id, end) = texts.string(Texts::place(texts.last_name, 0), buf, pos, rows)?;
+                self.name = id;
+                Some(end)
             }
             Read::Ts => {
                 let (ns, end) = number::micros(buf, pos)?;
                 self.ts = ns;
-                end
+                Some(end)
             }
             Read::Dur => {
                 let (ns, end) = number::micros(buf, pos)?;
                 self.dur = ns;
-                end
+                Some(end)
             }
             Read::Number => {
                 let (value, end) = number::number(buf, pos)?;
                 self.code |= (rows.number(value) as u64) << (2 * self.numbers);
                 self.numbers += 1;
-                end
+                Some(end)
             }
-            Read::Text => {
-                let (end, escaped) = string_end(buf, pos)?;
-                let id = rows.text(&buf[pos..end], escaped);
+            Read::Text | Read::Json => {
+                self.texts += 1;
+                let place = Texts::place(self.name, self.texts);
+                let (id, end) = if read == Read::Text {
+                    texts.string(place, buf, pos, rows)?
+                } else {
+                    texts.json(place, buf, pos, rows)?
+                };
                 rows.columns.values.push(id.0);
-                end
-            }
-            Read::Json => {
-                if !matches!(buf.get(pos)?, b'[' | b'{') {
-                    return None;
-                }
-                let end = brackets_end(buf, pos)?;
-                let id = rows.text(&buf[pos..end], false);
-                rows.columns.values.push(id.0);
-                end
+                Some(end)
             }
             Read::Pid | Read::Tid => {
                 let (number::Number::Int(i), end) = number::number(buf, pos)? else { return None };
                 *(if read == Read::Pid { &mut self.pid } else { &mut self.tid }) = Id::Int(i);
-                end
+                Some(end)
             }
-        })
+        }
     }
 }
 

@@ -58,6 +58,9 @@ fn main() -> Result<(), jarvis_trace::ReadError> {
             best_inflate = best_inflate.min(start.elapsed().as_secs_f64() * 1e3);
         }
     }
-    println!("{events} events, {bytes} bytes: read {best:.1} ms, inflate {best_inflate:.1} ms, ratio {:.2}", best / best_inflate);
+    println!(
+        "{events} events, {bytes} bytes: read {best:.1} ms, inflate {best_inflate:.1} ms, ratio {:.2}",
+        best / best_inflate
+    );
     Ok(())
 }

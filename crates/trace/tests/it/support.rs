@@ -37,3 +37,8 @@ pub(crate) fn gunzip(path: &std::path::Path) -> Vec<u8> {
     std::io::Read::read_to_end(&mut flate2::read::MultiGzDecoder::new(file), &mut text).unwrap();
     text
 }
+
+/// A committed fixture.
+pub(crate) fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
+}

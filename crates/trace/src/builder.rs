@@ -17,7 +17,7 @@
 //! ```
 
 use crate::diagnostics::Diagnostics;
-use crate::model::{Columns, Facts, Id, Layout, MISSING_TIME, Place, Slot, Store, Trace, Track};
+use crate::model::{Columns, Facts, Id, Layout, MISSING_TIME, Ns, Place, Slot, Store, Trace, Track};
 
 /// An argument for a synthetic event.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,8 +49,8 @@ pub struct EventBuilder {
     name: String,
     pid: BuilderArg,
     tid: BuilderArg,
-    ts: Option<f64>,
-    dur: Option<f64>,
+    ts: Option<Ns>,
+    dur: Option<Ns>,
     args: Vec<(Place, String, BuilderArg)>,
 }
 
@@ -64,6 +64,13 @@ impl EventBuilder {
     /// Puts the event on another process and thread (device and stream for GPU events).
     pub fn on(&mut self, pid: impl Into<BuilderArg>, tid: impl Into<BuilderArg>) -> &mut Self {
         (self.pid, self.tid) = (pid.into(), tid.into());
+        self
+    }
+
+    /// Sets start and duration in whole nanoseconds, for times that microseconds as a float would blur.
+    pub fn at(&mut self, ts: Ns, dur: Ns) -> &mut Self {
+        self.ts = Some(ts);
+        self.dur = (self.phase == b'X').then_some(dur);
         self
     }
 
@@ -110,8 +117,8 @@ impl TraceBuilder {
             name: name.to_owned(),
             pid: pid.into(),
             tid: tid.into(),
-            ts: Some(ts),
-            dur: (phase == 'X').then_some(dur),
+            ts: Some(nearest_ns(ts)),
+            dur: (phase == 'X').then_some(nearest_ns(dur)),
             args: Vec::new(),
         });
         let last = self.events.len() - 1;
@@ -199,8 +206,8 @@ impl TraceBuilder {
             fields.extend(e.category.iter().map(|c| format!("\"cat\": {}", quoted(c))));
             fields.push(format!("\"name\": {}", quoted(&e.name)));
             fields.push(format!("\"pid\": {}, \"tid\": {}", value(&e.pid), value(&e.tid)));
-            fields.extend(e.ts.map(|t| format!("\"ts\": {t:.3}")));
-            fields.extend(e.dur.map(|d| format!("\"dur\": {d:.3}")));
+            fields.extend(e.ts.map(|t| format!("\"ts\": {}", decimal_us(t))));
+            fields.extend(e.dur.map(|d| format!("\"dur\": {}", decimal_us(d))));
             let pairs = |place: Place| {
                 e.args.iter().filter(move |(p, ..)| *p == place).map(|(_, k, v)| format!("{}: {}", quoted(k), value(v)))
             };
@@ -218,6 +225,16 @@ impl TraceBuilder {
         let events: Vec<String> = self.events.iter().map(event).collect();
         out + "\"traceEvents\": [\n" + &events.join(",\n") + "\n]\n}\n"
     }
+}
+
+fn nearest_ns(us: f64) -> Ns {
+    Ns((us * 1e3).round() as i64)
+}
+
+/// Microseconds with three decimals, as the profiler writes them.
+fn decimal_us(time: Ns) -> String {
+    let magnitude = time.0.unsigned_abs();
+    format!("{}{}.{:03}", if time.0 < 0 { "-" } else { "" }, magnitude / 1000, magnitude % 1000)
 }
 
 fn add(columns: &mut Columns, event: &EventBuilder) {
@@ -238,8 +255,8 @@ fn add(columns: &mut Columns, event: &EventBuilder) {
     }
     let class = columns.class(Layout { phase: event.phase, category, track, slots });
     let name = columns.strings.intern(&event.name);
-    let ns = |us: Option<f64>| us.map_or(MISSING_TIME, |t| (t * 1e3).round() as i64);
-    columns.push(name, class, ns(event.ts), ns(event.dur), values_at);
+    let raw = |time: Option<Ns>| time.map_or(MISSING_TIME, |t| t.0);
+    columns.push(name, class, raw(event.ts), raw(event.dur), values_at);
 }
 
 fn push_value(columns: &mut Columns, value: &BuilderArg) -> Store {

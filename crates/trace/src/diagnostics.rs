@@ -84,8 +84,11 @@ diagnostics! {
     UnlinkedGpuEvent "unlinked_gpu_event" Degraded "a GPU event has no launch in the recording" "warm up the profiler (schedule with warmup) so that launches before the window are recorded";
     SeveralKernelsPerLaunch "several_kernels_per_launch" Degraded "several GPU events share the correlation of one launch that is no graph launch; the last one is linked" "none needed";
     DuplicateLaunch "duplicate_launch" Degraded "several runtime calls share one correlation; the last one owns the GPU event" "ranks merged into one file cause this: analyse ranks separately";
+    SharedCorrelation "shared_correlation" Degraded "runtime calls of several processes share a correlation, so links to the GPU are unreliable" "ranks merged into one file cause this: analyse ranks separately";
     PythonParentMismatch "python_parent_mismatch" Info "a Python frame lies in another frame by time than by its recorded parent" "none needed";
     BackwardLinkMismatch "backward_link_mismatch" Info "a forward/backward link by sequence number differs from the recorded flow" "none needed";
+    // Timeline
+    TimelineMismatch "timeline_mismatch" Degraded "the parts of the GPU timeline do not add up to its whole" "an internal error: please report it with the trace";
 }
 
 /// Where a defect was first seen.

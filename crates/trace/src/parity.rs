@@ -1,0 +1,64 @@
+//! Everything this crate does differently when asked to agree with the reference: its faults, by the numbers they
+//! have in the specification of the tree. Code asks [`Fidelity`] or [`Nesting`] where the two ways part. To drop the
+//! mode, delete this module and what no longer compiles.
+//!
+//! | fault | [`Fidelity::Correct`] / [`Nesting::Exact`] | [`Fidelity::Reference`] / [`Nesting::Float`] |
+//! |---|---|---|
+//! | F1 | containment in whole nanoseconds | in float microseconds: a frame that ends with its caller may be lost to rounding |
+//! | F3 | of two events that start together the longer is outside | the one that stands first in the file is outside |
+//! | F6 | GPU events whose launch call has no flow (ROCm fills) are linked by correlation | stay unlinked |
+//! | F10 | every runtime call named `…GraphLaunch…` owns all its GPU events | only `cudaGraphLaunch` and `hipGraphLaunch` do |
+//! | F21 | a printed subtree is pruned below `[BWD]` too | the first level below `[BWD]` is printed whole |
+//!
+//! The same in both modes, as the reference has it: an event that bleeds out of its caller by a microsecond or more
+//! has no place (F4), bleeding is forgiven once (F5), several GPU events of one plain launch leave the last one
+//! linked (F11), forward and backward meet by sequence number (F12), the outermost annotation wins (F16).
+//! Wrong in the reference and right in both modes: only GPU events are launched (F8), a GPU event has one place even
+//! if two calls claim it (F9), nothing recurses (F22), no result depends on the order of queries (F27).
+
+/// Whether to be right or to agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fidelity {
+    /// Correct where the reference is not.
+    #[default]
+    Correct,
+    /// Every number and quirk of the reference.
+    Reference,
+}
+
+/// The arithmetic that decides which event lies in which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Nesting {
+    /// Whole nanoseconds.
+    #[default]
+    Exact,
+    /// Float microseconds, to compare with the reference frame by frame.
+    Float,
+}
+
+impl Fidelity {
+    /// Whether a runtime call replays a graph and so owns all GPU events of its correlation (F10).
+    pub(crate) fn is_graph_launch(self, name: &str) -> bool {
+        match self {
+            Self::Correct => name.contains("GraphLaunch"),
+            Self::Reference => matches!(name, "cudaGraphLaunch" | "hipGraphLaunch"),
+        }
+    }
+
+    /// Whether correlation alone links where the recording has no flow (F6).
+    pub(crate) fn links_without_flow(self) -> bool {
+        self == Self::Correct
+    }
+
+    /// Whether the children of a backward event are pruned like any others (F21).
+    pub(crate) fn prunes_below_backward(self) -> bool {
+        self == Self::Correct
+    }
+}
+
+impl Nesting {
+    /// Whether length decides between events that start together (F3); file order does otherwise.
+    pub(crate) fn longer_is_outside(self) -> bool {
+        self == Self::Exact
+    }
+}

@@ -1,0 +1,215 @@
+//! What the GPU did with its time: computing, communicating, copying, or nothing.
+
+use crate::clock::Clock;
+use crate::diagnostics::{At, Defect, Diagnostics};
+use crate::interval::IntervalSet;
+use crate::model::{EventId, EventKind, Id, Trace};
+use crate::tree::Tree;
+
+/// What a GPU event counts as in a timeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GpuWork {
+    /// Kernels and fills.
+    Computation,
+    /// Kernels of communication libraries.
+    Communication,
+    /// Copies.
+    Memcpy,
+}
+
+impl GpuWork {
+    /// From kind and name. Old ROCm reports copies and fills as kernels with names of its own; in timelines they count
+    /// as what they are.
+    pub fn classify(kind: EventKind, name: &str) -> Self {
+        if kind == EventKind::GpuMemcpy || kind == EventKind::Kernel && is_copy_kernel(name) {
+            Self::Memcpy
+        } else if kind == EventKind::Kernel && is_fill_kernel(name) {
+            Self::Computation
+        } else if is_communication_name(name) {
+            Self::Communication
+        } else {
+            Self::Computation
+        }
+    }
+}
+
+fn is_copy_kernel(name: &str) -> bool {
+    let name = name.strip_suffix(".kd").unwrap_or(name);
+    if let Some(form) = name.strip_prefix("__amd_rocclr_copyBuffer") {
+        return matches!(form, "" | "Rect" | "Aligned" | "RectAligned");
+    }
+    matches!(name, "MEMORY_COPY_HOST_TO_DEVICE" | "MEMORY_COPY_DEVICE_TO_HOST" | "MEMORY_COPY_DEVICE_TO_DEVICE")
+}
+
+fn is_fill_kernel(name: &str) -> bool {
+    let name = name.strip_suffix(".kd").unwrap_or(name);
+    name.strip_prefix("__amd_rocclr_fillBuffer").is_some_and(|form| matches!(form, "" | "Aligned"))
+}
+
+/// Whether a kernel name is one of a communication library.
+pub fn is_communication_name(name: &str) -> bool {
+    let contains = |word: &[u8]| name.as_bytes().windows(word.len()).any(|w| w.eq_ignore_ascii_case(word));
+    contains(b"nccl") || contains(b"rccl") || contains(b"cross_device_reduce")
+}
+
+/// Which GPU events a timeline is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Population {
+    /// Those whose launch was recorded.
+    #[default]
+    Linked,
+    /// All of them.
+    All,
+}
+
+impl Population {
+    /// The events, in file order.
+    pub fn of(self, tree: &Tree) -> Vec<EventId> {
+        match self {
+            Self::Linked => tree.linked_gpu_events().collect(),
+            Self::All => tree.all_gpu_events().to_vec(),
+        }
+    }
+}
+
+/// Time of the GPU by what it was spent on. All devices and streams given form one timeline. Times are in the unit
+/// `T`: [`Us`] computes as the reference does, [`crate::Ns`] exactly.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Timeline<T> {
+    /// Some kernel computes.
+    pub computation: T,
+    /// Only communication goes on.
+    pub exposed_communication: T,
+    /// Only copies go on.
+    pub exposed_memcpy: T,
+    /// Anything goes on.
+    pub busy: T,
+    /// Nothing goes on.
+    pub idle: T,
+    /// The same in gaps shorter than the threshold and in the others, if there is a threshold.
+    pub micro_macro_idle: Option<(T, T)>,
+    /// From the first start to the last end.
+    pub total: T,
+    /// Communication goes on, whatever else does.
+    pub communication: T,
+    /// Copies go on, whatever else does.
+    pub memcpy: T,
+}
+
+/// A line of the timeline table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TimelineRow {
+    /// Name of the row.
+    pub kind: &'static str,
+    /// Time in milliseconds.
+    pub ms: f64,
+    /// Share of the total in percent; NaN if the total is zero.
+    pub percent: f64,
+}
+
+impl<T: Clock> Timeline<T> {
+    /// Reduces GPU events to a timeline. Gaps shorter than `micro_idle` count as micro idle. `None` without events
+    /// that have a time.
+    pub fn of(trace: &Trace, events: &[EventId], micro_idle: Option<T>) -> Option<Self> {
+        let mut spans: [Vec<(T, T)>; 3] = Default::default();
+        let mut works = Works::new(trace);
+        for &e in events {
+            if let Some(span) = T::span_of(trace, e) {
+                spans[works.of(e) as usize].push(span);
+            }
+        }
+        let [computation, communication, memcpy] = spans.map(IntervalSet::merge);
+        let all = computation.union(&communication).union(&memcpy);
+        let (start, end) = all.extent()?;
+        let (total, busy) = (end - start, all.measure());
+        let split = |threshold: T| {
+            all.gaps().map(|(from, to)| to - from).fold((T::ZERO, T::ZERO), |(small, large), gap| {
+                if gap < threshold { (small + gap, large) } else { (small, large + gap) }
+            })
+        };
+        Some(Self {
+            computation: computation.measure(),
+            exposed_communication: communication.subtract(&computation).measure(),
+            exposed_memcpy: memcpy.subtract(&computation).subtract(&communication).measure(),
+            busy,
+            idle: total - busy,
+            micro_macro_idle: micro_idle.map(split),
+            total,
+            communication: communication.measure(),
+            memcpy: memcpy.measure(),
+        })
+    }
+
+    /// One timeline for each device, in order of the devices.
+    pub fn by_device(trace: &Trace, events: &[EventId], micro_idle: Option<T>) -> Vec<(Id, Self)> {
+        let device = |e: EventId| trace.track(trace.track_id(e)).pid;
+        let mut sorted = events.to_vec();
+        sorted.sort_by_key(|&e| device(e));
+        sorted
+            .chunk_by(|&a, &b| device(a) == device(b))
+            .filter_map(|group| Some((device(group[0]), Self::of(trace, group, micro_idle)?)))
+            .collect()
+    }
+
+    /// The rows of the timeline table.
+    pub fn rows(&self) -> Vec<TimelineRow> {
+        let idle = match self.micro_macro_idle {
+            None => vec![("idle_time", self.idle)],
+            Some((small, large)) => vec![("micro_idle_time", small), ("macro_idle_time", large)],
+        };
+        let mut rows = vec![
+            ("computation_time", self.computation),
+            ("exposed_comm_time", self.exposed_communication),
+            ("exposed_memcpy_time", self.exposed_memcpy),
+            ("busy_time", self.busy),
+        ];
+        rows.extend(idle);
+        rows.extend([
+            ("total_time", self.total),
+            ("total_comm_time", self.communication),
+            ("total_memcpy_time", self.memcpy),
+        ]);
+        let row =
+            |(kind, time): (_, T)| TimelineRow { kind, ms: time.ms(), percent: time.us() / self.total.us() * 100.0 };
+        rows.into_iter().map(row).collect()
+    }
+
+    /// Checks that the parts add up to the whole and counts a defect if they do not.
+    pub fn check(&self, diagnostics: &mut Diagnostics) {
+        let parts = self.computation + self.exposed_communication + self.exposed_memcpy + self.idle;
+        if (parts - self.total).us().abs() > 1e-6 {
+            diagnostics.add(Defect::TimelineMismatch, At::Event(0));
+        }
+    }
+}
+
+/// Kinds of GPU work, each kernel name looked at once.
+struct Works<'a> {
+    trace: &'a Trace,
+    of_kernel_name: Vec<Option<GpuWork>>,
+}
+
+impl<'a> Works<'a> {
+    fn new(trace: &'a Trace) -> Self {
+        Self { trace, of_kernel_name: vec![None; trace.strings().len()] }
+    }
+
+    fn of(&mut self, e: EventId) -> GpuWork {
+        let (kind, name) = (self.trace.kind(e), self.trace.name_id(e));
+        if kind != EventKind::Kernel {
+            return GpuWork::classify(kind, self.trace.text(name));
+        }
+        *self.of_kernel_name[name.index()].get_or_insert_with(|| GpuWork::classify(kind, self.trace.text(name)))
+    }
+}
+
+/// Sum with the rounding error of each step carried along (Neumaier).
+pub fn compensated_sum(values: impl IntoIterator<Item = f64>) -> f64 {
+    let (mut sum, mut lost) = (0.0f64, 0.0f64);
+    for value in values {
+        let next = sum + value;
+        lost += if sum.abs() >= value.abs() { (sum - next) + value } else { (value - next) + sum };
+        sum = next;
+    }
+    sum + lost
+}

@@ -1,0 +1,136 @@
+//! GPU events by the number that links them to their launch.
+
+use crate::model::{EventId, Key, Trace};
+
+/// GPU events grouped by linking key, file order inside a group.
+#[derive(Debug, Default)]
+pub(crate) struct ByKey {
+    numbers: Numbers,
+    /// Where the group of a slot starts in `events`; one more entry than slots.
+    first: Vec<u32>,
+    events: Vec<EventId>,
+}
+
+/// From numbers to slots. A profiler counts correlations up, so nearly always a table by the number itself does.
+#[derive(Debug)]
+enum Numbers {
+    /// Slot = number − first.
+    Dense { first: i64, count: usize },
+    /// Slot = position.
+    Sorted(Vec<i64>),
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Self::Sorted(Vec::new())
+    }
+}
+
+impl Numbers {
+    fn new(numbers: &[i64]) -> Self {
+        let (Some(&low), Some(&high)) = (numbers.iter().min(), numbers.iter().max()) else {
+            return Self::default();
+        };
+        match usize::try_from(high.abs_diff(low)) {
+            Ok(width) if width < numbers.len() * 4 + 1024 => Self::Dense { first: low, count: width + 1 },
+            _ => {
+                let mut distinct = numbers.to_vec();
+                distinct.sort_unstable();
+                distinct.dedup();
+                Self::Sorted(distinct)
+            }
+        }
+    }
+
+    fn count(&self) -> usize {
+        match self {
+            Self::Dense { count, .. } => *count,
+            Self::Sorted(numbers) => numbers.len(),
+        }
+    }
+
+    #[inline]
+    fn slot(&self, number: i64) -> Option<usize> {
+        match self {
+            Self::Dense { first, count } => {
+                usize::try_from(number.checked_sub(*first)?).ok().filter(|slot| slot < count)
+            }
+            Self::Sorted(numbers) => numbers.binary_search(&number).ok(),
+        }
+    }
+}
+
+impl ByKey {
+    /// Groups `gpu` events (in file order) that have the key.
+    pub(crate) fn new(trace: &Trace, key: Key, gpu: &[EventId]) -> Self {
+        let keyed: Vec<(i64, EventId)> = gpu.iter().filter_map(|&e| Some((trace.int(e, key)?, e))).collect();
+        let numbers = Numbers::new(&keyed.iter().map(|k| k.0).collect::<Vec<_>>());
+        let slots: Vec<usize> = keyed.iter().filter_map(|k| numbers.slot(k.0)).collect();
+        let mut first = vec![0u32; numbers.count() + 1];
+        for &slot in &slots {
+            first[slot + 1] += 1;
+        }
+        for i in 1..first.len() {
+            first[i] += first[i - 1];
+        }
+        let mut next = first.clone();
+        let mut events = vec![EventId(0); keyed.len()];
+        for (&slot, &(_, e)) in slots.iter().zip(&keyed) {
+            events[next[slot] as usize] = e;
+            next[slot] += 1;
+        }
+        Self { numbers, first, events }
+    }
+
+    /// Number of slots; some may be empty.
+    pub(crate) fn slots(&self) -> usize {
+        self.numbers.count()
+    }
+
+    /// Slot of a number, if GPU events have it.
+    #[inline]
+    pub(crate) fn slot(&self, number: i64) -> Option<usize> {
+        self.numbers.slot(number).filter(|&slot| self.first[slot] < self.first[slot + 1])
+    }
+
+    /// Events of a slot.
+    pub(crate) fn group(&self, slot: usize) -> &[EventId] {
+        &self.events[self.first[slot] as usize..self.first[slot + 1] as usize]
+    }
+
+    /// Events with a number.
+    pub(crate) fn get(&self, number: i64) -> &[EventId] {
+        self.slot(number).map_or(&[], |slot| self.group(slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TraceBuilder;
+
+    fn groups(correlations: &[i64]) -> (Trace, ByKey) {
+        let mut b = TraceBuilder::new();
+        for &c in correlations {
+            b.event('X', "kernel", "k", 0.0, 1.0).arg("correlation", c);
+        }
+        let trace = b.build();
+        let gpu: Vec<_> = trace.events().collect();
+        let by_key = ByKey::new(&trace, Key::Correlation, &gpu);
+        (trace, by_key)
+    }
+
+    #[test]
+    fn near_and_far_numbers_group_alike() {
+        for far in [0, 1 << 60] {
+            let (_, by_key) = groups(&[5, 7, 5, 7 + far, -3]);
+            let uids = |n: i64| by_key.get(n).iter().map(|e| e.uid()).collect::<Vec<_>>();
+            assert_eq!(uids(5), [0, 2]);
+            assert_eq!(uids(7), if far == 0 { vec![1, 3] } else { vec![1] });
+            assert_eq!(uids(-3), [4]);
+            assert!(uids(6).is_empty() && uids(i64::MIN).is_empty() && uids(i64::MAX).is_empty());
+        }
+        assert!(groups(&[]).1.get(0).is_empty());
+        assert_eq!(groups(&[i64::MIN, i64::MAX]).1.get(i64::MAX).len(), 1);
+    }
+}

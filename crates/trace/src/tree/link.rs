@@ -1,0 +1,160 @@
+//! Which runtime call launched which GPU event.
+
+use super::by_key::ByKey;
+use super::roles::Roles;
+use crate::diagnostics::{At, Defect, Diagnostics};
+use crate::model::{EventId, Id, Key, Trace};
+use crate::parity::Fidelity;
+
+/// A runtime call and a GPU event it launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) runtime: EventId,
+    pub(crate) gpu: EventId,
+}
+
+/// All links: calls in file order, the GPU events of one call in file order.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    pub(crate) links: Vec<Link>,
+    pub(crate) by_key: ByKey,
+}
+
+/// What is known about one linking number that GPU events carry.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    starts: bool,
+    /// The last flow end.
+    end: Option<EventId>,
+    /// The GPU event that the flow leads to.
+    target: Option<EventId>,
+    plain: Claims,
+    graph: Claims,
+    /// Process of the first call.
+    process: Option<Id>,
+    several_processes: bool,
+}
+
+/// Runtime calls of one sort with the same number; the last one is the owner.
+#[derive(Debug, Clone, Copy, Default)]
+struct Claims {
+    count: u32,
+    last: Option<EventId>,
+}
+
+impl Claims {
+    fn add(&mut self, call: EventId) {
+        self.count += 1;
+        self.last = Some(call);
+    }
+}
+
+/// The argument that carries the linking number: old ROCm builds have no `correlation`.
+pub(crate) fn linking_key(trace: &Trace, runtime: &[EventId]) -> Key {
+    // Names repeat, so each distinct one is looked at once.
+    let mut seen = vec![false; trace.strings().len()];
+    let first_launch = runtime.iter().find(|&&e| {
+        let name = trace.name_id(e);
+        !std::mem::replace(&mut seen[name.index()], true) && contains_launch(trace.text(name))
+    });
+    match first_launch {
+        Some(&e) if trace.get(e, Key::Correlation).is_some() => Key::Correlation,
+        _ => Key::ExternalId,
+    }
+}
+
+fn contains_launch(name: &str) -> bool {
+    name.as_bytes().windows(6).any(|w| w.eq_ignore_ascii_case(b"launch"))
+}
+
+/// Links GPU events to runtime calls.
+pub(crate) fn link(trace: &Trace, roles: &Roles, fidelity: Fidelity, diagnostics: &mut Diagnostics) -> Links {
+    let key = linking_key(trace, &roles.runtime);
+    let by_key = ByKey::new(trace, key, &roles.gpu);
+    let mut slots = vec![Slot::default(); by_key.slots()];
+    for &flow in &roles.launch_starts {
+        if let Some(slot) = trace.int(flow, Key::FlowId).and_then(|id| by_key.slot(id)) {
+            slots[slot].starts = true;
+        }
+    }
+    for &flow in &roles.launch_ends {
+        if let Some(slot) = trace.int(flow, Key::FlowId).and_then(|id| by_key.slot(id)) {
+            slots[slot].end = Some(flow);
+        }
+    }
+    // Calls that carry the number of some GPU event, with the slot they belong to.
+    let mut calls = Vec::with_capacity(roles.gpu.len());
+    for &call in &roles.runtime {
+        let Some(number) = trace.int(call, key) else { continue };
+        let Some(slot) = by_key.slot(number) else { continue };
+        let graph = fidelity.is_graph_launch(trace.name(call));
+        slots[slot].claim(call, graph, trace.track(trace.track_id(call)).pid);
+        calls.push((call, slot));
+    }
+    for (i, slot) in slots.iter_mut().enumerate() {
+        if slot.starts
+            && let Some(end) = slot.end
+        {
+            let place = trace.track_id(end);
+            slot.target = by_key.group(i).iter().rev().copied().find(|&g| trace.track_id(g) == place);
+        }
+    }
+    let by_correlation = key == Key::Correlation && fidelity.links_without_flow();
+    let mut links = Vec::with_capacity(roles.gpu.len());
+    for (call, slot) in calls {
+        let group = by_key.group(slot);
+        let slot = &slots[slot];
+        // Each group is gone through at most twice, however many calls share the number.
+        if slot.plain.last == Some(call) || slot.graph.last == Some(call) {
+            let owned = group.iter().filter(|&&g| slot.owner(g, by_correlation) == Some(call));
+            links.extend(owned.map(|&gpu| Link { runtime: call, gpu }));
+        }
+    }
+    report(&slots, &by_key, diagnostics);
+    Links { links, by_key }
+}
+
+impl Slot {
+    fn claim(&mut self, call: EventId, graph: bool, process: Id) {
+        if graph { &mut self.graph } else { &mut self.plain }.add(call);
+        self.several_processes |= *self.process.get_or_insert(process) != process;
+    }
+
+    /// Whether a recorded flow ties the number together.
+    fn has_flow(&self) -> bool {
+        self.starts && self.end.is_some()
+    }
+
+    /// The call that has launched a GPU event of this slot: the last one in the file that claims it.
+    fn owner(&self, gpu: EventId, by_correlation: bool) -> Option<EventId> {
+        let flowless = by_correlation && !self.has_flow();
+        let plain = if self.target == Some(gpu) || flowless { self.plain.last } else { None };
+        plain.max(self.graph.last)
+    }
+}
+
+fn report(slots: &[Slot], by_key: &ByKey, diagnostics: &mut Diagnostics) {
+    // Slots are in order of their numbers, which need not be file order; the first place reported is the first in
+    // the file.
+    let mut report = |defect, places: Vec<EventId>| {
+        if let Some(first) = places.iter().min() {
+            diagnostics.add_many(defect, places.len() as u64, At::Event(first.uid()));
+        }
+    };
+    let call_of = |slot: &Slot| slot.plain.last.max(slot.graph.last);
+    let claimed_twice = |slot: &Slot, gpu: EventId| {
+        let plain = if slot.target == Some(gpu) { slot.plain.count } else { 0 };
+        plain + slot.graph.count > 1
+    };
+    let twice = slots
+        .iter()
+        .enumerate()
+        .flat_map(|(i, slot)| by_key.group(i).iter().copied().filter(move |&gpu| claimed_twice(slot, gpu)));
+    report(Defect::DuplicateLaunch, twice.collect());
+    let several = slots.iter().enumerate().filter(|(i, slot)| {
+        slot.target.is_some() && slot.plain.count > 0 && slot.graph.count == 0 && by_key.group(*i).len() > 1
+    });
+    report(Defect::SeveralKernelsPerLaunch, several.filter_map(|(_, slot)| call_of(slot)).collect());
+    let shared = slots.iter().filter(|slot| slot.several_processes);
+    report(Defect::SharedCorrelation, shared.filter_map(call_of).collect());
+}

@@ -1,0 +1,167 @@
+//! Host nesting: which call happened inside which, from time alone, for each thread by itself.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use super::roles::{Roles, Thread};
+use crate::clock::Clock;
+use crate::diagnostics::{At, Defect, Diagnostics};
+use crate::model::{EventId, EventKind, Key, Ns, Trace, TrackId};
+use crate::parity::Nesting;
+
+/// "No node".
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A thread's nodes: numbered without gaps, in the order in which they start.
+#[derive(Debug, Clone)]
+pub(crate) struct ThreadNodes {
+    pub(crate) track: TrackId,
+    pub(crate) nodes: Range<u32>,
+}
+
+/// The host part of the tree. Nodes are numbered thread by thread in preorder, so everything below node `n` is the
+/// range `n + 1 .. end[n]` and the next sibling of `n` is `end[n]`.
+#[derive(Debug, Default)]
+pub(crate) struct Nested {
+    pub(crate) event_of: Vec<EventId>,
+    pub(crate) parent: Vec<u32>,
+    pub(crate) end: Vec<u32>,
+    pub(crate) threads: Vec<ThreadNodes>,
+    /// Outermost `cpu_op`s, thread by thread.
+    pub(crate) roots: Vec<EventId>,
+    /// Events that overlap the end of their caller.
+    pub(crate) discarded: Vec<EventId>,
+    /// How often such an overlap was below a microsecond and forgiven.
+    pub(crate) bleeds: u64,
+}
+
+/// An event that is still running.
+struct Open<C> {
+    node: u32,
+    end: C,
+    cpu_op: bool,
+    /// `Python id` of the innermost frame up to and with this event.
+    frame: i64,
+}
+
+const NO_FRAME: i64 = i64::MIN;
+
+/// Order in which host events are taken up: by start, then by the rule for ties.
+pub(crate) fn start_order<C: Clock>(trace: &Trace, nesting: Nesting, a: EventId, b: EventId) -> Ordering {
+    let start = |e| C::of(trace.ts(e).unwrap_or_default());
+    start(a).cmp(&start(b)).then_with(|| tie_order(trace, nesting, a, b))
+}
+
+#[cold]
+fn tie_order(trace: &Trace, nesting: Nesting, a: EventId, b: EventId) -> Ordering {
+    let by_length = if nesting.longer_is_outside() { trace.dur(b).cmp(&trace.dur(a)) } else { Ordering::Equal };
+    by_length.then(a.cmp(&b))
+}
+
+/// Nests the events of all threads.
+pub(crate) fn nest(trace: &Trace, roles: &mut Roles, nesting: Nesting, diagnostics: &mut Diagnostics) -> Nested {
+    match nesting {
+        Nesting::Exact => nest_by::<Ns>(trace, roles, nesting, diagnostics),
+        Nesting::Float => nest_by::<crate::Us>(trace, roles, nesting, diagnostics),
+    }
+}
+
+fn nest_by<C: Clock>(trace: &Trace, roles: &mut Roles, nesting: Nesting, diagnostics: &mut Diagnostics) -> Nested {
+    let count = roles.threads.iter().map(|t| t.events.len()).sum();
+    let mut nested = Nested {
+        event_of: Vec::with_capacity(count),
+        parent: Vec::with_capacity(count),
+        end: vec![0; count],
+        ..Nested::default()
+    };
+    for thread in std::mem::take(&mut roles.threads) {
+        let first = nested.event_of.len() as u32;
+        let track = thread.track;
+        let events = in_start_order::<C>(trace, thread, nesting);
+        nested.nest_thread::<C>(trace, &events, diagnostics);
+        nested.threads.push(ThreadNodes { track, nodes: first..nested.event_of.len() as u32 });
+    }
+    nested.end.truncate(nested.event_of.len());
+    if nested.threads.len() > 1 {
+        nested.roots.sort_by(|&a, &b| start_order::<C>(trace, nesting, a, b));
+    }
+    if let Some(first) = nested.discarded.iter().min() {
+        diagnostics.add_many(Defect::NestingDiscarded, nested.discarded.len() as u64, At::Event(first.uid()));
+    }
+    nested
+}
+
+fn in_start_order<C: Clock>(trace: &Trace, thread: Thread, nesting: Nesting) -> Vec<EventId> {
+    let Thread { mut events, in_order, .. } = thread;
+    if in_order {
+        return events;
+    }
+    // A file holds a thread as a few runs that are in order (operations and frames, then runtime calls), which a
+    // merging sort makes use of. Starts travel with the events so that comparing does not jump about in memory.
+    let mut keyed: Vec<(C, EventId)> = events.iter().map(|&e| (C::of(trace.ts(e).unwrap_or_default()), e)).collect();
+    keyed.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| tie_order(trace, nesting, a.1, b.1)));
+    for (event, key) in events.iter_mut().zip(&keyed) {
+        *event = key.1;
+    }
+    events
+}
+
+impl Nested {
+    fn nest_thread<C: Clock>(&mut self, trace: &Trace, events: &[EventId], diagnostics: &mut Diagnostics) {
+        let mut stack: Vec<Open<C>> = Vec::new();
+        let mut open_ops = 0usize;
+        for &e in events {
+            let (ts, dur) = (trace.ts(e).unwrap_or_default(), trace.dur(e).unwrap_or_default());
+            let (start, end) = C::span(ts, dur);
+            while let Some(top) = stack.pop_if(|top| start >= top.end) {
+                open_ops -= usize::from(top.cpu_op);
+                self.end[top.node as usize] = self.event_of.len() as u32;
+            }
+            if let Some(top) = stack.last()
+                && end > top.end
+            {
+                let forgiven = top.end - start < C::MICROSECOND && stack.len() >= 2;
+                if !forgiven {
+                    self.discarded.push(e);
+                    continue;
+                }
+                self.bleeds += 1;
+                if let Some(top) = stack.pop() {
+                    open_ops -= usize::from(top.cpu_op);
+                    self.end[top.node as usize] = self.event_of.len() as u32;
+                }
+            }
+            let kind = trace.kind(e);
+            let (parent, outer_frame) = stack.last().map_or((NONE, NO_FRAME), |top| (top.node, top.frame));
+            let frame = match kind {
+                EventKind::PythonFunction => check_frame(trace, e, outer_frame, diagnostics),
+                _ => outer_frame,
+            };
+            let cpu_op = kind == EventKind::CpuOp;
+            if cpu_op {
+                if open_ops == 0 {
+                    self.roots.push(e);
+                }
+                open_ops += 1;
+            }
+            stack.push(Open { node: self.event_of.len() as u32, end, cpu_op, frame });
+            self.event_of.push(e);
+            self.parent.push(parent);
+        }
+        for top in stack {
+            self.end[top.node as usize] = self.event_of.len() as u32;
+        }
+    }
+}
+
+/// Compares the recorded caller of a Python frame with the frame it lies in; gives the frame's own id.
+#[inline]
+fn check_frame(trace: &Trace, e: EventId, outer: i64, diagnostics: &mut Diagnostics) -> i64 {
+    let id = trace.int(e, Key::PythonId).unwrap_or(NO_FRAME);
+    if let Some(caller) = trace.int(e, Key::PythonParentId)
+        && caller != outer
+    {
+        diagnostics.add(Defect::PythonParentMismatch, At::Event(e.uid()));
+    }
+    id
+}

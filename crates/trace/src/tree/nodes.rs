@@ -1,0 +1,359 @@
+//! The tree itself: its columns, how they are put together, and the questions they answer directly.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::backward::{BackwardLinks, Pairs};
+use super::by_key::ByKey;
+use super::link::{Link, Links, link};
+use super::nest::{NONE, Nested, ThreadNodes, nest};
+use super::recompute::Recompute;
+use super::roles::Roles;
+use crate::diagnostics::{At, Defect, Diagnostics};
+use crate::model::{EventId, Trace};
+use crate::parity::{Fidelity, Nesting};
+
+/// Whether Python frames are nodes of the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PythonFrames {
+    /// Operations and runtime calls only.
+    #[default]
+    Without,
+    /// Frames and `nn.Module` calls too: needed for call stacks, module paths and recompute marks.
+    With,
+}
+
+/// How to build a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TreeOptions {
+    /// Whether Python frames are nodes.
+    pub python: PythonFrames,
+    /// The arithmetic of nesting.
+    pub nesting: Nesting,
+    /// Whether to be right or to agree with the reference.
+    pub fidelity: Fidelity,
+    /// Where forward and backward are tied together.
+    pub backward: BackwardLinks,
+    /// What counts as recomputation.
+    pub recompute: Recompute,
+}
+
+impl TreeOptions {
+    /// The same with Python frames.
+    #[must_use]
+    pub fn with_python(self) -> Self {
+        Self { python: PythonFrames::With, ..self }
+    }
+
+    /// The same with the numbers of the reference.
+    #[must_use]
+    pub fn like_reference(self) -> Self {
+        Self { fidelity: Fidelity::Reference, ..self }
+    }
+}
+
+/// The call tree of a trace: host calls by time, GPU events under the calls that launched them.
+///
+/// Nodes are numbered so that a subtree is a range: first the host events thread by thread in preorder, then host
+/// events without a place, then the linked GPU events in the order of their launching nodes. All answers come from
+/// flat columns over those numbers; nothing recurses and no node owns memory.
+#[derive(Debug)]
+pub struct Tree {
+    pub(crate) options: TreeOptions,
+    /// Event → node; `NONE` for events that are not in the tree.
+    pub(crate) node_of: Vec<u32>,
+    /// Node → event.
+    pub(crate) event_of: Vec<EventId>,
+    /// Node → parent node.
+    pub(crate) parent: Vec<u32>,
+    /// Host node → first node after all below it.
+    pub(crate) end: Vec<u32>,
+    /// Host node → how many links the nodes before it have; one more entry than host nodes.
+    first_link: Vec<u32>,
+    /// Link → its number in the order of the reference (file order of the launching calls).
+    link_number: Vec<u32>,
+    /// Link → how often the number falls up to here: a range without a fall is in order.
+    falls: Vec<u32>,
+    pub(crate) threads: Vec<ThreadNodes>,
+    roots: Vec<EventId>,
+    gpu: Vec<EventId>,
+    by_key: ByKey,
+    pub(crate) pairs: Pairs,
+    pub(crate) recomputed: Vec<Range<u32>>,
+    discarded: Range<u32>,
+    bleeds: u64,
+    has_cpu_ops: bool,
+    pub(crate) diagnostics: Diagnostics,
+}
+
+impl Tree {
+    /// Builds the tree of a trace.
+    pub fn build(trace: &Trace, options: TreeOptions) -> Self {
+        let mut diagnostics = Diagnostics::default();
+        let with_python = options.python == PythonFrames::With;
+        let mut roles = Roles::of(trace, with_python, &mut diagnostics);
+        let nested = nest(trace, &mut roles, options.nesting, &mut diagnostics);
+        let Links { links, by_key } = link(trace, &roles, options.fidelity, &mut diagnostics);
+        let mut tree = Self::assemble(trace, options, nested, &roles.timeless);
+        tree.attach(&links);
+        tree.by_key = by_key;
+        tree.has_cpu_ops = roles.has_cpu_ops;
+        tree.gpu = std::mem::take(&mut roles.gpu);
+        tree.diagnostics = diagnostics;
+        tree.report_unlinked();
+        tree.link_backward(trace, &roles);
+        if with_python {
+            tree.mark_recompute(trace);
+        }
+        tree
+    }
+
+    /// Puts the host nodes into columns; those without a place follow after the nested ones.
+    fn assemble(trace: &Trace, options: TreeOptions, nested: Nested, timeless: &[EventId]) -> Self {
+        let Nested { mut event_of, mut parent, mut end, threads, roots, discarded, bleeds } = nested;
+        let placed = event_of.len() as u32;
+        event_of.extend(discarded.iter().chain(timeless));
+        parent.resize(event_of.len(), NONE);
+        end.extend(placed + 1..=event_of.len() as u32);
+        let mut node_of = vec![NONE; trace.len()];
+        for (node, e) in event_of.iter().enumerate() {
+            node_of[e.index()] = node as u32;
+        }
+        Self {
+            options,
+            node_of,
+            event_of,
+            parent,
+            end,
+            first_link: Vec::new(),
+            link_number: Vec::new(),
+            falls: Vec::new(),
+            threads,
+            roots,
+            gpu: Vec::new(),
+            by_key: ByKey::default(),
+            pairs: Pairs::default(),
+            recomputed: Vec::new(),
+            discarded: placed..placed + discarded.len() as u32,
+            bleeds,
+            has_cpu_ops: false,
+            diagnostics: Diagnostics::default(),
+        }
+    }
+
+    /// Adds the linked GPU events as nodes, in the order of the nodes that launched them.
+    fn attach(&mut self, links: &[Link]) {
+        let hosts = self.event_of.len();
+        let mut first_link = vec![0u32; hosts + 1];
+        for link in links {
+            first_link[self.node_of[link.runtime.index()] as usize + 1] += 1;
+        }
+        for node in 1..=hosts {
+            first_link[node] += first_link[node - 1];
+        }
+        let mut order = vec![0u32; links.len()];
+        let mut taken = 0;
+        // Numbers rise within a call, so a call's first link claims the room for all of them.
+        while taken < links.len() {
+            let runtime = links[taken].runtime;
+            let count = links[taken..].iter().take_while(|l| l.runtime == runtime).count();
+            let at = first_link[self.node_of[runtime.index()] as usize] as usize;
+            for i in 0..count {
+                order[at + i] = (taken + i) as u32;
+            }
+            taken += count;
+        }
+        let mut falls = 0;
+        for (i, &number) in order.iter().enumerate() {
+            let link = links[number as usize];
+            self.node_of[link.gpu.index()] = self.event_of.len() as u32;
+            self.event_of.push(link.gpu);
+            self.parent.push(self.node_of[link.runtime.index()]);
+            falls += u32::from(i > 0 && order[i - 1] > number);
+            self.falls.push(falls);
+        }
+        self.first_link = first_link;
+        self.link_number = order;
+    }
+
+    fn report_unlinked(&mut self) {
+        let mut unlinked = self.gpu.iter().filter(|&&e| !self.is_linked(e));
+        if let Some(first) = unlinked.next() {
+            let count = 1 + unlinked.count() as u64;
+            self.diagnostics.add_many(Defect::UnlinkedGpuEvent, count, At::Event(first.uid()));
+        }
+    }
+
+    /// Number of host nodes; the nodes after them are GPU events.
+    #[inline]
+    pub(crate) fn hosts(&self) -> u32 {
+        self.end.len() as u32
+    }
+
+    #[inline]
+    pub(crate) fn node(&self, e: EventId) -> Option<u32> {
+        self.node_of.get(e.index()).copied().filter(|&n| n != NONE)
+    }
+
+    /// How it was built.
+    pub fn options(&self) -> TreeOptions {
+        self.options
+    }
+
+    /// What was odd about the tree, beside what was odd about the file.
+    pub fn diagnostics(&self) -> &Diagnostics {
+        &self.diagnostics
+    }
+
+    /// The event that an event happened in, or was launched by.
+    #[inline]
+    pub fn parent(&self, e: EventId) -> Option<EventId> {
+        let parent = self.parent[self.node(e)? as usize];
+        (parent != NONE).then(|| self.event_of[parent as usize])
+    }
+
+    /// The events an event lies in, innermost first.
+    pub fn ancestors(&self, e: EventId) -> impl Iterator<Item = EventId> + '_ {
+        std::iter::successors(self.parent(e), |&e| self.parent(e))
+    }
+
+    /// The events directly inside an event by time, then the GPU events it launched.
+    pub fn children(&self, e: EventId) -> impl Iterator<Item = EventId> + '_ {
+        let range = self.node_range(e);
+        let mut next = range.start.saturating_add(1);
+        let hosts = std::iter::from_fn(move || {
+            (next < range.end).then(|| {
+                let child = self.event_of[next as usize];
+                next = self.end[next as usize];
+                child
+            })
+        });
+        hosts.chain(self.launched(e).iter().copied())
+    }
+
+    /// The GPU events a runtime call launched, in file order.
+    pub fn launched(&self, e: EventId) -> &[EventId] {
+        let range = self.node_range(e);
+        if range.is_empty() {
+            return &[];
+        }
+        let links = self.first_link[range.start as usize]..self.first_link[range.start as usize + 1];
+        self.link_events(links)
+    }
+
+    fn link_events(&self, links: Range<u32>) -> &[EventId] {
+        let gpu = &self.event_of[self.end.len()..];
+        &gpu[links.start as usize..links.end as usize]
+    }
+
+    fn links_below(&self, e: EventId) -> Range<u32> {
+        let range = self.node_range(e);
+        if range.is_empty() {
+            return 0..0;
+        }
+        self.first_link[range.start as usize]..self.first_link[range.end as usize]
+    }
+
+    /// All linked GPU events below an event, in file order of the calls that launched them (not by time). Empty for
+    /// GPU events themselves. Borrowed unless the recording holds the launches of a thread out of time order.
+    pub fn gpu_events(&self, e: EventId) -> Cow<'_, [EventId]> {
+        let links = self.links_below(e);
+        let (from, to) = (links.start as usize, links.end as usize);
+        let events = self.link_events(links);
+        if events.len() < 2 || self.falls[from] == self.falls[to - 1] {
+            return Cow::Borrowed(events);
+        }
+        let mut numbered: Vec<(u32, EventId)> =
+            self.link_number[from..to].iter().copied().zip(events.iter().copied()).collect();
+        numbered.sort_unstable_by_key(|n| n.0);
+        Cow::Owned(numbered.into_iter().map(|n| n.1).collect())
+    }
+
+    /// How many GPU events there are below an event.
+    pub fn gpu_event_count(&self, e: EventId) -> usize {
+        self.links_below(e).len()
+    }
+
+    /// Whether an event leads to GPU work, or is GPU work.
+    pub fn is_gpu_path(&self, e: EventId) -> bool {
+        match self.node(e) {
+            Some(node) => node >= self.hosts() || !self.links_below(e).is_empty(),
+            None => self.gpu.binary_search(&e).is_ok(),
+        }
+    }
+
+    /// Whether a GPU event was attached to the call that launched it.
+    pub fn is_linked(&self, e: EventId) -> bool {
+        self.node(e).is_some_and(|n| n >= self.hosts())
+    }
+
+    /// Whether an event takes part in the tree: host events (with or without a place) and linked GPU events.
+    pub fn contains(&self, e: EventId) -> bool {
+        self.node(e).is_some_and(|n| n < self.discarded.end || n >= self.hosts())
+    }
+
+    /// The outermost operations of all threads, in order of time.
+    pub fn roots(&self) -> &[EventId] {
+        &self.roots
+    }
+
+    /// All GPU events in file order, linked or not.
+    pub fn all_gpu_events(&self) -> &[EventId] {
+        &self.gpu
+    }
+
+    /// The linked GPU events in file order.
+    pub fn linked_gpu_events(&self) -> impl Iterator<Item = EventId> + '_ {
+        self.gpu.iter().copied().filter(|&e| self.is_linked(e))
+    }
+
+    /// The linked GPU events in link order: file order of the calls that launched them.
+    pub(crate) fn links_in_order(&self) -> Vec<EventId> {
+        let events = &self.event_of[self.end.len()..];
+        let mut ordered = events.to_vec();
+        for (&number, &e) in self.link_number.iter().zip(events) {
+            ordered[number as usize] = e;
+        }
+        ordered
+    }
+
+    /// GPU events with a linking number (correlation), in file order, linked or not.
+    pub fn gpu_events_of_correlation(&self, number: i64) -> &[EventId] {
+        self.by_key.get(number)
+    }
+
+    /// Host events that overlap the end of their caller and so have no place.
+    pub fn discarded(&self) -> &[EventId] {
+        &self.event_of[self.discarded.start as usize..self.discarded.end as usize]
+    }
+
+    /// How many events overlapped the end of their caller by less than a microsecond and were put beside it.
+    pub fn forgiven_overlaps(&self) -> u64 {
+        self.bleeds
+    }
+
+    /// Whether the recording has no operations at all, so that runtime calls are the launchers.
+    pub fn is_gpu_only(&self) -> bool {
+        !self.has_cpu_ops
+    }
+
+    /// The forward operation that caused a backward event.
+    pub fn forward_of(&self, backward: EventId) -> Option<EventId> {
+        self.pairs.forward_of(backward)
+    }
+
+    /// The backward events that an operation caused.
+    pub fn backward_of(&self, forward: EventId) -> impl ExactSizeIterator<Item = EventId> + '_ {
+        self.pairs.backward_of(self.node(forward).unwrap_or(NONE), forward)
+    }
+
+    /// The backward events that an operation and everything below it caused.
+    pub fn subtree_backward(&self, e: EventId) -> impl ExactSizeIterator<Item = EventId> + '_ {
+        self.pairs.backward_below(self.node_range(e))
+    }
+
+    /// Number of forward/backward links.
+    pub fn backward_link_count(&self) -> usize {
+        self.pairs.len()
+    }
+}

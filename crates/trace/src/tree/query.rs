@@ -1,0 +1,214 @@
+//! Questions that need both the tree and the trace: names, kinds and times beside structure.
+
+use super::Tree;
+use super::nodes::PythonFrames;
+use crate::clock::{Clock, Us};
+use crate::interval::IntervalSet;
+use crate::model::{EventId, Key, Trace, Track};
+
+/// Start of the names of module calls.
+const MODULE: &str = "nn.Module:";
+
+/// Longest name of an ancestor in a call stack, in characters.
+const STACK_NAME: usize = 256;
+
+/// Whether a call stack goes on in the forward pass where a backward one ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ForwardLink {
+    /// Ends at the outermost event.
+    #[default]
+    Stop,
+    /// Goes on at the forward operation.
+    Follow,
+}
+
+/// A tree with the trace it was built from.
+#[derive(Debug, Clone, Copy)]
+pub struct TreeView<'a> {
+    pub(crate) trace: &'a Trace,
+    pub(crate) tree: &'a Tree,
+}
+
+impl Tree {
+    /// The tree with its trace, for questions that need both. The trace has to be the one it was built from.
+    pub fn view<'a>(&'a self, trace: &'a Trace) -> TreeView<'a> {
+        TreeView { trace, tree: self }
+    }
+}
+
+impl<'a> TreeView<'a> {
+    /// The trace.
+    pub fn trace(self) -> &'a Trace {
+        self.trace
+    }
+
+    /// The tree.
+    pub fn tree(self) -> &'a Tree {
+        self.tree
+    }
+
+    /// An event and everything below it, depth first, children in their order.
+    pub fn subtree(self, e: EventId) -> impl Iterator<Item = EventId> + 'a {
+        let mut open = vec![e];
+        let mut children: Vec<EventId> = Vec::new();
+        std::iter::from_fn(move || {
+            let e = open.pop()?;
+            children.extend(self.tree.children(e));
+            open.extend(children.drain(..).rev());
+            Some(e)
+        })
+    }
+
+    /// GPU events below an event in the order of a walk: the same events as [`Tree::gpu_events`].
+    pub fn kernels_under(self, e: EventId) -> impl Iterator<Item = EventId> + 'a {
+        self.subtree(e).skip(1).filter(move |&e| self.trace.kind(e).is_gpu())
+    }
+
+    /// Time during which at least one of the events runs, in the arithmetic of the reference.
+    pub fn busy(self, events: &[EventId]) -> Us {
+        busy(self.trace, events)
+    }
+
+    /// Time during which the GPU runs something launched below an event; overlapping work counts once.
+    pub fn subtree_busy(self, e: EventId) -> Us {
+        self.busy(&self.tree.gpu_events(e))
+    }
+
+    /// Durations of the GPU events below an event whose name passes a test, added up; overlapping work counts twice.
+    pub fn summed_kernel_us(self, e: EventId, mut test: impl FnMut(&str) -> bool) -> f64 {
+        let events = self.tree.gpu_events(e);
+        let kept = events.iter().filter(|&&k| test(self.trace.name(k)));
+        crate::timeline::compensated_sum(kept.map(|&k| self.trace.dur(k).unwrap_or_default().as_us()))
+    }
+
+    /// First event in file order with an `External id` on a track.
+    pub fn find_by_id(self, external_id: i64, track: Track) -> Option<EventId> {
+        let track = self.trace.tracks().find(|t| t.1 == track)?.0;
+        self.trace
+            .events()
+            .find(|&e| self.trace.track_id(e) == track && self.trace.int(e, Key::ExternalId) == Some(external_id))
+    }
+
+    /// Whether an event is a call of an `nn.Module`.
+    pub fn is_module(self, e: EventId) -> bool {
+        self.trace.name(e).starts_with(MODULE)
+    }
+
+    /// Labels of the modules around an event, outermost first; `["root"]` where there are none. `None` without Python
+    /// frames and for events that are not nested.
+    pub fn module_path(self, e: EventId) -> Option<Vec<&'a str>> {
+        let nested = self.tree.node(e).is_some_and(|n| n < self.tree.hosts()) && !self.tree.discarded().contains(&e);
+        if !nested || self.tree.options().python == PythonFrames::Without {
+            return None;
+        }
+        let names = self.tree.ancestors(e).map(|e| self.trace.name(e)).filter(|name| name.starts_with(MODULE));
+        let mut labels: Vec<&str> = names.map(module_label).collect();
+        labels.reverse();
+        if labels.is_empty() {
+            labels.push("root");
+        }
+        Some(labels)
+    }
+
+    /// The innermost module around an event.
+    pub fn module_of(self, e: EventId) -> Option<EventId> {
+        self.tree.ancestors(e).find(|&e| self.is_module(e))
+    }
+
+    /// The outermost modules below an event.
+    pub fn child_modules(self, e: EventId) -> Vec<EventId> {
+        let mut modules = Vec::new();
+        let range = self.tree.node_range(e);
+        let mut node = range.start.saturating_add(1);
+        // Nodes are in preorder, so skipping a module's own nodes leaves the outermost ones.
+        while node < range.end {
+            let event = self.tree.event_of[node as usize];
+            if self.is_module(event) {
+                modules.push(event);
+                node = self.tree.end[node as usize];
+            } else {
+                node += 1;
+            }
+        }
+        modules
+    }
+
+    /// GPU time below a module that is not below one of its child modules.
+    pub fn non_module_busy(self, e: EventId) -> Us {
+        let mut inside: Vec<EventId> =
+            self.child_modules(e).iter().flat_map(|&m| self.tree.gpu_events(m).into_owned()).collect();
+        inside.sort_unstable();
+        let own =
+            self.tree.gpu_events(e).iter().copied().filter(|k| inside.binary_search(k).is_err()).collect::<Vec<_>>();
+        self.busy(&own)
+    }
+
+    /// Names of an event and of the events around it, innermost first. Names of ancestors are cut after 256
+    /// characters; with a filter only ancestors whose name contains one of its texts are kept. Following the forward
+    /// link adds `"[FWD]"` and the stack of the forward operation.
+    pub fn call_stack(self, e: EventId, filter: &[&str], forward: ForwardLink) -> Vec<String> {
+        let mut stack = Vec::new();
+        for e in self.chain_starts(e, forward) {
+            if !stack.is_empty() {
+                stack.push("[FWD]".to_owned());
+            }
+            stack.push(self.trace.name(e).to_owned());
+            let names = self.tree.ancestors(e).map(|a| self.trace.name(a));
+            let kept = names.filter(|name| filter.is_empty() || filter.iter().any(|f| name.contains(f)));
+            stack.extend(kept.map(|name| cut(name, STACK_NAME)));
+        }
+        stack
+    }
+
+    /// Where the chains of parents of an event start: at the event itself and, if forward links are followed, at the
+    /// forward operation of each chain's outermost event.
+    pub(crate) fn chain_starts(self, e: EventId, forward: ForwardLink) -> Vec<EventId> {
+        let mut starts = vec![e];
+        // Damaged sequence numbers could lead in a circle.
+        let mut tops = Vec::new();
+        let mut at = Some(e);
+        while forward == ForwardLink::Follow
+            && let Some(e) = at
+        {
+            let top = self.tree.ancestors(e).last().unwrap_or(e);
+            at = if tops.contains(&top) { None } else { self.tree.forward_of(top) };
+            tops.push(top);
+            starts.extend(at);
+        }
+        starts
+    }
+
+    /// Start of each group of events after the start of all of them, in microseconds; `None` for an empty group.
+    pub fn first_occurrences(self, groups: &[&[EventId]]) -> Vec<Option<f64>> {
+        let first = |events: &[EventId]| events.iter().filter_map(|&e| self.trace.ts(e)).min();
+        let starts: Vec<_> = groups.iter().map(|g| first(g)).collect();
+        let origin = starts.iter().flatten().min().copied();
+        starts.iter().map(|&start| Some(start?.as_us() - origin?.as_us())).collect()
+    }
+}
+
+/// Time during which at least one of the events runs.
+pub(crate) fn busy(trace: &Trace, events: &[EventId]) -> Us {
+    match *events {
+        // Most operations launch one kernel.
+        [e] => Us::span_of(trace, e).map_or(Us(0.0), |(start, end)| end - start),
+        _ => events.iter().filter_map(|&e| Us::span_of(trace, e)).collect::<IntervalSet<Us>>().measure(),
+    }
+}
+
+/// `nn.Module: Linear_3` → `nn.Module: Linear`.
+fn module_label(name: &str) -> &str {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    match stem.strip_suffix('_') {
+        Some(label) if stem.len() < name.len() => label,
+        _ => name,
+    }
+}
+
+/// At most `most` characters of a text, with `..` if it was longer.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((at, _)) => format!("{}..", &text[..at]),
+        None => text.to_owned(),
+    }
+}

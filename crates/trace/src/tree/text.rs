@@ -1,0 +1,159 @@
+//! The tree as text: a subtree with its branches, or an event with everything around it.
+
+use std::fmt::{self, Write};
+
+use super::query::{ForwardLink, TreeView, cut};
+use crate::model::{EventId, EventKind};
+use crate::pyliteral;
+
+/// Longest name in a line, in characters.
+const LINE_NAME: usize = 64;
+
+/// What to print of a subtree.
+#[derive(Debug, Clone, Copy)]
+pub struct SubtreeText<'a> {
+    /// Leave out what does not lead to GPU work (never the root).
+    pub prune: bool,
+    /// Arguments to show below operations.
+    pub fields: &'a [&'a str],
+    /// Show the backward work of each operation below it.
+    pub backward: bool,
+}
+
+impl Default for SubtreeText<'_> {
+    fn default() -> Self {
+        Self { prune: true, fields: &[], backward: false }
+    }
+}
+
+/// A line still to be printed. `indent` is the length of the prefix its parent gives it.
+struct Pending {
+    event: EventId,
+    indent: usize,
+    shape: Shape,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Shape {
+    /// An ordinary node; `branch` tells whether it may show backward work.
+    Node { last: bool, branch: bool },
+    /// A backward event below its forward operation.
+    Backward,
+}
+
+impl TreeView<'_> {
+    /// A subtree as text, one line a node.
+    pub fn subtree_text(self, root: EventId, what: SubtreeText<'_>) -> String {
+        let mut out = String::new();
+        // Writing to a String does not fail.
+        let _ = self.write_subtree(&mut out, root, what);
+        out
+    }
+
+    /// Writes a subtree as text, one line a node.
+    pub fn write_subtree(self, out: &mut impl Write, root: EventId, what: SubtreeText<'_>) -> fmt::Result {
+        let mut prefix = String::new();
+        let shape = Shape::Node { last: true, branch: what.backward };
+        let mut pending = vec![Pending { event: root, indent: 0, shape }];
+        while let Some(Pending { event, indent, shape }) = pending.pop() {
+            // What was printed since has only added to the parent's prefix.
+            prefix.truncate(indent);
+            let prune = match shape {
+                Shape::Backward => {
+                    writeln!(out, "{prefix}└── [BWD] {} (UID: {event})", self.trace.name(event))?;
+                    prefix.push_str("    ");
+                    what.prune && self.tree.options().fidelity.prunes_below_backward()
+                }
+                Shape::Node { last, .. } => {
+                    let connector = if last { "└── " } else { "├── " };
+                    writeln!(out, "{prefix}{connector}{}", self.line(event))?;
+                    prefix.push_str(if last { "    " } else { "│   " });
+                    self.write_details(out, event, what.fields, &prefix)?;
+                    what.prune
+                }
+            };
+            self.push_below(&mut pending, event, shape, prune, prefix.len());
+        }
+        Ok(())
+    }
+
+    /// Puts what stands below an event on the stack, last first.
+    fn push_below(self, pending: &mut Vec<Pending>, event: EventId, shape: Shape, prune: bool, indent: usize) {
+        let branch = matches!(shape, Shape::Node { branch: true, .. });
+        if branch {
+            let first = pending.len();
+            let backward = self.tree.backward_of(event);
+            pending.extend(backward.map(|event| Pending { event, indent, shape: Shape::Backward }));
+            pending[first..].reverse();
+        }
+        let mut last = !(branch && self.tree.backward_of(event).len() > 0);
+        let first = pending.len();
+        let children = self.tree.children(event).filter(|&c| !prune || self.tree.is_gpu_path(c));
+        pending.extend(children.map(|event| Pending { event, indent, shape: Shape::Node { last: false, branch } }));
+        pending[first..].reverse();
+        for child in &mut pending[first..] {
+            child.shape = Shape::Node { last, branch };
+            last = false;
+        }
+    }
+
+    fn line(self, e: EventId) -> String {
+        let (trace, name) = (self.trace, cut(self.trace.name(e), LINE_NAME));
+        let mut line = format!("UID: {e}, Category: {}, Name: {name}", trace.category(e));
+        if trace.kind(e).is_gpu() {
+            let dur = trace.dur(e).map_or_else(|| "None".to_owned(), |d| pyliteral::of_float(d.as_us()));
+            line += &format!(", Duration: {dur}");
+        }
+        line
+    }
+
+    /// The requested arguments of an operation that it has.
+    fn details(self, e: EventId, fields: &[&str]) -> impl Iterator<Item = String> {
+        let shown = if self.trace.kind(e) == EventKind::CpuOp { fields } else { &[] };
+        shown.iter().filter_map(move |f| Some(format!("{f}: {}", pyliteral::of_arg(self.trace.arg(e, f)?))))
+    }
+
+    fn write_details(self, out: &mut impl Write, e: EventId, fields: &[&str], prefix: &str) -> fmt::Result {
+        let mut any = false;
+        for detail in self.details(e, fields) {
+            writeln!(out, "{prefix}|   {detail}")?;
+            any = true;
+        }
+        if any { writeln!(out, "{prefix}|   ") } else { Ok(()) }
+    }
+
+    /// An event and everything around it as text, innermost first.
+    pub fn parent_chain_text(self, e: EventId, fields: &[&str], forward: ForwardLink) -> String {
+        let mut out = String::new();
+        // Writing to a String does not fail.
+        let _ = self.write_parent_chain(&mut out, e, fields, forward);
+        out
+    }
+
+    /// Writes an event and everything around it as text, innermost first.
+    pub fn write_parent_chain(
+        self,
+        out: &mut impl Write,
+        e: EventId,
+        fields: &[&str],
+        forward: ForwardLink,
+    ) -> fmt::Result {
+        for (i, start) in self.chain_starts(e, forward).into_iter().enumerate() {
+            if i > 0 {
+                let rule = "=".repeat(60);
+                writeln!(out, "\n{rule}\nFollowing fwd_event link to forward call stack (UID: {start})\n{rule}")?;
+            }
+            for (up, event) in std::iter::once(start).chain(self.tree.ancestors(start)).enumerate() {
+                match up {
+                    0 => writeln!(out, "Node:")?,
+                    up => writeln!(out, "{up}-up:")?,
+                }
+                writeln!(out, "  {}", self.line(event))?;
+                for detail in self.details(event, fields) {
+                    writeln!(out, "    {detail}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

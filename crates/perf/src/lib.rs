@@ -1,6 +1,10 @@
 //! What every operation should have cost: models, platforms and tables.
 
+pub mod args;
 pub mod call;
+pub mod count;
+pub mod dtype;
+pub mod literal;
 pub mod models;
 mod nearest;
 pub mod ops;

@@ -102,6 +102,11 @@ quirks! {
     triton_unknown_word_zeroes,
     /// F39: Triton precision labels are long names that match no platform figure.
     triton_long_precision_names,
+    /// A call without FLOPs has no metrics at all, not even those of its bytes.
+    metrics_blank_without_flops,
+    /// A call without FLOPs, or without a rate listed for its Compute Spec, has no roofline, although its bytes would
+    /// give one.
+    roofline_blank_without_rate,
     /// F42: only Tensile and nvjet kernel names are understood, and a short nvjet name breaks the model.
     gemm_kernel_grammar_short,
     /// F43: the group quantisers are split over two sheets.

@@ -295,14 +295,9 @@ impl Platform {
         self.peaks.get(compute_spec).copied()
     }
 
-    /// The rate in TFLOPS for a Compute Spec: listed, under another spelling of the precision (`vector_bfloat16`), or
-    /// derived from bf16 where the platform says so.
+    /// The rate in TFLOPS for a Compute Spec: listed, or derived from bf16 where the platform says so.
     pub fn peak(&self, compute_spec: &str) -> Option<Figure> {
-        if let Some(figure) = self.listed_peak(compute_spec) {
-            return Some(figure);
-        }
-        let spec = canonical(compute_spec);
-        self.listed_peak(&spec).or_else(|| self.derived(&spec))
+        self.listed_peak(compute_spec).or_else(|| self.derived(compute_spec))
     }
 
     /// FLOPs per byte at which arithmetic and memory take equally long.
@@ -357,20 +352,6 @@ fn by_name(name: &str) -> Option<&'static Platform> {
     let mut found = Platform::all().iter().filter(|p| words().any(|word| begins(word, &plain(&p.name))));
     // A text that names two platforms names none.
     found.next().filter(|_| found.next().is_none())
-}
-
-/// `vector_bfloat16` → `vector_bf16`: compiled kernels carry the framework's names of the types.
-fn canonical(spec: &str) -> String {
-    let lower = spec.to_ascii_lowercase();
-    let Some((unit, precision)) = lower.split_once('_') else { return lower };
-    let precision = match precision {
-        "bfloat16" => "bf16",
-        "float16" | "half" => "fp16",
-        "float32" | "float" => "fp32",
-        "float64" | "double" => "fp64",
-        other => other,
-    };
-    format!("{unit}_{precision}")
 }
 
 /// Whose file is read: only shipped ones carry sources and the keys that users have no need of.

@@ -29,8 +29,8 @@ pub struct Metrics {
 impl Metrics {
     /// Metrics of a call that kept the GPU busy for `time_us`. Under parity a call without FLOPs has no metrics at
     /// all; else it keeps those of its bytes.
-    pub fn new(cost: &Cost, time_us: f64, quirks: Quirks) -> Self {
-        if quirks.parity && cost.flops.is_none() {
+    pub fn new(cost: &Cost, time_us: f64, quirks: &Quirks) -> Self {
+        if quirks.metrics_blank_without_flops && cost.flops.is_none() {
             return Self::default();
         }
         let gflops = cost.flops.map(gflops);
@@ -82,10 +82,12 @@ pub struct Roofline {
 impl Roofline {
     /// Roofline of a call that kept the GPU busy for `time_us`. `None` without bytes; under parity also without FLOPs
     /// or without a rate listed for exactly the call's Compute Spec.
-    pub fn new(cost: &Cost, time_us: f64, platform: &Platform, quirks: Quirks) -> Option<Self> {
+    pub fn new(cost: &Cost, time_us: f64, platform: &Platform, quirks: &Quirks) -> Option<Self> {
         let bytes = cost.bytes?;
         let spec = compute_spec(cost);
-        let peak = spec.and_then(|s| if quirks.parity { platform.listed_peak(&s) } else { platform.peak(&s) });
+        let peak = spec.and_then(|s| {
+            if quirks.roofline_blank_without_rate { platform.listed_peak(&s) } else { platform.peak(&s) }
+        });
         let gflops = cost.flops.map(gflops).filter(|&g| g > 0.0);
         let memory_us = (bytes / (platform.mem_bw_gbps.value * 1e9)) * MICRO;
         let (best_us, bound) = match gflops.zip(peak) {
@@ -93,7 +95,7 @@ impl Roofline {
                 let compute_us = (gflops * 1e9 / (peak.value * 1e12)) * MICRO;
                 (compute_us.max(memory_us), if compute_us >= memory_us { Bound::Compute } else { Bound::Memory })
             }
-            None if quirks.parity || bytes <= 0.0 => return None,
+            None if quirks.roofline_blank_without_rate || bytes <= 0.0 => return None,
             None => (memory_us, Bound::MemoryBytesOnly),
         };
         let pct = (time_us != 0.0).then(|| best_us / time_us * 100.0);
@@ -135,7 +137,7 @@ mod tests {
     #[test]
     fn hand_worked_metrics() {
         // 2e12 FLOPs and 4e9 bytes in 4 ms.
-        let m = Metrics::new(&matrix(2e12, 4e9, "bf16"), 4000.0, Quirks::NONE);
+        let m = Metrics::new(&matrix(2e12, 4e9, "bf16"), 4000.0, &Quirks::NONE);
         assert_eq!(m.gflops, Some(2000.0));
         assert_eq!(m.tflops_per_s, Some(500.0));
         assert_eq!(m.data_moved_mb, Some(3814.697265625)); // 4e9 / 1048576
@@ -146,35 +148,35 @@ mod tests {
 
     #[test]
     fn blanks() {
-        let untimed = Metrics::new(&matrix(2e12, 4e9, "bf16"), 0.0, Quirks::REFERENCE);
+        let untimed = Metrics::new(&matrix(2e12, 4e9, "bf16"), 0.0, &Quirks::REFERENCE);
         assert_eq!((untimed.tflops_per_s, untimed.tb_per_s), (None, None));
         assert_eq!(untimed.gflops, Some(2000.0));
 
-        let no_bytes = Metrics::new(&cost(Some(1e12), None, ComputeUnit::Vector, None), 1e6, Quirks::REFERENCE);
+        let no_bytes = Metrics::new(&cost(Some(1e12), None, ComputeUnit::Vector, None), 1e6, &Quirks::REFERENCE);
         assert_eq!((no_bytes.data_moved_mb, no_bytes.flops_per_byte, no_bytes.tb_per_s), (None, None, None));
         assert_eq!(no_bytes.compute_spec, None);
         assert_eq!(no_bytes.tflops_per_s, Some(1.0));
 
-        let zero_bytes = Metrics::new(&matrix(1e9, 0.0, "bf16"), 1.0, Quirks::REFERENCE);
+        let zero_bytes = Metrics::new(&matrix(1e9, 0.0, "bf16"), 1.0, &Quirks::REFERENCE);
         assert_eq!(
             (zero_bytes.data_moved_mb, zero_bytes.flops_per_byte, zero_bytes.tb_per_s),
             (Some(0.0), None, Some(0.0))
         );
 
         let bytes_only = cost(None, Some(1e6), ComputeUnit::Vector, Some("fp32"));
-        assert_eq!(Metrics::new(&bytes_only, 1.0, Quirks::REFERENCE), Metrics::default());
-        assert_eq!(Metrics::new(&bytes_only, 1.0, Quirks::NONE).data_moved_mb, Some(1e6 / 1_048_576.0));
+        assert_eq!(Metrics::new(&bytes_only, 1.0, &Quirks::REFERENCE), Metrics::default());
+        assert_eq!(Metrics::new(&bytes_only, 1.0, &Quirks::NONE).data_moved_mb, Some(1e6 / 1_048_576.0));
     }
 
     #[test]
     fn hand_worked_rooflines() {
         // 990e12 FLOPs take 1 s of arithmetic, 480e9 bytes 0.1 s of memory.
-        let r = Roofline::new(&matrix(990e12, 480e9, "bf16"), 4e6, h200(), Quirks::NONE).unwrap();
+        let r = Roofline::new(&matrix(990e12, 480e9, "bf16"), 4e6, h200(), &Quirks::NONE).unwrap();
         assert_eq!((r.time_us, r.bound, r.pct), (1e6, Bound::Compute, Some(25.0)));
         // A tie counts as arithmetic.
-        let r = Roofline::new(&matrix(990e12, 4800e9, "bf16"), 0.0, h200(), Quirks::NONE).unwrap();
+        let r = Roofline::new(&matrix(990e12, 4800e9, "bf16"), 0.0, h200(), &Quirks::NONE).unwrap();
         assert_eq!((r.time_us, r.bound, r.pct), (1e6, Bound::Compute, None));
-        let r = Roofline::new(&matrix(99e12, 4800e9, "bf16"), 1e6, h200(), Quirks::REFERENCE).unwrap();
+        let r = Roofline::new(&matrix(99e12, 4800e9, "bf16"), 1e6, h200(), &Quirks::REFERENCE).unwrap();
         assert_eq!((r.time_us, r.bound, r.pct), (1e6, Bound::Memory, Some(100.0)));
     }
 
@@ -188,16 +190,12 @@ mod tests {
             cost(Some(1e9), Some(4.8e9), vector, Some("fp4")),  // no rate for it
             cost(Some(1e9), Some(4.8e9), ComputeUnit::Unknown, Some("fp32")),
         ] {
-            assert_eq!(Roofline::new(&cost, 2000.0, h200(), Quirks::REFERENCE), None, "{cost:?}");
-            let r = Roofline::new(&cost, 2000.0, h200(), Quirks::NONE).unwrap();
+            assert_eq!(Roofline::new(&cost, 2000.0, h200(), &Quirks::REFERENCE), None, "{cost:?}");
+            let r = Roofline::new(&cost, 2000.0, h200(), &Quirks::NONE).unwrap();
             assert_eq!((r.time_us, r.bound.as_str(), r.pct), (1000.0, "MEMORY_BOUND (bytes only)", Some(50.0)));
         }
-        assert_eq!(Roofline::new(&cost(Some(1e9), None, vector, Some("fp32")), 1.0, h200(), Quirks::NONE), None);
-        assert_eq!(Roofline::new(&cost(None, Some(0.0), vector, Some("fp32")), 1.0, h200(), Quirks::NONE), None);
-        // Compiled kernels spell the type out: no rate under parity, the right one otherwise.
-        let triton = cost(Some(1e9), Some(4.8e9), vector, Some("bfloat16"));
-        assert_eq!(Roofline::new(&triton, 1.0, h200(), Quirks::REFERENCE), None);
-        assert_eq!(Roofline::new(&triton, 1.0, h200(), Quirks::NONE).unwrap().bound, Bound::Memory);
+        assert_eq!(Roofline::new(&cost(Some(1e9), None, vector, Some("fp32")), 1.0, h200(), &Quirks::NONE), None);
+        assert_eq!(Roofline::new(&cost(None, Some(0.0), vector, Some("fp32")), 1.0, h200(), &Quirks::NONE), None);
     }
 
     /// Rows of the reference's GEMM sheets for the H200 traces, at the fastest or the mean call as noted: FLOPs, bytes,
@@ -234,12 +232,12 @@ mod tests {
             },
         ];
         for Row { cost, time_us, metrics, roofline } in rows {
-            let m = Metrics::new(&cost, time_us, Quirks::REFERENCE);
+            let m = Metrics::new(&cost, time_us, &Quirks::REFERENCE);
             let ours = [m.gflops, m.data_moved_mb, m.flops_per_byte, m.tb_per_s, m.tflops_per_s];
             assert_eq!(ours, metrics.map(Some), "bit for bit");
-            let r = Roofline::new(&cost, time_us, h200(), Quirks::REFERENCE).unwrap();
+            let r = Roofline::new(&cost, time_us, h200(), &Quirks::REFERENCE).unwrap();
             assert_eq!((r.time_us, r.bound, r.pct), (roofline.0, roofline.1, Some(roofline.2)));
-            assert_eq!(Roofline::new(&cost, time_us, h200(), Quirks::NONE), Some(r), "the modes agree here");
+            assert_eq!(Roofline::new(&cost, time_us, h200(), &Quirks::NONE), Some(r), "the modes agree here");
         }
     }
 
@@ -253,7 +251,7 @@ mod tests {
             (matrix(17_179_869_184.0, 335_544_320.0, "fp16"), 69.90506666666667),
             (matrix(131_072.0, 266_496.0, "fp32"), 0.05552),
         ] {
-            let r = Roofline::new(&cost, 1.0, h200(), Quirks::REFERENCE).unwrap();
+            let r = Roofline::new(&cost, 1.0, h200(), &Quirks::REFERENCE).unwrap();
             assert_eq!((r.time_us, r.bound.as_str()), (time_us, "MEMORY_BOUND"));
         }
     }

@@ -1,6 +1,6 @@
 //! `Platform`: what a GPU can do at best. Nothing else in the program knows a GPU's speed.
 //!
-//! Each shipped platform is one file in `platforms/` and one line in [`FILES`]. The files have the form of the arch
+//! Each shipped platform is one file in `platforms/` and one line in `FILES`. The files have the form of the arch
 //! files users bring (`--arch FILE`), plus the source of every figure. To add one, write the file and the line; the
 //! list test checks the rest.
 

@@ -240,3 +240,33 @@ fn knee_of_an_h200() {
     // 990e12 / 4800e9
     assert_eq!(Platform::find("H200").unwrap().knee("matrix_bf16"), Some(206.25));
 }
+
+#[test]
+fn the_manual_shows_the_shipped_figures() {
+    let docs = include_str!("../../../../docs/platforms.md");
+    let specs: Vec<&str> = COMPUTE_SPECS.iter().copied().filter(|spec| *spec != "matrix_fp6").collect();
+    let cell = |figure: Option<Figure>, scale: f64| match figure {
+        None => "–".to_owned(),
+        Some(Figure { value, source }) => {
+            let letter = match source {
+                Source::Seed => "S",
+                Source::Reference => "R",
+                Source::Datasheet => "D",
+                _ => "*",
+            };
+            format!("{} {letter}", value / scale)
+        }
+    };
+    for platform in Platform::all() {
+        let mut row = vec![platform.name.clone()];
+        row.push(cell(Some(platform.mem_bw_gbps), 1e3));
+        row.push(cell(platform.memory_gb, 1.0));
+        row.extend(specs.iter().map(|spec| cell(platform.peak(spec), 1.0)));
+        let row = format!("| {} |", row.join(" | "));
+        assert!(docs.contains(&row), "docs/platforms.md lacks the row\n{row}");
+    }
+    let header = specs.iter().map(|spec| spec.replace('_', " ")).collect::<Vec<_>>().join(" | ");
+    assert!(docs.contains(&header), "{header}");
+    let example = docs.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    assert_eq!(Platform::from_arch_json(example).unwrap().name, "MyGPU");
+}

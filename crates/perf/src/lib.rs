@@ -4,6 +4,8 @@ pub mod args;
 pub mod call;
 pub mod count;
 pub mod dtype;
+mod expr;
+pub mod extension;
 pub mod literal;
 pub mod models;
 mod nearest;

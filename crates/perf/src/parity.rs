@@ -3,16 +3,135 @@
 //! Models ask `quirks.some_fault` where the two ways part; formulas that exist for parity alone stand here too. To
 //! drop the mode, delete this module and what no longer compiles.
 
-/// Which behaviour of the reference is reproduced. [`Quirks::NONE`] is the default, correct mode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quirks {
-    /// Reproduce the reference in full.
-    pub parity: bool,
+/// Declares [`Quirks`] with its two values, so that a fault is named in one place.
+macro_rules! quirks {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// Which faults of the reference are reproduced. [`Quirks::NONE`] is the default, correct mode.
+        ///
+        /// The F-numbers are those of the list of known faults in the model specification.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct Quirks {
+            $($(#[doc = $doc])+ pub $name: bool,)+
+        }
+
+        impl Quirks {
+            /// Correct numbers.
+            pub const NONE: Self = Self { $($name: false,)+ };
+            /// Every number, blank and quirk of the reference.
+            pub const REFERENCE: Self = Self { $($name: true,)+ };
+        }
+    };
 }
 
-impl Quirks {
-    /// Correct numbers.
-    pub const NONE: Self = Self { parity: false };
-    /// Every number, blank and quirk of the reference.
-    pub const REFERENCE: Self = Self { parity: true };
+quirks! {
+    /// F1: a bias of `aten::convolution` and `aten::_scaled_mm` is seen only in calls of exactly three inputs.
+    bias_by_input_count,
+    /// F2: `aten::convolution_backward` ignores `output_mask` and takes its bias flag from an always empty slot.
+    convolution_mask_ignored,
+    /// F3: any text, even `"False"`, makes a norm count as training.
+    training_by_any_text,
+    /// F4: the vendor batch-norm backward ops count as not training.
+    vendor_batch_norm_backward_not_training,
+    /// F5: absent weights and biases of norms are counted as if they were there.
+    absent_affine_counted,
+    /// F6: the cheap branch of norm backward hangs on the output mask instead of on the training flag.
+    norm_backward_cheap_by_mask,
+    /// F7: channel-sized tensors of norms weigh as much per element as the activations.
+    norm_stats_in_activation_type,
+    /// F8: group norm has C channels forward, C / groups backward.
+    group_norm_backward_channels_divided,
+    /// Batch norm's traffic is counted as if x were read once, layer-like norms' statistics by channel, not by row.
+    norm_passes_as_one,
+    /// F9: reductions always have one output element, because the list of dimensions is never decoded.
+    reduction_to_one_element,
+    /// F10: attention counts two bytes an element whatever the type.
+    attention_two_bytes,
+    /// F11: attention bias, mask and row sums cost nothing.
+    attention_bias_free,
+    /// F12: causal attention with queries and keys of different length fails.
+    causal_rectangle_fails,
+    /// F13: backward of the efficient and cuDNN attention omits the recomputed scores.
+    attention_recompute_omitted,
+    /// F14: the sum over grouped query heads lacks the head count and is halved when causal.
+    grouped_heads_sum_short,
+    /// F15: `aiter::_flash_attn_backward` reads (dout, q, k) as (q, k, v).
+    aiter_backward_slots_shifted,
+    /// F16: variable-length attention divides by zero or fails on unequal remainders.
+    varlen_unguarded,
+    /// F17: the `aiter` and `flash_attn_3` attention ops have no precision.
+    attention_precision_unknown,
+    /// F18: attention backward ops other than the variable-length one stay on the forward sheet.
+    attention_backward_on_forward_sheet,
+    /// F19: inference attention ignores sliding windows.
+    sliding_window_ignored,
+    /// F20: the latent of MLA decode is counted twice, as K and as V.
+    mla_latent_counted_twice,
+    /// F21: the value width of sparse attention is always 512.
+    sparse_value_width_fixed,
+    /// F22: an operation whose model has no formula vanishes with its time.
+    unformulated_rows_vanish,
+    /// F23: `aiter::linear_attention_with_output_base` never gets its step annotation.
+    linear_attention_unannotated,
+    /// F25: a zero-dim first operand sizes the output of a binary operation.
+    zero_dim_first_operand_widens,
+    /// F26: in-place binary operations size their output by the wider operand.
+    in_place_output_promoted,
+    /// F27: expanded operands count in full, host copies count as device memory traffic.
+    expanded_operands_in_full,
+    /// F28: bool, complex, 16-bit and unsigned types have no size.
+    dtype_sizes_missing,
+    /// F29: int8 and e5m2 have no precision label; bytes are rated as fp8 everywhere.
+    precision_labels_missing,
+    /// F30: `bitsandbytes::int8_linear_matmul` reads N from the wrong axis and stores 2-byte results.
+    int8_weight_axes_swapped,
+    /// F31: `vllm::gemm_with_dynamic_quant` sizes the packed weight like the activation.
+    packed_weight_as_activation,
+    /// F32: grouped GEMM sizes its output by the weight and loses the group factor for variable K.
+    grouped_output_as_weight,
+    /// F33: unfused expert GEMMs take the hidden width for the inner one and are rated at the weight's type.
+    expert_inner_width_as_hidden,
+    /// F34: Triton tensors of plain types (`float`, `int`, …) weigh nothing.
+    triton_plain_types_weigh_nothing,
+    /// F35: pointwise Triton kernels get an output write although the output is already listed.
+    triton_pointwise_extra_write,
+    /// F36: Triton gathers count the whole lookup table.
+    triton_tables_in_full,
+    /// F37: the last integer argument of a Triton kernel is its element count, whatever the grid.
+    triton_last_integer_counts,
+    /// F38: one unknown word in a Triton kernel's name zeroes its arithmetic.
+    triton_unknown_word_zeroes,
+    /// F39: Triton precision labels are long names that match no platform figure.
+    triton_long_precision_names,
+    /// A call without FLOPs has no metrics at all, not even those of its bytes.
+    metrics_blank_without_flops,
+    /// A call without FLOPs, or without a rate listed for its Compute Spec, has no roofline, although its bytes would
+    /// give one.
+    roofline_blank_without_rate,
+    /// F42: only Tensile and nvjet kernel names are understood, and a short nvjet name breaks the model.
+    gemm_kernel_grammar_short,
+    /// F43: the group quantisers are split over two sheets.
+    group_quant_on_two_sheets,
+    /// F45: the depthwise causal convolution counts as matrix work.
+    causal_convolution_on_matrix_unit,
+    /// F46: grouped transposed convolutions have too few output channels.
+    transposed_groups_ignored,
+    /// F47: the bias gradient of a convolution is counted in elements instead of bytes.
+    bias_gradient_unsized,
+    /// F49: resampling by scale factors fails.
+    scale_factors_fail,
+    /// Operations without a model in the reference have none, not even the generic count.
+    reference_models_only,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_two_modes_differ_in_every_field() {
+        let count = |quirks: Quirks, word: &str| format!("{quirks:?}").matches(word).count();
+        assert_eq!(count(Quirks::NONE, "true"), 0);
+        assert_eq!(count(Quirks::REFERENCE, "false"), 0);
+        assert!(count(Quirks::REFERENCE, "true") > 40);
+    }
 }

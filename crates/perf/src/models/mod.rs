@@ -40,6 +40,13 @@ pub enum ModelError {
     Drop,
 }
 
+impl ModelError {
+    /// An ordinary failure with its reason.
+    pub fn fail(reason: impl Into<String>) -> Self {
+        Self::Fail(reason.into())
+    }
+}
+
 /// A parsed call, ready to be costed.
 pub trait PerfModel {
     /// Parameters in the order in which tables show them.

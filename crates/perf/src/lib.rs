@@ -4,6 +4,7 @@ pub mod args;
 pub mod call;
 pub mod count;
 pub mod dtype;
+pub mod kernels;
 pub mod literal;
 pub mod models;
 pub mod ops;

@@ -141,6 +141,11 @@ impl<'a> Args<'a> {
         if self.has_strides() { self.stride_param(i) } else { Ok(Value::None) }
     }
 
+    /// `S[i]` as a parameter where a model shows it without needing it: absent strides fail in the reference alone.
+    pub fn shown_stride(&self, i: usize, quirks: &Quirks) -> Result<Value, ModelError> {
+        if quirks.strides_required { self.stride_param(i) } else { Ok(self.stride_param(i).unwrap_or(Value::None)) }
+    }
+
     /// Elements of slot `i` that memory really holds: dimensions of stride 0 (expanded ones) count once.
     pub fn stored_numel(&self, i: usize) -> Result<Count, ModelError> {
         let shape = self.shape(i)?;

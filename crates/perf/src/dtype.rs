@@ -130,6 +130,13 @@ fn kind(lower_case: &str) -> Kind {
     }
 }
 
+/// Whether `name` is a type of whole numbers or truth values: their sums are 64 bits wide.
+pub fn is_integer(name: &str) -> bool {
+    let name = lower(name);
+    let known = size(&name, &Quirks::NONE).is_some() && name != "scalar";
+    known && matches!(kind(&name), Kind::Bool | Kind::Integer)
+}
+
 /// One operand of an elementwise operation, for [`promoted_size`].
 #[derive(Debug, Clone, Copy)]
 pub struct Operand<'a> {

@@ -6,6 +6,7 @@ pub mod count;
 pub mod dtype;
 mod expr;
 pub mod extension;
+pub mod kernels;
 pub mod literal;
 pub mod models;
 mod nearest;

@@ -3,6 +3,11 @@
 //! Models ask `quirks.some_fault` where the two ways part; formulas that exist for parity alone stand here too. To
 //! drop the mode, delete this module and what no longer compiles.
 
+use crate::args::Args;
+use crate::count::Count;
+use crate::dtype;
+use crate::models::ModelError;
+
 /// Declares [`Quirks`] with its two values, so that a fault is named in one place.
 macro_rules! quirks {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
@@ -119,8 +124,76 @@ quirks! {
     bias_gradient_unsized,
     /// F49: resampling by scale factors fails.
     scale_factors_fail,
+    /// Models that show a stride fail on traces without strides.
+    strides_required,
     /// Operations without a model in the reference have none, not even the generic count.
     reference_models_only,
+}
+
+/// Bytes of a binary operation as the reference counts them: every operand in full, the output as wide as the wider
+/// operand unless one has no dimensions, then as the first (F25, F26, F27).
+pub(crate) fn binary_bytes(
+    args: Args<'_>,
+    out: &[i64],
+    output_type: Option<&str>,
+    quirks: &Quirks,
+) -> Result<Option<Count>, ModelError> {
+    let (Some(first), Some(second)) = (args.size(0, quirks)?, args.size(1, quirks)?) else { return Ok(None) };
+    let written = match output_type {
+        Some(name) => dtype::size(name, quirks),
+        None if args.shape(0)?.is_empty() || args.shape(1)?.is_empty() => Some(first),
+        None => Some(first.max(second)),
+    };
+    let read = args.numel(0)? * first + args.numel(1)? * second;
+    Ok(written.map(|size| read + Count::of(out) * size))
+}
+
+/// A norm as the reference counts it: one pass over x, all channel-sized tensors in the activation's type.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReferenceNorm {
+    /// Elements of x.
+    pub(crate) elements: f64,
+    /// Channels; a fraction for the backward of group norms (F8).
+    pub(crate) channels: f64,
+    /// Bytes of an element of x.
+    pub(crate) size: f64,
+    pub(crate) has_bias: bool,
+    pub(crate) is_affine: bool,
+    pub(crate) is_training: bool,
+}
+
+impl ReferenceNorm {
+    /// Operations and bytes of the forward pass.
+    pub(crate) fn forward(&self) -> (f64, f64) {
+        let (n, c) = (self.elements, self.channels);
+        let flops = 6.0 * c + 2.0 * n + if self.is_training { 3.0 * n } else { 0.0 };
+        let tensors = 2
+            + u32::from(self.is_affine)
+            + u32::from(self.is_affine && self.has_bias)
+            + if self.is_training { 2 } else { 0 };
+        (flops, 2.0 * n * self.size + f64::from(tensors) * c * self.size)
+    }
+
+    /// Operations and bytes of the backward pass; `input` is the first entry of the output mask (F6).
+    pub(crate) fn backward(&self, input: bool) -> (f64, f64) {
+        let (n, c) = (self.elements, self.channels);
+        let each = n / c;
+        let fixed = if self.is_training { 0.0 } else { 3.0 };
+        let branch = match (input, self.is_training) {
+            (true, true) => 5.0 * each,
+            (true, false) => 0.0,
+            (false, _) => 2.0 * each,
+        };
+        let reads = if input && self.is_training { 2.0 } else { 1.0 };
+        let gradients = match (self.is_affine && self.is_training, self.has_bias) {
+            (true, true) => 2,
+            (true, false) => 1,
+            (false, _) => 0,
+        };
+        let tensors = u32::from(self.is_training) + u32::from(self.is_affine) + gradients;
+        let bytes = n * self.size + n * self.size * reads + f64::from(tensors) * c * self.size;
+        (c * (fixed + 4.0 * each + branch), bytes)
+    }
 }
 
 #[cfg(test)]
@@ -133,5 +206,31 @@ mod tests {
         assert_eq!(count(Quirks::NONE, "true"), 0);
         assert_eq!(count(Quirks::REFERENCE, "false"), 0);
         assert!(count(Quirks::REFERENCE, "true") > 40);
+    }
+
+    fn close((a, b): (f64, f64), (x, y): (f64, f64)) {
+        assert!((a - x).abs() <= 1e-9 * x && (b - y).abs() <= 1e-9 * y, "{a} {b} is not {x} {y}");
+    }
+
+    #[test]
+    fn norms_of_the_reference_by_hand() {
+        // (128, 64, 56, 56) f16 in training: 5·25 690 112 + 6·64; 4·N + 6 tensors·64·2.
+        let batch = ReferenceNorm {
+            elements: 25_690_112.0,
+            channels: 64.0,
+            size: 2.0,
+            has_bias: true,
+            is_affine: true,
+            is_training: true,
+        };
+        close(batch.forward(), (128_450_944.0, 4.0 * 25_690_112.0 + 768.0));
+        // Backward, wrongly not training (F4): 64·(3 + 4e); 2·N·2 bytes and the weight.
+        let vendor = ReferenceNorm { is_training: false, ..batch };
+        close(vendor.backward(true), (4.0 * 25_690_112.0 + 192.0, 4.0 * 25_690_112.0 + 128.0));
+        // Layer norm backward (64, 28, 28, 192) f32: 9·N; (3·N + 4·192)·4.
+        let layer = ReferenceNorm { elements: 9_633_792.0, channels: 192.0, size: 4.0, ..batch };
+        close(layer.backward(true), (86_704_128.0, 12.0 * 9_633_792.0 + 4.0 * 192.0 * 4.0));
+        // Without the input gradient the branch costs 2·N instead of nothing (F6).
+        close(layer.backward(false), (6.0 * 9_633_792.0, 8.0 * 9_633_792.0 + 4.0 * 192.0 * 4.0));
     }
 }

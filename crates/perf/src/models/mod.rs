@@ -1,6 +1,10 @@
 //! What an operation costs: one file per family, each with its readers (how one op lays out its arguments) and its
 //! formulas. Which op uses which reader stands in [`crate::ops`].
 
+pub mod annotation;
+pub(crate) mod inference_attention;
+pub(crate) mod reckoned;
+
 use crate::call::OpCall;
 use crate::parity::Quirks;
 use crate::value::Value;

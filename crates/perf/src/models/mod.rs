@@ -3,6 +3,7 @@
 
 pub mod annotation;
 pub(crate) mod inference_attention;
+pub(crate) mod moe;
 pub(crate) mod reckoned;
 
 use crate::call::OpCall;

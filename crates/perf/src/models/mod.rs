@@ -2,6 +2,8 @@
 //! formulas. Which op uses which reader stands in [`crate::ops`].
 
 pub mod annotation;
+pub(crate) mod collective;
+pub(crate) mod fused;
 pub(crate) mod inference_attention;
 pub(crate) mod moe;
 pub(crate) mod reckoned;

@@ -7,6 +7,7 @@ pub(crate) mod fused;
 pub(crate) mod inference_attention;
 pub(crate) mod moe;
 pub(crate) mod reckoned;
+pub mod triton;
 
 use crate::call::OpCall;
 use crate::parity::Quirks;

@@ -2,6 +2,12 @@
 //!
 //! Adding an operation is one line in its group's table and one case in its test.
 
+mod fused;
+mod inference;
+mod moe;
+#[cfg(test)]
+mod served_cases;
+
 use crate::models::Reader;
 
 /// Which model made a row's numbers.
@@ -32,4 +38,16 @@ pub struct OpEntry {
     pub reader: Option<Reader>,
     /// Whose model it is.
     pub source: ModelSource,
+}
+
+impl OpEntry {
+    /// An operation that the reference models too.
+    const fn reference(name: &'static str, category: &'static str, sheet: &'static str, reader: Reader) -> Self {
+        Self { name, category, backward_category: None, sheet, reader: Some(reader), source: ModelSource::Reference }
+    }
+
+    /// The same operation with a category for its backward work.
+    const fn backward(self, category: &'static str) -> Self {
+        Self { backward_category: Some(category), ..self }
+    }
 }

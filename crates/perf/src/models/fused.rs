@@ -311,7 +311,7 @@ impl HyperConnection<'_> {
 }
 
 /// The type of slot `i`; these operations run in bfloat16 unless the trace says otherwise.
-fn hyper_dtype<'a>(args: Args<'a>, i: usize) -> &'a str {
+fn hyper_dtype(args: Args<'_>, i: usize) -> &str {
     args.dtype(i).unwrap_or("c10::BFloat16")
 }
 

@@ -55,8 +55,8 @@ pub fn can_model(call: &OpCall<'_>, quirks: &Quirks) -> bool {
         let types = lists.types.as_ref().map(Vec::len);
         return recorded.iter().chain([&types]).all(|n| n.is_some_and(|n| n > 0)) && !integers(call).is_empty();
     }
-    !tensors(call).is_ok_and(|t| t.is_empty()) && call.inputs.types.is_some()
-        || !integers(call).is_empty() && !Args::of(call).is_empty()
+    let no_tensor = tensors(call).is_ok_and(|tensors| tensors.is_empty());
+    !no_tensor || !integers(call).is_empty() && !Args::of(call).is_empty()
 }
 
 /// One tensor argument.

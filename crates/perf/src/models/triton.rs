@@ -49,14 +49,12 @@ pub fn can_model(call: &OpCall<'_>, quirks: &Quirks) -> bool {
     if !is_compiled(call.name) {
         return false;
     }
+    let args = Args::of(call);
+    let has_extents = !integers(call).is_empty() && !args.is_empty();
     if quirks.triton_last_integer_counts {
-        let lists = call.inputs;
-        let recorded = [lists.concrete.as_ref().map(Vec::len), lists.dims.as_ref().map(Vec::len)];
-        let types = lists.types.as_ref().map(Vec::len);
-        return recorded.iter().chain([&types]).all(|n| n.is_some_and(|n| n > 0)) && !integers(call).is_empty();
+        return has_extents && args.type_count() > 0;
     }
-    let no_tensor = tensors(call).is_ok_and(|tensors| tensors.is_empty());
-    !no_tensor || !integers(call).is_empty() && !Args::of(call).is_empty()
+    has_extents || tensors(call).map_or(true, |tensors| !tensors.is_empty())
 }
 
 /// One tensor argument.

@@ -128,6 +128,15 @@ quirks! {
     strides_required,
     /// Operations without a model in the reference have none, not even the generic count.
     reference_models_only,
+    /// Not numbered: expert GEMMs take the size of an input element for that of a result, and a usual size for every
+    /// type that their short table lacks.
+    expert_sizes_assumed,
+    /// Not numbered: a call recorded without strides fails where strides are shown as a parameter.
+    missing_strides_fail,
+    /// Not numbered: cross entropy takes the first dimension for all rows, though logits may have three.
+    cross_entropy_rows_by_first_dim,
+    /// Not numbered: the gated delta net counts two bytes an element whatever the type.
+    delta_net_two_bytes,
 }
 
 /// Bytes of a binary operation as the reference counts them: every operand in full, the output as wide as the wider

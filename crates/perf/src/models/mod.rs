@@ -16,6 +16,14 @@ mod tally;
 
 pub use evaluation::{Evaluation, evaluate, evaluate_backward, has_model};
 
+pub mod annotation;
+pub(crate) mod collective;
+pub(crate) mod fused;
+pub(crate) mod inference_attention;
+pub(crate) mod moe;
+pub(crate) mod reckoned;
+pub mod triton;
+
 use crate::call::OpCall;
 use crate::parity::Quirks;
 use crate::value::Value;

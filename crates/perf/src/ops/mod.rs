@@ -3,8 +3,13 @@
 //! Adding an operation is one line in its group's table and one case in its test.
 
 mod category_only;
+mod fused;
 mod gemm;
+mod inference;
 mod lookup;
+mod moe;
+#[cfg(test)]
+mod served_cases;
 
 pub use lookup::{all, category, find, find_prefix, is_synthetic, sheet, synthetic_parent};
 

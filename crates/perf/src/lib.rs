@@ -14,4 +14,5 @@ pub mod ops;
 pub mod parity;
 pub mod platform;
 pub mod roofline;
+pub mod tables;
 pub mod value;

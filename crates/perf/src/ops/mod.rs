@@ -2,16 +2,24 @@
 //!
 //! Adding an operation is one line in its group's table and one case in its test.
 
+mod attention;
 mod category_only;
+mod conv;
+mod elementwise;
+mod extended;
 mod gemm;
+mod grouped_gemm;
 mod lookup;
+mod norm;
+mod reduce;
 
 pub use lookup::{all, category, find, find_prefix, is_synthetic, sheet, synthetic_parent};
 
 use crate::models::Reader;
 
 /// The groups that make up the registry.
-const GROUPS: &[&[OpEntry]] = &[gemm::OPS];
+const GROUPS: &[&[OpEntry]] =
+    &[attention::OPS, conv::OPS, elementwise::OPS, extended::OPS, gemm::OPS, grouped_gemm::OPS, norm::OPS, reduce::OPS];
 
 /// Entries whose name is a beginning: they hold for every longer name that no other entry has.
 const PREFIXES: &[OpEntry] = &[];
@@ -74,3 +82,6 @@ impl OpEntry {
         Self { backward_category: Some(category), ..self }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -65,16 +65,21 @@ impl OpCall<'_> {
         self.extra.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
-    /// Type of the tensors next to this call, where the caller knows it; empty otherwise.
+    /// Type of the call's tensor lists: from its kernels' templates, else from the tensors next to it; empty if
+    /// neither tells.
     pub fn list_dtype(&self) -> &str {
-        match self.extra_arg(SIBLING_DTYPE) {
-            Some(Value::Str(name)) => name,
-            _ => "",
-        }
+        kernels::list_dtype(self.kernels).unwrap_or_else(|| self.sibling_dtype())
     }
 
     /// Bytes of an element of the call's tensor lists: from its kernels' templates, else from the tensors next to it.
     pub fn list_element_size(&self) -> Option<i64> {
-        kernels::list_element_size(self.kernels).or_else(|| dtype::size(self.list_dtype(), &Quirks::NONE))
+        kernels::list_element_size(self.kernels).or_else(|| dtype::size(self.sibling_dtype(), &Quirks::NONE))
+    }
+
+    fn sibling_dtype(&self) -> &str {
+        match self.extra_arg(SIBLING_DTYPE) {
+            Some(Value::Str(name)) => name,
+            _ => "",
+        }
     }
 }

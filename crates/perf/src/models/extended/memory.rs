@@ -22,7 +22,7 @@ pub fn concatenation(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let elements: Count = shapes.iter().map(|shape| Count::of(shape)).sum();
     let bytes = call.list_element_size().map(|size| 2 * elements * size);
     let params = vec![("shapes", Value::List(shapes.iter().map(|shape| Value::shape(shape)).collect()))];
-    Tally::vector(params, Count::ZERO, bytes, "", quirks).boxed()
+    Tally::vector(params, Count::ZERO, bytes, call.list_dtype(), quirks).boxed()
 }
 
 /// x read, `written` elements of its type written.

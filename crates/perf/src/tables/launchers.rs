@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+use jarvis_trace::timeline::compensated_sum;
 use jarvis_trace::tree::Communication;
 use jarvis_trace::{EventId, pyliteral};
 use rapidhash::RapidHashMap;
@@ -12,7 +13,7 @@ use super::context::{CallIdentity, CallKey, Context, KeyColumns, RECOMPUTE, iden
 use super::inputs::InputsId;
 use super::kernel_list::KernelList;
 use super::sheet::{Columns, Stat, count, group_by, maybe_bool, text};
-use super::stats::{Stats, pairwise_sum, percentages};
+use super::stats::{Stats, percentages};
 use super::texts::TextId;
 use super::{Cell, Format, Table};
 
@@ -110,12 +111,11 @@ pub(crate) fn by_category(launchers: &LauncherRows) -> Vec<CategoryRow> {
     let mut out: Vec<CategoryRow> = group_by(rows, |r| (r.category, r.recompute))
         .into_iter()
         .map(|group| {
-            let times: Vec<f64> = group.iter().map(|&i| rows[i].direct_us).collect();
             CategoryRow {
                 category: Arc::clone(launchers.category(group[0])),
                 is_recompute: rows[group[0]].recompute,
                 count: group.len(),
-                direct_us: pairwise_sum(&times),
+                direct_us: compensated_sum(group.iter().map(|&i| rows[i].direct_us)),
                 percent: (0.0, 0.0),
             }
         })
@@ -173,10 +173,7 @@ pub(crate) fn by_name(cx: &mut Context<'_>, launchers: &LauncherRows) -> Vec<OpR
     let mut out: Vec<OpRow> = group_by(rows, |r| (trace.name_id(r.event), r.recompute))
         .into_iter()
         .map(|group| {
-            let sum = |time: fn(&LauncherRow) -> f64| {
-                let times: Vec<f64> = group.iter().map(|&i| time(&rows[i])).collect();
-                pairwise_sum(&times)
-            };
+            let sum = |time: fn(&LauncherRow) -> f64| compensated_sum(group.iter().map(|&i| time(&rows[i])));
             let categories: BTreeSet<&Arc<str>> = group.iter().map(|&i| launchers.category(i)).collect();
             OpRow {
                 name: cx.texts.shared(trace.name_id(rows[group[0]].event)),

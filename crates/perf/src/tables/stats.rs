@@ -1,5 +1,7 @@
 //! Sums and spreads of the values of a group. Pure.
 
+use jarvis_trace::timeline::compensated_sum;
+
 /// What a column family (`_mean`, `_median`, `_std`, `_min`, `_max`, `_sum`) says of a group's values.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Stats {
@@ -30,24 +32,30 @@ impl Stats {
         if count == 0 {
             return Self::default();
         }
-        let sum = pairwise_sum(&values);
-        let mean = sum / count as f64;
-        let deviation = |x: &f64| (x - mean) * (x - mean);
-        let std = (count > 1).then(|| {
-            let squares: Vec<f64> = values.iter().map(deviation).collect();
-            (pairwise_sum(&squares) / (count - 1) as f64).sqrt()
-        });
+        let sum = compensated_sum(values.iter().copied());
+        let std = sample_std(&values);
         values.sort_unstable_by(f64::total_cmp);
         Self {
             count,
             sum,
-            mean: Some(mean),
+            mean: Some(sum / count as f64),
             median: median_of_sorted(&values),
             std,
             min: values.first().copied(),
             max: values.last().copied(),
         }
     }
+}
+
+/// Sample standard deviation in one pass, as the reference takes it.
+fn sample_std(values: &[f64]) -> Option<f64> {
+    let (mut mean, mut squares) = (0.0, 0.0);
+    for (i, &x) in values.iter().enumerate() {
+        let before = mean;
+        mean += (x - before) / (i + 1) as f64;
+        squares += (x - mean) * (x - before);
+    }
+    (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt())
 }
 
 /// Middle value of values in order, or the mean of the two middle ones.

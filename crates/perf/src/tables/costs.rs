@@ -86,10 +86,10 @@ struct CostKey {
 enum Claim {
     /// It does not.
     None,
-    /// By the full name, whatever the arguments.
+    /// By the name, whatever the arguments.
     Name,
-    /// By the beginning of the name, if the arguments can be read.
-    Pattern,
+    /// By the name, if the arguments can be read.
+    Readable,
 }
 
 /// All costs worked out so far.
@@ -145,7 +145,7 @@ impl<'a> Costs<'a> {
         match self.claim(name) {
             Claim::None => false,
             Claim::Name => true,
-            Claim::Pattern => {
+            Claim::Readable => {
                 let id = inputs.of(event, texts);
                 if let Some(&readable) = self.readable.get(&(name, id)) {
                     return readable;
@@ -166,11 +166,11 @@ impl<'a> Costs<'a> {
         let text = name.text(self.trace);
         let claim = if self.extension.and_then(|x| x.get(&text)).is_some_and(|op| op.has_model()) {
             Claim::Name
-        } else if ops::find(&text).is_some() {
-            let named = models::has_model(&bare_call(&text, &InputLists::default()), &self.quirks);
-            if named { Claim::Name } else { Claim::None }
-        } else if ops::find_prefix(&text).is_some() {
-            Claim::Pattern
+        } else if models::has_model(&bare_call(&text, &InputLists::default()), &self.quirks) {
+            // Claimed without any argument: by the name alone.
+            Claim::Name
+        } else if ops::find(&text).or_else(|| ops::find_prefix(&text)).is_some_and(|entry| entry.reader.is_some()) {
+            Claim::Readable
         } else {
             Claim::None
         };

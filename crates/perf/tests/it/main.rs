@@ -9,6 +9,8 @@ mod op_cases;
 #[cfg(test)]
 mod reference_tables;
 #[cfg(test)]
+mod report_default;
+#[cfg(test)]
 mod report_parity;
 #[cfg(test)]
 mod support;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{ReportOptions, Table, build_report};
-use jarvis_trace::{ReadOptions, Trace};
+use jarvis_trace::{Fidelity, ReadOptions, Trace};
 
 fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
-            "--parity" => options = ReportOptions { platform: options.platform, ..ReportOptions::parity() },
+            "--parity" => options.fidelity = Fidelity::Reference,
             "--arch" => {
                 let file = args.next().ok_or("--arch needs a file")?;
                 options.platform = Some(Platform::from_arch_json(&fs::read_to_string(file)?)?);
@@ -42,7 +42,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             _ => paths.push(arg.into()),
         }
     }
-    let [trace, out] = paths.as_slice() else { return Err("usage: report_csv TRACE OUTDIR [--parity] [--arch FILE]".into()) };
+    let [trace, out] = paths.as_slice() else {
+        return Err("usage: report_csv TRACE OUTDIR [--parity] [--arch FILE]".into());
+    };
     let trace = Trace::open(trace, &ReadOptions::default())?;
     let start = std::time::Instant::now();
     let report = build_report(&trace, &options)?;

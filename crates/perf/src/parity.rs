@@ -151,8 +151,7 @@ quirks! {
     runtime_calls_make_no_sheets,
     /// Tables 21: of a timeline split by recomputation only the parts are shown.
     recompute_parts_alone,
-    /// With Python frames in the tree, frames and runtime calls that launch kernels make rows of
-    /// `unified_perf_summary` themselves.
+    /// With Python frames in the tree, a frame that launches kernels itself makes a row of `unified_perf_summary`.
     frames_make_rows,
     /// Tree 14: kernels of one operation on two streams count as overlapping each other.
     overlap_within_operation_counted,

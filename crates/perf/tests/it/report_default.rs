@@ -30,8 +30,7 @@ fn lacks_sizes(row: &UnifiedRow) -> bool {
         _ => Vec::new(),
     };
     let args = &row.identity.args;
-    let (dims, types, concrete) =
-        (list(args.dims.as_ref()), list(args.types.as_ref()), list(args.concrete.as_ref()));
+    let (dims, types, concrete) = (list(args.dims.as_ref()), list(args.types.as_ref()), list(args.concrete.as_ref()));
     dims.iter().zip(&types).zip(&concrete).any(|((dims, dtype), concrete)| {
         let untyped = matches!(dtype, Value::Text(t) if t.is_empty() || t == "TensorList");
         *dims == Value::List(Vec::new()) && untyped && *concrete == Value::Text(String::new())
@@ -44,12 +43,10 @@ fn models_cover_the_gpu_time() {
     for case in h200() {
         let report = default_report(&case);
         let time = |test: &dyn Fn(&UnifiedRow) -> bool| -> f64 {
-            report.rows.unified.rows.iter().filter(|r| test(r)).map(|r| r.kernel_us.sum).sum()
+            report.rows.unified.rows.iter().filter(|r| test(r)).fold(0.0, |sum, r| sum + r.kernel_us.sum)
         };
         let source = |r: &UnifiedRow| r.model.as_ref().and_then(|m| m.source);
-        let aside = |r: &UnifiedRow| {
-            r.identity.name.contains("GraphLaunch->") || source(r).is_none() && lacks_sizes(r)
-        };
+        let aside = |r: &UnifiedRow| r.identity.name.contains("GraphLaunch->") || source(r).is_none() && lacks_sizes(r);
         let own = |r: &UnifiedRow| source(r).is_some_and(|s| s != ModelSource::Generic);
         let (all, left) = (time(&|_| true), time(&|r| !aside(r)));
         let covered = if left > 0.0 { time(&own) / left } else { 1.0 };

@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 
 use jarvis_perf::platform::Platform;
@@ -53,7 +54,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     for table in &report.tables {
         fs::write(out.join(format!("{}.csv", table.name)), csv(table))?;
     }
-    use std::io::Write;
     writeln!(std::io::stderr(), "{} events, {} sheets, {took:.1?}", trace.len(), report.tables.len())?;
     Ok(())
 }

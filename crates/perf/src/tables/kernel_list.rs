@@ -198,9 +198,7 @@ mod tests {
 
     #[test]
     fn rounding_is_that_of_arrays() {
-        assert_eq!(round2(2.675), 2.68);
-        assert_eq!(round2(0.828_125), 0.83);
-        assert_eq!(round2(0.125), 0.12);
+        assert_eq!([2.675, 0.828_125, 0.125].map(round2), [2.68, 0.83, 0.12]);
     }
 
     #[test]

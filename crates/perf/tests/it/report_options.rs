@@ -251,10 +251,10 @@ fn launches_through_the_driver_belong_to_their_operation() {
     assert!(parity.table("unified_perf_summary").unwrap().column("model_source").is_none());
 }
 
-/// thread 1   |-- aten::_scaled_dot_product_flash_attention --|
-/// thread 2        |-- autograd::engine::evaluate_function: FlashBackward0 --|
-///                    |-- FlashBackward0 -----------------------------|
-///                       |-- aten::_flash_attention_backward --|
+// thread 1   |-- aten::_scaled_dot_product_flash_attention --|
+// thread 2        |-- autograd::engine::evaluate_function: FlashBackward0 --|
+//                    |-- FlashBackward0 -----------------------------|
+//                       |-- aten::_flash_attention_backward --|
 fn attention() -> Maker {
     let mut m = Maker::new();
     let tensor = "[2, 8, 1024, 64]";

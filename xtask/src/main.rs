@@ -1,2 +1,43 @@
-//! Tasks of this repository.
-fn main() {}
+//! Tasks of this repository: `cargo xtask help` lists them.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "what a task prints is its result")]
+
+mod generate;
+mod size;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Tasks of this repository.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Write a generated trace of any size.
+    Gen(generate::command::Args),
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: &Task) -> Result<()> {
+    match task {
+        Task::Gen(args) => generate::command::run(args)?,
+    }
+    Ok(())
+}

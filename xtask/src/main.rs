@@ -3,8 +3,10 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what a task prints is its result")]
 
+mod bench;
 mod generate;
 mod size;
+mod workspace;
 
 use std::process::ExitCode;
 
@@ -23,6 +25,11 @@ struct Cli {
 enum Task {
     /// Write a generated trace of any size.
     Gen(generate::command::Args),
+    /// Measure how fast traces are read, against inflating them only.
+    Bench(bench::Args),
+    /// Inflate a trace and throw it away; the yardstick of `bench`.
+    #[command(hide = true)]
+    Inflate(bench::inflate::Args),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +45,8 @@ fn main() -> ExitCode {
 fn run(task: &Task) -> Result<()> {
     match task {
         Task::Gen(args) => generate::command::run(args)?,
+        Task::Bench(args) => bench::run(args)?,
+        Task::Inflate(args) => bench::inflate::run(args)?,
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 mod bench;
 mod generate;
 mod size;
+mod suite;
 mod workspace;
 
 use std::process::ExitCode;
@@ -23,6 +24,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    /// Check everything: format, lints, file sizes, tests.
+    Test(suite::Args),
     /// Write a generated trace of any size.
     Gen(generate::command::Args),
     /// Measure how fast traces are read, against inflating them only.
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
 
 fn run(task: &Task) -> Result<()> {
     match task {
+        Task::Test(args) => suite::run(args)?,
         Task::Gen(args) => generate::command::run(args)?,
         Task::Bench(args) => bench::run(args)?,
         Task::Inflate(args) => bench::inflate::run(args)?,

@@ -49,24 +49,36 @@ pub(super) fn micros(buf: &[u8], pos: usize) -> Option<(i64, usize)> {
     if end == pos {
         return None;
     }
-    match buf.get(end)? {
-        b'.' => {
+    match *buf.get(end..)?.first_chunk::<5>()? {
+        // Writers print all three decimals.
+        [b'.', a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', after] => {
+            let fraction = u64::from(a - b'0') * 100 + u64::from(b - b'0') * 10 + u64::from(c - b'0');
+            let done = !matches!(after, b'0'..=b'9' | b'e' | b'E');
+            done.then_some(((whole * 1000 + fraction) as i64, end + 4))
+        }
+        [b'.', ..] => {
             let (fraction, n) = digits8(buf, end + 1)?;
             let scale = match n {
                 1 => 100,
                 2 => 10,
-                3 => 1,
                 _ => return None,
             };
             let after = end + 1 + n as usize;
-            if matches!(buf.get(after)?, b'e' | b'E' | b'-') {
-                return None;
-            }
-            Some(((whole * 1000 + fraction * scale) as i64, after))
+            let done = !matches!(buf.get(after)?, b'e' | b'E' | b'-');
+            done.then_some(((whole * 1000 + fraction * scale) as i64, after))
         }
-        b'e' | b'E' => None,
+        [b'e' | b'E', ..] => None,
         _ => Some(((whole * 1000) as i64, end)),
     }
+}
+
+/// A whole number of at most seven digits at `pos`, which most numbers of a trace are.
+#[inline]
+pub(super) fn small(buf: &[u8], pos: usize) -> Option<(u32, usize)> {
+    let (value, n) = digits8(buf, pos)?;
+    let end = pos + n as usize;
+    let whole = (1..8).contains(&n) && !matches!(buf.get(end)?, b'.' | b'e' | b'E');
+    whole.then_some((value as u32, end))
 }
 
 /// A whole number or float at `pos`, in the forms that occur all the time; `None` for the rest.
@@ -181,6 +193,9 @@ mod tests {
             let (n, end) = number(&buf, 0).unwrap();
             prop_assert_eq!(end, text.len());
             prop_assert_eq!(Some(n), parse(text.as_bytes()));
+            if let Some((value, small_end)) = small(&buf, 0) {
+                prop_assert_eq!((Number::Int(i64::from(value)), small_end), (n, end));
+            }
             if i >= 0 {
                 prop_assert_eq!(micros(&buf, 0).map(|(ns, _)| ns), micros_slow(text.as_bytes()).map(|(ns, _)| ns));
             }

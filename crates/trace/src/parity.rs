@@ -5,7 +5,7 @@
 //! | fault | [`Fidelity::Correct`] / [`Nesting::Exact`] | [`Fidelity::Reference`] / [`Nesting::Float`] |
 //! |---|---|---|
 //! | F1 | containment in whole nanoseconds | in float microseconds: a frame that ends with its caller may be lost to rounding |
-//! | F3 | of two events that start together the longer is outside | the one that stands first in the file is outside |
+//! | F3 | of two events that start together the longer is outside; one of no length stays behind what it follows in the file | the one that stands first in the file is outside |
 //! | F6 | GPU events whose launch call has no flow (ROCm fills) are linked by correlation | stay unlinked |
 //! | F10 | every runtime call named `…GraphLaunch…` owns all its GPU events | only `cudaGraphLaunch` and `hipGraphLaunch` do |
 //! | F21 | a printed subtree is pruned below `[BWD]` too | the first level below `[BWD]` is printed whole |

@@ -1,1 +1,6 @@
-//! GPU performance analyst for PyTorch profiler traces.
+//! GPU performance analyst for PyTorch profiler traces: the facade over the pipeline, and its command line.
+
+pub mod cli;
+pub mod exit;
+
+pub use jarvis_trace as trace;

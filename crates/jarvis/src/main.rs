@@ -1,2 +1,7 @@
 //! The `jarvis` command.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    jarvis::cli::main()
+}

@@ -26,6 +26,34 @@ impl Value {
     pub fn shape(dims: &[i64]) -> Self {
         Self::Tuple(dims.iter().map(|&d| Self::Int(d)).collect())
     }
+
+    /// A tuple of texts, the usual form of a group of types.
+    pub fn texts(items: &[&str]) -> Self {
+        Self::Tuple(items.iter().map(|&s| Self::from(s)).collect())
+    }
+
+    /// Whether Python takes the value for true.
+    pub fn truth(&self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Bool(b) => *b,
+            Self::Int(i) => *i != 0,
+            Self::Float(x) => *x != 0.0,
+            Self::Str(s) => !s.is_empty(),
+            Self::List(items) | Self::Tuple(items) => !items.is_empty(),
+        }
+    }
+
+    /// The whole numbers of a list or tuple, or of a lone number; `None` if anything else is among them.
+    pub fn ints(&self) -> Option<Vec<i64>> {
+        match self {
+            Self::Int(i) => Some(vec![*i]),
+            Self::List(items) | Self::Tuple(items) => {
+                items.iter().map(|v| if let Self::Int(i) = v { Some(*i) } else { None }).collect()
+            }
+            _ => None,
+        }
+    }
 }
 
 impl From<bool> for Value {
@@ -126,7 +154,7 @@ pub fn str_repr(s: &str) -> String {
                 out.push('\\');
                 out.push(c);
             }
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => out.push_str(&format!("\\x{:02x}", c as u32)),
+            c if (c as u32) < 0x20 || c as u32 == 0x7f => out.extend(format!("\\x{:02x}", c as u32).chars()),
             c => out.push(c),
         }
     }

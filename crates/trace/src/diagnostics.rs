@@ -145,6 +145,11 @@ impl Diagnostics {
         self.seen().map(|(d, ..)| d.severity).max()
     }
 
+    /// Adds the counts of a later stage.
+    pub fn extend(&mut self, later: &Self) {
+        self.append(later, 0, 0);
+    }
+
     /// Adds the counts of another part, whose events start at `first_uid` and whose bytes at `first_byte`.
     pub(crate) fn append(&mut self, part: &Self, first_uid: u32, first_byte: u64) {
         for (d, count, at) in part.seen() {

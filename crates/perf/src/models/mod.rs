@@ -1,5 +1,28 @@
 //! What an operation costs: one file per family, each with its readers (how one op lays out its arguments) and its
 //! formulas. Which op uses which reader stands in [`crate::ops`].
+//!
+//! [`evaluate`] and [`evaluate_backward`] are the way in.
+
+pub mod attention;
+pub mod conv;
+pub mod elementwise;
+mod evaluation;
+pub mod gemm;
+pub mod grouped_gemm;
+pub mod norm;
+pub mod quantize;
+pub mod reduce;
+mod tally;
+
+pub use evaluation::{Evaluation, evaluate, evaluate_backward, has_model};
+
+pub mod annotation;
+pub(crate) mod collective;
+pub(crate) mod fused;
+pub(crate) mod inference_attention;
+pub(crate) mod moe;
+pub(crate) mod reckoned;
+pub mod triton;
 
 use crate::call::OpCall;
 use crate::parity::Quirks;
@@ -29,6 +52,28 @@ pub struct Cost {
     pub precision: Option<String>,
 }
 
+impl Cost {
+    /// Work of the matrix units.
+    pub fn matrix(flops: f64, bytes: Option<f64>, precision: Option<&str>) -> Self {
+        Self { flops: Some(flops), bytes, unit: ComputeUnit::Matrix, precision: precision.map(str::to_owned) }
+    }
+
+    /// Work of the vector lanes.
+    pub fn vector(flops: f64, bytes: Option<f64>, precision: Option<&str>) -> Self {
+        Self { flops: Some(flops), bytes, unit: ComputeUnit::Vector, precision: precision.map(str::to_owned) }
+    }
+
+    /// The Compute Spec cell: `matrix_bf16`, or the empty text if either part is unknown.
+    pub fn spec(&self) -> String {
+        let unit = match self.unit {
+            ComputeUnit::Matrix => "matrix",
+            ComputeUnit::Vector => "vector",
+            ComputeUnit::Unknown => return String::new(),
+        };
+        self.precision.as_ref().map_or_else(String::new, |precision| format!("{unit}_{precision}"))
+    }
+}
+
 /// Why a model gave no numbers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
@@ -40,17 +85,42 @@ pub enum ModelError {
     Drop,
 }
 
+impl ModelError {
+    /// An ordinary failure with its reason.
+    pub fn fail(reason: impl Into<String>) -> Self {
+        Self::Fail(reason.into())
+    }
+}
+
+/// A model's parameters in the order in which tables show them.
+pub type Params = Vec<(&'static str, Value)>;
+
 /// A parsed call, ready to be costed.
 pub trait PerfModel {
     /// Parameters in the order in which tables show them.
-    fn params(&self) -> Vec<(&'static str, Value)>;
+    fn params(&self) -> Params;
     /// Cost of the call itself.
     fn forward(&self) -> Result<Cost, ModelError>;
     /// Cost of the backward work that belongs to this forward call.
     fn backward(&self) -> Result<Cost, ModelError> {
         Err(ModelError::Drop)
     }
+    /// Bytes of the call if everything that could stay on the chip did, where that is less than its cost says.
+    fn least_bytes(&self) -> Option<f64> {
+        None
+    }
+    /// Bytes over the link between host and device: these are no device memory traffic.
+    fn host_bytes(&self) -> Option<f64> {
+        None
+    }
+    /// What `torch.utils.flop_counter` says of the call, where it counts it at all.
+    fn torch_flops(&self) -> Option<f64> {
+        None
+    }
 }
 
+/// What a reader makes of a call.
+pub type Read = Result<Box<dyn PerfModel>, ModelError>;
+
 /// Reads a call's arguments into a model.
-pub type Reader = fn(&OpCall<'_>, &Quirks) -> Result<Box<dyn PerfModel>, ModelError>;
+pub type Reader = fn(&OpCall<'_>, &Quirks) -> Read;

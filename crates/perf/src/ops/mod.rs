@@ -2,7 +2,24 @@
 //!
 //! Adding an operation is one line in its group's table and one case in its test.
 
+mod category_only;
+mod fused;
+mod gemm;
+mod inference;
+mod lookup;
+mod moe;
+#[cfg(test)]
+mod served_cases;
+
+pub use lookup::{all, category, find, find_prefix, is_synthetic, sheet, synthetic_parent};
+
 use crate::models::Reader;
+
+/// The groups that make up the registry.
+const GROUPS: &[&[OpEntry]] = &[gemm::OPS];
+
+/// Entries whose name is a beginning: they hold for every longer name that no other entry has.
+const PREFIXES: &[OpEntry] = &[];
 
 /// Which model made a row's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,19 +34,48 @@ pub enum ModelSource {
     Extension,
 }
 
+impl ModelSource {
+    /// The word in the `model_source` column.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reference => "reference",
+            Self::Extended => "extended",
+            Self::Generic => "generic",
+            Self::Extension => "extension",
+        }
+    }
+}
+
 /// One operation.
 #[derive(Debug, Clone, Copy)]
 pub struct OpEntry {
     /// Full operation name.
     pub name: &'static str,
-    /// Category of the operation itself (`GEMM`, `SDPA_fwd`, …).
+    /// Category of the operation itself (`GEMM`, `SDPA_fwd`, …). `other` says nothing: the kernel's name decides.
     pub category: &'static str,
     /// Category of its backward work, where the model has a backward formula.
     pub backward_category: Option<&'static str>,
-    /// Family of per-category sheets (`GEMM`, `SDPA`, …).
+    /// Family of per-category sheets (`GEMM`, `SDPA`, …); empty if its rows stand in the unified table alone.
     pub sheet: &'static str,
     /// How to read a call; `None` for operations that only have a category.
     pub reader: Option<Reader>,
     /// Whose model it is.
     pub source: ModelSource,
+}
+
+impl OpEntry {
+    /// An operation that the reference models too.
+    const fn reference(name: &'static str, category: &'static str, sheet: &'static str, reader: Reader) -> Self {
+        Self { name, category, backward_category: None, sheet, reader: Some(reader), source: ModelSource::Reference }
+    }
+
+    /// An operation that only we model.
+    const fn extended(name: &'static str, category: &'static str, sheet: &'static str, reader: Reader) -> Self {
+        Self { name, category, backward_category: None, sheet, reader: Some(reader), source: ModelSource::Extended }
+    }
+
+    /// The same operation with a category for its backward work.
+    const fn backward(self, category: &'static str) -> Self {
+        Self { backward_category: Some(category), ..self }
+    }
 }

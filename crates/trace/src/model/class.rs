@@ -193,8 +193,6 @@ pub(crate) struct Class {
     pub(crate) kind: EventKind,
     /// Word offset of each slot.
     pub(crate) offsets: Vec<u16>,
-    /// Words one event takes.
-    pub(crate) words: u16,
     hot: [u16; Key::ALL.len()],
 }
 
@@ -213,7 +211,7 @@ impl Class {
                 hot[*key as usize] = i as u16;
             }
         }
-        Self { layout, kind, offsets, words, hot }
+        Self { layout, kind, offsets, hot }
     }
 
     #[inline]

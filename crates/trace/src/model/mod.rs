@@ -9,6 +9,5 @@ pub(crate) use class::{Class, Layout, Slot, Store};
 pub use class::{EventKind, Key, Place};
 pub use ids::{ClassId, EventId, Ns, StrId, TrackId};
 pub use strings::Strings;
-pub(crate) use strings::hash_bytes;
 pub use trace::{Arg, Facts, Id, Trace, Track};
 pub(crate) use trace::{Columns, MISSING_TIME};

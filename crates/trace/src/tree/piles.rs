@@ -24,7 +24,7 @@ struct Pile {
 /// The events of a thread, dealt in file order.
 #[derive(Debug, Default)]
 pub(crate) struct Piles {
-    piles: Vec<Pile>,
+    ordered: Vec<Pile>,
     current: usize,
     /// Events that continue no pile.
     rest: Vec<EventId>,
@@ -43,7 +43,7 @@ impl Piles {
     #[inline]
     pub(crate) fn add(&mut self, e: EventId, ts: Ns, dur: Ns) {
         self.has_empty |= dur == Ns(0);
-        match self.piles.get_mut(self.current) {
+        match self.ordered.get_mut(self.current) {
             Some(pile) if pile.continues(ts, dur) => pile.push(e, ts, dur),
             _ => self.add_elsewhere(e, ts, dur),
         }
@@ -51,25 +51,25 @@ impl Piles {
 
     #[cold]
     fn add_elsewhere(&mut self, e: EventId, ts: Ns, dur: Ns) {
-        let fitting = self.piles.iter().position(|p| p.continues(ts, dur));
-        let Some(pile) = fitting.or((self.piles.len() < MOST).then_some(self.piles.len())) else {
+        let fitting = self.ordered.iter().position(|p| p.continues(ts, dur));
+        let Some(pile) = fitting.or((self.ordered.len() < MOST).then_some(self.ordered.len())) else {
             self.rest.push(e);
             return;
         };
-        if pile == self.piles.len() {
-            self.piles.push(Pile { events: Vec::new(), last: (ts, dur) });
+        if pile == self.ordered.len() {
+            self.ordered.push(Pile { events: Vec::new(), last: (ts, dur) });
         }
-        self.piles[pile].push(e, ts, dur);
+        self.ordered[pile].push(e, ts, dur);
         self.current = pile;
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.piles.iter().map(|p| p.events.len()).sum::<usize>() + self.rest.len()
+        self.ordered.iter().map(|p| p.events.len()).sum::<usize>() + self.rest.len()
     }
 
     /// All events in the order in which they are nested.
     pub(crate) fn into_order<C: Clock>(self, trace: &Trace, nesting: Nesting) -> Vec<EventId> {
-        let mut runs: Vec<Vec<EventId>> = self.piles.into_iter().map(|p| p.events).collect();
+        let mut runs: Vec<Vec<EventId>> = self.ordered.into_iter().map(|p| p.events).collect();
         if !self.rest.is_empty() {
             let mut rest = self.rest;
             rest.sort_by(|&a, &b| nesting_order::<C>(trace, nesting, a, b));

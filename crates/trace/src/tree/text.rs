@@ -9,6 +9,9 @@ use crate::pyliteral;
 /// Longest name in a line, in characters.
 const LINE_NAME: usize = 64;
 
+/// Characters a level is indented by.
+const INDENT: usize = 4;
+
 /// What to print of a subtree.
 #[derive(Debug, Clone, Copy)]
 pub struct SubtreeText<'a> {
@@ -18,11 +21,13 @@ pub struct SubtreeText<'a> {
     pub fields: &'a [&'a str],
     /// Show the backward work of each operation below it.
     pub backward: bool,
+    /// Levels below the root to show; all of them if there is no limit.
+    pub depth: Option<usize>,
 }
 
 impl Default for SubtreeText<'_> {
     fn default() -> Self {
-        Self { prune: true, fields: &[], backward: false }
+        Self { prune: true, fields: &[], backward: false, depth: None }
     }
 }
 
@@ -72,7 +77,11 @@ impl TreeView<'_> {
                     what.prune
                 }
             };
-            self.push_below(&mut pending, event, shape, prune, prefix.len());
+            // Each level adds one step of indentation, whatever it is drawn with.
+            let level = prefix.chars().count() / INDENT;
+            if what.depth.is_none_or(|depth| level <= depth) {
+                self.push_below(&mut pending, event, shape, prune, prefix.len());
+            }
         }
         Ok(())
     }
@@ -99,10 +108,10 @@ impl TreeView<'_> {
 
     fn line(self, e: EventId) -> String {
         let (trace, name) = (self.trace, cut(self.trace.name(e), LINE_NAME));
-        let mut line = format!("UID: {e}, Category: {}, Name: {name}", trace.category(e));
+        let line = format!("UID: {e}, Category: {}, Name: {name}", trace.category(e));
         if trace.kind(e).is_gpu() {
             let dur = trace.dur(e).map_or_else(|| "None".to_owned(), |d| pyliteral::of_float(d.as_us()));
-            line += &format!(", Duration: {dur}");
+            return line + ", Duration: " + &dur;
         }
         line
     }

@@ -7,7 +7,7 @@ use jarvis_trace::{
     Arg, Defect, Diagnostics, EventKind, Id, Key, Nesting, Ns, Population, Timeline, Trace, Tree, TreeOptions, Us,
 };
 
-use crate::support::{all_traces, load, table, traces};
+use crate::support::{all_shared_traces, shared_trace, shared_traces, table};
 
 /// Tree and timeline of a trace, in the reference's own arithmetic: times in microseconds, bit for bit.
 struct Golden {
@@ -53,9 +53,9 @@ fn assert_bits(what: &str, ours: f64, reference: f64) {
 
 #[test]
 fn trees_and_timelines_are_those_of_the_reference() {
-    let Some(folder) = traces() else { return };
+    let Some(folder) = shared_traces() else { return };
     for golden in GOLDEN {
-        let trace = load(&folder.join(format!("{}.json.gz", golden.trace)));
+        let trace = shared_trace(&folder, golden.trace);
         let tree = Tree::build(&trace, parity());
         let name = golden.trace;
         assert_eq!(trace.len(), golden.events, "{name}");
@@ -79,14 +79,14 @@ fn trees_and_timelines_are_those_of_the_reference() {
 
 #[test]
 fn idle_time_splits_as_in_the_reference() {
-    let Some(folder) = traces() else { return };
+    let Some(folder) = shared_traces() else { return };
     #[expect(clippy::unreadable_literal, reason = "as the reference prints them")]
     let cases = [
         ("h100/gaunernst_bert-small-uncased__1016001", 36.128173828125, 3562.259033203125),
         ("mi210/gpu_only_trace/gpu_only_trace", 116.279296875, 519.853515625),
     ];
     for (name, micro, macro_idle) in cases {
-        let trace = load(&folder.join(format!("{name}.json.gz")));
+        let trace = shared_trace(&folder, name);
         let tree = Tree::build(&trace, parity());
         let idle = timeline(&trace, &tree, Some(Us(20.0))).micro_macro_idle.unwrap();
         assert_bits(name, idle.0.0, micro);
@@ -97,7 +97,7 @@ fn idle_time_splits_as_in_the_reference() {
 #[test]
 fn timeline_tables_are_those_of_the_reference() {
     let mut compared = 0;
-    for (name, tables, trace) in all_traces() {
+    for (name, tables, trace) in all_shared_traces() {
         let Some(reference) = table(&tables.join("gpu_timeline.csv")) else { continue };
         let tree = Tree::build(&trace, parity());
         let t = timeline(&trace, &tree, None);
@@ -120,7 +120,7 @@ fn timeline_tables_are_those_of_the_reference() {
 
 #[test]
 fn launcher_times_are_those_of_the_reference() {
-    for (name, tables, trace) in all_traces() {
+    for (name, tables, trace) in all_shared_traces() {
         let Some(reference) = table(&tables.join("ops_summary.csv")) else { continue };
         let tree = Tree::build(&trace, parity());
         let view = tree.view(&trace);
@@ -145,7 +145,7 @@ fn launcher_times_are_those_of_the_reference() {
 
 #[test]
 fn recordings_keep_their_own_promises() {
-    for (name, _, trace) in all_traces() {
+    for (name, _, trace) in all_shared_traces() {
         for options in [TreeOptions::default(), parity(), parity().with_python()] {
             let tree = Tree::build(&trace, options);
             assert_eq!((tree.discarded().len(), tree.forgiven_overlaps()), (0, 0), "{name}: all nest");
@@ -176,7 +176,7 @@ fn recordings_keep_their_own_promises() {
 
 #[test]
 fn frames_change_neither_links_nor_launchers() {
-    for (name, _, trace) in all_traces() {
+    for (name, _, trace) in all_shared_traces() {
         let [off, on] = [parity(), parity().with_python()].map(|o| Tree::build(&trace, o));
         assert_eq!(off.roots(), on.roots(), "{name}");
         let [launchers_off, launchers_on] = [&off, &on].map(|t| t.view(&trace).launchers(Communication::Include));
@@ -191,8 +191,8 @@ fn frames_change_neither_links_nor_launchers() {
 
 #[test]
 fn known_counts_hold() {
-    let Some(folder) = traces() else { return };
-    let open = |name: &str| load(&folder.join(format!("{name}.json.gz")));
+    let Some(folder) = shared_traces() else { return };
+    let open = |name: &str| shared_trace(&folder, name);
     // Forward/backward links, confirmed by the recorded flows.
     for (name, links) in [("perf_model/normalization/normalization_layer_test", 51), ("h200/hf_llama_train", 620)] {
         let trace = open(name);

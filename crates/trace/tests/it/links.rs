@@ -208,10 +208,10 @@ fn a_thousand_graph_launches_of_one_number_stay_linear() {
     assert_eq!(tree.diagnostics().count(Defect::DuplicateLaunch), 2000);
 }
 
-/// thread 1  |-- linear (7) ----------|
-///              |-- addmm (7) --|
-/// thread 2                              |-- evaluate_function: Addmm (7) --|
-///                                          |-- AddmmBackward0 (7) --|
+// thread 1  |-- linear (7) ----------|
+//              |-- addmm (7) --|
+// thread 2                              |-- evaluate_function: Addmm (7) --|
+//                                          |-- AddmmBackward0 (7) --|
 fn training() -> TraceBuilder {
     let wrapper = "autograd::engine::evaluate_function: AddmmBackward0";
     let mut b = TraceBuilder::new();

@@ -3,7 +3,7 @@
 use jarvis_trace::tree::{Communication, ForwardLink, NameIndex, SubtreeText};
 use jarvis_trace::{EventId, Id, Trace, TraceBuilder, Track, Tree, TreeOptions, TreeView, Us};
 
-use crate::support::{load, traces};
+use crate::support::{shared_trace, shared_traces};
 
 fn named(trace: &Trace, name: &str) -> EventId {
     trace.events().find(|&e| trace.name(e) == name).unwrap()
@@ -13,12 +13,12 @@ fn names<'a>(trace: &'a Trace, events: &[EventId]) -> Vec<&'a str> {
     events.iter().map(|&e| trace.name(e)).collect()
 }
 
-/// thread 1   |-- nn.Module: Net_0 ---------------------------------------------|
-///              |-- nn.Module: Linear_12 --------|  |-- nn.Module: ReLU_1 --|
-///                |-- aten::linear -----------|       |-- aten::relu --|
-///                  |-- aten::t --|  |launch|           |launch|          |launch|
-/// stream 7                            |-- gemm --|         |-- relu --|      |-- tail --|
-/// stream 8                              |-- memset --|
+// thread 1   |-- nn.Module: Net_0 ---------------------------------------------|
+//              |-- nn.Module: Linear_12 --------|  |-- nn.Module: ReLU_1 --|
+//                |-- aten::linear -----------|       |-- aten::relu --|
+//                  |-- aten::t --|  |launch|           |launch|          |launch|
+// stream 7                            |-- gemm --|         |-- relu --|      |-- tail --|
+// stream 8                              |-- memset --|
 fn model() -> Trace {
     let mut b = TraceBuilder::new();
     b.python("nn.Module: Net_0", 0.0, 1000.0);
@@ -112,8 +112,8 @@ fn names_and_ids_find_events() {
     assert!(flat.find(&trace, "no such name").is_empty());
     let modules: Vec<_> = flat.matching(&trace, |n| n.starts_with("nn.Module")).map(|(_, e)| e.len()).collect();
     assert_eq!(modules, [1, 1, 1]);
-    let track = Track { pid: Id::Int(1), tid: Id::Int(1) };
-    assert_eq!(tree.view(&trace).find_by_id(6, track), Some(named(&trace, "aten::relu")));
+    let main = Track { pid: Id::Int(1), tid: Id::Int(1) };
+    assert_eq!(tree.view(&trace).find_by_id(6, main), Some(named(&trace, "aten::relu")));
     assert_eq!(tree.view(&trace).find_by_id(6, Track { pid: Id::Int(1), tid: Id::Int(2) }), None);
 }
 
@@ -144,7 +144,7 @@ fn subtrees_print_with_branches_and_details() {
     let view = tree.view(&trace);
     let linear = named(&trace, "aten::linear");
     let fields = ["No such", "Input Dims", "External id"];
-    let what = SubtreeText { prune: false, fields: &fields, backward: false };
+    let what = SubtreeText { prune: false, fields: &fields, ..SubtreeText::default() };
     assert_eq!(
         lines(&view.subtree_text(linear, what)),
         [
@@ -161,6 +161,8 @@ fn subtrees_print_with_branches_and_details() {
     );
     let pruned = view.subtree_text(linear, SubtreeText::default());
     assert!(!pruned.contains("aten::t\n"));
+    let shallow = view.subtree_text(linear, SubtreeText { depth: Some(1), ..SubtreeText::default() });
+    assert_eq!(lines(&shallow).len(), 3, "one level: the two calls, not their GPU events");
     assert_eq!(
         view.subtree_text(named(&trace, "aten::t"), SubtreeText::default()),
         "└── UID: 3, Category: cpu_op, Name: aten::t\n",
@@ -168,11 +170,11 @@ fn subtrees_print_with_branches_and_details() {
     );
 }
 
-/// thread 1  |-- aten::mul (7) --|
-///             |cudaLaunchKernel|
-/// thread 2                       |-- evaluate_function: MulBackward0 (7) -----------|
-///                                  |-- MulBackward0 (7) ----------|  |-- aten::add --|
-///                                    |launch|
+// thread 1  |-- aten::mul (7) --|
+//             |cudaLaunchKernel|
+// thread 2                       |-- evaluate_function: MulBackward0 (7) -----------|
+//                                  |-- MulBackward0 (7) ----------|  |-- aten::add --|
+//                                    |launch|
 fn training() -> Trace {
     let mut b = TraceBuilder::new();
     b.cpu_op("aten::mul", 0.0, 50.0).arg("Sequence number", 7).arg("Input Dims", "[[2]]");
@@ -286,13 +288,13 @@ fn links_in_a_circle_end() {
 /// The lines of a text that tell of one of these UIDs.
 fn about(text: &str, left_out: &[u32]) -> String {
     let tells = |line: &&str| left_out.iter().all(|uid| !line.contains(&format!("UID: {uid},")));
-    text.lines().filter(tells).map(|line| format!("{line}\n")).collect()
+    text.lines().filter(tells).flat_map(|line| [line, "\n"]).collect()
 }
 
 #[test]
 fn texts_of_a_real_trace_are_those_of_the_reference() {
-    let Some(folder) = traces() else { return };
-    let trace = load(&folder.join("h100/gaunernst_bert-small-uncased__1016001.json.gz"));
+    let Some(folder) = shared_traces() else { return };
+    let trace = shared_trace(&folder, "h100/gaunernst_bert-small-uncased__1016001");
     let tree = Tree::build(&trace, TreeOptions::default());
     let view: TreeView<'_> = tree.view(&trace);
     let linear = EventId::from_uid(42);

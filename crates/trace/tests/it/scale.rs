@@ -5,8 +5,6 @@ use std::time::Instant;
 
 use jarvis_trace::{Ns, Population, Timeline, Trace, TraceBuilder, Tree, TreeOptions, Us};
 
-use crate::support::{load_repeated, traces};
-
 fn measure(name: &str, trace: &Trace) {
     for (label, options) in [("ops", TreeOptions::default()), ("frames", TreeOptions::default().with_python())] {
         // The best of several runs is the one least disturbed by others on the machine.
@@ -18,16 +16,6 @@ fn measure(name: &str, trace: &Trace) {
         let (best, roots) = time.min().unwrap();
         let each = best.as_nanos() as f64 / trace.len() as f64;
         println!("{name} {label}: {} events, {roots} roots, {best:?}, {each:.1} ns an event", trace.len());
-    }
-}
-
-#[test]
-#[ignore = "takes gigabytes and half a minute; for measuring"]
-fn build_speed_on_repeated_recordings() {
-    let Some(folder) = traces() else { return };
-    let recordings = [("h100/facebook_timesformer-base-finetuned-k400__1016002", 60), ("h200/hf_llama_train", 100)];
-    for (name, times) in recordings {
-        measure(name, &load_repeated(&folder.join(format!("{name}.json.gz")), times));
     }
 }
 

@@ -1,51 +1,33 @@
-//! Finds the shared traces and reads them by a plain second way, independent of the crate's own reader.
+//! What the tests share.
 
 use std::collections::HashMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use jarvis_trace::{BuilderArg, Ns, Trace, TraceBuilder};
-use serde_json::Value;
+use jarvis_trace::{ReadOptions, Trace};
 
-/// The folder of shared traces, or `None` with a printed word where it is absent.
-pub(crate) fn traces() -> Option<PathBuf> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let shared = std::env::var_os("JARVIS_SHARED").map_or_else(|| workspace.join("../shared"), PathBuf::from);
-    let traces = shared.join("traces");
-    if traces.is_dir() {
-        return Some(traces);
+/// The folder of reference traces in `$JARVIS_SHARED` or beside the checkout, if it is there.
+pub(crate) fn shared_traces() -> Option<PathBuf> {
+    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
+    let root = std::env::var_os("JARVIS_SHARED").map_or_else(beside, PathBuf::from).join("traces");
+    let found = root.is_dir().then_some(root);
+    if found.is_none() {
+        eprintln!("skipped: ../shared/traces is not there");
     }
-    println!("skipped: no traces at {}", traces.display());
-    None
-}
-
-/// All files below a folder whose name passes a test, sorted.
-pub(crate) fn files(folder: &Path, test: &dyn Fn(&str) -> bool) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut open = vec![folder.to_owned()];
-    while let Some(folder) = open.pop() {
-        for entry in std::fs::read_dir(&folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-            } else if test(path.file_name().unwrap().to_str().unwrap()) {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
     found
 }
 
-/// Every shared trace with its path, the folder of reference tables beside it, and the trace itself.
-pub(crate) fn all_traces() -> impl Iterator<Item = (String, PathBuf, Trace)> {
-    let folder = traces();
-    let paths = folder.iter().flat_map(|folder| files(folder, &|name| name.ends_with(".json.gz")));
-    let paths: Vec<PathBuf> = paths.collect();
+/// A trace below the folder of reference traces.
+pub(crate) fn shared_trace(root: &Path, name: &str) -> Trace {
+    Trace::open(&root.join(format!("{name}.json.gz")), &ReadOptions::default()).unwrap()
+}
+
+/// Every reference trace: its path without the suffix, the folder of tables beside it, and the trace itself.
+pub(crate) fn all_shared_traces() -> impl Iterator<Item = (String, PathBuf, Trace)> {
+    let paths = shared_traces().map_or_else(Vec::new, |root| trace_files(&root));
     paths.into_iter().map(|path| {
         let stem = path.to_str().unwrap().strip_suffix(".json.gz").unwrap().to_owned();
-        let tables = PathBuf::from(format!("{stem}_perf_report_csvs"));
-        (stem, tables, load(&path))
+        let trace = Trace::open(&path, &ReadOptions::default()).unwrap();
+        (stem.clone(), PathBuf::from(stem + "_perf_report_csvs"), trace)
     })
 }
 
@@ -70,80 +52,33 @@ pub(crate) fn table(path: &Path) -> Option<Vec<HashMap<String, String>>> {
     Some(records.into_iter().map(|r| header.iter().cloned().zip(r).collect()).collect())
 }
 
-/// Reads a trace with a general JSON parser.
-pub(crate) fn load(path: &Path) -> Trace {
-    load_repeated(path, 1)
-}
-
-/// As [`load`], but with the recording repeated several times, one after the other in time. As the profiler does, all
-/// operations and frames come before all else in the file.
-pub(crate) fn load_repeated(path: &Path, times: i64) -> Trace {
-    let bytes = std::fs::read(path).unwrap();
-    let mut text = Vec::new();
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        flate2::read::MultiGzDecoder::new(&bytes[..]).read_to_end(&mut text).unwrap();
-    } else {
-        text = bytes;
-    }
-    let document: Value = serde_json::from_slice(&text).unwrap();
-    let mut b = TraceBuilder::new();
-    let events = document["traceEvents"].as_array().unwrap();
-    let is_call = |e: &Value| matches!(e["cat"].as_str(), Some("cpu_op" | "python_function" | "fwdbwd"));
-    if times == 1 {
-        events.iter().for_each(|e| add(&mut b, e, Shift::default()));
-        return b.build();
-    }
-    let numbers = events.iter().filter_map(|e| e["args"]["correlation"].as_i64());
-    let (low, high) = numbers.fold((i64::MAX, 0), |(low, high), n| (low.min(n), high.max(n)));
-    for calls in [true, false] {
-        for copy in 0..times {
-            let shift = Shift { time: Ns(copy * 10_000_000_000), number: copy * (high - low + 1) };
-            events.iter().filter(|e| is_call(e) == calls).for_each(|e| add(&mut b, e, shift));
+/// All trace files below a folder, in a fixed order.
+pub(crate) fn trace_files(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.to_string_lossy().ends_with(".json.gz") {
+                found.push(path);
+            }
         }
     }
-    b.build()
+    found.sort();
+    found
 }
 
-/// What tells one copy of a recording from the next.
-#[derive(Clone, Copy, Default)]
-struct Shift {
-    time: Ns,
-    number: i64,
+/// Unpacks a gzip file with the plain library reader.
+pub(crate) fn gunzip(path: &Path) -> Vec<u8> {
+    let mut text = Vec::new();
+    let file = std::fs::File::open(path).unwrap();
+    std::io::Read::read_to_end(&mut flate2::read::MultiGzDecoder::new(file), &mut text).unwrap();
+    text
 }
 
-fn add(b: &mut TraceBuilder, event: &Value, shift: Shift) {
-    let text = |key: &str| event[key].as_str().unwrap_or_default();
-    let phase = text("ph").chars().next().unwrap_or('\0');
-    let id = event.get("id").and_then(Value::as_i64);
-    let e = match id {
-        Some(id) => b.flow(phase, text("cat"), 0.0, id + shift.number),
-        None => b.event(phase, text("cat"), text("name"), 0.0, 0.0),
-    };
-    e.on(arg(&event["pid"]), arg(&event["tid"]));
-    // Three decimals of the nearest float are those of the text while the float grid is finer than a nanosecond.
-    let time = |key: &str| {
-        let ns = format!("{:.3}", event[key].as_f64()?).replace('.', "").parse().unwrap();
-        Some(Ns(ns))
-    };
-    match (time("ts"), time("dur")) {
-        (Some(ts), Some(dur)) => e.at(ts + shift.time, dur),
-        (Some(ts), None) => e.at(ts + shift.time, Ns(0)).without_dur(),
-        _ => e.without_ts().without_dur(),
-    };
-    for (key, value) in event["args"].as_object().into_iter().flatten() {
-        match (key.as_str(), value.as_i64()) {
-            ("correlation" | "Sequence number", Some(number)) => e.arg(key, number + shift.number),
-            _ => e.arg(key, arg(value)),
-        };
-    }
-}
-
-fn arg(value: &Value) -> BuilderArg {
-    match value {
-        Value::Null => BuilderArg::Null,
-        Value::Bool(b) => (*b).into(),
-        Value::Number(n) => n.as_i64().map_or_else(|| n.as_f64().unwrap().into(), BuilderArg::from),
-        Value::String(s) => s.as_str().into(),
-        list => list.to_string().into(),
-    }
+/// A committed fixture.
+pub(crate) fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
 }

@@ -1,0 +1,69 @@
+//! How a command fails: what happened, why, what to do next, and the exit status that goes with it.
+
+use std::io;
+
+use jarvis_trace::ReadError;
+
+use crate::exit;
+
+/// Why a command stopped.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// Exit status.
+    pub(crate) status: u8,
+    /// What happened, where.
+    pub(crate) what: String,
+    /// Why, if more is known.
+    pub(crate) cause: Option<String>,
+    /// What to do next.
+    pub(crate) help: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(status: u8, what: impl Into<String>) -> Self {
+        Self { status, what: what.into(), cause: None, help: None }
+    }
+
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    pub(crate) fn usage(what: impl Into<String>) -> Self {
+        Self::new(exit::USAGE, what)
+    }
+
+    /// Whether the reader of our output went away, which is no fault.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        self.status == exit::OK
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        Self::new(exit::INPUT, error.to_string()).help(error.help())
+    }
+}
+
+/// Errors of our own output stream.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::new(exit::OK, "the reader of the output went away"),
+            _ => Self::new(exit::OUTPUT, format!("the output could not be written: {error}")),
+        }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "error: {}", self.what)?;
+        if let Some(cause) = &self.cause {
+            write!(f, "\ncause: {cause}")?;
+        }
+        if let Some(help) = &self.help {
+            write!(f, "\nhelp: {help}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,276 @@
+//! `jarvis info`: the first thing to run on an unknown trace. One screen.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use clap::Args;
+use jarvis_trace::{
+    At, Diagnostics, Id, Ns, Population, Summary, Timeline, Trace, TrackSummary, Tree, TreeOptions, Vendor,
+};
+use serde_json::{Value, json};
+
+use super::{Failure, Session, TraceArg, is_truncated};
+
+/// Lines shown of long lists.
+const LIST: usize = 8;
+
+/// Capture options of the profiler, with what is missing without them.
+const CAPTURE: [(&str, &str); 5] = [
+    ("record_shapes", "no shapes: no FLOPs, bytes or roofline"),
+    ("with_stack", "no Python stacks: no source lines"),
+    ("with_modules", ""),
+    ("profile_memory", ""),
+    ("with_flops", ""),
+];
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  jarvis info trace.json.gz\n  zcat trace.json.gz | jarvis info - --json")]
+pub(crate) struct InfoArgs {
+    #[command(flatten)]
+    trace: TraceArg,
+}
+
+pub(crate) fn run(session: &Session, args: &InfoArgs) -> Result<(), Failure> {
+    let path = &args.trace.trace;
+    let trace = session.open(path)?;
+    let tree = Tree::build(&trace, TreeOptions::default());
+    let mut defects = trace.diagnostics().clone();
+    defects.extend(tree.diagnostics());
+    let summary = Summary::of(&trace);
+    let timeline = Timeline::<Ns>::of(&trace, &Population::All.of(&tree), None);
+    let view = View { path, trace: &trace, summary: &summary, timeline: timeline.as_ref(), defects: &defects };
+    let mut out = io::stdout().lock();
+    if session.common.json {
+        writeln!(out, "{:#}", view.json())?;
+    } else {
+        out.write_all(view.text().as_bytes())?;
+    }
+    out.flush()?;
+    session.report(path, &defects)
+}
+
+struct View<'a> {
+    path: &'a Path,
+    trace: &'a Trace,
+    summary: &'a Summary,
+    timeline: Option<&'a Timeline<Ns>>,
+    defects: &'a Diagnostics,
+}
+
+impl View<'_> {
+    fn text(&self) -> String {
+        let mut out = Lines::default();
+        let events = thousands(self.trace.len() as u64);
+        let cut = if is_truncated(self.defects) { " (the file is cut off)" } else { "" };
+        out.line("trace", &format!("{}: {events} events{cut}", self.path.display()));
+        self.recorded_on(&mut out);
+        if let Some((start, end)) = self.summary.span {
+            out.line("span", &format!("{} of recording", duration(end - start)));
+        }
+        self.steps(&mut out);
+        self.gpu(&mut out);
+        self.capture(&mut out);
+        let categories = self.summary.categories.iter().map(|(phase, category, count)| {
+            let name = if category.is_empty() { "-" } else { category };
+            format!("{:>12}  {name} ({phase})", thousands(*count))
+        });
+        out.list("events by category", categories.collect());
+        let streams = self.summary.streams.iter().map(|s| self.track_text(s, true));
+        out.list("GPU streams", streams.collect());
+        let threads = self.summary.threads.iter().map(|t| self.track_text(t, false));
+        out.list("host threads", threads.collect());
+        self.quality(&mut out);
+        out.text
+    }
+
+    fn recorded_on(&self, out: &mut Lines) {
+        let facts = self.trace.facts();
+        let devices = facts.devices();
+        let vendor = match facts.vendor() {
+            Some(Vendor::Nvidia) => " (CUDA)",
+            Some(Vendor::Amd) => " (ROCm)",
+            None => "",
+        };
+        if let Some(first) = devices.first() {
+            let name = if first.name.is_empty() { "a GPU without a name" } else { &first.name };
+            let count = if devices.len() > 1 { format!("{} x ", devices.len()) } else { String::new() };
+            let units = first.multiprocessors.map_or(String::new(), |n| format!(", {n} multiprocessors"));
+            let memory = first.memory.map_or(String::new(), |b| format!(", {:.0} GB", b as f64 / 1e9));
+            out.line("device", &format!("{count}{name}{vendor}{units}{memory}"));
+        } else {
+            out.line("device", &format!("not recorded{vendor}"));
+        }
+        if let Some(info) = facts.value("distributedInfo") {
+            let number = |key: &str| info[key].as_i64().map_or("?".to_owned(), |n| n.to_string());
+            let backend = info["backend"].as_str().unwrap_or("?").to_owned();
+            out.line("distributed", &format!("rank {} of {}, {backend}", number("rank"), number("world_size")));
+        }
+    }
+
+    fn steps(&self, out: &mut Lines) {
+        let steps = &self.summary.steps;
+        let (Some(first), Some(last)) = (steps.first(), steps.last()) else {
+            out.line("steps", "none marked (torch.profiler.schedule marks them)");
+            return;
+        };
+        let total: Ns = steps.iter().map(|s| s.dur).sum();
+        let number = |n: Option<i64>| n.map_or("?".to_owned(), |n| format!("#{n}"));
+        let range = if steps.len() > 1 { format!(" to {}", number(last.number)) } else { String::new() };
+        let mean = duration(Ns(total.0 / steps.len() as i64));
+        out.line("steps", &format!("{}: {}{range}, {mean} each on the host", steps.len(), number(first.number)));
+    }
+
+    fn gpu(&self, out: &mut Lines) {
+        let Some(t) = self.timeline else {
+            out.line("GPU", "no GPU events in this trace");
+            return;
+        };
+        let share = |ns: Ns| format!("{:.1}%", 100.0 * ns.0 as f64 / t.total.0.max(1) as f64);
+        out.line(
+            "GPU",
+            &format!(
+                "{} from first to last kernel: computing {}, exposed communication {}, exposed copies {}, idle {}",
+                duration(t.total),
+                share(t.computation),
+                share(t.exposed_communication),
+                share(t.exposed_memcpy),
+                share(t.idle)
+            ),
+        );
+    }
+
+    fn capture(&self, out: &mut Lines) {
+        let facts = self.trace.facts();
+        let (on, off): (Vec<_>, Vec<_>) = CAPTURE.iter().partition(|(key, _)| facts.option_on(key));
+        let on: Vec<&str> = on.iter().map(|(key, _)| *key).collect();
+        let missing: Vec<String> =
+            off.iter().filter(|(_, why)| !why.is_empty()).map(|(key, why)| format!("{key} off ({why})")).collect();
+        let (shaped, ops) = self.summary.shaped_ops;
+        let shapes = if ops == 0 {
+            "no host operations".to_owned()
+        } else {
+            format!("shapes on {:.0}% of operations", 100.0 * shaped as f64 / ops as f64)
+        };
+        let on = if on.is_empty() { "no options recorded".to_owned() } else { on.join(", ") };
+        let missing = if missing.is_empty() { String::new() } else { format!("; {}", missing.join(", ")) };
+        out.line("capture", &format!("{on}; {shapes}{missing}"));
+    }
+
+    fn track_text(&self, line: &TrackSummary, gpu: bool) -> String {
+        let track = self.trace.track(line.track);
+        let (pid, tid) = (self.trace.id_text(track.pid), self.trace.id_text(track.tid));
+        let events = format!("{:>12}", thousands(line.events));
+        if gpu {
+            return format!("{events}  device {pid} stream {tid}: {} of GPU work", duration(line.gpu_time));
+        }
+        let name = self.summary.names.thread(track.pid, track.tid).unwrap_or("");
+        let name = if name.is_empty() || name.contains(&tid) { name.to_owned() } else { format!("{name} ") };
+        let label =
+            if name.is_empty() { format!("process {pid} thread {tid}") } else { format!("process {pid} {name}") };
+        format!("{events}  {label}: spans {}", duration(line.span))
+    }
+
+    fn quality(&self, out: &mut Lines) {
+        let seen = self.defects.seen().map(|(d, count, at)| {
+            let at = match at {
+                At::Event(uid) => format!("first at UID {uid}"),
+                At::Byte(byte) => format!("at byte {byte}"),
+            };
+            format!("{:>12}  {} [{}, {at}]: {}. {}", thousands(count), d.id, d.severity.name(), d.meaning, d.remedy)
+        });
+        let seen: Vec<String> = seen.collect();
+        if seen.is_empty() {
+            out.line("data quality", "no defect found");
+        } else {
+            out.list("data quality", seen);
+        }
+    }
+
+    fn json(&self) -> Value {
+        let s = self.summary;
+        let line = |l: &TrackSummary| {
+            let track = self.trace.track(l.track);
+            let id = |id: Id| match id {
+                Id::Null => Value::Null,
+                Id::Int(i) => i.into(),
+                Id::Text(t) => self.trace.text(t).into(),
+            };
+            json!({"pid": id(track.pid), "tid": id(track.tid), "events": l.events, "span_ms": l.span.as_ms(),
+                   "gpu_time_ms": l.gpu_time.as_ms(), "name": s.names.thread(track.pid, track.tid)})
+        };
+        json!({
+            "schema": "jarvis.info/1",
+            "trace": self.path.to_string_lossy(),
+            "events": self.trace.len(),
+            "truncated": is_truncated(self.defects),
+            "devices": self.trace.facts().devices().iter().map(|d| json!({
+                "id": d.id, "name": d.name, "multiprocessors": d.multiprocessors, "memory_bytes": d.memory,
+            })).collect::<Vec<_>>(),
+            "distributed": self.trace.facts().value("distributedInfo"),
+            "span_ms": s.span.map(|(a, b)| (b - a).as_ms()),
+            "steps": s.steps.iter().map(|st| json!({"uid": st.event.uid(), "number": st.number, "host_ms": st.dur.as_ms()})).collect::<Vec<_>>(),
+            "gpu_timeline_ms": self.timeline.map(|t| json!({
+                "total": t.total.as_ms(), "busy": t.busy.as_ms(), "idle": t.idle.as_ms(), "computation": t.computation.as_ms(),
+                "exposed_communication": t.exposed_communication.as_ms(), "exposed_memcpy": t.exposed_memcpy.as_ms(),
+            })),
+            "capture": CAPTURE.iter().map(|(key, _)| ((*key).to_owned(), self.trace.facts().option_on(key).into())).collect::<serde_json::Map<_, _>>(),
+            "operations": {"all": s.shaped_ops.1, "with_shapes": s.shaped_ops.0},
+            "categories": s.categories.iter().map(|(p, c, n)| json!({"phase": p.to_string(), "category": c, "events": n})).collect::<Vec<_>>(),
+            "streams": s.streams.iter().map(line).collect::<Vec<_>>(),
+            "threads": s.threads.iter().map(line).collect::<Vec<_>>(),
+            "data_quality": self.defects.seen().map(|(d, count, at)| json!({
+                "id": d.id, "severity": d.severity.name(), "count": count, "meaning": d.meaning, "remedy": d.remedy,
+                "first_uid": if let At::Event(uid) = at { Some(uid) } else { None },
+                "first_byte": if let At::Byte(byte) = at { Some(byte) } else { None },
+            })).collect::<Vec<_>>(),
+        })
+    }
+}
+
+#[derive(Default)]
+struct Lines {
+    text: String,
+}
+
+impl Lines {
+    fn line(&mut self, label: &str, value: &str) {
+        self.text += &format!("{label:<14}{value}\n");
+    }
+
+    fn list(&mut self, label: &str, items: Vec<String>) {
+        if items.is_empty() {
+            return;
+        }
+        self.text += &format!("{label}\n");
+        let more = items.len().saturating_sub(LIST);
+        for item in items.into_iter().take(LIST) {
+            self.text += &format!("  {item}\n");
+        }
+        if more > 0 {
+            self.text += &format!("  {:>12}  and {more} more (--json lists all)\n", "");
+        }
+    }
+}
+
+/// `1234567` as `1,234,567`.
+pub(crate) fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A length of time in the unit that reads best.
+pub(crate) fn duration(ns: Ns) -> String {
+    let ns = ns.0 as f64;
+    match ns.abs() {
+        n if n >= 1e9 => format!("{:.2} s", ns / 1e9),
+        n if n >= 1e6 => format!("{:.2} ms", ns / 1e6),
+        _ => format!("{:.1} µs", ns / 1e3),
+    }
+}

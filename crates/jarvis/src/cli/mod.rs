@@ -1,0 +1,138 @@
+//! The command line: parse, run one command, map the result to an exit status. The only place that knows about
+//! terminals, the environment and standard streams.
+
+mod failure;
+mod info;
+mod tree;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use jarvis_trace::{Defect, Diagnostics, ReadOptions, Severity, Trace};
+
+use crate::exit;
+pub(crate) use failure::Failure;
+
+/// GPU performance analyst for PyTorch profiler traces.
+#[derive(Debug, Parser)]
+#[command(name = "jarvis", version, propagate_version = true, disable_help_subcommand = false)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Common {
+    /// Print the machine form (JSON) instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print nothing but results and errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// Fail (exit 1) if part of the recording is lost or degraded
+    #[arg(long, global = true)]
+    pub(crate) strict: bool,
+    /// Threads to use; results do not depend on it
+    #[arg(long, global = true, value_name = "N", env = "RAYON_NUM_THREADS", hide_env = true)]
+    pub(crate) threads: Option<usize>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// What is in a trace: events, devices, streams, steps, capture options, data quality
+    Info(info::InfoArgs),
+    /// Questions about the call tree
+    Tree(tree::TreeArgs),
+}
+
+/// What a command works with.
+pub(crate) struct Session {
+    pub(crate) common: Common,
+}
+
+impl Session {
+    /// Reads a trace; `-` is standard input.
+    pub(crate) fn open(&self, path: &Path) -> Result<Trace, Failure> {
+        let mut options = ReadOptions::default();
+        if let Some(threads) = self.common.threads {
+            options.threads = threads.max(1);
+        }
+        let trace = if path == Path::new("-") {
+            Trace::read(io::stdin(), "standard input", &options)?
+        } else {
+            Trace::open(path, &options)?
+        };
+        Ok(trace)
+    }
+
+    /// Tells about defects on standard error, and fails on them if the user asked for that.
+    pub(crate) fn report(&self, path: &Path, diagnostics: &Diagnostics) -> Result<(), Failure> {
+        if !self.common.quiet {
+            let mut err = io::stderr().lock();
+            for (d, count, _) in diagnostics.seen().filter(|(d, ..)| d.severity == Severity::DataLoss) {
+                // Nothing can be done if standard error is gone.
+                let _ = writeln!(err, "warning: {}: {} ({count}x). {}", path.display(), d.meaning, d.remedy);
+            }
+        }
+        match diagnostics.worst() {
+            Some(worst) if self.common.strict && worst > Severity::Info => {
+                let names: Vec<String> = diagnostics
+                    .seen()
+                    .filter(|(d, ..)| d.severity > Severity::Info)
+                    .map(|(d, count, _)| format!("{} {count}x", d.id))
+                    .collect();
+                Err(Failure::new(
+                    exit::GATE,
+                    format!("{}: the recording has defects: {}", path.display(), names.join(", ")),
+                )
+                .help("run without --strict to use what is there; `jarvis info` explains each defect"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether the trace was cut off.
+pub(crate) fn is_truncated(diagnostics: &Diagnostics) -> bool {
+    [Defect::GzipTruncated, Defect::JsonTruncated, Defect::GzipCorrupt].iter().any(|&d| diagnostics.count(d) > 0)
+}
+
+/// The whole program.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let status = if error.use_stderr() { exit::USAGE } else { exit::OK };
+            // Nothing can be done if the stream is gone.
+            let _ = error.print();
+            return ExitCode::from(status);
+        }
+    };
+    let session = Session { common: cli.common };
+    let result = match cli.command {
+        Command::Info(args) => info::run(&session, &args),
+        Command::Tree(args) => tree::run(&session, &args),
+    };
+    match result {
+        Ok(()) => ExitCode::from(exit::OK),
+        Err(failure) => {
+            if !failure.is_broken_pipe() {
+                let _ = writeln!(io::stderr(), "{failure}");
+            }
+            ExitCode::from(failure.status)
+        }
+    }
+}
+
+/// A trace file argument.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TraceArg {
+    /// Trace file, plain or gzipped JSON; `-` for standard input
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+}

@@ -1,0 +1,246 @@
+//! Data types by the names a trace gives them: bytes of an element, label of the arithmetic.
+
+use crate::parity::Quirks;
+
+/// Bytes of one element of `name` (letter case does not matter); `None` if the type is unknown.
+///
+/// `Float4_e2m1fn_x2` weighs one byte per stored pair; shapes in a trace are already packed.
+pub fn size(name: &str, quirks: &Quirks) -> Option<i64> {
+    let known = match lower(name).as_str() {
+        "double" | "long int" => 8,
+        "float" | "int" | "scalar" => 4,
+        "c10::half" | "c10::bfloat16" => 2,
+        "c10::float8_e4m3fnuz"
+        | "c10::float8_e4m3fn"
+        | "c10::float8_e5m2"
+        | "c10::float8_e8m0fnu"
+        | "unsigned char"
+        | "signed char"
+        | "fp8"
+        | "c10::float4_e2m1fn_x2"
+        | "fp4" => 1,
+        other if !quirks.dtype_sizes_missing => return size_missing_in_reference(other),
+        _ => return None,
+    };
+    Some(known)
+}
+
+/// The types that the reference's table lacks, so that its byte cells stay blank.
+fn size_missing_in_reference(lower_case: &str) -> Option<i64> {
+    match lower_case {
+        "c10::complex<double>" => Some(16),
+        "unsigned long" | "unsigned long int" | "c10::complex<float>" => Some(8),
+        "unsigned int" | "c10::complex<c10::half>" | "c10::qint32" => Some(4),
+        "short int" | "short" | "unsigned short" | "unsigned short int" => Some(2),
+        "bool" | "char" | "c10::float8_e5m2fnuz" | "c10::qint8" | "c10::quint8" => Some(1),
+        _ => None,
+    }
+}
+
+/// Label of the arithmetic done on `name`: `bf16`, `fp8`, …; `None` for types without one.
+///
+/// `unsigned char` stands for packed or raw 8-bit floats in matrix work; for elementwise work on real bytes see
+/// [`vector_precision`].
+pub fn precision(name: &str, quirks: &Quirks) -> Option<&'static str> {
+    match lower(name).as_str() {
+        "double" => Some("fp64"),
+        "float" => Some("fp32"),
+        "c10::half" => Some("fp16"),
+        "c10::bfloat16" => Some("bf16"),
+        "c10::float8_e4m3fnuz" | "c10::float8_e4m3fn" | "unsigned char" | "fp8" => Some("fp8"),
+        "fp4" | "mxfp4" | "c10::float4_e2m1fn_x2" => Some("fp4"),
+        "c10::float8_e5m2" | "c10::float8_e5m2fnuz" if !quirks.precision_labels_missing => Some("fp8"),
+        "signed char" | "c10::qint8" if !quirks.precision_labels_missing => Some("int8"),
+        _ => None,
+    }
+}
+
+/// As [`precision`], for work outside the matrix units, where bytes are just bytes.
+pub fn vector_precision(name: &str, quirks: &Quirks) -> Option<&'static str> {
+    let plain_bytes = name.eq_ignore_ascii_case("unsigned char") && !quirks.precision_labels_missing;
+    if plain_bytes { None } else { precision(name, quirks) }
+}
+
+/// Bytes of one element as the reference's expert models count them (letter case matters); `None`: not listed, the
+/// model's own default holds.
+pub fn expert_size(name: &str) -> Option<f64> {
+    match name {
+        "Float8_e4m3fn"
+        | "Float8_e4m3fnuz"
+        | "Float8_e5m2"
+        | "Float8_e5m2fnuz"
+        | "FP8"
+        | "c10::Float8_e4m3fn"
+        | "c10::Float8_e4m3fnuz" => Some(1.0),
+        "FP4" | "c10::Float4_e2m1fn_x2" => Some(0.5),
+        "BFloat16" | "Float16" | "Half" | "c10::BFloat16" | "c10::Half" => Some(2.0),
+        "Float32" | "Float" | "c10::Float" => Some(4.0),
+        _ => None,
+    }
+}
+
+/// Bytes of one element in a compiled Triton kernel's tensor list.
+///
+/// The reference knows only C++ class names here; those that a trace really writes (`float`, `int`) weigh nothing
+/// (F34).
+pub fn triton_size(name: &str, quirks: &Quirks) -> i64 {
+    match name {
+        "c10::Double" | "c10::Long" => 8,
+        "c10::Float" | "c10::Int" => 4,
+        "c10::BFloat16" | "c10::Half" => 2,
+        "c10::Byte" | "c10::Char" => 1,
+        _ if quirks.triton_plain_types_weigh_nothing => 0,
+        other => size(other, quirks).unwrap_or(0),
+    }
+}
+
+/// Bytes of one element of the type with PyTorch's number `code` (the `dtype=` arguments of a trace).
+pub fn size_of_code(code: i64) -> Option<i64> {
+    match code {
+        // uint8, int8, bool, quantised bytes, the five 8-bit floats
+        0 | 1 | 11..=13 | 23..=26 | 44 => Some(1),
+        // int16, half, bfloat16, uint16
+        2 | 5 | 15 | 27 => Some(2),
+        // int32, float, complex half, qint32, uint32
+        3 | 6 | 8 | 14 | 28 => Some(4),
+        // int64, double, complex float, uint64
+        4 | 7 | 9 | 29 => Some(8),
+        // complex double
+        10 => Some(16),
+        _ => None,
+    }
+}
+
+/// Kinds of number in the order in which PyTorch promotes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Bool,
+    Integer,
+    Float,
+    Complex,
+}
+
+fn kind(lower_case: &str) -> Kind {
+    match lower_case {
+        "bool" => Kind::Bool,
+        n if n.starts_with("c10::complex") => Kind::Complex,
+        "double" | "float" | "c10::half" | "c10::bfloat16" => Kind::Float,
+        n if n.starts_with("c10::float") => Kind::Float,
+        _ => Kind::Integer,
+    }
+}
+
+/// Whether `name` is a type of whole numbers or truth values: their sums are 64 bits wide.
+pub fn is_integer(name: &str) -> bool {
+    let name = lower(name);
+    let known = size(&name, &Quirks::NONE).is_some() && name != "scalar";
+    known && matches!(kind(&name), Kind::Bool | Kind::Integer)
+}
+
+/// One operand of an elementwise operation, for [`promoted_size`].
+#[derive(Debug, Clone, Copy)]
+pub struct Operand<'a> {
+    /// Type name; that of a Python number is `double`, `long int` or `Scalar`.
+    pub dtype: &'a str,
+    /// Whether the operand has no dimensions (a number, or a tensor of one element without sizes).
+    pub zero_dim: bool,
+}
+
+/// Bytes of one element of the result of `a ∘ b`.
+///
+/// PyTorch's rule: the higher kind of number wins; within a kind an operand without dimensions never widens the
+/// other. A number of a higher kind than the tensor turns the result into the default type of that kind (`float`).
+pub fn promoted_size(a: Operand<'_>, b: Operand<'_>, quirks: &Quirks) -> Option<i64> {
+    let (size_a, size_b) = (size(a.dtype, quirks)?, size(b.dtype, quirks)?);
+    let (kind_a, kind_b) = (kind(&lower(a.dtype)), kind(&lower(b.dtype)));
+    if a.zero_dim == b.zero_dim {
+        return Some(match kind_a.cmp(&kind_b) {
+            std::cmp::Ordering::Greater => size_a,
+            std::cmp::Ordering::Less => size_b,
+            std::cmp::Ordering::Equal => size_a.max(size_b),
+        });
+    }
+    let (tensor, tensor_kind, number, number_kind) =
+        if b.zero_dim { (size_a, kind_a, size_b, kind_b) } else { (size_b, kind_b, size_a, kind_a) };
+    // A number without a recorded type (`Scalar`) takes the tensor's.
+    let untyped = if b.zero_dim { b.dtype } else { a.dtype }.eq_ignore_ascii_case("Scalar");
+    if untyped || number_kind <= tensor_kind {
+        return Some(tensor);
+    }
+    Some(match number_kind {
+        Kind::Float => number.min(4),
+        Kind::Complex => number.min(8),
+        Kind::Bool | Kind::Integer => number,
+    })
+}
+
+fn lower(name: &str) -> String {
+    name.to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_in_both_fidelities() {
+        for (name, reference, correct) in [
+            ("float", Some(4), Some(4)),
+            ("C10::BFLOAT16", Some(2), Some(2)),
+            ("Scalar", Some(4), Some(4)),
+            ("long int", Some(8), Some(8)),
+            ("c10::Float4_e2m1fn_x2", Some(1), Some(1)),
+            ("bool", None, Some(1)),
+            ("short int", None, Some(2)),
+            ("c10::complex<float>", None, Some(8)),
+            ("c10::Float8_e5m2fnuz", None, Some(1)),
+            ("TensorList", None, None),
+            ("", None, None),
+        ] {
+            assert_eq!(size(name, &Quirks::REFERENCE), reference, "{name}");
+            assert_eq!(size(name, &Quirks::NONE), correct, "{name}");
+        }
+    }
+
+    #[test]
+    fn precision_labels_in_both_fidelities() {
+        for (name, reference, correct) in [
+            ("c10::Half", Some("fp16"), Some("fp16")),
+            ("unsigned char", Some("fp8"), Some("fp8")),
+            ("signed char", None, Some("int8")),
+            ("c10::Float8_e5m2", None, Some("fp8")),
+            ("long int", None, None),
+        ] {
+            assert_eq!(precision(name, &Quirks::REFERENCE), reference, "{name}");
+            assert_eq!(precision(name, &Quirks::NONE), correct, "{name}");
+        }
+        assert_eq!(vector_precision("unsigned char", &Quirks::REFERENCE), Some("fp8"));
+        assert_eq!(vector_precision("unsigned char", &Quirks::NONE), None);
+        assert_eq!(vector_precision("signed char", &Quirks::NONE), Some("int8"));
+        assert_eq!(vector_precision("float", &Quirks::NONE), Some("fp32"));
+    }
+
+    #[test]
+    fn plain_types_weigh_nothing_in_the_reference_triton_table() {
+        assert_eq!(triton_size("float", &Quirks::REFERENCE), 0);
+        assert_eq!(triton_size("float", &Quirks::NONE), 4);
+        assert_eq!(triton_size("c10::Long", &Quirks::REFERENCE), 8);
+        assert_eq!(triton_size("bool", &Quirks::NONE), 1);
+    }
+
+    #[test]
+    fn promotion_follows_the_kind_then_the_width() {
+        let tensor = |dtype| Operand { dtype, zero_dim: false };
+        let number = |dtype| Operand { dtype, zero_dim: true };
+        let promoted = |a, b| promoted_size(a, b, &Quirks::NONE);
+        assert_eq!(promoted(tensor("c10::BFloat16"), tensor("float")), Some(4));
+        assert_eq!(promoted(tensor("c10::BFloat16"), number("double")), Some(2));
+        assert_eq!(promoted(number("float"), tensor("c10::BFloat16")), Some(2));
+        assert_eq!(promoted(tensor("long int"), tensor("c10::Half")), Some(2));
+        assert_eq!(promoted(tensor("long int"), number("double")), Some(4));
+        assert_eq!(promoted(tensor("bool"), number("long int")), Some(8));
+        assert_eq!(promoted(tensor("long int"), number("Scalar")), Some(8));
+        assert_eq!(promoted(tensor("c10::complex<float>"), tensor("double")), Some(8));
+        assert_eq!(promoted(tensor("mystery"), tensor("double")), None);
+    }
+}

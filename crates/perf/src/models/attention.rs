@@ -1,0 +1,242 @@
+//! Dense attention: `softmax(Q·Kᵀ)·V`, forward and backward, equal and variable lengths.
+
+mod readers;
+mod varlen;
+
+pub use readers::{
+    aiter_backward, aiter_forward, aiter_mha_backward, aiter_wrapper_backward, aiter_wrapper_forward,
+    aten_cudnn_backward, aten_efficient_backward, aten_flash_backward, aten_packed_forward, aten_sdpa_bias,
+    aten_sdpa_flash, evoformer, flash_attn_3_forward, flash_attn_backward, flash_attn_forward,
+};
+pub use varlen::{flash_attn_varlen_backward, flash_attn_varlen_forward};
+
+use crate::count::Count;
+use crate::models::{Cost, ModelError, Params, PerfModel};
+use crate::parity::Quirks;
+
+/// Sizes of one attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// Sequences.
+    pub batch: i64,
+    /// Queries a sequence.
+    pub n_q: i64,
+    /// Query heads.
+    pub h_q: i64,
+    /// Keys a sequence.
+    pub n_kv: i64,
+    /// Key and value heads.
+    pub h_kv: i64,
+    /// Width of a query or key.
+    pub d_qk: i64,
+    /// Width of a value.
+    pub d_v: i64,
+}
+
+/// Which pairs of query and key are left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mask {
+    /// None.
+    Full,
+    /// Query `i` sees keys up to `i`, both counted from the start (PyTorch's `is_causal`).
+    CausalFromStart,
+    /// The last query sees all keys, each earlier one a key less (the flash-attention libraries).
+    CausalFromEnd,
+}
+
+impl Mask {
+    fn is_causal(self) -> bool {
+        self != Self::Full
+    }
+
+    /// Pairs that are left, for one head of one sequence: Σ over queries of the keys they see.
+    pub fn pairs(self, n_q: i64, n_kv: i64) -> Count {
+        let (q, kv) = (Count::from(n_q.max(0)), Count::from(n_kv.max(0)));
+        // Σ 1..=n
+        let triangle = |n: Count| (n * (n + Count::ONE)).div_floor(2_i64).unwrap_or_default();
+        match self {
+            Self::Full => Count::from(n_q) * n_kv,
+            Self::CausalFromStart if q <= kv => triangle(q),
+            Self::CausalFromStart => triangle(kv) + (q - kv) * kv,
+            // Queries that come before the first key see none.
+            Self::CausalFromEnd if q >= kv => triangle(kv),
+            Self::CausalFromEnd => triangle(q) + q * (kv - q),
+        }
+    }
+}
+
+impl Geometry {
+    /// Unmasked pairs of one head of one sequence. The reference halves the square, and fails on rectangles (F12).
+    fn pairs(&self, mask: Mask, quirks: &Quirks) -> Result<f64, ModelError> {
+        let all = Count::from(self.n_q) * self.n_kv;
+        match (mask, quirks.causal_rectangle_fails) {
+            (Mask::Full, _) => Ok(all.to_f64()),
+            (causal, false) => Ok(causal.pairs(self.n_q, self.n_kv).to_f64()),
+            (_, true) if self.n_q == self.n_kv => Ok(all.to_f64() / 2.0),
+            (_, true) => Err(ModelError::fail("causal attention with queries and keys of different number")),
+        }
+    }
+
+    /// Two operations for each pair, head and element of Q·Kᵀ and of P·V.
+    pub fn flops(&self, mask: Mask, quirks: &Quirks) -> Result<f64, ModelError> {
+        let per_pair = 2 * Count::from(self.batch) * self.h_q * (Count::from(self.d_qk) + self.d_v.into());
+        Ok(self.pairs(mask, quirks)? * per_pair.to_f64())
+    }
+
+    /// The four products of the gradients, the scores once more if they were not kept, and the sums over the query
+    /// heads that share a key head.
+    pub fn backward_flops(&self, mask: Mask, kind: Scores, quirks: &Quirks) -> Result<f64, ModelError> {
+        let recompute = kind == Scores::Recomputed || !quirks.attention_recompute_omitted;
+        let widths = 2 * Count::from(self.d_v) + 2 * Count::from(self.d_qk) + Count::from(self.d_qk).when(recompute);
+        let per_pair = 2 * Count::from(self.batch) * self.h_q * widths;
+        let products = self.pairs(mask, quirks)? * per_pair.to_f64();
+        let width = Count::from(self.batch) * self.n_kv * (Count::from(self.d_qk) + self.d_v.into());
+        if quirks.grouped_heads_sum_short {
+            let groups = Count::from(self.h_q).div_floor(self.h_kv).ok_or_else(|| ModelError::fail("no key heads"))?;
+            let sums = (width * (groups - Count::ONE)).to_f64();
+            return Ok(products + if mask.is_causal() { sums / 2.0 } else { sums });
+        }
+        Ok(products + (width * (Count::from(self.h_q) - self.h_kv.into())).to_f64())
+    }
+
+    fn queries(&self) -> Count {
+        Count::from(self.batch) * self.n_q * self.h_q
+    }
+
+    fn keys(&self) -> Count {
+        Count::from(self.batch) * self.n_kv * self.h_kv
+    }
+
+    /// Q, K and V read, the output written.
+    pub fn elements(&self) -> Traffic {
+        Traffic {
+            query_side: self.queries() * (Count::from(self.d_qk) + self.d_v.into()),
+            key_side: self.keys() * (Count::from(self.d_qk) + self.d_v.into()),
+        }
+    }
+
+    /// Q, K, V and the output gradient read, three gradients written.
+    pub fn backward_elements(&self) -> Traffic {
+        Traffic {
+            query_side: self.queries() * (2 * Count::from(self.d_qk) + self.d_v.into()),
+            key_side: 2 * self.keys() * (Count::from(self.d_qk) + self.d_v.into()),
+        }
+    }
+}
+
+/// Whether the backward pass finds the scores in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scores {
+    /// Computed once more.
+    Recomputed,
+    /// Taken for kept, as the reference does of some kernels that do not keep them.
+    Kept,
+}
+
+/// Elements moved that have the queries' type, and those that have the keys'.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Traffic {
+    /// Queries, output and their gradients.
+    pub query_side: Count,
+    /// Keys, values and their gradients.
+    pub key_side: Count,
+}
+
+/// Bytes of an element on each side; `None` where the type is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    pub(crate) query: Option<i64>,
+    pub(crate) key: Option<i64>,
+}
+
+impl Sizes {
+    fn bytes(self, traffic: Traffic) -> Option<Count> {
+        Some(traffic.query_side * self.query? + traffic.key_side * self.key?)
+    }
+}
+
+/// How long the sequences are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Lengths {
+    /// All alike.
+    Equal,
+    /// Packed one behind the other: the geometry holds the totals.
+    Packed(varlen::Packing),
+}
+
+/// One attention call.
+pub(crate) struct Attention {
+    pub(crate) geometry: Geometry,
+    pub(crate) mask: Mask,
+    pub(crate) scores: Scores,
+    pub(crate) lengths: Lengths,
+    pub(crate) sizes: Sizes,
+    /// Bytes of a bias on the scores.
+    pub(crate) bias_bytes: Count,
+    pub(crate) precision: Option<&'static str>,
+    /// Whether the call itself is a backward one.
+    pub(crate) is_backward: bool,
+    pub(crate) quirks: Quirks,
+    pub(crate) params: Params,
+}
+
+impl Attention {
+    fn forward_cost(&self) -> Result<Cost, ModelError> {
+        let flops = self.over_sequences(|geometry| geometry.flops(self.mask, &self.quirks))?;
+        Ok(self.cost(flops, self.sizes.bytes(self.geometry.elements())))
+    }
+
+    fn backward_cost(&self) -> Result<Cost, ModelError> {
+        let flops = self.over_sequences(|geometry| geometry.backward_flops(self.mask, self.scores, &self.quirks))?;
+        let mut bytes = self.sizes.bytes(self.geometry.backward_elements());
+        if !self.quirks.attention_bias_free {
+            // The output and the row sums of the forward pass are read too.
+            let rows = self.geometry.queries();
+            bytes = bytes.zip(self.sizes.query).map(|(b, size)| b + rows * self.geometry.d_v * size + rows * 4);
+        }
+        Ok(self.cost(flops, bytes))
+    }
+
+    fn cost(&self, flops: f64, bytes: Option<Count>) -> Cost {
+        Cost::matrix(flops, bytes.map(|b| (b + self.bias_bytes).to_f64()), self.precision)
+    }
+
+    fn over_sequences(&self, flops: impl Fn(&Geometry) -> Result<f64, ModelError>) -> Result<f64, ModelError> {
+        match self.lengths {
+            Lengths::Equal => flops(&self.geometry),
+            Lengths::Packed(packing) => packing.sum(&self.geometry, flops, &self.quirks),
+        }
+    }
+}
+
+impl PerfModel for Attention {
+    fn params(&self) -> Params {
+        self.params.clone()
+    }
+
+    fn forward(&self) -> Result<Cost, ModelError> {
+        if self.is_backward { self.backward_cost() } else { self.forward_cost() }
+    }
+
+    fn backward(&self) -> Result<Cost, ModelError> {
+        self.backward_cost()
+    }
+
+    fn torch_flops(&self) -> Option<f64> {
+        // The counter knows no causality and no shared key heads.
+        if self.lengths != Lengths::Equal || self.geometry.h_q != self.geometry.h_kv {
+            return None;
+        }
+        let g = &self.geometry;
+        let pairs = 2 * g.queries() * g.n_kv;
+        let widths = if self.is_backward {
+            3 * Count::from(g.d_qk) + 2 * Count::from(g.d_v)
+        } else {
+            Count::from(g.d_qk) + g.d_v.into()
+        };
+        Some((pairs * widths).to_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests;

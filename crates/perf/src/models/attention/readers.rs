@@ -1,0 +1,342 @@
+//! Layouts of the attention calls of PyTorch and of the attention libraries.
+
+use crate::args::Args;
+use crate::call::OpCall;
+use crate::count::Count;
+use crate::dtype;
+use crate::models::attention::varlen::{Packing, packed_geometry};
+use crate::models::attention::{Attention, Geometry, Lengths, Mask, Scores, Sizes};
+use crate::models::{ModelError, Params, Read};
+use crate::parity::Quirks;
+use crate::value::Value;
+
+/// Order of the dimensions of q, k and v.
+#[derive(Clone, Copy)]
+enum Axes {
+    /// (batch, length, heads, width).
+    LengthFirst,
+    /// (batch, heads, length, width).
+    HeadsFirst,
+}
+
+/// Sizes of q, k and v in three consecutive slots from `q` on.
+fn geometry(args: Args<'_>, q: usize, axes: Axes) -> Result<Geometry, ModelError> {
+    let ordered = |slot: usize| {
+        let [batch, first, second, width] = args.sizes::<4>(slot)?;
+        Ok::<_, ModelError>(match axes {
+            Axes::LengthFirst => (batch, first, second, width),
+            Axes::HeadsFirst => (batch, second, first, width),
+        })
+    };
+    joined(ordered(q)?, ordered(q + 1)?, ordered(q + 2)?)
+}
+
+/// (batch, length, heads, width) of one of q, k and v.
+type Sides = (i64, i64, i64, i64);
+
+/// The three put together, if they fit.
+pub(super) fn joined(queries: Sides, keys: Sides, values: Sides) -> Result<Geometry, ModelError> {
+    let (batch, n_q, h_q, d_qk) = queries;
+    let same_heads = (keys.0, keys.1, keys.2) == (values.0, values.1, values.2);
+    if batch != keys.0 || d_qk != keys.3 || !same_heads {
+        return Err(ModelError::fail("shapes of q, k and v do not fit"));
+    }
+    Ok(Geometry { batch, n_q, h_q, n_kv: keys.1, h_kv: keys.2, d_qk, d_v: values.3 })
+}
+
+/// The seven sizes, as every attention shows them.
+pub(super) fn size_params(geometry: &Geometry) -> Params {
+    vec![
+        ("B", geometry.batch.into()),
+        ("N_Q", geometry.n_q.into()),
+        ("H_Q", geometry.h_q.into()),
+        ("N_KV", geometry.n_kv.into()),
+        ("H_KV", geometry.h_kv.into()),
+        ("d_h_qk", geometry.d_qk.into()),
+        ("d_h_v", geometry.d_v.into()),
+    ]
+}
+
+/// Real element sizes of q and k; the reference takes two bytes for everything (F10).
+pub(super) fn element_sizes(args: Args<'_>, q: usize, quirks: &Quirks) -> Result<Sizes, ModelError> {
+    if quirks.attention_two_bytes {
+        return Ok(Sizes { query: Some(2), key: Some(2) });
+    }
+    Ok(Sizes { query: args.size(q, quirks)?, key: args.size(q + 1, quirks)? })
+}
+
+/// What a call says besides its shapes.
+struct Options {
+    q: usize,
+    axes: Axes,
+    dropout: f64,
+    causal: Value,
+    /// Which mask `causal` stands for.
+    mask: Mask,
+    scores: Scores,
+    is_backward: bool,
+    /// Slots of the types shown as `dtype_A_B`; `None` where the reference shows none.
+    types: Option<[usize; 2]>,
+    /// Whether the strides of q, k and v are shown (and so must be there).
+    strides: bool,
+    /// Slot of a bias on the scores.
+    bias: Option<usize>,
+}
+
+impl Options {
+    /// A forward call of equal lengths with q, k and v from slot `q` on.
+    fn new(q: usize, axes: Axes, dropout: f64, causal: bool) -> Self {
+        Self {
+            q,
+            axes,
+            dropout,
+            causal: causal.into(),
+            mask: Mask::CausalFromEnd,
+            scores: Scores::Recomputed,
+            is_backward: false,
+            types: Some([q, q + 1]),
+            strides: false,
+            bias: None,
+        }
+    }
+
+    /// The efficient kernels' mask: 1 causal from the start, 2 from the end.
+    fn with_mask_kind(self, kind: i64) -> Self {
+        let mask = if kind == 1 { Mask::CausalFromStart } else { Mask::CausalFromEnd };
+        Self { causal: matches!(kind, 1 | 2).into(), mask, ..self }
+    }
+
+    fn read(self, call: &OpCall<'_>, quirks: &Quirks) -> Read {
+        let args = Args::of(call);
+        let geometry = geometry(args, self.q, self.axes)?;
+        self.model(args, geometry, Lengths::Equal, quirks).map(|model| Box::new(model) as _)
+    }
+
+    fn model(
+        self,
+        args: Args<'_>,
+        geometry: Geometry,
+        lengths: Lengths,
+        quirks: &Quirks,
+    ) -> Result<Attention, ModelError> {
+        let mask = if self.causal.truth() { self.mask } else { Mask::Full };
+        let mut params = size_params(&geometry);
+        if self.strides {
+            for (i, name) in ["q_stride", "k_stride", "v_stride"].into_iter().enumerate() {
+                params.push((name, args.shown_stride(self.q + i, quirks)?));
+            }
+        }
+        params.extend([
+            ("dropout", self.dropout.into()),
+            ("causal", self.causal),
+            ("flash_impl", (self.scores == Scores::Recomputed).into()),
+        ]);
+        let mut precision = None;
+        if let Some([a, b]) = self.types {
+            precision = dtype::precision(args.dtype(a)?, quirks);
+            params.push(("dtype_A_B", Value::texts(&[args.dtype(a)?, args.dtype(b)?])));
+        }
+        let bias_bytes = match self.bias.filter(|&slot| args.has_tensor(slot) && !quirks.attention_bias_free) {
+            Some(slot) => args.stored_numel(slot)? * args.known_size(slot, quirks)?,
+            None => Count::ZERO,
+        };
+        Ok(Attention {
+            geometry,
+            mask,
+            scores: self.scores,
+            lengths,
+            sizes: element_sizes(args, self.q, quirks)?,
+            bias_bytes,
+            precision,
+            is_backward: self.is_backward,
+            quirks: *quirks,
+            params,
+        })
+    }
+}
+
+/// `flash_attn::_flash_attn_forward(q, k, v, dropout, scale, causal, …)`.
+pub fn flash_attn_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let options = Options::new(0, Axes::LengthFirst, args.float(3)?, false);
+    Options { causal: args.literal(5)?, strides: true, ..options }.read(call, quirks)
+}
+
+/// `flash_attn::_flash_attn_backward(dout, q, k, v, …, dropout, scale, causal)`; causal unless it says otherwise.
+pub fn flash_attn_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let causal = if args.concrete_or_empty(10).is_empty() { true.into() } else { args.literal(10)? };
+    let options = Options::new(1, Axes::LengthFirst, args.float_or_zero(8), true);
+    let options = Options { causal, strides: true, is_backward: true, types: Some([0, 1]), ..options };
+    let geometry = geometry(args, options.q, options.axes)?;
+    let mut model = options.model(args, geometry, Lengths::Equal, quirks)?;
+    // The one attention for which the reference looks at the type.
+    if quirks.attention_two_bytes {
+        let size = args.size(0, quirks)?;
+        model.sizes = Sizes { query: size, key: size };
+    }
+    Ok(Box::new(model))
+}
+
+/// `aten::_scaled_dot_product_flash_attention(q, k, v, dropout, causal, …)`.
+pub fn aten_sdpa_flash(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let options = Options::new(0, Axes::HeadsFirst, args.float_or_zero(3), args.is_true(4));
+    Options { mask: Mask::CausalFromStart, ..options }.read(call, quirks)
+}
+
+/// `aten::_scaled_dot_product_{efficient,cudnn}_attention(q, k, v, bias, log_sums, dropout, causal, …)`.
+pub fn aten_sdpa_bias(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let options = Options::new(0, Axes::HeadsFirst, args.float_or_zero(5), args.is_true(6));
+    Options { mask: Mask::CausalFromStart, scores: Scores::Kept, bias: Some(3), ..options }.read(call, quirks)
+}
+
+/// A library call of `aiter` or `flash_attn_3`, whose types the reference does not look at (F17).
+fn untyped(call: &OpCall<'_>, quirks: &Quirks, q: usize, dropout: f64, causal: bool) -> Options {
+    let options = Options::new(q, Axes::LengthFirst, dropout, causal);
+    let readable = Args::of(call).dtype(q + 1).is_ok() && !quirks.attention_precision_unknown;
+    Options { types: options.types.filter(|_| readable), ..options }
+}
+
+/// `aiter::_flash_attn_forward(q, k, v, dropout, scale, causal, …)`, `aiter::mha_fwd`, `aiter::fmha_v3_fwd`.
+pub fn aiter_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    untyped(call, quirks, 0, args.float_or_zero(3), args.is_true(5)).read(call, quirks)
+}
+
+/// `aiter::wrapper_fmha_v3_fwd(out, q, k, v, dropout, scale, causal, …)`.
+pub fn aiter_wrapper_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    untyped(call, quirks, 1, args.float_or_zero(4), args.is_true(6)).read(call, quirks)
+}
+
+/// `flash_attn_3::fwd(q, k, v, …, causal in slot 24)`.
+pub fn flash_attn_3_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    untyped(call, quirks, 0, 0.0, Args::of(call).is_true(24)).read(call, quirks)
+}
+
+/// `aiter::_flash_attn_backward(dout, q, k, v, …)`; the reference takes the first three for q, k, v (F15).
+pub fn aiter_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let q = usize::from(!quirks.aiter_backward_slots_shifted);
+    let options = untyped(call, quirks, q, args.float_or_zero(10), args.is_true(12));
+    Options { is_backward: true, ..options }.read(call, quirks)
+}
+
+/// `aiter::wrapper_fmha_v3_bwd(dout, q, k, v, …, dropout, scale, causal)`.
+pub fn aiter_wrapper_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let options = untyped(call, quirks, 1, args.float_or_zero(7), args.is_true(9));
+    Options { is_backward: true, ..options }.read(call, quirks)
+}
+
+/// `aiter::mha_bwd(dout, q, k, v, out, log_sums, dropout, scale, causal, …)`.
+pub fn aiter_mha_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let options = untyped(call, quirks, 1, args.float_or_zero(6), args.is_true(8));
+    Options { is_backward: true, ..options }.read(call, quirks)
+}
+
+/// `EvoformerAttention(q, …)` with q (batch, sequences, residues, heads, width): attention over residues.
+pub fn evoformer(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let [batch, sequences, residues, heads, width] = args.sizes::<5>(0)?;
+    let geometry = Geometry {
+        batch: batch.saturating_mul(sequences),
+        n_q: residues,
+        h_q: heads,
+        n_kv: residues,
+        h_kv: heads,
+        d_qk: width,
+        d_v: width,
+    };
+    let name = args.dtype(0)?;
+    let mut params = size_params(&geometry);
+    params.extend([
+        ("causal", false.into()),
+        ("flash_impl", false.into()),
+        ("dtype_A_B", Value::List(vec![name.into()])),
+    ]);
+    let mut bias_bytes = Count::ZERO;
+    if !quirks.attention_bias_free {
+        for slot in [3, 4].into_iter().filter(|&slot| args.has_tensor(slot)) {
+            bias_bytes = bias_bytes + args.stored_numel(slot)? * args.known_size(slot, quirks)?;
+        }
+    }
+    let size = if quirks.attention_two_bytes { Some(2) } else { dtype::size(name, quirks) };
+    Ok(Box::new(Attention {
+        geometry,
+        mask: Mask::Full,
+        scores: Scores::Kept,
+        lengths: Lengths::Equal,
+        sizes: Sizes { query: size, key: size },
+        bias_bytes,
+        precision: dtype::precision(name, quirks),
+        is_backward: false,
+        quirks: *quirks,
+        params,
+    }))
+}
+
+/// `aten::_scaled_dot_product_cudnn_attention_backward(grad, q, k, v, out, log_sums, …, bias, …, dropout, causal)`.
+pub fn aten_cudnn_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let options = Options::new(1, Axes::HeadsFirst, args.float_or_zero(13), args.is_true(14));
+    Options { mask: Mask::CausalFromStart, is_backward: true, bias: Some(8), ..options }.read(call, quirks)
+}
+
+/// `aten::_scaled_dot_product_flash_attention_backward(grad, q, k, v, …, dropout, causal, …)` and the kernel-level
+/// `aten::_flash_attention_backward`, which has the lengths first.
+pub fn aten_flash_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let axes = if call.name == "aten::_flash_attention_backward" { Axes::LengthFirst } else { Axes::HeadsFirst };
+    let options = Options::new(1, axes, args.float_or_zero(10), args.is_true(11));
+    let options = Options { is_backward: true, mask: Mask::CausalFromStart, ..options };
+    packed_or_equal(args, options, quirks, 6, 8)
+}
+
+/// `aten::_scaled_dot_product_efficient_attention_backward(grad, q, k, v, bias, …, dropout, mask, causal)`.
+pub fn aten_efficient_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    if call.name == "aten::_efficient_attention_backward" {
+        let options = Options::new(1, Axes::LengthFirst, args.float_or_zero(11), false);
+        let options = options.with_mask_kind(args.int(14).unwrap_or(0));
+        return packed_or_equal(args, Options { is_backward: true, bias: Some(4), ..options }, quirks, 6, 8);
+    }
+    let options = Options::new(1, Axes::HeadsFirst, args.float_or_zero(9), args.is_true(11));
+    Options { mask: Mask::CausalFromStart, is_backward: true, bias: Some(4), ..options }.read(call, quirks)
+}
+
+/// `aten::_flash_attention_forward(q, k, v, offsets_q, offsets_k, max_q, max_k, dropout, causal, …)` and
+/// `aten::_efficient_attention_forward(q, k, v, bias, offsets_q, offsets_k, max_q, max_k, dropout, mask_kind, …)`.
+pub fn aten_packed_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    if call.name == "aten::_efficient_attention_forward" {
+        let options = Options::new(0, Axes::LengthFirst, args.float_or_zero(8), false);
+        let options = options.with_mask_kind(args.int(9).unwrap_or(0));
+        return packed_or_equal(args, Options { bias: Some(3), ..options }, quirks, 4, 6);
+    }
+    let options = Options::new(0, Axes::LengthFirst, args.float_or_zero(7), args.is_true(8));
+    packed_or_equal(args, options, quirks, 3, 5)
+}
+
+/// A call that has packed sequences if the slot `offsets` holds a tensor; `longest` is the first of the two maxima.
+fn packed_or_equal(args: Args<'_>, options: Options, quirks: &Quirks, offsets: usize, longest: usize) -> Read {
+    if !args.has_tensor(offsets) {
+        let geometry = geometry(args, options.q, options.axes)?;
+        return options.model(args, geometry, Lengths::Equal, quirks).map(|model| Box::new(model) as _);
+    }
+    let geometry = if args.shape(options.q)?.len() == 3 {
+        packed_geometry(args, options.q)?
+    } else {
+        geometry(args, options.q, options.axes)?
+    };
+    let packing = Packing {
+        sequences_q: args.dim(offsets, 0)?.saturating_sub(1),
+        sequences_kv: args.dim(offsets + 1, 0)?.saturating_sub(1),
+        longest_q: args.float(longest)?,
+        longest_kv: args.float(longest + 1)?,
+    };
+    options.model(args, geometry, Lengths::Packed(packing), quirks).map(|model| Box::new(model) as _)
+}

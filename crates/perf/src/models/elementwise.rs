@@ -1,0 +1,270 @@
+//! Operations on each element by itself: unary, binary, copies, padding, nearest resampling, gated activations.
+
+use crate::args::Args;
+use crate::call::OpCall;
+use crate::count::Count;
+use crate::dtype::{self, Operand};
+use crate::models::tally::{Bytes, Tally, in_out};
+use crate::models::{Cost, ModelError, Params, Read};
+use crate::parity::{self, Quirks};
+use crate::value::Value;
+
+/// Shape, types and strides as every unary operation shows them; the output is the second tensor, if there is one.
+pub(crate) fn unary_params(args: Args<'_>, quirks: &Quirks) -> Result<Params, ModelError> {
+    let second = args.has_tensor(1);
+    Ok(vec![
+        ("op_shape", Value::shape(args.shape(0)?)),
+        ("dtype_in_out", in_out(args.dtype(0)?, if second { Some(args.dtype(1)?) } else { None })),
+        ("stride_input", args.shown_stride(0, quirks)?),
+        ("stride_output", if second { args.shown_stride(1, quirks)? } else { Value::None }),
+    ])
+}
+
+/// `aten::sigmoid(x)` and its likes, one operation an element; a second tensor is the output.
+pub fn unary(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let name = args.dtype(0)?;
+    let elements = args.numel(0)?;
+    let input = args.size(0, quirks)?;
+    let output = if args.has_tensor(1) { args.size(1, quirks)? } else { input };
+    let read = if quirks.expanded_operands_in_full { elements } else { args.stored_numel(0)? };
+    let bytes = Bytes::new().and(read, input).and(elements, output).total();
+    Tally::vector(unary_params(args, quirks)?, elements, bytes, name, quirks).boxed()
+}
+
+/// `aten::pow(x, exponent)`, `aten::clamp_min(x, bound)`: the second argument, if a tensor, is read too. The
+/// reference takes it for the output.
+pub fn unary_with_operand(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    if quirks.expanded_operands_in_full || !args.has_tensor(1) {
+        return unary(call, quirks);
+    }
+    let out = broadcast(args.shape(0)?, args.shape(1)?)?;
+    let bytes = operand_bytes(call, args, &out, quirks)?;
+    Tally::vector(unary_params(args, quirks)?, Count::of(&out), bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// `aten::copy_(destination, source)`.
+pub fn copy(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    if quirks.expanded_operands_in_full || !args.has_tensor(1) {
+        return unary(call, quirks);
+    }
+    let elements = args.numel(0)?;
+    let (destination, source) = (args.size(0, quirks)?, args.size(1, quirks)?);
+    let bytes = Bytes::new().and(elements, destination).and(args.stored_numel(1)?, source).total();
+    let mut tally = Tally::vector(unary_params(args, quirks)?, elements, bytes, args.dtype(0)?, quirks);
+    if crosses_host_link(call.kernels) {
+        tally.host_bytes = destination.map(|size| (elements * size).to_f64());
+        tally.cost = Cost { flops: Some(0.0), bytes: None, ..tally.cost };
+    }
+    tally.boxed()
+}
+
+/// Whether the call's work is a copy between host and device.
+pub(crate) fn crosses_host_link(kernels: &[&str]) -> bool {
+    let mut copies = kernels.iter().filter(|kernel| !kernel.starts_with("Memset")).peekable();
+    copies.peek().is_some() && copies.all(|kernel| ["Memcpy HtoD", "Memcpy DtoH"].iter().any(|c| kernel.starts_with(c)))
+}
+
+/// Shape of the result of two operands, aligned at the last dimension.
+pub fn broadcast(a: &[i64], b: &[i64]) -> Result<Vec<i64>, ModelError> {
+    let rank = a.len().max(b.len());
+    let size = |shape: &[i64], i: usize| (i + shape.len()).checked_sub(rank).map_or(1, |at| shape[at]);
+    (0..rank)
+        .map(|i| match (size(a, i), size(b, i)) {
+            (x, y) if x == y || y == 1 => Ok(x),
+            (1, y) => Ok(y),
+            _ => Err(ModelError::fail(format!("shapes {a:?} and {b:?} do not fit"))),
+        })
+        .collect()
+}
+
+/// Whether the operation overwrites its first operand.
+fn is_in_place(call: &OpCall<'_>) -> bool {
+    call.name.ends_with('_')
+}
+
+/// Bytes of an element of the result of the first two operands.
+pub(crate) fn result_size(call: &OpCall<'_>, args: Args<'_>, quirks: &Quirks) -> Result<Option<i64>, ModelError> {
+    if is_in_place(call) {
+        return args.size(0, quirks);
+    }
+    let operand =
+        |i: usize| Ok::<_, ModelError>(Operand { dtype: args.dtype(i)?, zero_dim: args.shape(i)?.is_empty() });
+    Ok(dtype::promoted_size(operand(0)?, operand(1)?, quirks))
+}
+
+/// Both operands read, expanded dimensions once, and the result written.
+pub(crate) fn operand_bytes(
+    call: &OpCall<'_>,
+    args: Args<'_>,
+    out: &[i64],
+    quirks: &Quirks,
+) -> Result<Option<Count>, ModelError> {
+    let written = result_size(call, args, quirks)?;
+    let read = Bytes::new().and(args.stored_numel(0)?, args.size(0, quirks)?);
+    Ok(read.and(args.stored_numel(1)?, args.size(1, quirks)?).and(Count::of(out), written).total())
+}
+
+/// `aten::add(a, b, …)` and its likes; a third tensor is the output.
+pub fn binary(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let with_output = Args::of(call).has_tensor(2);
+    binary_with(call, quirks, with_output)
+}
+
+/// `LigerSiLUMulFunction(a, b)`: as [`binary`], the output never in the trace.
+pub fn binary_without_output(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    binary_with(call, quirks, false)
+}
+
+fn binary_with(call: &OpCall<'_>, quirks: &Quirks, with_output: bool) -> Read {
+    let args = Args::of(call);
+    let (a, b) = (args.shape(0)?, args.shape(1)?);
+    let out = broadcast(a, b)?;
+    let output_type = if with_output { Some(args.dtype(2)?) } else { None };
+    let bytes = match output_type {
+        _ if quirks.expanded_operands_in_full => parity::binary_bytes(args, &out, output_type, quirks)?,
+        Some(name) => {
+            let read = Bytes::new().and(args.stored_numel(0)?, args.size(0, quirks)?);
+            let read = read.and(args.stored_numel(1)?, args.size(1, quirks)?);
+            read.and(Count::of(&out), dtype::size(name, quirks)).total()
+        }
+        None => operand_bytes(call, args, &out, quirks)?,
+    };
+    let types = vec![args.dtype(0)?.into(), args.dtype(1)?.into(), output_type.into()];
+    let params = vec![
+        ("shape_in1", Value::shape(a)),
+        ("shape_in2", Value::shape(b)),
+        ("dtype_in1_in2_out", Value::Tuple(types)),
+        ("stride_input1", args.shown_stride(0, quirks)?),
+        ("stride_input2", args.shown_stride(1, quirks)?),
+        ("stride_output", if with_output { args.shown_stride(2, quirks)? } else { Value::None }),
+    ];
+    Tally::vector(params, Count::of(&out), bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// `aten::replication_pad2d(x, padding)`: pairs of borders, the last dimension's first.
+pub fn replication_pad(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let padding = args.ints(1)?;
+    let output = padded(args.shape(0)?, &padding)?;
+    let list = Value::List(padding.iter().map(|&p| p.into()).collect());
+    resampled(args, &output, Some(list), quirks)
+}
+
+/// The shape with pairs of borders added, the last dimension's first.
+pub(crate) fn padded(shape: &[i64], padding: &[i64]) -> Result<Vec<i64>, ModelError> {
+    let mut output = shape.to_vec();
+    for (i, pair) in padding.chunks(2).enumerate() {
+        let (&[low, high], Some(at)) = (pair, output.len().checked_sub(i + 1)) else {
+            return Err(ModelError::fail("padding does not fit the shape"));
+        };
+        output[at] = output[at].saturating_add(low).saturating_add(high);
+    }
+    Ok(output)
+}
+
+/// `aten::upsample_nearest2d(x, size, scales)`: the output by size, or by scale factors.
+pub fn upsample_nearest(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let output = resampled_shape(args, quirks)?;
+    resampled(args, &output, None, quirks)
+}
+
+/// Shape of a resampled (batch, channels, space…): `C1` holds the sizes, `C2` the factors if there are no sizes.
+pub(crate) fn resampled_shape(args: Args<'_>, quirks: &Quirks) -> Result<Vec<i64>, ModelError> {
+    let input = args.shape(0)?;
+    let Some((kept, space)) = input.split_at_checked(2) else {
+        return Err(ModelError::fail(format!("input of {} dimensions", input.len())));
+    };
+    if quirks.scale_factors_fail || !matches!(args.concrete(1)?, "" | "None") {
+        return Ok([kept, &args.literal_ints(1)?].concat());
+    }
+    let factors = match args.literal(2)? {
+        Value::List(items) | Value::Tuple(items) => items,
+        first => (2..2 + space.len()).map(|i| args.literal(i).unwrap_or(first.clone())).collect(),
+    };
+    let sizes = space.iter().zip(&factors).map(|(&size, factor)| match factor {
+        Value::Float(f) => Ok((size as f64 * f).floor() as i64),
+        Value::Int(f) => Ok(size.saturating_mul(*f)),
+        other => Err(ModelError::fail(format!("scale factor `{other}`"))),
+    });
+    Ok([kept, &sizes.collect::<Result<Vec<i64>, ModelError>>()?].concat())
+}
+
+/// One operation an output element; input read, output written.
+fn resampled(args: Args<'_>, output: &[i64], padding: Option<Value>, quirks: &Quirks) -> Read {
+    let name = args.dtype(0)?;
+    let size = args.known_size(0, quirks)?;
+    let elements = Count::of(output);
+    let mut params = vec![("input_shape", Value::shape(args.shape(0)?)), ("output_shape", Value::shape(output))];
+    params.extend(padding.map(|list| ("padding", list)));
+    params.extend([
+        ("op_shape", Value::shape(output)),
+        ("dtype_in_out", Value::texts(&[name, name])),
+        ("stride_input", args.shown_stride(0, quirks)?),
+        ("stride_output", Value::None),
+    ]);
+    Tally::vector(params, elements, Some((args.numel(0)? + elements) * size), name, quirks).boxed()
+}
+
+/// `silu_and_mul(out, x)`: 5 operations an output element.
+pub fn silu_and_mul(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    gated(call, quirks, 5)
+}
+
+/// `gelu_and_mul(out, x)`: 8 operations an output element.
+pub fn gelu_and_mul(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    gated(call, quirks, 8)
+}
+
+/// `gelu_tanh_and_mul(out, x)`: 10 operations an output element.
+pub fn gelu_tanh_and_mul(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    gated(call, quirks, 10)
+}
+
+/// Two input elements for each output element.
+fn gated(call: &OpCall<'_>, quirks: &Quirks, weight: i64) -> Read {
+    let args = Args::of(call);
+    let elements = args.numel(0)?;
+    let (input, output) = (args.known_size(1, quirks)?, args.known_size(0, quirks)?);
+    let params = vec![
+        ("op_shape", Value::shape(args.shape(0)?)),
+        ("dtype_in_out", Value::texts(&[args.dtype(1)?, args.dtype(0)?])),
+        ("stride_input", args.shown_stride(1, quirks)?),
+        ("stride_output", args.shown_stride(0, quirks)?),
+    ];
+    let bytes = Some(2 * elements * input + elements * output);
+    Tally::vector(params, weight * elements, bytes, args.dtype(1)?, quirks).boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_broadcast_from_the_last_dimension() {
+        assert_eq!(broadcast(&[8, 1024], &[1024]).unwrap(), [8, 1024]);
+        assert_eq!(broadcast(&[1, 5], &[4, 1]).unwrap(), [4, 5]);
+        assert_eq!(broadcast(&[], &[3]).unwrap(), [3]);
+        assert_eq!(broadcast(&[0, 3], &[1, 1]).unwrap(), [0, 3]);
+        assert!(broadcast(&[3, 4], &[5]).is_err());
+    }
+
+    #[test]
+    fn borders_start_at_the_last_dimension() {
+        assert_eq!(padded(&[2, 3, 16, 16], &[1, 2, 3, 4]).unwrap(), [2, 3, 23, 19]);
+        assert!(padded(&[16], &[1, 2, 3, 4]).is_err());
+        assert!(padded(&[16], &[1]).is_err());
+    }
+
+    #[test]
+    fn host_copies_are_told_by_their_kernels() {
+        assert!(crosses_host_link(&["Memcpy HtoD (Pageable -> Device)"]));
+        assert!(crosses_host_link(&["Memset (Device)", "Memcpy DtoH (Device -> Pinned)"]));
+        assert!(!crosses_host_link(&["Memcpy DtoD (Device -> Device)"]));
+        assert!(!crosses_host_link(&["Memcpy HtoD (Pageable -> Device)", "void at::native::copy"]));
+        assert!(!crosses_host_link(&[]));
+    }
+}

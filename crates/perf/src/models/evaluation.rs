@@ -1,0 +1,166 @@
+//! From a call to its numbers: finds the model, asks it, says whose numbers they are.
+
+use crate::args::Args;
+use crate::call::{Dims, OpCall};
+use crate::count::Count;
+use crate::dtype;
+use crate::models::{ComputeUnit, Cost, ModelError, Params, PerfModel};
+use crate::ops::{self, ModelSource, OpEntry};
+use crate::parity::Quirks;
+
+/// What is known of one call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evaluation {
+    /// Parameters in the order in which tables show them; empty if the evaluation failed.
+    pub params: Params,
+    /// The cost, or why there is none.
+    pub cost: Result<Cost, ModelError>,
+    /// Whose numbers they are; `None` where nothing knows the operation.
+    pub source: Option<ModelSource>,
+    /// Bytes if everything that could stay on the chip did, where that is less than the cost says.
+    pub least_bytes: Option<f64>,
+    /// Bytes over the link between host and device.
+    pub host_bytes: Option<f64>,
+    /// What `torch.utils.flop_counter` says of the call, where it counts it at all.
+    pub torch_flops: Option<f64>,
+}
+
+impl Evaluation {
+    fn without_model() -> Self {
+        Self::failed(ModelError::fail("no model"), None)
+    }
+
+    fn failed(error: ModelError, source: Option<ModelSource>) -> Self {
+        Self { params: Vec::new(), cost: Err(error), source, least_bytes: None, host_bytes: None, torch_flops: None }
+    }
+
+    /// Whether the reference would remove the whole row.
+    pub fn is_dropped(&self) -> bool {
+        self.cost == Err(ModelError::Drop)
+    }
+}
+
+/// The two things a model can be asked.
+#[derive(Clone, Copy)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+/// Whether a model of the operation's own claims the call.
+///
+/// A model found by its full name claims every call, even one that it then can't read; one found by a prefix only
+/// the calls that it can read.
+pub fn has_model(call: &OpCall<'_>, quirks: &Quirks) -> bool {
+    match ops::find(call.name) {
+        Some(entry) => usable_reader(entry, quirks).is_some(),
+        None => ops::find_prefix(call.name)
+            .and_then(|entry| usable_reader(entry, quirks))
+            .is_some_and(|reader| reader(call, quirks).is_ok()),
+    }
+}
+
+/// Cost of the call itself.
+pub fn evaluate(call: &OpCall<'_>, quirks: &Quirks) -> Evaluation {
+    let Some(entry) = modelled_entry(call.name, quirks) else {
+        return if quirks.reference_models_only { Evaluation::without_model() } else { generic(call, quirks) };
+    };
+    let evaluation = run(entry, call, Direction::Forward, quirks);
+    // What has no formula keeps its row; only the reference lets it vanish (F22).
+    if evaluation.is_dropped() && !quirks.unformulated_rows_vanish {
+        return Evaluation::failed(ModelError::fail("no formula for this call"), evaluation.source);
+    }
+    evaluation
+}
+
+/// Cost of the backward work that belongs to the forward call `call`: for rows whose only known part is the forward
+/// operation they are linked to, and for the backward sheets. Fails unless the forward model has a backward formula;
+/// rows of their own it gives only to operations with a [`backward category`](OpEntry::backward_category).
+pub fn evaluate_backward(call: &OpCall<'_>, quirks: &Quirks) -> Evaluation {
+    match modelled_entry(call.name, quirks) {
+        Some(entry) => run(entry, call, Direction::Backward, quirks),
+        None => Evaluation::without_model(),
+    }
+}
+
+fn modelled_entry(name: &str, quirks: &Quirks) -> Option<&'static OpEntry> {
+    ops::find(name).or_else(|| ops::find_prefix(name)).filter(|entry| usable_reader(entry, quirks).is_some())
+}
+
+fn usable_reader(entry: &OpEntry, quirks: &Quirks) -> Option<crate::models::Reader> {
+    entry.reader.filter(|_| !(quirks.reference_models_only && entry.source == ModelSource::Extended))
+}
+
+fn run(entry: &OpEntry, call: &OpCall<'_>, direction: Direction, quirks: &Quirks) -> Evaluation {
+    let mut evaluation = ask(entry, call, direction, quirks);
+    // Corrected numbers are ours; those that the corrections leave alone are the reference's.
+    if *quirks != Quirks::REFERENCE && entry.source == ModelSource::Reference {
+        let reference = ask(entry, call, direction, &Quirks::REFERENCE);
+        if reference.cost != evaluation.cost {
+            evaluation.source = Some(ModelSource::Extended);
+        }
+    }
+    evaluation
+}
+
+fn ask(entry: &OpEntry, call: &OpCall<'_>, direction: Direction, quirks: &Quirks) -> Evaluation {
+    let Some(reader) = entry.reader else { return Evaluation::without_model() };
+    let source = Some(entry.source);
+    let model = match reader(call, quirks) {
+        Ok(model) => model,
+        Err(error) => return Evaluation::failed(error, source),
+    };
+    let cost = match direction {
+        Direction::Forward => model.forward(),
+        Direction::Backward => model.backward(),
+    };
+    match cost {
+        Ok(cost) => finished(model.as_ref(), cost, direction, source),
+        Err(error) => Evaluation::failed(error, source),
+    }
+}
+
+fn finished(model: &dyn PerfModel, cost: Cost, direction: Direction, source: Option<ModelSource>) -> Evaluation {
+    let forward = matches!(direction, Direction::Forward);
+    Evaluation {
+        // Without FLOPs the reference counts the evaluation as failed and shows no parameters.
+        params: if cost.flops.is_some() { model.params() } else { Vec::new() },
+        cost: Ok(cost),
+        source,
+        least_bytes: model.least_bytes().filter(|_| forward),
+        host_bytes: model.host_bytes().filter(|_| forward),
+        torch_flops: model.torch_flops().filter(|_| forward),
+    }
+}
+
+/// Name beginnings of operations whose tensors say nothing of the local memory traffic.
+const NOT_COUNTED: &[&str] = &["record_param_comms", "c10d::", "nccl", "_c10d_functional::"];
+
+/// The count for operations with tensors but no formula: each tensor once. A lower bound.
+fn generic(call: &OpCall<'_>, quirks: &Quirks) -> Evaluation {
+    // Rows made of one kernel of a call inherit the whole call's tensors.
+    let counted = !ops::is_synthetic(call.name) && !NOT_COUNTED.iter().any(|prefix| call.name.starts_with(prefix));
+    let bytes = if counted { tensor_bytes(Args::of(call), call.kernels, quirks) } else { None };
+    let Some(bytes) = bytes else { return Evaluation::without_model() };
+    Evaluation {
+        params: Vec::new(),
+        cost: Ok(Cost { flops: None, bytes: Some(bytes.to_f64()), unit: ComputeUnit::Unknown, precision: None }),
+        source: Some(ModelSource::Generic),
+        least_bytes: None,
+        host_bytes: None,
+        torch_flops: None,
+    }
+}
+
+/// Bytes of all tensors whose size is known; `None` if there is none.
+fn tensor_bytes(args: Args<'_>, kernels: &[&str], quirks: &Quirks) -> Option<Count> {
+    let sizes = (0..args.len()).filter_map(|i| match args.dims(i).ok()? {
+        Dims::Shape(shape) if shape.is_empty() => None,
+        Dims::Shape(_) => Some(args.stored_numel(i).ok()? * dtype::size(args.dtype_or_empty(i), quirks)?),
+        Dims::List(shapes) => {
+            let elements: Count = shapes.iter().map(|shape| Count::of(shape)).sum();
+            Some(elements * crate::kernels::list_element_size(kernels)?)
+        }
+    });
+    sizes.reduce(|a, b| a + b)
+}

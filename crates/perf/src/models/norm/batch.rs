@@ -1,0 +1,82 @@
+//! Batch norm.
+
+use crate::args::Args;
+use crate::call::OpCall;
+use crate::count::Count;
+use crate::models::norm::{Shown, and_channels, is_given, mask_param, params, reference_backward, reference_forward};
+use crate::models::tally::{Bytes, Tally};
+use crate::models::{ModelError, Read};
+use crate::parity::Quirks;
+
+/// `aten::batch_norm(x, weight, bias, running_mean, running_var, training, …)`.
+pub fn batch_norm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let channels = Count::from(args.dim(0, 1)?);
+    let is_training = if quirks.training_by_any_text {
+        args.is_non_empty(5)
+    } else {
+        // The variant without running statistics has its flag two slots earlier.
+        args.is_true(5) || call.name == "aten::_native_batch_norm_legit" && args.is_true(3)
+    };
+    if quirks.norm_passes_as_one {
+        let shown = Shown { x: 0, has_bias: true, is_affine: is_given(args, 2, quirks)?, is_training };
+        return reference_forward(args, shown, channels, quirks);
+    }
+    let shown = Shown { x: 0, has_bias: args.has_tensor(2), is_affine: args.has_tensor(1), is_training };
+    let elements = args.numel(0)?;
+    let size = args.size(0, quirks)?;
+    let fixed = and_channels(Bytes::new(), args, channels, &[1, 2, 3, 4], quirks);
+    // Training writes the running statistics back, and the batch's own for the backward pass.
+    let fixed = if is_training {
+        and_channels(fixed, args, channels, &[3, 4], quirks).and(2 * channels, Some(4))
+    } else {
+        fixed
+    };
+    let passes = if is_training { 3 } else { 2 };
+    let flops = 6 * channels + 2 * elements + (3 * elements).when(is_training);
+    let bytes = fixed.and(passes * elements, size).total();
+    let mut tally = Tally::vector(params(args, shown, channels.into(), quirks)?, flops, bytes, args.dtype(0)?, quirks);
+    tally.least_bytes = fixed.and(2 * elements, size).total().map(Count::to_f64);
+    tally.boxed()
+}
+
+/// `aten::native_batch_norm_backward(grad, x, weight, running_mean, running_var, mean, invstd, train, eps, mask)`.
+pub fn batch_norm_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let is_training = if quirks.training_by_any_text { args.is_non_empty(7) } else { args.is_true(7) };
+    let mask = args.literal_bools(9).unwrap_or_else(|_| vec![true; 3]);
+    backward(args, 1, is_training, &mask, quirks)
+}
+
+/// `aten::cudnn_batch_norm_backward(x, grad, weight, …)`: these kernels exist for training only (F4).
+pub fn vendor_batch_norm_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    backward(Args::of(call), 0, !quirks.vendor_batch_norm_backward_not_training, &[true; 3], quirks)
+}
+
+fn backward(args: Args<'_>, x: usize, is_training: bool, mask: &[bool], quirks: &Quirks) -> Read {
+    let channels = Count::from(args.dim(x, 1)?);
+    if quirks.norm_passes_as_one {
+        let shown = Shown { x, has_bias: true, is_affine: true, is_training };
+        return reference_backward(args, shown, channels.into(), &[true], quirks);
+    }
+    let [input, weight, bias] = *mask else { return Err(ModelError::fail("output_mask has not 3 entries")) };
+    let shown = Shown { x, has_bias: bias, is_affine: args.has_tensor(2), is_training };
+    let elements = args.numel(x)?;
+    let size = args.size(x, quirks)?;
+    let sums = weight || bias;
+    let (flops, passes, least) = match (is_training, input) {
+        // One pass reads both tensors for the sums, a second reads them again and writes the gradient.
+        (true, true) => (9 * elements + 3 * channels, 5, 3),
+        (true, false) => (4 * elements, 2, 2),
+        (false, true) => (2 * elements + (4 * elements).when(sums), 2 + i64::from(sums), 2 + i64::from(sums)),
+        (false, false) => ((4 * elements).when(sums), 2, 2),
+    };
+    let fixed = and_channels(Bytes::new(), args, channels, &[2], quirks).and(2 * channels, Some(4));
+    let fixed = fixed.and(Count::from(i64::from(weight) + i64::from(bias)) * channels, Some(4));
+    let mut params = params(args, shown, channels.into(), quirks)?;
+    params.push(mask_param(mask));
+    let bytes = fixed.and(passes * elements, size).total();
+    let mut tally = Tally::vector(params, flops, bytes, args.dtype(x)?, quirks);
+    tally.least_bytes = fixed.and(least * elements, size).total().map(Count::to_f64);
+    tally.boxed()
+}

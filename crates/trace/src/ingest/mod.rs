@@ -1,0 +1,182 @@
+//! From bytes to a [`Trace`]: open, tell what it is, unpack, parse. The only part of jarvis that reads trace files.
+
+mod document;
+mod error;
+mod general;
+mod gzip;
+mod number;
+mod pipeline;
+mod rows;
+mod scan;
+mod shapes;
+mod simd;
+
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::path::{Path, PathBuf};
+
+pub use error::{NOT_TRACES, NotATrace, ReadError};
+
+use crate::diagnostics::{At, Defect, Diagnostics};
+use crate::model::{Columns, EventKind, Trace};
+use document::{Document, State};
+use gzip::Gunzip;
+use pipeline::{Plain, read_inline, read_parallel, read_piped};
+
+/// How to read.
+#[derive(Debug, Clone)]
+pub struct ReadOptions {
+    /// Threads to use at most; the result does not depend on it.
+    pub threads: usize,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self { threads: std::thread::available_parallelism().map_or(1, usize::from) }
+    }
+}
+
+/// A container jarvis can look into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Gzip,
+    Json,
+}
+
+/// Told apart by their first bytes, never by the file's name; the first that fits.
+const FORMATS: &[(Format, fn(&[u8]) -> bool)] = &[
+    (Format::Gzip, |head| head.starts_with(&gzip::MAGIC)),
+    (Format::Json, |head| {
+        matches!(head.trim_ascii_start().first(), Some(b'{' | b'[')) || head.starts_with(b"\xef\xbb\xbf")
+    }),
+];
+
+/// Enough to tell formats apart, even behind some blank lines.
+const SNIFF: usize = 4096;
+
+impl Trace {
+    /// Reads a trace file, plain or gzipped.
+    ///
+    /// ```no_run
+    /// use jarvis_trace::{ReadOptions, Trace};
+    ///
+    /// let trace = Trace::open("trace.json.gz".as_ref(), &ReadOptions::default())?;
+    /// println!("{} events", trace.len());
+    /// # Ok::<(), jarvis_trace::ReadError>(())
+    /// ```
+    pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, ReadError> {
+        let open = || File::open(path);
+        let failed = |source: io::Error| ReadError::Io { path: path.to_owned(), source };
+        let file = open().map_err(failed)?;
+        if file.metadata().map_err(failed)?.is_dir() {
+            return Err(ReadError::Directory { path: path.to_owned() });
+        }
+        let (head, rest) = sniff(file).map_err(failed)?;
+        if detect(&head) == Some(Format::Json)
+            && options.threads > 1
+            && let Some(document) = read_parallel(open, options.threads).map_err(failed)?
+        {
+            return finish(document, Diagnostics::default(), path);
+        }
+        read(head, rest, path, options)
+    }
+
+    /// Reads a trace from any reader; `name` stands for it in messages.
+    pub fn read(reader: impl Read + Send, name: &str, options: &ReadOptions) -> Result<Self, ReadError> {
+        let path = PathBuf::from(name);
+        let (head, rest) = sniff(reader).map_err(|source| ReadError::Io { path: path.clone(), source })?;
+        read(head, rest, &path, options)
+    }
+
+    /// Reads a trace from memory.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ReadError> {
+        Self::read(bytes, "trace in memory", &ReadOptions { threads: 1 })
+    }
+}
+
+fn sniff<R: Read>(mut reader: R) -> io::Result<(Vec<u8>, R)> {
+    let mut head = Vec::with_capacity(SNIFF);
+    reader.by_ref().take(SNIFF as u64).read_to_end(&mut head)?;
+    Ok((head, reader))
+}
+
+fn detect(head: &[u8]) -> Option<Format> {
+    FORMATS.iter().find(|(_, fits)| fits(head)).map(|&(format, _)| format)
+}
+
+fn read(head: Vec<u8>, rest: impl Read + Send, path: &Path, options: &ReadOptions) -> Result<Trace, ReadError> {
+    let failed = |source: io::Error| ReadError::Io { path: path.to_owned(), source };
+    if head.is_empty() {
+        return Err(ReadError::Empty { path: path.to_owned() });
+    }
+    let Some(format) = detect(&head) else {
+        return Err(ReadError::NotATrace { path: path.to_owned(), what: error::recognise(&head) });
+    };
+    let small = head.len() < SNIFF;
+    let whole = Cursor::new(head).chain(rest);
+    let document = Document::new(State::Start, 0);
+    match format {
+        Format::Gzip => {
+            let mut gunzip = Gunzip::new(whole);
+            if options.threads > 1 && !small {
+                let (document, gunzip) = read_piped(gunzip, document).map_err(failed)?;
+                return finish(document, gunzip.diagnostics, path);
+            }
+            let document = read_inline(&mut gunzip, document).map_err(failed)?;
+            finish(document, gunzip.diagnostics, path)
+        }
+        Format::Json => {
+            let mut plain = Plain(whole);
+            let document = if options.threads > 1 && !small {
+                read_piped(plain, document).map_err(failed)?.0
+            } else {
+                read_inline(&mut plain, document).map_err(failed)?
+            };
+            finish(document, Diagnostics::default(), path)
+        }
+    }
+}
+
+fn finish(document: Document, container: Diagnostics, path: &Path) -> Result<Trace, ReadError> {
+    let no_events = matches!(
+        document.state,
+        State::Start | State::NotATrace | State::Keys { seen_events: false } | State::Done { seen_events: false }
+    );
+    if no_events {
+        let cut =
+            [Defect::GzipTruncated, Defect::GzipCorrupt, Defect::GzipChecksum].iter().any(|&d| container.count(d) > 0);
+        return Err(match document.state {
+            State::Keys { .. } | State::Start if cut => ReadError::Truncated { path: path.to_owned() },
+            State::Keys { .. } => ReadError::Truncated { path: path.to_owned() },
+            _ => ReadError::NoEvents { path: path.to_owned() },
+        });
+    }
+    let mut diagnostics = container;
+    diagnostics.append(&document.rows.diagnostics, 0, 0);
+    count_by_class(&document.rows.columns, &mut diagnostics);
+    Ok(Trace::new(document.rows.columns, document.facts, diagnostics))
+}
+
+/// Defects that all events of a class share are counted once the events are known.
+fn count_by_class(columns: &Columns, diagnostics: &mut Diagnostics) {
+    let defect_of = |class: &crate::model::Class| {
+        let category = class.layout.category.map_or("", |c| columns.strings.get(c));
+        match class.layout.phase {
+            0 => Some(Defect::MissingPhase),
+            b'B' | b'E' => {
+                let as_complete = EventKind::classify(b'X', category);
+                (as_complete != EventKind::Other).then_some(Defect::BeginEndEvent)
+            }
+            _ => None,
+        }
+    };
+    let by_class: Vec<Option<Defect>> = columns.class_table.iter().map(defect_of).collect();
+    if by_class.iter().all(Option::is_none) {
+        return;
+    }
+    for (uid, class) in columns.classes.iter().enumerate() {
+        if let Some(defect) = by_class[class.index()] {
+            diagnostics.add(defect, At::Event(uid as u32));
+        }
+    }
+}

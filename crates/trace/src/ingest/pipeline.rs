@@ -1,0 +1,212 @@
+//! Feeding a document: blocks of text from one thread to the parser on another, or several parsers on parts of a
+//! plain file. Memory is bounded by the blocks, whatever the size of the file.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use super::document::{Document, State, next_event};
+
+/// Text per block: small enough to stay in the second-level cache between the two threads.
+const BLOCK: usize = 512 << 10;
+/// Room before the text, for the event that the previous block cut in two.
+const HEAD: usize = 256 << 10;
+/// Blocks in flight.
+const BLOCKS: usize = 4;
+/// A plain file smaller than this is not worth a second thread.
+const PARALLEL: u64 = 4 << 20;
+
+/// Text from anywhere: fills the buffer, fewer bytes only at the end.
+pub(super) trait Source: Send {
+    fn fill(&mut self, out: &mut [u8]) -> io::Result<usize>;
+}
+
+impl<R: Read + Send> Source for super::gzip::Gunzip<R> {
+    fn fill(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        super::gzip::Gunzip::fill(self, out)
+    }
+}
+
+/// Plain text.
+pub(super) struct Plain<R>(pub(super) R);
+
+impl<R: Read + Send> Source for Plain<R> {
+    fn fill(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < out.len() {
+            match self.0.read(&mut out[filled..]) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(filled)
+    }
+}
+
+/// Parses blocks as they come, carrying what one leaves over into the next.
+struct Feeder {
+    document: Document,
+    /// What is left over, if it does not fit the room before the next block.
+    carry: Vec<u8>,
+    /// Not worth trying again before this much text is there: keeps the cost of one huge value linear.
+    enough: usize,
+}
+
+impl Feeder {
+    fn new(document: Document) -> Self {
+        Self { document, carry: Vec::new(), enough: 0 }
+    }
+
+    /// `block` holds text at `HEAD..HEAD + len`.
+    fn feed(&mut self, block: &mut [u8], len: usize, last: bool) {
+        if self.carry.len() <= HEAD && self.enough <= HEAD {
+            let start = HEAD - self.carry.len();
+            block[start..HEAD].copy_from_slice(&self.carry);
+            let text = &block[start..HEAD + len];
+            let used = self.document.feed(text, last);
+            self.carry.clear();
+            self.carry.extend_from_slice(&text[used..]);
+            self.enough = if used == 0 { 2 * self.carry.len() } else { 0 };
+            return;
+        }
+        self.carry.extend_from_slice(&block[HEAD..HEAD + len]);
+        if self.carry.len() >= self.enough || last {
+            let used = self.document.feed(&self.carry, last);
+            self.carry.drain(..used);
+            self.enough = if used == 0 { 2 * self.carry.len() } else { 0 };
+        }
+    }
+}
+
+/// Reads a document: `source` on a thread of its own, the parser on this one.
+pub(super) fn read_piped<S: Source>(mut source: S, document: Document) -> io::Result<(Document, S)> {
+    let (empty_tx, empty_rx): (SyncSender<Vec<u8>>, Receiver<Vec<u8>>) = sync_channel(BLOCKS);
+    let (full_tx, full_rx) = sync_channel::<(Vec<u8>, usize)>(BLOCKS);
+    std::thread::scope(|scope| {
+        let producer = scope.spawn(move || -> io::Result<S> {
+            let mut made = 0;
+            loop {
+                let mut block = match empty_rx.try_recv() {
+                    Ok(block) => block,
+                    Err(_) if made < BLOCKS => {
+                        made += 1;
+                        vec![0; HEAD + BLOCK]
+                    }
+                    Err(_) => match empty_rx.recv() {
+                        Ok(block) => block,
+                        Err(_) => return Ok(source),
+                    },
+                };
+                let len = source.fill(&mut block[HEAD..])?;
+                if full_tx.send((block, len)).is_err() || len < BLOCK {
+                    return Ok(source);
+                }
+            }
+        });
+        let mut feeder = Feeder::new(document);
+        while let Ok((mut block, len)) = full_rx.recv() {
+            feeder.feed(&mut block, len, len < BLOCK);
+            // The producer may be done already.
+            let _ = empty_tx.send(block);
+        }
+        drop(empty_tx);
+        let source = producer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok((feeder.document, source))
+    })
+}
+
+/// Reads a document on this thread alone.
+pub(super) fn read_inline<S: Source>(source: &mut S, document: Document) -> io::Result<Document> {
+    let mut feeder = Feeder::new(document);
+    let mut block = vec![0; HEAD + BLOCK];
+    loop {
+        let len = source.fill(&mut block[HEAD..])?;
+        feeder.feed(&mut block, len, len < BLOCK);
+        if len < BLOCK {
+            return Ok(feeder.document);
+        }
+    }
+}
+
+/// Reads a plain file with several parsers, each on its own part. `None` if the file does not fall into parts, which
+/// the caller then reads in one.
+pub(super) fn read_parallel(
+    open: impl Fn() -> io::Result<File> + Sync,
+    threads: usize,
+) -> io::Result<Option<Document>> {
+    let len = open()?.metadata()?.len();
+    let parts = threads.min((len / (PARALLEL / 2)) as usize);
+    if parts < 2 || len < PARALLEL {
+        return Ok(None);
+    }
+    let mut cuts = vec![0];
+    for i in 1..parts {
+        match cut_near(&mut open()?, len / parts as u64 * i as u64)? {
+            Some(cut) if cuts.last().is_none_or(|&last| last < cut) => cuts.push(cut),
+            _ => return Ok(None),
+        }
+    }
+    cuts.push(len);
+
+    let read_part = |i: usize| -> io::Result<(Document, bool)> {
+        let mut file = open()?;
+        file.seek(SeekFrom::Start(cuts[i]))?;
+        let state = if i == 0 { State::Start } else { State::Events { in_object: true } };
+        let document = Document::new(state, cuts[i]);
+        let is_last = i + 2 == cuts.len();
+        let mut text = Plain(file.take(cuts[i + 1] - cuts[i]));
+        if is_last {
+            return Ok((read_inline(&mut text, document)?, true));
+        }
+        read_exactly(&mut text, document)
+    };
+    let mut results: Vec<io::Result<(Document, bool)>> = std::thread::scope(|scope| {
+        let read_part = &read_part;
+        let workers: Vec<_> = (1..cuts.len() - 1).map(|i| scope.spawn(move || read_part(i))).collect();
+        let first = read_part(0);
+        let join = |w: std::thread::ScopedJoinHandle<'_, _>| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p));
+        std::iter::once(first).chain(workers.into_iter().map(join)).collect()
+    });
+    if results.iter().any(|r| matches!(r, Ok((_, false)))) {
+        return Ok(None);
+    }
+    let mut rest = results.split_off(1).into_iter();
+    let mut whole = match results.pop() {
+        Some(first) => first?.0,
+        None => return Ok(None),
+    };
+    for part in &mut rest {
+        let part = part?.0;
+        let first_uid = whole.rows.columns.len() as u32;
+        whole.rows.diagnostics.append(&part.rows.diagnostics, first_uid, 0);
+        whole.rows.columns.append(part.rows.columns);
+        whole.facts.entries.extend(part.facts.entries);
+        whole.slow_events += part.slow_events;
+        whole.state = part.state;
+    }
+    Ok(Some(whole))
+}
+
+/// Reads a part that ends where the next event begins; the flag tells whether it came out even.
+fn read_exactly<S: Source>(source: &mut S, document: Document) -> io::Result<(Document, bool)> {
+    let mut feeder = Feeder::new(document);
+    let mut block = vec![0; HEAD + BLOCK];
+    loop {
+        let len = source.fill(&mut block[HEAD..])?;
+        feeder.feed(&mut block, len, false);
+        if len < BLOCK {
+            let even = feeder.carry.is_empty() && feeder.document.state == State::Events { in_object: true };
+            return Ok((feeder.document, even));
+        }
+    }
+}
+
+/// The first byte at or after `from` where an event begins, if one does within a reasonable distance.
+fn cut_near(file: &mut File, from: u64) -> io::Result<Option<u64>> {
+    file.seek(SeekFrom::Start(from))?;
+    let mut text = Vec::new();
+    file.take(1 << 20).read_to_end(&mut text)?;
+    Ok(next_event(&text, 0).map(|i| from + i as u64))
+}

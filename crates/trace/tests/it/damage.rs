@@ -1,0 +1,216 @@
+//! Damaged input: counted by name, never fatal while something can be read, never a panic.
+
+use std::io::Write;
+
+use jarvis_trace::{At, Defect, EventKind, ReadError, Trace};
+
+use crate::support::{fixture, gunzip};
+
+fn events(inside: &str) -> String {
+    format!("{{\"schemaVersion\": 1, \"traceEvents\": [{inside}], \"traceName\": \"t\"}}")
+}
+
+const GOOD: &str = r#"{"ph": "X", "cat": "cpu_op", "name": "good", "pid": 1, "tid": 1, "ts": 5, "dur": 2}"#;
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A defect, a document that has it, and how many elements are read all the same.
+fn cases() -> Vec<(Defect, Vec<u8>, usize)> {
+    let doc = |s: &str| events(s).into_bytes();
+    let packed = gzip(&doc(&[GOOD; 50].join(",")));
+    let truncated = packed[..packed.len() - 12].to_vec();
+    let mut wrong_sum = packed.clone();
+    let at = packed.len() - 6;
+    wrong_sum[at] ^= 1;
+    let mut trailing = packed.clone();
+    trailing.extend(b"not gzip at all");
+    // A second member whose first block is of the kind that does not exist.
+    let mut corrupt = gzip(format!("{{\"traceEvents\": [{GOOD}, ").as_bytes());
+    corrupt.extend(&packed[..10]);
+    corrupt.extend([0x07; 32]);
+    let many_args: Vec<String> = (0..1100).map(|i| format!("\"a{i}\": {i}")).collect();
+    vec![
+        (Defect::GzipTruncated, truncated, usize::MAX),
+        (Defect::GzipCorrupt, corrupt, 1),
+        (Defect::GzipChecksum, wrong_sum, 50),
+        (Defect::GzipTrailingData, trailing, 50),
+        (Defect::JsonTruncated, format!("{{\"traceEvents\": [{GOOD}, {GOOD}, {{\"ph\": \"X\", \"na").into_bytes(), 2),
+        (Defect::TrailingData, [doc(GOOD), b" {\"second\": 1}".to_vec()].concat(), 1),
+        (Defect::ByteOrderMark, [b"\xef\xbb\xbf".to_vec(), doc(GOOD)].concat(), 1),
+        (Defect::MalformedEvent, doc(&format!(r#"{GOOD}, {{"ph": "X", "name": "a "b" c", "ts": 1}}, {GOOD}"#)), 3),
+        (Defect::NotAnObject, doc(&format!("{GOOD}, 17, {GOOD}")), 3),
+        (Defect::MissingPhase, doc(r#"{"name": "x", "ts": 1}"#), 1),
+        (Defect::ArgsNotObject, doc(r#"{"ph": "X", "name": "x", "args": [1]}"#), 1),
+        (Defect::TooManyArguments, doc(&format!("{{\"ph\": \"X\", \"args\": {{{}}}}}", many_args.join(","))), 1),
+        (Defect::DuplicateKey, doc(r#"{"ph": "i", "ph": "X", "name": "x"}"#), 1),
+        (
+            Defect::InvalidUtf8,
+            events("{\"ph\": \"X\", \"name\": \"@\"}")
+                .replace('@', "\u{1}")
+                .bytes()
+                .map(|b| if b == 1 { 0xff } else { b })
+                .collect(),
+            1,
+        ),
+        (Defect::InvalidEscape, doc(r#"{"ph": "X", "name": "C:\Users\me"}"#), 1),
+        (Defect::TextNumber, doc(r#"{"ph": "X", "name": "x", "ts": "12.5", "dur": 1}"#), 1),
+        (Defect::BadTime, doc(r#"{"ph": "X", "name": "x", "ts": NaN, "dur": 1}"#), 1),
+        (Defect::RoundedTime, doc(r#"{"ph": "X", "name": "x", "ts": 1.23456, "dur": 1}"#), 1),
+        (Defect::NegativeDuration, doc(r#"{"ph": "X", "name": "x", "ts": 1, "dur": 0.-500}"#), 1),
+        (Defect::BeginEndEvent, doc(r#"{"ph": "B", "cat": "cpu_op", "name": "x", "ts": 1}"#), 1),
+    ]
+}
+
+/// Defects that only the tree can see; their tests stand with the tree.
+const OF_THE_TREE: std::ops::RangeFrom<usize> = Defect::MissingTime as usize..;
+
+#[test]
+fn every_reading_defect_is_counted_and_reading_goes_on() {
+    for (defect, bytes, elements) in cases() {
+        let trace = Trace::parse(&bytes).unwrap_or_else(|e| panic!("{defect:?}: {e}"));
+        assert!(trace.diagnostics().count(defect) >= 1, "{defect:?} not counted: {:?}", trace.diagnostics());
+        if elements == usize::MAX {
+            assert!(!trace.is_empty(), "{defect:?}");
+        } else {
+            assert_eq!(trace.len(), elements, "{defect:?}");
+        }
+    }
+}
+
+#[test]
+fn every_defect_has_a_case() {
+    let covered: Vec<Defect> = cases().into_iter().map(|(d, ..)| d).collect();
+    for d in jarvis_trace::DIAGNOSTICS {
+        let of_tree = OF_THE_TREE.contains(&(d.defect as usize));
+        assert!(of_tree || covered.contains(&d.defect), "{} has no case", d.id);
+    }
+}
+
+#[test]
+fn a_damaged_event_keeps_its_uid() {
+    let text = events(&format!(
+        r#"{GOOD}, {{"ph": "X", "name": "a "b" c", "args": {{"d": [{{"x": 1}}, {{"y": 2}}]}}}}, {GOOD}"#
+    ));
+    let trace = Trace::parse(text.as_bytes()).unwrap();
+    let kinds: Vec<_> = trace.events().map(|e| trace.kind(e)).collect();
+    assert_eq!(kinds, [EventKind::CpuOp, EventKind::Inert, EventKind::CpuOp]);
+    let (_, count, at) = trace.diagnostics().seen().next().unwrap();
+    assert_eq!((count, at), (1, At::Event(1)));
+    assert_eq!(trace.facts().text("traceName"), Some("\"t\""), "what follows the events is read too");
+}
+
+#[test]
+fn odd_values_are_kept_as_what_they_are() {
+    let text = events(
+        r#"{"ph": "X", "cat": "gpu_memcpy", "name": "a	b", "pid": "Spans", "tid": 1.0, "ts": 1e3, "dur": 0.25,
+            "args": {"memory bandwidth (GB/s)": inf, "bytes": "512", "big": 18446744073709551616, "n": null, "t": true,
+                     "correlation": "77"}}"#,
+    );
+    let trace = Trace::parse(text.as_bytes()).unwrap();
+    let e = trace.event(0).unwrap();
+    assert_eq!(trace.diagnostics().worst(), None);
+    assert_eq!(trace.name(e), "a\tb", "a raw control character stays");
+    assert_eq!(trace.ts(e), Some(jarvis_trace::Ns(1_000_000)));
+    assert_eq!(trace.arg(e, "memory bandwidth (GB/s)").unwrap().as_f64(), Some(f64::INFINITY));
+    assert_eq!(trace.int(e, jarvis_trace::Key::Correlation), Some(77));
+    assert_eq!(trace.arg(e, "big").unwrap().as_f64(), Some(18_446_744_073_709_551_616.0));
+    assert_eq!(trace.args(e).count(), 6);
+}
+
+#[test]
+fn what_is_no_trace_is_told() {
+    let error = |bytes: &[u8]| Trace::parse(bytes).unwrap_err();
+    assert!(matches!(error(b""), ReadError::Empty { .. }));
+    assert!(matches!(error(b"{}"), ReadError::NoEvents { .. }));
+    assert!(matches!(error(br#"{"a": [1, 2]}"#), ReadError::NoEvents { .. }));
+    assert!(matches!(error(br#"{"schemaVersion": 1, "devi"#), ReadError::Truncated { .. }));
+    assert!(matches!(error(&gzip(b"{\"a\": 1}")[..12]), ReadError::Truncated { .. }));
+    for (bytes, what) in [
+        (b"\x89PNG\r\n\x1a\n".as_slice(), "PNG"),
+        (b"  <!DOCTYPE html><html>", "web page"),
+        (b"SQLite format 3\0", "SQLite"),
+        (b"PK\x03\x04....", "zip"),
+    ] {
+        let error = error(bytes);
+        assert!(error.to_string().contains(what), "{error}");
+        assert!(!error.help().is_empty());
+    }
+    assert!(matches!(error(b"hello"), ReadError::NotATrace { what: None, .. }));
+}
+
+/// Offsets at which the elements of `traceEvents` end.
+fn element_ends(text: &[u8]) -> Vec<usize> {
+    let key = b"\"traceEvents\"";
+    let start = text.windows(key.len()).position(|w| w == key).unwrap();
+    let start = start + text[start..].iter().position(|&b| b == b'[').unwrap() + 1;
+    let (mut depth, mut in_string, mut ends) = (0, false, Vec::new());
+    let mut i = start;
+    while depth >= 0 {
+        match text[i] {
+            b'\\' if in_string => i += 1,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => depth += 1,
+            b'}' | b']' if !in_string => {
+                depth -= 1;
+                if depth == 0 {
+                    ends.push(i + 1);
+                }
+            }
+            _ => {}
+        }
+        i += 1;
+    }
+    ends
+}
+
+#[test]
+fn json_cut_at_every_byte_gives_what_was_there() {
+    let text = gunzip(&fixture("h200/elementwise_compiled.json.gz"));
+    let whole = Trace::parse(&text).unwrap();
+    let ends = element_ends(&text);
+    assert_eq!(ends.len(), whole.len());
+    for cut in 0..text.len() {
+        let complete = ends.iter().take_while(|&&end| end <= cut).count();
+        match Trace::parse(&text[..cut]) {
+            Ok(trace) => {
+                assert_eq!(trace.len(), complete, "cut at {cut}");
+                assert!(trace.events().all(|e| trace.name(e) == whole.name(e) && trace.ts(e) == whole.ts(e)));
+                assert_eq!(trace.diagnostics().count(Defect::JsonTruncated), 1, "cut at {cut}");
+            }
+            Err(e) => assert_eq!(complete, 0, "cut at {cut}: {e}"),
+        }
+    }
+}
+
+#[test]
+fn gzip_cut_at_every_byte_gives_what_was_there() {
+    let packed = std::fs::read(fixture("h200/elementwise_compiled.json.gz")).unwrap();
+    let whole = Trace::parse(&packed).unwrap();
+    let mut longest = 0;
+    for cut in 0..packed.len() {
+        match Trace::parse(&packed[..cut]) {
+            Ok(trace) => {
+                assert!(trace.len() >= longest && trace.len() <= whole.len());
+                assert!(trace.events().all(|e| trace.name(e) == whole.name(e)));
+                assert_eq!(trace.diagnostics().count(Defect::GzipTruncated), 1, "cut at {cut}");
+                longest = trace.len();
+            }
+            Err(e) => assert_eq!(longest, 0, "cut at {cut}: {e}"),
+        }
+    }
+    assert_eq!(longest, whole.len(), "the checksum is the last thing to be cut");
+}
+
+#[test]
+fn every_byte_flipped_never_panics() {
+    let text = gunzip(&fixture("h200/elementwise_compiled.json.gz"));
+    for at in (0..text.len()).step_by(3) {
+        let mut bad = text.clone();
+        bad[at] = b"\"{}[],\\x\0\xff"[at % 10];
+        let _ = Trace::parse(&bad);
+    }
+}

@@ -293,6 +293,11 @@ impl Trace {
         &self.columns.class_table[self.columns.classes[e.index()].index()]
     }
 
+    /// All layouts, by handle.
+    pub(crate) fn classes(&self) -> &[Class] {
+        &self.columns.class_table
+    }
+
     /// Handle of the event's layout. Events of one class have the same kind, category and track.
     pub fn class_id(&self, e: EventId) -> ClassId {
         self.columns.classes[e.index()]

@@ -43,8 +43,11 @@ enum Format {
     Json,
 }
 
+/// Whether a file that begins so is of a format.
+type Fits = fn(&[u8]) -> bool;
+
 /// Told apart by their first bytes, never by the file's name; the first that fits.
-const FORMATS: &[(Format, fn(&[u8]) -> bool)] = &[
+const FORMATS: &[(Format, Fits)] = &[
     (Format::Gzip, |head| head.starts_with(&gzip::MAGIC)),
     (Format::Json, |head| {
         matches!(head.trim_ascii_start().first(), Some(b'{' | b'[')) || head.starts_with(b"\xef\xbb\xbf")

@@ -4,8 +4,6 @@
 //! drop the mode, delete this module and what no longer compiles.
 
 use crate::args::Args;
-use crate::count::Count;
-use crate::dtype;
 use crate::models::ModelError;
 
 /// Declares [`Quirks`] with its two values, so that a fault is named in one place.
@@ -124,8 +122,6 @@ quirks! {
     bias_gradient_unsized,
     /// F49: resampling by scale factors fails.
     scale_factors_fail,
-    /// Models that show a stride fail on traces without strides.
-    strides_required,
     /// Operations without a model in the reference have none, not even the generic count.
     reference_models_only,
     /// Not numbered: expert GEMMs take the size of an input element for that of a result, and a usual size for every
@@ -139,22 +135,12 @@ quirks! {
     delta_net_two_bytes,
 }
 
-/// Bytes of a binary operation as the reference counts them: every operand in full, the output as wide as the wider
-/// operand unless one has no dimensions, then as the first (F25, F26, F27).
-pub(crate) fn binary_bytes(
-    args: Args<'_>,
-    out: &[i64],
-    output_type: Option<&str>,
-    quirks: &Quirks,
-) -> Result<Option<Count>, ModelError> {
-    let (Some(first), Some(second)) = (args.size(0, quirks)?, args.size(1, quirks)?) else { return Ok(None) };
-    let written = match output_type {
-        Some(name) => dtype::size(name, quirks),
-        None if args.shape(0)?.is_empty() || args.shape(1)?.is_empty() => Some(first),
-        None => Some(first.max(second)),
-    };
-    let read = args.numel(0)? * first + args.numel(1)? * second;
-    Ok(written.map(|size| read + Count::of(out) * size))
+/// Bytes of an element of a binary operation's result as the reference sizes it: the wider operand's, unless one has
+/// no dimensions, then the first one's (F25).
+pub(crate) fn binary_result_size(args: Args<'_>, quirks: &Quirks) -> Result<Option<i64>, ModelError> {
+    let (first, second) = (args.size(0, quirks)?, args.size(1, quirks)?);
+    let without_dims = args.shape(0)?.is_empty() || args.shape(1)?.is_empty();
+    Ok(first.zip(second).map(|(first, second)| if without_dims { first } else { first.max(second) }))
 }
 
 /// A norm as the reference counts it: one pass over x, all channel-sized tensors in the activation's type.

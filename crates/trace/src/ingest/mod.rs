@@ -177,7 +177,7 @@ fn count_by_class(columns: &Columns, diagnostics: &mut Diagnostics) {
     if by_class.iter().all(Option::is_none) {
         return;
     }
-    for (uid, class) in columns.classes.iter().enumerate() {
+    for (uid, class) in columns.classes().enumerate() {
         if let Some(defect) = by_class[class.index()] {
             diagnostics.add(defect, At::Event(uid as u32));
         }

@@ -49,13 +49,19 @@ pub(super) fn micros(buf: &[u8], pos: usize) -> Option<(i64, usize)> {
     if end == pos {
         return None;
     }
-    match *buf.get(end..)?.first_chunk::<5>()? {
-        // Writers print all three decimals.
-        [b'.', a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', after] => {
-            let fraction = u64::from(a - b'0') * 100 + u64::from(b - b'0') * 10 + u64::from(c - b'0');
-            let done = !matches!(after, b'0'..=b'9' | b'e' | b'E');
-            done.then_some(((whole * 1000 + fraction) as i64, end + 4))
-        }
+    let tail = *buf.get(end..)?.first_chunk::<8>()?;
+    // Writers print all three decimals: look at those at once.
+    let word = u64::from_le_bytes(tail);
+    let digits = (word >> 8) ^ 0x3030_3030;
+    let not_digits = (digits.wrapping_add(0x0076_7676) | digits) & 0x0080_8080;
+    if tail[0] == b'.' && not_digits == 0 {
+        let [a, b, c, after, ..] = digits.to_le_bytes();
+        let fraction = u64::from(a) * 100 + u64::from(b) * 10 + u64::from(c);
+        // The fourth byte was flipped too: a digit is below ten.
+        let done = after > 9 && !matches!(after ^ 0x30, b'e' | b'E');
+        return done.then_some(((whole * 1000 + fraction) as i64, end + 4));
+    }
+    match tail {
         [b'.', ..] => {
             let (fraction, n) = digits8(buf, end + 1)?;
             let scale = match n {

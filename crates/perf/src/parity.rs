@@ -133,6 +133,29 @@ quirks! {
     cross_entropy_rows_by_first_dim,
     /// Not numbered: the gated delta net counts two bytes an element whatever the type.
     delta_net_two_bytes,
+    /// Not numbered: fp32 matrix products are rated as such even where their kernels compute in tf32.
+    tf32_unseen,
+    /// Tables 4: operations that launch through the driver do not own their launches; their kernels stand in synthetic
+    /// rows of their own.
+    driver_launches_overlooked,
+    /// Tables 14: collectives with a missing field vanish from `coll_analysis`.
+    incomplete_collectives_vanish,
+    /// Tables 15: the caps on rows are accepted and ignored.
+    caps_ignored,
+    /// Tables 15: rows of `unified_perf_summary` are not kept apart by number of kernels.
+    unified_ignores_num_kernels,
+    /// Tables 18: recordings without operations have no sheets of operations, though they may have Python frames and
+    /// runtime calls.
+    runtime_calls_make_no_sheets,
+    /// Tables 21: of a timeline split by recomputation only the parts are shown.
+    recompute_parts_alone,
+    /// With Python frames in the tree, frames and runtime calls that launch kernels make rows of
+    /// `unified_perf_summary` themselves.
+    frames_make_rows,
+    /// Tree 14: kernels of one operation on two streams count as overlapping each other.
+    overlap_within_operation_counted,
+    /// There is no word on whose model made a row's numbers.
+    model_source_unknown,
 }
 
 /// Bytes of an element of a binary operation's result as the reference sizes it: the wider operand's, unless one has

@@ -189,9 +189,11 @@ pub(crate) fn resampled_shape(args: Args<'_>, quirks: &Quirks) -> Result<Vec<i64
     if quirks.scale_factors_fail || !matches!(args.concrete(1)?, "" | "None") {
         return Ok([kept, &args.literal_ints(1)?].concat());
     }
-    let factors = match args.literal(2)? {
+    // Interpolations have `align_corners` before the factors.
+    let at = if matches!(args.literal(2)?, Value::Bool(_)) { 3 } else { 2 };
+    let factors = match args.literal(at)? {
         Value::List(items) | Value::Tuple(items) => items,
-        first => (2..2 + space.len()).map(|i| args.literal(i).unwrap_or(first.clone())).collect(),
+        first => (at..at + space.len()).map(|i| args.literal(i).unwrap_or(first.clone())).collect(),
     };
     let sizes = space.iter().zip(&factors).map(|(&size, factor)| match factor {
         Value::Float(f) => Ok((size as f64 * f).floor() as i64),

@@ -110,6 +110,11 @@ impl<'a> Inputs<'a> {
     }
 }
 
+/// The argument lists of an event, as models read them.
+pub fn input_lists(trace: &Trace, event: EventId) -> InputLists {
+    parse(KEYS.map(|key| trace.text_id(event, key).map(|l| trace.text(l))))
+}
+
 fn parse([dims, types, strides, concrete]: [Option<&str>; 4]) -> InputLists {
     InputLists { dims: dims_of(dims), types: words_of(types), strides: dims_of(strides), concrete: words_of(concrete) }
 }
@@ -143,8 +148,12 @@ mod tests {
 
     #[test]
     fn lists_are_read_as_models_want_them() {
-        let parsed =
-            parse([Some("[[2,3],[],[[4],[5,6]]]"), Some("[\"float\",\"\",\"TensorList\"]"), None, Some("[\"\",\"1\",3]")]);
+        let parsed = parse([
+            Some("[[2,3],[],[[4],[5,6]]]"),
+            Some("[\"float\",\"\",\"TensorList\"]"),
+            None,
+            Some("[\"\",\"1\",3]"),
+        ]);
         assert_eq!(
             parsed.dims,
             Some(vec![Dims::Shape(vec![2, 3]), Dims::Shape(vec![]), Dims::List(vec![vec![4], vec![5, 6]])])

@@ -26,6 +26,28 @@ pub struct Metrics {
     pub compute_spec: Option<String>,
 }
 
+/// How fast a call ran. `None` is a blank cell.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Rates {
+    /// 10¹² FLOPs a second.
+    pub tflops_per_s: Option<f64>,
+    /// 10¹² bytes a second.
+    pub tb_per_s: Option<f64>,
+}
+
+impl Rates {
+    /// Rates of a call that kept the GPU busy for `time_us`; blank as in [`Metrics::new`].
+    pub fn new(cost: &Cost, time_us: f64, quirks: &Quirks) -> Self {
+        if time_us == 0.0 || quirks.metrics_blank_without_flops && cost.flops.is_none() {
+            return Self::default();
+        }
+        Self {
+            tflops_per_s: cost.flops.map(|f| (gflops(f) / 1e3) / (time_us / MICRO)),
+            tb_per_s: cost.bytes.map(|b| (b / 1e12) / (time_us / MICRO)),
+        }
+    }
+}
+
 impl Metrics {
     /// Metrics of a call that kept the GPU busy for `time_us`. Under parity a call without FLOPs has no metrics at
     /// all; else it keeps those of its bytes.
@@ -34,13 +56,13 @@ impl Metrics {
             return Self::default();
         }
         let gflops = cost.flops.map(gflops);
-        let timed = time_us != 0.0;
+        let rates = Rates::new(cost, time_us, quirks);
         Self {
             gflops,
-            tflops_per_s: gflops.filter(|_| timed).map(|g| (g / 1e3) / (time_us / MICRO)),
+            tflops_per_s: rates.tflops_per_s,
             data_moved_mb: cost.bytes.map(|b| b / (1024.0 * 1024.0)),
             flops_per_byte: gflops.zip(cost.bytes.filter(|&b| b > 0.0)).map(|(g, b)| (g * 1e9) / b),
-            tb_per_s: cost.bytes.filter(|_| timed).map(|b| (b / 1e12) / (time_us / MICRO)),
+            tb_per_s: rates.tb_per_s,
             compute_spec: compute_spec(cost),
         }
     }
@@ -98,8 +120,13 @@ impl Roofline {
             None if quirks.roofline_blank_without_rate || bytes <= 0.0 => return None,
             None => (memory_us, Bound::MemoryBytesOnly),
         };
-        let pct = (time_us != 0.0).then(|| best_us / time_us * 100.0);
-        Some(Self { time_us: best_us, bound, pct })
+        let roofline = Self { time_us: best_us, bound, pct: None };
+        Some(Self { pct: roofline.pct_of(time_us), ..roofline })
+    }
+
+    /// The best time in percent of the time a call took; `None` if it took none.
+    pub fn pct_of(&self, time_us: f64) -> Option<f64> {
+        (time_us != 0.0).then(|| self.time_us / time_us * 100.0)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What all sheets share: the trace with its tree, and caches over names, arguments and categories.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use jarvis_trace::timeline::is_communication_name;
@@ -24,7 +25,7 @@ pub(crate) struct RowName {
 }
 
 impl RowName {
-    pub(crate) fn text(self, trace: &Trace) -> std::borrow::Cow<'_, str> {
+    pub(crate) fn text(self, trace: &Trace) -> Cow<'_, str> {
         match self.kernel {
             None => trace.text(self.op).into(),
             Some(kernel) => format!("{}->{} (Synthetic Op)", trace.text(self.op), trace.text(kernel)).into(),
@@ -175,16 +176,18 @@ impl<'a> Context<'a> {
     }
 
     /// GPU events in order of start, as kernel lists show them.
-    pub(crate) fn by_start(&self, mut kernels: Vec<EventId>) -> Vec<EventId> {
-        if kernels.len() > 1 {
-            kernels.sort_by_key(|&k| self.trace.ts(k));
+    pub(crate) fn by_start<'k>(&self, kernels: &'k [EventId]) -> Cow<'k, [EventId]> {
+        if kernels.len() < 2 || kernels.is_sorted_by_key(|&k| self.trace.ts(k)) {
+            return Cow::Borrowed(kernels);
         }
-        kernels
+        let mut sorted = kernels.to_vec();
+        sorted.sort_by_key(|&k| self.trace.ts(k));
+        Cow::Owned(sorted)
     }
 
     /// All GPU events below an event in order of start.
     pub(crate) fn kernels_by_start(&self, event: EventId) -> Vec<EventId> {
-        self.by_start(self.tree.gpu_events(event).into_owned())
+        self.by_start(&self.tree.gpu_events(event)).into_owned()
     }
 
     /// Whether an event is recomputed work; `None` where that is not asked for.
@@ -197,8 +200,8 @@ impl<'a> Context<'a> {
         let text = |id| self.texts.get(id);
         CallIdentity {
             name: match key.name.text(self.trace) {
-                std::borrow::Cow::Borrowed(plain) => plain.into(),
-                std::borrow::Cow::Owned(synthetic) => synthetic.into(),
+                Cow::Borrowed(plain) => plain.into(),
+                Cow::Owned(synthetic) => synthetic.into(),
             },
             category: text(key.category),
             process: text(key.place.process),

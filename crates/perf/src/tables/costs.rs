@@ -18,6 +18,8 @@ use crate::models::annotation::{Report, wants_annotation};
 use crate::models::{self, ComputeUnit, Cost, ModelError};
 use crate::ops::{self, ModelSource, OpEntry};
 use crate::parity::Quirks;
+use crate::platform::Platform;
+use crate::roofline::Roofline;
 use crate::value::Value;
 use crate::{dtype, kernels};
 
@@ -64,6 +66,8 @@ pub(crate) struct Costed {
     pub(crate) params_text: Option<Arc<str>>,
     pub(crate) params_id: ParamsId,
     pub(crate) source: Option<ModelSource>,
+    /// The best the platform could do.
+    pub(crate) roofline: Option<Roofline>,
     pub(crate) least_bytes: Option<f64>,
     pub(crate) host_bytes: Option<f64>,
     pub(crate) torch_flops: Option<f64>,
@@ -97,13 +101,20 @@ pub(crate) struct Costs<'a> {
     trace: &'a Trace,
     tree: &'a Tree,
     extension: Option<&'a Extension>,
+    platform: Option<&'a Platform>,
     quirks: Quirks,
     list: Vec<Costed>,
     index: RapidHashMap<CostKey, CostId>,
     kernel_lists: RapidHashMap<Box<[StrId]>, u32>,
+    kernel_names: Vec<StrId>,
     kernels_tell_size: Vec<Option<bool>>,
     params: RapidHashMap<Box<str>, ParamsId>,
-    claims: RapidHashMap<RowName, Claim>,
+    /// By name of the operation.
+    claims: Vec<Option<Claim>>,
+    /// Of the rows that stand for one kernel.
+    synthetic_claims: RapidHashMap<RowName, Claim>,
+    /// By name: whether it is one of an operation that works on whole steps.
+    annotated: Vec<Option<bool>>,
     readable: RapidHashMap<(RowName, InputsId), bool>,
     annotations: Option<Annotations>,
     siblings: RapidHashMap<EventId, Option<TextId>>,
@@ -116,13 +127,17 @@ impl<'a> Costs<'a> {
             trace,
             tree,
             extension: options.extension.as_ref(),
+            platform: options.platform.as_ref(),
             quirks: options.quirks(),
             list: Vec::new(),
             index: RapidHashMap::default(),
             kernel_lists: RapidHashMap::default(),
+            kernel_names: Vec::new(),
             kernels_tell_size: Vec::new(),
             params: RapidHashMap::default(),
-            claims: RapidHashMap::default(),
+            claims: vec![None; trace.strings().len()],
+            synthetic_claims: RapidHashMap::default(),
+            annotated: vec![None; trace.strings().len()],
             readable: RapidHashMap::default(),
             annotations: None,
             siblings: RapidHashMap::default(),
@@ -160,7 +175,11 @@ impl<'a> Costs<'a> {
     }
 
     fn claim(&mut self, name: RowName) -> Claim {
-        if let Some(&claim) = self.claims.get(&name) {
+        let known = match name.kernel {
+            None => self.claims[name.op.index()],
+            Some(_) => self.synthetic_claims.get(&name).copied(),
+        };
+        if let Some(claim) = known {
             return claim;
         }
         let text = name.text(self.trace);
@@ -174,7 +193,10 @@ impl<'a> Costs<'a> {
         } else {
             Claim::None
         };
-        self.claims.insert(name, claim);
+        match name.kernel {
+            None => self.claims[name.op.index()] = Some(claim),
+            Some(_) => _ = self.synthetic_claims.insert(name, claim),
+        }
         claim
     }
 
@@ -217,14 +239,22 @@ impl<'a> Costs<'a> {
     }
 
     fn kernel_list(&mut self, kernels: &[EventId]) -> u32 {
-        let names: Box<[StrId]> = kernels.iter().map(|&k| self.trace.name_id(k)).collect();
+        self.kernel_names.clear();
+        self.kernel_names.extend(kernels.iter().map(|&k| self.trace.name_id(k)));
+        let names = self.kernel_names.as_slice();
+        if let Some(&known) = self.kernel_lists.get(names) {
+            return known;
+        }
         let next = self.kernel_lists.len() as u32;
-        *self.kernel_lists.entry(names).or_insert(next)
+        self.kernel_lists.insert(names.into(), next);
+        next
     }
 
     /// The step around a call of an operation that works on whole steps.
     fn annotation(&mut self, call: &Call<'_>) -> Option<StrId> {
-        if !wants_annotation(self.trace.text(call.name.op), Report::Standard, &self.quirks) {
+        let op = call.name.op;
+        let wanted = || wants_annotation(self.trace.text(op), Report::Standard, &self.quirks);
+        if !*self.annotated[op.index()].get_or_insert_with(wanted) {
             return None;
         }
         let annotations = self.annotations.get_or_insert_with(|| Annotations::of(self.trace));
@@ -234,6 +264,9 @@ impl<'a> Costs<'a> {
     /// Inputs of the forward call of the same sequence number, for the operations that are sized by it.
     fn forward_inputs(&mut self, call: &Call<'_>, inputs: &mut Inputs<'a>, texts: &mut Texts<'a>) -> Option<InputsId> {
         let name = self.trace.text(call.name.op);
+        if !name.ends_with("_Backward") {
+            return None;
+        }
         let forward = SIZED_BY_FORWARD.iter().find(|(backward, _)| *backward == name)?.1;
         let trace = self.trace;
         let by_sequence = self.by_sequence.get_or_insert_with(|| {
@@ -343,6 +376,8 @@ impl<'a> Costs<'a> {
         params: Vec<(Cow<'static, str>, Value)>,
         source: Option<ModelSource>,
     ) -> Costed {
+        let timeless = |p| Roofline::new(cost.as_ref().ok()?, 0.0, p, &self.quirks);
+        let roofline = self.platform.and_then(timeless);
         let next = ParamsId(self.params.len() as u32);
         let params_id = *self.params.entry(group_text(&params).into()).or_insert(next);
         Costed {
@@ -351,6 +386,7 @@ impl<'a> Costs<'a> {
             params: params.into(),
             params_id,
             source,
+            roofline,
             least_bytes: None,
             host_bytes: None,
             torch_flops: None,

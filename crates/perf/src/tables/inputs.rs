@@ -53,16 +53,33 @@ pub(crate) struct Inputs<'a> {
     trace: &'a Trace,
     entries: Vec<Entry>,
     index: RapidHashMap<[Option<StrId>; 4], InputsId>,
+    /// By event, as far as asked for.
+    of_event: Vec<Option<InputsId>>,
     groups: RapidHashMap<[Option<TextId>; 4], InputsGroup>,
 }
 
 impl<'a> Inputs<'a> {
     pub(crate) fn new(trace: &'a Trace) -> Self {
-        Self { trace, entries: Vec::new(), index: RapidHashMap::default(), groups: RapidHashMap::default() }
+        Self {
+            trace,
+            entries: Vec::new(),
+            index: RapidHashMap::default(),
+            of_event: vec![None; trace.len()],
+            groups: RapidHashMap::default(),
+        }
     }
 
     /// The lists of an event.
     pub(crate) fn of(&mut self, event: EventId, texts: &mut Texts<'_>) -> InputsId {
+        if let Some(known) = self.of_event[event.index()] {
+            return known;
+        }
+        let id = self.look_up(event, texts);
+        self.of_event[event.index()] = Some(id);
+        id
+    }
+
+    fn look_up(&mut self, event: EventId, texts: &mut Texts<'_>) -> InputsId {
         let lists = KEYS.map(|key| self.trace.text_id(event, key));
         if let Some(&id) = self.index.get(&lists) {
             return id;

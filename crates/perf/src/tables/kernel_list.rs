@@ -49,16 +49,19 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
-    pub(crate) fn kernel(trace: &Trace, event: EventId) -> Self {
-        let us = trace.dur(event).unwrap_or_default().as_us();
+    fn kernel(trace: &Trace, event: EventId) -> Self {
         Self {
             name: trace.name_id(event),
             event: Some(event),
-            us,
+            us: duration(trace, event),
             stream: trace.int(event, Key::Stream),
             overlap: None,
         }
     }
+}
+
+fn duration(trace: &Trace, event: EventId) -> f64 {
+    trace.dur(event).unwrap_or_default().as_us()
 }
 
 /// The kernels of a group of calls; the one with most time is last.
@@ -79,34 +82,28 @@ impl KernelList {
         calls: impl Iterator<Item = &'k [EventId]>,
         texts: &mut Texts<'_>,
     ) -> Self {
-        Self::of(calls.map(|call| call.iter().map(|&e| Listed::kernel(trace, e)).collect()), texts)
+        let mut positions = Positions::default();
+        for call in calls {
+            if positions.template.is_empty() {
+                positions.begin(call.iter().map(|&e| Listed::kernel(trace, e)).collect());
+            } else {
+                positions.add(call.iter().map(|&e| (trace.name_id(e), duration(trace, e))));
+            }
+        }
+        positions.finish(texts)
     }
 
     /// As [`KernelList::of_events`], with what each position contributes already known.
-    pub(crate) fn of(calls: impl Iterator<Item = Vec<Listed>>, texts: &mut Texts<'_>) -> Self {
-        let mut template: Vec<Listed> = Vec::new();
-        let mut durations: Vec<Vec<f64>> = Vec::new();
-        let (mut mixed, mut skipped) = (false, 0);
+    pub(crate) fn of<'k>(calls: impl Iterator<Item = &'k [Listed]>, texts: &mut Texts<'_>) -> Self {
+        let mut positions = Positions::default();
         for call in calls {
-            if template.is_empty() {
-                durations = call.iter().map(|k| vec![k.us]).collect();
-                template = call;
-            } else if call.len() == template.len() {
-                for ((position, k), first) in durations.iter_mut().zip(&call).zip(&template) {
-                    position.push(k.us);
-                    mixed |= k.name != first.name;
-                }
+            if positions.template.is_empty() {
+                positions.begin(call.to_vec());
             } else {
-                skipped += usize::from(!call.is_empty());
+                positions.add(call.iter().map(|k| (k.name, k.us)));
             }
         }
-        let mut kernels: Vec<KernelStat> = template
-            .iter()
-            .zip(durations)
-            .map(|(first, durations)| stat(first, texts.shared(first.name), durations))
-            .collect();
-        kernels.sort_by(|a, b| a.total_us.total_cmp(&b.total_us).then_with(|| a.name.cmp(&b.name)));
-        Self { kernels, mixed, skipped }
+        positions.finish(texts)
     }
 
     /// The full cell; `None` without kernels.
@@ -158,6 +155,42 @@ impl KernelList {
         }
         out.push(']');
         Some(out)
+    }
+}
+
+/// Durations by position in the list, as calls are added.
+#[derive(Default)]
+struct Positions {
+    template: Vec<Listed>,
+    durations: Vec<Vec<f64>>,
+    mixed: bool,
+    skipped: usize,
+}
+
+impl Positions {
+    /// Takes the first call that may have kernels.
+    fn begin(&mut self, call: Vec<Listed>) {
+        self.durations = call.iter().map(|k| vec![k.us]).collect();
+        self.template = call;
+    }
+
+    fn add(&mut self, call: impl ExactSizeIterator<Item = (StrId, f64)>) {
+        if call.len() != self.template.len() {
+            self.skipped += usize::from(call.len() > 0);
+            return;
+        }
+        for ((position, (name, us)), first) in self.durations.iter_mut().zip(call).zip(&self.template) {
+            position.push(us);
+            self.mixed |= name != first.name;
+        }
+    }
+
+    fn finish(self, texts: &mut Texts<'_>) -> KernelList {
+        let positions = self.template.iter().zip(self.durations);
+        let mut kernels: Vec<KernelStat> =
+            positions.map(|(first, durations)| stat(first, texts.shared(first.name), durations)).collect();
+        kernels.sort_by(|a, b| a.total_us.total_cmp(&b.total_us).then_with(|| a.name.cmp(&b.name)));
+        KernelList { kernels, mixed: self.mixed, skipped: self.skipped }
     }
 }
 

@@ -15,7 +15,7 @@ use super::launchers::kernel_columns;
 use super::sheet::{Columns, Stat, count, group_by, maybe_bool, maybe_text, number, text};
 use super::stats::Stats;
 use super::texts::TextId;
-use super::unified::{MODEL_SOURCE, Rates, RowModel, bound, source};
+use super::unified::{MODEL_SOURCE, RowModel, Speed, bound, source};
 use super::{Cell, Format, Table};
 use crate::ops;
 use crate::value::Value;
@@ -71,7 +71,7 @@ pub(crate) struct OpCallRow {
     name: StrId,
     cost: CostId,
     us: f64,
-    rates: Rates,
+    speed: Speed,
     pub(crate) kernels: Vec<EventId>,
     recompute: Option<bool>,
 }
@@ -232,7 +232,7 @@ fn op_call(cx: &mut Context<'_>, event: EventId, pass: Pass) -> Option<OpCallRow
     let cost = cx.cost(&Call { event, name, inputs, kernels: &own, pass });
     let kernels = match pass {
         Pass::Forward => own,
-        Pass::Backward => cx.by_start(cx.backward_kernels(event)),
+        Pass::Backward => cx.by_start(&cx.backward_kernels(event)).into_owned(),
     };
     let costed = cx.costs.get(cost);
     // Without FLOPs the reference counts the model as failed; by default bytes are worth a row.
@@ -241,8 +241,8 @@ fn op_call(cx: &mut Context<'_>, event: EventId, pass: Pass) -> Option<OpCallRow
         return None;
     }
     let us = cx.view().busy(&kernels).0;
-    let rates = Rates::of(cx, costed, us);
-    Some(OpCallRow { event, name: name.op, cost, us, rates, kernels, recompute: cx.recompute(event) })
+    let speed = Speed::of(cx, costed, us);
+    Some(OpCallRow { event, name: name.op, cost, us, speed, kernels, recompute: cx.recompute(event) })
 }
 
 /// Calls grouped by name and parameters, in order of first appearance. `split` may tell calls apart further.
@@ -267,9 +267,9 @@ fn row(cx: &mut Context<'_>, calls: &[OpCallRow], group: Vec<usize>) -> Option<O
         num_kernels: cx.options.group_by_num_kernels.then_some(first.kernels.len()),
         is_recompute: first.recompute,
         model: RowModel::of(cx, members().map(|c| c.cost))?,
-        tb_per_s: Stats::of(members().filter_map(|c| c.rates.tb_per_s)),
-        tflops_per_s: Stats::of(members().filter_map(|c| c.rates.tflops_per_s)),
-        pct_roofline: Stats::of(members().filter_map(|c| c.rates.pct_roofline)),
+        tb_per_s: Stats::of(members().filter_map(|c| c.speed.rates.tb_per_s)),
+        tflops_per_s: Stats::of(members().filter_map(|c| c.speed.rates.tflops_per_s)),
+        pct_roofline: Stats::of(members().filter_map(|c| c.speed.pct_roofline)),
         kernel_us: Stats::of(members().map(|c| c.us)),
         kernels,
         place: [place.process, place.label, place.thread].map(|t| cx.texts.get(t)),

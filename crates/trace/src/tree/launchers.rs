@@ -87,10 +87,19 @@ impl TreeView<'_> {
     /// All operations that launched something.
     pub fn launchers(self, communication: Communication) -> Launchers {
         let owners = owners(self.trace, self.tree);
+        // Names repeat, so each distinct one is looked at once.
+        let mut communicates: Vec<Option<bool>> = vec![None; self.trace.strings().len()];
+        let mut left_out = |k: EventId| {
+            let name = self.trace.name_id(k);
+            let known = &mut communicates[name.index()];
+            communication == Communication::Exclude
+                && self.trace.kind(k) == EventKind::Kernel
+                && *known.get_or_insert_with(|| is_communication_name(self.trace.text(name)))
+        };
         let mut owned: Vec<(EventId, EventId)> = self
             .tree
             .linked_gpu_events()
-            .filter(|&k| communication == Communication::Include || !self.is_communication_kernel(k))
+            .filter(|&k| !left_out(k))
             .filter_map(|k| {
                 let call = self.tree.parent[self.tree.node(k)? as usize];
                 let above = self.tree.parent[call as usize];
@@ -112,10 +121,6 @@ impl TreeView<'_> {
             .collect();
         groups.sort_by_key(|(event, range)| (self.trace.ts(*event), kernels[range.start]));
         Launchers { groups, kernels }
-    }
-
-    fn is_communication_kernel(self, e: EventId) -> bool {
-        self.trace.kind(e) == EventKind::Kernel && is_communication_name(self.trace.name(e))
     }
 
     /// A launcher's GPU events in order of start, as kernel lists show them.

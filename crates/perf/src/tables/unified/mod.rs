@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 pub(crate) use collect::collect;
 pub use rows::UnifiedCall;
-pub(crate) use rows::{Rates, calls};
+pub(crate) use rows::{Speed, calls};
 
 use super::call_stack::CallStacks;
 use super::context::{CallIdentity, Context, KeyColumns, identity_columns};
@@ -21,7 +21,7 @@ use super::stats::{Stats, percentages};
 use super::texts::TextId;
 use super::{Cell, Format, Table};
 use crate::ops::ModelSource;
-use crate::roofline::{Bound, Metrics, Roofline};
+use crate::roofline::{Bound, Metrics};
 use crate::value::Value;
 
 /// A row: calls with the same name, place and arguments.
@@ -202,14 +202,12 @@ impl RowModel {
         // Times do not matter here: only what is independent of them is kept.
         let cost = costed.cost.as_ref().ok();
         let metrics = cost.map(|c| Metrics::new(c, 0.0, &cx.quirks)).unwrap_or_default();
-        let platform = cx.options.platform.as_ref();
-        let roofline = cost.zip(platform).and_then(|(c, p)| Roofline::new(c, 0.0, p, &cx.quirks));
         Self {
             gflops: metrics.gflops,
             data_moved_mb: metrics.data_moved_mb,
             flops_per_byte: metrics.flops_per_byte,
             compute_spec: metrics.compute_spec.map(Into::into),
-            roofline: roofline.map(|r| (r.time_us, r.bound)),
+            roofline: costed.roofline.map(|r| (r.time_us, r.bound)),
             params: Arc::clone(&costed.params),
             params_text: costed.params_text.clone(),
             source: costed.source,

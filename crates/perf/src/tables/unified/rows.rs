@@ -5,7 +5,7 @@ use rapidhash::RapidHashMap;
 
 use super::collect::Taken;
 use crate::models::ModelError;
-use crate::roofline::{Metrics, Roofline};
+use crate::roofline::Rates;
 use crate::tables::context::{CallKey, Context, RowName};
 use crate::tables::costs::{Call, CostId, Costed, Pass};
 use crate::tables::inputs::InputsId;
@@ -52,24 +52,17 @@ impl UnifiedCall {
     }
 }
 
-/// Rates of a call.
+/// How fast a call ran, and how near that is to the best the platform could do.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Rates {
-    pub(crate) tflops_per_s: Option<f64>,
-    pub(crate) tb_per_s: Option<f64>,
+pub(crate) struct Speed {
+    pub(crate) rates: Rates,
     pub(crate) pct_roofline: Option<f64>,
 }
 
-impl Rates {
+impl Speed {
     pub(crate) fn of(cx: &Context<'_>, costed: &Costed, us: f64) -> Self {
         let Ok(cost) = &costed.cost else { return Self::default() };
-        let metrics = Metrics::new(cost, us, &cx.quirks);
-        let roofline = cx.options.platform.as_ref().and_then(|p| Roofline::new(cost, us, p, &cx.quirks));
-        Self {
-            tflops_per_s: metrics.tflops_per_s,
-            tb_per_s: metrics.tb_per_s,
-            pct_roofline: roofline.and_then(|r| r.pct),
-        }
+        Self { rates: Rates::new(cost, us, &cx.quirks), pct_roofline: costed.roofline.and_then(|r| r.pct_of(us)) }
     }
 }
 
@@ -87,7 +80,7 @@ fn call(
 ) -> Option<UnifiedCall> {
     let Taken { event, uid, name, own_model, forward, kernels } = taken;
     let inputs = cx.inputs_of(event);
-    let by_start = cx.by_start(kernels.clone());
+    let by_start = cx.by_start(&kernels);
     // What an operation launches itself says more about it than what it calls.
     let launcher = launchers.get(event).filter(|_| name.kernel.is_none());
     let mut category = cx.category(name, launcher.map_or(&by_start, |l| launchers.kernels(l)));
@@ -109,15 +102,15 @@ fn call(
     if cost.is_some_and(|id| cx.costs.get(id).cost == Err(ModelError::Drop)) {
         return None;
     }
-    let rates = cost.map(|id| Rates::of(cx, cx.costs.get(id), kernel_us)).unwrap_or_default();
+    let speed = cost.map(|id| Speed::of(cx, cx.costs.get(id), kernel_us)).unwrap_or_default();
     Some(UnifiedCall {
         event,
         uid,
         host_us: cx.trace.dur(event).unwrap_or_default().as_us(),
         kernel_us,
-        tflops_per_s: rates.tflops_per_s,
-        tb_per_s: rates.tb_per_s,
-        pct_roofline: rates.pct_roofline,
+        tflops_per_s: speed.rates.tflops_per_s,
+        tb_per_s: speed.rates.tb_per_s,
+        pct_roofline: speed.pct_roofline,
         kernels,
         name,
         category,

@@ -30,7 +30,14 @@ pub fn of_float(value: f64) -> String {
         let sign = if exponent < 0 { '-' } else { '+' };
         return format!("{digits}e{sign}{:02}", exponent.abs());
     }
-    let plain = value.to_string();
+    // Where two texts are shortest and equally near, Python takes the even one. Only long ones can be.
+    let length = digits.bytes().filter(u8::is_ascii_digit).count() as i32;
+    let decimals = length - 1 - exponent;
+    let plain = if length >= 16 && decimals > 0 {
+        format!("{value:.*}", decimals as usize)
+    } else {
+        value.to_string()
+    };
     if plain.contains('.') { plain } else { plain + ".0" }
 }
 
@@ -146,6 +153,8 @@ mod tests {
             (0.0, "0.0"),
             (-0.0, "-0.0"),
             (0.1 + 0.2, "0.30000000000000004"),
+            // 0.01172065734863281250 exactly.
+            (12_290.0 / 1_048_576.0, "0.011720657348632812"),
             (0.0001, "0.0001"),
             (0.00001, "1e-05"),
             (1.5e-7, "1.5e-07"),

@@ -7,6 +7,8 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use rapidhash::RapidHashSet;
+
 pub(crate) use collect::collect;
 pub use rows::UnifiedCall;
 pub(crate) use rows::{Speed, calls};
@@ -178,13 +180,12 @@ impl RowModel {
     /// Of the first call that has numbers; `None` if none has. Where calls differ (other kernels, other steps), each
     /// number is the first that is known.
     pub(crate) fn of(cx: &Context<'_>, costs: impl Iterator<Item = CostId>) -> Option<Self> {
-        let mut seen: Vec<CostId> = Vec::new();
+        let mut seen: RapidHashSet<CostId> = RapidHashSet::default();
         let mut row: Option<Self> = None;
         for id in costs {
-            if seen.contains(&id) {
+            if !seen.insert(id) {
                 continue;
             }
-            seen.push(id);
             let costed = cx.costs.get(id);
             if costed.cost.is_err() {
                 continue;

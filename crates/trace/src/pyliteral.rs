@@ -33,11 +33,7 @@ pub fn of_float(value: f64) -> String {
     // Where two texts are shortest and equally near, Python takes the even one. Only long ones can be.
     let length = digits.bytes().filter(u8::is_ascii_digit).count() as i32;
     let decimals = length - 1 - exponent;
-    let plain = if length >= 16 && decimals > 0 {
-        format!("{value:.*}", decimals as usize)
-    } else {
-        value.to_string()
-    };
+    let plain = if length >= 16 && decimals > 0 { format!("{value:.*}", decimals as usize) } else { value.to_string() };
     if plain.contains('.') { plain } else { plain + ".0" }
 }
 

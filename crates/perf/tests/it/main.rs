@@ -11,6 +11,8 @@ mod reference_tables;
 #[cfg(test)]
 mod report_default;
 #[cfg(test)]
+mod report_invariants;
+#[cfg(test)]
 mod report_options;
 #[cfg(test)]
 mod report_parity;

@@ -129,13 +129,13 @@ mod tests {
     #[test]
     fn sums_follow_the_block_scheme() {
         // 1e16 + 1 is lost one by one, but kept where the small values meet first.
-        let mut values = vec![1.0; 16];
+        let mut values = [1.0; 16];
         values[0] = 1e16;
         // Lane 0 holds 1e16 + 1 (lost), the seven others 2 each: 14 in all.
         let few = [1e16, 1.0, 1.0];
         let long: Vec<f64> = (0..1000).map(f64::from).collect();
         let sums = [&values[..], &few, &long].map(pairwise_sum);
-        assert_eq!(sums, [1e16 + 14.0, 1e16, 499_500.0]);
+        assert_eq!(sums.map(f64::to_bits), [1e16 + 14.0, 1e16, 499_500.0].map(f64::to_bits));
     }
 
     #[test]

@@ -1,0 +1,5 @@
+//! Tests of the renderers against other programs' readers.
+
+mod office;
+mod support;
+mod workbook;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use flate2::{Decompress, FlushDecompress, Status};
-use jarvis_trace::{ReadOptions, Trace};
+use jarvis_trace::{ReadOptions, Trace, Tree, TreeOptions};
 
 fn inflate(path: &str) -> usize {
     use std::io::Read;
@@ -39,28 +39,36 @@ fn inflate(path: &str) -> usize {
     }
 }
 
+fn timed<T>(best: &mut f64, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = work();
+    *best = best.min(start.elapsed().as_secs_f64() * 1e3);
+    result
+}
+
 fn main() -> Result<(), jarvis_trace::ReadError> {
     let args: Vec<String> = std::env::args().collect();
     let runs = args.get(2).and_then(|n| n.parse().ok()).unwrap_or(5);
     let threads = args.get(3).and_then(|n| n.parse().ok()).unwrap_or(2);
-    let (mut best, mut best_inflate) = (f64::MAX, f64::MAX);
+    let [mut read, mut tree, mut python, mut inflated] = [f64::MAX; 4];
     let mut events = 0;
-    let mut bytes = 0;
     for _ in 0..runs {
-        let start = Instant::now();
-        let trace = Trace::open(args[1].as_ref(), &ReadOptions { threads })?;
-        best = best.min(start.elapsed().as_secs_f64() * 1e3);
+        let trace = timed(&mut read, || Trace::open(args[1].as_ref(), &ReadOptions { threads }))?;
         events = trace.len();
+        timed(&mut tree, || Tree::build(&trace, TreeOptions::default()));
+        timed(&mut python, || Tree::build(&trace, TreeOptions::default().with_python()));
         drop(trace);
         if args[1].ends_with(".gz") {
-            let start = Instant::now();
-            bytes = inflate(&args[1]);
-            best_inflate = best_inflate.min(start.elapsed().as_secs_f64() * 1e3);
+            timed(&mut inflated, || inflate(&args[1]));
         }
     }
-    println!(
-        "{events} events, {bytes} bytes: read {best:.1} ms, inflate {best_inflate:.1} ms, ratio {:.2}",
-        best / best_inflate
-    );
+    println!("{events} events: read {read:.1} ms, tree {tree:.1} ms, with Python frames {python:.1} ms");
+    if inflated < f64::MAX {
+        println!(
+            "inflate {inflated:.1} ms: read {:.2}x, read and tree {:.2}x",
+            read / inflated,
+            (read + tree) / inflated
+        );
+    }
     Ok(())
 }

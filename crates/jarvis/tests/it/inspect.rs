@@ -1,0 +1,117 @@
+//! `jarvis info` and `jarvis tree`.
+
+use crate::support::{fixture, jarvis, jarvis_fed};
+
+fn path(name: &str) -> String {
+    fixture(name).to_string_lossy().into_owned()
+}
+
+#[test]
+fn info_fits_one_screen_and_says_what_matters() {
+    let run = jarvis(&["info", &path("h200/attn_unfused.json.gz")]);
+    assert_eq!((run.status, run.err.as_str()), (0, ""));
+    assert!(run.out.lines().count() <= 40, "one screen:\n{}", run.out);
+    for part in ["NVIDIA H200", "record_shapes", "steps", "GPU streams", "cpu_op", "data quality"] {
+        assert!(run.out.contains(part), "{part} is missing in\n{}", run.out);
+    }
+}
+
+#[test]
+fn info_reads_standard_input_and_speaks_json() {
+    let packed = std::fs::read(fixture("h200/tiny_bmm_window.json.gz")).unwrap();
+    let run = jarvis_fed(&["info", "-", "--json"], &packed);
+    assert_eq!(run.status, 0, "{}", run.err);
+    let info: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(info["schema"], "jarvis.info/1");
+    assert_eq!(info["devices"][0]["name"], "NVIDIA H200");
+    let t = &info["gpu_timeline_ms"];
+    let part = |key: &str| t[key].as_f64().unwrap();
+    let sum = part("computation") + part("exposed_communication") + part("exposed_memcpy") + part("idle");
+    assert!((sum - part("total")).abs() < 1e-6);
+}
+
+#[test]
+fn truncated_files_are_read_and_the_user_is_told() {
+    for name in ["handmade/truncated.json", "handmade/truncated.json.gz"] {
+        let run = jarvis(&["info", &path(name)]);
+        assert_eq!(run.status, 0);
+        assert!(run.out.contains("the file is cut off"), "{}", run.out);
+        assert!(run.err.contains("warning:") && run.err.contains("ends early"), "{}", run.err);
+        let strict = jarvis(&["info", &path(name), "--strict"]);
+        assert_eq!(strict.status, 1);
+        assert!(strict.err.contains("_truncated 1x"), "{}", strict.err);
+        assert_eq!(jarvis(&["info", &path(name), "--quiet"]).err, "");
+    }
+}
+
+#[test]
+fn traces_without_gpu_or_host_work_are_told() {
+    let cpu = jarvis(&["info", &path("handmade/cpu_only.json")]);
+    assert!(cpu.out.contains("no GPU events in this trace"), "{}", cpu.out);
+    let gpu = jarvis(&["info", &path("handmade/gpu_only.json")]);
+    assert!(gpu.out.contains("no host operations"), "{}", gpu.out);
+}
+
+#[test]
+fn errors_say_what_where_and_what_next() {
+    let missing = jarvis(&["info", "no/such/file.json"]);
+    assert_eq!(missing.status, 3);
+    assert!(missing.err.starts_with("error: no/such/file.json: "), "{}", missing.err);
+    assert!(missing.err.contains("\nhelp: "), "{}", missing.err);
+    let folder = jarvis(&["info", &path("h200")]);
+    assert_eq!(folder.status, 3);
+    let png = jarvis_fed(&["info", "-"], b"\x89PNG\r\n\x1a\n");
+    assert_eq!(png.status, 3);
+    assert!(png.err.contains("standard input") && png.err.contains("PNG picture"), "{}", png.err);
+    assert_eq!(jarvis(&["info"]).status, 2);
+    assert_eq!(jarvis(&["nonsense"]).status, 2);
+}
+
+#[test]
+fn a_subtree_reads_as_a_tree() {
+    let trace = path("handmade/rocm_like.json");
+    let run = jarvis(&["tree", &trace, "--name", "aten::linear", "--subtree", "--fields", "Input Dims"]);
+    let expected = "\
+└── UID: 1, Category: cpu_op, Name: aten::linear
+    |   Input Dims: [[128, 512], [256, 512], [256]]
+    |   \n    └── UID: 2, Category: cpu_op, Name: aten::addmm
+        |   Input Dims: [[256], [128, 512], [512, 256], [], []]
+        |   \n        └── UID: 5, Category: cuda_runtime, Name: hipExtModuleLaunchKernel
+            └── UID: 7, Category: kernel, Name: Cijk_Alik_Bljk_BBS_BH_MT128x160x64_MI16x16x16x1_SN, Duration: 12.28
+";
+    assert_eq!(run.out, expected);
+    let shallow = jarvis(&["tree", &trace, "--uid", "1", "--subtree", "--depth", "1"]);
+    assert_eq!(shallow.out.lines().count(), 2, "{}", shallow.out);
+}
+
+#[test]
+fn parents_kernels_and_json() {
+    let trace = path("handmade/rocm_like.json");
+    let parents = jarvis(&["tree", &trace, "--uid", "7", "--parents"]);
+    assert!(parents.out.starts_with("Node:\n  UID: 7"), "{}", parents.out);
+    assert!(parents.out.contains("3-up:\n  UID: 1, Category: cpu_op, Name: aten::linear"), "{}", parents.out);
+    let kernels = jarvis(&["tree", &trace, "--name", "^aten::add", "--regex", "--kernels", "--json"]);
+    let answer: serde_json::Value = serde_json::from_str(&kernels.out).unwrap();
+    assert_eq!(answer["matches"], 1);
+    assert_eq!(answer["events"][0]["kernels"][0]["dur_us"], 12.28);
+}
+
+#[test]
+fn wrong_questions_are_explained() {
+    let trace = path("handmade/cpu_only.json");
+    let uid = jarvis(&["tree", &trace, "--uid", "99"]);
+    assert_eq!(uid.status, 2);
+    assert!(uid.err.contains("UIDs of this trace go from 0 to 2"), "{}", uid.err);
+    let pattern = jarvis(&["tree", &trace, "--name", "(", "--regex"]);
+    assert_eq!(pattern.status, 2);
+    assert!(pattern.err.contains("no regular expression"), "{}", pattern.err);
+    assert_eq!(jarvis(&["tree", &trace, "--name", "nothing like it"]).out, "no event has a name like that\n");
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let trace = path("h200/decode_graphed.json.gz");
+    let one = jarvis(&["info", &trace, "--json", "--threads", "1"]);
+    let two = jarvis(&["info", &trace, "--json", "--threads", "2"]);
+    assert_eq!(one.out, two.out);
+}

@@ -1,0 +1,4 @@
+//! The command line, run as a user runs it.
+
+mod inspect;
+mod support;

@@ -1,0 +1,47 @@
+//! Running the binary.
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+/// A committed fixture.
+pub(crate) fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
+}
+
+/// The result of a run: exit status, standard output, standard error.
+pub(crate) struct Run {
+    pub(crate) status: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl From<Output> for Run {
+    fn from(output: Output) -> Self {
+        Self {
+            status: output.status.code().expect("no signal"),
+            out: String::from_utf8(output.stdout).expect("UTF-8"),
+            err: String::from_utf8(output.stderr).expect("UTF-8"),
+        }
+    }
+}
+
+/// Runs jarvis with these arguments.
+pub(crate) fn jarvis(args: &[&str]) -> Run {
+    command(args).output().expect("jarvis runs").into()
+}
+
+/// Runs jarvis with this standard input.
+pub(crate) fn jarvis_fed(args: &[&str], input: &[u8]) -> Run {
+    use std::io::Write;
+    let mut child =
+        command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("jarvis runs");
+    // The program may stop reading early.
+    let _ = child.stdin.take().expect("piped").write_all(input);
+    child.wait_with_output().expect("jarvis ends").into()
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jarvis"));
+    command.args(args).stdin(Stdio::null());
+    command
+}

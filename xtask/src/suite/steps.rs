@@ -1,0 +1,91 @@
+//! The list of checks. A new check is one entry.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::file_sizes;
+use crate::workspace;
+
+/// How a check ended, unless it failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All is well.
+    Passed,
+    /// All is well, but something was done otherwise than intended.
+    PassedBut(String),
+    /// It could not run here.
+    Skipped(String),
+}
+
+/// One check.
+#[derive(Debug)]
+pub(crate) struct Step {
+    /// What `cargo xtask test NAME` calls it.
+    pub(crate) name: &'static str,
+    /// What it makes sure of.
+    pub(crate) about: &'static str,
+    /// Runs it in the root of the repository; an error is a failure.
+    pub(crate) run: fn(&Path) -> Result<Outcome>,
+}
+
+/// All checks, cheapest first.
+#[rustfmt::skip]
+pub(crate) const STEPS: &[Step] = &[
+    Step { name: "format",   about: "rustfmt would change nothing",                       run: format },
+    Step { name: "sizes",    about: "no source file is longer than a person can keep",    run: file_sizes::check },
+    Step { name: "lint",     about: "clippy has nothing to say about any target",         run: lint },
+    Step { name: "tests",    about: "unit and integration tests pass",                    run: tests },
+    Step { name: "doctests", about: "examples in the documentation work",                 run: doctests },
+    Step { name: "traces",   about: "real traces are at hand for the tests that read them", run: traces },
+];
+
+fn format(root: &Path) -> Result<Outcome> {
+    if !has_subcommand(root, "fmt") {
+        return Ok(Outcome::Skipped("rustfmt is not installed (rustup component add rustfmt)".to_owned()));
+    }
+    cargo(root, &["fmt", "--all", "--check"])
+}
+
+fn lint(root: &Path) -> Result<Outcome> {
+    if !has_subcommand(root, "clippy") {
+        return Ok(Outcome::Skipped("clippy is not installed (rustup component add clippy)".to_owned()));
+    }
+    cargo(root, &["clippy", "--quiet", "--workspace", "--all-targets", "--", "--deny", "warnings"])
+}
+
+fn tests(root: &Path) -> Result<Outcome> {
+    if has_subcommand(root, "nextest") {
+        return cargo(root, &["nextest", "run", "--workspace", "--status-level", "fail"]);
+    }
+    cargo(root, &["test", "--quiet", "--workspace", "--lib", "--bins", "--tests"])?;
+    Ok(Outcome::PassedBut("cargo-nextest is not installed: ran `cargo test`".to_owned()))
+}
+
+fn doctests(root: &Path) -> Result<Outcome> {
+    cargo(root, &["test", "--quiet", "--workspace", "--doc"])
+}
+
+/// Tests that read real traces skip themselves where there are none; this is where that is said.
+#[expect(clippy::unnecessary_wraps, reason = "all checks of the list have one type")]
+fn traces(root: &Path) -> Result<Outcome> {
+    Ok(match workspace::real_traces(root) {
+        Some(_) => Outcome::Passed,
+        None => Outcome::Skipped(
+            "no shared/traces beside or above the repository: tests on real traces did nothing".to_owned(),
+        ),
+    })
+}
+
+fn has_subcommand(root: &Path, name: &str) -> bool {
+    let output = Command::new(workspace::cargo()).current_dir(root).args([name, "--version"]).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+fn cargo(root: &Path, arguments: &[&str]) -> Result<Outcome> {
+    let status =
+        Command::new(workspace::cargo()).current_dir(root).args(arguments).status().context("cannot run cargo")?;
+    ensure!(status.success(), "`cargo {}` ended with {status}", arguments.join(" "));
+    Ok(Outcome::Passed)
+}

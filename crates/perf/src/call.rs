@@ -1,5 +1,8 @@
 //! `OpCall`: one distinct call of an operation, as the models see it. Models never see the trace or the tree.
 
+use crate::dtype;
+use crate::kernels;
+use crate::parity::Quirks;
 use crate::value::Value;
 
 /// One entry of `Input Dims` or `Input Strides`.
@@ -51,4 +54,32 @@ pub struct OpCall<'a> {
     pub extra: &'a [(&'a str, Value)],
     /// For a backward operation whose sizes stand in its forward call: that call's inputs.
     pub forward: Option<&'a InputLists>,
+}
+
+/// Name of the extra argument that holds the type of the tensors next to a call, for lists whose kernels don't tell.
+pub const SIBLING_DTYPE: &str = "sibling dtype";
+
+impl OpCall<'_> {
+    /// The extra argument called `name`.
+    pub fn extra_arg(&self, name: &str) -> Option<&Value> {
+        self.extra.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
+    }
+
+    /// Type of the call's tensor lists: from its kernels' templates, else from the tensors next to it; empty if
+    /// neither tells.
+    pub fn list_dtype(&self) -> &str {
+        kernels::list_dtype(self.kernels).unwrap_or_else(|| self.sibling_dtype())
+    }
+
+    /// Bytes of an element of the call's tensor lists: from its kernels' templates, else from the tensors next to it.
+    pub fn list_element_size(&self) -> Option<i64> {
+        kernels::list_element_size(self.kernels).or_else(|| dtype::size(self.sibling_dtype(), &Quirks::NONE))
+    }
+
+    fn sibling_dtype(&self) -> &str {
+        match self.extra_arg(SIBLING_DTYPE) {
+            Some(Value::Str(name)) => name,
+            _ => "",
+        }
+    }
 }

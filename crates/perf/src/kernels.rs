@@ -233,17 +233,28 @@ pub fn list_element_sizes(kernel: &str) -> Option<(i64, i64)> {
         let size = digits.parse().ok().filter(|&n| n > 0)?;
         return Some((size, size));
     }
+    let (first, second) = element_types(kernel)?;
+    Some((cpp_size(first)?, cpp_size(second)?))
+}
+
+/// Type of the tensors that the first telling one of `kernels` works on, where its template names it.
+pub fn list_dtype<'a>(kernels: &[&'a str]) -> Option<&'a str> {
+    kernels.iter().find_map(|name| element_types(name)).map(|(first, _)| first)
+}
+
+/// The element type that a kernel's template names, and the second one of a copy between types.
+fn element_types(kernel: &str) -> Option<(&str, &str)> {
     // The functor is the template argument that names the arithmetic: `BinaryOpListAlphaFunctor<float, 2, 2, 0>`.
-    for (at, _) in kernel.match_indices("Functor<") {
-        let arguments: Vec<&str> = template_arguments(&kernel[at + "Functor<".len()..]).collect();
-        if let Some(first) = arguments.first().and_then(|t| cpp_size(t)) {
-            return Some((first, arguments.get(1).and_then(|t| cpp_size(t)).unwrap_or(first)));
+    for (at, marker) in kernel.match_indices("Functor<") {
+        let arguments: Vec<&str> = template_arguments(&kernel[at + marker.len()..]).collect();
+        if let Some(&first) = arguments.first().filter(|name| cpp_size(name).is_some()) {
+            return Some((first, arguments.get(1).copied().filter(|name| cpp_size(name).is_some()).unwrap_or(first)));
         }
     }
     // Copies end in the type they move: `…::{lambda(c10::BFloat16)#1}`.
     let (_, argument) = kernel.rsplit_once("lambda(")?;
-    let size = cpp_size(argument.split([')', ',']).next()?)?;
-    Some((size, size))
+    let name = argument.split([')', ',']).next().filter(|name| cpp_size(name).is_some())?;
+    Some((name, name))
 }
 
 fn after<'a>(text: &'a str, marker: &str) -> Option<&'a str> {

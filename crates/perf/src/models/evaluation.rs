@@ -140,7 +140,7 @@ const NOT_COUNTED: &[&str] = &["record_param_comms", "c10d::", "nccl", "_c10d_fu
 fn generic(call: &OpCall<'_>, quirks: &Quirks) -> Evaluation {
     // Rows made of one kernel of a call inherit the whole call's tensors.
     let counted = !ops::is_synthetic(call.name) && !NOT_COUNTED.iter().any(|prefix| call.name.starts_with(prefix));
-    let bytes = if counted { tensor_bytes(Args::of(call), call.kernels, quirks) } else { None };
+    let bytes = if counted { tensor_bytes(call, quirks) } else { None };
     let Some(bytes) = bytes else { return Evaluation::without_model() };
     Evaluation {
         params: Vec::new(),
@@ -153,13 +153,14 @@ fn generic(call: &OpCall<'_>, quirks: &Quirks) -> Evaluation {
 }
 
 /// Bytes of all tensors whose size is known; `None` if there is none.
-fn tensor_bytes(args: Args<'_>, kernels: &[&str], quirks: &Quirks) -> Option<Count> {
+fn tensor_bytes(call: &OpCall<'_>, quirks: &Quirks) -> Option<Count> {
+    let args = Args::of(call);
     let sizes = (0..args.len()).filter_map(|i| match args.dims(i).ok()? {
         Dims::Shape(shape) if shape.is_empty() => None,
         Dims::Shape(_) => Some(args.stored_numel(i).ok()? * dtype::size(args.dtype_or_empty(i), quirks)?),
         Dims::List(shapes) => {
             let elements: Count = shapes.iter().map(|shape| Count::of(shape)).sum();
-            Some(elements * crate::kernels::list_element_size(kernels)?)
+            Some(elements * call.list_element_size()?)
         }
     });
     sizes.reduce(|a, b| a + b)

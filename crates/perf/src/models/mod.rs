@@ -7,6 +7,7 @@ pub mod attention;
 pub mod conv;
 pub mod elementwise;
 mod evaluation;
+pub mod extended;
 pub mod gemm;
 pub mod grouped_gemm;
 pub mod norm;

@@ -168,9 +168,8 @@ fn output_size(args: Args<'_>, form: Form, along_some: bool, quirks: &Quirks) ->
     match form.output {
         // Without dimensions the type follows at once.
         Output::Sum { dtype } => sum_size(args, if along_some || args.len() > 2 { dtype } else { 1 }, quirks),
-        Output::Same => size,
         Output::WithIndex if along_some => size.map(|size| size + 8),
-        Output::WithIndex => size,
+        Output::Same | Output::WithIndex => size,
         Output::Index => Some(8),
         Output::Bool => Some(1),
         Output::Pair => size.map(|size| 2 * size),

@@ -2,12 +2,19 @@
 //!
 //! Adding an operation is one line in its group's table and one case in its test.
 
+mod attention;
 mod category_only;
+mod conv;
+mod elementwise;
+mod extended;
 mod fused;
 mod gemm;
+mod grouped_gemm;
 mod inference;
 mod lookup;
 mod moe;
+mod norm;
+mod reduce;
 #[cfg(test)]
 mod served_cases;
 
@@ -16,10 +23,22 @@ pub use lookup::{all, category, find, find_prefix, is_synthetic, sheet, syntheti
 use crate::models::Reader;
 
 /// The groups that make up the registry.
-const GROUPS: &[&[OpEntry]] = &[gemm::OPS];
+const GROUPS: &[&[OpEntry]] = &[
+    attention::OPS,
+    conv::OPS,
+    elementwise::OPS,
+    extended::OPS,
+    fused::OPS,
+    gemm::OPS,
+    grouped_gemm::OPS,
+    inference::OPS,
+    moe::OPS,
+    norm::OPS,
+    reduce::OPS,
+];
 
 /// Entries whose name is a beginning: they hold for every longer name that no other entry has.
-const PREFIXES: &[OpEntry] = &[];
+const PREFIXES: &[OpEntry] = fused::PREFIXES;
 
 /// Which model made a row's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -79,3 +98,6 @@ impl OpEntry {
         Self { backward_category: Some(category), ..self }
     }
 }
+
+#[cfg(test)]
+mod tests;

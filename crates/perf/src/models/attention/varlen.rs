@@ -32,7 +32,7 @@ impl Packing {
         if self.sequences_q <= 1 {
             return Ok(longest);
         }
-        let others_kv = if quirks.varlen_unguarded { self.sequences_kv - 1 } else { (self.sequences_kv - 1).max(1) };
+        let others_kv = self.sequences_kv.saturating_sub(1).max(if quirks.varlen_unguarded { i64::MIN } else { 1 });
         if others_kv == 0 {
             return Err(ModelError::fail("one sequence of keys for many of queries"));
         }

@@ -1,0 +1,39 @@
+//! Models of operations for which the reference has none: blank under `--parity`.
+//!
+//! Rules they share: an expanded dimension is read once; an in-place operation reads and writes its destination; the
+//! element size of a tensor list comes from its kernels' templates; lists that the profiler cut off are not guessed.
+
+pub mod attention_side;
+pub mod dense;
+pub mod index;
+pub mod lists;
+pub mod loss;
+pub mod memory;
+pub mod order;
+pub mod pointwise;
+pub mod softmax;
+pub mod spatial;
+
+use crate::args::Args;
+use crate::models::tally::in_out;
+use crate::models::{ModelError, Params};
+use crate::value::Value;
+
+/// Shape, type and stride of the tensor in `slot`.
+fn tensor_params(args: Args<'_>, slot: usize) -> Result<Params, ModelError> {
+    Ok(vec![
+        ("op_shape", Value::shape(args.shape(slot)?)),
+        ("dtype_in_out", in_out(args.dtype(slot)?, None)),
+        ("stride_input", args.stride_param(slot).unwrap_or(Value::None)),
+        ("stride_output", Value::None),
+    ])
+}
+
+/// Index of dimension `dim` of a shape of `rank` dimensions; negative ones count from the end.
+fn wrapped(dim: i64, rank: usize) -> Result<usize, ModelError> {
+    let at = if dim < 0 { dim.saturating_add(rank as i64) } else { dim };
+    usize::try_from(at)
+        .ok()
+        .filter(|&at| at < rank)
+        .ok_or_else(|| ModelError::fail(format!("dimension {dim} of a tensor of {rank}")))
+}

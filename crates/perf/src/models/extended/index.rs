@@ -1,0 +1,161 @@
+//! Operations that pick or place elements by index: only what is touched counts, not the whole table.
+
+use crate::args::Args;
+use crate::call::{Dims, OpCall};
+use crate::count::Count;
+use crate::models::elementwise::broadcast;
+use crate::models::extended::{tensor_params, wrapped};
+use crate::models::tally::{Bytes, Tally};
+use crate::models::{ModelError, Params, Read};
+use crate::parity::Quirks;
+use crate::value::Value;
+
+/// `aten::index_select(x, dim, index)`.
+pub fn index_select(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let shape = args.shape(0)?;
+    let at = wrapped(args.int(1)?, shape.len())?;
+    let picked = without(shape, at) * args.numel(2)?;
+    let bytes = Bytes::new().and(2 * picked, args.size(0, quirks)?);
+    let bytes = bytes.and(args.stored_numel(2)?, args.size(2, quirks)?).total();
+    Tally::vector(index_params(args, 2)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// Elements of `shape` for one index of dimension `at`.
+fn without(shape: &[i64], at: usize) -> Count {
+    Count::of(&shape[..at]) * Count::of(&shape[at + 1..])
+}
+
+fn index_params(args: Args<'_>, index: usize) -> Result<Params, ModelError> {
+    let mut params = tensor_params(args, 0)?;
+    params.push(("index_shape", Value::shape(args.shape(index)?)));
+    Ok(params)
+}
+
+/// `aten::embedding(table, index, …)`.
+pub fn embedding(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let index = args.numel(1)?;
+    let bytes = Bytes::new().and(2 * index * args.dim(0, 1)?, args.size(0, quirks)?);
+    let bytes = bytes.and(args.stored_numel(1)?, args.size(1, quirks)?).total();
+    Tally::vector(index_params(args, 1)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// `aten::embedding_dense_backward(grad, index, rows, …)`: the whole table's gradient is written, the touched rows
+/// read once more to add up.
+pub fn embedding_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let grad = args.numel(0)?;
+    let table = Count::from(args.int(2)?) * args.last_dim(0)?;
+    let bytes = Bytes::new().and(2 * grad + table, args.size(0, quirks)?).and(args.stored_numel(1)?, Some(8)).total();
+    Tally::vector(index_params(args, 1)?, grad, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// `aten::gather(x, dim, index)`.
+pub fn gather(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    picked_by(call, quirks, 2)
+}
+
+/// `aten::take_along_dim(x, index, dim)`.
+pub fn take_along_dim(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    picked_by(call, quirks, 1)
+}
+
+fn picked_by(call: &OpCall<'_>, quirks: &Quirks, index: usize) -> Read {
+    let args = Args::of(call);
+    let picked = args.numel(index)?;
+    let bytes = Bytes::new().and(2 * picked, args.size(0, quirks)?);
+    let bytes = bytes.and(args.stored_numel(index)?, args.size(index, quirks)?).total();
+    Tally::vector(index_params(args, index)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// `placed` elements read, and their places read and written.
+fn placed(args: Args<'_>, placed: Count, index: Count, quirks: &Quirks) -> Read {
+    let bytes = Bytes::new().and(3 * placed, args.size(0, quirks)?).and(index, Some(8)).total();
+    Tally::vector(tensor_params(args, 0)?, placed, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// `aten::scatter_add(x, dim, index, source)`: one place for each index.
+pub fn scatter(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    placed(args, args.numel(2)?, args.stored_numel(2)?, quirks)
+}
+
+/// `aten::index_add(x, dim, index, source)`: a slice of the source for each index.
+pub fn index_add(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    placed(args, args.numel(3)?, args.stored_numel(2)?, quirks)
+}
+
+/// `aten::index_put_(x, indices, values, accumulate)`.
+pub fn index_put(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let indices = args.shapes(1).unwrap_or_default();
+    if !indices.is_empty() {
+        let (count, index) = indexed(args.shape(0)?, &indices)?;
+        return placed(args, count, index, quirks);
+    }
+    // The indices are not in the trace: one for each row of the values.
+    let rows = args.shape(2)?.first().ok_or_else(|| ModelError::fail("neither indices nor values have a shape"))?;
+    placed(args, args.numel(2)?, Count::from(*rows), quirks)
+}
+
+/// `aten::index(x, indices)`; the indices are often not in the trace.
+pub fn index(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let Dims::List(indices) = args.dims(1)? else {
+        return Err(ModelError::fail("the index tensors are not in the trace"));
+    };
+    let indices: Vec<&[i64]> = indices.iter().map(Vec::as_slice).collect();
+    let (picked, index) = indexed(args.shape(0)?, &indices)?;
+    let bytes = Bytes::new().and(2 * picked, args.size(0, quirks)?).and(index, Some(8)).total();
+    Tally::vector(tensor_params(args, 0)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// Elements that `indices` pick from `shape`, and elements of the indices themselves.
+///
+/// An empty entry keeps its dimension. An entry as large as several dimensions is a mask: how much it picks is not
+/// in the trace.
+fn indexed(shape: &[i64], indices: &[&[i64]]) -> Result<(Count, Count), ModelError> {
+    let mut picked = Vec::new();
+    let mut kept = Count::of(shape.get(indices.len()..).unwrap_or_default());
+    let mut elements = Count::ZERO;
+    for (at, &index) in indices.iter().enumerate() {
+        let size = *shape.get(at).ok_or_else(|| ModelError::fail("more indices than dimensions"))?;
+        if index.is_empty() {
+            kept = kept * size;
+            continue;
+        }
+        if index.len() > 1 && shape[at..].starts_with(index) {
+            return Err(ModelError::fail("indexed by a mask"));
+        }
+        picked = broadcast(&picked, index)?;
+        elements = elements + Count::of(index);
+    }
+    Ok((kept * Count::of(&picked), elements))
+}
+
+/// `nonzero(x)`, `histc`, `bincount`, `unique`: the input once, a lower bound.
+pub fn scan(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let n = args.numel(0)?;
+    let bytes = Bytes::new().and(args.stored_numel(0)?, args.size(0, quirks)?).total();
+    Tally::vector(tensor_params(args, 0)?, n, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_replace_their_dimensions() {
+        let count = |shape: &[i64], indices: &[&[i64]]| {
+            indexed(shape, indices).map(|(picked, index)| (picked.to_i64(), index.to_i64()))
+        };
+        assert_eq!(count(&[100, 64], &[&[5]]), Ok((5 * 64, 5)));
+        assert_eq!(count(&[100, 64, 8], &[&[5], &[5]]), Ok((5 * 8, 10)));
+        assert_eq!(count(&[100, 64], &[&[], &[3, 2]]), Ok((100 * 6, 6)));
+        assert!(count(&[100, 64], &[&[100, 64]]).is_err(), "a mask");
+        assert!(count(&[100], &[&[5], &[5]]).is_err());
+    }
+}

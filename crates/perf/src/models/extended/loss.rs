@@ -1,0 +1,59 @@
+//! Losses.
+
+use crate::args::Args;
+use crate::call::OpCall;
+use crate::count::Count;
+use crate::models::Read;
+use crate::models::extended::tensor_params;
+use crate::models::tally::{Bytes, Tally};
+use crate::parity::Quirks;
+
+/// Prediction and target read; one result, or one an element if `reduction` (the slot of it) is 0.
+fn elementwise(call: &OpCall<'_>, quirks: &Quirks, reduction: usize) -> Read {
+    let args = Args::of(call);
+    let n = args.numel(0)?;
+    let size = args.size(0, quirks)?;
+    let results = if args.int(reduction) == Ok(0) { n } else { Count::ONE };
+    let bytes = Bytes::new().and(args.stored_numel(0)?, size).and(args.stored_numel(1)?, args.size(1, quirks)?);
+    Tally::vector(tensor_params(args, 0)?, 3 * n, bytes.and(results, size).total(), args.dtype(0)?, quirks).boxed()
+}
+
+/// `aten::mse_loss(x, target, reduction)`, `l1_loss`, `smooth_l1_loss`, `huber_loss`.
+pub fn difference(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    elementwise(call, quirks, 2)
+}
+
+/// `aten::binary_cross_entropy(x, target, weight, reduction)`.
+pub fn cross_entropy(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    elementwise(call, quirks, 3)
+}
+
+/// `aten::binary_cross_entropy_with_logits(x, target, weight, pos_weight, reduction)`.
+pub fn cross_entropy_with_logits(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    elementwise(call, quirks, 4)
+}
+
+/// `aten::mse_loss_backward(grad, x, target, reduction)`.
+pub fn difference_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let n = args.numel(1)?;
+    let size = args.size(1, quirks)?;
+    let bytes = Bytes::new().and(args.stored_numel(1)?, size).and(args.stored_numel(2)?, args.size(2, quirks)?);
+    Tally::vector(tensor_params(args, 1)?, 3 * n, bytes.and(n, size).total(), args.dtype(1)?, quirks).boxed()
+}
+
+/// `aten::nll_loss_forward(log_probabilities, target, …)`: one value of each row is read.
+pub fn likelihood(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let rows = args.numel(1)?;
+    let bytes = args.size(0, quirks)?.map(|size| rows * (size + 8) + size.into());
+    Tally::vector(tensor_params(args, 0)?, rows, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// `aten::nll_loss_backward(grad, log_probabilities, target, …)`: a gradient of zeros, one value of each row set.
+pub fn likelihood_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let (n, rows) = (args.numel(1)?, args.numel(2)?);
+    let bytes = args.size(1, quirks)?.map(|size| n * size + rows * (8 + size));
+    Tally::vector(tensor_params(args, 1)?, rows, bytes, args.dtype(1)?, quirks).boxed()
+}

@@ -1,0 +1,189 @@
+//! Elementwise operations with real operation counts: 1 for additions and comparisons, 2 for roots, 4 for
+//! exponentials and the like, 8 for error functions; backward two more. They matter little, being bound by memory.
+
+use crate::args::Args;
+use crate::call::OpCall;
+use crate::count::Count;
+use crate::dtype::{self, Operand};
+use crate::models::elementwise::{broadcast, operand_bytes};
+use crate::models::extended::tensor_params;
+use crate::models::tally::{Bytes, Tally, in_out};
+use crate::models::{ModelError, Params, Read};
+use crate::parity::Quirks;
+use crate::value::Value;
+
+/// x read, a result of `written` bytes an element (x's own size if `None`) written.
+fn unary(call: &OpCall<'_>, quirks: &Quirks, weight: i64, written: Option<i64>) -> Read {
+    let args = Args::of(call);
+    let n = args.numel(0)?;
+    let size = args.size(0, quirks)?;
+    let bytes = Bytes::new().and(args.stored_numel(0)?, size).and(n, written.or(size)).total();
+    Tally::vector(tensor_params(args, 0)?, weight * n, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// `relu(x)`, `abs`, `floor`, `clamp`, …
+pub fn simple(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    unary(call, quirks, 1, None)
+}
+
+/// `sqrt(x)`, `reciprocal`.
+pub fn root(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    unary(call, quirks, 2, None)
+}
+
+/// `tanh(x)`, `exp`, `log`, `sin`, …
+pub fn transcendental(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    unary(call, quirks, 4, None)
+}
+
+/// `gelu(x)`, `erf`.
+pub fn error_function(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    unary(call, quirks, 8, None)
+}
+
+/// `isnan(x)`, `logical_not`: one byte an element.
+pub fn test(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    unary(call, quirks, 1, Some(1))
+}
+
+/// Gradient and saved tensor read, a gradient of the first one's type written.
+fn gradient(call: &OpCall<'_>, quirks: &Quirks, weight: i64) -> Read {
+    let args = Args::of(call);
+    let saved = (1..args.len()).find(|&i| args.has_tensor(i)).ok_or_else(|| ModelError::fail("no saved tensor"))?;
+    let n = args.numel(0)?;
+    let size = args.size(0, quirks)?;
+    let bytes = Bytes::new().and(args.stored_numel(0)?, size).and(args.stored_numel(saved)?, args.size(saved, quirks)?);
+    Tally::vector(tensor_params(args, 0)?, weight * n, bytes.and(n, size).total(), args.dtype(0)?, quirks).boxed()
+}
+
+/// `hardtanh_backward(grad, x)`, `leaky_relu_backward`.
+pub fn simple_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    gradient(call, quirks, 3)
+}
+
+/// `native_dropout_backward(grad, mask, scale)`.
+pub fn dropout_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    gradient(call, quirks, 4)
+}
+
+/// `silu_backward(grad, x)`, `tanh_backward(grad, y)`, `elu_backward(grad, …, x)`.
+pub fn transcendental_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    gradient(call, quirks, 6)
+}
+
+/// `gelu_backward(grad, x)`.
+pub fn error_function_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    gradient(call, quirks, 10)
+}
+
+/// `aten::native_dropout(x, p, train)`: the result and a mask of one byte an element.
+pub fn dropout(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let n = args.numel(0)?;
+    let size = args.size(0, quirks)?;
+    let bytes = Bytes::new().and(args.stored_numel(0)?, size).and(n, size).and(n, Some(1)).total();
+    Tally::vector(tensor_params(args, 0)?, 2 * n, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// `aten::masked_fill(x, mask, value)`: an upper bound where little is filled in place.
+pub fn masked_fill(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let n = args.numel(0)?;
+    let bytes = args.size(0, quirks)?.map(|size| 2 * n * size + args.stored_numel(1).unwrap_or_default());
+    Tally::vector(tensor_params(args, 0)?, n, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+fn binary_params(args: Args<'_>) -> Result<Params, ModelError> {
+    Ok(vec![
+        ("shape_in1", Value::shape(args.shape(0)?)),
+        ("shape_in2", Value::shape(args.shape(1)?)),
+        ("dtype_in1_in2_out", Value::Tuple(vec![args.dtype(0)?.into(), args.dtype(1)?.into(), Value::None])),
+        ("stride_input1", args.stride_param(0).unwrap_or(Value::None)),
+        ("stride_input2", args.stride_param(1).unwrap_or(Value::None)),
+        ("stride_output", Value::None),
+    ])
+}
+
+/// `sub(a, b)`, `maximum`, `remainder`, …: the result's type by promotion, in place by the first operand.
+pub fn binary(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let out = broadcast(args.shape(0)?, args.shape(1)?)?;
+    let bytes = operand_bytes(call, args, &out, quirks)?;
+    Tally::vector(binary_params(args)?, Count::of(&out), bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// `eq(a, b)`, `lt`, `logical_and`, …: one byte a result.
+pub fn comparison(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let out = Count::of(&broadcast(args.shape(0)?, args.shape(1)?)?);
+    let bytes = Bytes::new().and(args.stored_numel(0)?, args.size(0, quirks)?);
+    let bytes = bytes.and(args.stored_numel(1)?, args.size(1, quirks)?).and(out, Some(1)).total();
+    Tally::vector(binary_params(args)?, out, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// `aten::where(condition, a, b)`.
+pub fn choice(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let out = broadcast(&broadcast(args.shape(0)?, args.shape(1)?)?, args.shape(2)?)?;
+    let operand =
+        |i: usize| Ok::<_, ModelError>(Operand { dtype: args.dtype(i)?, zero_dim: args.shape(i)?.is_empty() });
+    let written = dtype::promoted_size(operand(1)?, operand(2)?, quirks);
+    let bytes = Bytes::new().and(args.stored_numel(0)?, Some(1)).and(args.stored_numel(1)?, args.size(1, quirks)?);
+    let bytes = bytes.and(args.stored_numel(2)?, args.size(2, quirks)?).and(Count::of(&out), written).total();
+    let params =
+        vec![("op_shape", Value::shape(&out)), ("dtype_in_out", Value::texts(&[args.dtype(1)?, args.dtype(2)?]))];
+    Tally::vector(params, Count::of(&out), bytes, args.dtype(1)?, quirks).boxed()
+}
+
+/// `addcmul(x, a, b, value)`, `addcdiv`, `lerp(x, end, weight)`: three reads and a write.
+pub fn ternary(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let out = Count::of(&broadcast(&broadcast(args.shape(0)?, args.shape(1)?)?, args.shape_or_empty(2))?);
+    let mut bytes = Bytes::new().and(out, args.size(0, quirks)?);
+    for i in (0..3).filter(|&i| args.has_tensor(i)) {
+        bytes = bytes.and(args.stored_numel(i)?, args.size(i, quirks)?);
+    }
+    Tally::vector(tensor_params(args, 0)?, 3 * out, bytes.total(), args.dtype(0)?, quirks).boxed()
+}
+
+/// `fill_(x, value)`, `zero_`, `normal_`, …: written only.
+pub fn fill(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let n = args.numel(0)?;
+    let bytes = args.size(0, quirks)?.map(|size| n * size);
+    Tally::vector(tensor_params(args, 0)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// `aten::ones(sizes, dtype, …)`, `aten::zeros`; [`full`] has the value between the two.
+pub fn created(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    created_with(call, quirks, 1)
+}
+
+/// `aten::full(sizes, value, dtype, …)`.
+pub fn full(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    created_with(call, quirks, 2)
+}
+
+fn created_with(call: &OpCall<'_>, quirks: &Quirks, type_slot: usize) -> Read {
+    let args = Args::of(call);
+    let sizes = args.literal_ints(0)?;
+    let text = args.concrete_or_empty(type_slot);
+    // PyTorch's default type is f32.
+    let size = if text.is_empty() { Some(4) } else { args.int(type_slot).ok().and_then(dtype::size_of_code) };
+    let n = Count::of(&sizes);
+    let params = vec![("op_shape", Value::shape(&sizes))];
+    Tally::vector(params, Count::ZERO, size.map(|size| n * size), "", quirks).boxed()
+}
+
+/// `aten::arange(start, end, step, out)`.
+pub fn arange(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let span = (args.float(1)? - args.float(0)?) / args.float(2)?;
+    if !span.is_finite() {
+        return Err(ModelError::fail("endless range"));
+    }
+    let n = Count::from(span.ceil().max(0.0) as i64);
+    let name = args.dtype(3)?;
+    let params = vec![("op_shape", Value::Tuple(vec![n.into()])), ("dtype_in_out", in_out(name, None))];
+    Tally::vector(params, Count::ZERO, dtype::size(name, quirks).map(|size| n * size), name, quirks).boxed()
+}

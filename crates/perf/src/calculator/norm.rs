@@ -13,7 +13,7 @@ pub(super) const NORM: Family = Family {
     keys: &[
         Key::required("kind", Form::Word(&["batch", "layer", "group", "instance", "rms"]), "which"),
         Key::required("N", Form::Int, "elements"),
-        Key::required("C", Form::Int, "channels: elements that share a weight come C apart"),
+        Key::required("C", Form::Int, "channels: the length of the weight"),
         Key::optional("B", Form::Int, "1", "samples (group and instance norm)").aliases(&["batch"]),
         Key::optional("groups", Form::Int, "32", "groups of a group norm"),
         Key::optional("training", Form::Flag, "yes", "batch statistics are computed (batch and instance norm)"),

@@ -143,7 +143,7 @@ impl<'a> Args<'a> {
 
     /// `S[i]` as a parameter where a model shows it without needing it: absent strides fail in the reference alone.
     pub fn shown_stride(&self, i: usize, quirks: &Quirks) -> Result<Value, ModelError> {
-        if quirks.strides_required { self.stride_param(i) } else { Ok(self.stride_param(i).unwrap_or(Value::None)) }
+        if quirks.missing_strides_fail { self.stride_param(i) } else { Ok(self.stride_param(i).unwrap_or(Value::None)) }
     }
 
     /// Elements of slot `i` that memory really holds: dimensions of stride 0 (expanded ones) count once.
@@ -154,6 +154,11 @@ impl<'a> Args<'a> {
             return Ok(Count::of(shape));
         }
         Ok(shape.iter().zip(stride).filter(|&(_, &step)| step != 0).fold(Count::ONE, |n, (&d, _)| n * d))
+    }
+
+    /// Elements of slot `i` that are read: those in memory. The reference counts expanded dimensions in full (F27).
+    pub fn read_numel(&self, i: usize, quirks: &Quirks) -> Result<Count, ModelError> {
+        if quirks.expanded_operands_in_full { self.numel(i) } else { self.stored_numel(i) }
     }
 
     /// `C[i]`.

@@ -4,8 +4,6 @@
 //! drop the mode, delete this module and what no longer compiles.
 
 use crate::args::Args;
-use crate::count::Count;
-use crate::dtype;
 use crate::models::ModelError;
 
 /// Declares [`Quirks`] with its two values, so that a fault is named in one place.
@@ -124,8 +122,6 @@ quirks! {
     bias_gradient_unsized,
     /// F49: resampling by scale factors fails.
     scale_factors_fail,
-    /// Models that show a stride fail on traces without strides.
-    strides_required,
     /// Operations without a model in the reference have none, not even the generic count.
     reference_models_only,
     /// Not numbered: expert GEMMs take the size of an input element for that of a result, and a usual size for every
@@ -137,24 +133,35 @@ quirks! {
     cross_entropy_rows_by_first_dim,
     /// Not numbered: the gated delta net counts two bytes an element whatever the type.
     delta_net_two_bytes,
+    /// Tables 4: operations that launch through the driver do not own their launches; their kernels stand in synthetic
+    /// rows of their own.
+    driver_launches_overlooked,
+    /// Tables 14: collectives with a missing field vanish from `coll_analysis`.
+    incomplete_collectives_vanish,
+    /// Tables 15: the caps on rows are accepted and ignored.
+    caps_ignored,
+    /// Tables 15: rows of `unified_perf_summary` are not kept apart by number of kernels.
+    unified_ignores_num_kernels,
+    /// Tables 18: recordings without operations have no sheets of operations, though they may have Python frames and
+    /// runtime calls.
+    runtime_calls_make_no_sheets,
+    /// Tables 21: of a timeline split by recomputation only the parts are shown.
+    recompute_parts_alone,
+    /// With Python frames in the tree, frames and runtime calls that launch kernels make rows of
+    /// `unified_perf_summary` themselves.
+    frames_make_rows,
+    /// Tree 14: kernels of one operation on two streams count as overlapping each other.
+    overlap_within_operation_counted,
+    /// There is no word on whose model made a row's numbers.
+    model_source_unknown,
 }
 
-/// Bytes of a binary operation as the reference counts them: every operand in full, the output as wide as the wider
-/// operand unless one has no dimensions, then as the first (F25, F26, F27).
-pub(crate) fn binary_bytes(
-    args: Args<'_>,
-    out: &[i64],
-    output_type: Option<&str>,
-    quirks: &Quirks,
-) -> Result<Option<Count>, ModelError> {
-    let (Some(first), Some(second)) = (args.size(0, quirks)?, args.size(1, quirks)?) else { return Ok(None) };
-    let written = match output_type {
-        Some(name) => dtype::size(name, quirks),
-        None if args.shape(0)?.is_empty() || args.shape(1)?.is_empty() => Some(first),
-        None => Some(first.max(second)),
-    };
-    let read = args.numel(0)? * first + args.numel(1)? * second;
-    Ok(written.map(|size| read + Count::of(out) * size))
+/// Bytes of an element of a binary operation's result as the reference sizes it: the wider operand's, unless one has
+/// no dimensions, then the first one's (F25).
+pub(crate) fn binary_result_size(args: Args<'_>, quirks: &Quirks) -> Result<Option<i64>, ModelError> {
+    let (first, second) = (args.size(0, quirks)?, args.size(1, quirks)?);
+    let without_dims = args.shape(0)?.is_empty() || args.shape(1)?.is_empty();
+    Ok(first.zip(second).map(|(first, second)| if without_dims { first } else { first.max(second) }))
 }
 
 /// A norm as the reference counts it: one pass over x, all channel-sized tensors in the activation's type.

@@ -27,8 +27,7 @@ pub fn unary(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let elements = args.numel(0)?;
     let input = args.size(0, quirks)?;
     let output = if args.has_tensor(1) { args.size(1, quirks)? } else { input };
-    let read = if quirks.expanded_operands_in_full { elements } else { args.stored_numel(0)? };
-    let bytes = Bytes::new().and(read, input).and(elements, output).total();
+    let bytes = Bytes::new().and(args.read_numel(0, quirks)?, input).and(elements, output).total();
     Tally::vector(unary_params(args, quirks)?, elements, bytes, name, quirks).boxed()
 }
 
@@ -86,25 +85,38 @@ fn is_in_place(call: &OpCall<'_>) -> bool {
 }
 
 /// Bytes of an element of the result of the first two operands.
-pub(crate) fn result_size(call: &OpCall<'_>, args: Args<'_>, quirks: &Quirks) -> Result<Option<i64>, ModelError> {
-    if is_in_place(call) {
+fn result_size(call: &OpCall<'_>, args: Args<'_>, quirks: &Quirks) -> Result<Option<i64>, ModelError> {
+    if is_in_place(call) && !quirks.in_place_output_promoted {
         return args.size(0, quirks);
+    }
+    if quirks.zero_dim_first_operand_widens {
+        return parity::binary_result_size(args, quirks);
     }
     let operand =
         |i: usize| Ok::<_, ModelError>(Operand { dtype: args.dtype(i)?, zero_dim: args.shape(i)?.is_empty() });
     Ok(dtype::promoted_size(operand(0)?, operand(1)?, quirks))
 }
 
-/// Both operands read, expanded dimensions once, and the result written.
+/// Both operands read and a result of `written` bytes an element.
+fn two_reads_one_write(
+    args: Args<'_>,
+    out: &[i64],
+    written: Option<i64>,
+    quirks: &Quirks,
+) -> Result<Option<Count>, ModelError> {
+    let first = Bytes::new().and(args.read_numel(0, quirks)?, args.size(0, quirks)?);
+    let both = first.and(args.read_numel(1, quirks)?, args.size(1, quirks)?);
+    Ok(both.and(Count::of(out), written).total())
+}
+
+/// Both operands read and the result, whose type is not in the trace, written.
 pub(crate) fn operand_bytes(
     call: &OpCall<'_>,
     args: Args<'_>,
     out: &[i64],
     quirks: &Quirks,
 ) -> Result<Option<Count>, ModelError> {
-    let written = result_size(call, args, quirks)?;
-    let read = Bytes::new().and(args.stored_numel(0)?, args.size(0, quirks)?);
-    Ok(read.and(args.stored_numel(1)?, args.size(1, quirks)?).and(Count::of(out), written).total())
+    two_reads_one_write(args, out, result_size(call, args, quirks)?, quirks)
 }
 
 /// `aten::add(a, b, …)` and its likes; a third tensor is the output.
@@ -123,15 +135,11 @@ fn binary_with(call: &OpCall<'_>, quirks: &Quirks, with_output: bool) -> Read {
     let (a, b) = (args.shape(0)?, args.shape(1)?);
     let out = broadcast(a, b)?;
     let output_type = if with_output { Some(args.dtype(2)?) } else { None };
-    let bytes = match output_type {
-        _ if quirks.expanded_operands_in_full => parity::binary_bytes(args, &out, output_type, quirks)?,
-        Some(name) => {
-            let read = Bytes::new().and(args.stored_numel(0)?, args.size(0, quirks)?);
-            let read = read.and(args.stored_numel(1)?, args.size(1, quirks)?);
-            read.and(Count::of(&out), dtype::size(name, quirks)).total()
-        }
-        None => operand_bytes(call, args, &out, quirks)?,
+    let written = match output_type {
+        Some(name) => dtype::size(name, quirks),
+        None => result_size(call, args, quirks)?,
     };
+    let bytes = two_reads_one_write(args, &out, written, quirks)?;
     let types = vec![args.dtype(0)?.into(), args.dtype(1)?.into(), output_type.into()];
     let params = vec![
         ("shape_in1", Value::shape(a)),
@@ -181,9 +189,11 @@ pub(crate) fn resampled_shape(args: Args<'_>, quirks: &Quirks) -> Result<Vec<i64
     if quirks.scale_factors_fail || !matches!(args.concrete(1)?, "" | "None") {
         return Ok([kept, &args.literal_ints(1)?].concat());
     }
-    let factors = match args.literal(2)? {
+    // Interpolations have `align_corners` before the factors.
+    let at = if matches!(args.literal(2)?, Value::Bool(_)) { 3 } else { 2 };
+    let factors = match args.literal(at)? {
         Value::List(items) | Value::Tuple(items) => items,
-        first => (2..2 + space.len()).map(|i| args.literal(i).unwrap_or(first.clone())).collect(),
+        first => (at..at + space.len()).map(|i| args.literal(i).unwrap_or(first.clone())).collect(),
     };
     let sizes = space.iter().zip(&factors).map(|(&size, factor)| match factor {
         Value::Float(f) => Ok((size as f64 * f).floor() as i64),

@@ -49,15 +49,13 @@ enum Direction {
 
 /// Whether a model of the operation's own claims the call.
 ///
-/// A model found by its full name claims every call, even one that it then can't read; one found by a prefix only
-/// the calls that it can read.
+/// A model that the reference has too claims every call of its name, even one that it then can't read. One found by a
+/// prefix, or of our own, claims only what it can read: where it can't, operations further down may know more.
 pub fn has_model(call: &OpCall<'_>, quirks: &Quirks) -> bool {
-    match ops::find(call.name) {
-        Some(entry) => usable_reader(entry, quirks).is_some(),
-        None => ops::find_prefix(call.name)
-            .and_then(|entry| usable_reader(entry, quirks))
-            .is_some_and(|reader| reader(call, quirks).is_ok()),
-    }
+    let by_name = ops::find(call.name);
+    let Some(entry) = by_name.or_else(|| ops::find_prefix(call.name)) else { return false };
+    let Some(reader) = usable_reader(entry, quirks) else { return false };
+    by_name.is_some() && entry.source == ModelSource::Reference || reader(call, quirks).is_ok()
 }
 
 /// Cost of the call itself.

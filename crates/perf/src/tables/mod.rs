@@ -1,6 +1,40 @@
 //! The sheets of the performance report, as values. Renderers (CSV, XLSX, HTML, JSON) stand in `jarvis-report`.
 
+mod call_stack;
+mod collectives;
+mod context;
+mod costs;
+mod inputs;
+mod kernel_list;
+mod kernels;
+mod launchers;
+mod op_sheets;
+mod options;
+mod overlap;
+mod report;
+mod sheet;
+mod stats;
+mod texts;
+mod timeline;
+mod unified;
+
+use std::borrow::Cow;
 use std::sync::Arc;
+
+use jarvis_trace::pyliteral;
+
+pub use call_stack::StackCells;
+pub use collectives::{CollectiveRow, Collectives};
+pub use context::CallIdentity;
+pub use inputs::ArgTexts;
+pub use kernel_list::{KernelList, KernelStat};
+pub use kernels::{Bin, KernelRow, ShortKernelRow};
+pub use launchers::{CategoryRow, LauncherRow, LauncherRows, OpRow, UniqueArgsRow};
+pub use op_sheets::{OpSheet, OpSheetRow};
+pub use options::{ReportError, ReportOptions};
+pub use report::{ModelFailure, Report, ReportRows, build_report, tree_options};
+pub use stats::Stats;
+pub use unified::{RowModel, Unified, UnifiedCall, UnifiedRow};
 
 /// One cell.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +80,30 @@ pub struct Column {
     pub format: Format,
     /// One cell a row.
     pub cells: Vec<Cell>,
+}
+
+impl Column {
+    /// Whether every cell that is not missing is a number.
+    fn is_numeric(&self) -> bool {
+        self.cells.iter().all(|c| matches!(c, Cell::Missing | Cell::Int(_) | Cell::Float(_)))
+    }
+
+    /// The cells as texts, in the notation of Python: what CSV files hold. Missing cells are empty; whole numbers of a
+    /// number column with a gap or a fraction are shown as `8.0`.
+    pub fn texts(&self) -> Vec<Cow<'_, str>> {
+        let whole = self.cells.iter().all(|c| matches!(c, Cell::Int(_)));
+        let floats = !whole && self.is_numeric();
+        let text = |cell| match cell {
+            &Cell::Int(i) if floats => pyliteral::of_float(i as f64).into(),
+            Cell::Int(i) => i.to_string().into(),
+            Cell::Missing => "".into(),
+            Cell::Bool(true) => "True".into(),
+            Cell::Bool(false) => "False".into(),
+            Cell::Float(x) => pyliteral::of_float(*x).into(),
+            Cell::Text(t) => Cow::Borrowed(&**t),
+        };
+        self.cells.iter().map(text).collect()
+    }
 }
 
 /// A sheet.

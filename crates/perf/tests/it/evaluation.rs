@@ -64,6 +64,9 @@ fn a_model_claims_by_name_even_what_it_cannot_read() {
     let evaluation = evaluate(&mm, REFERENCE);
     assert!(matches!(evaluation.cost, Err(ModelError::Fail(_))));
     assert!(evaluation.params.is_empty());
+    // Models of our own leave what they can't read to the operations below.
+    let mask = call("aten::where", &broken, &[]);
+    assert!(!has_model(&mask, CORRECT) && evaluate(&mask, CORRECT).cost.is_err());
     // Only the reference lets what has no formula vanish (F22).
     let instance = call("aten::instance_norm_backward", &broken, &[]);
     assert!(evaluate(&instance, REFERENCE).is_dropped());

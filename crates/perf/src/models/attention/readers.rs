@@ -290,9 +290,13 @@ pub fn aten_cudnn_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
 /// `aten::_flash_attention_backward`, which has the lengths first.
 pub fn aten_flash_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
-    let axes = if call.name == "aten::_flash_attention_backward" { Axes::LengthFirst } else { Axes::HeadsFirst };
+    let (axes, mask) = if call.name == "aten::_flash_attention_backward" {
+        (Axes::LengthFirst, Mask::CausalFromEnd)
+    } else {
+        (Axes::HeadsFirst, Mask::CausalFromStart)
+    };
     let options = Options::new(1, axes, args.float_or_zero(10), args.is_true(11));
-    let options = Options { is_backward: true, mask: Mask::CausalFromStart, ..options };
+    let options = Options { is_backward: true, mask, ..options };
     packed_or_equal(args, options, quirks, 6, 8)
 }
 

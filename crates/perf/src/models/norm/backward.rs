@@ -16,7 +16,7 @@ pub fn layer_norm_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let mask = args.literal_bools(7)?;
     let [_, weight, bias] = mask[..] else { return Err(ModelError::fail("output_mask has not 3 entries")) };
     let shown = Shown { x: 1, has_bias: bias, is_affine: weight, is_training: true };
-    if quirks.norm_passes_as_one {
+    if quirks.norm_backward_cheap_by_mask {
         return reference_backward(args, shown, channels.into(), &mask, quirks);
     }
     let rows = args.numel(1)?.div_floor(channels).unwrap_or_default();

@@ -55,7 +55,7 @@ pub fn vendor_batch_norm_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
 
 fn backward(args: Args<'_>, x: usize, is_training: bool, mask: &[bool], quirks: &Quirks) -> Read {
     let channels = Count::from(args.dim(x, 1)?);
-    if quirks.norm_passes_as_one {
+    if quirks.norm_backward_cheap_by_mask {
         let shown = Shown { x, has_bias: true, is_affine: true, is_training };
         return reference_backward(args, shown, channels.into(), &[true], quirks);
     }

@@ -1,0 +1,235 @@
+//! What all sheets share: the trace with its tree, and caches over names, arguments and categories.
+
+use std::sync::Arc;
+
+use jarvis_trace::timeline::is_communication_name;
+use jarvis_trace::{EventId, Names, StrId, Trace, Tree, TreeView};
+use rapidhash::RapidHashMap;
+
+use super::costs::{Call, CostId, Costs};
+use super::inputs::{ArgTexts, Inputs, InputsGroup, InputsId};
+use super::options::ReportOptions;
+use super::sheet::{Columns, count, maybe_bool, maybe_text, text};
+use super::texts::{TextId, Texts};
+use super::Cell;
+use crate::ops;
+use crate::parity::Quirks;
+
+/// Name of a row: an operation, or an operation and one kernel of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct RowName {
+    pub(crate) op: StrId,
+    /// The kernel that a synthetic row stands for.
+    pub(crate) kernel: Option<StrId>,
+}
+
+impl RowName {
+    pub(crate) fn text(self, trace: &Trace) -> std::borrow::Cow<'_, str> {
+        match self.kernel {
+            None => trace.text(self.op).into(),
+            Some(kernel) => format!("{}->{} (Synthetic Op)", trace.text(self.op), trace.text(kernel)).into(),
+        }
+    }
+}
+
+/// Process and thread of an event as cells show them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) process: TextId,
+    pub(crate) label: TextId,
+    pub(crate) thread: TextId,
+}
+
+/// What makes two calls one row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct CallKey {
+    pub(crate) name: RowName,
+    pub(crate) category: TextId,
+    pub(crate) place: Place,
+    pub(crate) inputs: InputsGroup,
+    pub(crate) num_kernels: Option<usize>,
+    pub(crate) recompute: Option<bool>,
+}
+
+/// What makes two calls one row, as the key columns show it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallIdentity {
+    /// Operation.
+    pub name: Arc<str>,
+    /// Category of the operation.
+    pub category: Arc<str>,
+    /// Process.
+    pub process: Arc<str>,
+    /// Label of the process.
+    pub label: Arc<str>,
+    /// Thread.
+    pub thread: Arc<str>,
+    /// Arguments.
+    pub args: ArgTexts,
+    /// Kernels of a call, where rows are kept apart by it.
+    pub num_kernels: Option<usize>,
+    /// Whether the work is done a second time, where that is told apart.
+    pub is_recompute: Option<bool>,
+}
+
+/// Header of the column that tells recomputed work apart.
+pub(crate) const RECOMPUTE: &str = "is_recompute";
+
+/// Header of the column that tells calls apart by how many kernels they launched.
+pub(crate) const NUM_KERNELS: &str = "num_kernels";
+
+/// The key columns, the same on every sheet of calls.
+pub(crate) fn identity_columns<R: 'static>(keys: KeyColumns, get: fn(&R) -> &CallIdentity) -> Columns<R> {
+    Columns::<R>::new()
+        .plain("name", move |r| text(&get(r).name))
+        .plain("op category", move |r| text(&get(r).category))
+        .plain("process_name", move |r| text(&get(r).process))
+        .plain("process_label", move |r| text(&get(r).label))
+        .plain("thread_name", move |r| text(&get(r).thread))
+        .plain("Input Dims", move |r| maybe_text(get(r).args.dims.as_ref()))
+        .plain("Input type", move |r| maybe_text(get(r).args.types.as_ref()))
+        .plain("Input Strides", move |r| maybe_text(get(r).args.strides.as_ref()))
+        .plain("Concrete Inputs", move |r| maybe_text(get(r).args.concrete.as_ref()))
+        .when(keys.num_kernels, |c| c.plain(NUM_KERNELS, move |r| get(r).num_kernels.map_or(Cell::Missing, count)))
+        .when(keys.recompute, |c| c.plain(RECOMPUTE, move |r| maybe_bool(get(r).is_recompute)))
+}
+
+/// Which optional key columns a sheet has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeyColumns {
+    pub(crate) num_kernels: bool,
+    pub(crate) recompute: bool,
+}
+
+/// What all sheets share.
+pub(crate) struct Context<'a> {
+    pub(crate) trace: &'a Trace,
+    pub(crate) tree: &'a Tree,
+    pub(crate) options: &'a ReportOptions,
+    pub(crate) quirks: Quirks,
+    pub(crate) texts: Texts<'a>,
+    pub(crate) inputs: Inputs<'a>,
+    pub(crate) costs: Costs<'a>,
+    places: Vec<Place>,
+    categories: RapidHashMap<(RowName, Option<StrId>), TextId>,
+    /// By name: whether a kernel of that name communicates.
+    communication: Vec<Option<bool>>,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(trace: &'a Trace, tree: &'a Tree, options: &'a ReportOptions) -> Self {
+        let mut texts = Texts::new(trace);
+        let names = Names::of(trace);
+        let mut shown = |name: Option<&str>| texts.intern(name.unwrap_or("Unknown"));
+        let places = trace
+            .tracks()
+            .map(|(_, track)| Place {
+                process: shown(names.process(track.pid)),
+                label: shown(names.label(track.pid)),
+                thread: shown(names.thread(track.pid, track.tid)),
+            })
+            .collect();
+        Self {
+            trace,
+            tree,
+            options,
+            quirks: options.quirks(),
+            texts,
+            inputs: Inputs::new(trace),
+            costs: Costs::new(trace, tree, options),
+            places,
+            categories: RapidHashMap::default(),
+            communication: vec![None; trace.strings().len()],
+        }
+    }
+
+    pub(crate) fn view(&self) -> TreeView<'a> {
+        self.tree.view(self.trace)
+    }
+
+    /// The name of an event's own row.
+    pub(crate) fn name_of(&self, event: EventId) -> RowName {
+        RowName { op: self.trace.name_id(event), kernel: None }
+    }
+
+    pub(crate) fn place(&self, event: EventId) -> Place {
+        self.places[self.trace.track_id(event).index()]
+    }
+
+    pub(crate) fn inputs_of(&mut self, event: EventId) -> InputsId {
+        self.inputs.of(event, &mut self.texts)
+    }
+
+    /// Category of an operation that launched these kernels, in order of start.
+    pub(crate) fn category(&mut self, name: RowName, kernels: &[EventId]) -> TextId {
+        let first = kernels.first().map(|&k| self.trace.name_id(k));
+        if let Some(&category) = self.categories.get(&(name, first)) {
+            return category;
+        }
+        let op = name.text(self.trace);
+        let own = self.options.extension.as_ref().and_then(|x| x.get(&op)).and_then(|op| op.category.as_deref());
+        let category = own.unwrap_or_else(|| ops::category(&op, first.map(|k| self.trace.text(k)), &self.quirks));
+        let category = self.texts.intern(category);
+        self.categories.insert((name, first), category);
+        category
+    }
+
+    /// GPU events in order of start, as kernel lists show them.
+    pub(crate) fn by_start(&self, mut kernels: Vec<EventId>) -> Vec<EventId> {
+        if kernels.len() > 1 {
+            kernels.sort_by_key(|&k| self.trace.ts(k));
+        }
+        kernels
+    }
+
+    /// All GPU events below an event in order of start.
+    pub(crate) fn kernels_by_start(&self, event: EventId) -> Vec<EventId> {
+        self.by_start(self.tree.gpu_events(event).into_owned())
+    }
+
+    /// Whether an event is recomputed work; `None` where that is not asked for.
+    pub(crate) fn recompute(&self, event: EventId) -> Option<bool> {
+        self.options.detect_recompute.then(|| self.tree.is_recompute(event))
+    }
+
+    /// The key columns of a group, given its key and the arguments of its first call.
+    pub(crate) fn identity(&self, key: &CallKey, inputs: InputsId) -> CallIdentity {
+        let text = |id| self.texts.get(id);
+        CallIdentity {
+            name: match key.name.text(self.trace) {
+                std::borrow::Cow::Borrowed(plain) => plain.into(),
+                std::borrow::Cow::Owned(synthetic) => synthetic.into(),
+            },
+            category: text(key.category),
+            process: text(key.place.process),
+            label: text(key.place.label),
+            thread: text(key.place.thread),
+            args: self.inputs.tuple_texts(inputs, &self.texts),
+            num_kernels: key.num_kernels,
+            is_recompute: key.recompute,
+        }
+    }
+}
+
+impl Context<'_> {
+    /// Whether a model claims an event's own row.
+    pub(crate) fn has_model(&mut self, event: EventId) -> bool {
+        self.has_model_named(event, self.name_of(event))
+    }
+
+    /// Whether a model claims a row of this name made of an event.
+    pub(crate) fn has_model_named(&mut self, event: EventId, name: RowName) -> bool {
+        self.costs.has_model(event, name, &mut self.inputs, &mut self.texts)
+    }
+
+    /// Cost of a call.
+    pub(crate) fn cost(&mut self, call: &Call<'_>) -> CostId {
+        self.costs.of(call, &mut self.inputs, &mut self.texts)
+    }
+
+    /// Whether a kernel is one of a communication library.
+    pub(crate) fn is_communication(&mut self, kernel: EventId) -> bool {
+        let name = self.trace.name_id(kernel);
+        *self.communication[name.index()].get_or_insert_with(|| is_communication_name(self.trace.text(name)))
+    }
+}

@@ -1,0 +1,378 @@
+//! Costs of calls. A model runs once for all calls that it could not tell apart.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use jarvis_trace::tree::Annotations;
+use jarvis_trace::{EventId, EventKind, Key, StrId, Trace, Tree, pyliteral};
+use rapidhash::RapidHashMap;
+
+use super::context::RowName;
+use super::inputs::{Inputs, InputsId};
+use super::options::ReportOptions;
+use super::texts::{TextId, Texts};
+use crate::call::{Dims, InputLists, OpCall, SIBLING_DTYPE};
+use crate::extension::Extension;
+use crate::models::annotation::{Report, wants_annotation};
+use crate::models::{self, Cost, ModelError};
+use crate::ops::{self, ModelSource};
+use crate::parity::Quirks;
+use crate::value::Value;
+use crate::{dtype, kernels};
+
+/// Backward operations whose sizes stand in their forward call, and the name of that.
+const SIZED_BY_FORWARD: &[(&str, &str)] =
+    &[("ConvBias_Backward", "ConvBias_"), ("ConvBiasReLU_Backward", "ConvBiasReLU_")];
+
+/// Most neighbours that are asked for the type of a tensor list.
+const MOST_SIBLINGS: usize = 64;
+
+/// Which work of a call is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Pass {
+    /// The call itself.
+    Forward,
+    /// The backward work that it caused.
+    Backward,
+}
+
+/// A call to be costed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call<'k> {
+    pub(crate) event: EventId,
+    pub(crate) name: RowName,
+    pub(crate) inputs: InputsId,
+    /// GPU events below the call in order of start.
+    pub(crate) kernels: &'k [EventId],
+    pub(crate) pass: Pass,
+}
+
+/// Handle of a cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct CostId(u32);
+
+/// Costs whose parameters read the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct ParamsId(u32);
+
+/// What a model says of a call.
+#[derive(Debug, Clone)]
+pub(crate) struct Costed {
+    pub(crate) cost: Result<Cost, ModelError>,
+    pub(crate) params: Arc<[(Cow<'static, str>, Value)]>,
+    pub(crate) params_text: Option<Arc<str>>,
+    pub(crate) params_id: ParamsId,
+    pub(crate) source: Option<ModelSource>,
+    pub(crate) least_bytes: Option<f64>,
+    pub(crate) host_bytes: Option<f64>,
+    pub(crate) torch_flops: Option<f64>,
+}
+
+/// Everything that a model can see of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct CostKey {
+    name: RowName,
+    inputs: InputsId,
+    kernels: u32,
+    pass: Pass,
+    annotation: Option<StrId>,
+    forward: Option<InputsId>,
+    sibling: Option<TextId>,
+}
+
+/// How a name leads to a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    /// It does not.
+    None,
+    /// By the name, whatever the arguments.
+    Name,
+    /// By the name, if the arguments can be read.
+    Readable,
+}
+
+/// All costs worked out so far.
+pub(crate) struct Costs<'a> {
+    trace: &'a Trace,
+    tree: &'a Tree,
+    extension: Option<&'a Extension>,
+    quirks: Quirks,
+    list: Vec<Costed>,
+    index: RapidHashMap<CostKey, CostId>,
+    kernel_lists: RapidHashMap<Box<[StrId]>, u32>,
+    kernels_tell_size: Vec<Option<bool>>,
+    params: RapidHashMap<Box<str>, ParamsId>,
+    claims: RapidHashMap<RowName, Claim>,
+    readable: RapidHashMap<(RowName, InputsId), bool>,
+    annotations: Option<Annotations>,
+    siblings: RapidHashMap<EventId, Option<TextId>>,
+    by_sequence: Option<RapidHashMap<(StrId, i64), EventId>>,
+}
+
+impl<'a> Costs<'a> {
+    pub(crate) fn new(trace: &'a Trace, tree: &'a Tree, options: &'a ReportOptions) -> Self {
+        Self {
+            trace,
+            tree,
+            extension: options.extension.as_ref(),
+            quirks: options.quirks(),
+            list: Vec::new(),
+            index: RapidHashMap::default(),
+            kernel_lists: RapidHashMap::default(),
+            kernels_tell_size: Vec::new(),
+            params: RapidHashMap::default(),
+            claims: RapidHashMap::default(),
+            readable: RapidHashMap::default(),
+            annotations: None,
+            siblings: RapidHashMap::default(),
+            by_sequence: None,
+        }
+    }
+
+    pub(crate) fn get(&self, id: CostId) -> &Costed {
+        &self.list[id.0 as usize]
+    }
+
+    /// Whether a model claims the calls of an event under this name.
+    pub(crate) fn has_model(
+        &mut self,
+        event: EventId,
+        name: RowName,
+        inputs: &mut Inputs<'a>,
+        texts: &mut Texts<'a>,
+    ) -> bool {
+        match self.claim(name) {
+            Claim::None => false,
+            Claim::Name => true,
+            Claim::Readable => {
+                let id = inputs.of(event, texts);
+                if let Some(&readable) = self.readable.get(&(name, id)) {
+                    return readable;
+                }
+                let text = name.text(self.trace);
+                let call = bare_call(&text, inputs.parsed(id));
+                let readable = models::has_model(&call, &self.quirks);
+                self.readable.insert((name, id), readable);
+                readable
+            }
+        }
+    }
+
+    fn claim(&mut self, name: RowName) -> Claim {
+        if let Some(&claim) = self.claims.get(&name) {
+            return claim;
+        }
+        let text = name.text(self.trace);
+        let claim = if self.extension.and_then(|x| x.get(&text)).is_some_and(|op| op.has_model()) {
+            Claim::Name
+        } else if models::has_model(&bare_call(&text, &InputLists::default()), &self.quirks) {
+            // Claimed without any argument: by the name alone.
+            Claim::Name
+        } else if ops::find(&text).or_else(|| ops::find_prefix(&text)).is_some_and(|entry| entry.reader.is_some()) {
+            Claim::Readable
+        } else {
+            Claim::None
+        };
+        self.claims.insert(name, claim);
+        claim
+    }
+
+    /// Category of the backward work that an operation causes, where its model has a formula for it.
+    pub(crate) fn backward_category(&self, name: RowName) -> Option<&'a str> {
+        let text = name.text(self.trace);
+        let own = self.extension.and_then(|x| x.get(&text)).and_then(|op| op.bwd_category.as_deref());
+        own.or_else(|| ops::find(&text)?.backward_category)
+    }
+
+    /// Cost of a call.
+    pub(crate) fn of(&mut self, call: &Call<'_>, inputs: &mut Inputs<'a>, texts: &mut Texts<'a>) -> CostId {
+        let kernels = self.kernel_list(call.kernels);
+        let key = CostKey {
+            name: call.name,
+            inputs: call.inputs,
+            kernels,
+            pass: call.pass,
+            annotation: self.annotation(call),
+            forward: self.forward_inputs(call, inputs, texts),
+            sibling: self.sibling_dtype(call, kernels, inputs, texts),
+        };
+        if let Some(&id) = self.index.get(&key) {
+            return id;
+        }
+        let costed = self.work_out(call, &key, inputs, texts);
+        let id = CostId(self.list.len() as u32);
+        self.list.push(costed);
+        self.index.insert(key, id);
+        id
+    }
+
+    fn kernel_list(&mut self, kernels: &[EventId]) -> u32 {
+        let names: Box<[StrId]> = kernels.iter().map(|&k| self.trace.name_id(k)).collect();
+        let next = self.kernel_lists.len() as u32;
+        *self.kernel_lists.entry(names).or_insert(next)
+    }
+
+    /// The step around a call of an operation that works on whole steps.
+    fn annotation(&mut self, call: &Call<'_>) -> Option<StrId> {
+        if !wants_annotation(self.trace.text(call.name.op), Report::Standard, &self.quirks) {
+            return None;
+        }
+        let annotations = self.annotations.get_or_insert_with(|| Annotations::of(self.trace));
+        annotations.outermost(self.trace, call.event).map(|a| self.trace.name_id(a))
+    }
+
+    /// Inputs of the forward call of the same sequence number, for the operations that are sized by it.
+    fn forward_inputs(
+        &mut self,
+        call: &Call<'_>,
+        inputs: &mut Inputs<'a>,
+        texts: &mut Texts<'a>,
+    ) -> Option<InputsId> {
+        let name = self.trace.text(call.name.op);
+        let forward = SIZED_BY_FORWARD.iter().find(|(backward, _)| *backward == name)?.1;
+        let trace = self.trace;
+        let by_sequence = self.by_sequence.get_or_insert_with(|| {
+            let names: Vec<StrId> = SIZED_BY_FORWARD.iter().filter_map(|(_, f)| trace.strings().find(f)).collect();
+            let events = trace.events().filter(|&e| names.contains(&trace.name_id(e)));
+            // The first of equal numbers is kept.
+            let numbered = events.filter_map(|e| Some(((trace.name_id(e), trace.int(e, Key::SequenceNumber)?), e)));
+            let mut index = RapidHashMap::default();
+            for (key, e) in numbered {
+                index.entry(key).or_insert(e);
+            }
+            index
+        });
+        let number = trace.int(call.event, Key::SequenceNumber)?;
+        let event = *by_sequence.get(&(trace.strings().find(forward)?, number))?;
+        Some(inputs.of(event, texts))
+    }
+
+    /// Type of the tensors of a neighbouring call, for tensor lists whose kernels do not tell it.
+    fn sibling_dtype(
+        &mut self,
+        call: &Call<'_>,
+        kernels: u32,
+        inputs: &mut Inputs<'a>,
+        texts: &mut Texts<'a>,
+    ) -> Option<TextId> {
+        let has_list = |lists: &InputLists| {
+            lists.dims.as_ref().is_some_and(|dims| dims.iter().any(|d| matches!(d, Dims::List(_))))
+        };
+        if self.quirks.reference_models_only || !has_list(inputs.parsed(call.inputs)) {
+            return None;
+        }
+        let known = kernels as usize;
+        if self.kernels_tell_size.len() <= known {
+            self.kernels_tell_size.resize(known + 1, None);
+        }
+        let trace = self.trace;
+        let tell = *self.kernels_tell_size[known].get_or_insert_with(|| {
+            let names: Vec<&str> = call.kernels.iter().map(|&k| trace.name(k)).collect();
+            kernels::list_element_size(&names).is_some()
+        });
+        if tell {
+            return None;
+        }
+        let parent = self.tree.parent(call.event)?;
+        if let Some(&known) = self.siblings.get(&parent) {
+            return known;
+        }
+        let neighbours = self.tree.children(parent).filter(|&e| trace.kind(e) == EventKind::CpuOp);
+        let found = neighbours.take(MOST_SIBLINGS).find_map(|e| {
+            let id = inputs.of(e, texts);
+            tensor_dtype(inputs.parsed(id)).map(|dtype| texts.intern(dtype))
+        });
+        self.siblings.insert(parent, found);
+        found
+    }
+
+    fn work_out(&mut self, call: &Call<'_>, key: &CostKey, inputs: &Inputs<'_>, texts: &Texts<'_>) -> Costed {
+        let names: Vec<&str> = call.kernels.iter().map(|&k| self.trace.name(k)).collect();
+        let name = call.name.text(self.trace);
+        let wanted = wants_annotation(&name, Report::Standard, &self.quirks);
+        let sibling = key.sibling.map(|dtype| (SIBLING_DTYPE, texts.str(dtype).into()));
+        let extra: Vec<(&str, Value)> = sibling.into_iter().collect();
+        let op_call = OpCall {
+            name: &name,
+            inputs: inputs.parsed(call.inputs),
+            kernels: &names,
+            sequence: self.trace.int(call.event, Key::SequenceNumber),
+            annotation: wanted.then(|| key.annotation.map_or("NA", |a| self.trace.text(a))),
+            extra: &extra,
+            forward: key.forward.map(|f| inputs.parsed(f)),
+        };
+        if call.pass == Pass::Forward
+            && let Some(op) = self.extension.and_then(|x| x.get(&name)).filter(|op| op.has_model())
+        {
+            let (cost, params) = match op.evaluate(&op_call, &self.quirks) {
+                Ok(evaluated) => (Ok(evaluated.cost), evaluated.params),
+                Err(error) => (Err(error), Vec::new()),
+            };
+            let params = params.into_iter().map(|(key, value)| (Cow::Owned(key), value)).collect();
+            return self.costed(cost, params, Some(ModelSource::Extension));
+        }
+        let evaluation = match call.pass {
+            Pass::Forward => models::evaluate(&op_call, &self.quirks),
+            Pass::Backward => models::evaluate_backward(&op_call, &self.quirks),
+        };
+        let params = evaluation.params.into_iter().map(|(key, value)| (Cow::Borrowed(key), value)).collect();
+        let mut costed = self.costed(evaluation.cost, params, evaluation.source);
+        costed.least_bytes = evaluation.least_bytes;
+        costed.host_bytes = evaluation.host_bytes;
+        costed.torch_flops = evaluation.torch_flops;
+        costed
+    }
+
+    fn costed(
+        &mut self,
+        cost: Result<Cost, ModelError>,
+        params: Vec<(Cow<'static, str>, Value)>,
+        source: Option<ModelSource>,
+    ) -> Costed {
+        let next = ParamsId(self.params.len() as u32);
+        let params_id = *self.params.entry(group_text(&params).into()).or_insert(next);
+        Costed {
+            cost,
+            params_text: (!params.is_empty()).then(|| literal(&params).into()),
+            params: params.into(),
+            params_id,
+            source,
+            least_bytes: None,
+            host_bytes: None,
+            torch_flops: None,
+        }
+    }
+}
+
+fn bare_call<'c>(name: &'c str, inputs: &'c InputLists) -> OpCall<'c> {
+    OpCall { name, inputs, kernels: &[], sequence: None, annotation: None, extra: &[], forward: None }
+}
+
+/// The first type of a call's tensors whose size is known.
+fn tensor_dtype(lists: &InputLists) -> Option<&str> {
+    let (dims, types) = (lists.dims.as_ref()?, lists.types.as_ref()?);
+    let tensor = |d: &Dims| matches!(d, Dims::Shape(shape) if !shape.is_empty());
+    let sized = |name: &str| dtype::size(name, &Quirks::NONE).is_some();
+    dims.iter().zip(types).find(|(d, name)| tensor(d) && sized(name)).map(|(_, name)| name.as_str())
+}
+
+/// The parameters as one mapping literal.
+fn literal(params: &[(Cow<'static, str>, Value)]) -> String {
+    let mut out = String::from("{");
+    for (i, (key, value)) in params.iter().enumerate() {
+        // Writing to a String does not fail.
+        let _ = write!(out, "{}{}: {value}", if i > 0 { ", " } else { "" }, pyliteral::of_str(key));
+    }
+    out.push('}');
+    out
+}
+
+/// What the `param:` columns of a row read: those without a value are blank like those that are not there.
+fn group_text(params: &[(Cow<'static, str>, Value)]) -> String {
+    let mut out = String::new();
+    for (key, value) in params.iter().filter(|(_, value)| *value != Value::None) {
+        let _ = write!(out, "{key}={value};");
+    }
+    out
+}

@@ -1,0 +1,234 @@
+//! The kernels of a group of calls, position by position: the `kernel_details…` cells.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use jarvis_trace::{EventId, Key, StrId, Trace, pyliteral};
+
+use super::stats::{median_of_sorted, pairwise_sum, population_std};
+use super::texts::Texts;
+
+/// Longest kernel name in the short form, in characters.
+const SHORT_NAME: usize = 64;
+
+/// The kernel at one position of a group's kernel lists.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KernelStat {
+    /// Name, from the first call.
+    pub name: Arc<str>,
+    /// The event of the first call; `None` where several events share a position.
+    pub example: Option<EventId>,
+    /// Stream, from the first call.
+    pub stream: Option<i64>,
+    /// Share of the call's time in which the kernel overlaps it, for kernels that overlap.
+    pub overlap: Option<f64>,
+    /// Calls that have a kernel at this position.
+    pub count: usize,
+    /// Sum of durations.
+    pub total_us: f64,
+    /// Mean duration.
+    pub mean_us: f64,
+    /// Median duration.
+    pub median_us: f64,
+    /// Standard deviation of durations, over n (not n − 1).
+    pub std_us: f64,
+    /// Shortest duration.
+    pub min_us: f64,
+    /// Longest duration.
+    pub max_us: f64,
+}
+
+/// What a call contributes at one position.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Listed {
+    pub(crate) name: StrId,
+    pub(crate) event: Option<EventId>,
+    pub(crate) us: f64,
+    pub(crate) stream: Option<i64>,
+    pub(crate) overlap: Option<f64>,
+}
+
+impl Listed {
+    pub(crate) fn kernel(trace: &Trace, event: EventId) -> Self {
+        let us = trace.dur(event).unwrap_or_default().as_us();
+        Self {
+            name: trace.name_id(event),
+            event: Some(event),
+            us,
+            stream: trace.int(event, Key::Stream),
+            overlap: None,
+        }
+    }
+}
+
+/// The kernels of a group of calls; the one with most time is last.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KernelList {
+    /// One entry a position, in order of total time, then name.
+    pub kernels: Vec<KernelStat>,
+    /// Whether some calls ran other kernels than the first: names are the first call's, times are everybody's.
+    pub mixed: bool,
+    /// Calls left out because they launched another number of kernels than the first.
+    pub skipped: usize,
+}
+
+impl KernelList {
+    /// Of the kernels of each call. The first call that has any decides names, streams and how many there are.
+    pub(crate) fn of_events<'k>(
+        trace: &Trace,
+        calls: impl Iterator<Item = &'k [EventId]>,
+        texts: &mut Texts<'_>,
+    ) -> Self {
+        Self::of(calls.map(|call| call.iter().map(|&e| Listed::kernel(trace, e)).collect()), texts)
+    }
+
+    /// As [`KernelList::of_events`], with what each position contributes already known.
+    pub(crate) fn of(calls: impl Iterator<Item = Vec<Listed>>, texts: &mut Texts<'_>) -> Self {
+        let mut template: Vec<Listed> = Vec::new();
+        let mut durations: Vec<Vec<f64>> = Vec::new();
+        let (mut mixed, mut skipped) = (false, 0);
+        for call in calls {
+            if template.is_empty() {
+                durations = call.iter().map(|k| vec![k.us]).collect();
+                template = call;
+            } else if call.len() == template.len() {
+                for ((position, k), first) in durations.iter_mut().zip(&call).zip(&template) {
+                    position.push(k.us);
+                    mixed |= k.name != first.name;
+                }
+            } else {
+                skipped += usize::from(!call.is_empty());
+            }
+        }
+        let mut kernels: Vec<KernelStat> = template
+            .iter()
+            .zip(durations)
+            .map(|(first, durations)| stat(first, texts.shared(first.name), durations))
+            .collect();
+        kernels.sort_by(|a, b| a.total_us.total_cmp(&b.total_us).then_with(|| a.name.cmp(&b.name)));
+        Self { kernels, mixed, skipped }
+    }
+
+    /// The full cell; `None` without kernels.
+    pub(crate) fn text(&self) -> Option<String> {
+        self.written(|out, k| {
+            let _ = write!(out, "{{'name': {}, 'stream': {}, ", pyliteral::of_str(&k.name), stream_text(k.stream));
+            if let Some(share) = k.overlap {
+                let _ = write!(out, "'overlap_pct': {}, ", pyliteral::of_float(share));
+            }
+            let _ = write!(out, "'count': {}", k.count);
+            for (key, us) in [
+                ("total_duration_us", k.total_us),
+                ("mean_duration_us", k.mean_us),
+                ("median_duration_us", k.median_us),
+                ("std_dev_duration_us", k.std_us),
+                ("min_duration_us", k.min_us),
+                ("max_duration_us", k.max_us),
+            ] {
+                let _ = write!(out, ", '{key}': np.float64({})", pyliteral::of_float(us));
+            }
+        })
+    }
+
+    /// The short cell: name, stream and mean; `None` without kernels.
+    pub(crate) fn short_text(&self) -> Option<String> {
+        self.written(|out, k| {
+            let name = match k.name.char_indices().nth(SHORT_NAME) {
+                Some((at, _)) => pyliteral::of_str(&format!("{}...", &k.name[..at])),
+                None => pyliteral::of_str(&k.name),
+            };
+            let _ = write!(out, "{{'name': {name}, 'stream': {}", stream_text(k.stream));
+            if let Some(share) = k.overlap {
+                let _ = write!(out, ", 'overlap_pct': {}", pyliteral::of_float(share));
+            }
+            let _ = write!(out, ", 'mean_duration_us': np.float64({})", pyliteral::of_float(round2(k.mean_us)));
+        })
+    }
+
+    fn written(&self, one: impl Fn(&mut String, &KernelStat)) -> Option<String> {
+        if self.kernels.is_empty() {
+            return None;
+        }
+        // Writing to a String does not fail.
+        let mut out = String::from("[");
+        for (i, kernel) in self.kernels.iter().enumerate() {
+            out.push_str(if i > 0 { ", " } else { "" });
+            one(&mut out, kernel);
+            out.push('}');
+        }
+        out.push(']');
+        Some(out)
+    }
+}
+
+fn stat(first: &Listed, name: Arc<str>, mut durations: Vec<f64>) -> KernelStat {
+    let total_us = pairwise_sum(&durations);
+    let mean_us = total_us / durations.len() as f64;
+    let std_us = population_std(&durations, mean_us);
+    durations.sort_unstable_by(f64::total_cmp);
+    let edge = |value: Option<&f64>| value.copied().unwrap_or_default();
+    KernelStat {
+        name,
+        example: first.event,
+        stream: first.stream,
+        overlap: first.overlap,
+        count: durations.len(),
+        total_us,
+        mean_us,
+        median_us: median_of_sorted(&durations).unwrap_or_default(),
+        std_us,
+        min_us: edge(durations.first()),
+        max_us: edge(durations.last()),
+    }
+}
+
+fn stream_text(stream: Option<i64>) -> String {
+    stream.map_or_else(|| "None".to_owned(), |s| s.to_string())
+}
+
+/// Two decimals the way the reference rounds arrays: `x · 100` to the nearest even whole number, over 100.
+pub(crate) fn round2(value: f64) -> f64 {
+    (value * 100.0).round_ties_even() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jarvis_trace::TraceBuilder;
+
+    #[test]
+    fn rounding_is_that_of_arrays() {
+        assert_eq!(round2(2.675), 2.68);
+        assert_eq!(round2(0.828_125), 0.83);
+        assert_eq!(round2(0.125), 0.12);
+    }
+
+    #[test]
+    fn the_dominant_kernel_is_last_and_other_lengths_are_skipped() {
+        let mut b = TraceBuilder::new();
+        for (name, dur) in [("gemm", 5.0), ("Memset (Device)", 1.0), ("gemm", 7.0), ("Memcpy", 2.0), ("gemm", 9.0)] {
+            b.kernel(name, 0.0, dur, 1);
+        }
+        let trace = b.build();
+        let k: Vec<EventId> = trace.events().filter(|&e| trace.kind(e).is_gpu()).collect();
+        let calls: [&[EventId]; 4] = [&[], &[k[0], k[1]], &[k[2], k[3]], &[k[4]]];
+        let list = KernelList::of_events(&trace, calls.into_iter(), &mut Texts::new(&trace));
+        assert_eq!((list.mixed, list.skipped), (true, 1));
+        assert_eq!(
+            list.text().unwrap(),
+            "[{'name': 'Memset (Device)', 'stream': 7, 'count': 2, 'total_duration_us': np.float64(3.0), \
+             'mean_duration_us': np.float64(1.5), 'median_duration_us': np.float64(1.5), \
+             'std_dev_duration_us': np.float64(0.5), 'min_duration_us': np.float64(1.0), \
+             'max_duration_us': np.float64(2.0)}, {'name': 'gemm', 'stream': 7, 'count': 2, \
+             'total_duration_us': np.float64(12.0), 'mean_duration_us': np.float64(6.0), \
+             'median_duration_us': np.float64(6.0), 'std_dev_duration_us': np.float64(1.0), \
+             'min_duration_us': np.float64(5.0), 'max_duration_us': np.float64(7.0)}]"
+        );
+        assert_eq!(
+            list.short_text().unwrap(),
+            "[{'name': 'Memset (Device)', 'stream': 7, 'mean_duration_us': np.float64(1.5)}, \
+             {'name': 'gemm', 'stream': 7, 'mean_duration_us': np.float64(6.0)}]"
+        );
+        assert_eq!(KernelList::default().text(), None);
+    }
+}

@@ -1,0 +1,128 @@
+//! What to report, and why there may be nothing to report.
+
+use jarvis_trace::Fidelity;
+
+use crate::extension::Extension;
+use crate::parity::Quirks;
+use crate::platform::Platform;
+
+/// What to put into a report.
+#[derive(Debug, Clone)]
+pub struct ReportOptions {
+    /// Whether to be right or to agree with the reference.
+    pub fidelity: Fidelity,
+    /// The GPU, for the roofline columns; without one they are absent.
+    pub platform: Option<Platform>,
+    /// The user's own models and categories.
+    pub extension: Option<Extension>,
+    /// Whether the timeline also counts GPU events whose launch was not recorded.
+    pub include_unlinked: bool,
+    /// Gaps shorter than this count as micro idle time; `None` keeps one idle row.
+    pub micro_idle_us: Option<f64>,
+    /// Whether to write `coll_analysis`.
+    pub coll_analysis: bool,
+    /// Whether to write `kernel_summary`.
+    pub kernel_summary: bool,
+    /// Whether to write the two sheets of short kernels.
+    pub short_kernel_study: bool,
+    /// A kernel is short if it takes less than this.
+    pub short_kernel_threshold_us: f64,
+    /// Bins of the histogram of short kernels.
+    pub short_kernel_bins: usize,
+    /// Most rows of `short_kernels_summary`.
+    pub topk_short_kernels: Option<usize>,
+    /// Most rows of `ops_summary`, `ops_unique_args` and `unified_perf_summary`. The reference ignores it.
+    pub topk_ops: Option<usize>,
+    /// Most rows of each sheet of operations. The reference ignores it.
+    pub topk_roofline_ops: Option<usize>,
+    /// Whether calls that launch different numbers of kernels are kept apart.
+    pub group_by_num_kernels: bool,
+    /// Whether to write the sheets of overlapping kernels.
+    pub include_overlap: bool,
+    /// Whether to tell recomputed work apart.
+    pub detect_recompute: bool,
+    /// Whether to show when a call was first made.
+    pub first_occurrence: bool,
+    /// Whether to show where in the program a call was made.
+    pub call_stack: bool,
+}
+
+impl Default for ReportOptions {
+    fn default() -> Self {
+        Self {
+            fidelity: Fidelity::Correct,
+            platform: None,
+            extension: None,
+            include_unlinked: false,
+            micro_idle_us: None,
+            coll_analysis: true,
+            kernel_summary: true,
+            short_kernel_study: true,
+            short_kernel_threshold_us: 10.0,
+            short_kernel_bins: 100,
+            topk_short_kernels: None,
+            topk_ops: None,
+            topk_roofline_ops: None,
+            group_by_num_kernels: false,
+            include_overlap: false,
+            detect_recompute: false,
+            first_occurrence: false,
+            call_stack: false,
+        }
+    }
+}
+
+impl ReportOptions {
+    /// The defaults with every number of the reference.
+    pub fn parity() -> Self {
+        Self { fidelity: Fidelity::Reference, ..Self::default() }
+    }
+
+    /// Which faults of the reference to reproduce.
+    pub fn quirks(&self) -> Quirks {
+        match self.fidelity {
+            Fidelity::Correct => Quirks::NONE,
+            Fidelity::Reference => Quirks::REFERENCE,
+        }
+    }
+
+    /// Whether Python frames have to be nodes of the tree.
+    pub(crate) fn needs_frames(&self) -> bool {
+        self.detect_recompute || self.call_stack
+    }
+}
+
+/// Why there is no report.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReportError {
+    /// The recording has no GPU event.
+    #[error("the trace has no GPU events: no kernel, copy or fill was recorded")]
+    NoGpuEvents,
+    /// There are GPU events, but the launch of none of them was recorded.
+    #[error("none of the {count} GPU events has a recorded launch, so no operation can be charged for it")]
+    AllUnlinked {
+        /// How many there are.
+        count: usize,
+    },
+    /// There are GPU events, but none has a time.
+    #[error("none of the {count} GPU events has a start time")]
+    NoTimes {
+        /// How many there are.
+        count: usize,
+    },
+}
+
+impl ReportError {
+    /// What to do next.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::NoGpuEvents => {
+                "record with ProfilerActivity.CUDA (also on ROCm) and let the profiler see the steps that use the GPU"
+            }
+            Self::AllUnlinked { .. } => {
+                "pass --include-unlinked to count them anyway; recording with a warm-up step keeps their launches"
+            }
+            Self::NoTimes { .. } => "check the program that rewrote the trace",
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The whole report: builds the tree, fills the sheets, puts them in order.
+
+use std::sync::Arc;
+
+use jarvis_trace::{Diagnostics, Fidelity, Nesting, Timeline, Trace, Tree, TreeOptions, Us};
+
+use super::Table;
+use super::collectives::Collectives;
+use super::context::Context;
+use super::kernels::{self, Bin, KernelRow, Kernels, ShortKernelRow};
+use super::launchers::{self, CategoryRow, LauncherRows, OpRow, UniqueArgsRow};
+use super::op_sheets::{self, OpSheet};
+use super::options::{ReportError, ReportOptions};
+use super::overlap::OverlapSheets;
+use super::timeline::GpuTime;
+use super::unified::Unified;
+
+/// A finished report.
+#[derive(Debug)]
+pub struct Report {
+    /// The sheets in their order. Those without rows are absent, but for the two of short kernels.
+    pub tables: Vec<Table>,
+    /// What the sheets were made of.
+    pub rows: ReportRows,
+    /// The tree that everything was read off.
+    pub tree: Tree,
+    /// What was odd about the recording, reading and tree together.
+    pub diagnostics: Diagnostics,
+}
+
+/// The rows that the sheets show, as values: what later stages read instead of cells. Caps on rows hold for the sheets
+/// alone.
+#[derive(Debug)]
+pub struct ReportRows {
+    /// The GPU's time, of all events the timeline counts.
+    pub timeline: Timeline<Us>,
+    /// Operations that launched kernels, in order of start.
+    pub launchers: LauncherRows,
+    /// `ops_summary_by_category`.
+    pub categories: Vec<CategoryRow>,
+    /// `ops_summary`.
+    pub ops: Vec<OpRow>,
+    /// `ops_unique_args`.
+    pub unique_args: Vec<UniqueArgsRow>,
+    /// `unified_perf_summary`, with its calls.
+    pub unified: Unified,
+    /// The sheets of operations.
+    pub op_sheets: Vec<OpSheet>,
+    /// `kernel_summary`; empty if not asked for.
+    pub kernels: Vec<KernelRow>,
+    /// `short_kernel_histogram`; empty if not asked for.
+    pub histogram: Vec<Bin>,
+    /// `short_kernels_summary`; empty if not asked for.
+    pub short_kernels: Vec<ShortKernelRow>,
+    /// `coll_analysis`; empty if not asked for.
+    pub collectives: Collectives,
+    /// GPU events whose launch was not recorded: how many, and their microseconds. Kernel sheets count them.
+    pub unlinked: (usize, f64),
+    /// Operations whose model gave no numbers, and why.
+    pub model_failures: Vec<ModelFailure>,
+}
+
+/// An operation whose model gave no numbers for some row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelFailure {
+    /// Operation.
+    pub op: Arc<str>,
+    /// Why.
+    pub reason: Arc<str>,
+    /// Calls it holds for.
+    pub calls: usize,
+    /// UID of one of them.
+    pub example: u32,
+}
+
+impl Report {
+    /// The sheet of this name.
+    pub fn table(&self, name: &str) -> Option<&Table> {
+        self.tables.iter().find(|t| t.name == name)
+    }
+}
+
+/// Makes the report of a trace.
+pub fn build_report(trace: &Trace, options: &ReportOptions) -> Result<Report, ReportError> {
+    let tree = Tree::build(trace, tree_options(options));
+    let gpu = GpuTime::of(trace, &tree, options)?;
+    let (tables, rows) = fill(trace, &tree, &gpu, options);
+    let mut diagnostics = trace.diagnostics().clone();
+    diagnostics.extend(tree.diagnostics());
+    gpu.timeline.check(&mut diagnostics);
+    Ok(Report { tables, rows, tree, diagnostics })
+}
+
+/// How the tree of a report is built.
+pub fn tree_options(options: &ReportOptions) -> TreeOptions {
+    let mut tree = TreeOptions { fidelity: options.fidelity, ..TreeOptions::default() };
+    if options.fidelity == Fidelity::Reference {
+        tree.nesting = Nesting::Float;
+    }
+    if options.needs_frames() { tree.with_python() } else { tree }
+}
+
+fn failures(unified: &Unified) -> Vec<ModelFailure> {
+    let mut list: Vec<ModelFailure> = Vec::new();
+    for row in &unified.rows {
+        let Some(reason) = &row.model_failure else { continue };
+        match list.iter_mut().find(|f| f.op == row.identity.name && f.reason == *reason) {
+            Some(known) => known.calls += row.calls.len(),
+            None => list.push(ModelFailure {
+                op: Arc::clone(&row.identity.name),
+                reason: Arc::clone(reason),
+                calls: row.calls.len(),
+                example: row.ex_uid,
+            }),
+        }
+    }
+    list
+}
+
+fn fill(trace: &Trace, tree: &Tree, gpu: &GpuTime, options: &ReportOptions) -> (Vec<Table>, ReportRows) {
+    let mut cx = Context::new(trace, tree, options);
+    let mut tables = vec![gpu.sheet(trace, tree, options)];
+    let mut rows = ReportRows {
+        timeline: gpu.timeline,
+        launchers: LauncherRows::default(),
+        categories: Vec::new(),
+        ops: Vec::new(),
+        unique_args: Vec::new(),
+        unified: Unified::default(),
+        op_sheets: Vec::new(),
+        kernels: Vec::new(),
+        histogram: Vec::new(),
+        short_kernels: Vec::new(),
+        collectives: Collectives::default(),
+        unlinked: unlinked(trace, tree),
+        model_failures: Vec::new(),
+    };
+    let with_ops = !tree.is_gpu_only() || !cx.quirks.runtime_calls_make_no_sheets;
+    if with_ops {
+        tables.extend(operations(&mut cx, gpu, &mut rows));
+    }
+    tables.retain(|table| table.rows() > 0);
+    tables.extend(kernel_sheets(&mut cx, &mut rows, with_ops));
+    (tables, rows)
+}
+
+/// The sheets of launchers and of modelled operations.
+fn operations(cx: &mut Context<'_>, gpu: &GpuTime, rows: &mut ReportRows) -> Vec<Table> {
+    let options = cx.options;
+    rows.launchers = LauncherRows::of(cx);
+    rows.categories = launchers::by_category(&rows.launchers);
+    rows.ops = launchers::by_name(cx, &rows.launchers);
+    rows.unique_args = launchers::by_args(cx, &rows.launchers, |_| None);
+    rows.unified = Unified::of(cx, &rows.launchers);
+    rows.model_failures = failures(&rows.unified);
+    let families = op_sheets::family_calls(cx);
+    rows.op_sheets = op_sheets::op_sheets(cx, &families);
+    let mut overlaps = OverlapSheets::default();
+    if options.include_overlap {
+        overlaps = OverlapSheets::of(cx, gpu, &rows.launchers, &rows.unified, &families);
+    }
+    let recompute = options.detect_recompute;
+    let cap = |most: Option<usize>| most.filter(|_| !cx.quirks.caps_ignored);
+    let most = cap(options.topk_ops);
+    let mut tables = vec![
+        launchers::category_sheet(&rows.categories, recompute),
+        capped(launchers::name_sheet(&rows.ops, recompute), most),
+        capped(launchers::args_sheet(cx, &rows.unique_args), most),
+    ];
+    tables.extend(overlaps.unique_args.take().map(|t| capped(t, most)));
+    tables.push(capped(rows.unified.sheet(cx), most));
+    tables.extend(overlaps.unified.take().map(|t| capped(t, most)));
+    let most = cap(options.topk_roofline_ops);
+    let sheets = overlaps.in_order(&rows.op_sheets, |sheet| sheet.table(cx));
+    tables.extend(sheets.into_iter().map(|t| capped(t, most)));
+    tables
+}
+
+/// The sheets of kernels and collectives.
+fn kernel_sheets(cx: &mut Context<'_>, rows: &mut ReportRows, with_ops: bool) -> Vec<Table> {
+    let options = cx.options;
+    let total_us = rows.timeline.total.0;
+    let mut tables = Vec::new();
+    if options.kernel_summary || options.short_kernel_study {
+        let all = Kernels::of(cx, &rows.launchers);
+        if options.kernel_summary {
+            rows.kernels = kernels::summary(cx, &all, total_us);
+            tables.push(kernels::summary_sheet(&all, &rows.kernels));
+            tables.retain(|table| table.rows() > 0);
+        }
+        if options.short_kernel_study {
+            rows.histogram = kernels::histogram(&all, options.short_kernel_threshold_us, options.short_kernel_bins);
+            rows.short_kernels = kernels::short_kernels(cx, &all, total_us);
+            tables.push(kernels::histogram_sheet(&rows.histogram));
+            tables.push(kernels::short_sheet(&all, &rows.short_kernels));
+        }
+    }
+    if options.coll_analysis && with_ops {
+        rows.collectives = Collectives::of(cx);
+        tables.extend(Some(rows.collectives.sheet()).filter(|table| table.rows() > 0));
+    }
+    tables
+}
+
+fn unlinked(trace: &Trace, tree: &Tree) -> (usize, f64) {
+    let events = tree.all_gpu_events().iter().filter(|&&e| !tree.is_linked(e));
+    let (count, ns) = events.fold((0, 0), |(n, ns), &e| (n + 1, ns + trace.dur(e).unwrap_or_default().0));
+    (count, jarvis_trace::Ns(ns).as_us())
+}
+
+/// The first rows of a table.
+fn capped(mut table: Table, most: Option<usize>) -> Table {
+    if let Some(most) = most {
+        for column in &mut table.columns {
+            column.cells.truncate(most);
+        }
+    }
+    table
+}

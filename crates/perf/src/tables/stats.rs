@@ -1,0 +1,145 @@
+//! Sums and spreads of the values of a group. Pure.
+
+use jarvis_trace::timeline::compensated_sum;
+
+/// What a column family (`_mean`, `_median`, `_std`, `_min`, `_max`, `_sum`) says of a group's values.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Stats {
+    /// Number of values; missing ones do not count.
+    pub count: usize,
+    /// Sum; 0 without values.
+    pub sum: f64,
+    /// Sum over count.
+    pub mean: Option<f64>,
+    /// Middle value, or the mean of the two middle ones.
+    pub median: Option<f64>,
+    /// Sample standard deviation (n − 1), so `None` for a single value.
+    pub std: Option<f64>,
+    /// Smallest value.
+    pub min: Option<f64>,
+    /// Largest value.
+    pub max: Option<f64>,
+}
+
+impl Stats {
+    /// Of these values, in any order.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        Self::of_vec(values.into_iter().collect())
+    }
+
+    fn of_vec(mut values: Vec<f64>) -> Self {
+        let count = values.len();
+        if count == 0 {
+            return Self::default();
+        }
+        let sum = compensated_sum(values.iter().copied());
+        let std = sample_std(&values);
+        values.sort_unstable_by(f64::total_cmp);
+        Self {
+            count,
+            sum,
+            mean: Some(sum / count as f64),
+            median: median_of_sorted(&values),
+            std,
+            min: values.first().copied(),
+            max: values.last().copied(),
+        }
+    }
+}
+
+/// Sample standard deviation in one pass, as the reference takes it.
+fn sample_std(values: &[f64]) -> Option<f64> {
+    let (mut mean, mut squares) = (0.0, 0.0);
+    for (i, &x) in values.iter().enumerate() {
+        let before = mean;
+        mean += (x - before) / (i + 1) as f64;
+        squares += (x - mean) * (x - before);
+    }
+    (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt())
+}
+
+/// Middle value of values in order, or the mean of the two middle ones.
+pub(crate) fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
+    let upper = *sorted.get(sorted.len() / 2)?;
+    let even = sorted.len().is_multiple_of(2);
+    Some(if even { f64::midpoint(sorted[sorted.len() / 2 - 1], upper) } else { upper })
+}
+
+/// Population standard deviation (n), with the order of operations of the reference.
+pub(crate) fn population_std(values: &[f64], mean: f64) -> f64 {
+    let squares: Vec<f64> = values.iter().map(|x| (x - mean) * (x - mean)).collect();
+    (pairwise_sum(&squares) / values.len() as f64).sqrt()
+}
+
+/// Sum in the order in which the reference's number library adds, because some sums are compared as text: eight
+/// running sums up to 128 values, halves beyond.
+pub(crate) fn pairwise_sum(values: &[f64]) -> f64 {
+    const LANES: usize = 8;
+    const BLOCK: usize = 128;
+    let n = values.len();
+    if n < LANES {
+        return values.iter().fold(0.0, |sum, x| sum + x);
+    }
+    if n > BLOCK {
+        let half = n / 2 - (n / 2) % LANES;
+        return pairwise_sum(&values[..half]) + pairwise_sum(&values[half..]);
+    }
+    let (body, tail) = values.split_at(n - n % LANES);
+    let mut lanes = [0.0; LANES];
+    lanes.copy_from_slice(&body[..LANES]);
+    for chunk in body[LANES..].chunks_exact(LANES) {
+        for (lane, x) in lanes.iter_mut().zip(chunk) {
+            *lane += x;
+        }
+    }
+    let [a, b, c, d, e, f, g, h] = lanes;
+    tail.iter().fold(((a + b) + (c + d)) + ((e + f) + (g + h)), |sum, x| sum + x)
+}
+
+/// Shares of a column in percent, and their running sum.
+pub(crate) fn percentages(values: &[f64]) -> Vec<(f64, f64)> {
+    let total = pairwise_sum(values);
+    let mut running = 0.0;
+    values
+        .iter()
+        .map(|value| {
+            let share = value / total * 100.0;
+            running += share;
+            (share, running)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_hand() {
+        let s = Stats::of([4.0, 1.0, 3.0, 2.0]);
+        assert_eq!((s.count, s.sum, s.mean, s.median), (4, 10.0, Some(2.5), Some(2.5)));
+        // Squares of ±1.5 and ±0.5 are 5 together; over n − 1 = 3.
+        assert_eq!(s.std, Some((5.0f64 / 3.0).sqrt()));
+        assert_eq!((s.min, s.max), (Some(1.0), Some(4.0)));
+        let one = Stats::of([7.0]);
+        assert_eq!((one.std, one.median), (None, Some(7.0)));
+        assert_eq!(Stats::of([]), Stats::default());
+    }
+
+    #[test]
+    fn sums_follow_the_block_scheme() {
+        // 1e16 + 1 is lost one by one, but kept where the small values meet first.
+        let mut values = vec![1.0; 16];
+        values[0] = 1e16;
+        // Lane 0 holds 1e16 + 1 (lost), the seven others 2 each: 14 in all.
+        assert_eq!(pairwise_sum(&values), 1e16 + 14.0);
+        assert_eq!(pairwise_sum(&[1e16, 1.0, 1.0]), 1e16);
+        let long: Vec<f64> = (0..1000).map(f64::from).collect();
+        assert_eq!(pairwise_sum(&long), 499_500.0);
+    }
+
+    #[test]
+    fn shares_add_up() {
+        assert_eq!(percentages(&[3.0, 1.0]), [(75.0, 75.0), (25.0, 100.0)]);
+    }
+}

@@ -1,0 +1,90 @@
+//! `gpu_timeline`: what the GPU did with its time.
+
+use jarvis_trace::timeline::TimelineRow;
+use jarvis_trace::{EventId, Population, Timeline, Trace, Tree, Us};
+
+use super::options::{ReportError, ReportOptions};
+use super::context::RECOMPUTE;
+use super::sheet::Columns;
+use super::{Cell, Table};
+
+/// A row with the part of the work it is about; `None` where recomputation is not told apart.
+struct Row {
+    line: TimelineRow,
+    part: Option<Part>,
+}
+
+/// Part of the GPU work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// Done for the first time.
+    First,
+    /// Done again by checkpointing.
+    Recomputed,
+    /// Both: the parts have spans of their own and do not add up.
+    Whole,
+}
+
+impl Part {
+    fn cell(self) -> Cell {
+        match self {
+            Self::First => Cell::Bool(false),
+            Self::Recomputed => Cell::Bool(true),
+            Self::Whole => Cell::Text("all".into()),
+        }
+    }
+}
+
+/// The GPU events that timeline and overlaps are made of, and the timeline of them all.
+pub(crate) struct GpuTime {
+    pub(crate) events: Vec<EventId>,
+    pub(crate) timeline: Timeline<Us>,
+}
+
+impl GpuTime {
+    pub(crate) fn of(trace: &Trace, tree: &Tree, options: &ReportOptions) -> Result<Self, ReportError> {
+        let population = if options.include_unlinked { Population::All } else { Population::Linked };
+        let events = population.of(tree);
+        let count = tree.all_gpu_events().len();
+        if count == 0 {
+            return Err(ReportError::NoGpuEvents);
+        }
+        if events.is_empty() {
+            return Err(ReportError::AllUnlinked { count });
+        }
+        let timeline =
+            Timeline::of(trace, &events, options.micro_idle_us.map(Us)).ok_or(ReportError::NoTimes { count })?;
+        Ok(Self { events, timeline })
+    }
+
+    /// The sheet.
+    pub(crate) fn sheet(&self, trace: &Trace, tree: &Tree, options: &ReportOptions) -> Table {
+        let mut rows = Vec::new();
+        let mut add = |timeline: &Timeline<Us>, part| {
+            rows.extend(timeline.rows().into_iter().map(|line| Row { line, part }));
+        };
+        if options.detect_recompute {
+            for (part, marked) in [(Part::First, false), (Part::Recomputed, true)] {
+                let events: Vec<EventId> =
+                    self.events.iter().copied().filter(|&e| tree.is_recompute(e) == marked).collect();
+                if let Some(timeline) = Timeline::of(trace, &events, options.micro_idle_us.map(Us)) {
+                    add(&timeline, Some(part));
+                }
+            }
+            if !options.quirks().recompute_parts_alone {
+                add(&self.timeline, Some(Part::Whole));
+            }
+        } else {
+            add(&self.timeline, None);
+        }
+        columns(options).table("gpu_timeline", &rows)
+    }
+}
+
+fn columns(options: &ReportOptions) -> Columns<Row> {
+    Columns::<Row>::new()
+        .plain("type", |r| Cell::Text(r.line.kind.into()))
+        .time("time ms", |r| Cell::float(r.line.ms))
+        .percent("percent", |r| Cell::float(r.line.percent))
+        .when(options.detect_recompute, |c| c.plain(RECOMPUTE, |r| r.part.map_or(Cell::Missing, Part::cell)))
+}

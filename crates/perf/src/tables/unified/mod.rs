@@ -1,0 +1,326 @@
+//! `unified_perf_summary`: every kernel once, under the operation that best explains it.
+
+mod collect;
+mod rows;
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+pub(crate) use collect::collect;
+pub(crate) use rows::{Rates, calls};
+pub use rows::UnifiedCall;
+
+use super::call_stack::CallStacks;
+use super::costs::{CostId, Costed};
+use super::context::{CallIdentity, Context, KeyColumns, identity_columns};
+use super::kernel_list::KernelList;
+use super::launchers::{LauncherRows, kernel_columns, percent_columns};
+use super::sheet::{Columns, Stat, count, group_by, maybe_text, number};
+use super::stats::{Stats, percentages};
+use super::texts::TextId;
+use super::{Cell, Format, Table};
+use crate::ops::ModelSource;
+use crate::roofline::{Bound, Metrics, Roofline};
+use crate::value::Value;
+
+/// A row: calls with the same name, place and arguments.
+#[derive(Debug, Clone)]
+pub struct UnifiedRow {
+    /// Operation, place and arguments.
+    pub identity: CallIdentity,
+    /// UID of the first call, as the table shows it.
+    pub ex_uid: u32,
+    /// Positions of the calls in [`Unified::calls`], in row order.
+    pub calls: Vec<usize>,
+    /// Host time of the calls in microseconds. Of synthetic rows it is the time of the whole call, once per kernel.
+    pub host_us: Stats,
+    /// Numbers of the model that do not depend on the time; of the first call that has them.
+    pub model: Option<RowModel>,
+    /// 10¹² bytes a second.
+    pub tb_per_s: Stats,
+    /// 10¹² operations a second.
+    pub tflops_per_s: Stats,
+    /// The best time in percent of the time taken.
+    pub pct_roofline: Stats,
+    /// Time of the calls' kernels in microseconds.
+    pub kernel_us: Stats,
+    /// Kernels, position by position.
+    pub kernels: KernelList,
+    /// Whether a model claims the operation, even if it then fails.
+    pub has_perf_model: bool,
+    /// Why the model gave no numbers, where it claims the operation and gave none.
+    pub model_failure: Option<Arc<str>>,
+    /// Where in the program the calls were made, if asked for.
+    pub call_stack: Option<super::call_stack::StackCells>,
+    /// Share of the sheet's kernel time in percent, and the running sum of shares.
+    pub percent: (f64, f64),
+}
+
+/// What a model says of the calls of a row.
+#[derive(Debug, Clone)]
+pub struct RowModel {
+    /// Operations / 10⁹.
+    pub gflops: Option<f64>,
+    /// Bytes / 2²⁰.
+    pub data_moved_mb: Option<f64>,
+    /// Operations per byte.
+    pub flops_per_byte: Option<f64>,
+    /// Unit and precision, such as `matrix_bf16`; `None` if either is unknown.
+    pub compute_spec: Option<Arc<str>>,
+    /// The best a platform could do: microseconds and what bounds it.
+    pub roofline: Option<(f64, Bound)>,
+    /// Parameters of the model, in its order.
+    pub params: Arc<[(Cow<'static, str>, Value)]>,
+    /// Parameters as a mapping literal.
+    pub params_text: Option<Arc<str>>,
+    /// Whose numbers these are.
+    pub source: Option<ModelSource>,
+    /// Bytes / 2²⁰ if everything that could stay on the chip did, where that is less.
+    pub least_mb: Option<f64>,
+    /// Bytes over the link between host and device.
+    pub host_bytes: Option<f64>,
+    /// What PyTorch's own counter says of a call, where it counts it at all.
+    pub torch_flops: Option<f64>,
+}
+
+/// The rows and their calls.
+#[derive(Debug, Clone, Default)]
+pub struct Unified {
+    /// Most time first.
+    pub rows: Vec<UnifiedRow>,
+    /// All calls, in the order in which the tree is walked.
+    pub calls: Vec<UnifiedCall>,
+}
+
+impl Unified {
+    pub(crate) fn of(cx: &mut Context<'_>, launchers: &LauncherRows) -> Self {
+        let taken = collect(cx);
+        let calls = calls(cx, launchers, taken);
+        let mut rows = rows(cx, &calls, |_| None);
+        rows.sort_by(UnifiedRow::order);
+        set_percentages(&mut rows);
+        Self { rows, calls }
+    }
+
+    /// The calls of a row.
+    pub fn calls_of<'u>(&'u self, row: &'u UnifiedRow) -> impl ExactSizeIterator<Item = &'u UnifiedCall> {
+        row.calls.iter().map(|&i| &self.calls[i])
+    }
+
+    /// The sheet.
+    pub(crate) fn sheet(&self, cx: &Context<'_>) -> Table {
+        let shape = Shape::of(cx, &self.rows);
+        head(&shape)
+            .and(kernel_columns("kernel_details_summary", |r| &r.kernels))
+            .and(tail(&shape))
+            .table("unified_perf_summary", &self.rows)
+    }
+}
+
+/// Calls grouped by what the key columns show, in order of first appearance. `split` may tell calls apart further.
+pub(crate) fn rows(
+    cx: &mut Context<'_>,
+    calls: &[UnifiedCall],
+    split: impl Fn(usize) -> Option<TextId>,
+) -> Vec<UnifiedRow> {
+    let positions: Vec<usize> = (0..calls.len()).collect();
+    let groups = group_by(&positions, |&i| (calls[i].key(cx), split(i)));
+    let mut stacks = cx.options.call_stack.then(CallStacks::default);
+    groups.into_iter().map(|group| UnifiedRow::of(cx, calls, group, stacks.as_mut())).collect()
+}
+
+/// Fills in the shares of rows that stand in their order.
+pub(crate) fn set_percentages(rows: &mut [UnifiedRow]) {
+    let times: Vec<f64> = rows.iter().map(|r| r.kernel_us.sum).collect();
+    for (row, percent) in rows.iter_mut().zip(percentages(&times)) {
+        row.percent = percent;
+    }
+}
+
+impl UnifiedRow {
+    /// Most kernel time first, then by UID.
+    pub(crate) fn order(&self, other: &Self) -> Ordering {
+        other.kernel_us.sum.total_cmp(&self.kernel_us.sum).then(self.ex_uid.cmp(&other.ex_uid))
+    }
+
+    fn of(
+        cx: &mut Context<'_>,
+        calls: &[UnifiedCall],
+        group: Vec<usize>,
+        stacks: Option<&mut CallStacks>,
+    ) -> Self {
+        let first = &calls[group[0]];
+        let members = || group.iter().map(|&i| &calls[i]);
+        let kernels = KernelList::of_events(cx.trace, members().map(|c| c.kernels.as_slice()), &mut cx.texts);
+        let identity = cx.identity(&first.key(cx), first.inputs);
+        let call_stack = stacks.map(|s| s.of_row(cx, &kernels, &identity.name));
+        let failure = members().filter_map(|c| c.cost).find_map(|id| match &cx.costs.get(id).cost {
+            Err(error) if first.has_perf_model => Some(error.to_string().into()),
+            _ => None,
+        });
+        let model = RowModel::of(cx, members().filter_map(|c| c.cost));
+        Self {
+            identity,
+            ex_uid: first.uid,
+            host_us: Stats::of(members().map(|c| c.host_us)),
+            model_failure: if model.is_none() { failure } else { None },
+            model,
+            tb_per_s: Stats::of(members().filter_map(|c| c.tb_per_s)),
+            tflops_per_s: Stats::of(members().filter_map(|c| c.tflops_per_s)),
+            pct_roofline: Stats::of(members().filter_map(|c| c.pct_roofline)),
+            kernel_us: Stats::of(members().map(|c| c.kernel_us)),
+            kernels,
+            has_perf_model: first.has_perf_model,
+            call_stack,
+            percent: (0.0, 0.0),
+            calls: group,
+        }
+    }
+}
+
+impl RowModel {
+    /// Of the first call that has numbers; `None` if none has. Where calls differ (other kernels, other steps), each
+    /// number is the first that is known.
+    pub(crate) fn of(cx: &Context<'_>, costs: impl Iterator<Item = CostId>) -> Option<Self> {
+        let mut seen: Vec<CostId> = Vec::new();
+        let mut row: Option<Self> = None;
+        for id in costs {
+            if seen.contains(&id) {
+                continue;
+            }
+            seen.push(id);
+            let costed = cx.costs.get(id);
+            if costed.cost.is_err() {
+                continue;
+            }
+            let next = Self::of_cost(cx, costed);
+            row = Some(match row {
+                None => next,
+                Some(row) => row.or(next),
+            });
+        }
+        row
+    }
+
+    fn of_cost(cx: &Context<'_>, costed: &Costed) -> Self {
+        // Times do not matter here: only what is independent of them is kept.
+        let cost = costed.cost.as_ref().ok();
+        let metrics = cost.map(|c| Metrics::new(c, 0.0, &cx.quirks)).unwrap_or_default();
+        let platform = cx.options.platform.as_ref();
+        let roofline = cost.zip(platform).and_then(|(c, p)| Roofline::new(c, 0.0, p, &cx.quirks));
+        Self {
+            gflops: metrics.gflops,
+            data_moved_mb: metrics.data_moved_mb,
+            flops_per_byte: metrics.flops_per_byte,
+            compute_spec: metrics.compute_spec.map(Into::into),
+            roofline: roofline.map(|r| (r.time_us, r.bound)),
+            params: Arc::clone(&costed.params),
+            params_text: costed.params_text.clone(),
+            source: costed.source,
+            least_mb: costed.least_bytes.map(|b| b / (1024.0 * 1024.0)),
+            host_bytes: costed.host_bytes,
+            torch_flops: costed.torch_flops,
+        }
+    }
+
+    /// This, its gaps filled from a later call.
+    fn or(self, later: Self) -> Self {
+        Self {
+            gflops: self.gflops.or(later.gflops),
+            data_moved_mb: self.data_moved_mb.or(later.data_moved_mb),
+            flops_per_byte: self.flops_per_byte.or(later.flops_per_byte),
+            compute_spec: self.compute_spec.or(later.compute_spec),
+            roofline: self.roofline.or(later.roofline),
+            ..self
+        }
+    }
+}
+
+/// Which of the optional columns there are.
+pub(crate) struct Shape {
+    keys: KeyColumns,
+    model: bool,
+    roofline: bool,
+    call_stack: bool,
+    source: bool,
+}
+
+impl Shape {
+    pub(crate) fn of(cx: &Context<'_>, rows: &[UnifiedRow]) -> Self {
+        let any = |test: fn(&RowModel) -> bool| rows.iter().filter_map(|r| r.model.as_ref()).any(test);
+        Self {
+            keys: KeyColumns {
+                num_kernels: cx.splits_unified_by_kernels(),
+                recompute: cx.options.detect_recompute,
+            },
+            model: any(|m| m.gflops.is_some() || m.data_moved_mb.is_some()),
+            roofline: any(|m| m.roofline.is_some()),
+            call_stack: cx.options.call_stack,
+            source: !cx.quirks.model_source_unknown,
+        }
+    }
+}
+
+fn model(row: &UnifiedRow, get: fn(&RowModel) -> Option<f64>) -> Cell {
+    number(row.model.as_ref().and_then(get))
+}
+
+/// The columns before the kernels.
+pub(crate) fn head(shape: &Shape) -> Columns<UnifiedRow> {
+    let (time, quantity) = (Format::Time, Format::Quantity);
+    let (first, rest) = ([Stat::Mean, Stat::Std], [Stat::Median, Stat::Min, Stat::Max]);
+    let spec = |r: &UnifiedRow| maybe_text(r.model.as_ref().and_then(|m| m.compute_spec.as_ref()));
+    identity_columns(shape.keys, |r: &UnifiedRow| &r.identity)
+        .plain("ex_UID", |r| Cell::Int(i64::from(r.ex_uid)))
+        .plain("operation_count", |r| count(r.calls.len()))
+        .time("total_duration_us", |r| Cell::float(r.host_us.sum))
+        .time("mean_duration_us", |r| number(r.host_us.mean))
+        .time("std_duration_us", |r| number(r.host_us.std))
+        .when(shape.model, |c| {
+            c.quantity("GFLOPS", |r| model(r, |m| m.gflops))
+                .quantity("Data Moved (MB)", |r| model(r, |m| m.data_moved_mb))
+                .quantity("FLOPS/Byte", |r| model(r, |m| m.flops_per_byte))
+                .plain("Compute Spec", spec)
+                .when(shape.roofline, |c| c.plain("Roofline Bound", |r| bound(r.model.as_ref())))
+                .stats("TB/s", &first, quantity, |r| &r.tb_per_s)
+                .stats("TFLOPS/s", &first, quantity, |r| &r.tflops_per_s)
+        })
+        .stats("Kernel Time (µs)", &[Stat::Mean, Stat::Std, Stat::Sum], time, |r| &r.kernel_us)
+        .stats("duration_us", &rest, time, |r| &r.host_us)
+        .when(shape.model, |c| {
+            c.stats("TB/s", &rest, quantity, |r| &r.tb_per_s).stats("TFLOPS/s", &rest, quantity, |r| &r.tflops_per_s)
+        })
+        .when(shape.roofline, |c| {
+            c.time("Roofline Time (µs)_first", |r| model(r, |m| m.roofline.map(|(us, _)| us)))
+                .stats("Pct Roofline", &Stat::SPREAD, Format::Percent, |r| &r.pct_roofline)
+        })
+        .stats("Kernel Time (µs)", &rest, time, |r| &r.kernel_us)
+}
+
+/// The columns after the kernels.
+pub(crate) fn tail(shape: &Shape) -> Columns<UnifiedRow> {
+    Columns::<UnifiedRow>::new()
+        .plain("perf_params", |r| maybe_text(r.model.as_ref().and_then(|m| m.params_text.as_ref())))
+        .plain("has_perf_model", |r| Cell::Bool(r.has_perf_model))
+        .when(shape.source, |c| c.plain(MODEL_SOURCE, |r| source(r.model.as_ref())))
+        .when(shape.call_stack, |c| {
+            c.plain("entry_point", |r| maybe_text(r.call_stack.as_ref().map(|s| &s.entry_point)))
+                .plain("call_stack_full", |r| maybe_text(r.call_stack.as_ref().map(|s| &s.full)))
+        })
+        .and(percent_columns(|r| r.percent))
+}
+
+/// Header of the column that says whose model made a row's numbers.
+pub(crate) const MODEL_SOURCE: &str = "model_source";
+
+/// What bounds a call, as cells show it.
+pub(crate) fn bound(model: Option<&RowModel>) -> Cell {
+    let bound = model.and_then(|m| m.roofline).map(|(_, bound)| bound);
+    bound.map_or(Cell::Missing, |b| Cell::Text(b.as_str().into()))
+}
+
+/// Whose numbers a row shows, as cells show it.
+pub(crate) fn source(model: Option<&RowModel>) -> Cell {
+    model.and_then(|m| m.source).map_or(Cell::Missing, |s| Cell::Text(s.as_str().into()))
+}

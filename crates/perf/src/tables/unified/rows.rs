@@ -1,0 +1,146 @@
+//! From taken events to rows with times, rates and the best the platform could do.
+
+use jarvis_trace::{EventId, Us};
+use rapidhash::RapidHashMap;
+
+use super::collect::Taken;
+use crate::models::ModelError;
+use crate::roofline::{Metrics, Roofline};
+use crate::tables::context::{CallKey, Context, RowName};
+use crate::tables::costs::{Call, CostId, Costed, Pass};
+use crate::tables::inputs::InputsId;
+use crate::tables::launchers::LauncherRows;
+use crate::tables::texts::TextId;
+
+/// A call of a row.
+#[derive(Debug, Clone)]
+pub struct UnifiedCall {
+    /// The event, or the one that a synthetic row is copied from.
+    pub event: EventId,
+    /// UID as tables show it: the event's, or one after all events for synthetic rows.
+    pub uid: u32,
+    /// Host time of the event in microseconds.
+    pub host_us: f64,
+    /// Time of its kernels in microseconds; overlapping kernels count once.
+    pub kernel_us: f64,
+    /// 10¹² operations a second.
+    pub tflops_per_s: Option<f64>,
+    /// 10¹² bytes a second.
+    pub tb_per_s: Option<f64>,
+    /// The best time in percent of the time it took.
+    pub pct_roofline: Option<f64>,
+    /// Its kernels, in the order in which they were launched.
+    pub kernels: Vec<EventId>,
+    pub(crate) name: RowName,
+    pub(crate) category: TextId,
+    pub(crate) inputs: InputsId,
+    pub(crate) has_perf_model: bool,
+    pub(crate) cost: Option<CostId>,
+    pub(crate) recompute: Option<bool>,
+}
+
+impl UnifiedCall {
+    pub(crate) fn key(&self, cx: &Context<'_>) -> CallKey {
+        CallKey {
+            name: self.name,
+            category: self.category,
+            place: cx.place(self.event),
+            inputs: cx.inputs.group(self.inputs),
+            num_kernels: cx.splits_unified_by_kernels().then_some(self.kernels.len()),
+            recompute: self.recompute,
+        }
+    }
+}
+
+/// Rates of a call.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Rates {
+    pub(crate) tflops_per_s: Option<f64>,
+    pub(crate) tb_per_s: Option<f64>,
+    pub(crate) pct_roofline: Option<f64>,
+}
+
+impl Rates {
+    pub(crate) fn of(cx: &Context<'_>, costed: &Costed, us: f64) -> Self {
+        let Ok(cost) = &costed.cost else { return Self::default() };
+        let metrics = Metrics::new(cost, us, &cx.quirks);
+        let roofline = cx.options.platform.as_ref().and_then(|p| Roofline::new(cost, us, p, &cx.quirks));
+        Self {
+            tflops_per_s: metrics.tflops_per_s,
+            tb_per_s: metrics.tb_per_s,
+            pct_roofline: roofline.and_then(|r| r.pct),
+        }
+    }
+}
+
+/// All calls in row order; those that the reference lets vanish are gone.
+pub(crate) fn calls(cx: &mut Context<'_>, launchers: &LauncherRows, taken: Vec<Taken>) -> Vec<UnifiedCall> {
+    let mut backward_us: RapidHashMap<EventId, f64> = RapidHashMap::default();
+    taken.into_iter().filter_map(|t| call(cx, launchers, t, &mut backward_us)).collect()
+}
+
+fn call(
+    cx: &mut Context<'_>,
+    launchers: &LauncherRows,
+    taken: Taken,
+    backward_us: &mut RapidHashMap<EventId, f64>,
+) -> Option<UnifiedCall> {
+    let Taken { event, uid, name, own_model, forward, kernels } = taken;
+    let inputs = cx.inputs_of(event);
+    let by_start = cx.by_start(kernels.clone());
+    // What an operation launches itself says more about it than what it calls.
+    let launcher = launchers.get(event).filter(|_| name.kernel.is_none());
+    let mut category = cx.category(name, launcher.map_or(&by_start, |l| launchers.kernels(l)));
+    let (kernel_us, cost) = match forward {
+        Some(forward) => {
+            if let Some(of_backward) = cx.costs.backward_category(cx.name_of(forward.event)) {
+                category = cx.texts.intern(of_backward);
+            }
+            let us = *backward_us.entry(forward.event).or_insert_with(|| cx.backward_busy(forward.event).0);
+            (us, Some(forward.cost))
+        }
+        // Whatever has tensors has at least their bytes by default.
+        None if own_model || !cx.quirks.reference_models_only => {
+            let call = Call { event, name, inputs, kernels: &by_start, pass: Pass::Forward };
+            (cx.view().busy(&kernels).0, Some(cx.cost(&call)))
+        }
+        None => (cx.view().busy(&kernels).0, None),
+    };
+    if cost.is_some_and(|id| cx.costs.get(id).cost == Err(ModelError::Drop)) {
+        return None;
+    }
+    let rates = cost.map(|id| Rates::of(cx, cx.costs.get(id), kernel_us)).unwrap_or_default();
+    Some(UnifiedCall {
+        event,
+        uid,
+        host_us: cx.trace.dur(event).unwrap_or_default().as_us(),
+        kernel_us,
+        tflops_per_s: rates.tflops_per_s,
+        tb_per_s: rates.tb_per_s,
+        pct_roofline: rates.pct_roofline,
+        kernels,
+        name,
+        category,
+        inputs,
+        has_perf_model: own_model || forward.is_some(),
+        cost,
+        recompute: cx.recompute(event),
+    })
+}
+
+impl Context<'_> {
+    /// Time of all backward work that an operation and what is below it caused.
+    pub(crate) fn backward_busy(&self, forward: EventId) -> Us {
+        self.view().busy(&self.backward_kernels(forward))
+    }
+
+    /// GPU events of all backward work that an operation and what is below it caused.
+    pub(crate) fn backward_kernels(&self, forward: EventId) -> Vec<EventId> {
+        self.tree.subtree_backward(forward).flat_map(|w| self.tree.gpu_events(w).into_owned()).collect()
+    }
+
+    /// Whether rows of `unified_perf_summary` are kept apart by number of kernels; the reference forgets to.
+    pub(crate) fn splits_unified_by_kernels(&self) -> bool {
+        self.options.group_by_num_kernels && !self.quirks.unified_ignores_num_kernels
+    }
+}

@@ -100,9 +100,9 @@ impl Batch {
         let mut undo = Undo::default();
         let done = self.stage(&mut undo).and_then(|staged| publish(&staged, &mut undo));
         if done.is_err() {
-            undo.roll_back()
+            undo.roll_back();
         } else {
-            undo.forget()
+            undo.forget();
         }
         done
     }

@@ -42,7 +42,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             _ => paths.push(arg.into()),
         }
     }
-    let [trace, out] = paths.as_slice() else { return Err("usage: report_csv TRACE OUTDIR [--parity] [--arch FILE]".into()) };
+    let [trace, out] = paths.as_slice() else {
+        return Err("usage: report_csv TRACE OUTDIR [--parity] [--arch FILE]".into());
+    };
     let trace = Trace::open(trace, &ReadOptions::default())?;
     let start = std::time::Instant::now();
     let report = build_report(&trace, &options)?;

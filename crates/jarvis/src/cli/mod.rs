@@ -7,6 +7,7 @@ mod info;
 mod model;
 mod platform_args;
 mod platforms;
+mod report;
 mod tree;
 
 use std::io::{self, Write};
@@ -52,6 +53,8 @@ enum Command {
     Info(info::InfoArgs),
     /// Questions about the call tree
     Tree(tree::TreeArgs),
+    /// The performance report: a workbook and CSV files, and a summary
+    Report(report::ReportArgs),
     /// The hardware figures everything is measured against, and how to add some
     Platforms(platforms::PlatformsArgs),
     /// FLOPs, bytes and roofline time of an operation without a trace
@@ -78,6 +81,23 @@ impl Session {
             Trace::open(path, &options)?
         };
         Ok(trace)
+    }
+
+    /// Something the user should do something about.
+    pub(crate) fn warn(&self, text: &str) {
+        self.say("warning", text);
+    }
+
+    /// Something the user should know.
+    pub(crate) fn note(&self, text: &str) {
+        self.say("note", text);
+    }
+
+    fn say(&self, kind: &str, text: &str) {
+        if !self.common.quiet {
+            // Nothing can be done if standard error is gone.
+            let _ = writeln!(io::stderr(), "{kind}: {text}");
+        }
     }
 
     /// Tells about defects on standard error, and fails on them if the user asked for that.
@@ -134,6 +154,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Info(args) => info::run(&session, &args),
         Command::Tree(args) => tree::run(&session, &args),
+        Command::Report(args) => report::run(&session, &args),
         Command::Platforms(args) => platforms::run(&session, &args),
         Command::Model(args) => model::run(&session, &args),
         Command::Explain(args) => explain::run(&session, &args),

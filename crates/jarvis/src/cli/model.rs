@@ -27,7 +27,7 @@ Examples:
   jarvis model moe tokens=4096 hidden=4096 inter=14336 experts=8 topk=2 --platform MI355X
   jarvis model aten::mm dims=4096x1024,1024x4096 types=bf16 --json")]
 pub(crate) struct ModelArgs {
-    /// Family (gemm, sdpa, conv, …) or operation (aten::mm); without one the families are listed
+    /// Family (gemm, sdpa, conv, …) or operation (`aten::mm`); without one the families are listed
     #[arg(value_name = "OP")]
     op: Option<String>,
     /// Sizes and types of the operation; a flag needs no value

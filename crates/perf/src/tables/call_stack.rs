@@ -61,7 +61,8 @@ pub(crate) struct CallStacks {
 impl CallStacks {
     /// The cells of a row with these kernels.
     pub(crate) fn of_row(&mut self, cx: &Context<'_>, kernels: &KernelList, op: &str) -> StackCells {
-        let chains: Vec<Vec<Arc<str>>> = kernels.kernels.iter().filter_map(|k| k.example).map(|k| self.chain(cx, k)).collect();
+        let chains: Vec<Vec<Arc<str>>> =
+            kernels.kernels.iter().filter_map(|k| k.example).map(|k| self.chain(cx, k)).collect();
         let Some((common, tails)) = fold(&chains) else {
             return StackCells { entry_point: NOT_FOUND.into(), full: NOT_FOUND.into() };
         };

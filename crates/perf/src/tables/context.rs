@@ -6,12 +6,12 @@ use jarvis_trace::timeline::is_communication_name;
 use jarvis_trace::{EventId, Names, StrId, Trace, Tree, TreeView};
 use rapidhash::RapidHashMap;
 
+use super::Cell;
 use super::costs::{Call, CostId, Costs};
 use super::inputs::{ArgTexts, Inputs, InputsGroup, InputsId};
 use super::options::ReportOptions;
 use super::sheet::{Columns, count, maybe_bool, maybe_text, text};
 use super::texts::{TextId, Texts};
-use super::Cell;
 use crate::ops;
 use crate::parity::Quirks;
 

@@ -223,12 +223,7 @@ impl<'a> Costs<'a> {
     }
 
     /// Inputs of the forward call of the same sequence number, for the operations that are sized by it.
-    fn forward_inputs(
-        &mut self,
-        call: &Call<'_>,
-        inputs: &mut Inputs<'a>,
-        texts: &mut Texts<'a>,
-    ) -> Option<InputsId> {
+    fn forward_inputs(&mut self, call: &Call<'_>, inputs: &mut Inputs<'a>, texts: &mut Texts<'a>) -> Option<InputsId> {
         let name = self.trace.text(call.name.op);
         let forward = SIZED_BY_FORWARD.iter().find(|(backward, _)| *backward == name)?.1;
         let trace = self.trace;

@@ -143,8 +143,12 @@ mod tests {
 
     #[test]
     fn lists_are_read_as_models_want_them() {
-        let parsed =
-            parse([Some("[[2,3],[],[[4],[5,6]]]"), Some("[\"float\",\"\",\"TensorList\"]"), None, Some("[\"\",\"1\",3]")]);
+        let parsed = parse([
+            Some("[[2,3],[],[[4],[5,6]]]"),
+            Some("[\"float\",\"\",\"TensorList\"]"),
+            None,
+            Some("[\"\",\"1\",3]"),
+        ]);
         assert_eq!(
             parsed.dims,
             Some(vec![Dims::Shape(vec![2, 3]), Dims::Shape(vec![]), Dims::List(vec![vec![4], vec![5, 6]])])

@@ -150,10 +150,9 @@ pub(crate) fn histogram(kernels: &Kernels, threshold_us: f64, bins: usize) -> Ve
 }
 
 fn bin(values: &[f64], bins: usize) -> Vec<Bin> {
-    let (Some(low), Some(high)) = (
-        values.iter().copied().min_by(f64::total_cmp),
-        values.iter().copied().max_by(f64::total_cmp),
-    ) else {
+    let (Some(low), Some(high)) =
+        (values.iter().copied().min_by(f64::total_cmp), values.iter().copied().max_by(f64::total_cmp))
+    else {
         return Vec::new();
     };
     if bins == 0 {

@@ -110,14 +110,12 @@ pub(crate) fn by_category(launchers: &LauncherRows) -> Vec<CategoryRow> {
     let rows = launchers.rows();
     let mut out: Vec<CategoryRow> = group_by(rows, |r| (r.category, r.recompute))
         .into_iter()
-        .map(|group| {
-            CategoryRow {
-                category: Arc::clone(launchers.category(group[0])),
-                is_recompute: rows[group[0]].recompute,
-                count: group.len(),
-                direct_us: compensated_sum(group.iter().map(|&i| rows[i].direct_us)),
-                percent: (0.0, 0.0),
-            }
+        .map(|group| CategoryRow {
+            category: Arc::clone(launchers.category(group[0])),
+            is_recompute: rows[group[0]].recompute,
+            count: group.len(),
+            direct_us: compensated_sum(group.iter().map(|&i| rows[i].direct_us)),
+            percent: (0.0, 0.0),
         })
         .collect();
     out.sort_by(|a, b| (&a.category, a.is_recompute).cmp(&(&b.category, b.is_recompute)));
@@ -309,9 +307,12 @@ pub(crate) fn args_head(cx: &Context<'_>) -> Columns<UniqueArgsRow> {
         .plain("operation_count", |r| count(r.count))
         .when(options.first_occurrence, |c| c.time("first_occurrence_time", |r| Cell::float(r.first_occurrence_us)));
     for stat in [Stat::Mean, Stat::Median, Stat::Std, Stat::Min, Stat::Max, Stat::Sum] {
-        columns = columns
-            .stats("total_direct_kernel_time", &[stat], Format::Time, |r| &r.direct_us)
-            .stats("total_subtree_kernel_time", &[stat], Format::Time, |r| &r.subtree_us);
+        columns = columns.stats("total_direct_kernel_time", &[stat], Format::Time, |r| &r.direct_us).stats(
+            "total_subtree_kernel_time",
+            &[stat],
+            Format::Time,
+            |r| &r.subtree_us,
+        );
     }
     columns.plain("ex_UID", |r| Cell::Int(i64::from(r.example.uid())))
 }

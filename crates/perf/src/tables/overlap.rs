@@ -48,9 +48,8 @@ impl Finder {
     fn new(cx: &Context<'_>, gpu: &GpuTime) -> Self {
         let (trace, tree) = (cx.trace, cx.tree);
         let told_apart = !cx.quirks.overlap_within_operation_counted;
-        let op_of = |k: EventId| {
-            told_apart.then(|| tree.ancestors(k).find(|&e| trace.kind(e) == EventKind::CpuOp)).flatten()
-        };
+        let op_of =
+            |k: EventId| told_apart.then(|| tree.ancestors(k).find(|&e| trace.kind(e) == EventKind::CpuOp)).flatten();
         let (again, first): (Vec<EventId>, Vec<EventId>) =
             gpu.events.iter().partition(|&&e| cx.options.detect_recompute && tree.is_recompute(e));
         Self { first: Overlaps::find(trace, &first, op_of), recomputed: Overlaps::find(trace, &again, op_of) }
@@ -80,11 +79,7 @@ impl Finder {
         })
     }
 
-    fn of_all<'k>(
-        &self,
-        cx: &mut Context<'_>,
-        calls: impl Iterator<Item = &'k [EventId]>,
-    ) -> Vec<Option<CallOverlap>> {
+    fn of_all<'k>(&self, cx: &mut Context<'_>, calls: impl Iterator<Item = &'k [EventId]>) -> Vec<Option<CallOverlap>> {
         calls.map(|kernels| self.of(cx, kernels)).collect()
     }
 }
@@ -128,12 +123,7 @@ fn split(overlaps: &[Option<CallOverlap>]) -> impl Fn(usize) -> Option<TextId> +
     |i| overlaps[i].as_ref().map(|o| o.names)
 }
 
-fn with_overlap<R>(
-    cx: &mut Context<'_>,
-    row: R,
-    calls: &[usize],
-    overlaps: &[Option<CallOverlap>],
-) -> OverlapRow<R> {
+fn with_overlap<R>(cx: &mut Context<'_>, row: R, calls: &[usize], overlaps: &[Option<CallOverlap>]) -> OverlapRow<R> {
     let of_row = || calls.iter().filter_map(|&i| overlaps[i].as_ref());
     let kernels = KernelList::of(of_row().map(|o| o.kernels.clone()), &mut cx.texts);
     let mut share = Stats::of(of_row().map(|o| o.share));

@@ -3,8 +3,8 @@
 use jarvis_trace::timeline::TimelineRow;
 use jarvis_trace::{EventId, Population, Timeline, Trace, Tree, Us};
 
-use super::options::{ReportError, ReportOptions};
 use super::context::RECOMPUTE;
+use super::options::{ReportError, ReportOptions};
 use super::sheet::Columns;
 use super::{Cell, Table};
 

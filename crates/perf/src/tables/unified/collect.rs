@@ -55,8 +55,7 @@ pub(crate) struct Collector<'c, 'a> {
 
 /// The rows of a trace, in the order in which the tree is walked; synthetic ones last.
 pub(crate) fn collect(cx: &mut Context<'_>) -> Vec<Taken> {
-    let mut collector =
-        Collector { modelled_below: Vec::new(), sole: RapidHashMap::default(), taken: Vec::new(), cx };
+    let mut collector = Collector { modelled_below: Vec::new(), sole: RapidHashMap::default(), taken: Vec::new(), cx };
     collector.mark_modelled();
     collector.walk();
     collector.add_left_over();

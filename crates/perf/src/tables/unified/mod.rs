@@ -8,12 +8,12 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 pub(crate) use collect::collect;
-pub(crate) use rows::{Rates, calls};
 pub use rows::UnifiedCall;
+pub(crate) use rows::{Rates, calls};
 
 use super::call_stack::CallStacks;
-use super::costs::{CostId, Costed};
 use super::context::{CallIdentity, Context, KeyColumns, identity_columns};
+use super::costs::{CostId, Costed};
 use super::kernel_list::KernelList;
 use super::launchers::{LauncherRows, kernel_columns, percent_columns};
 use super::sheet::{Columns, Stat, count, group_by, maybe_text, number};
@@ -144,12 +144,7 @@ impl UnifiedRow {
         other.kernel_us.sum.total_cmp(&self.kernel_us.sum).then(self.ex_uid.cmp(&other.ex_uid))
     }
 
-    fn of(
-        cx: &mut Context<'_>,
-        calls: &[UnifiedCall],
-        group: Vec<usize>,
-        stacks: Option<&mut CallStacks>,
-    ) -> Self {
+    fn of(cx: &mut Context<'_>, calls: &[UnifiedCall], group: Vec<usize>, stacks: Option<&mut CallStacks>) -> Self {
         let first = &calls[group[0]];
         let members = || group.iter().map(|&i| &calls[i]);
         let kernels = KernelList::of_events(cx.trace, members().map(|c| c.kernels.as_slice()), &mut cx.texts);
@@ -250,10 +245,7 @@ impl Shape {
     pub(crate) fn of(cx: &Context<'_>, rows: &[UnifiedRow]) -> Self {
         let any = |test: fn(&RowModel) -> bool| rows.iter().filter_map(|r| r.model.as_ref()).any(test);
         Self {
-            keys: KeyColumns {
-                num_kernels: cx.splits_unified_by_kernels(),
-                recompute: cx.options.detect_recompute,
-            },
+            keys: KeyColumns { num_kernels: cx.splits_unified_by_kernels(), recompute: cx.options.detect_recompute },
             model: any(|m| m.gflops.is_some() || m.data_moved_mb.is_some()),
             roofline: any(|m| m.roofline.is_some()),
             call_stack: cx.options.call_stack,
@@ -292,8 +284,12 @@ pub(crate) fn head(shape: &Shape) -> Columns<UnifiedRow> {
             c.stats("TB/s", &rest, quantity, |r| &r.tb_per_s).stats("TFLOPS/s", &rest, quantity, |r| &r.tflops_per_s)
         })
         .when(shape.roofline, |c| {
-            c.time("Roofline Time (µs)_first", |r| model(r, |m| m.roofline.map(|(us, _)| us)))
-                .stats("Pct Roofline", &Stat::SPREAD, Format::Percent, |r| &r.pct_roofline)
+            c.time("Roofline Time (µs)_first", |r| model(r, |m| m.roofline.map(|(us, _)| us))).stats(
+                "Pct Roofline",
+                &Stat::SPREAD,
+                Format::Percent,
+                |r| &r.pct_roofline,
+            )
         })
         .stats("Kernel Time (µs)", &rest, time, |r| &r.kernel_us)
 }

@@ -133,6 +133,8 @@ quirks! {
     cross_entropy_rows_by_first_dim,
     /// Not numbered: the gated delta net counts two bytes an element whatever the type.
     delta_net_two_bytes,
+    /// Not numbered: fp32 matrix products are rated as such even where their kernels compute in tf32.
+    tf32_unseen,
     /// Tables 4: operations that launch through the driver do not own their launches; their kernels stand in synthetic
     /// rows of their own.
     driver_launches_overlooked,

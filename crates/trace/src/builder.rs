@@ -261,13 +261,14 @@ fn add(columns: &mut Columns, event: &EventBuilder) {
 
 fn push_value(columns: &mut Columns, value: &BuilderArg) -> Store {
     let (word, store) = match value {
-        BuilderArg::Int(i) => match u32::try_from(*i) {
-            Ok(small) => (small, Store::Small),
-            Err(_) => {
+        BuilderArg::Int(i) => {
+            if let Ok(small) = u32::try_from(*i) {
+                (small, Store::Small)
+            } else {
                 columns.wide.push(*i);
                 (columns.wide.len() as u32 - 1, Store::Wide)
             }
-        },
+        }
         BuilderArg::Float(f) => {
             columns.floats.push(*f);
             (columns.floats.len() as u32 - 1, Store::Float)

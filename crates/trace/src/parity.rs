@@ -5,7 +5,7 @@
 //! | fault | [`Fidelity::Correct`] / [`Nesting::Exact`] | [`Fidelity::Reference`] / [`Nesting::Float`] |
 //! |---|---|---|
 //! | F1 | containment in whole nanoseconds | in float microseconds: a frame that ends with its caller may be lost to rounding |
-//! | F3 | of two events that start together the longer is outside | the one that stands first in the file is outside |
+//! | F3 | of two events that start together the longer is outside; one of no length stays behind what it follows in the file | the one that stands first in the file is outside |
 //! | F6 | GPU events whose launch call has no flow (ROCm fills) are linked by correlation | stay unlinked |
 //! | F10 | every runtime call named `…GraphLaunch…` owns all its GPU events | only `cudaGraphLaunch` and `hipGraphLaunch` do |
 //! | F21 | a printed subtree is pruned below `[BWD]` too | the first level below `[BWD]` is printed whole |
@@ -13,8 +13,9 @@
 //! The same in both modes, as the reference has it: an event that bleeds out of its caller by a microsecond or more
 //! has no place (F4), bleeding is forgiven once (F5), several GPU events of one plain launch leave the last one
 //! linked (F11), forward and backward meet by sequence number (F12), the outermost annotation wins (F16).
-//! Wrong in the reference and right in both modes: only GPU events are launched (F8), a GPU event has one place even
-//! if two calls claim it (F9), nothing recurses (F22), no result depends on the order of queries (F27).
+//! Wrong in the reference and right in both modes: only GPU events are launched, and nothing else that carries their
+//! number hides them (F8); a GPU event has one place even if two calls claim it (F9); nothing recurses (F22); no
+//! result depends on the order of queries (F27).
 
 /// Whether to be right or to agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -15,6 +15,7 @@ use super::{Failure, Session, TraceArg};
 const LIMIT: usize = 20;
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[command(after_help = "\
 Examples:
   jarvis tree trace.json.gz                                  operations at the root, by GPU time

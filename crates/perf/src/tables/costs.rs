@@ -15,8 +15,8 @@ use super::texts::{TextId, Texts};
 use crate::call::{Dims, InputLists, OpCall, SIBLING_DTYPE};
 use crate::extension::Extension;
 use crate::models::annotation::{Report, wants_annotation};
-use crate::models::{self, Cost, ModelError};
-use crate::ops::{self, ModelSource};
+use crate::models::{self, ComputeUnit, Cost, ModelError};
+use crate::ops::{self, ModelSource, OpEntry};
 use crate::parity::Quirks;
 use crate::value::Value;
 use crate::{dtype, kernels};
@@ -169,13 +169,22 @@ impl<'a> Costs<'a> {
         } else if models::has_model(&bare_call(&text, &InputLists::default()), &self.quirks) {
             // Claimed without any argument: by the name alone.
             Claim::Name
-        } else if ops::find(&text).or_else(|| ops::find_prefix(&text)).is_some_and(|entry| entry.reader.is_some()) {
+        } else if ops::find(&text).or_else(|| ops::find_prefix(&text)).is_some_and(|entry| self.knows(entry)) {
             Claim::Readable
         } else {
             Claim::None
         };
         self.claims.insert(name, claim);
         claim
+    }
+
+    fn knows(&self, entry: &OpEntry) -> bool {
+        entry.reader.is_some() && !(self.quirks.reference_models_only && entry.source == ModelSource::Extended)
+    }
+
+    /// Whether some calls under this name may have a model.
+    pub(crate) fn may_have_model(&mut self, name: RowName) -> bool {
+        self.claim(name) != Claim::None
     }
 
     /// Category of the backward work that an operation causes, where its model has a formula for it.
@@ -312,7 +321,16 @@ impl<'a> Costs<'a> {
             Pass::Backward => models::evaluate_backward(&op_call, &self.quirks),
         };
         let params = evaluation.params.into_iter().map(|(key, value)| (Cow::Borrowed(key), value)).collect();
-        let mut costed = self.costed(evaluation.cost, params, evaluation.source);
+        let (mut cost, mut source) = (evaluation.cost, evaluation.source);
+        if let Ok(cost) = &mut cost
+            && !self.quirks.tf32_unseen
+            && (cost.unit, cost.precision.as_deref()) == (ComputeUnit::Matrix, Some("fp32"))
+            && kernels::uses_tf32(&names)
+        {
+            cost.precision = Some("tf32".to_owned());
+            source = source.map(|_| ModelSource::Extended);
+        }
+        let mut costed = self.costed(cost, params, source);
         costed.least_bytes = evaluation.least_bytes;
         costed.host_bytes = evaluation.host_bytes;
         costed.torch_flops = evaluation.torch_flops;

@@ -202,7 +202,8 @@ fn family_of(cx: &mut Context<'_>, event: EventId) -> Option<usize> {
     let entry = ops::find(cx.trace.name(event))?;
     let sheet = ops::sheet(entry, &cx.quirks);
     let family = FAMILIES.iter().position(|f| *f == sheet)?;
-    cx.has_model(event).then_some(family)
+    let name = cx.name_of(event);
+    cx.costs.may_have_model(name).then_some(family)
 }
 
 /// Backward wrappers that hold a backward operation of the family itself: its forward operation needs no second row.

@@ -1,4 +1,4 @@
-//! Integration tests of the performance models.
+//! Integration tests of the performance models and of the report.
 
 #[cfg(test)]
 mod evaluation;
@@ -8,3 +8,7 @@ mod hostile;
 mod op_cases;
 #[cfg(test)]
 mod reference_tables;
+#[cfg(test)]
+mod report_parity;
+#[cfg(test)]
+mod support;

@@ -115,6 +115,10 @@ pub(super) fn value(buf: &[u8], pos: usize) -> Result<(Raw, usize), Stop> {
     }
 }
 
+/// Bytes that JSON has outside strings: structure, blanks, and the characters of numbers, exponents, `true`, `false`,
+/// `null`, `NaN` and `Infinity`.
+const OUTSIDE_STRINGS: &[u8] = b"[]{},: \n\r\t0123456789+-.aeEfiIlnNrstuy";
+
 /// As [`brackets_end`], but gives up as soon as a byte outside strings can't belong to JSON: a broken quote would
 /// otherwise swallow the rest of the file.
 fn plausible_brackets_end(buf: &[u8], start: usize) -> Result<usize, Stop> {
@@ -127,22 +131,7 @@ fn plausible_brackets_end(buf: &[u8], start: usize) -> Result<usize, Stop> {
                 Some((end, _)) => pos = end,
                 None => return Err(if fast.is_some() { Stop::Malformed } else { Stop::Incomplete }),
             },
-            b'['
-            | b']'
-            | b'{'
-            | b'}'
-            | b','
-            | b':'
-            | b' '
-            | b'\n'
-            | b'\r'
-            | b'\t'
-            | b'0'..=b'9'
-            | b'+'
-            | b'-'
-            | b'.' => {}
-            // Letters of true, false, null, NaN, Infinity, inf and exponents.
-            b'a' | b'e' | b'E' | b'f' | b'i' | b'I' | b'l' | b'n' | b'N' | b'r' | b's' | b't' | b'u' | b'y' => {}
+            byte if OUTSIDE_STRINGS.contains(&byte) => {}
             _ => return Err(Stop::Malformed),
         }
         pos += 1;

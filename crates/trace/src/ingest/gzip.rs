@@ -16,7 +16,7 @@ pub(super) const MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// What the reader is in the middle of.
 enum Part {
     Header,
-    Body { digest: Digest, size: u32 },
+    Body { digest: Box<Digest>, size: u32 },
     End,
 }
 
@@ -143,7 +143,7 @@ impl<R: Read> Gunzip<R> {
             self.start += 2;
         }
         self.inflate.reset(false);
-        self.part = Part::Body { digest: Digest::new(CrcAlgorithm::Crc32IsoHdlc), size: 0 };
+        self.part = Part::Body { digest: Box::new(Digest::new(CrcAlgorithm::Crc32IsoHdlc)), size: 0 };
         Ok(())
     }
 

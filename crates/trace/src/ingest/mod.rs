@@ -43,8 +43,11 @@ enum Format {
     Json,
 }
 
+/// Whether a file that begins so is of a format.
+type Fits = fn(&[u8]) -> bool;
+
 /// Told apart by their first bytes, never by the file's name; the first that fits.
-const FORMATS: &[(Format, fn(&[u8]) -> bool)] = &[
+const FORMATS: &[(Format, Fits)] = &[
     (Format::Gzip, |head| head.starts_with(&gzip::MAGIC)),
     (Format::Json, |head| {
         matches!(head.trim_ascii_start().first(), Some(b'{' | b'[')) || head.starts_with(b"\xef\xbb\xbf")
@@ -174,7 +177,7 @@ fn count_by_class(columns: &Columns, diagnostics: &mut Diagnostics) {
     if by_class.iter().all(Option::is_none) {
         return;
     }
-    for (uid, class) in columns.classes.iter().enumerate() {
+    for (uid, class) in columns.classes().enumerate() {
         if let Some(defect) = by_class[class.index()] {
             diagnostics.add(defect, At::Event(uid as u32));
         }

@@ -49,24 +49,42 @@ pub(super) fn micros(buf: &[u8], pos: usize) -> Option<(i64, usize)> {
     if end == pos {
         return None;
     }
-    match buf.get(end)? {
-        b'.' => {
+    let tail = *buf.get(end..)?.first_chunk::<8>()?;
+    // Writers print all three decimals: look at those at once.
+    let word = u64::from_le_bytes(tail);
+    let digits = (word >> 8) ^ 0x3030_3030;
+    let not_digits = (digits.wrapping_add(0x0076_7676) | digits) & 0x0080_8080;
+    if tail[0] == b'.' && not_digits == 0 {
+        let [a, b, c, after, ..] = digits.to_le_bytes();
+        let fraction = u64::from(a) * 100 + u64::from(b) * 10 + u64::from(c);
+        // The fourth byte was flipped too: a digit is below ten.
+        let done = after > 9 && !matches!(after ^ 0x30, b'e' | b'E');
+        return done.then_some(((whole * 1000 + fraction) as i64, end + 4));
+    }
+    match tail {
+        [b'.', ..] => {
             let (fraction, n) = digits8(buf, end + 1)?;
             let scale = match n {
                 1 => 100,
                 2 => 10,
-                3 => 1,
                 _ => return None,
             };
             let after = end + 1 + n as usize;
-            if matches!(buf.get(after)?, b'e' | b'E' | b'-') {
-                return None;
-            }
-            Some(((whole * 1000 + fraction * scale) as i64, after))
+            let done = !matches!(buf.get(after)?, b'e' | b'E' | b'-');
+            done.then_some(((whole * 1000 + fraction * scale) as i64, after))
         }
-        b'e' | b'E' => None,
+        [b'e' | b'E', ..] => None,
         _ => Some(((whole * 1000) as i64, end)),
     }
+}
+
+/// A whole number of at most seven digits at `pos`, which most numbers of a trace are.
+#[inline]
+pub(super) fn small(buf: &[u8], pos: usize) -> Option<(u32, usize)> {
+    let (value, n) = digits8(buf, pos)?;
+    let end = pos + n as usize;
+    let whole = (1..8).contains(&n) && !matches!(buf.get(end)?, b'.' | b'e' | b'E');
+    whole.then_some((value as u32, end))
 }
 
 /// A whole number or float at `pos`, in the forms that occur all the time; `None` for the rest.
@@ -181,6 +199,9 @@ mod tests {
             let (n, end) = number(&buf, 0).unwrap();
             prop_assert_eq!(end, text.len());
             prop_assert_eq!(Some(n), parse(text.as_bytes()));
+            if let Some((value, small_end)) = small(&buf, 0) {
+                prop_assert_eq!((Number::Int(i64::from(value)), small_end), (n, end));
+            }
             if i >= 0 {
                 prop_assert_eq!(micros(&buf, 0).map(|(ns, _)| ns), micros_slow(text.as_bytes()).map(|(ns, _)| ns));
             }

@@ -11,8 +11,8 @@ use super::document::{Document, State, next_event};
 const BLOCK: usize = 512 << 10;
 /// Room before the text, for the event that the previous block cut in two.
 const HEAD: usize = 256 << 10;
-/// Blocks in flight.
-const BLOCKS: usize = 4;
+/// Blocks in flight at most: enough that neither thread waits for the other's stutter. Small files need fewer.
+const BLOCKS: usize = 8;
 /// A plain file smaller than this is not worth a second thread.
 const PARALLEL: u64 = 4 << 20;
 

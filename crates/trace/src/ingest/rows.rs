@@ -259,18 +259,14 @@ impl Rows {
             }
         };
         lesson.steps.push(Step { start, end, read });
-        match number::micros_slow(&buf[start..end]) {
-            Some((ns, rounded)) => {
-                if rounded {
-                    self.count(Defect::RoundedTime);
-                }
-                ns
-            }
-            None => {
-                self.count(Defect::BadTime);
-                MISSING_TIME
-            }
+        let Some((ns, rounded)) = number::micros_slow(&buf[start..end]) else {
+            self.count(Defect::BadTime);
+            return MISSING_TIME;
+        };
+        if rounded {
+            self.count(Defect::RoundedTime);
         }
+        ns
     }
 }
 

@@ -20,31 +20,63 @@ const MAX_NUMBERS: usize = 32;
 /// Classes a shape remembers; with more tracks than that they are looked up each time.
 const MAX_CLASSES: usize = 256;
 
-/// Bytes of a literal that stand in the edge itself and are compared at once.
-const INLINE: usize = 64;
-
-/// For each length, the bytes of the inline part that count.
-const MASKS: [[u64; INLINE / 8]; INLINE + 1] = {
-    let mut masks = [[0; INLINE / 8]; INLINE + 1];
-    let mut len = 0;
-    while len <= INLINE {
-        let mut i = 0;
-        while i < len {
-            masks[len][i / 8] |= 0xff << (8 * (i % 8));
-            i += 1;
-        }
-        len += 1;
-    }
-    masks
-};
+/// Sixteen bytes, the unit of comparison.
+type Chunk = [u8; 16];
 
 #[inline]
-fn words(bytes: &[u8; INLINE]) -> [u64; INLINE / 8] {
-    let mut words = [0; INLINE / 8];
-    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
-        *word = u64::from_le_bytes(*bytes);
+fn chunk_at(buf: &[u8], pos: usize) -> Option<&Chunk> {
+    buf.get(pos..)?.first_chunk()
+}
+
+/// Constant bytes, laid out so that any literal of up to 64 bytes is compared in one to four steps: chunks from its
+/// start and chunks from its end, which may overlap.
+#[derive(Debug, PartialEq, Eq)]
+enum Literal {
+    /// Up to 16 bytes: those that count, and which of them do.
+    Short { value: u128, mask: u128 },
+    /// Up to 32.
+    Medium { first: Chunk, last: Chunk },
+    /// Up to 64.
+    Long { first: [Chunk; 2], last: [Chunk; 2] },
+    /// Any length.
+    Huge(Box<[u8]>),
+}
+
+impl Literal {
+    fn new(bytes: &[u8]) -> Self {
+        let chunk = |at: usize| chunk_at(bytes, at).copied().unwrap_or_default();
+        match bytes.len() {
+            len @ 0..=16 => {
+                let (mut value, mut mask) = ([0; 16], [0; 16]);
+                value[..len].copy_from_slice(bytes);
+                mask[..len].fill(0xff);
+                Self::Short { value: u128::from_le_bytes(value), mask: u128::from_le_bytes(mask) }
+            }
+            len @ 17..=32 => Self::Medium { first: chunk(0), last: chunk(len - 16) },
+            len @ 33..=64 => Self::Long { first: [chunk(0), chunk(16)], last: [chunk(len - 32), chunk(len - 16)] },
+            _ => Self::Huge(bytes.into()),
+        }
     }
-    words
+
+    /// Whether the literal, which is `len` bytes long, stands at `pos`. Says no near the end of the buffer, where the
+    /// general parser decides.
+    #[inline]
+    fn stands_at(&self, buf: &[u8], pos: usize, len: usize) -> bool {
+        let is = |at: usize, chunk: &Chunk| chunk_at(buf, at) == Some(chunk);
+        match self {
+            Self::Short { value, mask } => {
+                chunk_at(buf, pos).is_some_and(|bytes| (u128::from_le_bytes(*bytes) ^ value) & mask == 0)
+            }
+            Self::Medium { first, last } => is(pos, first) && is(pos + len - 16, last),
+            Self::Long { first, last } => {
+                is(pos, &first[0])
+                    && is(pos + 16, &first[1])
+                    && is(pos + len - 32, &last[0])
+                    && is(pos + len - 16, &last[1])
+            }
+            Self::Huge(bytes) => buf.get(pos..).is_some_and(|rest| rest.starts_with(bytes)),
+        }
+    }
 }
 
 /// What follows a literal.
@@ -59,12 +91,8 @@ enum Then {
 /// A literal and what follows it.
 #[derive(Debug)]
 struct Edge {
-    /// The first bytes of the literal.
-    head: [u64; INLINE / 8],
-    /// How many of them count.
-    head_len: usize,
-    /// The rest of a long literal.
-    tail: Box<[u8]>,
+    literal: Literal,
+    len: usize,
     then: Then,
     /// The next alternative at the same place.
     sibling: u32,
@@ -73,38 +101,13 @@ struct Edge {
 const NO_EDGE: u32 = u32::MAX;
 
 impl Edge {
-    fn new(literal: &[u8], then: Then, sibling: u32) -> Self {
-        let (head, tail) = literal.split_at(literal.len().min(INLINE));
-        let mut padded = [0; INLINE];
-        padded[..head.len()].copy_from_slice(head);
-        Self { head: words(&padded), head_len: head.len(), tail: tail.into(), then, sibling }
-    }
-
-    fn is(&self, literal: &[u8]) -> bool {
-        let other = Self::new(literal, self.then, NO_EDGE);
-        (self.head_len, self.head, &self.tail) == (other.head_len, other.head, &other.tail)
-    }
-
-    /// Takes the edge if its literal stands at `pos` and its kind of value follows: the position after both. Says no
-    /// near the end of the buffer, where the general parser decides.
+    /// Takes the edge if its literal stands at `pos` and its kind of value follows: the position after both.
     #[inline]
     fn take(&self, buf: &[u8], pos: usize, event: &mut Event, rows: &mut Rows, texts: &mut Texts) -> Option<usize> {
-        let window = words(buf.get(pos..)?.first_chunk::<INLINE>()?);
-        let mask = &MASKS[self.head_len];
-        let mut differs = 0;
-        for i in 0..INLINE / 8 {
-            differs |= (window[i] ^ self.head[i]) & mask[i];
-        }
-        if differs != 0 {
+        if !self.literal.stands_at(buf, pos, self.len) {
             return None;
         }
-        let mut pos = pos + self.head_len;
-        if !self.tail.is_empty() {
-            if !buf[pos..].starts_with(&self.tail) {
-                return None;
-            }
-            pos += self.tail.len();
-        }
+        let pos = pos + self.len;
         match self.then {
             Then::End(_) => Some(pos),
             Then::Value(read, _) => event.read(read, buf, pos, rows, texts),
@@ -340,10 +343,11 @@ impl Shapes {
             (Then::End(_), Then::End(_)) => true,
             _ => false,
         };
+        let (len, literal) = (literal.len(), Literal::new(literal));
         let mut at = self.nodes[node].first;
         let mut alternatives = 0;
         while let Some(edge) = self.edges.get(at as usize) {
-            if same_kind(edge.then, then) && edge.is(literal) {
+            if same_kind(edge.then, then) && edge.len == len && edge.literal == literal {
                 return Some(edge.then);
             }
             at = edge.sibling;
@@ -353,7 +357,7 @@ impl Shapes {
             return None;
         }
         let id = self.edges.len() as u32;
-        self.edges.push(Edge::new(literal, then, self.nodes[node].first));
+        self.edges.push(Edge { literal, len, then, sibling: self.nodes[node].first });
         self.nodes[node] = Node { first: id, likely: id };
         Some(then)
     }
@@ -392,6 +396,11 @@ impl Event {
                 Some(end)
             }
             Read::Number => {
+                if let Some((value, end)) = number::small(buf, pos) {
+                    rows.columns.values.push(value);
+                    self.numbers += 1;
+                    return Some(end);
+                }
                 let (value, end) = number::number(buf, pos)?;
                 self.code |= (rows.number(value) as u64) << (2 * self.numbers);
                 self.numbers += 1;

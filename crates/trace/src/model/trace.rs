@@ -109,15 +109,22 @@ impl Facts {
     }
 }
 
+/// What every event has, side by side: all of it is written at once and most of it is read together.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    ts: i64,
+    dur: u32,
+    name: StrId,
+    class: ClassId,
+    /// Where its argument words start.
+    values_at: u32,
+}
+
 /// A trace under construction: columns that only grow.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Columns {
-    pub(crate) names: Vec<StrId>,
-    pub(crate) classes: Vec<ClassId>,
-    pub(crate) ts: Vec<i64>,
-    dur: Vec<u32>,
+    rows: Vec<Row>,
     long_durs: Vec<(u32, i64)>,
-    values_at: Vec<u32>,
     pub(crate) values: Vec<u32>,
     pub(crate) wide: Vec<i64>,
     pub(crate) floats: Vec<f64>,
@@ -130,22 +137,24 @@ pub(crate) struct Columns {
 
 impl Columns {
     pub(crate) fn len(&self) -> usize {
-        self.names.len()
+        self.rows.len()
     }
 
     /// Adds an event whose values were pushed to `values` from `values_at` on.
     #[inline]
     pub(crate) fn push(&mut self, name: StrId, class: ClassId, ts: i64, dur: i64, values_at: usize) {
-        self.names.push(name);
-        self.classes.push(class);
-        self.ts.push(ts);
-        if (0..i64::from(LONG_DUR)).contains(&dur) {
-            self.dur.push(dur as u32);
+        let short = if (0..i64::from(LONG_DUR)).contains(&dur) {
+            dur as u32
         } else {
-            self.long_durs.push((self.dur.len() as u32, dur));
-            self.dur.push(LONG_DUR);
-        }
-        self.values_at.push(values_at as u32);
+            self.long_durs.push((self.rows.len() as u32, dur));
+            LONG_DUR
+        };
+        self.rows.push(Row { ts, dur: short, name, class, values_at: values_at as u32 });
+    }
+
+    /// The class of each event, in file order.
+    pub(crate) fn classes(&self) -> impl Iterator<Item = ClassId> + '_ {
+        self.rows.iter().map(|row| row.class)
     }
 
     pub(crate) fn class(&mut self, layout: Layout) -> ClassId {
@@ -170,7 +179,7 @@ impl Columns {
     /// Appends what was read from the part of the file that follows. Handles are given anew in order of first
     /// appearance, so the result is the same as if one reader had read both parts.
     pub(crate) fn append(&mut self, part: Self) {
-        let Self { names, classes, ts, dur, long_durs, values_at, values, wide, floats, .. } = part;
+        let Self { rows, long_durs, values, wide, floats, .. } = part;
         let text: Vec<StrId> =
             (0..part.strings.len()).map(|i| self.strings.intern(part.strings.get(StrId(i as u32)))).collect();
         drop(part.strings);
@@ -192,21 +201,16 @@ impl Columns {
             })
             .collect();
 
-        let rows = self.len() as u32;
+        let first_row = self.len() as u32;
         let (first_value, first_wide, first_float) =
             (self.values.len(), self.wide.len() as u32, self.floats.len() as u32);
-        self.names.extend(names.iter().map(|n| text[n.index()]));
-        drop(names);
-        self.ts.extend_from_slice(&ts);
-        drop(ts);
-        self.dur.extend_from_slice(&dur);
-        drop(dur);
-        self.long_durs.extend(long_durs.iter().map(|&(row, d)| (row + rows, d)));
+        self.long_durs.extend(long_durs.iter().map(|&(row, d)| (row + first_row, d)));
         self.values.extend_from_slice(&values);
         drop(values);
-        for (&class, &at) in classes.iter().zip(&values_at) {
-            let class = &part.class_table[class.index()];
-            let mut at = first_value + at as usize;
+        self.rows.reserve_exact(rows.len());
+        for row in &rows {
+            let class = &part.class_table[row.class.index()];
+            let mut at = first_value + row.values_at as usize;
             for slot in &class.layout.slots {
                 match slot.store {
                     Store::Text | Store::Json => self.values[at] = text[self.values[at] as usize].0,
@@ -216,9 +220,13 @@ impl Columns {
                 }
                 at += slot.store.words() as usize;
             }
+            self.rows.push(Row {
+                name: text[row.name.index()],
+                class: class_map[row.class.index()],
+                values_at: row.values_at + first_value as u32,
+                ..*row
+            });
         }
-        self.classes.extend(classes.iter().map(|c| class_map[c.index()]));
-        self.values_at.extend(values_at.iter().map(|&at| at + first_value as u32));
         self.wide.extend_from_slice(&wide);
         self.floats.extend_from_slice(&floats);
     }
@@ -285,17 +293,23 @@ impl Trace {
 
     /// Handle of the name.
     pub fn name_id(&self, e: EventId) -> StrId {
-        self.columns.names[e.index()]
+        self.columns.rows[e.index()].name
     }
 
     #[inline]
     pub(crate) fn class(&self, e: EventId) -> &Class {
-        &self.columns.class_table[self.columns.classes[e.index()].index()]
+        &self.columns.class_table[self.class_id(e).index()]
+    }
+
+    /// All layouts, by handle.
+    pub(crate) fn classes(&self) -> &[Class] {
+        &self.columns.class_table
     }
 
     /// Handle of the event's layout. Events of one class have the same kind, category and track.
+    #[inline]
     pub fn class_id(&self, e: EventId) -> ClassId {
-        self.columns.classes[e.index()]
+        self.columns.rows[e.index()].class
     }
 
     /// Number of distinct layouts.
@@ -347,14 +361,14 @@ impl Trace {
     /// Start time.
     #[inline]
     pub fn ts(&self, e: EventId) -> Option<Ns> {
-        let ts = self.columns.ts[e.index()];
+        let ts = self.columns.rows[e.index()].ts;
         (ts != MISSING_TIME).then_some(Ns(ts))
     }
 
     /// Duration.
     #[inline]
     pub fn dur(&self, e: EventId) -> Option<Ns> {
-        match self.columns.dur[e.index()] {
+        match self.columns.rows[e.index()].dur {
             LONG_DUR => self.long_dur(e),
             d => Some(Ns(i64::from(d))),
         }
@@ -417,7 +431,7 @@ impl Trace {
 
     #[inline]
     fn word(&self, e: EventId, class: &Class, slot: usize) -> u32 {
-        self.columns.values[self.columns.values_at[e.index()] as usize + class.offsets[slot] as usize]
+        self.columns.values[self.columns.rows[e.index()].values_at as usize + class.offsets[slot] as usize]
     }
 
     fn value(&self, e: EventId, class: &Class, slot: usize) -> Arg<'_> {

@@ -31,10 +31,10 @@ impl Annotations {
         let mut nested: Vec<(TrackId, Us, Us, EventId, Option<u32>)> = Vec::with_capacity(all.len());
         let mut open: Vec<u32> = Vec::new();
         for &(start, end, e) in &all {
-            let track = trace.track_id(e);
-            while open.pop_if(|o| nested[*o as usize].0 != track || nested[*o as usize].2 < end).is_some() {}
+            let place = trace.track_id(e);
+            while open.pop_if(|o| nested[*o as usize].0 != place || nested[*o as usize].2 < end).is_some() {}
             let position = nested.len() as u32;
-            nested.push((track, start, end, e, open.last().copied()));
+            nested.push((place, start, end, e, open.last().copied()));
             open.push(position);
         }
         Self { outer, nested }
@@ -51,12 +51,12 @@ impl Annotations {
 
     /// The innermost annotation around an event on its own thread or stream.
     pub fn innermost(&self, trace: &Trace, e: EventId) -> Option<EventId> {
-        let track = trace.track_id(e);
+        let place = trace.track_id(e);
         let (start, end) = Us::span_of(trace, e)?;
-        let mut at = self.nested.partition_point(|a| (a.0, a.1) <= (track, start)).checked_sub(1);
+        let mut at = self.nested.partition_point(|a| (a.0, a.1) <= (place, start)).checked_sub(1);
         while let Some(i) = at {
             let (on, _, to, annotation, around) = self.nested[i];
-            if on != track {
+            if on != place {
                 return None;
             }
             if to >= end && annotation != e {

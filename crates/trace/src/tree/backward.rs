@@ -1,13 +1,14 @@
 //! Forward operations and the backward work they caused.
 
 use super::Tree;
+use super::by_key::ByKey;
 use super::nest::NONE;
 use super::roles::Roles;
 use crate::diagnostics::{At, Defect};
-use crate::model::{EventId, EventKind, Key, Ns, Trace, TrackId};
+use crate::model::{EventId, EventKind, Key, Ns, StrId, Trace, TrackId};
 
 /// How the autograd engine names the event around the backward of one operation.
-pub(crate) const WRAPPER: &str = "autograd::engine::evaluate_function:";
+const WRAPPER: &str = "autograd::engine::evaluate_function:";
 
 /// Where forward and backward are tied together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,13 +63,18 @@ impl Pairs {
 impl Tree {
     /// Ties forward and backward together; needs the host nodes.
     pub(crate) fn link_backward(&mut self, trace: &Trace, roles: &Roles) {
-        let mut pairs = by_sequence_number(trace, &roles.sequenced);
+        if roles.sequenced.is_empty() && roles.backward_ends.is_empty() {
+            return;
+        }
+        let wrappers = Wrappers::of(trace);
+        let mut pairs = by_sequence_number(trace, &roles.sequenced, &wrappers);
         pairs.sort_by_key(|p| p.backward);
         if !roles.backward_ends.is_empty() {
-            let added = self.check_flows(trace, roles, &pairs);
+            let added = self.check_flows(trace, roles, &pairs, &wrappers);
             if self.options.backward == BackwardLinks::AndFlows {
                 pairs.extend(added);
                 pairs.sort_by_key(|p| p.backward);
+                pairs.dedup_by_key(|p| p.backward);
             }
         }
         let mut by_forward: Vec<_> =
@@ -79,24 +85,19 @@ impl Tree {
     }
 
     /// Compares links by sequence number with the recorded flows. Gives the pairs that only the flows know.
-    fn check_flows(&mut self, trace: &Trace, roles: &Roles, pairs: &[Pair]) -> Vec<Pair> {
-        let mut starts: Vec<(i64, EventId)> =
-            roles.backward_starts.iter().filter_map(|&e| Some((trace.int(e, Key::FlowId)?, e))).collect();
-        // Stable, so the last of equal ids is the last in the file.
-        starts.sort_by_key(|s| s.0);
+    fn check_flows(&mut self, trace: &Trace, roles: &Roles, pairs: &[Pair], wrappers: &Wrappers) -> Vec<Pair> {
+        let starts = ByKey::new(trace, Key::FlowId, &roles.backward_starts);
         let mut added: Vec<Pair> = Vec::new();
         for &end in &roles.backward_ends {
             let Some(id) = trace.int(end, Key::FlowId) else { continue };
-            let after = starts.partition_point(|s| s.0 <= id);
-            let Some(&(_, start)) = after.checked_sub(1).map(|i| &starts[i]).filter(|s| s.0 == id) else { continue };
-            let Some(wrapper) = self.ops_at(trace, end).find_map(|op| self.wrapper_of(trace, op)) else { continue };
+            let Some(&start) = starts.get(id).last() else { continue };
+            let Some(wrapper) = self.wrapper_at(trace, end, wrappers) else { continue };
             let known = pairs.binary_search_by_key(&wrapper, |p| p.backward).ok().map(|i| pairs[i].forward);
             if known.is_some_and(|f| place_of(trace, f) == place_of(trace, start)) {
                 continue;
             }
             self.diagnostics.add(Defect::BackwardLinkMismatch, At::Event(wrapper.uid()));
             if known.is_none()
-                && added.iter().all(|p| p.backward != wrapper)
                 && let Some(forward) = self.ops_at(trace, start).last()
             {
                 added.push(Pair { forward, backward: wrapper });
@@ -105,10 +106,21 @@ impl Tree {
         added
     }
 
+    /// The wrapper around the operation that a flow leads to.
+    fn wrapper_at(&self, trace: &Trace, end: EventId, wrappers: &Wrappers) -> Option<EventId> {
+        // The profiler writes the end of a flow right behind the operation, which spares the search.
+        let before = EventId(end.uid().wrapping_sub(1));
+        let is_op = |&e: &EventId| {
+            e.index() < trace.len() && trace.kind(e) == EventKind::CpuOp && place_of(trace, e) == place_of(trace, end)
+        };
+        let around = |op| std::iter::successors(Some(op), |&e| self.parent(e)).find(|&e| wrappers.contains(trace, e));
+        Some(before).filter(is_op).and_then(around).or_else(|| self.ops_at(trace, end).find_map(around))
+    }
+
     /// The operations that start where a flow begins or ends, outermost first.
     fn ops_at<'a>(&'a self, trace: &'a Trace, flow: EventId) -> impl Iterator<Item = EventId> + 'a {
-        let (track, ts) = place_of(trace, flow);
-        let nodes = self.threads.iter().find(|t| t.track == track).map_or(0..0, |t| t.nodes.clone());
+        let (thread, ts) = place_of(trace, flow);
+        let nodes = self.threads.iter().find(|t| t.track == thread).map_or(0..0, |t| t.nodes.clone());
         let nodes = &self.event_of[nodes.start as usize..nodes.end as usize];
         let first = nodes.partition_point(|&e| trace.ts(e) < ts);
         nodes[first..]
@@ -116,10 +128,6 @@ impl Tree {
             .copied()
             .take_while(move |&e| trace.ts(e) == ts)
             .filter(|&e| trace.kind(e) == EventKind::CpuOp)
-    }
-
-    fn wrapper_of(&self, trace: &Trace, op: EventId) -> Option<EventId> {
-        std::iter::successors(Some(op), |&e| self.parent(e)).find(|&e| trace.name(e).starts_with(WRAPPER))
     }
 
     /// Node range of an event and all below it; empty for events that are no host nodes.
@@ -131,23 +139,36 @@ impl Tree {
     }
 }
 
+/// Which names are those of wrappers: each distinct name is looked at once.
+struct Wrappers {
+    of_name: Vec<bool>,
+}
+
+impl Wrappers {
+    fn of(trace: &Trace) -> Self {
+        let is_wrapper = |i| trace.text(StrId(i as u32)).starts_with(WRAPPER);
+        Self { of_name: (0..trace.strings().len()).map(is_wrapper).collect() }
+    }
+
+    fn contains(&self, trace: &Trace, e: EventId) -> bool {
+        self.of_name[trace.name_id(e).index()]
+    }
+}
+
 fn place_of(trace: &Trace, e: EventId) -> (TrackId, Option<Ns>) {
     (trace.track_id(e), trace.ts(e))
 }
 
 /// The first wrapper with a number belongs to the event with that number on another thread that starts last: the
 /// innermost forward operation.
-fn by_sequence_number(trace: &Trace, sequenced: &[EventId]) -> Vec<Pair> {
-    let mut numbered: Vec<(i64, EventId)> =
-        sequenced.iter().filter_map(|&e| Some((trace.int(e, Key::SequenceNumber)?, e))).collect();
-    numbered.sort_by_key(|n| n.0);
-    let pair = |group: &[(i64, EventId)]| {
-        let backward = group.iter().map(|n| n.1).find(|&e| trace.name(e).starts_with(WRAPPER))?;
+fn by_sequence_number(trace: &Trace, sequenced: &[EventId], wrappers: &Wrappers) -> Vec<Pair> {
+    let pair = |group: &[EventId]| {
+        let backward = group.iter().copied().find(|&e| wrappers.contains(trace, e))?;
         let thread = trace.track_id(backward);
-        let others = group.iter().map(|n| n.1).filter(|&e| trace.track_id(e) != thread && trace.ts(e).is_some());
+        let others = group.iter().copied().filter(|&e| trace.track_id(e) != thread && trace.ts(e).is_some());
         // Of equal starts the first wins, so a later one has to be greater.
         let forward = others.reduce(|best, e| if trace.ts(e) > trace.ts(best) { e } else { best })?;
         Some(Pair { forward, backward })
     };
-    numbered.chunk_by(|a, b| a.0 == b.0).filter_map(pair).collect()
+    ByKey::new(trace, Key::SequenceNumber, sequenced).groups().filter_map(pair).collect()
 }

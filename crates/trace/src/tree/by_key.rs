@@ -1,8 +1,8 @@
-//! GPU events by the number that links them to their launch.
+//! Events by a number they carry: GPU events by correlation, operations by sequence number.
 
 use crate::model::{EventId, Key, Trace};
 
-/// GPU events grouped by linking key, file order inside a group.
+/// Events grouped by a number, file order inside a group.
 #[derive(Debug, Default)]
 pub(crate) struct ByKey {
     numbers: Numbers,
@@ -11,14 +11,20 @@ pub(crate) struct ByKey {
     events: Vec<EventId>,
 }
 
-/// From numbers to slots. A profiler counts correlations up, so nearly always a table by the number itself does.
+/// From numbers to slots; every slot has events.
 #[derive(Debug)]
 enum Numbers {
-    /// Slot = number − first.
-    Dense { first: i64, count: usize },
+    /// Slot by number − first, `NO_SLOT` where there is none. A profiler counts correlations up, so nearly always
+    /// this does.
+    Dense { first: i64, slots: Vec<u32>, count: usize },
     /// Slot = position.
     Sorted(Vec<i64>),
 }
+
+const NO_SLOT: u32 = u32::MAX;
+
+/// Widest table by number, in entries for each event: correlations also count the calls that launch nothing.
+const WIDEST: usize = 32;
 
 impl Default for Numbers {
     fn default() -> Self {
@@ -32,7 +38,18 @@ impl Numbers {
             return Self::default();
         };
         match usize::try_from(high.abs_diff(low)) {
-            Ok(width) if width < numbers.len() * 4 + 1024 => Self::Dense { first: low, count: width + 1 },
+            Ok(width) if width < numbers.len() * WIDEST + 1024 => {
+                let mut slots = vec![NO_SLOT; width + 1];
+                let mut count = 0;
+                for number in numbers {
+                    let slot = &mut slots[(number - low) as usize];
+                    if *slot == NO_SLOT {
+                        *slot = count;
+                        count += 1;
+                    }
+                }
+                Self::Dense { first: low, slots, count: count as usize }
+            }
             _ => {
                 let mut distinct = numbers.to_vec();
                 distinct.sort_unstable();
@@ -52,8 +69,9 @@ impl Numbers {
     #[inline]
     fn slot(&self, number: i64) -> Option<usize> {
         match self {
-            Self::Dense { first, count } => {
-                usize::try_from(number.checked_sub(*first)?).ok().filter(|slot| slot < count)
+            Self::Dense { first, slots, .. } => {
+                let at = usize::try_from(number.checked_sub(*first)?).ok()?;
+                slots.get(at).filter(|&&slot| slot != NO_SLOT).map(|&slot| slot as usize)
             }
             Self::Sorted(numbers) => numbers.binary_search(&number).ok(),
         }
@@ -61,9 +79,9 @@ impl Numbers {
 }
 
 impl ByKey {
-    /// Groups `gpu` events (in file order) that have the key.
-    pub(crate) fn new(trace: &Trace, key: Key, gpu: &[EventId]) -> Self {
-        let keyed: Vec<(i64, EventId)> = gpu.iter().filter_map(|&e| Some((trace.int(e, key)?, e))).collect();
+    /// Groups those of the events (given in file order) that have the key.
+    pub(crate) fn new(trace: &Trace, key: Key, events: &[EventId]) -> Self {
+        let keyed: Vec<(i64, EventId)> = events.iter().filter_map(|&e| Some((trace.int(e, key)?, e))).collect();
         let numbers = Numbers::new(&keyed.iter().map(|k| k.0).collect::<Vec<_>>());
         let slots: Vec<usize> = keyed.iter().filter_map(|k| numbers.slot(k.0)).collect();
         let mut first = vec![0u32; numbers.count() + 1];
@@ -82,15 +100,20 @@ impl ByKey {
         Self { numbers, first, events }
     }
 
-    /// Number of slots; some may be empty.
+    /// Number of slots.
     pub(crate) fn slots(&self) -> usize {
         self.numbers.count()
     }
 
-    /// Slot of a number, if GPU events have it.
+    /// Slot of a number, if events have it.
     #[inline]
     pub(crate) fn slot(&self, number: i64) -> Option<usize> {
-        self.numbers.slot(number).filter(|&slot| self.first[slot] < self.first[slot + 1])
+        self.numbers.slot(number)
+    }
+
+    /// All groups, by slot.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &[EventId]> {
+        (0..self.slots()).map(|slot| self.group(slot))
     }
 
     /// Events of a slot.

@@ -84,10 +84,12 @@ pub(crate) fn link(trace: &Trace, roles: &Roles, fidelity: Fidelity, diagnostics
     }
     // Calls that carry the number of some GPU event, with the slot they belong to.
     let mut calls = Vec::with_capacity(roles.gpu.len());
+    let mut is_graph: Vec<Option<bool>> = vec![None; trace.strings().len()];
     for &call in &roles.runtime {
         let Some(number) = trace.int(call, key) else { continue };
         let Some(slot) = by_key.slot(number) else { continue };
-        let graph = fidelity.is_graph_launch(trace.name(call));
+        let name = trace.name_id(call);
+        let graph = *is_graph[name.index()].get_or_insert_with(|| fidelity.is_graph_launch(trace.text(name)));
         slots[slot].claim(call, graph, trace.track(trace.track_id(call)).pid);
         calls.push((call, slot));
     }

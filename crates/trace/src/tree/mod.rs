@@ -30,6 +30,7 @@ mod link;
 mod names;
 mod nest;
 mod nodes;
+mod piles;
 mod query;
 mod recompute;
 mod roles;

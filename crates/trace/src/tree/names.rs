@@ -23,7 +23,6 @@ impl NameIndex {
     /// The events of a tree; within a name host events in order of time (those without a place too), then linked GPU
     /// events in link order.
     pub fn of_tree(trace: &Trace, tree: &Tree) -> Self {
-        let nesting = tree.options().nesting;
         let mut events: Vec<EventId> = tree
             .threads
             .iter()
@@ -31,9 +30,9 @@ impl NameIndex {
             .copied()
             .collect();
         events.extend(tree.discarded());
-        events.sort_by(|&a, &b| match nesting {
-            Nesting::Exact => start_order::<Ns>(trace, nesting, a, b),
-            Nesting::Float => start_order::<Us>(trace, nesting, a, b),
+        events.sort_by(|&a, &b| match tree.options().nesting {
+            Nesting::Exact => start_order::<Ns>(trace, a, b),
+            Nesting::Float => start_order::<Us>(trace, a, b),
         });
         events.extend(tree.links_in_order());
         Self::group(trace, events.into_iter())

@@ -46,16 +46,10 @@ struct Open<C> {
 
 const NO_FRAME: i64 = i64::MIN;
 
-/// Order in which host events are taken up: by start, then by the rule for ties.
-pub(crate) fn start_order<C: Clock>(trace: &Trace, nesting: Nesting, a: EventId, b: EventId) -> Ordering {
+/// Order of host events over all threads: by start, then file order.
+pub(crate) fn start_order<C: Clock>(trace: &Trace, a: EventId, b: EventId) -> Ordering {
     let start = |e| C::of(trace.ts(e).unwrap_or_default());
-    start(a).cmp(&start(b)).then_with(|| tie_order(trace, nesting, a, b))
-}
-
-#[cold]
-fn tie_order(trace: &Trace, nesting: Nesting, a: EventId, b: EventId) -> Ordering {
-    let by_length = if nesting.longer_is_outside() { trace.dur(b).cmp(&trace.dur(a)) } else { Ordering::Equal };
-    by_length.then(a.cmp(&b))
+    start(a).cmp(&start(b)).then(a.cmp(&b))
 }
 
 /// Nests the events of all threads.
@@ -67,43 +61,30 @@ pub(crate) fn nest(trace: &Trace, roles: &mut Roles, nesting: Nesting, diagnosti
 }
 
 fn nest_by<C: Clock>(trace: &Trace, roles: &mut Roles, nesting: Nesting, diagnostics: &mut Diagnostics) -> Nested {
-    let count = roles.threads.iter().map(|t| t.events.len()).sum();
+    let count = roles.threads.iter().map(|t| t.piles.len()).sum();
+    // GPU events and calls without a time become nodes later on.
+    let nodes = count + roles.timeless.len() + roles.gpu.len();
     let mut nested = Nested {
-        event_of: Vec::with_capacity(count),
-        parent: Vec::with_capacity(count),
+        event_of: Vec::with_capacity(nodes),
+        parent: Vec::with_capacity(nodes),
         end: vec![0; count],
         ..Nested::default()
     };
     for thread in std::mem::take(&mut roles.threads) {
         let first = nested.event_of.len() as u32;
-        let track = thread.track;
-        let events = in_start_order::<C>(trace, thread, nesting);
+        let Thread { track, piles } = thread;
+        let events = piles.into_order::<C>(trace, nesting);
         nested.nest_thread::<C>(trace, &events, diagnostics);
         nested.threads.push(ThreadNodes { track, nodes: first..nested.event_of.len() as u32 });
     }
     nested.end.truncate(nested.event_of.len());
     if nested.threads.len() > 1 {
-        nested.roots.sort_by(|&a, &b| start_order::<C>(trace, nesting, a, b));
+        nested.roots.sort_by(|&a, &b| start_order::<C>(trace, a, b));
     }
     if let Some(first) = nested.discarded.iter().min() {
         diagnostics.add_many(Defect::NestingDiscarded, nested.discarded.len() as u64, At::Event(first.uid()));
     }
     nested
-}
-
-fn in_start_order<C: Clock>(trace: &Trace, thread: Thread, nesting: Nesting) -> Vec<EventId> {
-    let Thread { mut events, in_order, .. } = thread;
-    if in_order {
-        return events;
-    }
-    // A file holds a thread as a few runs that are in order (operations and frames, then runtime calls), which a
-    // merging sort makes use of. Starts travel with the events so that comparing does not jump about in memory.
-    let mut keyed: Vec<(C, EventId)> = events.iter().map(|&e| (C::of(trace.ts(e).unwrap_or_default()), e)).collect();
-    keyed.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| tie_order(trace, nesting, a.1, b.1)));
-    for (event, key) in events.iter_mut().zip(&keyed) {
-        *event = key.1;
-    }
-    events
 }
 
 impl Nested {

@@ -292,6 +292,11 @@ impl Tree {
         self.node(e).is_some_and(|n| n < self.discarded.end || n >= self.hosts())
     }
 
+    /// Whether a host event has a place among the calls of its thread.
+    pub fn is_nested(&self, e: EventId) -> bool {
+        self.node(e).is_some_and(|n| n < self.discarded.start)
+    }
+
     /// The outermost operations of all threads, in order of time.
     pub fn roots(&self) -> &[EventId] {
         &self.roots

@@ -97,8 +97,7 @@ impl<'a> TreeView<'a> {
     /// Labels of the modules around an event, outermost first; `["root"]` where there are none. `None` without Python
     /// frames and for events that are not nested.
     pub fn module_path(self, e: EventId) -> Option<Vec<&'a str>> {
-        let nested = self.tree.node(e).is_some_and(|n| n < self.tree.hosts()) && !self.tree.discarded().contains(&e);
-        if !nested || self.tree.options().python == PythonFrames::Without {
+        if !self.tree.is_nested(e) || self.tree.options().python == PythonFrames::Without {
             return None;
         }
         let names = self.tree.ancestors(e).map(|e| self.trace.name(e)).filter(|name| name.starts_with(MODULE));

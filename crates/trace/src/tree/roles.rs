@@ -1,16 +1,14 @@
 //! First step of the build: one pass over the events that sorts out who takes part in what.
 
+use super::piles::Piles;
 use crate::diagnostics::{At, Defect, Diagnostics};
-use crate::model::{EventId, EventKind, Key, Ns, Trace, TrackId};
+use crate::model::{Class, EventId, EventKind, Key, Trace, TrackId};
 
-/// Host events of one thread, in file order.
+/// Host events of one thread.
 #[derive(Debug)]
 pub(crate) struct Thread {
     pub(crate) track: TrackId,
-    pub(crate) events: Vec<EventId>,
-    /// Whether file order is already the order in which they nest: by start, the longer first.
-    pub(crate) in_order: bool,
-    last: (Ns, Ns),
+    pub(crate) piles: Piles,
 }
 
 /// Events by what they do in the tree; every list is in file order.
@@ -65,7 +63,12 @@ impl Roles {
                 EventKind::CpuOp => roles.has_cpu_ops = true,
                 _ => {}
             }
-            if class.thread != NONE && !roles.threads[class.thread as usize].add(trace, e) {
+            if class.thread == NONE {
+                continue;
+            }
+            if let (Some(ts), Some(dur)) = (trace.ts(e), trace.dur(e)) {
+                roles.threads[class.thread as usize].piles.add(e, ts, dur);
+            } else {
                 diagnostics.add(Defect::MissingTime, At::Event(e.uid()));
                 if class.kind.is_runtime() {
                     roles.timeless.push(e);
@@ -75,61 +78,23 @@ impl Roles {
         roles
     }
 
-    /// Roles per layout, and the threads with room for their events.
+    /// Roles per layout, and the threads that host events stand on.
     fn classes(&mut self, trace: &Trace, with_python: bool) -> Vec<ClassRole> {
-        let mut counts = vec![0usize; trace.class_count()];
-        let mut first = Vec::new();
-        for e in trace.events() {
-            let class = trace.class_id(e).index();
-            if counts[class] == 0 {
-                first.push(e);
-            }
-            counts[class] += 1;
-        }
-        let mut roles = vec![ClassRole { kind: EventKind::Inert, thread: NONE, sequenced: false }; counts.len()];
         let mut thread_of_track = vec![NONE; trace.tracks().len()];
-        let mut capacities = Vec::new();
-        for e in first {
-            let class = trace.class_id(e).index();
-            let (kind, track) = (trace.kind(e), trace.track_id(e));
-            let role = &mut roles[class];
-            role.kind = kind;
-            role.sequenced = trace.get(e, Key::SequenceNumber).is_some();
+        let role = |class: &Class| {
+            let (kind, place) = (class.kind, class.layout.track);
             let host =
                 kind == EventKind::CpuOp || kind.is_runtime() || with_python && kind == EventKind::PythonFunction;
-            if host {
-                let thread = &mut thread_of_track[track.index()];
-                if *thread == NONE {
-                    *thread = self.threads.len() as u32;
-                    self.threads.push(Thread {
-                        track,
-                        events: Vec::new(),
-                        in_order: true,
-                        last: (Ns(i64::MIN), Ns(0)),
-                    });
-                    capacities.push(0);
-                }
-                role.thread = *thread;
-                capacities[*thread as usize] += counts[class];
+            if host && thread_of_track[place.index()] == NONE {
+                thread_of_track[place.index()] = self.threads.len() as u32;
+                self.threads.push(Thread { track: place, piles: Piles::default() });
             }
-        }
-        for (thread, capacity) in self.threads.iter_mut().zip(capacities) {
-            thread.events.reserve_exact(capacity);
-        }
-        roles
-    }
-}
-
-impl Thread {
-    /// Adds an event unless it has no start or no duration.
-    #[inline]
-    fn add(&mut self, trace: &Trace, e: EventId) -> bool {
-        let (Some(ts), Some(dur)) = (trace.ts(e), trace.dur(e)) else { return false };
-        if ts <= self.last.0 {
-            self.in_order &= ts == self.last.0 && dur <= self.last.1;
-        }
-        self.last = (ts, dur);
-        self.events.push(e);
-        true
+            ClassRole {
+                kind,
+                thread: if host { thread_of_track[place.index()] } else { NONE },
+                sequenced: class.slot_of(Key::SequenceNumber).is_some(),
+            }
+        };
+        trace.classes().iter().map(role).collect()
     }
 }

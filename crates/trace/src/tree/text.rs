@@ -108,10 +108,10 @@ impl TreeView<'_> {
 
     fn line(self, e: EventId) -> String {
         let (trace, name) = (self.trace, cut(self.trace.name(e), LINE_NAME));
-        let mut line = format!("UID: {e}, Category: {}, Name: {name}", trace.category(e));
+        let line = format!("UID: {e}, Category: {}, Name: {name}", trace.category(e));
         if trace.kind(e).is_gpu() {
             let dur = trace.dur(e).map_or_else(|| "None".to_owned(), |d| pyliteral::of_float(d.as_us()));
-            line += &format!(", Duration: {dur}");
+            return line + ", Duration: " + &dur;
         }
         line
     }

@@ -1,5 +1,19 @@
 //! Integration tests of the trace crate: one binary, a module per subject.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "what tests share is not marked as test code"
+)]
+
 mod damage;
+mod golden;
+mod links;
+mod nesting;
+mod oracle;
+mod queries;
 mod reading;
+mod scale;
 mod support;
+mod timelines;

@@ -299,3 +299,33 @@ fn standard_input_and_sheets_of_an_earlier_run() {
     let run = report("h200/fp8_gemms.json.gz", out.path(), &[]);
     assert!(run.err.contains("also holds files that this run did not write: BinaryElementwise.csv"), "{}", run.err);
 }
+
+/// The reference's own files, byte for byte. (Of the other fixture's sheets, which the cells' test of the perf crate
+/// compares, some numbers differ in their last digit.)
+#[test]
+fn parity_writes_the_files_of_the_reference() {
+    let arch = fixture("h200/H200_arch.json");
+    let traces = [
+        "attn_fused",
+        "attn_unfused",
+        "decode_graphed",
+        "elementwise_compiled",
+        "elementwise_eager",
+        "fp8_gemms",
+        "mlp_fp32",
+        "tiny_bmm_window",
+    ];
+    for trace in traces {
+        let out = tempfile::tempdir().unwrap();
+        let csvs = out.path().join("csvs");
+        let options = ["--parity", "--arch", arch.to_str().unwrap(), "--no-xlsx", "--csv-dir", csvs.to_str().unwrap()];
+        let run = report(&format!("h200/{trace}.json.gz"), out.path(), &options);
+        assert_eq!(run.status, 0, "{}", run.err);
+        let (ours, theirs) = (files(&csvs), files(&fixture(&format!("h200/{trace}_perf_report_csvs"))));
+        assert_eq!(ours.keys().collect::<Vec<_>>(), theirs.keys().collect::<Vec<_>>(), "{trace}");
+        for (name, bytes) in &theirs {
+            let (ours, theirs) = (String::from_utf8_lossy(&ours[name]), String::from_utf8_lossy(bytes));
+            assert_eq!(ours, theirs, "{trace}: {name}");
+        }
+    }
+}

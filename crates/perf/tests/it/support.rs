@@ -279,9 +279,11 @@ fn aligned<'t>(ours: &'t Texts, reference: &Texts) -> Vec<Option<&'t Vec<String>
         KEYS.iter().filter_map(|k| Some((reference.index(k)?, ours.index(k)))).collect();
     let cell = |row: &[String], at: Option<usize>| at.map_or(String::new(), |at| row[at].clone());
     let in_order = ours.rows.len() == reference.rows.len()
-        && ours.rows.iter().zip(&reference.rows).all(|(a, b)| {
-            keys.iter().all(|&(theirs, at)| Value::of(&cell(a, at)).same(&Value::of(&b[theirs])))
-        });
+        && ours
+            .rows
+            .iter()
+            .zip(&reference.rows)
+            .all(|(a, b)| keys.iter().all(|&(theirs, at)| Value::of(&cell(a, at)).same(&Value::of(&b[theirs]))));
     if in_order {
         return ours.rows.iter().map(Some).collect();
     }

@@ -1,8 +1,8 @@
 //! Tables as CSV: UTF-8, `\n` ends a line, a field is quoted only if it must be, a missing value is an empty field.
 //!
 //! Numbers are printed as Python prints them. A column of whole numbers with one missing or fractional value shows all
-//! of them as `8.0`, because that is what its readers take the column for; a column that holds text as well is no
-//! column of numbers and keeps its digits.
+//! of them as `8.0`, because that is what its readers take the column for; a column that holds anything else is
+//! no column of numbers and keeps its digits.
 //!
 //! **Formulas.** Spreadsheets take a field that begins with `=`, `+`, `-` or `@` for a formula, and names in a trace are
 //! anybody's text. [`Texts::Guarded`] puts a `'` before such texts (and before those that begin with a tab or a
@@ -78,10 +78,7 @@ struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     fn of(column: &'a Column) -> Self {
-        let cells = column.cells.as_slice();
-        let numeric = !cells.iter().any(|cell| matches!(cell, Cell::Text(_)));
-        let ints_as_floats = numeric && cells.iter().any(|cell| matches!(cell, Cell::Missing | Cell::Float(_)));
-        Self { cells, ints_as_floats }
+        Self { cells: &column.cells, ints_as_floats: column.shows_floats() }
     }
 }
 
@@ -122,10 +119,11 @@ mod tests {
             column("none", vec![Cell::Int(8), Cell::Float(f64::NAN)]),
             column("bools", vec![Cell::Bool(true), Cell::Missing]),
             column("words", vec![Cell::Int(8), text("auto")]),
+            column("flags", vec![Cell::Int(8), Cell::Bool(false)]),
         ];
         assert_eq!(
             csv(columns, Texts::Exact),
-            "whole,gap,mixed,none,bools,words\n8,8.0,8.0,8.0,True,8\n-3,,0.5,,,auto\n"
+            "whole,gap,mixed,none,bools,words,flags\n8,8.0,8.0,8.0,True,8,8\n-3,,0.5,,,auto,False\n"
         );
     }
 

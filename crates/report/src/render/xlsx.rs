@@ -36,7 +36,7 @@ const CELLS_IN_MEMORY: usize = 500_000;
 /// Rows that decide a column's width.
 const SAMPLE: usize = 200;
 /// Column widths in characters.
-const WIDTHS: std::ops::RangeInclusive<usize> = 8..=60;
+const WIDTHS: std::ops::RangeInclusive<usize> = 8..=48;
 
 /// What did not fit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

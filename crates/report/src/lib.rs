@@ -1,1 +1,6 @@
-//! Turns values into the bytes of output files.
+//! Turns values into the bytes of output files. Nothing here opens a file: who calls decides where the bytes go.
+
+mod output;
+pub mod render;
+
+pub use output::OutputFile;

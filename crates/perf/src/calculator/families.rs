@@ -161,6 +161,7 @@ fn convolution(given: &Given<'_>) -> Result<Outcome, CalculatorError> {
         output_padding: given.steps("output_padding", dims)?,
         transposed,
         groups,
+        x_steps: Vec::new(),
     };
     let bias = given.flag("bias")?;
     let (dtype, bytes) = given.whole_dtype("dtype")?;

@@ -1,1 +1,5 @@
 //! From tables to findings: what is slow, why it matters, what to change.
+
+pub mod finding;
+pub mod prepared;
+pub mod program;

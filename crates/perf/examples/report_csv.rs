@@ -3,11 +3,12 @@
 
 use std::error::Error;
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{ReportOptions, Table, build_report};
-use jarvis_trace::{ReadOptions, Trace};
+use jarvis_trace::{Fidelity, ReadOptions, Trace};
 
 fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
@@ -29,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
-            "--parity" => options = ReportOptions { platform: options.platform, ..ReportOptions::parity() },
+            "--parity" => options.fidelity = Fidelity::Reference,
             "--arch" => {
                 let file = args.next().ok_or("--arch needs a file")?;
                 options.platform = Some(Platform::from_arch_json(&fs::read_to_string(file)?)?);
@@ -53,7 +54,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     for table in &report.tables {
         fs::write(out.join(format!("{}.csv", table.name)), csv(table))?;
     }
-    use std::io::Write;
     writeln!(std::io::stderr(), "{} events, {} sheets, {took:.1?}", trace.len(), report.tables.len())?;
     Ok(())
 }

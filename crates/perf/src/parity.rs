@@ -133,6 +133,8 @@ quirks! {
     cross_entropy_rows_by_first_dim,
     /// Not numbered: the gated delta net counts two bytes an element whatever the type.
     delta_net_two_bytes,
+    /// Not numbered: a convolution counts all of its input, also what it steps over.
+    passed_over_input_counted,
     /// Not numbered: fp32 matrix products are rated as such even where their kernels compute in tf32.
     tf32_unseen,
     /// Tables 4: operations that launch through the driver do not own their launches; their kernels stand in synthetic
@@ -149,8 +151,7 @@ quirks! {
     runtime_calls_make_no_sheets,
     /// Tables 21: of a timeline split by recomputation only the parts are shown.
     recompute_parts_alone,
-    /// With Python frames in the tree, frames and runtime calls that launch kernels make rows of
-    /// `unified_perf_summary` themselves.
+    /// With Python frames in the tree, a frame that launches kernels itself makes a row of `unified_perf_summary`.
     frames_make_rows,
     /// Tree 14: kernels of one operation on two streams count as overlapping each other.
     overlap_within_operation_counted,

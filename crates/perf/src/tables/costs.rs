@@ -13,7 +13,7 @@ use super::inputs::{Inputs, InputsId};
 use super::options::ReportOptions;
 use super::texts::{TextId, Texts};
 use crate::call::{Dims, InputLists, OpCall, SIBLING_DTYPE};
-use crate::extension::Extension;
+use crate::extension::{Extension, ExtensionOp};
 use crate::models::annotation::{Report, wants_annotation};
 use crate::models::{self, ComputeUnit, Cost, ModelError};
 use crate::ops::{self, ModelSource, OpEntry};
@@ -164,7 +164,7 @@ impl<'a> Costs<'a> {
             return claim;
         }
         let text = name.text(self.trace);
-        let claim = if self.extension.and_then(|x| x.get(&text)).is_some_and(|op| op.has_model()) {
+        let claim = if self.extension.and_then(|x| x.get(&text)).is_some_and(ExtensionOp::has_model) {
             Claim::Name
         } else if models::has_model(&bare_call(&text, &InputLists::default()), &self.quirks) {
             // Claimed without any argument: by the name alone.

@@ -110,6 +110,11 @@ impl<'a> Inputs<'a> {
     }
 }
 
+/// The argument lists of an event, as models read them.
+pub fn input_lists(trace: &Trace, event: EventId) -> InputLists {
+    parse(KEYS.map(|key| trace.text_id(event, key).map(|l| trace.text(l))))
+}
+
 fn parse([dims, types, strides, concrete]: [Option<&str>; 4]) -> InputLists {
     InputLists { dims: dims_of(dims), types: words_of(types), strides: dims_of(strides), concrete: words_of(concrete) }
 }

@@ -198,9 +198,8 @@ mod tests {
 
     #[test]
     fn rounding_is_that_of_arrays() {
-        assert_eq!(round2(2.675), 2.68);
-        assert_eq!(round2(0.828_125), 0.83);
-        assert_eq!(round2(0.125), 0.12);
+        let rounded = [2.675, 0.828_125, 0.125].map(|x| round2(x).to_bits());
+        assert_eq!(rounded, [2.68f64, 0.83, 0.12].map(f64::to_bits));
     }
 
     #[test]

@@ -109,8 +109,8 @@ pub(crate) fn summary(cx: &mut Context<'_>, kernels: &Kernels, timeline_us: f64)
         .collect();
     // Missing keys come last.
     let key = |r: &KernelRow| {
-        let last = |t: &Option<Arc<str>>| (t.is_none(), t.clone());
-        (last(&r.category), last(&r.parent), Arc::clone(&r.name), r.stream.is_none(), r.stream)
+        let known_first = |t: &Option<Arc<str>>| (t.is_none(), t.clone());
+        (known_first(&r.category), known_first(&r.parent), Arc::clone(&r.name), r.stream.is_none(), r.stream)
     };
     rows.sort_by_cached_key(key);
     rows.sort_by(|a, b| b.us.sum.total_cmp(&a.us.sum));
@@ -202,12 +202,14 @@ pub struct ShortKernelRow {
     pub example: EventId,
 }
 
+/// An operation and how its dims, strides and concrete inputs read.
+type OpKey = (StrId, [TextId; 3]);
+
 /// `short_kernels_summary`: short kernels by operation and arguments, most time first. Kernels of operations whose
 /// arguments were not recorded are left out.
 pub(crate) fn short_kernels(cx: &mut Context<'_>, kernels: &Kernels, timeline_us: f64) -> Vec<ShortKernelRow> {
     let trace = cx.trace;
     let threshold = cx.options.short_kernel_threshold_us;
-    type OpKey = (StrId, [TextId; 3]);
     let mut short: Vec<(Kernel, Option<OpKey>)> = Vec::new();
     for &kernel in kernels.list.iter().filter(|k| k.us < threshold) {
         if !kernels.any_op {

@@ -316,19 +316,19 @@ pub(crate) fn op_sheets(cx: &mut Context<'_>, families: &[FamilyCalls]) -> Vec<O
 /// Moves the rows of backward operations, already summarised, to the backward sheet.
 fn move_backward(cx: &Context<'_>, forward: &mut OpSheet, backward: &mut OpSheet) {
     let like_reference = cx.quirks.attention_backward_on_forward_sheet;
-    let moves = |row: &OpSheetRow| {
+    let is_moved = |row: &OpSheetRow| {
         if like_reference { MOVED.contains(&&*row.name) } else { is_backward(&row.name) }
     };
-    let (moved, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut forward.rows).into_iter().partition(moves);
+    let (backward_rows, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut forward.rows).into_iter().partition(is_moved);
     forward.rows = kept;
-    if !moved.is_empty() {
+    if !backward_rows.is_empty() {
         for name in &forward.params {
             if !backward.params.contains(name) {
                 backward.params.push(name.clone());
             }
         }
     }
-    backward.rows.extend(moved);
+    backward.rows.extend(backward_rows);
     backward.rows.retain(|row| !TAKEN_OFF.contains(&&*row.name));
     if !like_reference {
         backward.rows.sort_by(OpSheetRow::order);

@@ -8,6 +8,7 @@ use crate::platform::Platform;
 
 /// What to put into a report.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub struct ReportOptions {
     /// Whether to be right or to agree with the reference.
     pub fidelity: Fidelity,

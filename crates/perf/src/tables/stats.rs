@@ -92,8 +92,8 @@ pub(crate) fn pairwise_sum(values: &[f64]) -> f64 {
             *lane += x;
         }
     }
-    let [a, b, c, d, e, f, g, h] = lanes;
-    tail.iter().fold(((a + b) + (c + d)) + ((e + f) + (g + h)), |sum, x| sum + x)
+    let pairs = [lanes[0] + lanes[1], lanes[2] + lanes[3], lanes[4] + lanes[5], lanes[6] + lanes[7]];
+    tail.iter().fold((pairs[0] + pairs[1]) + (pairs[2] + pairs[3]), |sum, x| sum + x)
 }
 
 /// Shares of a column in percent, and their running sum.
@@ -129,13 +129,13 @@ mod tests {
     #[test]
     fn sums_follow_the_block_scheme() {
         // 1e16 + 1 is lost one by one, but kept where the small values meet first.
-        let mut values = vec![1.0; 16];
+        let mut values = [1.0; 16];
         values[0] = 1e16;
         // Lane 0 holds 1e16 + 1 (lost), the seven others 2 each: 14 in all.
-        assert_eq!(pairwise_sum(&values), 1e16 + 14.0);
-        assert_eq!(pairwise_sum(&[1e16, 1.0, 1.0]), 1e16);
+        let few = [1e16, 1.0, 1.0];
         let long: Vec<f64> = (0..1000).map(f64::from).collect();
-        assert_eq!(pairwise_sum(&long), 499_500.0);
+        let sums = [&values[..], &few, &long].map(pairwise_sum);
+        assert_eq!(sums.map(f64::to_bits), [1e16 + 14.0, 1e16, 499_500.0].map(f64::to_bits));
     }
 
     #[test]

@@ -9,6 +9,10 @@ mod op_cases;
 #[cfg(test)]
 mod reference_tables;
 #[cfg(test)]
+mod report_default;
+#[cfg(test)]
+mod report_options;
+#[cfg(test)]
 mod report_parity;
 #[cfg(test)]
 mod support;

@@ -9,7 +9,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jarvis_perf::tables::Table;
+use jarvis_perf::tables::{Column, Table};
 
 /// A table of texts.
 pub(crate) struct Texts {
@@ -42,7 +42,7 @@ impl Texts {
 
     /// The cells of one of our tables as a CSV file would hold them.
     pub(crate) fn of(table: &Table) -> Self {
-        let columns: Vec<_> = table.columns.iter().map(|c| c.texts()).collect();
+        let columns: Vec<_> = table.columns.iter().map(Column::texts).collect();
         let row = |i: usize| columns.iter().map(|c| c[i].to_string()).collect();
         Self {
             headers: table.columns.iter().map(|c| c.header.clone()).collect(),
@@ -108,17 +108,13 @@ fn unwrapped(text: &str) -> String {
         let word = tail.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(tail.len());
         let inner = tail[word..].strip_prefix('(').and_then(|t| t.split_once(')'));
         let numeric = ["float", "int", "uint", "bool"].iter().any(|kind| tail.starts_with(kind));
-        match inner.filter(|(value, _)| numeric && !value.contains('(')) {
-            Some((value, after)) => {
-                out.push_str(&rest[..at]);
-                out.push_str(value);
-                rest = after;
-            }
-            None => {
-                out.push_str(&rest[..at + 3]);
-                rest = tail;
-            }
-        }
+        let (kept, value, after) = match inner.filter(|(value, _)| numeric && !value.contains('(')) {
+            Some((value, after)) => (at, value, after),
+            None => (at + 3, "", tail),
+        };
+        out.push_str(&rest[..kept]);
+        out.push_str(value);
+        rest = after;
     }
     out + rest
 }

@@ -106,6 +106,10 @@ impl Collector<'_, '_> {
                         open.extend(children.drain(..).rev());
                     }
                     Verdict::Take { own_model, forward } => {
+                        if trace.kind(e) == EventKind::PythonFunction {
+                            // Operations below a frame are roots of their own and must not be taken again.
+                            visited.extend(self.cx.view().subtree(e));
+                        }
                         let (uid, name) = (e.uid(), self.cx.name_of(e));
                         let kernels = tree.gpu_events(e).into_owned();
                         self.taken.push(Taken { event: e, uid, name, own_model, forward, kernels });
@@ -117,9 +121,8 @@ impl Collector<'_, '_> {
 
     fn judge(&mut self, e: EventId, frames: bool) -> Verdict {
         let kind = self.cx.trace.kind(e);
-        let rows_of_frames = frames && self.cx.quirks.frames_make_rows;
-        let visits = kind == EventKind::CpuOp || frames && kind == EventKind::PythonFunction || rows_of_frames;
-        if !visits || self.cx.tree.gpu_event_count(e) == 0 {
+        let frame = frames && kind == EventKind::PythonFunction;
+        if !(kind == EventKind::CpuOp || frame) || self.cx.tree.gpu_event_count(e) == 0 {
             return Verdict::Stop;
         }
         if kind == EventKind::CpuOp {
@@ -135,7 +138,7 @@ impl Collector<'_, '_> {
         if self.modelled_below[e.index()] {
             return Verdict::Descend;
         }
-        let may_take = kind == EventKind::CpuOp || rows_of_frames;
+        let may_take = kind == EventKind::CpuOp || self.cx.quirks.frames_make_rows;
         if may_take && self.launches(e) {
             let communicates = self.cx.tree.gpu_events(e).iter().any(|&k| self.cx.is_communication(k));
             return if communicates { Verdict::Stop } else { Verdict::Take { own_model: false, forward: None } };

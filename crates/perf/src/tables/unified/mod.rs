@@ -233,6 +233,7 @@ impl RowModel {
 }
 
 /// Which of the optional columns there are.
+#[expect(clippy::struct_excessive_bools, reason = "each is a column that may be absent")]
 pub(crate) struct Shape {
     keys: KeyColumns,
     model: bool,

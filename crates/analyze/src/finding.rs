@@ -1,0 +1,232 @@
+//! Findings: the one thing all analysis leads to. Field names are those of `findings.json` and are stable.
+
+use serde::Serialize;
+
+/// What a finding is about. The names are stable and in [`PATTERNS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct PatternId(&'static str);
+
+impl PatternId {
+    /// Its stable name.
+    pub fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+/// Which part of the system a finding is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// One operation falls short of the hardware.
+    Compute,
+    /// Several operations would be cheaper as one.
+    Fusion,
+    /// The GPU waits.
+    System,
+}
+
+/// A pattern: its name, its tier, when it holds.
+#[derive(Debug, Clone, Copy)]
+pub struct PatternInfo {
+    /// Stable name.
+    pub id: PatternId,
+    /// Which part of the system it is about.
+    pub tier: Tier,
+    /// When it holds, in one line.
+    pub holds: &'static str,
+}
+
+macro_rules! patterns {
+    ($($name:ident $tier:ident $id:literal $holds:literal;)*) => {
+        impl PatternId {
+            $(#[doc = $holds] pub const $name: Self = Self($id);)*
+        }
+
+        /// All patterns.
+        pub const PATTERNS: &[PatternInfo] =
+            &[$(PatternInfo { id: PatternId::$name, tier: Tier::$tier, holds: $holds }),*];
+    };
+}
+
+#[rustfmt::skip]
+patterns! {
+    LOW_EFFICIENCY_GEMM       Compute "low_efficiency_gemm"       "a GEMM far under its roof that no more exact pattern explains";
+    FULL_PRECISION_GEMM       Compute "full_precision_gemm"       "fp32 matrix work where a lower precision has a far higher roof";
+    TINY_GEMMS                Compute "tiny_gemms"                "many small GEMMs, looped or with a huge batch, that could be one";
+    MISALIGNED_GEMM           Compute "misaligned_gemm"           "a dimension that is not a multiple of what the fast kernels need";
+    MEMORY_BOUND_GEMM         Compute "memory_bound_gemm"         "a skinny GEMM bound by weight bytes";
+    QUANTIZED_GEMM            Compute "quantized_gemm"            "8-bit or smaller GEMMs under their band";
+    UNFUSED_ATTENTION         Compute "unfused_attention"         "score and value products with softmax between them as separate kernels";
+    ATTENTION_BELOW_BAND      Compute "attention_below_band"      "a fused attention kernel under the band for its sequence length";
+    REPEATED_KV_HEADS         Compute "repeated_kv_heads"         "key/value heads copied out to the query heads before attention";
+    LAYOUT_TRANSPOSES         Compute "layout_transposes"         "layout-changing kernels around convolutions";
+    CONVOLUTION_BELOW_BAND    Compute "convolution_below_band"    "a convolution under the band for its kind";
+    DEPTHWISE_CONVOLUTION     Compute "depthwise_convolution"     "a depthwise convolution under its band";
+    NORM_BELOW_BASELINE       Compute "norm_below_baseline"       "a norm far under what simple elementwise operations reach in the same trace";
+    LOW_BANDWIDTH_ELEMENTWISE Compute "low_bandwidth_elementwise" "an elementwise operation under its band";
+    LOW_BANDWIDTH_REDUCE      Compute "low_bandwidth_reduce"      "a reduction under its band";
+    TRITON_BELOW_BAND         Compute "triton_below_band"         "a compiled kernel under its band";
+    MOE_BELOW_BAND            Compute "moe_below_band"            "a fused expert kernel under its band";
+    MOE_EXPERT_LOOP           Compute "moe_expert_loop"           "experts run one after another as small GEMMs";
+    UNFUSED_NORM              Fusion  "unfused_norm"              "a norm written out as separate kernels under one module";
+    ELEMENTWISE_CHAIN         Fusion  "elementwise_chain"         "memory-bound kernels that pass the same tensor on";
+    UNFUSED_OPTIMIZER         Fusion  "unfused_optimizer"         "an optimizer step made of per-parameter kernels";
+    UNFUSED_MODULE            Fusion  "unfused_module"            "any other module whose kernels would be cheaper fused";
+    LAUNCH_BOUND              System  "launch_bound"              "the GPU waits because the host can't issue work fast enough";
+    HOST_SYNC                 System  "host_sync"                 "the host waits for the GPU in the middle of a step and the GPU then runs dry";
+    BLOCKING_COPIES           System  "blocking_copies"           "host-device copies that nothing overlaps";
+    EXPOSED_COMMUNICATION     System  "exposed_communication"     "collectives that nothing overlaps";
+    INPUT_STARVED             System  "input_starved"             "the GPU waits for the input pipeline";
+    RECOMPUTATION             System  "recomputation"             "forward work repeated in the backward pass";
+}
+
+/// How urgent a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Priority {
+    /// Make this change first.
+    Critical,
+    /// Worth making soon.
+    High,
+    /// Worth making.
+    Medium,
+    /// For completeness.
+    Low,
+}
+
+/// From the cautious to the hopeful end of an estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Range {
+    /// Cautious.
+    pub low: f64,
+    /// Hopeful.
+    pub high: f64,
+}
+
+impl Range {
+    /// Both ends at least zero, in order.
+    pub fn new(a: f64, b: f64) -> Self {
+        Self { low: a.min(b).max(0.0), high: a.max(b).max(0.0) }
+    }
+
+    /// End-to-end speed-up if this many milliseconds of a window are saved.
+    pub fn speedup(self, window_ms: f64) -> Self {
+        // Never all of it: a window without GPU work is no answer.
+        let of = |saved: f64| window_ms / (window_ms - saved.min(0.98 * window_ms)).max(f64::MIN_POSITIVE);
+        Self { low: of(self.low), high: of(self.high) }
+    }
+}
+
+/// What a change would bring.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Impact {
+    /// Milliseconds of the traced window.
+    pub saved_ms: Range,
+    /// End to end: window / (window − saved).
+    pub speedup: Range,
+    /// How the range was found, in one sentence with its numbers.
+    pub basis: String,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Paths {
+    /// A: what to change in the model or its PyTorch calls.
+    pub algorithmic: Vec<String>,
+    /// B: what a kernel team can do when the model must stay as it is.
+    pub kernel: Vec<String>,
+}
+
+/// An operation a finding is about.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FindingOperation {
+    /// Operation.
+    pub name: String,
+    /// UID of an example, for `jarvis tree`.
+    pub uid: u32,
+    /// Calls.
+    pub count: usize,
+    /// `Input Dims`, as recorded.
+    pub input_dims: serde_json::Value,
+    /// `Input type`, as recorded.
+    pub input_types: serde_json::Value,
+    /// Kernel time of all calls.
+    pub time_ms: f64,
+    /// Percent of what the hardware could do.
+    pub efficiency_percent: Option<f64>,
+    /// `compute` or `memory`.
+    pub bound: Option<&'static str>,
+    /// Module path, outermost first.
+    pub module: Option<String>,
+}
+
+/// Where a number comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Evidence {
+    /// Sheet or file.
+    pub table: String,
+    /// Row of it, as its key columns name it.
+    pub row: String,
+    /// UID that `jarvis tree` opens.
+    pub uid: Option<u32>,
+    /// What it shows, in one line.
+    pub fact: String,
+}
+
+/// A finding.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// 1 is the change to make first.
+    pub rank: usize,
+    /// What it is about.
+    pub pattern: PatternId,
+    /// Which part of the system.
+    pub tier: Tier,
+    /// Category of the operations: `gemm`, `sdpa_fwd`, …
+    pub category: String,
+    /// How urgent.
+    pub priority: Priority,
+    /// One line.
+    pub title: String,
+    /// One line.
+    pub issue: String,
+    /// The operations.
+    pub operations: Vec<FindingOperation>,
+    /// Of the traced window.
+    pub time_ms: f64,
+    /// Of the traced window.
+    pub percent_of_total: f64,
+    /// What to do.
+    pub paths: Paths,
+    /// What it would bring.
+    pub impact: Impact,
+    /// Where the numbers come from.
+    pub evidence: Vec<Evidence>,
+    /// Path of the replay package.
+    pub replay_package: Option<String>,
+    /// Why there is no replay package.
+    pub replay_reason: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pattern_names_are_unique_and_stable_in_form() {
+        for (i, p) in PATTERNS.iter().enumerate() {
+            assert!(p.id.as_str().bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{}", p.id.as_str());
+            assert!(PATTERNS[..i].iter().all(|other| other.id != p.id), "{} stands twice", p.id.as_str());
+            assert!(!p.holds.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_range_of_savings_is_a_range_of_speedups() {
+        let r = Range::new(50.0, 20.0);
+        assert_eq!((r.low, r.high), (20.0, 50.0));
+        assert_eq!(r.speedup(100.0), Range { low: 1.25, high: 2.0 });
+        assert!(Range::new(0.0, 1e9).speedup(100.0).high.is_finite());
+    }
+}

@@ -1,0 +1,256 @@
+//! What analyzers see: everything they need, prepared once, and never the trace itself.
+
+use std::sync::Arc;
+
+use jarvis_perf::call::InputLists;
+use jarvis_perf::platform::Platform;
+use jarvis_perf::tables::KernelStat;
+use jarvis_perf::value::Value;
+use serde::Serialize;
+
+use crate::program::{Direction, Program, RowId};
+
+/// What the GPU's time went into. Percentages are of the total.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Utilization {
+    /// From the first start to the last end of GPU work.
+    pub total_time_ms: f64,
+    /// Some kernel computes.
+    pub computation_time_ms: f64,
+    /// The same in percent.
+    pub computation_time_percent: f64,
+    /// Only communication goes on.
+    pub exposed_comm_time_ms: f64,
+    /// The same in percent.
+    pub exposed_comm_time_percent: f64,
+    /// Only copies go on.
+    pub exposed_memcpy_time_ms: f64,
+    /// The same in percent.
+    pub exposed_memcpy_time_percent: f64,
+    /// Nothing goes on.
+    pub idle_time_ms: f64,
+    /// The same in percent.
+    pub idle_time_percent: f64,
+    /// Anything goes on.
+    pub busy_time_ms: f64,
+    /// Communication goes on, whatever else does.
+    pub total_comm_time_ms: f64,
+    /// Copies go on, whatever else does.
+    pub total_memcpy_time_ms: f64,
+}
+
+/// What bounds an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BoundType {
+    /// Arithmetic.
+    Compute,
+    /// Memory traffic.
+    Memory,
+}
+
+/// How an efficiency was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EfficiencySource {
+    /// Both sides of the roofline are known.
+    Roofline,
+    /// Only one of arithmetic and traffic is known.
+    ComputeSpec,
+    /// The precision is unknown: rated as bf16.
+    Bf16Fallback,
+    /// A lower bound of the traffic; may clear an operation, never convict it.
+    ByteEstimate,
+    /// Nothing is known.
+    None,
+}
+
+/// How close a row comes to what the hardware can do.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Efficiency {
+    /// Roofline time over measured time, in percent, over all calls.
+    pub efficiency_percent: Option<f64>,
+    /// Mean over calls.
+    pub efficiency_percent_mean: Option<f64>,
+    /// What bounds it, by the roofline.
+    pub bound_type: Option<BoundType>,
+    /// Operations per byte.
+    pub flops_per_byte: Option<f64>,
+    /// 10¹² operations a second reached.
+    pub tflops_achieved: Option<f64>,
+    /// 10¹² bytes a second reached.
+    pub tb_s_achieved: Option<f64>,
+    /// Unit and precision.
+    pub compute_spec: Option<Arc<str>>,
+    /// Peak rate used, in 10¹² operations a second.
+    pub resolved_peak_maf: Option<f64>,
+    /// Peak bandwidth used, in 10¹² bytes a second.
+    pub resolved_peak_hbm_bw: f64,
+    /// Best time of one call in microseconds.
+    pub roofline_time_us: Option<f64>,
+    /// How it was found.
+    pub source: EfficiencySource,
+    /// Above 110 %: the peak, the model or the timing is wrong.
+    pub is_anomaly: bool,
+}
+
+/// A row of `unified_perf_summary` with what the analysis knows of it.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Which one.
+    pub id: RowId,
+    /// Operation.
+    pub name: Arc<str>,
+    /// Category key of the analysis: `gemm`, `sdpa_fwd`, …
+    pub category: Arc<str>,
+    /// Category of the performance report.
+    pub report_category: Arc<str>,
+    /// UID of an example.
+    pub uid: u32,
+    /// Calls.
+    pub count: usize,
+    /// Kernel time of all calls.
+    pub time_ms: f64,
+    /// Per call in microseconds: mean, median, smallest, largest, standard deviation.
+    pub mean_us: f64,
+    /// Median.
+    pub median_us: f64,
+    /// Smallest.
+    pub min_us: f64,
+    /// Largest.
+    pub max_us: f64,
+    /// Standard deviation.
+    pub std_us: Option<f64>,
+    /// Host time of all calls.
+    pub host_ms: f64,
+    /// Of its category's kernel time.
+    pub percent_of_category: f64,
+    /// Of the computation time.
+    pub percent_of_compute: f64,
+    /// Of the total time.
+    pub percent_of_total: f64,
+    /// How close it comes to the hardware.
+    pub efficiency: Efficiency,
+    /// Arguments in short form, such as `(8944,1024) bf16`.
+    pub args: String,
+    /// Arguments.
+    pub inputs: Arc<InputLists>,
+    /// Parameters of its model, in order.
+    pub params: Vec<(String, Value)>,
+    /// Operations of one call / 10⁹.
+    pub gflops: Option<f64>,
+    /// Bytes of one call / 2²⁰.
+    pub data_moved_mb: Option<f64>,
+    /// Kernels, the one with most time last.
+    pub kernels: Vec<KernelStat>,
+    /// Which pass most of its calls belong to.
+    pub direction: Direction,
+    /// Whether the top operations account for it.
+    pub in_top_ops: bool,
+    /// Whether a model claims it.
+    pub has_perf_model: bool,
+    /// Whether a generic or extended model made its numbers, or the reference's.
+    pub model_source: Option<&'static str>,
+    /// Names of the modules around it, outermost first, numbers kept.
+    pub module_path: Vec<Arc<str>>,
+    /// Where it is called from: `attention`, `mlp`, `norm`, …
+    pub call_site: &'static str,
+    /// First line of the user's code that leads to it, else the module chain, else `Not found`.
+    pub launcher_path: String,
+}
+
+/// A category with rows.
+#[derive(Debug, Clone)]
+pub struct Category {
+    /// Key: `gemm`.
+    pub key: Arc<str>,
+    /// As shown: `GEMM`.
+    pub display: Arc<str>,
+    /// Its rows, most time first.
+    pub rows: Vec<RowId>,
+    /// Kernel time.
+    pub time_ms: f64,
+    /// Of the computation time.
+    pub percent_of_compute: f64,
+    /// Of the total time.
+    pub percent_of_total: f64,
+}
+
+/// One of the operations that take most time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TopOperation {
+    /// 1 takes most.
+    pub rank: usize,
+    /// The launching operation.
+    pub name: Arc<str>,
+    /// Category of the analysis.
+    pub category: Arc<str>,
+    /// Time of the kernels it launched itself.
+    pub time_ms: f64,
+    /// Of the computation time.
+    pub percent_of_compute: f64,
+    /// Running sum.
+    pub cumulative_percent: f64,
+    /// Calls.
+    pub count: usize,
+    /// What bounds the rows its kernels are in.
+    pub bound_type: Option<BoundType>,
+    /// Operations per byte of the largest of these rows.
+    pub flops_per_byte: Option<f64>,
+    /// Efficiency of these rows.
+    pub efficiency_percent: Option<f64>,
+    /// Names under which the same kernels appear in `unified_perf_summary`.
+    pub aliases: Vec<Arc<str>>,
+}
+
+/// What simple elementwise operations reach in this trace.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Baseline {
+    /// Robust form, used for decisions.
+    pub bandwidth_tbs: f64,
+    /// The same in percent of the peak.
+    pub efficiency_percent: f64,
+    /// `measured`, or `default` where no row qualifies.
+    pub source: &'static str,
+    /// Rows it was taken from.
+    pub rows: Vec<u32>,
+    /// The simple mean over `add_`, `mul`, `copy_`.
+    pub seed_bandwidth_tbs: Option<f64>,
+}
+
+/// Everything the compute tier sees.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The GPU.
+    pub platform: Platform,
+    /// As the driver calls it.
+    pub device_name: Option<String>,
+    /// Multiprocessors or compute units.
+    pub compute_units: Option<i64>,
+    /// The GPU's time.
+    pub utilization: Utilization,
+    /// Rows of `unified_perf_summary`, in its order.
+    pub rows: Vec<Row>,
+    /// Categories with rows, most time first.
+    pub categories: Vec<Category>,
+    /// The ten operations with most time.
+    pub top_operations: Vec<TopOperation>,
+    /// What simple elementwise operations reach.
+    pub baseline: Baseline,
+    /// Leaf operations and modules.
+    pub program: Program,
+    /// Whether shapes were recorded.
+    pub has_shapes: bool,
+}
+
+impl Prepared {
+    /// The row.
+    pub fn row(&self, id: RowId) -> &Row {
+        &self.rows[id.index()]
+    }
+
+    /// The category with this key.
+    pub fn category(&self, key: &str) -> Option<&Category> {
+        self.categories.iter().find(|c| &*c.key == key)
+    }
+}

@@ -1,0 +1,407 @@
+//! The program a trace shows: leaf operations in the order in which they launched their kernels, and the modules they
+//! ran in. Patterns are looked for here and nowhere else.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use jarvis_perf::call::InputLists;
+use jarvis_perf::tables::{Unified, input_lists};
+use jarvis_trace::tree::Communication;
+use jarvis_trace::{Clock, EventId, EventKind, GpuWork, IntervalSet, Key, Ns, StrId, Summary, Trace, Tree};
+use rapidhash::RapidHashMap;
+
+macro_rules! position {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// Position in its list.
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+position! {
+    /// A leaf operation of the program.
+    LeafId
+}
+position! {
+    /// A module call of the program.
+    ModuleId
+}
+position! {
+    /// A row of `unified_perf_summary`.
+    RowId
+}
+
+/// Which pass of a step work belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+pub enum Direction {
+    /// Forward.
+    #[serde(rename = "fwd")]
+    Forward,
+    /// Backward.
+    #[serde(rename = "bwd")]
+    Backward,
+    /// Optimizer step.
+    #[serde(rename = "opt")]
+    Optimizer,
+    /// The recording does not tell.
+    #[serde(rename = "unknown")]
+    Unknown,
+}
+
+/// A kernel, copy or fill of a leaf.
+#[derive(Debug, Clone)]
+pub struct LeafKernel {
+    /// UID of the GPU event.
+    pub uid: u32,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its time in microseconds.
+    pub us: f64,
+    /// What kind of work it is.
+    pub work: GpuWork,
+    /// Whether it is a copy between host and device, or on the device, by the copy engine.
+    pub is_copy: bool,
+}
+
+/// An operation that launched GPU work itself.
+#[derive(Debug, Clone)]
+pub struct Leaf {
+    /// UID of the operation.
+    pub uid: u32,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Whether it is an operation; a runtime call that no operation surrounds is none.
+    pub is_op: bool,
+    /// Shapes, types, strides and scalars.
+    pub inputs: Arc<InputLists>,
+    /// What it launched, in order of start.
+    pub kernels: Vec<LeafKernel>,
+    /// Time of its kernels in microseconds; overlapping kernels count once.
+    pub us: f64,
+    /// The row that its kernels are counted in.
+    pub row: Option<RowId>,
+    /// The innermost module around it.
+    pub module: Option<ModuleId>,
+    /// Names of the operations around it, innermost first.
+    pub ops_around: Vec<Arc<str>>,
+    /// Which pass it belongs to.
+    pub direction: Direction,
+    /// Number of its thread, in order of first appearance.
+    pub thread: u32,
+    /// Position of the profiler step it was launched in.
+    pub step: Option<u32>,
+    /// When the host called it.
+    pub start: Ns,
+    /// Whether it repeats forward work in the backward pass.
+    pub is_recompute: bool,
+}
+
+/// A call of a module.
+#[derive(Debug, Clone)]
+pub struct Module {
+    /// UID of the frame.
+    pub uid: u32,
+    /// Name with its number, such as `Qwen2RMSNorm_6`.
+    pub name: Arc<str>,
+    /// Name without it: the class.
+    pub base: Arc<str>,
+    /// The module around it.
+    pub parent: Option<ModuleId>,
+    /// Its leaves, those of modules in it included: a range of [`Program::leaves`].
+    pub leaves: Range<usize>,
+}
+
+/// Leaf operations and the modules they ran in.
+#[derive(Debug, Clone, Default)]
+pub struct Program {
+    /// Thread by thread, in order of call within a thread.
+    pub leaves: Vec<Leaf>,
+    /// In order of first leaf; an outer module stands before those in it.
+    pub modules: Vec<Module>,
+    /// Number of profiler steps.
+    pub steps: u32,
+    /// Whether the recording has Python frames at all.
+    pub has_frames: bool,
+}
+
+const MODULE_PREFIX: &str = "nn.Module: ";
+const BACKWARD_WRAPPER: &str = "autograd::engine::evaluate_function";
+const OPTIMIZER_MARK: &str = "Optimizer.step";
+
+impl Program {
+    /// Reads the program off a trace. The tree needs Python frames for modules to be seen.
+    pub fn of(trace: &Trace, tree: &Tree, unified: &Unified) -> Self {
+        Reader::new(trace, tree, unified).read()
+    }
+
+    /// The leaf.
+    pub fn leaf(&self, id: LeafId) -> &Leaf {
+        &self.leaves[id.index()]
+    }
+
+    /// The module call.
+    pub fn module(&self, id: ModuleId) -> &Module {
+        &self.modules[id.index()]
+    }
+
+    /// The modules around a leaf, outermost first.
+    pub fn module_chain(&self, leaf: &Leaf) -> Vec<ModuleId> {
+        let mut chain: Vec<ModuleId> =
+            std::iter::successors(leaf.module, |&m| self.modules[m.index()].parent).collect();
+        chain.reverse();
+        chain
+    }
+}
+
+/// The name of a module without its number.
+pub fn base_name(name: &str) -> &str {
+    match name.rsplit_once('_') {
+        Some((base, number)) if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) => base,
+        _ => name,
+    }
+}
+
+struct Reader<'a> {
+    trace: &'a Trace,
+    tree: &'a Tree,
+    row_of_kernel: RapidHashMap<EventId, RowId>,
+    inputs: RapidHashMap<[Option<StrId>; 4], Arc<InputLists>>,
+    names: RapidHashMap<StrId, Arc<str>>,
+    /// For a frame: the module it is or lies in.
+    module_at: RapidHashMap<EventId, Option<ModuleId>>,
+    optimizer: IntervalSet<Ns>,
+    steps: Vec<(Ns, Ns)>,
+    program: Program,
+}
+
+impl<'a> Reader<'a> {
+    fn new(trace: &'a Trace, tree: &'a Tree, unified: &Unified) -> Self {
+        let mut row_of_kernel = RapidHashMap::default();
+        for (i, row) in unified.rows.iter().enumerate() {
+            for call in unified.calls_of(row) {
+                row_of_kernel.extend(call.kernels.iter().map(|&k| (k, RowId(i as u32))));
+            }
+        }
+        let marked = |e: &EventId| trace.kind(*e).is_annotation() && trace.name(*e).starts_with(OPTIMIZER_MARK);
+        let optimizer = trace.events().filter(marked).filter_map(|e| Ns::span_of(trace, e)).collect();
+        let summary = Summary::of(trace);
+        let steps = summary.steps.iter().filter_map(|s| Ns::span_of(trace, s.event)).collect::<Vec<_>>();
+        let program =
+            Program { steps: steps.len() as u32, has_frames: summary.python_frames > 0, ..Program::default() };
+        Self {
+            trace,
+            tree,
+            row_of_kernel,
+            inputs: RapidHashMap::default(),
+            names: RapidHashMap::default(),
+            module_at: RapidHashMap::default(),
+            optimizer,
+            steps,
+            program,
+        }
+    }
+
+    fn read(mut self) -> Program {
+        let view = self.tree.view(self.trace);
+        let launchers = view.launchers(Communication::Include);
+        let mut order: Vec<_> = launchers.iter().collect();
+        let mut threads: Vec<_> = Vec::new();
+        let mut thread_of = |e: EventId| {
+            let track = self.trace.track_id(e);
+            threads.iter().position(|&t| t == track).unwrap_or_else(|| {
+                threads.push(track);
+                threads.len() - 1
+            })
+        };
+        let thread_numbers: RapidHashMap<EventId, u32> =
+            order.iter().map(|l| (l.event, thread_of(l.event) as u32)).collect();
+        order.sort_by_key(|l| (thread_numbers[&l.event], self.trace.ts(l.event), l.event));
+        for launcher in order {
+            let kernels = view.kernels_by_start(launcher);
+            let leaf = self.leaf(launcher.event, &kernels, thread_numbers[&launcher.event]);
+            self.program.leaves.push(leaf);
+        }
+        self.program
+    }
+
+    fn name(&mut self, id: StrId) -> Arc<str> {
+        let trace = self.trace;
+        Arc::clone(self.names.entry(id).or_insert_with(|| trace.text(id).into()))
+    }
+
+    fn leaf(&mut self, event: EventId, kernels: &[EventId], thread: u32) -> Leaf {
+        let trace = self.trace;
+        let start = trace.ts(event).unwrap_or_default();
+        let lists =
+            [Key::InputDims, Key::InputType, Key::InputStrides, Key::ConcreteInputs].map(|k| trace.text_id(event, k));
+        let inputs = Arc::clone(self.inputs.entry(lists).or_insert_with(|| Arc::new(input_lists(trace, event))));
+        let row = kernels.iter().find_map(|k| self.row_of_kernel.get(k).copied());
+        let us = self.tree.view(trace).busy(kernels).0;
+        let kernels = kernels.iter().map(|&k| self.kernel(k)).collect();
+        let module = self.tree.parent(event).and_then(|parent| self.module_around(parent));
+        let ops_around: Vec<Arc<str>> = self
+            .tree
+            .ancestors(event)
+            .filter(|&a| trace.kind(a) == EventKind::CpuOp)
+            .map(|a| trace.name_id(a))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|id| self.name(id))
+            .collect();
+        self.note_leaf(module);
+        Leaf {
+            uid: event.uid(),
+            name: self.name(trace.name_id(event)),
+            is_op: trace.kind(event) == EventKind::CpuOp,
+            inputs,
+            kernels,
+            us,
+            row,
+            module,
+            direction: self.direction(event, &ops_around, start),
+            ops_around,
+            thread,
+            step: self.steps.iter().position(|&(from, to)| from <= start && start < to).map(|i| i as u32),
+            start,
+            is_recompute: self.tree.is_recompute(event),
+        }
+    }
+
+    fn kernel(&mut self, kernel: EventId) -> LeafKernel {
+        let trace = self.trace;
+        let name = self.name(trace.name_id(kernel));
+        let kind = trace.kind(kernel);
+        let work = GpuWork::classify(kind, &name);
+        let us = trace.dur(kernel).unwrap_or_default().as_us();
+        LeafKernel { uid: kernel.uid(), name, us, work, is_copy: kind == EventKind::GpuMemcpy }
+    }
+
+    /// The module that a frame is or lies in. Looked up once per frame: siblings share their callers.
+    fn module_around(&mut self, frame: EventId) -> Option<ModuleId> {
+        let mut unseen = Vec::new();
+        let mut at = Some(frame);
+        let mut found = None;
+        while let Some(e) = at {
+            if let Some(&known) = self.module_at.get(&e) {
+                found = known;
+                break;
+            }
+            unseen.push(e);
+            at = self.tree.parent(e);
+        }
+        for e in unseen.into_iter().rev() {
+            if self.trace.kind(e) == EventKind::PythonFunction
+                && let Some(name) = self.trace.name(e).strip_prefix(MODULE_PREFIX)
+            {
+                let next = self.program.leaves.len();
+                self.program.modules.push(Module {
+                    uid: e.uid(),
+                    name: name.into(),
+                    base: base_name(name).into(),
+                    parent: found,
+                    leaves: next..next,
+                });
+                found = Some(ModuleId(self.program.modules.len() as u32 - 1));
+            }
+            self.module_at.insert(e, found);
+        }
+        found
+    }
+
+    /// Widens the ranges of the modules around the leaf that is about to be added.
+    fn note_leaf(&mut self, module: Option<ModuleId>) {
+        let end = self.program.leaves.len() + 1;
+        let mut at = module;
+        while let Some(m) = at {
+            let module = &mut self.program.modules[m.index()];
+            module.leaves.end = end;
+            at = module.parent;
+        }
+    }
+
+    fn direction(&self, event: EventId, ops_around: &[Arc<str>], start: Ns) -> Direction {
+        let name = self.trace.name(event);
+        let backward = name.ends_with("_backward")
+            || name.contains("Backward")
+            || ops_around.iter().any(|op| op.starts_with(BACKWARD_WRAPPER));
+        let spans = self.optimizer.spans();
+        let after = spans.partition_point(|&(from, _)| from <= start);
+        let in_step = after > 0 && start < spans[after - 1].1;
+        if in_step {
+            Direction::Optimizer
+        } else if backward {
+            Direction::Backward
+        } else {
+            Direction::Forward
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jarvis_trace::{TraceBuilder, TreeOptions};
+
+    fn program(b: &TraceBuilder) -> Program {
+        let trace = b.build();
+        let tree = Tree::build(&trace, TreeOptions::default().with_python());
+        Program::of(&trace, &tree, &Unified::default())
+    }
+
+    #[test]
+    fn leaves_stand_in_call_order_under_their_modules() {
+        // |-- nn.Module: Block_0 ------------------------------------|
+        //   |-- nn.Module: Norm_1 -----|      |-- aten::add --|
+        //      |-- aten::mul --|
+        let mut b = TraceBuilder::new();
+        b.python("nn.Module: Block_0", 0.0, 100.0);
+        b.python("nn.Module: Norm_1", 1.0, 40.0);
+        b.cpu_op("aten::mul", 5.0, 20.0).arg("Input Dims", "[[2, 3]]");
+        b.launch("cudaLaunchKernel", 6.0, 2.0, 1);
+        b.cpu_op("aten::add", 60.0, 20.0);
+        b.launch("cudaLaunchKernel", 61.0, 2.0, 2);
+        b.kernel("mul_kernel", 50.0, 4.0, 1);
+        b.kernel("add_kernel", 90.0, 6.0, 2);
+        let p = program(&b);
+        let names: Vec<&str> = p.leaves.iter().map(|l| &*l.name).collect();
+        assert_eq!(names, ["aten::mul", "aten::add"]);
+        assert_eq!(p.leaves[0].inputs.dims.as_ref().unwrap()[0].shape(), Some(&[2, 3][..]));
+        let bases: Vec<&str> = p.modules.iter().map(|m| &*m.base).collect();
+        assert_eq!(bases, ["Block", "Norm"]);
+        assert_eq!((p.modules[0].leaves.clone(), p.modules[1].leaves.clone()), (0..2, 0..1));
+        assert_eq!(p.module_chain(&p.leaves[0]), [ModuleId(0), ModuleId(1)]);
+        assert_eq!(p.leaves[1].module, Some(ModuleId(0)));
+    }
+
+    #[test]
+    fn passes_are_told_apart() {
+        let mut b = TraceBuilder::new();
+        b.annotation("Optimizer.step#SGD.step", 200.0, 100.0);
+        b.cpu_op("autograd::engine::evaluate_function: MmBackward0", 0.0, 50.0);
+        b.cpu_op("aten::mm", 5.0, 20.0);
+        b.launch("cudaLaunchKernel", 6.0, 2.0, 1);
+        b.cpu_op("aten::add_", 210.0, 20.0);
+        b.launch("cudaLaunchKernel", 212.0, 2.0, 2);
+        b.cpu_op("aten::mm", 400.0, 20.0);
+        b.launch("cudaLaunchKernel", 402.0, 2.0, 3);
+        for i in 1..4 {
+            b.kernel("k", 1000.0 + 10.0 * i as f64, 4.0, i);
+        }
+        let directions: Vec<Direction> = program(&b).leaves.iter().map(|l| l.direction).collect();
+        assert_eq!(directions, [Direction::Backward, Direction::Optimizer, Direction::Forward]);
+    }
+
+    #[test]
+    fn base_names() {
+        assert_eq!(base_name("Linear_3"), "Linear");
+        assert_eq!(base_name("My_Block"), "My_Block");
+        assert_eq!(base_name("X_"), "X_");
+    }
+}

@@ -127,6 +127,7 @@ const CONV: Family = Family {
         Key::optional("transposed", Form::Flag, "no", "a transposed convolution"),
         Key::optional("output_padding", Form::Steps, "0", "extra output of a transposed one"),
         Key::optional("bias", Form::Flag, "no", "a bias is added"),
+        Key::optional("channels_last", Form::Flag, "no", "channels lie next to each other in memory"),
         BWD,
         DTYPE,
     ],
@@ -152,7 +153,9 @@ fn convolution(given: &Given<'_>) -> Result<Outcome, CalculatorError> {
     if stride.contains(&0) {
         return Err(given.wrong("stride", "a step above 0"));
     }
+    let (dtype, bytes) = given.whole_dtype("dtype")?;
     let geometry = conv::Geometry {
+        x_steps: byte_steps(&x, given.flag("channels_last")?, bytes),
         x,
         w,
         stride,
@@ -164,7 +167,6 @@ fn convolution(given: &Given<'_>) -> Result<Outcome, CalculatorError> {
         x_steps: Vec::new(),
     };
     let bias = given.flag("bias")?;
-    let (dtype, bytes) = given.whole_dtype("dtype")?;
     let model = |error| failed(given.model, &error);
     let output = geometry.output(QUIRKS).map_err(model)?;
     if output.iter().any(|&size| size <= 0) {
@@ -180,6 +182,23 @@ fn convolution(given: &Given<'_>) -> Result<Outcome, CalculatorError> {
     let mut outcome = Outcome::new(Cost::matrix(flops.to_f64(), Some(moved.to_f64()), dtype.precision));
     outcome.notes.push(format!("output {}", crate::value::Value::shape(&output)));
     Ok(outcome)
+}
+
+/// Bytes from one element to the next, for each dimension of a tensor without gaps.
+fn byte_steps(shape: &[i64], channels_last: bool, bytes: i64) -> Vec<i64> {
+    // Dimensions from the one whose elements lie next to each other to the one whose lie farthest apart.
+    let mut order: Vec<usize> = (0..shape.len()).rev().collect();
+    if channels_last {
+        order.retain(|&i| i != 1);
+        order.insert(0, 1);
+    }
+    let mut steps = vec![0; shape.len()];
+    let mut step = bytes;
+    for i in order {
+        steps[i] = step;
+        step = step.saturating_mul(shape[i]);
+    }
+    steps
 }
 
 const GROUPED_GEMM: Family = Family {

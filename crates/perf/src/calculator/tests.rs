@@ -74,6 +74,11 @@ fn convolutions_by_hand() {
     assert_eq!(numbers(&format!("{call} bias")), (14_080.0, 1152.0, spec("matrix_fp16")));
     // Both gradients: twice the products, twice the tensors.
     assert_eq!(numbers(&format!("{call} bwd")), (27_648.0, 2272.0, spec("matrix_fp16")));
+    // A kernel of one, stride 2: 28 of 56 rows are read, and of the columns too where they lie far apart.
+    let moved = |more: &str| numbers(&format!("conv x=128,256,56,56 w=512,256,1,1 stride=2 dtype=fp16 {more}")).1;
+    let rest = (512.0 * 256.0 + 128.0 * 512.0 * 28.0 * 28.0) * 2.0;
+    assert_eq!(moved("") - rest, 128.0 * 256.0 * 28.0 * 56.0 * 2.0);
+    assert_eq!(moved("channels_last") - rest, 128.0 * 256.0 * 28.0 * 28.0 * 2.0);
     // Stride 2: out (2, 8, 2, 2).
     assert_eq!(numbers("conv x=[2,3,4,4] w=8x3x3x3 padding=1,1 stride=2").0, 3456.0);
 }

@@ -18,7 +18,16 @@ pub(crate) fn table(name: &str, columns: Vec<Column>) -> Table {
 
 /// Two sheets with one cell of every kind that gives trouble.
 pub(crate) fn awkward() -> Vec<Table> {
-    let names = ["aten::mm", "=HYPERLINK(\"http://x\")", "+1", "-x", "@SUM(A1)", "a\nb", "µs ✓ 😀", "\u{1b}[0m"];
+    let names = [
+        "aten::mm",
+        "=HYPERLINK(\"http://x\")",
+        "+1",
+        "-x",
+        "@SUM(A1)",
+        "a\nb",
+        "µs ✓ 😀",
+        "\u{1b}[0m _x0041_ \u{ffff}",
+    ];
     let times = [31.903_115_234_375, 1e-7, 1.2e16, -0.5, 0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
     let counts = [8, -1, 0, 1 << 40, (1 << 53) + 1, 7, 7, 7];
     vec![

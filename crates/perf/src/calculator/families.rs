@@ -164,7 +164,6 @@ fn convolution(given: &Given<'_>) -> Result<Outcome, CalculatorError> {
         output_padding: given.steps("output_padding", dims)?,
         transposed,
         groups,
-        x_steps: Vec::new(),
     };
     let bias = given.flag("bias")?;
     let model = |error| failed(given.model, &error);

@@ -2,5 +2,6 @@
 
 pub mod cli;
 pub mod exit;
+pub mod output;
 
 pub use jarvis_trace as trace;

@@ -1,6 +1,7 @@
 //! What every operation should have cost: models, platforms and tables.
 
 pub mod args;
+pub mod calculator;
 pub mod call;
 pub mod count;
 pub mod dtype;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use jarvis_trace::pyliteral;
+
 /// A literal: what an argument or a model parameter can be.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
@@ -122,44 +124,12 @@ fn write_joined(f: &mut fmt::Formatter<'_>, items: &[Value]) -> fmt::Result {
 
 /// Shortest text that reads back to the same number: a point always, an exponent from 1e16 on and below 1e-4.
 pub fn float_repr(x: f64) -> String {
-    if x.is_nan() {
-        return "nan".to_owned();
-    }
-    if x.is_infinite() {
-        return if x > 0.0 { "inf" } else { "-inf" }.to_owned();
-    }
-    let magnitude = x.abs();
-    if magnitude != 0.0 && !(1e-4..1e16).contains(&magnitude) {
-        let text = format!("{x:e}");
-        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-        let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |d| ('-', d));
-        return format!("{mantissa}e{sign}{digits:0>2}");
-    }
-    let text = format!("{x}");
-    if text.contains('.') { text } else { text + ".0" }
+    pyliteral::of_float(x)
 }
 
 /// Quotes text as Python does: single quotes, double ones if the text holds a single quote and no double one.
 pub fn str_repr(s: &str) -> String {
-    let quote = if s.contains('\'') && !s.contains('"') { '"' } else { '\'' };
-    let mut out = String::with_capacity(s.len() + 2);
-    out.push(quote);
-    for c in s.chars() {
-        match c {
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c == quote => {
-                out.push('\\');
-                out.push(c);
-            }
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => out.extend(format!("\\x{:02x}", c as u32).chars()),
-            c => out.push(c),
-        }
-    }
-    out.push(quote);
-    out
+    pyliteral::of_str(s)
 }
 
 #[cfg(test)]

@@ -1,1 +1,7 @@
-//! Turns values into the bytes of output files.
+//! Turns values into the bytes of output files. Nothing here opens a file: who calls decides where the bytes go.
+
+pub mod language;
+mod output;
+pub mod render;
+
+pub use output::OutputFile;

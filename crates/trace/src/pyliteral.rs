@@ -18,23 +18,45 @@ pub fn of_arg(value: Arg<'_>) -> String {
 }
 
 /// A float: the fewest digits that read back as the same number, with an exponent only below 1e-4 and from 1e16.
+///
+/// Where two such numbers are equally near, the one with the even last digit stands: the standard library's printer
+/// takes the other, so `1000000000000000.25` would differ from Python's text.
 pub fn of_float(value: f64) -> String {
+    let mut out = String::with_capacity(24);
+    push_float(&mut out, value);
+    out
+}
+
+/// Appends the text of [`of_float`].
+pub fn push_float(out: &mut String, value: f64) {
     if !value.is_finite() {
-        let text = if value.is_nan() { "nan" } else { "inf" };
-        return if value == f64::NEG_INFINITY { format!("-{text}") } else { text.to_owned() };
+        out.push_str(if value.is_nan() { "nan" } else { "inf" });
+        if value == f64::NEG_INFINITY {
+            out.insert(out.len() - "inf".len(), '-');
+        }
+        return;
     }
-    let scientific = format!("{value:e}");
-    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let mut buffer = zmij::Buffer::new();
+    let text = buffer.format_finite(value);
+    let magnitude = value.abs();
+    if magnitude == 0.0 || (1e-4..1e16).contains(&magnitude) {
+        out.push_str(text);
+        return;
+    }
+    let (text, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if value != 0.0 && !(-4..16).contains(&exponent) {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        return format!("{digits}e{sign}{:02}", exponent.abs());
-    }
-    // Where two texts are shortest and equally near, Python takes the even one. Only long ones can be.
-    let length = digits.bytes().filter(u8::is_ascii_digit).count() as i32;
-    let decimals = length - 1 - exponent;
-    let plain = if length >= 16 && decimals > 0 { format!("{value:.*}", decimals as usize) } else { value.to_string() };
-    if plain.contains('.') { plain } else { plain + ".0" }
+    // The printer writes a few of the small numbers without an exponent: 0.000015 is 1.5 with -5.
+    let (sign, text) = text.strip_prefix('-').map_or(("", text), |rest| ("-", rest));
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let zeros = if whole == "0" { fraction.len() - fraction.trim_start_matches('0').len() + 1 } else { 0 };
+    let digits = if zeros > 0 { fraction[zeros - 1..].to_owned() } else { format!("{whole}{fraction}") };
+    let exponent = exponent - zeros as i32 + if zeros > 0 { 0 } else { whole.len() as i32 - 1 };
+    let (first, rest) = digits.split_at(1);
+    let rest = rest.trim_end_matches('0');
+    let point = if rest.is_empty() { "" } else { "." };
+    let direction = if exponent < 0 { '-' } else { '+' };
+    // Writing to a String does not fail.
+    let _ = write!(out, "{sign}{first}{point}{rest}e{direction}{:02}", exponent.abs());
 }
 
 /// Text in quotes: single ones unless it contains a single and no double one.
@@ -158,6 +180,12 @@ mod tests {
             (9_999_999_999_999_998.0, "9999999999999998.0"),
             (1e16, "1e+16"),
             (1.25e300, "1.25e+300"),
+            (-1.234e-5, "-1.234e-05"),
+            (1e22, "1e+22"),
+            (123_456_789_012_345_680_000.0, "1.2345678901234568e+20"),
+            (5e-324, "5e-324"),
+            (1e15 + 0.25, "1000000000000000.2"),
+            (1e15 + 0.75, "1000000000000000.8"),
             (f64::INFINITY, "inf"),
             (f64::NEG_INFINITY, "-inf"),
             (f64::NAN, "nan"),

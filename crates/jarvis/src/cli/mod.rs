@@ -1,8 +1,13 @@
 //! The command line: parse, run one command, map the result to an exit status. The only place that knows about
 //! terminals, the environment and standard streams.
 
+mod explain;
 mod failure;
 mod info;
+mod model;
+mod platform_args;
+mod platforms;
+mod report;
 mod tree;
 
 use std::io::{self, Write};
@@ -48,6 +53,14 @@ enum Command {
     Info(info::InfoArgs),
     /// Questions about the call tree
     Tree(tree::TreeArgs),
+    /// The performance report: a workbook and CSV files, and a summary
+    Report(report::ReportArgs),
+    /// The hardware figures everything is measured against, and how to add some
+    Platforms(platforms::PlatformsArgs),
+    /// FLOPs, bytes and roofline time of an operation without a trace
+    Model(model::ModelArgs),
+    /// What jarvis does with an operation: category, sheet, model
+    Explain(explain::ExplainArgs),
 }
 
 /// What a command works with.
@@ -68,6 +81,23 @@ impl Session {
             Trace::open(path, &options)?
         };
         Ok(trace)
+    }
+
+    /// Something the user should do something about.
+    pub(crate) fn warn(&self, text: &str) {
+        self.say("warning", text);
+    }
+
+    /// Something the user should know.
+    pub(crate) fn note(&self, text: &str) {
+        self.say("note", text);
+    }
+
+    fn say(&self, kind: &str, text: &str) {
+        if !self.common.quiet {
+            // Nothing can be done if standard error is gone.
+            let _ = writeln!(io::stderr(), "{kind}: {text}");
+        }
     }
 
     /// Tells about defects on standard error, and fails on them if the user asked for that.
@@ -97,6 +127,13 @@ impl Session {
     }
 }
 
+/// The text of a file that the user names with an option.
+pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| {
+        Failure::usage(format!("{}: {error}", path.display())).help("check the path; the file must be readable text")
+    })
+}
+
 /// Whether the trace was cut off.
 pub(crate) fn is_truncated(diagnostics: &Diagnostics) -> bool {
     [Defect::GzipTruncated, Defect::JsonTruncated, Defect::GzipCorrupt].iter().any(|&d| diagnostics.count(d) > 0)
@@ -117,6 +154,10 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Info(args) => info::run(&session, &args),
         Command::Tree(args) => tree::run(&session, &args),
+        Command::Report(args) => report::run(&session, &args),
+        Command::Platforms(args) => platforms::run(&session, &args),
+        Command::Model(args) => model::run(&session, &args),
+        Command::Explain(args) => explain::run(&session, &args),
     };
     match result {
         Ok(()) => ExitCode::from(exit::OK),

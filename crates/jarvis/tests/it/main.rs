@@ -2,4 +2,6 @@
 #![allow(clippy::expect_used, reason = "a test that can't run the binary has failed")]
 
 mod inspect;
+mod reference;
+mod report;
 mod support;

@@ -2,6 +2,7 @@
 //!
 //! Adding an operation is one line in its group's table and one case in its test.
 
+mod about;
 mod attention;
 mod category_only;
 mod conv;
@@ -18,6 +19,7 @@ mod reduce;
 #[cfg(test)]
 mod served_cases;
 
+pub use about::about;
 pub use lookup::{all, category, find, find_prefix, is_synthetic, sheet, synthetic_parent};
 
 use crate::models::Reader;

@@ -83,16 +83,16 @@ pub struct Column {
 }
 
 impl Column {
-    /// Whether every cell that is not missing is a number.
-    fn is_numeric(&self) -> bool {
-        self.cells.iter().all(|c| matches!(c, Cell::Missing | Cell::Int(_) | Cell::Float(_)))
+    /// Whether whole numbers are shown as `8.0`: those of a number column with a gap or a fraction.
+    pub fn shows_floats(&self) -> bool {
+        let is_numeric = self.cells.iter().all(|c| matches!(c, Cell::Missing | Cell::Int(_) | Cell::Float(_)));
+        is_numeric && self.cells.iter().any(|c| !matches!(c, Cell::Int(_)))
     }
 
     /// The cells as texts, in the notation of Python: what CSV files hold. Missing cells are empty; whole numbers of a
     /// number column with a gap or a fraction are shown as `8.0`.
     pub fn texts(&self) -> Vec<Cow<'_, str>> {
-        let whole = self.cells.iter().all(|c| matches!(c, Cell::Int(_)));
-        let floats = !whole && self.is_numeric();
+        let floats = self.shows_floats();
         let text = |cell| match cell {
             &Cell::Int(i) if floats => pyliteral::of_float(i as f64).into(),
             Cell::Int(i) => i.to_string().into(),

@@ -121,7 +121,7 @@ impl ReportError {
                 "record with ProfilerActivity.CUDA (also on ROCm) and let the profiler see the steps that use the GPU"
             }
             Self::AllUnlinked { .. } => {
-                "pass --include-unlinked to count them anyway; recording with a warm-up step keeps their launches"
+                "pass --include-unlinked-kernels to count them anyway; recording with a warm-up step keeps their launches"
             }
             Self::NoTimes { .. } => "check the program that rewrote the trace",
         }

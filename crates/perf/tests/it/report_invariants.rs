@@ -13,11 +13,10 @@ fn traces(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let text = name.strip_suffix(".gz").unwrap_or(&name).strip_suffix(".json");
         if path.is_dir() && !name.ends_with("_csvs") {
             traces(&path, found);
-        } else if name.ends_with(".json.gz")
-            || name.ends_with(".json") && !name.contains("arch") && name != "facts.json"
-        {
+        } else if text.is_some_and(|stem| stem != "H200_arch" && stem != "facts") {
             found.push(path);
         }
     }

@@ -143,3 +143,20 @@ proptest! {
         prop_assert!((float.busy.0 - exact.busy.as_us()).abs() < 0.1);
     }
 }
+
+#[test]
+fn parts_that_do_not_add_up_are_counted() {
+    let mut b = TraceBuilder::new();
+    b.launch("cudaLaunchKernel", 0.0, 1.0, 1);
+    b.kernel("gemm", 10.0, 5.0, 1);
+    let trace = b.build();
+    let whole = Timeline::<Ns>::of(&trace, &gpu(&trace), None).unwrap();
+    let count = |t: &Timeline<Ns>| {
+        let mut diagnostics = Diagnostics::default();
+        t.check(&mut diagnostics);
+        diagnostics.count(jarvis_trace::Defect::TimelineMismatch)
+    };
+    assert_eq!(count(&whole), 0);
+    let torn = Timeline { idle: Ns(1_000), ..whole };
+    assert_eq!(count(&torn), 1);
+}

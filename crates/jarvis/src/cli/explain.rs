@@ -1,0 +1,162 @@
+//! `jarvis explain`: what jarvis does with an operation.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use clap::Args;
+use jarvis_perf::ops::{self, ModelSource, OpEntry};
+use jarvis_perf::parity::Quirks;
+use serde_json::{Value, json};
+
+use super::{Failure, Session};
+
+/// Names listed where a text fits several operations.
+const LIST: usize = 20;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  jarvis explain aten::mm
+  jarvis explain triton_poi_fused_add_mul_0
+  jarvis explain softmax                       operations with this text in their name
+  jarvis explain my_namespace::my_op --json    what becomes of an operation jarvis does not know")]
+pub(crate) struct ExplainArgs {
+    /// Operation name, or part of one
+    #[arg(value_name = "OP")]
+    op: String,
+}
+
+pub(crate) fn run(session: &Session, args: &ExplainArgs) -> Result<(), Failure> {
+    let name = args.op.trim();
+    if name.is_empty() {
+        return Err(Failure::usage("an operation needs a name").help("for example: jarvis explain aten::mm"));
+    }
+    let answer = Answer::to(name);
+    let mut out = io::stdout().lock();
+    if session.common.json {
+        writeln!(out, "{:#}", answer.json())?;
+    } else {
+        out.write_all(answer.text().as_bytes())?;
+    }
+    Ok(out.flush()?)
+}
+
+/// What is known of a name.
+struct Answer<'a> {
+    name: &'a str,
+    entry: Option<&'static OpEntry>,
+    /// Whether the entry stands for all names that begin like it.
+    by_prefix: bool,
+    /// Operations whose names contain the text, where no entry has it.
+    similar: Vec<&'static str>,
+}
+
+impl<'a> Answer<'a> {
+    fn to(name: &'a str) -> Self {
+        let exact = ops::find(name);
+        let entry = exact.or_else(|| ops::find_prefix(name));
+        let lower = name.to_lowercase();
+        let similar = match entry {
+            Some(_) => Vec::new(),
+            None => ops::all().iter().map(|e| e.name).filter(|n| n.to_lowercase().contains(&lower)).collect(),
+        };
+        Self { name, entry, by_prefix: exact.is_none(), similar }
+    }
+
+    fn text(&self) -> String {
+        match self.entry {
+            Some(entry) => self.entry_text(entry),
+            None if self.similar.is_empty() => self.unknown_text(),
+            None => self.similar_text(),
+        }
+    }
+
+    fn entry_text(&self, entry: &OpEntry) -> String {
+        let mut out = format!("{}\n", self.name);
+        let mut line = |label: &str, value: &str| {
+            let _ = writeln!(out, "  {label:<12}{value}");
+        };
+        if self.by_prefix {
+            line("known as", &format!("every operation whose name begins with `{}`", entry.name));
+        }
+        match ops::category(self.name, None, &Quirks::NONE) {
+            "other" => line("category", "other, unless its first kernel's name tells (elementwise, reduce, …)"),
+            category => line("category", category),
+        }
+        if let Some(backward) = entry.backward_category {
+            line("backward", &format!("its backward work is counted as {backward}"));
+        }
+        let sheet = ops::sheet(entry, &Quirks::NONE);
+        line("sheet", if sheet.is_empty() { "unified_perf_summary only" } else { sheet });
+        match ops::about(entry) {
+            Some(about) => line("model", about),
+            None => line("model", "none: it has a category; its time and kernels are reported, no FLOPs or bytes"),
+        }
+        line("source", source(entry));
+        let parity = Quirks::REFERENCE;
+        let category = ops::category(self.name, None, &parity);
+        let model = entry.reader.is_some() && entry.source != ModelSource::Extended;
+        line(
+            "--parity",
+            &format!("category {category}, {}", if model { "the reference's formula" } else { "no model" }),
+        );
+        if entry.reader.is_some() {
+            line("try", &format!("jarvis model {} dims=… types=…", self.name));
+        }
+        out
+    }
+
+    fn similar_text(&self) -> String {
+        let count = self.similar.len();
+        let mut out = format!("no operation is named `{}`; {count} contain it:\n", self.name);
+        for name in self.similar.iter().take(LIST) {
+            let _ = writeln!(out, "  {name}");
+        }
+        if count > LIST {
+            let _ = writeln!(out, "  and {} more (--json lists all)", count - LIST);
+        }
+        out
+    }
+
+    fn unknown_text(&self) -> String {
+        format!(
+            "{name}\n  \
+             category    from its first kernel's name (elementwise, reduce, multi_tensor_apply), else {category}\n  \
+             sheet       unified_perf_summary only\n  \
+             model       generic: each tensor of the call counted once, a lower bound of its bytes; no FLOPs\n  \
+             better      give it a model of your own: [op.\"{name}\"] in jarvis.toml beside the trace, see docs/extensions.md\n",
+            name = self.name,
+            category = ops::category(self.name, None, &Quirks::NONE),
+        )
+    }
+
+    fn json(&self) -> Value {
+        let Some(entry) = self.entry else {
+            return json!({
+                "schema": "jarvis.explain/1", "name": self.name, "known": false, "similar": self.similar,
+                "category": ops::category(self.name, None, &Quirks::NONE), "model_source": "generic",
+            });
+        };
+        json!({
+            "schema": "jarvis.explain/1", "name": self.name, "known": true,
+            "known_as": entry.name, "category": ops::category(self.name, None, &Quirks::NONE),
+            "backward_category": entry.backward_category, "sheet": ops::sheet(entry, &Quirks::NONE),
+            "has_model": entry.reader.is_some(), "model": ops::about(entry),
+            "model_source": entry.reader.map(|_| entry.source.as_str()),
+            "parity_category": ops::category(self.name, None, &Quirks::REFERENCE),
+            "parity_model": entry.reader.is_some() && entry.source != ModelSource::Extended,
+        })
+    }
+}
+
+fn source(entry: &OpEntry) -> &'static str {
+    match (entry.reader, entry.source) {
+        (None, _) => "the registry of operations",
+        (Some(_), ModelSource::Reference) => {
+            "reference: the reference tool models it too; where jarvis corrects its numbers, rows say `extended`"
+        }
+        (Some(_), ModelSource::Extended) => "extended: modelled by jarvis alone",
+        (Some(_), ModelSource::Generic) => "generic: tensors counted once",
+        (Some(_), ModelSource::Extension) => "your extension file",
+    }
+}

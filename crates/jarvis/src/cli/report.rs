@@ -1,0 +1,328 @@
+//! `jarvis report`: the performance report as a workbook and CSV files, then a one-screen summary.
+
+mod summary;
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use jarvis_perf::extension::Extension;
+use jarvis_perf::tables::{Report, ReportError, ReportOptions, build_report};
+use jarvis_report::render::{csv, xlsx};
+use jarvis_trace::Fidelity;
+
+use super::info::thousands;
+use super::platform_args::{Chosen, PlatformArgs};
+use super::{Failure, Session, TraceArg};
+use crate::exit;
+use crate::output::{self, Batch, OutputError};
+
+/// Folder of the outputs, beside the trace.
+const FOLDER: &str = "analysis_output";
+/// Names of the outputs in it.
+const WORKBOOK: &str = "perf_report.xlsx";
+const CSV_FOLDER: &str = "perf_report_csvs";
+/// Extension file that is picked up beside a trace.
+const EXTENSION: &str = "jarvis.toml";
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Writes analysis_output/perf_report.xlsx and analysis_output/perf_report_csvs/ beside the trace. Text cells of the CSV
+files that a spreadsheet would take for a formula get a ' before them; with --parity every cell is exact.
+
+Examples:
+  jarvis report trace.json.gz                              platform taken from the trace
+  jarvis report trace.json.gz --platform MI300X -o out
+  jarvis report trace.json.gz --csv-dir csvs --no-xlsx     CSV files only
+  jarvis report trace.json.gz --parity                     every number as the reference tool has it
+  jarvis report trace.json.gz --extension my_ops.toml --include-call-stack --json")]
+pub(crate) struct ReportArgs {
+    #[command(flatten)]
+    trace: TraceArg,
+    /// Every number, blank and quirk of the reference tool
+    #[arg(long)]
+    parity: bool,
+    /// File with models and categories of your own (jarvis.toml beside the trace is read by itself)
+    #[arg(long, value_name = "FILE")]
+    extension: Option<PathBuf>,
+    #[command(flatten)]
+    files: FileArgs,
+    #[command(flatten)]
+    platform: PlatformArgs,
+    #[command(flatten)]
+    sheets: SheetArgs,
+    #[command(flatten)]
+    columns: ColumnArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Files")]
+struct FileArgs {
+    /// Output folder [default: `analysis_output` beside the trace]
+    #[arg(long, short, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Path of the workbook
+    #[arg(long, value_name = "PATH", conflicts_with = "no_xlsx")]
+    xlsx: Option<PathBuf>,
+    /// Folder of the CSV files
+    #[arg(long, value_name = "DIR", conflicts_with = "no_csv")]
+    csv_dir: Option<PathBuf>,
+    /// Write no workbook
+    #[arg(long)]
+    no_xlsx: bool,
+    /// Write no CSV files
+    #[arg(long)]
+    no_csv: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Sheets")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
+struct SheetArgs {
+    /// The timeline also counts GPU work whose launch was not recorded
+    #[arg(long)]
+    include_unlinked_kernels: bool,
+    /// Tell idle gaps shorter than this from the others
+    #[arg(long, value_name = "N", value_parser = from_zero)]
+    micro_idle_thresh_us: Option<f64>,
+    /// No sheet of collectives
+    #[arg(long)]
+    disable_coll_analysis: bool,
+    /// No sheet of kernels
+    #[arg(long)]
+    no_kernel_summary: bool,
+    /// No sheets of short kernels
+    #[arg(long)]
+    no_short_kernel_study: bool,
+    /// A kernel is short if it takes less than this
+    #[arg(long, value_name = "N", default_value = "10", value_parser = from_zero)]
+    short_kernel_threshold_us: f64,
+    /// Bins of the histogram of short kernels
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    short_kernel_histogram_bins: u32,
+    /// Most rows of the sheet of short kernels
+    #[arg(long, value_name = "N")]
+    topk_short_kernels: Option<usize>,
+    /// Most rows of `ops_summary`, `ops_unique_args` and `unified_perf_summary`
+    #[arg(long, value_name = "N")]
+    topk_ops: Option<usize>,
+    /// Most rows of each sheet of one category
+    #[arg(long, value_name = "N")]
+    topk_roofline_ops: Option<usize>,
+    /// Add the sheets of kernels that run at the same time as others
+    #[arg(long)]
+    include_overlap_info: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Columns")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
+struct ColumnArgs {
+    /// Keep calls apart that launch different numbers of kernels
+    #[arg(long)]
+    group_by_num_kernels: bool,
+    /// Tell recomputed work apart (needs Python stacks in the trace)
+    #[arg(long)]
+    detect_recompute: bool,
+    /// Show when each call was first made
+    #[arg(long)]
+    include_first_occurrence_time: bool,
+    /// Show where in the program each call was made (needs Python stacks in the trace)
+    #[arg(long)]
+    include_call_stack: bool,
+}
+
+/// A number from 0 on.
+fn from_zero(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(x) if x.is_finite() && x >= 0.0 => Ok(x),
+        _ => Err("expected a number from 0 on".to_owned()),
+    }
+}
+
+impl ReportArgs {
+    fn options(&self, chosen: &Chosen, extension: Option<Extension>) -> ReportOptions {
+        let (sheets, columns) = (&self.sheets, &self.columns);
+        ReportOptions {
+            fidelity: if self.parity { Fidelity::Reference } else { Fidelity::Correct },
+            platform: chosen.platform.clone(),
+            extension,
+            include_unlinked: sheets.include_unlinked_kernels,
+            micro_idle_us: sheets.micro_idle_thresh_us,
+            coll_analysis: !sheets.disable_coll_analysis,
+            kernel_summary: !sheets.no_kernel_summary,
+            short_kernel_study: !sheets.no_short_kernel_study,
+            short_kernel_threshold_us: sheets.short_kernel_threshold_us,
+            short_kernel_bins: sheets.short_kernel_histogram_bins as usize,
+            topk_short_kernels: sheets.topk_short_kernels,
+            topk_ops: sheets.topk_ops,
+            topk_roofline_ops: sheets.topk_roofline_ops,
+            group_by_num_kernels: columns.group_by_num_kernels,
+            include_overlap: sheets.include_overlap_info,
+            detect_recompute: columns.detect_recompute,
+            first_occurrence: columns.include_first_occurrence_time,
+            call_stack: columns.include_call_stack,
+        }
+    }
+}
+
+/// Where the files go; `None` for what is not written.
+struct Places {
+    workbook: Option<PathBuf>,
+    csv_folder: Option<PathBuf>,
+}
+
+impl Places {
+    fn of(trace: &Path, files: &FileArgs) -> Self {
+        let root = files.output.clone().unwrap_or_else(|| beside(trace).join(FOLDER));
+        let place = |wanted: bool, named: &Option<PathBuf>, usual: &str| {
+            wanted.then(|| named.clone().unwrap_or_else(|| root.join(usual)))
+        };
+        Self {
+            workbook: place(!files.no_xlsx, &files.xlsx, WORKBOOK),
+            csv_folder: place(!files.no_csv, &files.csv_dir, CSV_FOLDER),
+        }
+    }
+
+    /// Fails early, before the work is done, where nothing could be written.
+    fn probe(&self) -> Result<(), OutputError> {
+        if let Some(workbook) = &self.workbook {
+            if workbook.is_dir() {
+                return Err(OutputError::IsFolder { path: workbook.clone() });
+            }
+            output::probe(workbook.parent().unwrap_or(Path::new("")))?;
+        }
+        self.csv_folder.as_deref().map_or(Ok(()), output::probe)
+    }
+}
+
+/// The folder of the trace; the working folder for standard input.
+fn beside(trace: &Path) -> &Path {
+    if trace == Path::new("-") { Path::new("") } else { trace.parent().unwrap_or(Path::new("")) }
+}
+
+pub(crate) fn run(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
+    let path = &args.trace.trace;
+    let places = Places::of(path, &args.files);
+    places.probe()?;
+    let extension = extension(session, path, args)?;
+    let named = args.platform.named()?;
+    let trace = session.open(path)?;
+    // The reference has no roofline unless a platform is named.
+    let chosen = if args.parity { Chosen { platform: named, doubt: None } } else { args.platform.choose(&trace)? };
+    if let Some(doubt) = &chosen.doubt {
+        session.warn(doubt);
+    }
+    let report = build_report(&trace, &args.options(&chosen, extension))?;
+    let files = write(session, &report, &places, args.parity)?;
+    warn_of_gaps(session, &report);
+    let view = summary::View {
+        path,
+        trace: &trace,
+        report: &report,
+        platform: chosen.platform.as_ref(),
+        places: &places,
+        files: &files,
+    };
+    let mut out = io::stdout().lock();
+    if session.common.json {
+        writeln!(out, "{:#}", view.json())?;
+    } else {
+        out.write_all(view.text().as_bytes())?;
+    }
+    out.flush()?;
+    session.report(path, &report.diagnostics)
+}
+
+/// The user's own models: those beside the trace, overlaid by those named. The file beside the trace would change the
+/// reference's numbers unasked, so it does not count under parity.
+fn extension(session: &Session, trace: &Path, args: &ReportArgs) -> Result<Option<Extension>, Failure> {
+    let parse = |path: &Path| -> Result<Extension, Failure> {
+        let text = super::read_text(path)?;
+        Extension::parse(&text, &path.display().to_string()).map_err(|error| {
+            let help = error.help().unwrap_or("docs/extensions.md explains the file").to_owned();
+            Failure::usage(error.to_string()).help(help)
+        })
+    };
+    let found = beside(trace).join(EXTENSION);
+    let mut extension = match found.is_file() {
+        true if args.parity => {
+            session.note(&format!("{} is left out under --parity; name it with --extension", found.display()));
+            None
+        }
+        true => Some(parse(&found)?),
+        false => None,
+    };
+    if let Some(path) = &args.extension {
+        extension.get_or_insert_default().overlay(parse(path)?);
+    }
+    Ok(extension)
+}
+
+/// Renders and writes the files; returns their paths.
+fn write(session: &Session, report: &Report, places: &Places, parity: bool) -> Result<Vec<PathBuf>, Failure> {
+    let mut batch = Batch::default();
+    if let Some(path) = &places.workbook {
+        let rendered = xlsx::render(&report.tables).map_err(|error| Failure::new(exit::OUTPUT, error.to_string()))?;
+        if !rendered.cuts.is_empty() {
+            let xlsx::Cuts { texts, rows, columns } = rendered.cuts;
+            session.warn(&format!(
+                "a workbook can't hold {texts} long texts, {rows} rows and {columns} columns in full: the CSV files do"
+            ));
+        }
+        batch.add_at(path.clone(), rendered.bytes);
+    }
+    if let Some(folder) = &places.csv_folder {
+        let texts = if parity { csv::Texts::Exact } else { csv::Texts::Guarded };
+        for file in csv::files(&report.tables, "", texts) {
+            batch.add(folder, file)?;
+        }
+    }
+    let paths: Vec<PathBuf> = batch.paths().map(Path::to_path_buf).collect();
+    batch.write()?;
+    if let Some(folder) = &places.csv_folder {
+        warn_of_strangers(session, folder, &paths);
+    }
+    Ok(paths)
+}
+
+/// Sheets of an earlier run with other options would look like sheets of this one.
+fn warn_of_strangers(session: &Session, folder: &Path, ours: &[PathBuf]) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let mut strangers: Vec<String> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "csv") && !ours.contains(path))
+        .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+        .collect();
+    strangers.sort_unstable();
+    if !strangers.is_empty() {
+        let names = strangers.join(", ");
+        session.warn(&format!("{} also holds files that this run did not write: {names}", folder.display()));
+    }
+}
+
+/// Tells what the sheets leave out.
+fn warn_of_gaps(session: &Session, report: &Report) {
+    let (count, us) = report.rows.unlinked;
+    if count > 0 {
+        let events =
+            if count == 1 { "1 GPU event".to_owned() } else { format!("{} GPU events", thousands(count as u64)) };
+        session.note(&format!(
+            "{events} ({:.2} ms) without a recorded launch: in the sheets of kernels, not in those of operations",
+            us / 1e3
+        ));
+    }
+}
+
+impl From<ReportError> for Failure {
+    fn from(error: ReportError) -> Self {
+        Self::new(exit::INPUT, error.to_string()).help(error.help())
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Self {
+        Self::new(exit::OUTPUT, error.to_string()).help(error.help())
+    }
+}

@@ -1,0 +1,194 @@
+//! What `jarvis report` prints: the timeline, the operations that take longest, where the files are.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use jarvis_perf::platform::{Basis, Platform};
+use jarvis_perf::roofline::Bound;
+use jarvis_perf::tables::{KernelRow, Report, Table, UnifiedRow};
+use jarvis_trace::Trace;
+use serde_json::{Value, json};
+
+use super::Places;
+use crate::cli::info::thousands;
+use crate::cli::platforms::number;
+
+/// Operations shown.
+const TOP: usize = 10;
+/// Characters of an operation's name with its shapes.
+const NAME_WIDTH: usize = 60;
+
+/// Everything the summary tells.
+pub(super) struct View<'a> {
+    pub(super) path: &'a Path,
+    pub(super) trace: &'a Trace,
+    pub(super) report: &'a Report,
+    pub(super) platform: Option<&'a Platform>,
+    pub(super) places: &'a Places,
+    pub(super) files: &'a [PathBuf],
+}
+
+impl View<'_> {
+    pub(super) fn text(&self) -> String {
+        let mut out = String::new();
+        let events = thousands(self.trace.len() as u64);
+        let _ = writeln!(out, "{}: {events} events", self.path.display());
+        let _ = writeln!(out, "{}", self.measured_against());
+        out.push('\n');
+        self.timeline(&mut out);
+        out.push('\n');
+        self.operations(&mut out);
+        self.files(&mut out);
+        out
+    }
+
+    fn measured_against(&self) -> String {
+        let Some(p) = self.platform else { return "no platform: no efficiencies".to_owned() };
+        let rate = p.peak("matrix_bf16").map_or(String::new(), |f| format!(", {} TFLOPS bf16", number(f.value)));
+        let basis = match p.basis {
+            Some(Basis::Achievable) => " achievable",
+            Some(Basis::Theoretical) => " theoretical",
+            None => "",
+        };
+        format!("efficiencies against {}: {} TB/s{rate}{basis}", p.name, number(p.mem_bw_gbps.value / 1e3))
+    }
+
+    fn timeline(&self, out: &mut String) {
+        let _ = writeln!(out, "{:<24}{:>12}{:>9}", "GPU timeline", "ms", "share");
+        for row in self.report.rows.timeline.rows() {
+            let _ = writeln!(out, "  {:<22}{:>12.3}{:>8.1}%", row.kind, row.ms, row.percent);
+        }
+    }
+
+    fn operations(&self, out: &mut String) {
+        let rows = &self.report.rows.unified.rows;
+        if rows.is_empty() {
+            kernels(&self.report.rows.kernels, out);
+            return;
+        }
+        let _ = writeln!(
+            out,
+            "{:<NAME_WIDTH$}  {:>7}{:>11}{:>8}{:>12}  bound by",
+            "operations by GPU time", "calls", "ms", "share", "efficiency"
+        );
+        for row in rows.iter().take(TOP) {
+            let efficiency = row.pct_roofline.mean.map_or("-".to_owned(), |pct| format!("{pct:.1}%"));
+            let ms = row.kernel_us.sum / 1e3;
+            let share = row.percent.0;
+            let _ = writeln!(
+                out,
+                "  {:<width$}  {:>7}{ms:>11.3}{share:>7.1}%{efficiency:>12}  {}",
+                label(row),
+                thousands(row.calls.len() as u64),
+                bound(row),
+                width = NAME_WIDTH - 2
+            );
+        }
+        if rows.len() > TOP {
+            let _ = writeln!(out, "  {} more in unified_perf_summary", rows.len() - TOP);
+        }
+        let failures = &self.report.rows.model_failures;
+        if let Some(first) = failures.first() {
+            let more = if failures.len() > 1 {
+                format!(", and {} more (--json lists all)", failures.len() - 1)
+            } else {
+                String::new()
+            };
+            let _ = writeln!(out, "  no numbers for {}: {}{more}", first.op, first.reason);
+        }
+    }
+
+    fn files(&self, out: &mut String) {
+        if self.files.is_empty() {
+            return;
+        }
+        out.push_str("\nwritten\n");
+        let sheets = self.report.tables.len();
+        if let Some(path) = &self.places.workbook {
+            let _ = writeln!(out, "  {}: {sheets} sheets", path.display());
+        }
+        if let Some(folder) = &self.places.csv_folder {
+            let _ = writeln!(out, "  {}: {sheets} files", folder.join("").display());
+        }
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let rows = &self.report.rows;
+        let platform = self.platform.map(|p| {
+            json!({
+                "name": p.name, "basis": p.basis.map(Basis::as_str), "mem_bw_gbps": p.mem_bw_gbps.value,
+                "matrix_bf16_tflops": p.peak("matrix_bf16").map(|f| f.value),
+            })
+        });
+        let timeline: Vec<Value> = rows
+            .timeline
+            .rows()
+            .iter()
+            .map(|row| json!({"type": row.kind, "ms": row.ms, "percent": row.percent}))
+            .collect();
+        let sheet = |t: &Table| json!({"name": t.name, "rows": t.rows(), "columns": t.columns.len()});
+        json!({
+            "schema": "jarvis.report/1",
+            "trace": self.path.to_string_lossy(),
+            "events": self.trace.len(),
+            "platform": platform,
+            "gpu_timeline": timeline,
+            "operations": rows.unified.rows.iter().take(TOP).map(operation).collect::<Vec<_>>(),
+            "sheets": self.report.tables.iter().map(sheet).collect::<Vec<_>>(),
+            "workbook": self.places.workbook.as_ref().map(|p| p.to_string_lossy()),
+            "csv_folder": self.places.csv_folder.as_ref().map(|p| p.to_string_lossy()),
+            "files": self.files.iter().map(|p| p.to_string_lossy()).collect::<Vec<_>>(),
+            "unlinked_gpu_events": {"count": rows.unlinked.0, "ms": rows.unlinked.1 / 1e3},
+            "models_without_numbers": rows.model_failures.iter().map(|f| json!({
+                "operation": &*f.op, "reason": &*f.reason, "calls": f.calls, "example_uid": f.example,
+            })).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn operation(row: &UnifiedRow) -> Value {
+    let model = row.model.as_ref();
+    json!({
+        "name": &*row.identity.name, "category": &*row.identity.category, "uid": row.ex_uid, "calls": row.calls.len(),
+        "input_dims": row.identity.args.dims.as_deref(), "input_types": row.identity.args.types.as_deref(),
+        "gpu_ms": row.kernel_us.sum / 1e3, "percent": row.percent.0,
+        "efficiency_percent": row.pct_roofline.mean, "bound": model.and_then(|m| m.roofline).map(|(_, b)| b.as_str()),
+        "model_source": model.and_then(|m| m.source).map(jarvis_perf::ops::ModelSource::as_str),
+    })
+}
+
+/// Without operations the kernels tell.
+fn kernels(rows: &[KernelRow], out: &mut String) {
+    if rows.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "{:<NAME_WIDTH$}  {:>7}{:>11}{:>8}", "kernels by GPU time", "count", "ms", "share");
+    for row in rows.iter().take(TOP) {
+        let (name, count) = (cut(&row.name, NAME_WIDTH - 2), thousands(row.us.count as u64));
+        let (ms, share) = (row.us.sum / 1e3, row.percent_of_kernels);
+        let _ = writeln!(out, "  {name:<width$}  {count:>7}{ms:>11.3}{share:>7.1}%", width = NAME_WIDTH - 2);
+    }
+}
+
+/// Name and shapes, as much as fits.
+fn label(row: &UnifiedRow) -> String {
+    let dims = row.identity.args.dims.as_deref().unwrap_or("");
+    cut(&format!("{} {dims}", row.identity.name), NAME_WIDTH - 2)
+}
+
+fn cut(text: &str, width: usize) -> String {
+    let text = text.trim_end();
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width - 1).chain(['…']).collect()
+}
+
+fn bound(row: &UnifiedRow) -> &'static str {
+    match row.model.as_ref().and_then(|m| m.roofline) {
+        Some((_, Bound::Compute)) => "compute",
+        Some((_, Bound::Memory)) => "memory",
+        Some((_, Bound::MemoryBytesOnly)) => "memory (bytes only)",
+        None => "-",
+    }
+}

@@ -1,0 +1,115 @@
+use std::collections::BTreeMap;
+
+use super::*;
+
+fn batch(root: &Path, files: &[(&str, &str)]) -> Batch {
+    let mut batch = Batch::default();
+    for (path, text) in files {
+        batch.add(root, OutputFile::new(*path, text.as_bytes().to_vec())).unwrap();
+    }
+    batch
+}
+
+/// Every file below a folder with its text, and every empty folder.
+fn contents(root: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut pending = vec![root.to_path_buf()];
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                found.insert(format!("{name}/"), String::new());
+                pending.push(path);
+            } else {
+                found.insert(name, fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+fn listed(found: &[(&str, &str)]) -> BTreeMap<String, String> {
+    found.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+}
+
+#[test]
+fn files_and_folders_appear_and_nothing_else() {
+    let root = tempfile::tempdir().unwrap();
+    let out = root.path().join("a/b");
+    batch(&out, &[("x.csv", "1"), ("csvs/y.csv", "2")]).write().unwrap();
+    let expected = [("a/", ""), ("a/b/", ""), ("a/b/csvs/", ""), ("a/b/x.csv", "1"), ("a/b/csvs/y.csv", "2")];
+    assert_eq!(contents(root.path()), listed(&expected));
+    // Again: replaced, no leftovers.
+    batch(&out, &[("x.csv", "3")]).write().unwrap();
+    assert_eq!(contents(&out), listed(&[("csvs/", ""), ("x.csv", "3"), ("csvs/y.csv", "2")]));
+}
+
+#[test]
+fn a_failure_leaves_everything_as_it_was() {
+    let root = tempfile::tempdir().unwrap();
+    batch(root.path(), &[("x.csv", "old"), ("y.csv", "old")]).write().unwrap();
+    // A folder where a file is to go.
+    fs::create_dir(root.path().join("z.csv")).unwrap();
+    let before = contents(root.path());
+    let error = batch(root.path(), &[("x.csv", "new"), ("new/w.csv", "new"), ("z.csv", "new")]).write().unwrap_err();
+    assert!(matches!(error, OutputError::IsFolder { .. }), "{error}");
+    assert_eq!(contents(root.path()), before);
+    // A file where a folder is to go.
+    let error = batch(root.path(), &[("x.csv", "new"), ("y.csv/w.csv", "new")]).write().unwrap_err();
+    assert!(matches!(error, OutputError::Folder { .. }), "{error}");
+    assert!(error.help().contains("a part of this path is a file"), "{}", error.help());
+    assert_eq!(contents(root.path()), before);
+}
+
+/// The renames themselves may fail after some succeeded.
+#[test]
+fn a_late_failure_puts_the_old_files_back() {
+    let root = tempfile::tempdir().unwrap();
+    batch(root.path(), &[("x.csv", "old")]).write().unwrap();
+    let batch = batch(root.path(), &[("x.csv", "new"), ("fresh.csv", "new"), ("z.csv", "new")]);
+    let mut undo = Undo::default();
+    let staged = batch.stage(&mut undo).unwrap();
+    // Somebody makes a folder of that name between the two steps.
+    fs::create_dir(root.path().join("z.csv")).unwrap();
+    assert!(publish(&staged, &mut undo).is_err());
+    undo.roll_back();
+    assert_eq!(contents(root.path()), listed(&[("x.csv", "old"), ("z.csv/", "")]));
+}
+
+#[test]
+fn paths_stay_inside_the_folder() {
+    for path in ["../x", "/etc/x", "a/../../x", "", "./x"] {
+        let mut batch = Batch::default();
+        let added = batch.add(Path::new("out"), OutputFile::new(path, Vec::new()));
+        assert!(matches!(added, Err(OutputError::Outside { .. })), "{path}");
+    }
+}
+
+#[test]
+fn a_probe_tells_early_and_leaves_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    probe(&root.path().join("not/yet/there")).unwrap();
+    assert_eq!(contents(root.path()), listed(&[]));
+    fs::write(root.path().join("file"), "").unwrap();
+    let error = probe(&root.path().join("file/below")).unwrap_err();
+    assert!(error.help().contains("is a file"), "{error}");
+}
+
+/// Many writers at once: each file ends as the whole file of one of them.
+#[test]
+fn writers_at_once_do_not_mix() {
+    let root = tempfile::tempdir().unwrap();
+    let text = |i: usize| i.to_string().repeat(200_000);
+    std::thread::scope(|scope| {
+        for i in 0..8 {
+            let root = root.path();
+            scope.spawn(move || batch(root, &[("x.csv", &text(i)), ("y.csv", &text(i))]).write().unwrap());
+        }
+    });
+    let found = contents(root.path());
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["x.csv", "y.csv"]);
+    for written in found.values() {
+        assert!((0..8).any(|i| *written == text(i)));
+    }
+}

@@ -1,0 +1,256 @@
+//! The language of reports: vendor-neutral words, nothing claimed that a trace cannot show, no winners. Every written
+//! Markdown file is checked; the templates obey by construction, so a hit is a fault of ours.
+
+/// A word or phrase that must not appear, and what to say instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rule {
+    /// The phrase, in lower case.
+    pub phrase: &'static str,
+    /// How it is matched.
+    pub matched: Match,
+    /// What to say instead.
+    pub instead: &'static str,
+}
+
+/// How a phrase is matched, always ignoring case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Match {
+    /// As a whole word.
+    Word,
+    /// As a whole word written in capitals, which would otherwise be part of ordinary language.
+    Capitals,
+    /// Anywhere, as the stem of a word.
+    Stem,
+}
+
+use Match::{Capitals, Stem, Word};
+
+/// Words of one vendor; names in backticks are data and may stay.
+#[rustfmt::skip]
+pub const VENDOR_WORDS: &[Rule] = &[
+    Rule { phrase: "cuda kernel", matched: Stem, instead: "GPU kernels" },
+    Rule { phrase: "hip kernel", matched: Stem, instead: "GPU kernels" },
+    Rule { phrase: "nccl", matched: Word, instead: "collective communication" },
+    Rule { phrase: "rccl", matched: Word, instead: "collective communication" },
+    Rule { phrase: "cublas", matched: Word, instead: "vendor GEMM library" },
+    Rule { phrase: "cublaslt", matched: Word, instead: "vendor GEMM library" },
+    Rule { phrase: "cutlass", matched: Word, instead: "vendor GEMM library" },
+    Rule { phrase: "hipblas", matched: Word, instead: "vendor GEMM library" },
+    Rule { phrase: "hipblaslt", matched: Word, instead: "vendor GEMM library" },
+    Rule { phrase: "rocblas", matched: Word, instead: "vendor GEMM library" },
+    Rule { phrase: "tensile", matched: Word, instead: "vendor GEMM library" },
+    Rule { phrase: "cudnn", matched: Word, instead: "DNN library" },
+    Rule { phrase: "miopen", matched: Word, instead: "DNN library" },
+    Rule { phrase: "fmha", matched: Word, instead: "optimized attention kernel" },
+    Rule { phrase: "aiter", matched: Word, instead: "optimized attention kernel" },
+    Rule { phrase: "ck", matched: Capitals, instead: "optimized attention kernel" },
+    Rule { phrase: "xformers", matched: Word, instead: "optimized attention kernel" },
+    Rule { phrase: "transformer engine attention", matched: Word, instead: "optimized attention kernel" },
+    Rule { phrase: "cuda graph", matched: Stem, instead: "GPU graph" },
+    Rule { phrase: "hip graph", matched: Stem, instead: "GPU graph" },
+    Rule { phrase: "cudadevicesynchronize", matched: Word, instead: "device synchronization" },
+    Rule { phrase: "hipdevicesynchronize", matched: Word, instead: "device synchronization" },
+    Rule { phrase: "cudastreamsynchronize", matched: Word, instead: "device synchronization" },
+    Rule { phrase: "hipstreamsynchronize", matched: Word, instead: "device synchronization" },
+    Rule { phrase: "cudamemcpy", matched: Stem, instead: "memory copy" },
+    Rule { phrase: "hipmemcpy", matched: Stem, instead: "memory copy" },
+    Rule { phrase: "tensor core", matched: Stem, instead: "matrix units" },
+    Rule { phrase: "matrix core", matched: Stem, instead: "matrix units" },
+    Rule { phrase: "mfma", matched: Word, instead: "matrix units" },
+    Rule { phrase: "wmma", matched: Word, instead: "matrix units" },
+    Rule { phrase: "sm", matched: Capitals, instead: "compute units" },
+    Rule { phrase: "sms", matched: Capitals, instead: "compute units" },
+    Rule { phrase: "cu", matched: Capitals, instead: "compute units" },
+    Rule { phrase: "cus", matched: Capitals, instead: "compute units" },
+    Rule { phrase: "warp", matched: Word, instead: "nothing: not needed" },
+    Rule { phrase: "warps", matched: Word, instead: "nothing: not needed" },
+    Rule { phrase: "wavefront", matched: Stem, instead: "nothing: not needed" },
+    Rule { phrase: "nsys", matched: Word, instead: "hardware counters" },
+    Rule { phrase: "rocprofv3", matched: Word, instead: "hardware counters" },
+];
+
+/// What a trace cannot show, and certainty it cannot give.
+#[rustfmt::skip]
+pub const UNSEEN: &[Rule] = &[
+    Rule { phrase: "bank conflict", matched: Stem, instead: "Low efficiency - profile with hardware counters to diagnose." },
+    Rule { phrase: "coalesc", matched: Stem, instead: "Replay artifact provided for kernel team investigation" },
+    Rule { phrase: "uncoalesced", matched: Stem, instead: "Replay artifact provided for kernel team investigation" },
+    Rule { phrase: "occupancy", matched: Stem, instead: "Kernel running slower than expected" },
+    Rule { phrase: "waves per", matched: Stem, instead: "Kernel running slower than expected" },
+    Rule { phrase: "register pressure", matched: Stem, instead: "Kernel running slower than expected" },
+    Rule { phrase: "spill", matched: Stem, instead: "Kernel running slower than expected" },
+    Rule { phrase: "cache hit", matched: Stem, instead: "Large working set may exceed cache" },
+    Rule { phrase: "cache miss", matched: Stem, instead: "Large working set may exceed cache" },
+    Rule { phrase: "l1", matched: Word, instead: "Large working set may exceed cache" },
+    Rule { phrase: "l2 hit", matched: Stem, instead: "Large working set may exceed cache" },
+    Rule { phrase: "thrash", matched: Stem, instead: "Large working set may exceed cache" },
+    Rule { phrase: "root cause", matched: Stem, instead: "Bottleneck identified - generate reproducer for kernel team." },
+    Rule { phrase: "because the kernel", matched: Stem, instead: "Bottleneck identified - generate reproducer for kernel team." },
+    Rule { phrase: "is caused by", matched: Stem, instead: "Bottleneck identified - generate reproducer for kernel team." },
+    Rule { phrase: "due to poor", matched: Stem, instead: "Bottleneck identified - generate reproducer for kernel team." },
+    Rule { phrase: "load imbalance", matched: Stem, instead: "expert load balance and routing cannot be seen in a trace" },
+    Rule { phrase: "expert imbalance", matched: Stem, instead: "expert load balance and routing cannot be seen in a trace" },
+    Rule { phrase: "straggler", matched: Stem, instead: "waiting for other ranks and transfer time cannot be separated" },
+    Rule { phrase: "definitely", matched: Word, instead: "the number itself" },
+    Rule { phrase: "obviously", matched: Word, instead: "the number itself" },
+    Rule { phrase: "guaranteed", matched: Word, instead: "the range" },
+    Rule { phrase: "will speed up", matched: Stem, instead: "the range" },
+    Rule { phrase: "proves", matched: Word, instead: "shows" },
+    Rule { phrase: "probably", matched: Word, instead: "what the trace shows" },
+    Rule { phrase: "likely", matched: Word, instead: "what the trace shows" },
+    Rule { phrase: "perhaps", matched: Word, instead: "what the trace shows" },
+];
+
+/// Words that make a contest of a comparison.
+#[rustfmt::skip]
+pub const CONTEST: &[Rule] = &[
+    Rule { phrase: "winner", matched: Stem, instead: "improve the target" },
+    Rule { phrase: "wins", matched: Word, instead: "improve the target" },
+    Rule { phrase: "beats", matched: Word, instead: "N% slower or faster on target" },
+    Rule { phrase: "loses", matched: Word, instead: "N% slower or faster on target" },
+    Rule { phrase: "superior", matched: Word, instead: "N% slower or faster on target" },
+    Rule { phrase: "inferior", matched: Word, instead: "N% slower or faster on target" },
+    Rule { phrase: "better platform", matched: Stem, instead: "N% slower or faster on target" },
+    Rule { phrase: "outperforms", matched: Word, instead: "N% slower or faster on target" },
+    Rule { phrase: "best gpu", matched: Stem, instead: "N% slower or faster on target" },
+    Rule { phrase: "faster platform", matched: Stem, instead: "N% slower or faster on target" },
+];
+
+/// A place where a rule is broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Line, from 1.
+    pub line: usize,
+    /// The phrase.
+    pub phrase: &'static str,
+    /// What to say instead.
+    pub instead: &'static str,
+    /// The line as it is read: without data.
+    pub text: String,
+}
+
+/// The section that may name hardware as its makers do.
+const HARDWARE_SECTION: &str = "Hardware Reference";
+
+/// Checks a Markdown text against all rules. Names in backticks, code blocks, the cells of columns that hold names and
+/// the hardware reference are data and not language.
+pub fn violations(markdown: &str) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (line, text) in prose(markdown) {
+        for rule in VENDOR_WORDS.iter().chain(UNSEEN).chain(CONTEST) {
+            if rule.hits(&text) {
+                found.push(Violation { line, phrase: rule.phrase, instead: rule.instead, text: text.clone() });
+            }
+        }
+        if text.contains('!') && !text.contains("![") {
+            found.push(Violation { line, phrase: "!", instead: "a full stop", text });
+        }
+    }
+    found
+}
+
+/// The lines that are language, with their numbers.
+fn prose(markdown: &str) -> Vec<(usize, String)> {
+    let mut lines = Vec::new();
+    let mut fenced = false;
+    let mut in_hardware = false;
+    let mut data_columns: Option<Vec<bool>> = None;
+    for (i, line) in markdown.lines().enumerate() {
+        let trimmed = line.trim();
+        if trimmed.starts_with("```") {
+            fenced = !fenced;
+            continue;
+        }
+        if fenced {
+            continue;
+        }
+        if trimmed.starts_with('#') {
+            in_hardware = trimmed.contains(HARDWARE_SECTION);
+        }
+        if in_hardware {
+            continue;
+        }
+        let text = if trimmed.starts_with('|') {
+            let columns =
+                data_columns.get_or_insert_with(|| cells(trimmed).iter().map(|c| is_data_column(c)).collect());
+            let kept =
+                cells(trimmed).into_iter().enumerate().filter(|(i, _)| !columns.get(*i).copied().unwrap_or(false));
+            kept.map(|(_, cell)| cell).collect::<Vec<_>>().join(" | ")
+        } else {
+            data_columns = None;
+            trimmed.to_owned()
+        };
+        lines.push((i + 1, without_code(&text)));
+    }
+    lines
+}
+
+fn cells(row: &str) -> Vec<String> {
+    row.trim_matches('|').split('|').map(|c| c.trim().to_owned()).collect()
+}
+
+/// Columns that hold names as the trace has them.
+fn is_data_column(header: &str) -> bool {
+    ["kernel", "operation", "name", "module", "op", "file", "shapes", "args"].iter().any(|word| {
+        header.to_lowercase().split(|c: char| !c.is_alphanumeric()).any(|part| part.trim_end_matches('s') == *word)
+    })
+}
+
+/// The text without what stands between backticks.
+fn without_code(text: &str) -> String {
+    text.split('`').step_by(2).collect::<Vec<_>>().join("`")
+}
+
+impl Rule {
+    fn hits(&self, text: &str) -> bool {
+        let lower = text.to_lowercase();
+        let (haystack, needle) = match self.matched {
+            Capitals => (text, self.phrase.to_uppercase()),
+            Word | Stem => (lower.as_str(), self.phrase.to_owned()),
+        };
+        haystack.match_indices(needle.as_str()).any(|(at, _)| {
+            let before = haystack[..at].chars().next_back();
+            let after = haystack[at + needle.len()..].chars().next();
+            let free = |c: Option<char>| c.is_none_or(|c| !(c.is_alphanumeric() || c == '_'));
+            free(before) && (self.matched == Stem || free(after))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phrases(text: &str) -> Vec<&'static str> {
+        violations(text).iter().map(|v| v.phrase).collect()
+    }
+
+    #[test]
+    fn vendor_words_and_claims_are_found() {
+        assert_eq!(phrases("Uses cuBLAS and a CUDA graph."), ["cublas", "cuda graph"]);
+        assert_eq!(phrases("Low occupancy and bank conflicts."), ["bank conflict", "occupancy"]);
+        assert_eq!(phrases("The target wins!"), ["wins", "!"]);
+        assert_eq!(phrases("132 SMs"), [] as [&str; 0], "mixed case is a name, not a count");
+        assert_eq!(phrases("132 SM"), ["sm"]);
+        assert_eq!(phrases("swarm of warps"), ["warps"]);
+    }
+
+    #[test]
+    fn data_is_not_language() {
+        assert!(phrases("The kernel `cublasLt_splitK` ran.").is_empty());
+        assert!(phrases("```\nncclDevKernel occupancy\n```").is_empty());
+        let table = "| Kernel | Note |\n|---|---|\n| ncclAllReduce | collective |\n| x | uses nccl |";
+        assert_eq!(phrases(table), ["nccl"]);
+        assert!(phrases("### Hardware Reference\n- 132 SM\n").is_empty());
+        assert_eq!(phrases("### Hardware Reference\n- 132 SM\n### Model\n- 3 SM"), ["sm"]);
+    }
+
+    #[test]
+    fn phrases_are_unique_and_lower_case() {
+        let all: Vec<&Rule> = VENDOR_WORDS.iter().chain(UNSEEN).chain(CONTEST).collect();
+        for (i, rule) in all.iter().enumerate() {
+            assert_eq!(rule.phrase, rule.phrase.to_lowercase());
+            assert!(all[..i].iter().all(|r| r.phrase != rule.phrase), "{} stands twice", rule.phrase);
+        }
+    }
+}

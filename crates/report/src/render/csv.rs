@@ -1,0 +1,172 @@
+//! Tables as CSV: UTF-8, `\n` ends a line, a field is quoted only if it must be, a missing value is an empty field.
+//!
+//! Numbers are printed as Python prints them. A column of whole numbers with one missing or fractional value shows all
+//! of them as `8.0`, because that is what its readers take the column for; a column that holds anything else is
+//! no column of numbers and keeps its digits.
+//!
+//! **Formulas.** Spreadsheets take a field that begins with `=`, `+`, `-` or `@` for a formula, and names in a trace are
+//! anybody's text. [`Texts::Guarded`] puts a `'` before such texts (and before those that begin with a tab or a
+//! carriage return, which spreadsheets skip); numbers stay as they are, also those that stand in a text cell.
+//! [`Texts::Exact`] leaves every text alone: for comparison with the tables of the reference.
+
+use csv::{QuoteStyle, WriterBuilder};
+use jarvis_perf::tables::{Cell, Column, Table};
+
+use crate::OutputFile;
+use crate::render::names;
+use crate::render::number::NumberText;
+
+/// What becomes of texts that a spreadsheet would take for formulas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Texts {
+    /// They get a `'` before them.
+    Guarded,
+    /// They stay as they are.
+    Exact,
+}
+
+/// Longest name of a file, without `.csv`: what common file systems take, with room for a temporary name.
+const NAME_LIMIT: usize = 120;
+
+/// Characters that some file system does not take.
+const NOT_IN_NAMES: &[char] = &['/', '\\', ':', '*', '?', '"', '<', '>', '|'];
+
+/// One file a table, `<folder>/<name>.csv`.
+pub fn files(tables: &[Table], folder: &str, texts: Texts) -> Vec<OutputFile> {
+    let names = names::unique(tables.iter().map(|t| t.name.as_str()), NAME_LIMIT, NOT_IN_NAMES);
+    let path = |name: &str| std::path::Path::new(folder).join(format!("{name}.csv"));
+    tables.iter().zip(&names).map(|(table, name)| OutputFile::new(path(name), render(table, texts))).collect()
+}
+
+/// One table.
+pub fn render(table: &Table, texts: Texts) -> Vec<u8> {
+    if table.columns.is_empty() {
+        return b"\n".to_vec();
+    }
+    let columns: Vec<Fields<'_>> = table.columns.iter().map(Fields::of).collect();
+    // A write into memory could fail for one reason alone, records of unequal length, and `flexible` allows those.
+    let mut out = WriterBuilder::new().quote_style(QuoteStyle::Necessary).flexible(true).from_writer(Vec::new());
+    let end: [&[u8]; 0] = [];
+    for column in &table.columns {
+        let _ = out.write_field(guarded(&column.header, texts).as_ref());
+    }
+    let _ = out.write_record(end);
+    let mut number = NumberText::default();
+    for row in 0..table.rows() {
+        for column in &columns {
+            let _ = match column.cells.get(row).unwrap_or(&Cell::Missing) {
+                Cell::Missing => out.write_field(""),
+                Cell::Bool(true) => out.write_field("True"),
+                Cell::Bool(false) => out.write_field("False"),
+                Cell::Int(i) if column.ints_as_floats => out.write_field(number.float(*i as f64)),
+                Cell::Int(i) => out.write_field(number.int(*i)),
+                Cell::Float(x) if x.is_nan() => out.write_field(""),
+                Cell::Float(x) => out.write_field(number.float(*x)),
+                Cell::Text(text) => out.write_field(guarded(text, texts).as_ref()),
+            };
+        }
+        let _ = out.write_record(end);
+    }
+    out.into_inner().unwrap_or_default()
+}
+
+/// A column's cells and how its whole numbers are shown.
+struct Fields<'a> {
+    cells: &'a [Cell],
+    ints_as_floats: bool,
+}
+
+impl<'a> Fields<'a> {
+    fn of(column: &'a Column) -> Self {
+        Self { cells: &column.cells, ints_as_floats: column.shows_floats() }
+    }
+}
+
+fn guarded(text: &str, texts: Texts) -> std::borrow::Cow<'_, [u8]> {
+    let formula = texts == Texts::Guarded
+        && text.starts_with(['=', '+', '-', '@', '\t', '\r'])
+        && !text.parse::<f64>().is_ok_and(f64::is_finite);
+    if formula { format!("'{text}").into_bytes().into() } else { text.as_bytes().into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jarvis_perf::tables::Format;
+
+    use super::*;
+
+    fn column(header: &str, cells: Vec<Cell>) -> Column {
+        Column { header: header.to_owned(), format: Format::Plain, cells }
+    }
+
+    fn text(s: &str) -> Cell {
+        Cell::Text(Arc::from(s))
+    }
+
+    fn csv(columns: Vec<Column>, texts: Texts) -> String {
+        let table = Table { name: "t".to_owned(), columns };
+        String::from_utf8(render(&table, texts)).unwrap()
+    }
+
+    #[test]
+    fn whole_numbers_follow_their_column() {
+        let columns = vec![
+            column("whole", vec![Cell::Int(8), Cell::Int(-3)]),
+            column("gap", vec![Cell::Int(8), Cell::Missing]),
+            column("mixed", vec![Cell::Int(8), Cell::Float(0.5)]),
+            column("none", vec![Cell::Int(8), Cell::Float(f64::NAN)]),
+            column("bools", vec![Cell::Bool(true), Cell::Missing]),
+            column("words", vec![Cell::Int(8), text("auto")]),
+            column("flags", vec![Cell::Int(8), Cell::Bool(false)]),
+        ];
+        assert_eq!(
+            csv(columns, Texts::Exact),
+            "whole,gap,mixed,none,bools,words,flags\n8,8.0,8.0,8.0,True,8,8\n-3,,0.5,,,auto,False\n"
+        );
+    }
+
+    #[test]
+    fn floats_as_python_prints_them() {
+        let cells = [31.903_115_234_375, 100.0, 1e-5, 1.2e16, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1e-4];
+        let got = csv(vec![column("x", cells.map(Cell::Float).to_vec())], Texts::Guarded);
+        assert_eq!(got, "x\n31.903115234375\n100.0\n1e-05\n1.2e+16\ninf\n-inf\n-0.0\n0.0001\n");
+    }
+
+    #[test]
+    fn fields_are_quoted_only_where_they_must_be() {
+        let cells = ["(1, 2)", "[1]", "say \"hi\"", "a\nb", "a\rb", "it's", " padded ", "µs"].map(text).to_vec();
+        assert_eq!(
+            csv(vec![column("Kernel Time (µs)", cells)], Texts::Exact),
+            "Kernel Time (µs)\n\"(1, 2)\"\n[1]\n\"say \"\"hi\"\"\"\n\"a\nb\"\n\"a\rb\"\nit's\n padded \nµs\n"
+        );
+    }
+
+    #[test]
+    fn a_table_without_rows_is_its_header_and_one_without_columns_a_line_end() {
+        let header = ["bin_start", "bin_end", "count"].map(|h| column(h, Vec::new()));
+        assert_eq!(csv(header.to_vec(), Texts::Exact), "bin_start,bin_end,count\n");
+        assert_eq!(csv(Vec::new(), Texts::Exact), "\n");
+    }
+
+    #[test]
+    fn formulas_are_disarmed_unless_the_text_must_be_exact() {
+        let cells = ["=1+1", "@x", "+cmd", "-x", "\t=1", "-1.5", "+3", "-inf", "aten::mm", "(-1,)"];
+        let columns = || vec![column("=h", cells.map(text).to_vec()), column("n", vec![Cell::Int(-1); cells.len()])];
+        let exact = csv(columns(), Texts::Exact);
+        assert!(exact.starts_with("=h,n\n=1+1,-1\n@x,-1\n"), "{exact}");
+        assert_eq!(
+            csv(columns(), Texts::Guarded),
+            "'=h,n\n'=1+1,-1\n'@x,-1\n'+cmd,-1\n'-x,-1\n'\t=1,-1\n-1.5,-1\n+3,-1\n'-inf,-1\naten::mm,-1\n\"(-1,)\",-1\n"
+        );
+    }
+
+    #[test]
+    fn each_table_has_a_file() {
+        let table = |name: &str| Table { name: name.to_owned(), columns: Vec::new() };
+        let made = files(&[table("gpu_timeline"), table("a/../b"), table("GPU_timeline")], "csvs", Texts::Exact);
+        let paths: Vec<String> = made.iter().map(|f| f.path.to_string_lossy().replace('\\', "/")).collect();
+        assert_eq!(paths, ["csvs/gpu_timeline.csv", "csvs/a_.._b.csv", "csvs/GPU_timeline~2.csv"]);
+    }
+}

@@ -26,6 +26,8 @@ pub(crate) const GNU_GZIP: &str = "gzip -dc";
 
 /// Commands of `jarvis`, run where the binary has them: name of the subcommand, and the whole command line.
 const JARVIS: &[(&str, &str)] = &[
+    // Reads, builds the tree, prints one event: the least a command can do.
+    ("tree", "tree {trace} --uid 0 --quiet"),
     ("info", "info {trace} --quiet"),
     ("report", "report {trace} -o {out} --quiet"),
     ("analyze", "analyze {trace} -o {out} --quiet"),

@@ -36,6 +36,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "format",   about: "rustfmt would change nothing",                       run: format },
     Step { name: "sizes",    about: "no source file is longer than a person can keep",    run: file_sizes::check },
     Step { name: "lint",     about: "clippy has nothing to say about any target",         run: lint },
+    Step { name: "tools",    about: "programs that tests talk to are installed",           run: tools },
     Step { name: "tests",    about: "unit and integration tests pass",                    run: tests },
     Step { name: "doctests", about: "examples in the documentation work",                 run: doctests },
     Step { name: "traces",   about: "real traces are at hand for the tests that read them", run: traces },
@@ -53,6 +54,38 @@ fn lint(root: &Path) -> Result<Outcome> {
         return Ok(Outcome::Skipped("clippy is not installed (rustup component add clippy)".to_owned()));
     }
     cargo(root, &["clippy", "--quiet", "--workspace", "--all-targets", "--", "--deny", "warnings"])
+}
+
+/// Programs that tests talk to: the command, and the Debian package that has it.
+const TOOLS: &[(&str, &str)] = &[("soffice", "libreoffice-calc")];
+
+/// Installs what is missing where that is possible without asking; tests that need what can't be had say so.
+#[expect(clippy::unnecessary_wraps, reason = "all checks of the list have one type")]
+fn tools(_root: &Path) -> Result<Outcome> {
+    let missing = || TOOLS.iter().filter(|(command, _)| !runs(command, &["--version"])).map(|(_, package)| *package);
+    if missing().next().is_none() {
+        return Ok(Outcome::Passed);
+    }
+    let packages: Vec<&str> = missing().collect();
+    // Refreshing the lists may fail where an older list will do.
+    let _ = runs("apt-get", &["update", "--quiet"]);
+    let mut install = vec!["install", "--yes", "--quiet", "--no-install-recommends"];
+    install.extend(&packages);
+    let installed = runs("apt-get", &install) && missing().next().is_none();
+    Ok(if installed {
+        Outcome::PassedBut(format!("installed {}", packages.join(", ")))
+    } else {
+        Outcome::Skipped(format!("not installed and not to be had here: {}", packages.join(", ")))
+    })
+}
+
+/// Whether a command runs to a good end.
+fn runs(command: &str, arguments: &[&str]) -> bool {
+    Command::new(command)
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .output()
+        .is_ok_and(|output| output.status.success())
 }
 
 fn tests(root: &Path) -> Result<Outcome> {

@@ -98,6 +98,7 @@ pub struct Picked {
 ///
 /// - `index_elementwise_kernel<threads, each, …>`: `threads · each` elements a block.
 /// - `vectorized_gather_kernel<width, …>`: a row of `grid.y` blocks for each index, a thread moves `width` bytes.
+///   Rows are multiples of `width`.
 pub fn picked(kernels: &[&str], launches: &[Option<Launch>], row: Count, size: i64) -> Option<Picked> {
     kernels.iter().zip(launches).find_map(|(kernel, launch)| {
         let launch = (*launch)?;
@@ -109,7 +110,9 @@ pub fn picked(kernels: &[&str], launches: &[Option<Launch>], row: Count, size: i
         let [rows, parts, _] = launch.grid.map(i64::from);
         let covered = launch.threads() * parts * width;
         let step = if parts == 1 { Count::from(width) * WARP } else { launch.threads() * width };
-        let fits = (row * size).div_ceil(step)? * step == covered;
+        let bytes = row * size;
+        let whole = bytes.div_floor(width)? * width == bytes;
+        let fits = whole && bytes.div_ceil(step)? * step == covered;
         let row = if fits { row } else { covered.div_floor(size)? };
         Some(Picked { elements: row * rows, indices: rows.into() })
     })
@@ -169,7 +172,7 @@ mod tests {
         assert_eq!(of(elementwise, launch([8, 1, 1], 128), 1, 4), Some((4096, 4096)));
         assert_eq!(of(GATHER, launch([7, 1, 1], 96), 768, 2), Some((7 * 768, 7)));
         assert_eq!(of(GATHER, launch([7, 1, 1], 32), 100, 4), Some((700, 7)), "a row is rounded up to a warp");
-        assert_eq!(of(GATHER, launch([7, 2, 1], 256), 1025, 4), Some((7 * 1025, 7)), "and above 256 threads to blocks");
+        assert_eq!(of(GATHER, launch([7, 2, 1], 256), 1028, 4), Some((7 * 1028, 7)), "and above 256 threads to blocks");
         assert_eq!(of(GATHER, launch([7, 1, 1], 32), 1, 4), Some((7 * 128, 7)), "another dimension is indexed");
         assert_eq!(of(GATHER, launch([7, 0, 1], 0), 5, 4), None);
         assert_eq!(of(GATHER, launch([7, 1, 1], 32), 5, 0), None);

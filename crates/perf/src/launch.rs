@@ -21,6 +21,11 @@ impl Launch {
         Count::of(&self.grid.map(i64::from))
     }
 
+    /// Whether there was anything to run: a broken trace may say otherwise.
+    fn ran(&self) -> bool {
+        self.grid.iter().chain(&self.block).all(|&n| n > 0)
+    }
+
     /// Threads of one block.
     pub fn threads(&self) -> Count {
         Count::of(&self.block.map(i64::from))
@@ -57,7 +62,7 @@ pub struct ListElements {
 pub fn list_elements(kernels: &[&str], launches: &[Option<Launch>]) -> Option<ListElements> {
     let mut found: Option<ListElements> = None;
     for (at, kernel) in kernels.iter().enumerate().filter(|(_, kernel)| is_list_kernel(kernel)) {
-        let blocks = (*launches.get(at)?)?.blocks();
+        let blocks = launches.get(at)?.filter(Launch::ran)?.blocks();
         let lists = list_count(kernel);
         let limit = lists.and_then(|n| MOST_TENSORS.get(n.checked_sub(1)?)).unwrap_or(&MOST_TENSORS[0]);
         // A framework that launches more blocks at once has more room for tensors, too.
@@ -101,7 +106,7 @@ pub struct Picked {
 ///   Rows are multiples of `width`.
 pub fn picked(kernels: &[&str], launches: &[Option<Launch>], row: Count, size: i64) -> Option<Picked> {
     kernels.iter().zip(launches).find_map(|(kernel, launch)| {
-        let launch = (*launch)?;
+        let launch = launch.filter(Launch::ran)?;
         if let Some([threads, each]) = template_numbers(kernel, "index_elementwise_kernel<") {
             let elements = launch.blocks() * threads * each;
             return Some(Picked { elements, indices: elements });

@@ -54,10 +54,10 @@ fn list(inputs: &InputLists) -> Option<&[Vec<i64>]> {
     }
 }
 
-/// Checks the calls of one trace; how many lists and how many gathers it checked.
-fn check(path: &Path) -> [usize; 2] {
+/// Checks the calls of one trace; how many lists, gathers and placements it checked.
+fn check(path: &Path) -> [usize; 3] {
     let trace = Trace::open(path, &ReadOptions::default()).unwrap();
-    let mut checked = [0; 2];
+    let mut checked = [0; 3];
     for (op, kernels) in calls(&trace) {
         let names: Vec<&str> = kernels.iter().map(|&k| trace.name(k)).collect();
         let launches: Vec<Option<Launch>> = kernels.iter().map(|&k| launch(&trace, k)).collect();
@@ -83,6 +83,17 @@ fn check(path: &Path) -> [usize; 2] {
             assert!(covered.elements >= found.elements, "{}", place());
             checked[1] += 1;
         }
+        // Placing by index runs the same kernel as picking: a block for each 512 of the values, all of one row.
+        if trace.name(op) == "aten::_index_put_impl_"
+            && let Some([Dims::Shape(table), _, Dims::Shape(values), ..]) = inputs.dims.as_deref()
+            && table.len() == 1
+            && values.len() == 1
+            && let Some(found) = picked(&names, &launches, Count::ONE, 1)
+        {
+            let blocks = Count::of(values).div_ceil(512_i64).unwrap();
+            assert_eq!(found.elements, blocks * 512, "{}", place());
+            checked[2] += 1;
+        }
     }
     checked
 }
@@ -95,14 +106,14 @@ fn blocks_are_those_of_the_recorded_tensors() {
     }
     let mut paths = Vec::new();
     traces(&shared.clone().unwrap_or_else(fixtures), &mut paths);
-    let mut sum = [0; 2];
+    let mut sum = [0; 3];
     for path in paths {
         let checked = check(&path);
-        if checked != [0; 2] {
-            println!("{}: {} lists, {} gathers", path.display(), checked[0], checked[1]);
+        if checked != [0; 3] {
+            println!("{}: {checked:?} lists, gathers and placements", path.display());
         }
-        sum = [sum[0] + checked[0], sum[1] + checked[1]];
+        sum = std::array::from_fn(|i| sum[i] + checked[i]);
     }
     assert!(sum[0] >= 4, "only {} lists checked", sum[0]);
-    assert!(shared.is_none() || sum[1] >= 20, "only {} gathers checked", sum[1]);
+    assert!(shared.is_none() || sum[1] >= 20 && sum[2] >= 4, "only {sum:?} calls checked");
 }

@@ -2,6 +2,7 @@
 
 use crate::dtype;
 use crate::kernels;
+use crate::launch::Launch;
 use crate::parity::Quirks;
 use crate::value::Value;
 
@@ -46,6 +47,9 @@ pub struct OpCall<'a> {
     pub inputs: &'a InputLists,
     /// Names of the kernels below this call, in order of start time.
     pub kernels: &'a [&'a str],
+    /// Launches of these kernels, in the same order; empty where nothing depends on them: they stand in for the sizes of
+    /// tensors that the trace does not record.
+    pub launches: &'a [Option<Launch>],
     /// `Sequence number`, where recorded.
     pub sequence: Option<i64>,
     /// Name of the enclosing step annotation, for the operations that need it (`"NA"` if there is none).

@@ -8,6 +8,7 @@ pub mod dtype;
 mod expr;
 pub mod extension;
 pub mod kernels;
+pub mod launch;
 pub mod literal;
 pub mod models;
 mod nearest;

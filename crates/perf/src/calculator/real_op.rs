@@ -42,6 +42,7 @@ fn run(given: &Given<'_>) -> Result<Outcome, CalculatorError> {
         name: given.model,
         inputs: &inputs,
         kernels: &[],
+        launches: &[],
         sequence: None,
         annotation: None,
         extra: &[],

@@ -136,6 +136,7 @@ fn a_real_operation_has_the_numbers_of_its_call() {
         name: "aten::mm",
         inputs: &inputs,
         kernels: &[],
+        launches: &[],
         sequence: None,
         annotation: None,
         extra: &[],

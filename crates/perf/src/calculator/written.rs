@@ -50,6 +50,7 @@ impl Written {
             name: self.op,
             inputs: &inputs,
             kernels: &[],
+            launches: &[],
             sequence: None,
             annotation: None,
             extra: &[],

@@ -19,7 +19,7 @@ fn inputs(dims: &[&[i64]], types: &[&str], concrete: &[&str]) -> InputLists {
 }
 
 fn call<'a>(name: &'a str, inputs: &'a InputLists) -> OpCall<'a> {
-    OpCall { name, inputs, kernels: &[], sequence: None, annotation: None, extra: &[], forward: None }
+    OpCall { name, inputs, kernels: &[], launches: &[], sequence: None, annotation: None, extra: &[], forward: None }
 }
 
 fn evaluate(extension: &Extension, name: &str, inputs: &InputLists) -> Result<Evaluated, ModelError> {

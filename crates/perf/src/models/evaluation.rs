@@ -17,7 +17,8 @@ pub struct Evaluation {
     pub cost: Result<Cost, ModelError>,
     /// Whose numbers they are; `None` where nothing knows the operation.
     pub source: Option<ModelSource>,
-    /// Bytes if everything that could stay on the chip did, where that is less than the cost says.
+    /// Where less than the cost says: bytes if everything that could stay on the chip did, or that are sure where the
+    /// cost is an upper bound.
     pub least_bytes: Option<f64>,
     /// Bytes over the link between host and device.
     pub host_bytes: Option<f64>,

@@ -1,7 +1,8 @@
 //! Models of operations for which the reference has none: blank under `--parity`.
 //!
 //! Rules they share: an expanded dimension is read once; an in-place operation reads and writes its destination; the
-//! element size of a tensor list comes from its kernels' templates; lists that the profiler cut off are not guessed.
+//! element size of a tensor list comes from its kernels' templates; lists that the profiler cut off are counted by the
+//! blocks of their kernels or not at all.
 
 pub mod attention_side;
 pub mod dense;

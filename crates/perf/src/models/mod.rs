@@ -106,7 +106,8 @@ pub trait PerfModel {
     fn backward(&self) -> Result<Cost, ModelError> {
         Err(ModelError::Drop)
     }
-    /// Bytes of the call if everything that could stay on the chip did, where that is less than its cost says.
+    /// Where less than the cost says: bytes of the call if everything that could stay on the chip did, or that are sure
+    /// where the cost is an upper bound.
     fn least_bytes(&self) -> Option<f64> {
         None
     }

@@ -114,6 +114,7 @@ impl Case {
             name: &self.name,
             inputs: &self.inputs,
             kernels: &kernels,
+            launches: &[],
             sequence: None,
             annotation: self.annotation,
             extra: &extra,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use jarvis_trace::tree::Annotations;
-use jarvis_trace::{EventId, EventKind, Key, StrId, Trace, Tree, pyliteral};
+use jarvis_trace::{Arg, EventId, EventKind, Key, StrId, Trace, Tree, pyliteral};
 use rapidhash::RapidHashMap;
 
 use super::context::RowName;
@@ -14,6 +14,7 @@ use super::options::ReportOptions;
 use super::texts::{TextId, Texts};
 use crate::call::{Dims, InputLists, OpCall, SIBLING_DTYPE};
 use crate::extension::{Extension, ExtensionOp};
+use crate::launch::Launch;
 use crate::models::annotation::{Report, wants_annotation};
 use crate::models::{self, ComputeUnit, Cost, ModelError};
 use crate::ops::{self, ModelSource, OpEntry};
@@ -21,7 +22,7 @@ use crate::parity::Quirks;
 use crate::platform::Platform;
 use crate::roofline::Roofline;
 use crate::value::Value;
-use crate::{dtype, kernels};
+use crate::{dtype, kernels, launch};
 
 /// Backward operations whose sizes stand in their forward call, and the name of that.
 const SIZED_BY_FORWARD: &[(&str, &str)] =
@@ -83,6 +84,17 @@ struct CostKey {
     annotation: Option<StrId>,
     forward: Option<InputsId>,
     sibling: Option<TextId>,
+    /// Launches of the kernels, where they stand in for sizes that the trace lacks.
+    launches: Option<u32>,
+}
+
+/// What the names of a call's kernels tell.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    /// The element size of the tensors.
+    element_size: bool,
+    /// With the launches, how many elements there are.
+    elements: bool,
 }
 
 /// How a name leads to a model.
@@ -107,7 +119,8 @@ pub(crate) struct Costs<'a> {
     index: RapidHashMap<CostKey, CostId>,
     kernel_lists: RapidHashMap<Box<[StrId]>, u32>,
     kernel_names: Vec<StrId>,
-    kernels_tell_size: Vec<Option<bool>>,
+    told: Vec<Option<Told>>,
+    launch_lists: RapidHashMap<Box<[Option<Launch>]>, u32>,
     params: RapidHashMap<Box<str>, ParamsId>,
     /// By name of the operation.
     claims: Vec<Option<Claim>>,
@@ -133,7 +146,8 @@ impl<'a> Costs<'a> {
             index: RapidHashMap::default(),
             kernel_lists: RapidHashMap::default(),
             kernel_names: Vec::new(),
-            kernels_tell_size: Vec::new(),
+            told: Vec::new(),
+            launch_lists: RapidHashMap::default(),
             params: RapidHashMap::default(),
             claims: vec![None; trace.strings().len()],
             synthetic_claims: RapidHashMap::default(),
@@ -227,6 +241,7 @@ impl<'a> Costs<'a> {
             annotation: self.annotation(call),
             forward: self.forward_inputs(call, inputs, texts),
             sibling: self.sibling_dtype(call, kernels, inputs, texts),
+            launches: self.launch_list(call, kernels, inputs),
         };
         if let Some(&id) = self.index.get(&key) {
             return id;
@@ -285,6 +300,32 @@ impl<'a> Costs<'a> {
         Some(inputs.of(event, texts))
     }
 
+    fn told_by(&mut self, kernels: &[EventId], list: u32) -> Told {
+        let list = list as usize;
+        if self.told.len() <= list {
+            self.told.resize(list + 1, None);
+        }
+        *self.told[list].get_or_insert_with(|| {
+            let names: Vec<&str> = kernels.iter().map(|&k| self.trace.name(k)).collect();
+            Told {
+                element_size: kernels::list_element_size(&names).is_some(),
+                elements: names.iter().any(|name| launch::tells_elements(name)),
+            }
+        })
+    }
+
+    /// Launches of a call's kernels, if the sizes of some tensors are not recorded and these tell them.
+    fn launch_list(&mut self, call: &Call<'_>, kernels: u32, inputs: &Inputs<'a>) -> Option<u32> {
+        let wanted = !self.quirks.reference_models_only
+            && lacks_list(inputs.parsed(call.inputs))
+            && self.told_by(call.kernels, kernels).elements;
+        if !wanted {
+            return None;
+        }
+        let next = self.launch_lists.len() as u32;
+        Some(*self.launch_lists.entry(launches(self.trace, call.kernels).into()).or_insert(next))
+    }
+
     /// Type of the tensors of a neighbouring call, for tensor lists whose kernels do not tell it.
     fn sibling_dtype(
         &mut self,
@@ -299,18 +340,10 @@ impl<'a> Costs<'a> {
         if self.quirks.reference_models_only || !has_list(inputs.parsed(call.inputs)) {
             return None;
         }
-        let known = kernels as usize;
-        if self.kernels_tell_size.len() <= known {
-            self.kernels_tell_size.resize(known + 1, None);
-        }
-        let trace = self.trace;
-        let tell = *self.kernels_tell_size[known].get_or_insert_with(|| {
-            let names: Vec<&str> = call.kernels.iter().map(|&k| trace.name(k)).collect();
-            kernels::list_element_size(&names).is_some()
-        });
-        if tell {
+        if self.told_by(call.kernels, kernels).element_size {
             return None;
         }
+        let trace = self.trace;
         let parent = self.tree.parent(call.event)?;
         if let Some(&known) = self.siblings.get(&parent) {
             return known;
@@ -330,10 +363,12 @@ impl<'a> Costs<'a> {
         let wanted = wants_annotation(&name, Report::Standard, &self.quirks);
         let sibling = key.sibling.map(|dtype| (SIBLING_DTYPE, texts.str(dtype).into()));
         let extra: Vec<(&str, Value)> = sibling.into_iter().collect();
+        let launches = key.launches.map_or_else(Vec::new, |_| launches(self.trace, call.kernels));
         let op_call = OpCall {
             name: &name,
             inputs: inputs.parsed(call.inputs),
             kernels: &names,
+            launches: &launches,
             sequence: self.trace.int(call.event, Key::SequenceNumber),
             annotation: wanted.then(|| key.annotation.map_or("NA", |a| self.trace.text(a))),
             extra: &extra,
@@ -395,7 +430,28 @@ impl<'a> Costs<'a> {
 }
 
 fn bare_call<'c>(name: &'c str, inputs: &'c InputLists) -> OpCall<'c> {
-    OpCall { name, inputs, kernels: &[], sequence: None, annotation: None, extra: &[], forward: None }
+    OpCall { name, inputs, kernels: &[], launches: &[], sequence: None, annotation: None, extra: &[], forward: None }
+}
+
+/// Whether a slot may be a tensor list that the trace lacks: those too long for the profiler are recorded as empty,
+/// those of optional tensors without a type.
+fn lacks_list(lists: &InputLists) -> bool {
+    let (Some(dims), Some(types)) = (&lists.dims, &lists.types) else { return false };
+    let concrete = |i: usize| lists.concrete.as_ref().and_then(|c| c.get(i)).map_or("", String::as_str);
+    dims.iter().zip(types).enumerate().any(|(i, (d, name))| {
+        matches!(d, Dims::Shape(shape) if shape.is_empty())
+            && matches!(name.as_str(), "TensorList" | "")
+            && concrete(i).is_empty()
+    })
+}
+
+/// Launches of kernels, in the same order.
+fn launches(trace: &Trace, kernels: &[EventId]) -> Vec<Option<Launch>> {
+    let sizes = |kernel: EventId, key: &str| match trace.arg(kernel, key)? {
+        Arg::Json(text) => serde_json::from_str::<[u32; 3]>(text).ok(),
+        _ => None,
+    };
+    kernels.iter().map(|&k| Some(Launch { grid: sizes(k, "grid")?, block: sizes(k, "block")? })).collect()
 }
 
 /// The first type of a call's tensors whose size is known.

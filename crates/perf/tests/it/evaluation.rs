@@ -19,7 +19,7 @@ fn inputs(shapes: &[&[i64]], dtype: &str, concrete: &[&str]) -> InputLists {
 }
 
 fn call<'a>(name: &'a str, inputs: &'a InputLists, kernels: &'a [&'a str]) -> OpCall<'a> {
-    OpCall { name, inputs, kernels, sequence: None, annotation: None, extra: &[], forward: None }
+    OpCall { name, inputs, kernels, launches: &[], sequence: None, annotation: None, extra: &[], forward: None }
 }
 
 fn close(ours: Option<f64>, theirs: f64) {

@@ -110,7 +110,7 @@ const KERNELS: &[&str] = &[
 /// Evaluates a call in every way; in how many fidelities it could be read.
 fn readable(name: &str, inputs: &InputLists, forward: &InputLists, kernels: &[&str]) -> usize {
     let forward = Some(forward);
-    let call = OpCall { name, inputs, kernels, sequence: None, annotation: None, extra: &[], forward };
+    let call = OpCall { name, inputs, kernels, launches: &[], sequence: None, annotation: None, extra: &[], forward };
     let both = [Quirks::NONE, Quirks::REFERENCE];
     let ok = both.iter().filter(|quirks| {
         let _ = evaluate_backward(&call, quirks);

@@ -5,6 +5,8 @@ mod evaluation;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod launches;
+#[cfg(test)]
 mod op_cases;
 #[cfg(test)]
 mod reference_tables;

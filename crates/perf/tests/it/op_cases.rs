@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use jarvis_perf::call::{Dims, InputLists, OpCall, SIBLING_DTYPE};
+use jarvis_perf::launch::Launch;
 use jarvis_perf::models::{Evaluation, ModelError, evaluate};
 use jarvis_perf::ops;
 use jarvis_perf::parity::Quirks;
@@ -17,6 +18,7 @@ pub(super) struct Case {
     pub(super) names: Vec<String>,
     pub(super) inputs: InputLists,
     pub(super) kernel: Option<String>,
+    launch: Option<Launch>,
     sibling: Option<String>,
     sequence: Option<i64>,
     parity: String,
@@ -39,11 +41,12 @@ fn case(line: usize, text: &str) -> Case {
     types.resize(slots.max(types.len()), String::new());
     let mut strides: Vec<Dims> = dims.iter().map(contiguous).collect();
     let mut concrete = vec![String::new(); slots];
-    let (mut kernel, mut sibling, mut sequence, mut with_strides) = (None, None, None, true);
+    let (mut kernel, mut launch, mut sibling, mut sequence, mut with_strides) = (None, None, None, None, true);
     for argument in arguments.split(';').map(str::trim).filter(|a| !a.is_empty()) {
         let (key, value) = argument.split_once('=').unwrap_or((argument, ""));
         match key {
             "kernel" => kernel = Some(value.to_owned()),
+            "launch" => launch = Some(parse_launch(value)),
             "sibling" => sibling = Some(value.to_owned()),
             "seq" => sequence = Some(value.parse().unwrap()),
             "nostrides" => with_strides = false,
@@ -69,11 +72,22 @@ fn case(line: usize, text: &str) -> Case {
             concrete: Some(concrete),
         },
         kernel,
+        launch,
         sibling,
         sequence,
         parity: (*parity).to_owned(),
         default: rest.join("|"),
     }
+}
+
+/// `320x1x1 512x1x1`: blocks, and threads of each.
+fn parse_launch(text: &str) -> Launch {
+    let (grid, block) = text.split_once(' ').unwrap_or_else(|| panic!("launch {text}"));
+    let sizes = |text: &str| {
+        let sizes: Vec<u32> = text.split('x').map(|n| n.parse().unwrap()).collect();
+        sizes.try_into().unwrap()
+    };
+    Launch { grid: sizes(grid), block: sizes(block) }
 }
 
 fn slot(key: &str) -> usize {
@@ -214,6 +228,7 @@ fn every_case_holds_in_both_fidelities() {
                 name,
                 inputs: &case.inputs,
                 kernels: &kernels,
+                launches: &[case.launch],
                 sequence: case.sequence,
                 annotation: None,
                 extra: &extra,

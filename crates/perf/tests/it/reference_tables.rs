@@ -114,6 +114,7 @@ fn compare(row: &Row<'_>, compared: &mut usize) -> Result<(), String> {
         name,
         inputs: &inputs,
         kernels: &kernels,
+        launches: &[],
         sequence: None,
         annotation: None,
         extra: &[],

@@ -3,6 +3,7 @@
 use crate::args::Args;
 use crate::call::{Dims, OpCall};
 use crate::count::Count;
+use crate::launch;
 use crate::models::elementwise::broadcast;
 use crate::models::extended::{tensor_params, wrapped};
 use crate::models::tally::{Bytes, Tally};
@@ -100,16 +101,27 @@ pub fn index_put(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     placed(args, args.numel(2)?, Count::from(*rows), quirks)
 }
 
-/// `aten::index(x, indices)`; the indices are often not in the trace.
+/// `aten::index(x, indices)`; the indices are often not in the trace: then what the kernel's launch picks.
 pub fn index(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
-    let Dims::List(indices) = args.dims(1)? else {
-        return Err(ModelError::fail("the index tensors are not in the trace"));
-    };
+    let Dims::List(indices) = args.dims(1)? else { return index_by_launch(call, args, quirks) };
     let indices: Vec<&[i64]> = indices.iter().map(Vec::as_slice).collect();
     let (picked, index) = indexed(args.shape(0)?, &indices)?;
     let bytes = Bytes::new().and(2 * picked, args.size(0, quirks)?).and(index, Some(8)).total();
     Tally::vector(tensor_params(args, 0)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// Elements read and written and indices read, at most: as many as the blocks of the kernel can handle.
+fn index_by_launch(call: &OpCall<'_>, args: Args<'_>, quirks: &Quirks) -> Read {
+    let size = args.known_size(0, quirks)?;
+    let row = Count::of(args.shape(0)?.get(1..).unwrap_or_default());
+    let found = launch::picked(call.kernels, call.launches, row, size);
+    let found = found.ok_or_else(|| ModelError::fail("the index tensors are not in the trace"))?;
+    let bytes = 2 * found.elements * size + found.indices * 8;
+    let mut params = tensor_params(args, 0)?;
+    params.push(("num_elements", found.elements.into()));
+    params.push(("counted_by", "blocks".into()));
+    Tally::vector(params, Count::ZERO, Some(bytes), args.dtype(0)?, quirks).boxed()
 }
 
 /// Elements that `indices` pick from `shape`, and elements of the indices themselves.

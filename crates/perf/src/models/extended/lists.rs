@@ -3,31 +3,75 @@
 use crate::args::Args;
 use crate::call::{Dims, OpCall};
 use crate::count::Count;
-use crate::kernels;
 use crate::models::tally::Tally;
 use crate::models::{ModelError, Params, Read};
 use crate::parity::Quirks;
 use crate::value::Value;
+use crate::{kernels, launch};
 
-/// Elements of the list in `slot`. Lists longer than the profiler's limit are recorded as empty: not guessed.
-fn list_elements(args: Args<'_>, slot: usize) -> Result<Count, ModelError> {
-    match args.dims(slot)? {
-        Dims::List(shapes) if !shapes.is_empty() => Ok(shapes.iter().map(|shape| Count::of(shape)).sum()),
-        _ => Err(ModelError::fail("the list of tensors is not in the trace")),
+/// Elements of the tensors of a call's lists.
+#[derive(Debug, Clone, Copy)]
+struct Elements {
+    most: Count,
+    /// Less than `most` where the count is a bound only.
+    least: Count,
+    /// `None` where the trace does not tell.
+    tensors: Option<usize>,
+}
+
+/// Elements of the list in `slot`, where the trace has it.
+fn recorded(args: Args<'_>, slot: usize) -> Option<Elements> {
+    match args.dims(slot) {
+        Ok(Dims::List(shapes)) if !shapes.is_empty() => {
+            let count = shapes.iter().map(|shape| Count::of(shape)).sum();
+            Some(Elements { most: count, least: count, tensors: Some(shapes.len()) })
+        }
+        _ => None,
     }
 }
 
-fn shown(args: Args<'_>, elements: Count) -> Params {
-    let tensors = args.shapes(0).map_or(0, |shapes| shapes.len());
-    vec![("num_tensors", Count::from(tensors).into()), ("num_elements", elements.into())]
+/// Elements of the first list. Those longer than the profiler's limit are recorded as empty: then as many as the blocks
+/// of the kernels can hold, which is too many by less than one block for each tensor. How many tensors there are is
+/// not known; where there could be so many that less than half of the count is sure, as for a list of single numbers,
+/// nothing is said.
+fn list_elements(call: &OpCall<'_>) -> Result<Elements, ModelError> {
+    if let Some(elements) = recorded(Args::of(call), 0) {
+        return Ok(elements);
+    }
+    let found = launch::list_elements(call.kernels, call.launches);
+    let found = found.ok_or_else(|| ModelError::fail("the list of tensors is not in the trace"))?;
+    if 2 * found.least < found.most {
+        return Err(ModelError::fail("the list of tensors is not in the trace, and its kernels tell too little"));
+    }
+    Ok(Elements { most: found.most, least: found.least, tensors: None })
+}
+
+fn shown(elements: Elements) -> Params {
+    let mut params = vec![
+        ("num_tensors", elements.tensors.map_or(Value::None, |n| Count::from(n).into())),
+        ("num_elements", elements.most.into()),
+    ];
+    if elements.tensors.is_none() {
+        params.push(("counted_by", "blocks".into()));
+    }
+    params
+}
+
+/// A cost of `flops` and `bytes` for each element.
+fn tally(call: &OpCall<'_>, quirks: &Quirks, elements: Elements, flops: i64, bytes: Option<i64>) -> Tally {
+    let moved = |count: Count| bytes.map(|bytes| count * bytes);
+    let flops = flops * elements.most;
+    let mut tally = Tally::vector(shown(elements), flops, moved(elements.most), call.list_dtype(), quirks);
+    if elements.least < elements.most {
+        tally.least_bytes = moved(elements.least).map(Count::to_f64);
+    }
+    tally
 }
 
 /// `weight` operations and `moves` reads or writes for each element.
 fn counted(call: &OpCall<'_>, quirks: &Quirks, weight: i64, moves: i64) -> Read {
-    let args = Args::of(call);
-    let elements = list_elements(args, 0)?;
-    let bytes = call.list_element_size().map(|size| moves * elements * size);
-    Tally::vector(shown(args, elements), weight * elements, bytes, call.list_dtype(), quirks).boxed()
+    let bytes = call.list_element_size().map(|size| moves * size);
+    tally(call, quirks, list_elements(call)?, weight, bytes).boxed()
 }
 
 /// `aten::_fused_adamw_(params, grads, m, v, v_max, steps, …, amsgrad in slot 11)`: parameter and two moments read
@@ -37,9 +81,14 @@ pub fn adam(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     counted(call, quirks, 14 + 2 * amsgrad, 7 + 2 * amsgrad)
 }
 
-/// `aten::_fused_sgd_(params, grads, momentum, …)`.
+/// `aten::_fused_sgd_(params, grads, momentum, …)`: without momentum, its kernels work on two lists only.
 pub fn sgd(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    let momentum = list_elements(Args::of(call), 2).is_ok();
+    let args = Args::of(call);
+    let momentum = if recorded(args, 0).is_some() {
+        recorded(args, 2).is_some()
+    } else {
+        launch::list_elements(call.kernels, call.launches).is_some_and(|found| found.lists == Some(3))
+    };
     counted(call, quirks, 4, if momentum { 5 } else { 3 })
 }
 
@@ -70,12 +119,10 @@ pub fn norm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
 
 /// `aten::_foreach_copy_(to, from)`: the kernel's template names both types.
 pub fn copy(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    let args = Args::of(call);
-    let elements = list_elements(args, 0)?;
+    let elements = list_elements(call)?;
     let sizes = call.kernels.iter().find_map(|kernel| kernels::list_element_sizes(kernel));
     let sizes = sizes.or_else(|| call.list_element_size().map(|size| (size, size)));
-    let bytes = sizes.map(|(to, from)| elements * to + elements * from);
-    let mut params = shown(args, elements);
-    params.push(("bytes_per_element", sizes.map_or(Value::None, |(to, from)| Value::shape(&[to, from]))));
-    Tally::vector(params, Count::ZERO, bytes, call.list_dtype(), quirks).boxed()
+    let mut tally = tally(call, quirks, elements, 0, sizes.map(|(to, from)| to + from));
+    tally.params.push(("bytes_per_element", sizes.map_or(Value::None, |(to, from)| Value::shape(&[to, from]))));
+    tally.boxed()
 }

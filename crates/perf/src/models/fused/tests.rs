@@ -20,7 +20,16 @@ fn lists(shapes: &[&[i64]], types: &[&str], concrete: &[&str]) -> InputLists {
 }
 
 fn call(inputs: &InputLists) -> OpCall<'_> {
-    OpCall { name: "", inputs, kernels: &[], sequence: None, annotation: None, extra: &[], forward: None }
+    OpCall {
+        name: "",
+        inputs,
+        kernels: &[],
+        launches: &[],
+        sequence: None,
+        annotation: None,
+        extra: &[],
+        forward: None,
+    }
 }
 
 fn cost(reader: Reader, inputs: &InputLists, quirks: &Quirks) -> Result<Cost, ModelError> {

@@ -26,7 +26,16 @@ fn lists(shapes: &[&[i64]], types: &[&str], concrete: &[&str]) -> InputLists {
 }
 
 fn call<'a>(inputs: &'a InputLists, annotation: &'a str, extra: &'a [(&'a str, Value)]) -> OpCall<'a> {
-    OpCall { name: "", inputs, kernels: &[], sequence: None, annotation: Some(annotation), extra, forward: None }
+    OpCall {
+        name: "",
+        inputs,
+        kernels: &[],
+        launches: &[],
+        sequence: None,
+        annotation: Some(annotation),
+        extra,
+        forward: None,
+    }
 }
 
 fn cost(reader: Reader, call: &OpCall<'_>, quirks: &Quirks) -> Result<Cost, ModelError> {

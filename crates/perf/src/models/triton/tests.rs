@@ -33,7 +33,7 @@ fn inputs(tensors: &str, integers: &[&str]) -> InputLists {
 }
 
 fn call<'a>(name: &'a str, inputs: &'a InputLists) -> OpCall<'a> {
-    OpCall { name, inputs, kernels: &[], sequence: None, annotation: None, extra: &[], forward: None }
+    OpCall { name, inputs, kernels: &[], launches: &[], sequence: None, annotation: None, extra: &[], forward: None }
 }
 
 fn cost(name: &str, inputs: &InputLists, quirks: &Quirks) -> Cost {

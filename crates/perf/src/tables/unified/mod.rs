@@ -78,7 +78,7 @@ pub struct RowModel {
     pub params_text: Option<Arc<str>>,
     /// Whose numbers these are.
     pub source: Option<ModelSource>,
-    /// Bytes / 2²⁰ if everything that could stay on the chip did, where that is less.
+    /// Bytes / 2²⁰ if everything that could stay on the chip did, or that are sure where the count is an upper bound.
     pub least_mb: Option<f64>,
     /// Bytes over the link between host and device.
     pub host_bytes: Option<f64>,

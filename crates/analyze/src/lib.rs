@@ -1,5 +1,11 @@
 //! From tables to findings: what is slow, why it matters, what to change.
 
 pub mod finding;
+pub mod metrics;
+pub mod prepare;
 pub mod prepared;
 pub mod program;
+pub mod rounding;
+pub mod rules;
+pub mod texts;
+pub mod thresholds;

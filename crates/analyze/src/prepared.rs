@@ -9,6 +9,7 @@ use jarvis_perf::value::Value;
 use serde::Serialize;
 
 use crate::program::{Direction, Program, RowId};
+use crate::thresholds::{Threshold, Thresholds};
 
 /// What the GPU's time went into. Percentages are of the total.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
@@ -92,6 +93,94 @@ pub struct Efficiency {
     pub source: EfficiencySource,
     /// Above 110 %: the peak, the model or the timing is wrong.
     pub is_anomaly: bool,
+    /// What to tell the reader about it, if anything.
+    pub warning: Option<&'static str>,
+}
+
+impl Efficiency {
+    /// Nothing is known.
+    pub fn unknown(peak_hbm_tbs: f64) -> Self {
+        Self {
+            efficiency_percent: None,
+            efficiency_percent_mean: None,
+            bound_type: None,
+            flops_per_byte: None,
+            tflops_achieved: None,
+            tb_s_achieved: None,
+            compute_spec: None,
+            resolved_peak_maf: None,
+            resolved_peak_hbm_bw: peak_hbm_tbs,
+            roofline_time_us: None,
+            source: EfficiencySource::None,
+            is_anomaly: false,
+            warning: None,
+        }
+    }
+
+    /// The efficiency, where it may be used to call an operation slow: not a lower bound, not an anomaly.
+    pub fn judged(&self) -> Option<f64> {
+        let usable = !self.is_anomaly && self.source != EfficiencySource::ByteEstimate;
+        self.efficiency_percent.filter(|_| usable)
+    }
+}
+
+/// Tile of the output that one block of a matrix kernel computes, as the kernel's name gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KernelTile {
+    /// Rows of the tile.
+    pub m: i64,
+    /// Columns.
+    pub n: i64,
+    /// Depth of a step, where the name tells it.
+    pub k: Option<i64>,
+}
+
+/// Host and GPU time of a category side by side.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct TimeBreakdown {
+    /// Kernel time.
+    pub gpu_kernel_time_ms: f64,
+    /// Host time.
+    pub cpu_duration_ms: f64,
+    /// Host time beyond kernel time, of host-dominated rows.
+    pub sync_time_ms: f64,
+    /// Host-dominated rows.
+    pub sync_ops_count: usize,
+    /// Whether that is worth telling.
+    pub has_sync_bottleneck: bool,
+}
+
+/// What the model seems to be. Unknown fields hold [`ModelInfo::UNKNOWN`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ModelInfo {
+    /// Name, from the outermost modules.
+    pub model: String,
+    /// Family.
+    pub architecture: String,
+    /// Parameters, at least.
+    pub scale: String,
+    /// Precision of the matrix work.
+    pub precision: String,
+    /// Which rule set each field.
+    pub evidence: ModelEvidence,
+}
+
+/// Which rule set each field of a [`ModelInfo`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ModelEvidence {
+    /// Of the name.
+    pub model: String,
+    /// Of the family.
+    pub architecture: String,
+    /// Of the parameters.
+    pub scale: String,
+    /// Of the precision.
+    pub precision: String,
+}
+
+impl ModelInfo {
+    /// What stands where the trace does not tell.
+    pub const UNKNOWN: &'static str = "Cannot be inferred from trace";
 }
 
 /// A row of `unified_perf_summary` with what the analysis knows of it.
@@ -147,6 +236,20 @@ pub struct Row {
     pub direction: Direction,
     /// Whether the top operations account for it.
     pub in_top_ops: bool,
+    /// Standard deviation over mean, where there are calls enough to tell.
+    pub cov: Option<f64>,
+    /// Times vary too widely to be relied on.
+    pub high_variance: bool,
+    /// Host time beyond kernel time, if the row is host-dominated.
+    pub sync_ms: Option<f64>,
+    /// Whether all it launches are copies between host and device.
+    pub is_host_copy: bool,
+    /// Maker of its main kernel, from the name: data, never prose.
+    pub library: Option<&'static str>,
+    /// Tile of its main kernel.
+    pub tile: Option<KernelTile>,
+    /// In how many parts its main kernel splits the inner dimension; `Some(0)` if it splits and does not say.
+    pub split: Option<i64>,
     /// Whether a model claims it.
     pub has_perf_model: bool,
     /// Whether a generic or extended model made its numbers, or the reference's.
@@ -174,6 +277,12 @@ pub struct Category {
     pub percent_of_compute: f64,
     /// Of the total time.
     pub percent_of_total: f64,
+    /// Analyzer that is in charge of it.
+    pub analyzer: &'static str,
+    /// Calls.
+    pub operation_count: usize,
+    /// Host and GPU time.
+    pub time: TimeBreakdown,
 }
 
 /// One of the operations that take most time.
@@ -218,6 +327,13 @@ pub struct Baseline {
     pub seed_bandwidth_tbs: Option<f64>,
 }
 
+impl Baseline {
+    /// The baseline comes from rows of this trace.
+    pub const MEASURED: &'static str = "measured";
+    /// No row qualified: the usual share of the peak, good for a ceiling and never to convict.
+    pub const DEFAULT: &'static str = "default";
+}
+
 /// Everything the compute tier sees.
 #[derive(Debug)]
 pub struct Prepared {
@@ -237,10 +353,20 @@ pub struct Prepared {
     pub top_operations: Vec<TopOperation>,
     /// What simple elementwise operations reach.
     pub baseline: Baseline,
+    /// What a kernel takes that has next to nothing to do, in microseconds: no fix makes one faster.
+    pub kernel_floor_us: f64,
     /// Leaf operations and modules.
     pub program: Program,
     /// Whether shapes were recorded.
     pub has_shapes: bool,
+    /// GPUs that the recording process saw.
+    pub device_count: usize,
+    /// What the model seems to be.
+    pub model: ModelInfo,
+    /// The limits in force.
+    pub thresholds: Thresholds,
+    /// What a reader of the numbers should know, in a fixed order.
+    pub warnings: Vec<String>,
 }
 
 impl Prepared {
@@ -252,5 +378,24 @@ impl Prepared {
     /// The category with this key.
     pub fn category(&self, key: &str) -> Option<&Category> {
         self.categories.iter().find(|c| &*c.key == key)
+    }
+
+    /// Peak bandwidth in 10¹² bytes a second.
+    pub fn peak_hbm_tbs(&self) -> f64 {
+        self.platform.mem_bw_gbps.value / 1e3
+    }
+
+    /// Time below which the calls of a row cannot come with the kernels they launch, in milliseconds.
+    pub fn floor_ms(&self, row: &Row) -> f64 {
+        self.kernel_floor_us * row.kernels.len().max(1) as f64 * row.count as f64 / 1e3
+    }
+
+    /// Percent of peak bandwidth that memory-bound work can be expected to reach: what simple operations reach in
+    /// this trace if that is credible, else the usual share.
+    pub fn memory_ceiling(&self) -> f64 {
+        let measured = self.baseline.efficiency_percent;
+        let credible = self.baseline.source == Baseline::MEASURED
+            && measured >= self.thresholds.get(Threshold::BaselineMinCeiling);
+        if credible { measured.min(100.0) } else { self.thresholds.get(Threshold::BaselineDefault) }
     }
 }

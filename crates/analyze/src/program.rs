@@ -131,7 +131,8 @@ pub struct Program {
     pub has_frames: bool,
 }
 
-const MODULE_PREFIX: &str = "nn.Module: ";
+/// What the frames of modules begin with.
+pub(crate) const MODULE_PREFIX: &str = "nn.Module: ";
 const BACKWARD_WRAPPER: &str = "autograd::engine::evaluate_function";
 const OPTIMIZER_MARK: &str = "Optimizer.step";
 

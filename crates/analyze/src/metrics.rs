@@ -1,0 +1,548 @@
+//! The files of the compute tier as values: metrics, metadata, manifest, tree data. Field names and their order are
+//! those of the files and stable.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use crate::finding::{PatternId, Priority, Range};
+use crate::prepared::{BoundType, EfficiencySource, KernelTile};
+use crate::program::{Direction, RowId};
+use crate::rounding::{Ms, Percent, Ratio, Us};
+
+/// Version of all these files.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Whether a category could be analysed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Status {
+    /// It was.
+    #[serde(rename = "OK")]
+    Ok,
+    /// It has no rows.
+    #[serde(rename = "NO_DATA")]
+    NoData,
+    /// Its analyzer failed; nothing is said about it.
+    #[serde(rename = "ERROR")]
+    Error,
+}
+
+/// One trace, or one against another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// One trace.
+    #[default]
+    Standalone,
+    /// A target and a reference.
+    Comparative,
+}
+
+/// `<category>_metrics.json`.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum MetricsFile {
+    /// Of a category that could be analysed.
+    Full(Box<CategoryMetrics>),
+    /// Of one that could not.
+    Short(ShortMetrics),
+}
+
+/// What is said of a category without rows or with a failed analyzer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ShortMetrics {
+    /// 1.
+    pub schema_version: u32,
+    /// Key.
+    pub category: Arc<str>,
+    /// As shown.
+    #[serde(skip)]
+    pub display_name: Arc<str>,
+    /// `NO_DATA` or `ERROR`.
+    pub status: Status,
+    /// Why, in one line, if the analyzer failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// What to tell, if there are no rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+impl ShortMetrics {
+    /// A category that has no rows.
+    pub fn no_data(category: &str, display: &str) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            category: category.into(),
+            display_name: display.into(),
+            status: Status::NoData,
+            error: None,
+            message: Some(format!("No {display} operations found in trace")),
+        }
+    }
+
+    /// A category whose analyzer failed.
+    pub fn error(category: &str, display: &str, error: &str) -> Self {
+        let line = error.lines().next().unwrap_or_default().to_owned();
+        Self {
+            schema_version: SCHEMA_VERSION,
+            category: category.into(),
+            display_name: display.into(),
+            status: Status::Error,
+            error: Some(line),
+            message: None,
+        }
+    }
+}
+
+/// Facts in the order in which they are told; each key once.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Facts(Vec<(&'static str, Json)>);
+
+impl Facts {
+    /// Tells a fact; a key told before takes the new value.
+    pub fn insert(&mut self, key: &'static str, value: impl Into<Json>) {
+        let value = value.into();
+        match self.0.iter_mut().find(|(k, _)| *k == key) {
+            Some(known) => known.1 = value,
+            None => self.0.push((key, value)),
+        }
+    }
+
+    /// The fact of this key.
+    pub fn get(&self, key: &str) -> Option<&Json> {
+        self.0.iter().find(|(k, _)| *k == key).map(|(_, v)| v)
+    }
+}
+
+impl Extend<(&'static str, Json)> for Facts {
+    fn extend<T: IntoIterator<Item = (&'static str, Json)>>(&mut self, facts: T) {
+        for (key, value) in facts {
+            self.insert(key, value);
+        }
+    }
+}
+
+impl Serialize for Facts {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(k, v)| (k, v)))
+    }
+}
+
+/// What an analyzer says of its category.
+#[derive(Debug, Clone, Serialize)]
+pub struct CategoryMetrics {
+    /// 1.
+    pub schema_version: u32,
+    /// Key.
+    pub category: Arc<str>,
+    /// As shown.
+    pub display_name: Arc<str>,
+    /// `OK`.
+    pub status: Status,
+    /// One trace, or one against another.
+    pub comparison_scope: Scope,
+    /// Kernel time.
+    pub total_time_ms: Ms,
+    /// Of the computation time.
+    pub percent_of_compute: Percent,
+    /// Of the total time.
+    pub percent_of_total: Percent,
+    /// Calls.
+    pub operation_count: usize,
+    /// Rows.
+    pub unique_args_count: usize,
+    /// Time-weighted mean of the rows that have an efficiency and are no anomaly.
+    pub average_efficiency_percent: Option<Percent>,
+    /// Plain mean of the same rows.
+    pub mean_efficiency_percent_unweighted: Option<Percent>,
+    /// Share of the category's time that has an efficiency.
+    pub modeled_time_percent: Percent,
+    /// Rows, most time first.
+    pub operations: Vec<OperationMetrics>,
+    /// Bottlenecks, most time first.
+    pub bottlenecks: Vec<Bottleneck>,
+    /// Patterns.
+    pub patterns: Vec<PatternMetrics>,
+    /// What only this analyzer has to say.
+    pub category_specific: Facts,
+    /// What improving each operation would bring, as the newest form of the reference scores it.
+    pub impact_estimates: Vec<ImpactEstimate>,
+    /// Anomalies, varying times, host-dominated operations.
+    pub warnings: Vec<String>,
+    /// Remarks that are no bottlenecks, for the findings file.
+    #[serde(skip)]
+    pub notes: Vec<String>,
+}
+
+/// A row.
+#[derive(Debug, Clone, Serialize)]
+pub struct OperationMetrics {
+    /// Which one.
+    #[serde(skip)]
+    pub row: RowId,
+    /// Operation.
+    pub name: Arc<str>,
+    /// UID of an example.
+    pub tree_uid: u32,
+    /// Calls.
+    pub count: usize,
+    /// Kernel time.
+    pub time_ms: Ms,
+    /// Of the category.
+    pub percent_of_category: Percent,
+    /// Of the computation time.
+    pub percent_of_compute: Percent,
+    /// Of the total time.
+    pub percent_of_total: Percent,
+    /// Mean of a call.
+    pub mean_us: Us,
+    /// Median.
+    pub median_us: Us,
+    /// Smallest.
+    pub min_us: Us,
+    /// Largest.
+    pub max_us: Us,
+    /// Standard deviation.
+    pub std_us: Option<Us>,
+    /// Deviation over mean.
+    pub cov: Option<Ratio>,
+    /// Whether that is too much.
+    pub high_variance: bool,
+    /// How close it comes to the hardware.
+    pub efficiency: EfficiencyMetrics,
+    /// What to tell about that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub efficiency_warning: Option<&'static str>,
+    /// Arguments in short form.
+    pub args: String,
+    /// As recorded.
+    pub input_dims: Json,
+    /// As recorded.
+    pub input_type: Json,
+    /// As recorded.
+    pub input_strides: Json,
+    /// Kernels, most time first.
+    pub kernels: Vec<KernelMetrics>,
+    /// Maker of the main kernel.
+    pub library: Option<&'static str>,
+    /// Frame of the user's code, else modules, else `Not found`.
+    pub launcher_path: String,
+    /// Modules, outermost first, without numbers.
+    pub module_chain: Vec<String>,
+    /// Which pass.
+    pub direction: Direction,
+    /// Whether the top operations account for it.
+    pub in_top_ops: bool,
+    /// Whether a model claims it.
+    pub has_perf_model: bool,
+    /// Whether a fusion candidate covers it.
+    pub fusion_flagged: bool,
+    /// Which.
+    pub fusion_candidate_name: Option<String>,
+    /// What only this analyzer says of a row.
+    pub classification: Facts,
+}
+
+/// How close a row comes to the hardware, with what is expected of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct EfficiencyMetrics {
+    /// Best time over time of all calls.
+    pub efficiency_percent: Option<Percent>,
+    /// Mean over calls.
+    pub efficiency_percent_mean: Option<Percent>,
+    /// What bounds it, by the roofline.
+    pub bound_type: Option<BoundType>,
+    /// What bounds it, by operations per byte: `compute`, `memory`, `mixed`.
+    pub intensity_class: Option<&'static str>,
+    /// Operations per byte.
+    pub flops_per_byte: Option<Ratio>,
+    /// 10¹² operations a second.
+    pub tflops_achieved: Option<Ratio>,
+    /// 10¹² bytes a second.
+    pub tb_s_achieved: Option<Ratio>,
+    /// Unit and precision.
+    pub compute_spec: Option<Arc<str>>,
+    /// Peak in 10¹² operations a second.
+    pub resolved_peak_maf: Option<f64>,
+    /// Peak in 10¹² bytes a second.
+    pub resolved_peak_hbm_bw: f64,
+    /// Best time of a call.
+    pub roofline_time_us: Option<Us>,
+    /// How it was found.
+    pub source: EfficiencySource,
+    /// Whether it cannot be.
+    pub is_anomaly: bool,
+    /// What to tell about it.
+    pub warning: Option<&'static str>,
+    /// Lower end of what is expected.
+    pub expected_low: Option<f64>,
+    /// Upper end.
+    pub expected_high: Option<f64>,
+    /// In a word.
+    pub assessment: Option<&'static str>,
+}
+
+/// A kernel of a row.
+#[derive(Debug, Clone, Serialize)]
+pub struct KernelMetrics {
+    /// Full name.
+    pub name: Arc<str>,
+    /// The first 75 characters.
+    pub short_name: String,
+    /// Calls.
+    pub count: usize,
+    /// Mean of a call.
+    pub mean_us: Us,
+    /// All calls.
+    pub total_us: Us,
+    /// Of the row's kernels.
+    pub percent: Percent,
+    /// Stream.
+    pub stream: Option<i64>,
+    /// Tile, as its name gives it.
+    pub tile: Option<KernelTile>,
+}
+
+impl Serialize for KernelTile {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq([Some(self.m), Some(self.n), self.k].into_iter().flatten())
+    }
+}
+
+/// A sentence and the template it was made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sentence {
+    /// Template.
+    pub id: &'static str,
+    /// Filled in.
+    pub text: String,
+}
+
+/// Sentences as one text.
+fn joined<S: serde::Serializer>(sentences: &[Sentence], serializer: S) -> Result<S::Ok, S::Error> {
+    let texts: Vec<&str> = sentences.iter().map(|s| s.text.as_str()).collect();
+    serializer.serialize_str(&texts.join(" "))
+}
+
+/// Rows that fall short of the hardware and are worth a look.
+#[derive(Debug, Clone, Serialize)]
+pub struct Bottleneck {
+    /// `<category>-<n>`.
+    pub id: String,
+    /// Operation.
+    pub operation: Arc<str>,
+    /// UIDs of all members.
+    pub tree_uids: Vec<u32>,
+    /// Members.
+    #[serde(skip)]
+    pub rows: Vec<RowId>,
+    /// Arguments of the largest member.
+    pub args: String,
+    /// Members.
+    pub member_count: usize,
+    /// Calls.
+    pub count: usize,
+    /// Kernel time.
+    pub time_ms: Ms,
+    /// Of the category.
+    pub percent_of_category: Percent,
+    /// Of the computation time.
+    pub percent_of_compute: Percent,
+    /// Of the total time.
+    pub percent_of_total: Percent,
+    /// Best time over time of all members.
+    pub efficiency_percent: Option<Percent>,
+    /// What bounds it.
+    pub bound_type: Option<BoundType>,
+    /// Why it is one.
+    pub reasons: Vec<&'static str>,
+    /// Ids of patterns that explain it.
+    pub patterns: Vec<String>,
+    /// Whether the top operations account for a member.
+    pub in_top_ops: bool,
+    /// Priority within the category.
+    pub priority_category: Priority,
+    /// Priority in the whole.
+    pub priority: Priority,
+    /// What is wrong.
+    pub issue: String,
+    /// What to change in the model.
+    #[serde(serialize_with = "joined")]
+    pub algorithmic: Vec<Sentence>,
+    /// What a kernel team can do.
+    #[serde(serialize_with = "joined")]
+    pub kernel: Vec<Sentence>,
+    /// Templates of these texts.
+    pub text_ids: Vec<&'static str>,
+    /// What improving it would bring.
+    pub impact: BottleneckImpact,
+    /// Whether to make a replay package.
+    pub replay: Replay,
+    /// What the finding is called.
+    #[serde(skip)]
+    pub finding: Option<PatternId>,
+    /// Name of the fusion candidate that covers all members.
+    #[serde(skip)]
+    pub covered_by: Option<String>,
+}
+
+/// What improving a bottleneck would bring.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct BottleneckImpact {
+    /// At the efficiencies worth naming.
+    pub targets: Vec<Target>,
+    /// Cautious end, in milliseconds of the window.
+    pub saved_ms_low: Option<Ms>,
+    /// Hopeful end.
+    pub saved_ms_high: Option<Ms>,
+    /// How the range was found.
+    pub basis: String,
+}
+
+impl BottleneckImpact {
+    /// Both ends, if there is a range.
+    pub fn range(&self) -> Option<Range> {
+        Some(Range::new(self.saved_ms_low?.0, self.saved_ms_high?.0))
+    }
+}
+
+/// What an operation would take at another efficiency.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Target {
+    /// Percent of peak.
+    pub target_percent: Percent,
+    /// Time it would take.
+    pub time_ms: Ms,
+    /// Time it would save.
+    pub saved_ms: Ms,
+    /// Of its own time.
+    pub op_faster_percent: Percent,
+    /// Of the computation time.
+    pub compute_percent: Percent,
+    /// Of the total time.
+    pub e2e_percent: Percent,
+}
+
+/// Whether to make a replay package.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Replay {
+    /// Whether.
+    pub recommended: bool,
+    /// Whether the rules ask for it and do not just allow it.
+    #[serde(skip)]
+    pub required: bool,
+    /// Why, or why not.
+    pub reason: String,
+    /// File name, filled in when it is made.
+    pub package: Option<String>,
+}
+
+/// A pattern.
+#[derive(Debug, Clone, Serialize)]
+pub struct PatternMetrics {
+    /// `<category>-p<n>`.
+    pub id: String,
+    /// Code: `TINY_BATCHED_GEMM`, …
+    pub pattern: &'static str,
+    /// `high`, `medium`, `low`.
+    pub confidence: &'static str,
+    /// With numbers.
+    pub evidence: Vec<String>,
+    /// UIDs of the rows.
+    pub tree_uids: Vec<u32>,
+    /// The rows.
+    #[serde(skip)]
+    pub rows: Vec<RowId>,
+    /// Module of the largest row.
+    pub module: Option<String>,
+    /// Calls.
+    pub instances: usize,
+    /// Kernel time.
+    pub time_ms: Ms,
+    /// Of the computation time.
+    pub percent_of_compute: Percent,
+    /// Cautious end of what the fix saves.
+    pub savings_ms_low: Option<Ms>,
+    /// Hopeful end.
+    pub savings_ms_high: Option<Ms>,
+    /// Whether it is promoted.
+    pub notable: bool,
+    /// What the pattern becomes if it is a finding of its own and not a remark on a bottleneck.
+    #[serde(skip)]
+    pub promoted: Option<Promoted>,
+}
+
+/// A pattern that is a finding of its own.
+#[derive(Debug, Clone)]
+pub struct Promoted {
+    /// Its id.
+    pub pattern: PatternId,
+    /// One line.
+    pub title: String,
+    /// One line.
+    pub issue: String,
+    /// What to change in the model.
+    pub algorithmic: Vec<Sentence>,
+    /// What a kernel team can do.
+    pub kernel: Vec<Sentence>,
+    /// How the range was found.
+    pub basis: String,
+    /// Rows of other categories that the fix also explains: no finding of their own is made of them.
+    pub explains: Vec<RowId>,
+    /// Time that the fix is about, rows of other categories included.
+    pub time_ms: f64,
+    /// What it saves, unrounded.
+    pub saved: Range,
+    /// How urgent.
+    pub priority: Priority,
+    /// Facts from rows of other categories.
+    pub facts: Vec<String>,
+}
+
+/// A score of the newest form of the reference: share of the total times what is missing to the peak.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ImpactEstimate {
+    /// Operation.
+    pub operation: Arc<str>,
+    /// UID of an example.
+    pub tree_uid: u32,
+    /// What bounds it.
+    pub bound_type: Option<BoundType>,
+    /// Kernel time.
+    pub time_ms: Ms,
+    /// Best time over time.
+    pub efficiency_percent: Percent,
+    /// Three quarters of the gap.
+    pub impact_score_low: Ratio,
+    /// Seven eighths.
+    pub impact_score: Ratio,
+    /// All of it.
+    pub impact_score_high: Ratio,
+}
+
+/// `gpu_utilization` of metadata and manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names say it; see `Utilization`")]
+pub struct UtilizationMetrics {
+    pub total_time_ms: Ms,
+    pub computation_time_ms: Ms,
+    pub computation_time_percent: Percent,
+    pub exposed_comm_time_ms: Ms,
+    pub exposed_comm_time_percent: Percent,
+    pub exposed_memcpy_time_ms: Ms,
+    pub exposed_memcpy_time_percent: Percent,
+    pub idle_time_ms: Ms,
+    pub idle_time_percent: Percent,
+    pub busy_time_ms: Ms,
+    pub total_comm_time_ms: Ms,
+    pub total_memcpy_time_ms: Ms,
+}
+
+mod files;
+
+pub use files::{
+    BaselineMetrics, Fusion, Manifest, ManifestCategory, ManifestInputs, Metadata, Parent, Peaks, Run, Sibling,
+    SubtreeNode, TimeBreakdownMetrics, TopOperationMetrics, TreeEntry,
+};

@@ -1,0 +1,94 @@
+//! Arguments in short form: `(8944,1024) bf16`.
+
+use jarvis_perf::call::{Dims, InputLists};
+use jarvis_perf::dtype;
+use jarvis_perf::parity::Quirks;
+use serde_json::Value as Json;
+
+/// Between the tensors of a call, in tables and in `args` fields.
+pub const SEPARATOR: &str = "<br>";
+
+/// Short name of a type: `bf16`, `fp32`, `i64`, …
+pub fn short_type(name: &str) -> String {
+    if let Some(label) = dtype::precision(name, &Quirks::NONE).filter(|_| name != "unsigned char") {
+        return label.to_owned();
+    }
+    let short = match name.to_ascii_lowercase().as_str() {
+        "long int" | "long" => "i64",
+        "int" => "i32",
+        "short int" | "short" => "i16",
+        "signed char" | "char" => "i8",
+        "unsigned char" => "u8",
+        "bool" => "bool",
+        _ => return name.strip_prefix("c10::").unwrap_or(name).to_ascii_lowercase(),
+    };
+    short.to_owned()
+}
+
+/// The tensors of a call in short form, one after another. Scalars and absent arguments are left out.
+pub fn render(inputs: &InputLists) -> String {
+    let Some(dims) = &inputs.dims else { return String::new() };
+    let kind = |i: usize| {
+        let name = inputs.types.as_ref().and_then(|t| t.get(i)).map_or("", String::as_str);
+        if name.is_empty() { String::new() } else { format!(" {}", short_type(name)) }
+    };
+    let shape = |sizes: &[i64]| {
+        let words: Vec<String> = sizes.iter().map(i64::to_string).collect();
+        format!("({})", words.join(","))
+    };
+    let one = |(i, dims): (usize, &Dims)| match dims {
+        Dims::Shape(sizes) if sizes.is_empty() => None,
+        Dims::Shape(sizes) => Some(format!("{}{}", shape(sizes), kind(i))),
+        Dims::List(list) => {
+            let first = list.first().map(|s| shape(s)).unwrap_or_default();
+            Some(format!("{} tensors {first}{}", list.len(), if list.len() > 1 { " ..." } else { "" }))
+        }
+    };
+    dims.iter().enumerate().filter_map(one).collect::<Vec<_>>().join(SEPARATOR)
+}
+
+/// `Input Dims` or `Input Strides` as recorded.
+pub fn dims_json(dims: Option<&[Dims]>) -> Json {
+    let one = |d: &Dims| match d {
+        Dims::Shape(sizes) => Json::from(sizes.clone()),
+        Dims::List(list) => Json::from(list.clone()),
+    };
+    dims.map_or(Json::Null, |list| list.iter().map(one).collect())
+}
+
+/// `Input type` as recorded.
+pub fn types_json(types: Option<&[String]>) -> Json {
+    types.map_or(Json::Null, |list| list.iter().map(String::as_str).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensors_in_short_form() {
+        let inputs = InputLists {
+            dims: Some(vec![
+                Dims::Shape(vec![8944, 1024]),
+                Dims::Shape(vec![]),
+                Dims::Shape(vec![4]),
+                Dims::List(vec![vec![2, 3], vec![4]]),
+            ]),
+            types: Some(vec!["c10::BFloat16".into(), "Scalar".into(), "long int".into(), "TensorList".into()]),
+            ..InputLists::default()
+        };
+        assert_eq!(render(&inputs), "(8944,1024) bf16<br>(4) i64<br>2 tensors (2,3) ...");
+        assert_eq!(render(&InputLists::default()), "");
+        assert_eq!(dims_json(inputs.dims.as_deref()).to_string(), "[[8944,1024],[],[4],[[2,3],[4]]]");
+        assert_eq!(types_json(None), Json::Null);
+    }
+
+    #[test]
+    fn types_are_short() {
+        for (name, short) in
+            [("float", "fp32"), ("unsigned char", "u8"), ("c10::Float8_e4m3fn", "fp8"), ("c10::Odd", "odd")]
+        {
+            assert_eq!(short_type(name), short);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! How close a row comes to what the hardware can do.
+
+use std::sync::Arc;
+
+use jarvis_perf::ops::ModelSource;
+use jarvis_perf::platform::Platform;
+
+use crate::prepared::{BoundType, Efficiency, EfficiencySource};
+
+const MICRO: f64 = 1e6;
+const MB: f64 = 1_048_576.0;
+
+/// Precision that a row of unknown precision is rated as.
+const FALLBACK_SPEC: &str = "matrix_bf16";
+
+/// Warning of rows above [`crate::thresholds::Threshold::EffAnomaly`].
+const ANOMALY: &str = "[ANOMALY] exceeds peak - verify measurement";
+const ABOVE_PEAK: &str = "slightly above peak - within measurement error";
+
+/// What is known of the calls of a row.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Work {
+    /// Operations of one call / 10⁹.
+    pub(crate) gflops: Option<f64>,
+    /// Bytes of one call / 2²⁰.
+    pub(crate) data_moved_mb: Option<f64>,
+    /// Unit and precision.
+    pub(crate) compute_spec: Option<Arc<str>>,
+    /// Calls.
+    pub(crate) count: usize,
+    /// Kernel time of all calls in microseconds.
+    pub(crate) us: f64,
+    /// Mean over calls of the best time in percent.
+    pub(crate) mean_percent: Option<f64>,
+    /// Whose numbers these are.
+    pub(crate) source: Option<ModelSource>,
+    /// Which side rates the row if only one of arithmetic and traffic is known and the other is zero.
+    pub(crate) prefer: Preferred,
+}
+
+/// Which side of the roofline a category is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Preferred {
+    #[default]
+    Either,
+    Compute,
+    Memory,
+}
+
+impl Preferred {
+    /// Of a category key.
+    pub(crate) fn of(category: &str) -> Self {
+        match category {
+            "sdpa_fwd" | "sdpa_bwd" | "inferenceattention" | "convolution" | "moe_fused" | "moe_unfused" => {
+                Self::Compute
+            }
+            "gemm" | "triton" => Self::Either,
+            _ => Self::Memory,
+        }
+    }
+}
+
+/// One side of the roofline.
+struct Side {
+    best_us: f64,
+    bound: BoundType,
+}
+
+/// Rates a row. `anomaly` is the percentage above which something must be wrong.
+pub(crate) fn rate(work: &Work, platform: &Platform, anomaly: f64) -> Efficiency {
+    let hbm = platform.mem_bw_gbps.value / 1e3;
+    let mut out = Efficiency::unknown(hbm);
+    out.compute_spec.clone_from(&work.compute_spec);
+    let flops = work.gflops.map(|g| g * 1e9).filter(|f| f.is_finite());
+    let bytes = work.data_moved_mb.map(|mb| mb * MB).filter(|b| b.is_finite());
+    if work.us <= 0.0 || (flops.is_none() && bytes.is_none()) {
+        return out;
+    }
+    let (peak, fallback) = peak(work, platform);
+    out.resolved_peak_maf = peak;
+    let compute = flops
+        .filter(|&f| f > 0.0)
+        .zip(peak)
+        .map(|(f, p)| Side { best_us: f / (p * 1e12) * MICRO, bound: BoundType::Compute });
+    let memory =
+        bytes.filter(|&b| b > 0.0).map(|b| Side { best_us: b / (hbm * 1e12) * MICRO, bound: BoundType::Memory });
+    let n = work.count as f64;
+    out.tflops_achieved = flops.map(|f| f * n / work.us / MICRO);
+    out.tb_s_achieved = bytes.map(|b| b * n / work.us / MICRO);
+    out.flops_per_byte = flops.zip(bytes.filter(|&b| b > 0.0)).map(|(f, b)| f / b);
+    out.efficiency_percent_mean = work.mean_percent;
+    let both = flops.is_some() && bytes.is_some();
+    let Some(side) = binding(compute, memory, work.prefer, both) else { return out };
+    out.source = match work.source {
+        Some(ModelSource::Generic) => EfficiencySource::ByteEstimate,
+        _ if !both => EfficiencySource::ComputeSpec,
+        _ if fallback && side.bound == BoundType::Compute => EfficiencySource::Bf16Fallback,
+        _ => EfficiencySource::Roofline,
+    };
+    let percent = 100.0 * side.best_us * n / work.us;
+    out.bound_type = Some(side.bound);
+    out.roofline_time_us = Some(side.best_us);
+    out.efficiency_percent = Some(percent);
+    out.is_anomaly = percent > anomaly;
+    out.warning = match () {
+        () if out.is_anomaly => Some(ANOMALY),
+        () if percent > 100.0 => Some(ABOVE_PEAK),
+        () => None,
+    };
+    out
+}
+
+/// The peak for the row's precision and whether it is the one of another precision. A known precision without a peak is
+/// rated by bandwidth alone.
+fn peak(work: &Work, platform: &Platform) -> (Option<f64>, bool) {
+    match &work.compute_spec {
+        Some(spec) => (platform.peak(spec).map(|f| f.value), false),
+        None => (platform.peak(FALLBACK_SPEC).map(|f| f.value), true),
+    }
+}
+
+/// The side that binds: the slower of the two, or the only one.
+fn binding(compute: Option<Side>, memory: Option<Side>, prefer: Preferred, both_known: bool) -> Option<Side> {
+    match (compute, memory) {
+        (Some(c), Some(m)) => Some(if c.best_us >= m.best_us { c } else { m }),
+        (Some(c), None) => (both_known || prefer != Preferred::Memory).then_some(c),
+        (None, memory) => memory,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn h200() -> &'static Platform {
+        Platform::find("H200").unwrap()
+    }
+
+    fn work(gflops: Option<f64>, mb: Option<f64>, spec: Option<&str>, us: f64) -> Work {
+        Work {
+            gflops,
+            data_moved_mb: mb,
+            compute_spec: spec.map(Into::into),
+            count: 2,
+            us,
+            source: Some(ModelSource::Reference),
+            ..Work::default()
+        }
+    }
+
+    #[test]
+    fn the_slower_side_binds() {
+        // 990 GFLOPs take 1000 µs of arithmetic, 2400e6 bytes 500 µs of memory; two calls in 4000 µs.
+        let e = rate(&work(Some(990.0), Some(2400e6 / MB), Some("matrix_bf16"), 4000.0), h200(), 110.0);
+        assert_eq!((e.bound_type, e.source), (Some(BoundType::Compute), EfficiencySource::Roofline));
+        assert!((e.efficiency_percent.unwrap() - 50.0).abs() < 1e-9);
+        assert!((e.tflops_achieved.unwrap() - 495.0).abs() < 1e-9);
+        assert!((e.tb_s_achieved.unwrap() - 1.2).abs() < 1e-9);
+        assert_eq!(e.resolved_peak_maf, Some(990.0));
+        let e = rate(&work(Some(99.0), Some(2400e6 / MB), Some("matrix_bf16"), 4000.0), h200(), 110.0);
+        assert_eq!(e.bound_type, Some(BoundType::Memory));
+        assert!((e.efficiency_percent.unwrap() - 25.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_rated() {
+        let none = rate(&work(None, None, None, 10.0), h200(), 110.0);
+        assert_eq!((none.source, none.efficiency_percent), (EfficiencySource::None, None));
+        let bytes = rate(&work(None, Some(480e6 / MB), Some("vector_fp32"), 1000.0), h200(), 110.0);
+        assert_eq!((bytes.source, bytes.bound_type), (EfficiencySource::ComputeSpec, Some(BoundType::Memory)));
+        assert!((bytes.efficiency_percent.unwrap() - 20.0).abs() < 1e-9);
+        // A precision without a peak is rated by bandwidth alone.
+        let odd = rate(&work(Some(1e6), Some(480e6 / MB), Some("matrix_fp4"), 1000.0), h200(), 110.0);
+        assert_eq!((odd.source, odd.bound_type), (EfficiencySource::Roofline, Some(BoundType::Memory)));
+        // An unknown one as bf16.
+        let fallback = rate(&work(Some(990.0), Some(1.0), None, 4000.0), h200(), 110.0);
+        assert_eq!(fallback.source, EfficiencySource::Bf16Fallback);
+        let mut generic = work(Some(0.0), Some(480e6 / MB), Some("vector_fp32"), 1000.0);
+        generic.source = Some(ModelSource::Generic);
+        let generic = rate(&generic, h200(), 110.0);
+        assert_eq!((generic.source, generic.judged()), (EfficiencySource::ByteEstimate, None));
+    }
+
+    #[test]
+    fn more_than_the_peak_is_an_anomaly() {
+        let e = rate(&work(Some(990.0), Some(1.0), Some("matrix_bf16"), 1000.0), h200(), 110.0);
+        assert!(e.is_anomaly && e.judged().is_none() && e.warning == Some(ANOMALY));
+        let e = rate(&work(Some(990.0), Some(1.0), Some("matrix_bf16"), 1900.0), h200(), 110.0);
+        assert!(!e.is_anomaly && e.warning == Some(ABOVE_PEAK) && e.judged().is_some());
+    }
+}

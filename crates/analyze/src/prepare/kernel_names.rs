@@ -1,0 +1,157 @@
+//! What is read out of kernel names: tile, split of the inner dimension, maker, layout transposes. Data only: no
+//! sentence of a report is made of these names.
+
+use jarvis_perf::kernels::gemm_kernel;
+use jarvis_perf::parity::Quirks;
+
+use crate::prepared::KernelTile;
+
+/// Marks of makers, the first that fits.
+const LIBRARIES: &[(&str, &[&str])] = &[
+    ("tensile-style", &["Cijk_"]),
+    ("dnn", &["igemm_", "Im2d2Col", "batched_transpose", "MIOpen", "miopen", "cudnn"]),
+    ("composable", &["ck::", "ck_tile", "Fmha"]),
+    ("vendor-extension", &["aiter"]),
+    ("vendor-gemm", &["xmma", "cutlass", "nvjet", "gemv", "splitKreduce", "cublas"]),
+    ("compiled", &["triton_"]),
+    ("native", &["at::native", "at_cuda_detail", "vectorized_elementwise_kernel", "elementwise_kernel"]),
+];
+
+/// Parts of the names of kernels that only change a layout, in lower case.
+const TRANSPOSES: &[&str] = &[
+    "batched_transpose",
+    "nchw2nhwc",
+    "nhwc2nchw",
+    "nchwtonhwc",
+    "nhwctonchw",
+    "transpose_nchw",
+    "transpose_nhwc",
+    "transpose_cnhw",
+];
+
+/// Maker of a kernel, as far as its name tells.
+pub fn library(name: &str) -> Option<&'static str> {
+    LIBRARIES.iter().find(|(_, marks)| marks.iter().any(|m| name.contains(m))).map(|(library, _)| *library)
+}
+
+/// Whether a kernel is one of the framework's own and not of a library.
+pub fn is_native(name: &str) -> bool {
+    library(name) == Some("native")
+}
+
+/// Whether a kernel only changes a layout.
+pub fn is_transpose(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    TRANSPOSES.iter().any(|part| lower.contains(part))
+}
+
+/// Whether a GPU event is a copy between host and device.
+pub fn is_host_copy(name: &str) -> bool {
+    name.starts_with("Memcpy HtoD")
+        || name.starts_with("Memcpy DtoH")
+        || matches!(name, "MEMORY_COPY_HOST_TO_DEVICE" | "MEMORY_COPY_DEVICE_TO_HOST")
+}
+
+/// Whether a GPU event is a copy or a fill and no kernel that computes.
+pub fn is_copy_or_fill(name: &str) -> bool {
+    name.starts_with("Memcpy") || name.starts_with("Memset") || name.starts_with("__amd_rocclr_")
+}
+
+/// Tile of a matrix kernel.
+pub fn tile(name: &str) -> Option<KernelTile> {
+    if let Ok(Some(found)) = gemm_kernel(&[name], &Quirks::NONE)
+        && let Some(tile) = found.tile
+    {
+        return Some(KernelTile { m: tile.m, n: tile.n, k: tile.k });
+    }
+    after(name, "MT").or_else(|| after(name, "tilesize")).or_else(|| between(name)).or_else(|| after(name, "bt"))
+}
+
+/// In how many parts a kernel splits the inner dimension; `Some(0)` if it splits and does not say in how many.
+pub fn split(name: &str) -> Option<i64> {
+    let told = name.match_indices("GSU").find_map(|(at, _)| leading_int(&name[at + 3..]).map(|(n, _)| n));
+    if told.is_some_and(|n| n > 1) {
+        return told;
+    }
+    let lower = name.to_ascii_lowercase();
+    ["splitk", "split_k", "segment_k"].iter().any(|word| lower.contains(word)).then_some(0)
+}
+
+/// `<mark>MxN` with at least two sizes, `xK` if there is a third.
+fn after(name: &str, mark: &str) -> Option<KernelTile> {
+    name.match_indices(mark).find_map(|(at, _)| sizes(&name[at + mark.len()..]).filter(|t| t.k.is_some()))
+}
+
+/// A token `128x256` or `128x256x64` between underscores, of two or three digits a side.
+fn between(name: &str) -> Option<KernelTile> {
+    let side = |n: i64| (10..1000).contains(&n);
+    let whole = |token: &str| {
+        let tile = sizes(token)?;
+        let text = match tile.k {
+            Some(k) => format!("{}x{}x{k}", tile.m, tile.n),
+            None => format!("{}x{}", tile.m, tile.n),
+        };
+        (text == token && side(tile.m) && side(tile.n)).then_some(tile)
+    };
+    let mut tokens: Vec<&str> = name.split('_').collect();
+    // A token between underscores has one on either side.
+    tokens.pop();
+    tokens.into_iter().skip(1).find_map(whole)
+}
+
+fn sizes(text: &str) -> Option<KernelTile> {
+    let (m, rest) = leading_int(text)?;
+    let (n, rest) = leading_int(rest.strip_prefix('x')?)?;
+    let k = rest.strip_prefix('x').and_then(leading_int).map(|(k, _)| k);
+    (m > 0 && n > 0).then_some(KernelTile { m, n, k })
+}
+
+fn leading_int(text: &str) -> Option<(i64, &str)> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    Some((text[..digits].parse().ok()?, &text[digits..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles() {
+        let tile_of = |name: &str| tile(name).map(|t| (t.m, t.n, t.k));
+        assert_eq!(tile_of("Cijk_Ailk_Bljk_BBS_BH_MT128x160x64_MI16x16x1_SN_GSU2_"), Some((128, 160, Some(64))));
+        assert_eq!(
+            tile_of("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize256x64x8_stage3_warpsize4x1x1_ffma_"),
+            Some((256, 64, Some(8)))
+        );
+        assert_eq!(
+            tile_of("sm90_xmma_fprop_implicit_gemm_f16_nhwckrsc_nhwc_tilesize128x128x64_x"),
+            Some((128, 128, Some(64)))
+        );
+        assert_eq!(tile_of("igemm_fwd_gtcx3_nhwc_fp16_bx0_ex0_bt256x128x32_wt32x32x8"), Some((256, 128, Some(32))));
+        assert_eq!(tile_of("some_kernel_128x64_stage"), Some((128, 64, None)));
+        assert_eq!(tile_of("warpsize4x1_kernel"), None);
+        assert_eq!(tile_of("void at::native::vectorized_elementwise_kernel<4>"), None);
+    }
+
+    #[test]
+    fn splits() {
+        assert_eq!(split("Cijk_MT128x160x64_GSU4_x"), Some(4));
+        assert_eq!(split("Cijk_MT128x160x64_GSU1_x"), None);
+        assert_eq!(split("nvjet_sm90_hsh_64x128_64x8_2x1_v_bz_splitK_NTN"), Some(0));
+        assert_eq!(split("plain"), None);
+    }
+
+    #[test]
+    fn makers_and_transposes() {
+        assert_eq!(library("Cijk_Ailk"), Some("tensile-style"));
+        assert_eq!(library("nvjet_sm90_tst"), Some("vendor-gemm"));
+        assert_eq!(library("void cudnn::bn_bw_1C11_kernel_new"), Some("dnn"));
+        assert_eq!(library("void at::native::reduce_kernel<512>"), Some("native"));
+        assert_eq!(library("triton_poi_fused_add_0"), Some("compiled"));
+        assert_eq!(library("my_kernel"), None);
+        assert!(is_transpose("void cudnn::engines_precompiled::nchwToNhwcKernel<__half>"));
+        assert!(is_transpose("batched_transpose_16x32_half"));
+        assert!(!is_transpose("sm90_xmma_wgrad_indexed_implicit_gemm_nhwckrsc_nhwc"));
+        assert!(is_host_copy("Memcpy HtoD (Pinned -> Device)") && !is_host_copy("Memcpy DtoD (Device -> Device)"));
+    }
+}

@@ -1,0 +1,131 @@
+//! From report and trace to [`Prepared`]: everything that analyzers see, worked out once.
+
+pub mod args;
+pub(crate) mod baseline;
+pub mod category;
+mod efficiency;
+mod fallback;
+pub mod kernel_names;
+mod model_info;
+pub mod place;
+mod rows;
+pub mod timing;
+mod top;
+pub mod tree_data;
+mod warnings;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jarvis_perf::platform::Platform;
+use jarvis_perf::tables::Report;
+use jarvis_trace::{Summary, Trace};
+
+use crate::prepared::{Category, Prepared, Row};
+use crate::program::{Program, RowId};
+use crate::thresholds::Thresholds;
+
+/// How to prepare.
+#[derive(Debug, Clone, Default)]
+pub struct PrepareOptions {
+    /// The limits in force.
+    pub thresholds: Thresholds,
+}
+
+impl Prepared {
+    /// Prepares the analysis of a trace. The report must be one of this trace, made with
+    /// [`call_stack`](jarvis_perf::tables::ReportOptions::call_stack) so that its tree has Python frames.
+    pub fn of(trace: &Trace, report: &Report, platform: &Platform, options: &PrepareOptions) -> Self {
+        let thresholds = options.thresholds.clone();
+        let program = Program::of(trace, &report.tree, &report.rows.unified);
+        let utilization = timing::utilization(&report.rows.timeline);
+        let mut rows = rows::rows(trace, report, &program, platform, &thresholds);
+        for row in &mut rows {
+            row.percent_of_compute = percent(row.time_ms, utilization.computation_time_ms);
+            row.percent_of_total = percent(row.time_ms, utilization.total_time_ms);
+            (row.cov, row.high_variance) = timing::variance(row, &thresholds);
+        }
+        let categories = categories(&mut rows, &utilization, &thresholds);
+        let compute_ms = utilization.computation_time_ms;
+        let top_operations = top::top_operations(trace, &report.rows, &mut rows, compute_ms, &thresholds);
+        let mean_tbs: Vec<Option<f64>> = report.rows.unified.rows.iter().map(|r| r.tb_per_s.mean).collect();
+        let peak_tbs = platform.mem_bw_gbps.value / 1e3;
+        let baseline = baseline::baseline(&rows, &mean_tbs, peak_tbs, &thresholds);
+        let kernel_floor_us = timing::kernel_floor_us(&rows, &thresholds);
+        let model = model_info::model_info(&program, &rows, &categories);
+        let devices = trace.facts().devices();
+        let device = devices.first();
+        let summary = Summary::of(trace);
+        let mut prepared = Self {
+            platform: platform.clone(),
+            device_name: device.map(|d| d.name.clone()).filter(|name| !name.is_empty()),
+            compute_units: device.and_then(|d| d.multiprocessors).or(platform.num_cus.map(i64::from)),
+            utilization,
+            rows,
+            categories,
+            top_operations,
+            baseline,
+            kernel_floor_us,
+            program,
+            has_shapes: summary.shaped_ops.0 > 0,
+            device_count: devices.len(),
+            model,
+            thresholds,
+            warnings: Vec::new(),
+        };
+        prepared.warnings = warnings::warnings(&prepared, report);
+        prepared
+    }
+}
+
+pub(crate) fn percent(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
+}
+
+/// Rows by category, most time first.
+fn categories(rows: &mut [Row], utilization: &crate::prepared::Utilization, thresholds: &Thresholds) -> Vec<Category> {
+    let mut by_key: BTreeMap<Arc<str>, Vec<RowId>> = BTreeMap::new();
+    for row in rows.iter() {
+        by_key.entry(Arc::clone(&row.category)).or_default().push(row.id);
+    }
+    let mut out = Vec::with_capacity(by_key.len());
+    for (key, mut ids) in by_key {
+        ids.sort_by(|a, b| order(&rows[a.index()], &rows[b.index()]));
+        let members = || ids.iter().map(|id| &rows[id.index()]);
+        let time = timing::breakdown(members(), thresholds);
+        let time_ms: f64 = members().map(|r| r.time_ms).sum();
+        let first = &rows[ids[0].index()];
+        let (_, display, analyzer) = category::category_of(&first.name, &first.report_category);
+        out.push(Category {
+            display,
+            analyzer,
+            time_ms,
+            percent_of_compute: percent(time_ms, utilization.computation_time_ms),
+            percent_of_total: percent(time_ms, utilization.total_time_ms),
+            operation_count: members().map(|r| r.count).sum(),
+            time,
+            key,
+            rows: ids,
+        });
+    }
+    for category in &out {
+        for id in &category.rows {
+            let row = &mut rows[id.index()];
+            row.percent_of_category = percent(row.time_ms, category.time_ms);
+        }
+    }
+    out.sort_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| a.key.cmp(&b.key)));
+    out
+}
+
+/// The one order of rows: most time first, then name, arguments, UID.
+pub(crate) fn order(a: &Row, b: &Row) -> std::cmp::Ordering {
+    b.time_ms
+        .total_cmp(&a.time_ms)
+        .then_with(|| a.name.cmp(&b.name))
+        .then_with(|| a.args.cmp(&b.args))
+        .then_with(|| a.uid.cmp(&b.uid))
+}
+
+#[cfg(test)]
+mod tests;

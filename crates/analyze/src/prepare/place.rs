@@ -1,0 +1,127 @@
+//! Where in the program a row's calls are made: pass, modules, call site.
+
+use std::sync::Arc;
+
+use jarvis_trace::{EventId, Trace, Tree};
+use rapidhash::RapidHashMap;
+
+use crate::program::{Direction, Leaf, MODULE_PREFIX, Program, RowId};
+
+/// Words of module names and the call sites they mean; looked for from the innermost module outwards.
+const CALL_SITES: &[(&str, &[&str])] = &[
+    ("attention", &["attn", "attention", "sdpa"]),
+    ("mlp", &["mlp", "ffn", "feedforward", "dense", "gate_proj", "expert"]),
+    ("norm", &["norm"]),
+    ("embedding", &["embed"]),
+    ("head", &["lm_head", "classifier", "score", "head"]),
+    ("conv_block", &["conv", "bottleneck", "basicblock", "resblock", "downsample"]),
+];
+
+/// Where nothing tells.
+const UNKNOWN: &str = "unknown";
+
+/// Which call site a module path means.
+pub fn call_site(modules: &[Arc<str>], direction: Direction) -> &'static str {
+    for module in modules.iter().rev() {
+        let lower = module.to_lowercase();
+        if let Some((site, _)) = CALL_SITES.iter().find(|(_, words)| words.iter().any(|w| lower.contains(w))) {
+            return site;
+        }
+    }
+    if direction == Direction::Optimizer { "optimizer" } else { UNKNOWN }
+}
+
+/// Leaves of every row, in program order.
+pub(crate) fn leaves_by_row(program: &Program, rows: usize) -> Vec<Vec<usize>> {
+    let mut out = vec![Vec::new(); rows];
+    for (i, leaf) in program.leaves.iter().enumerate() {
+        if let Some(row) = leaf.row {
+            out[row.index()].push(i);
+        }
+    }
+    out
+}
+
+/// The pass that most of a row's time belongs to.
+pub(crate) fn direction(name: &str, report_category: &str, leaves: &[&Leaf]) -> Direction {
+    let named = report_category.ends_with("_bwd") || name.ends_with("_backward") || name.contains("Backward");
+    let known = [Direction::Forward, Direction::Backward, Direction::Optimizer];
+    let time = |d: Direction| leaves.iter().filter(|l| l.direction == d).map(|l| l.us).sum::<f64>();
+    let most = known.into_iter().max_by(|a, b| time(*a).total_cmp(&time(*b)).then(b.cmp(a)));
+    match most {
+        _ if named => Direction::Backward,
+        Some(direction) if leaves.iter().any(|l| l.is_op) => direction,
+        _ => Direction::Unknown,
+    }
+}
+
+/// Modules around the calls of a row, outermost first: those of its first leaf that has any, else of the forward call
+/// that its backward work belongs to.
+pub(crate) struct Modules<'a> {
+    trace: &'a Trace,
+    tree: &'a Tree,
+    program: &'a Program,
+    of_forward: RapidHashMap<EventId, Vec<Arc<str>>>,
+}
+
+impl<'a> Modules<'a> {
+    pub(crate) fn new(trace: &'a Trace, tree: &'a Tree, program: &'a Program) -> Self {
+        Self { trace, tree, program, of_forward: RapidHashMap::default() }
+    }
+
+    pub(crate) fn of_row(&mut self, leaves: &[&Leaf]) -> Vec<Arc<str>> {
+        if !self.program.has_frames {
+            return Vec::new();
+        }
+        let program = self.program;
+        if let Some(leaf) = leaves.iter().find(|l| l.module.is_some()) {
+            let chain = program.module_chain(leaf);
+            return chain.into_iter().map(|m| Arc::clone(&program.module(m).name)).collect();
+        }
+        let forward = leaves.iter().find_map(|l| {
+            let event = self.trace.event(l.uid)?;
+            std::iter::once(event).chain(self.tree.ancestors(event)).find_map(|e| self.tree.forward_of(e))
+        });
+        forward.map(|e| self.of_event(e)).unwrap_or_default()
+    }
+
+    fn of_event(&mut self, event: EventId) -> Vec<Arc<str>> {
+        let (trace, tree) = (self.trace, self.tree);
+        let names = || {
+            let frames = tree.ancestors(event).filter_map(|e| trace.name(e).strip_prefix(MODULE_PREFIX));
+            let mut path: Vec<Arc<str>> = frames.map(Into::into).collect();
+            path.reverse();
+            path
+        };
+        self.of_forward.entry(event).or_insert_with(names).clone()
+    }
+}
+
+/// Shares of leaves in a set of leaves, by row: how much of a row's time they stand for.
+pub(crate) fn shares(program: &Program, leaves: impl Iterator<Item = usize>, row_us: &[f64]) -> Vec<(RowId, f64)> {
+    let mut us = vec![0.0; row_us.len()];
+    for leaf in leaves.filter_map(|i| program.leaves.get(i)) {
+        if let Some(row) = leaf.row {
+            us[row.index()] += leaf.us;
+        }
+    }
+    let share =
+        |(i, us): (usize, f64)| (us > 0.0 && row_us[i] > 0.0).then(|| (RowId(i as u32), (us / row_us[i]).min(1.0)));
+    us.into_iter().enumerate().filter_map(share).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_telling_module_is_the_call_site() {
+        let path = |names: &[&str]| names.iter().map(|&n| n.into()).collect::<Vec<Arc<str>>>();
+        let site = |names: &[&str]| call_site(&path(names), Direction::Forward);
+        assert_eq!(site(&["Qwen2Model_0", "Qwen2DecoderLayer_3", "Qwen2Attention_3", "Linear_4"]), "attention");
+        assert_eq!(site(&["Qwen2Attention_3", "Qwen2RMSNorm_1"]), "norm");
+        assert_eq!(site(&["ResNet_0", "Bottleneck_2"]), "conv_block");
+        assert_eq!(site(&["Foo_0"]), "unknown");
+        assert_eq!(call_site(&[], Direction::Optimizer), "optimizer");
+    }
+}

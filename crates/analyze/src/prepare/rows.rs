@@ -1,0 +1,132 @@
+//! Rows of `unified_perf_summary` with what the analysis knows of them.
+
+use std::sync::Arc;
+
+use jarvis_perf::call::InputLists;
+use jarvis_perf::ops::ModelSource;
+use jarvis_perf::platform::Platform;
+use jarvis_perf::tables::{Report, UnifiedRow, input_lists};
+use jarvis_trace::Trace;
+
+use super::efficiency::{Preferred, Work, rate};
+use super::place::{Modules, call_site, direction, leaves_by_row};
+use super::{args, category, fallback, kernel_names, timing};
+use crate::prepared::Row;
+use crate::program::{Leaf, Program, RowId, base_name};
+use crate::thresholds::{Threshold, Thresholds};
+
+/// What the report shows where no frame of the user's code was found.
+const NOT_FOUND: &str = "Not found";
+
+/// All rows in the report's order. Shares are filled in later.
+pub(crate) fn rows(
+    trace: &Trace,
+    report: &Report,
+    program: &Program,
+    platform: &Platform,
+    thresholds: &Thresholds,
+) -> Vec<Row> {
+    let unified = &report.rows.unified;
+    let leaves = leaves_by_row(program, unified.rows.len());
+    let mut modules = Modules::new(trace, &report.tree, program);
+    let mut out = Vec::with_capacity(unified.rows.len());
+    for (i, row) in unified.rows.iter().enumerate() {
+        let own: Vec<&Leaf> = leaves[i].iter().map(|&l| &program.leaves[l]).collect();
+        let inputs = Arc::new(unified.calls_of(row).next().map(|c| input_lists(trace, c.event)).unwrap_or_default());
+        let place = Place { leaves: &own, modules: modules.of_row(&own) };
+        out.push(one(RowId(i as u32), row, inputs, place, platform, thresholds));
+    }
+    out
+}
+
+/// Where a row's calls are made.
+struct Place<'a> {
+    leaves: &'a [&'a Leaf],
+    modules: Vec<Arc<str>>,
+}
+
+fn one(
+    id: RowId,
+    row: &UnifiedRow,
+    inputs: Arc<InputLists>,
+    place: Place<'_>,
+    platform: &Platform,
+    thresholds: &Thresholds,
+) -> Row {
+    let name = &row.identity.name;
+    let (category, _, _) = category::category_of(name, &row.identity.category);
+    let direction = direction(name, &row.identity.category, place.leaves);
+    let kernels = row.kernels.kernels.clone();
+    let main = kernels.iter().rev().find(|k| !kernel_names::is_transpose(&k.name)).or(kernels.last());
+    let model = row.model.as_ref();
+    let is_host_copy = model.is_some_and(|m| m.host_bytes.is_some_and(|b| b > 0.0))
+        || !kernels.is_empty() && kernels.iter().all(|k| kernel_names::is_host_copy(&k.name));
+    let mut work = Work {
+        gflops: model.and_then(|m| m.gflops),
+        data_moved_mb: model.and_then(|m| m.data_moved_mb),
+        compute_spec: model.and_then(|m| m.compute_spec.clone()),
+        count: row.calls.len(),
+        us: row.kernel_us.sum,
+        mean_percent: row.pct_roofline.mean,
+        source: model.and_then(|m| m.source),
+        prefer: Preferred::of(&category),
+    };
+    if work.gflops.is_none() && work.data_moved_mb.is_none() {
+        fallback::fill(&mut work, name, direction, &inputs);
+    }
+    if is_host_copy {
+        // The link to the host is the limit, not the device's memory.
+        (work.gflops, work.data_moved_mb) = (None, None);
+    }
+    let efficiency = rate(&work, platform, thresholds.get(Threshold::EffAnomaly));
+    let (time_ms, host_ms) = (row.kernel_us.sum / 1e3, row.host_us.sum / 1e3);
+    Row {
+        id,
+        name: Arc::clone(name),
+        report_category: Arc::clone(&row.identity.category),
+        uid: row.ex_uid,
+        count: row.calls.len(),
+        time_ms,
+        mean_us: row.kernel_us.mean.unwrap_or_default(),
+        median_us: row.kernel_us.median.unwrap_or_default(),
+        min_us: row.kernel_us.min.unwrap_or_default(),
+        max_us: row.kernel_us.max.unwrap_or_default(),
+        std_us: row.kernel_us.std,
+        host_ms,
+        percent_of_category: 0.0,
+        percent_of_compute: 0.0,
+        percent_of_total: 0.0,
+        efficiency,
+        args: args::render(&inputs),
+        params: model.map(|m| m.params.iter().map(|(k, v)| (k.to_string(), v.clone())).collect()).unwrap_or_default(),
+        gflops: work.gflops,
+        data_moved_mb: work.data_moved_mb,
+        library: main.and_then(|k| kernel_names::library(&k.name)),
+        tile: main.and_then(|k| kernel_names::tile(&k.name)),
+        split: main.and_then(|k| kernel_names::split(&k.name)),
+        kernels,
+        direction,
+        in_top_ops: false,
+        cov: None,
+        high_variance: false,
+        sync_ms: timing::sync_ms(host_ms, time_ms, thresholds),
+        is_host_copy,
+        has_perf_model: row.has_perf_model || model.and_then(|m| m.source).is_some_and(|s| s != ModelSource::Generic),
+        model_source: model.and_then(|m| m.source).map(ModelSource::as_str),
+        call_site: call_site(&place.modules, direction),
+        launcher_path: launcher_path(row, &place.modules),
+        module_path: place.modules,
+        inputs,
+        category,
+    }
+}
+
+/// The frame of the user's code that leads to the row, else its modules.
+fn launcher_path(row: &UnifiedRow, modules: &[Arc<str>]) -> String {
+    let entry = row.call_stack.as_ref().map(|s| &*s.entry_point).filter(|e| *e != NOT_FOUND && !e.is_empty());
+    match entry {
+        Some(entry) => entry.to_owned(),
+        None if modules.is_empty() => NOT_FOUND.to_owned(),
+        None => modules.iter().map(|m| base_name(m)).collect::<Vec<_>>().join(" > "),
+    }
+}

@@ -1,0 +1,82 @@
+//! Utilisation, varying times, host-dominated rows.
+
+use jarvis_trace::{Timeline, Us};
+
+use super::kernel_names;
+use crate::prepared::{Row, TimeBreakdown, Utilization};
+use crate::thresholds::{Threshold, Thresholds};
+
+/// Fixed note beside every time breakdown.
+pub const TIME_NOTE: &str = "rank by gpu_kernel_time_ms; sync_time_ms is host time";
+
+/// The GPU's time.
+pub(crate) fn utilization(timeline: &Timeline<Us>) -> Utilization {
+    let ms = |us: Us| us.0 / 1e3;
+    let total = ms(timeline.total);
+    let percent = |us: Us| if total > 0.0 { 100.0 * ms(us) / total } else { 0.0 };
+    Utilization {
+        total_time_ms: total,
+        computation_time_ms: ms(timeline.computation),
+        computation_time_percent: percent(timeline.computation),
+        exposed_comm_time_ms: ms(timeline.exposed_communication),
+        exposed_comm_time_percent: percent(timeline.exposed_communication),
+        exposed_memcpy_time_ms: ms(timeline.exposed_memcpy),
+        exposed_memcpy_time_percent: percent(timeline.exposed_memcpy),
+        idle_time_ms: ms(timeline.idle),
+        idle_time_percent: percent(timeline.idle),
+        busy_time_ms: ms(timeline.busy),
+        total_comm_time_ms: ms(timeline.communication),
+        total_memcpy_time_ms: ms(timeline.memcpy),
+    }
+}
+
+/// A kernel whose best time is below this has next to nothing to do, in microseconds.
+const IDLE_KERNEL_US: f64 = 0.5;
+
+/// What a kernel takes that has next to nothing to do: the median over the calls of rows that launch one such kernel.
+pub(crate) fn kernel_floor_us(rows: &[Row], thresholds: &Thresholds) -> f64 {
+    let idle = |r: &&Row| {
+        matches!(r.kernels.as_slice(), [k] if !kernel_names::is_copy_or_fill(&k.name))
+            && r.efficiency.roofline_time_us.is_some_and(|us| us < IDLE_KERNEL_US)
+    };
+    let mut calls: Vec<(f64, usize)> = rows.iter().filter(idle).map(|r| (r.median_us, r.count)).collect();
+    calls.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half = calls.iter().map(|c| c.1).sum::<usize>().div_ceil(2);
+    let mut seen = 0;
+    let middle = calls.iter().find(|(_, count)| {
+        seen += count;
+        seen >= half
+    });
+    let floor = middle.map_or(thresholds.get(Threshold::KernelFloorUs), |(us, _)| *us);
+    floor.min(thresholds.get(Threshold::KernelFloorMaxUs))
+}
+
+/// Deviation over mean, and whether it is too much. `None` where a row has too few calls or too little time to tell.
+pub(crate) fn variance(row: &Row, thresholds: &Thresholds) -> (Option<f64>, bool) {
+    let enough = row.count as f64 > thresholds.get(Threshold::VarianceCount)
+        && row.percent_of_total >= thresholds.get(Threshold::VariancePercent)
+        && row.mean_us > 0.0;
+    let cov = row.std_us.filter(|_| enough).map(|std| std / row.mean_us);
+    (cov, cov.is_some_and(|c| c > thresholds.get(Threshold::VarianceCov)))
+}
+
+/// Host time beyond kernel time in milliseconds, if a row's host time dwarfs its kernels.
+pub(crate) fn sync_ms(host_ms: f64, kernel_ms: f64, thresholds: &Thresholds) -> Option<f64> {
+    (host_ms > thresholds.get(Threshold::SyncRatio) * kernel_ms).then_some(host_ms - kernel_ms)
+}
+
+/// Host and GPU time of a category.
+pub(crate) fn breakdown<'r>(rows: impl Iterator<Item = &'r Row>, thresholds: &Thresholds) -> TimeBreakdown {
+    let mut out = TimeBreakdown::default();
+    for row in rows {
+        out.gpu_kernel_time_ms += row.time_ms;
+        out.cpu_duration_ms += row.host_ms;
+        if let Some(ms) = row.sync_ms {
+            out.sync_time_ms += ms;
+            out.sync_ops_count += 1;
+        }
+    }
+    out.has_sync_bottleneck = out.sync_time_ms > thresholds.get(Threshold::SyncMinMs)
+        && out.sync_time_ms > thresholds.get(Threshold::SyncShare) / 100.0 * out.gpu_kernel_time_ms;
+    out
+}

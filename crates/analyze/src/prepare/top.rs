@@ -1,0 +1,119 @@
+//! The operations that take most time, and which rows they account for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jarvis_perf::tables::ReportRows;
+use jarvis_trace::{EventId, Trace};
+use rapidhash::RapidHashMap;
+
+use super::category::category_of;
+use crate::prepared::{BoundType, Row, TopOperation};
+use crate::thresholds::{Threshold, Thresholds};
+
+/// For each top operation the microseconds of its kernels, by row.
+struct Owned {
+    by_row: BTreeMap<usize, f64>,
+}
+
+/// The top operations; marks the rows they account for.
+///
+/// Rows and operations are matched by kernels and not by name: a launching leaf and the operation that models it have
+/// different names.
+pub(crate) fn top_operations(
+    trace: &Trace,
+    report: &ReportRows,
+    rows: &mut [Row],
+    computation_ms: f64,
+    thresholds: &Thresholds,
+) -> Vec<TopOperation> {
+    let most = thresholds.get(Threshold::TopOps) as usize;
+    let listed = &report.ops[..report.ops.len().min(most)];
+    let owned = owned(trace, report, listed.iter().map(|op| &op.name));
+    let floor = thresholds.get(Threshold::TopOpsMinPercent);
+    for own in &owned {
+        for (&i, &us) in &own.by_row {
+            let row = &mut rows[i];
+            row.in_top_ops |= us / 1e3 >= 0.5 * row.time_ms && row.percent_of_compute >= floor;
+        }
+    }
+    let mut cumulative = 0.0;
+    let mut out = Vec::with_capacity(listed.len());
+    for (i, (op, own)) in listed.iter().zip(&owned).enumerate() {
+        let time_ms = op.direct_us / 1e3;
+        let percent = percent(time_ms, computation_ms);
+        cumulative += percent;
+        let report_category = op.categories.first().map_or("", |c| &**c);
+        let own_rows: Vec<&Row> = by_time(own, rows);
+        let rated = rating(own, rows);
+        out.push(TopOperation {
+            rank: i + 1,
+            name: Arc::clone(&op.name),
+            category: own_rows
+                .first()
+                .map_or_else(|| category_of(&op.name, report_category).0, |r| Arc::clone(&r.category)),
+            time_ms,
+            percent_of_compute: percent,
+            cumulative_percent: cumulative,
+            count: op.count,
+            bound_type: rated.0,
+            flops_per_byte: own_rows.first().and_then(|r| r.efficiency.flops_per_byte),
+            efficiency_percent: rated.1,
+            aliases: aliases(&op.name, &own_rows),
+        });
+    }
+    out
+}
+
+fn percent(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
+}
+
+fn owned<'n>(trace: &Trace, report: &ReportRows, names: impl Iterator<Item = &'n Arc<str>>) -> Vec<Owned> {
+    let names: Vec<&str> = names.map(|n| &**n).collect();
+    // The operation that owns a kernel, as a position in the list.
+    let mut owner: RapidHashMap<EventId, usize> = RapidHashMap::default();
+    for launcher in report.launchers.rows() {
+        let name = trace.name(launcher.event);
+        if let Some(at) = names.iter().position(|n| *n == name) {
+            owner.extend(report.launchers.kernels(launcher).iter().map(|&k| (k, at)));
+        }
+    }
+    let mut out: Vec<Owned> = names.iter().map(|_| Owned { by_row: BTreeMap::new() }).collect();
+    for (i, row) in report.unified.rows.iter().enumerate() {
+        for call in report.unified.calls_of(row) {
+            for kernel in &call.kernels {
+                if let Some(&at) = owner.get(kernel) {
+                    let us = trace.dur(*kernel).unwrap_or_default().as_us();
+                    *out[at].by_row.entry(i).or_default() += us;
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Rows that an operation's kernels are in, most of its time first.
+fn by_time<'r>(own: &Owned, rows: &'r [Row]) -> Vec<&'r Row> {
+    let mut list: Vec<(usize, f64)> = own.by_row.iter().map(|(&i, &us)| (i, us)).collect();
+    list.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    list.into_iter().map(|(i, _)| &rows[i]).collect()
+}
+
+/// What bounds the operation and how close it comes: best time over time, of the rows that have one.
+fn rating(own: &Owned, rows: &[Row]) -> (Option<BoundType>, Option<f64>) {
+    let rated: Vec<&Row> = by_time(own, rows).into_iter().filter(|r| r.efficiency.judged().is_some()).collect();
+    let time: f64 = rated.iter().map(|r| r.time_ms).sum();
+    let best: f64 = rated.iter().filter_map(|r| Some(r.efficiency.judged()? * r.time_ms)).sum();
+    (rated.first().and_then(|r| r.efficiency.bound_type), (time > 0.0).then(|| best / time))
+}
+
+fn aliases(name: &str, rows: &[&Row]) -> Vec<Arc<str>> {
+    let mut out: Vec<Arc<str>> = Vec::new();
+    for row in rows {
+        if &*row.name != name && !out.contains(&row.name) {
+            out.push(Arc::clone(&row.name));
+        }
+    }
+    out
+}

@@ -1,0 +1,168 @@
+//! The batch norm analyzer; [`DOC`] is what `jarvis explain batchnorm` prints.
+
+use serde_json::json;
+
+use super::cx::CategoryCx;
+use super::drive::{Rules, drive};
+use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
+use super::layout::{self, Layout};
+use super::words::Said;
+use super::{Analyzer, AnalyzerError, AnalyzerInfo};
+use crate::finding::PatternId;
+use crate::metrics::CategoryMetrics;
+use crate::prepare::{kernel_names, percent};
+use crate::prepared::{Baseline, Row};
+use crate::program::Direction;
+use crate::rounding::{round, shown};
+use crate::texts::TextId;
+use crate::thresholds::Threshold;
+
+const DOC: &str = "\
+Batch norm, forward and backward, training and inference.
+
+## What it finds
+Batch norms far below the memory bandwidth, and whether the kernel or the hardware is the limit: what simple elementwise
+operations reach in the same trace tells.
+
+## Why it matters
+Batch norm does little arithmetic, yet takes 10-50 % of the time of convolutional networks when its kernels are poor.
+
+## How it is computed
+Bytes count the passes a kernel must make: training forward reads its input twice and writes once, backward reads input
+and gradient twice and writes once. Efficiency is bytes over peak bandwidth over kernel time. Below `bn.low` with a
+baseline above `bn.baseline`, or below `bn.ratio_low` of the baseline, the kernel is the limit. Without a measured
+baseline no verdict is given.
+
+## What to do
+Convert the model to channels-last where convolutions are near; fuse with `torch.compile`; use another norm where the
+model allows; replay the operation for a kernel team.
+
+## Limits
+Small inputs stay on the chip between the passes, so their efficiency may look better than it is.";
+
+const INFO: AnalyzerInfo = AnalyzerInfo {
+    id: "batchnorm",
+    title: "Batch norms below what the memory gives",
+    doc: DOC,
+    time: Threshold::BatchnormTimeMs,
+    thresholds: &[Threshold::BnLow, Threshold::BnBaseline, Threshold::BnRatioLow, Threshold::BnRatioOk],
+};
+
+const BELOW_BASELINE: &str = "BN_BELOW_BASELINE";
+
+/// Shares of compute that are common, in percent.
+const COMMON_SHARE: (f64, f64) = (10.0, 50.0);
+
+/// The batch norm analyzer.
+#[derive(Debug)]
+pub(super) struct BatchNorm;
+
+impl Analyzer for BatchNorm {
+    fn info(&self) -> &'static AnalyzerInfo {
+        &INFO
+    }
+
+    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
+        Ok(drive(cx, &INFO, self))
+    }
+}
+
+/// Whether a norm at this efficiency is the kernel's fault; `unknown` without a measured baseline.
+fn verdict(cx: &CategoryCx<'_>, efficiency: Option<f64>) -> &'static str {
+    let baseline = &cx.prepared.baseline;
+    let (Some(e), true) = (efficiency, baseline.source == Baseline::MEASURED) else { return "unknown" };
+    let ratio = if baseline.efficiency_percent > 0.0 { e / baseline.efficiency_percent } else { f64::NAN };
+    let strict = baseline.efficiency_percent > cx.limit(Threshold::BnBaseline);
+    match () {
+        () if e < cx.limit(Threshold::BnLow) && strict => "kernel_issue",
+        () if ratio < cx.limit(Threshold::BnRatioLow) => "below_baseline",
+        () if ratio >= cx.limit(Threshold::BnRatioOk) => "ok",
+        () => "between",
+    }
+}
+
+fn is_training(row: &Row) -> bool {
+    let told = row.params.iter().find(|(k, _)| k == "is_training").map(|(_, v)| v.truth());
+    told.unwrap_or(row.direction == Direction::Backward)
+}
+
+fn native_percent<'r>(rows: impl Iterator<Item = &'r Row> + Clone) -> f64 {
+    let us = |native: bool| {
+        let kernels = rows.clone().flat_map(|r| &r.kernels);
+        kernels.filter(|k| !native || kernel_names::is_native(&k.name)).map(|k| k.total_us).sum::<f64>()
+    };
+    percent(us(true), us(false))
+}
+
+impl Rules for BatchNorm {
+    fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
+        let mut j = Judgement::usual(cx, row);
+        j.finding = Some(PatternId::NORM_BELOW_BASELINE);
+        let efficiency = row.efficiency.judged();
+        let verdict = verdict(cx, efficiency);
+        if matches!(verdict, "kernel_issue" | "below_baseline") {
+            let base = shown(cx.prepared.baseline.efficiency_percent, 1);
+            let evidence =
+                vec![format!("{}% against {base}% of simple operations", shown(efficiency.unwrap_or(0.0), 1))];
+            j.patterns.push(RowPattern::new(BELOW_BASELINE, evidence).high());
+        }
+        j.assessment = efficiency.map(|e| match e {
+            e if e > 60.0 => "Good",
+            e if e >= 40.0 => "Acceptable",
+            _ => "Compare with baseline",
+        });
+        j.say("layout", Layout::of(row).as_str());
+        j.say("is_training", is_training(row));
+        j.say("verdict", verdict);
+        j
+    }
+
+    fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
+        let row = group.row();
+        let mut said = Said::default();
+        if group.has(BELOW_BASELINE) {
+            let values = [
+                ("bn_eff", &*shown(group.efficiency.unwrap_or(f64::NAN), 1)),
+                ("base", &shown(cx.prepared.baseline.efficiency_percent, 1)),
+            ];
+            said.issue(TextId::I_BN, &values);
+            let native = native_percent(group.members.iter().map(|m| m.row));
+            said.kernel(TextId::B_BN, &[("pct", &shown(native, 0))]);
+        }
+        said.bound(cx, group);
+        if Layout::of(row) != Layout::ChannelsLast && layout::has_convolutions(cx.prepared) {
+            said.model(TextId::A_CHANNELS_LAST, &[]);
+        }
+        said.compile(cx, row);
+        said.model(TextId::A_BN_ALT, &[]);
+        said.bandwidth(cx, group);
+        said.replay();
+        said
+    }
+
+    fn finish(&self, cx: &CategoryCx<'_>, _: &[Judged<'_>], metrics: &mut CategoryMetrics) {
+        let baseline = &cx.prepared.baseline;
+        let efficiency = aggregate(cx.rows());
+        let weighted: f64 = cx.rows().filter_map(|r| Some(r.efficiency.tb_s_achieved? * r.time_ms)).sum();
+        let rated: f64 = cx.rows().filter(|r| r.efficiency.tb_s_achieved.is_some()).map(|r| r.time_ms).sum();
+        let measured = baseline.source == Baseline::MEASURED;
+        let ratio = efficiency.filter(|_| measured && baseline.efficiency_percent > 0.0);
+        let last: f64 = cx.rows().filter(|r| Layout::of(r) == Layout::ChannelsLast).map(|r| r.time_ms).sum();
+        metrics.category_specific.extend([
+            ("bn_bandwidth_tbs", json!((rated > 0.0).then(|| round(weighted / rated, 4)))),
+            ("bn_efficiency_percent", json!(efficiency.map(|e| round(e, 2)))),
+            ("baseline_efficiency_percent", json!(round(baseline.efficiency_percent, 2))),
+            ("baseline_source", json!(baseline.source)),
+            ("bn_to_baseline_ratio", json!(ratio.map(|e| round(e / baseline.efficiency_percent, 4)))),
+            ("verdict", json!(verdict(cx, efficiency))),
+            ("training_rows", json!(cx.rows().filter(|r| is_training(r)).count())),
+            ("inference_rows", json!(cx.rows().filter(|r| !is_training(r)).count())),
+            ("channels_last_time_percent", json!(round(cx.of_category(last), 2))),
+            ("native_kernel_time_percent", json!(round(native_percent(cx.rows()), 2))),
+        ]);
+        let share = cx.category.percent_of_compute;
+        if (COMMON_SHARE.0..=COMMON_SHARE.1).contains(&share) {
+            metrics.notes.push(TextId::N_BN_COMMON.fill(&[("pct", &shown(share, 1))]));
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Rows that a pattern over several operations explains: their slowness is told there, once, and not row by row.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::finding::{PATTERNS, PatternId, Tier};
+use crate::prepare::place;
+use crate::prepared::Prepared;
+use crate::program::{LeafId, RowId};
+
+/// From this share on a row counts as covered: the rest is rounding.
+const COVERED: f64 = 0.995;
+
+/// A pattern over several operations, as far as rows are concerned.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// What reports call it: the module, mostly.
+    pub name: String,
+    /// What its finding is called.
+    pub pattern: PatternId,
+    /// Kernel time of all instances.
+    pub time_ms: f64,
+    /// How often it occurs.
+    pub instances: usize,
+    /// How much of each row's time it stands for, 0 to 1.
+    pub shares: BTreeMap<RowId, f64>,
+}
+
+/// All claims on rows. Candidates claim leaves exclusively, so shares add up.
+#[derive(Debug, Clone, Default)]
+pub struct Claims {
+    candidates: Vec<Candidate>,
+}
+
+impl Claims {
+    /// No claims.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Claims whole rows.
+    pub fn add_rows(&mut self, name: &str, pattern: PatternId, prepared: &Prepared, rows: &BTreeSet<RowId>) {
+        let time_ms = rows.iter().map(|&r| prepared.row(r).time_ms).sum();
+        let instances = rows.iter().map(|&r| prepared.row(r).count).max().unwrap_or_default();
+        let shares = rows.iter().map(|&r| (r, 1.0)).collect();
+        self.candidates.push(Candidate { name: name.to_owned(), pattern, time_ms, instances, shares });
+    }
+
+    /// Claims leaves: rows are claimed by the share of their time that the leaves stand for.
+    pub fn add_leaves(
+        &mut self,
+        name: &str,
+        pattern: PatternId,
+        instances: usize,
+        prepared: &Prepared,
+        leaves: &BTreeSet<LeafId>,
+    ) {
+        let row_us: Vec<f64> = prepared.rows.iter().map(|r| r.time_ms * 1e3).collect();
+        let shares = place::shares(&prepared.program, leaves.iter().map(|l| l.index()), &row_us);
+        let us: f64 = leaves.iter().map(|&l| prepared.program.leaf(l).us).sum();
+        let shares = shares.into_iter().collect();
+        self.candidates.push(Candidate { name: name.to_owned(), pattern, time_ms: us / 1e3, instances, shares });
+    }
+
+    /// All candidates, in the order in which they were added.
+    pub fn candidates(&self) -> &[Candidate] {
+        &self.candidates
+    }
+
+    /// Candidates of a pattern.
+    pub fn of_pattern(&self, pattern: PatternId) -> impl Iterator<Item = &Candidate> {
+        self.candidates.iter().filter(move |c| c.pattern == pattern)
+    }
+
+    /// Share of a row's time that candidates of a pattern stand for.
+    pub fn share_of_pattern(&self, row: RowId, pattern: PatternId) -> f64 {
+        self.of_pattern(pattern).filter_map(|c| c.shares.get(&row)).sum::<f64>().min(1.0)
+    }
+
+    /// Share of a row's time that is claimed. Matrix work is only claimed by patterns that replace it; the products of
+    /// a module that could be fused stay what they are.
+    pub fn share(&self, prepared: &Prepared, row: RowId) -> f64 {
+        self.of_row(prepared, row).map(|(_, share)| share).sum::<f64>().min(1.0)
+    }
+
+    /// The candidate with the largest share of a row that is claimed as a whole.
+    pub fn covering(&self, prepared: &Prepared, row: RowId) -> Option<&Candidate> {
+        if self.share(prepared, row) < COVERED {
+            return None;
+        }
+        let mut most: Option<(&Candidate, f64)> = None;
+        for (candidate, share) in self.of_row(prepared, row) {
+            if most.is_none_or(|(_, s)| share > s) {
+                most = Some((candidate, share));
+            }
+        }
+        most.map(|(candidate, _)| candidate)
+    }
+
+    fn of_row<'a>(&'a self, prepared: &Prepared, row: RowId) -> impl Iterator<Item = (&'a Candidate, f64)> {
+        let matrix = matches!(&*prepared.row(row).category, "gemm" | "convolution");
+        let counts = move |c: &&Candidate| !matrix || tier(c.pattern) == Tier::Compute;
+        self.candidates.iter().filter(counts).filter_map(move |c| Some((c, *c.shares.get(&row)?)))
+    }
+}
+
+fn tier(pattern: PatternId) -> Tier {
+    PATTERNS.iter().find(|p| p.id == pattern).map_or(Tier::Compute, |p| p.tier)
+}

@@ -1,0 +1,244 @@
+//! The convolution analyzer; [`DOC`] is what `jarvis explain convolution` prints.
+
+mod shape;
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::cx::CategoryCx;
+use super::drive::{Rules, drive, number};
+use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
+use super::layout::{self, Layout};
+use super::precision;
+use super::words::{Said, main_kernel};
+use super::{Analyzer, AnalyzerError, AnalyzerInfo};
+use crate::finding::PatternId;
+use crate::metrics::CategoryMetrics;
+use crate::prepare::percent;
+use crate::prepared::{BoundType, Row};
+use crate::rounding::round;
+use crate::texts::TextId;
+use crate::thresholds::Threshold;
+use shape::{Kind, Shape};
+
+const DOC: &str = "\
+Convolutions, forward and backward, of one to three dimensions.
+
+## What it finds
+Layout-changing kernels around convolutions, and convolutions below the band for their kind (large, 3x3, 1x1,
+depthwise).
+
+## Why it matters
+DNN libraries prefer channels-last tensors while the framework makes channels-first ones: every mismatch is paid with
+transposes before and after the kernel, often a third of the time, and slower batch norms in between.
+
+## How it is computed
+Transposes are kernels with the name of one, inside convolution operations: their share of the category's kernel time is
+high above `conv.transpose_high` and moderate from `conv.transpose_moderate` on. Bands are `conv.band.*`; those of
+transposed, grouped and dilated convolutions are `conv.band.odd_factor` of them. A row is a bottleneck if it takes more
+than `convolution.time_ms` or `bottleneck.percent_of_category` and lies below its band. What the right layout saves:
+the transposes, batch norm up to the memory ceiling, convolutions up to their band.
+
+## What to do
+`model.to(memory_format=torch.channels_last)`, and the same for the inputs; else fuse the convolution with what follows
+it, or replay it for a kernel team.
+
+## Limits
+Layouts are read from recorded strides. Which kernel the library picks for the other layout is not known beforehand.";
+
+const INFO: AnalyzerInfo = AnalyzerInfo {
+    id: "convolution",
+    title: "Layout transposes, and convolutions below the band for their kind",
+    doc: DOC,
+    time: Threshold::ConvolutionTimeMs,
+    thresholds: &[
+        Threshold::ConvTransposeHigh,
+        Threshold::ConvTransposeModerate,
+        Threshold::ConvLargeLow,
+        Threshold::ConvLargeHigh,
+        Threshold::ConvStandardLow,
+        Threshold::ConvStandardHigh,
+        Threshold::ConvPointwiseLow,
+        Threshold::ConvPointwiseHigh,
+        Threshold::ConvDepthwiseLow,
+        Threshold::ConvDepthwiseHigh,
+        Threshold::ConvOddFactor,
+        Threshold::ImpactCautiousMemory,
+        Threshold::BaselineMinMb,
+    ],
+};
+
+/// The convolution analyzer.
+#[derive(Debug)]
+pub(super) struct Convolution;
+
+impl Analyzer for Convolution {
+    fn info(&self) -> &'static AnalyzerInfo {
+        &INFO
+    }
+
+    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
+        Ok(drive(cx, &INFO, self))
+    }
+}
+
+/// Efficiency expected of a convolution, in percent.
+fn band(cx: &CategoryCx<'_>, shape: &Shape) -> (f64, f64) {
+    use Threshold as T;
+    let kind = shape.kind();
+    let by_size = |size: Kind| match size {
+        Kind::Pointwise => (T::ConvPointwiseLow, T::ConvPointwiseHigh),
+        Kind::Large => (T::ConvLargeLow, T::ConvLargeHigh),
+        _ => (T::ConvStandardLow, T::ConvStandardHigh),
+    };
+    let (low, high) = match kind {
+        Kind::Depthwise => (T::ConvDepthwiseLow, T::ConvDepthwiseHigh),
+        _ => by_size(shape.size()),
+    };
+    let odd = matches!(kind, Kind::Transposed | Kind::Grouped) || shape.is_dilated() && kind != Kind::Depthwise;
+    let factor = if odd { cx.limit(T::ConvOddFactor) } else { 1.0 };
+    (factor * cx.limit(low), factor * cx.limit(high))
+}
+
+/// Code of the pattern that a kind is.
+fn code(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Transposed => "TRANSPOSED_CONV",
+        Kind::Depthwise => "DEPTHWISE",
+        Kind::Grouped => "GROUPED",
+        Kind::Pointwise => "POINTWISE_1X1",
+        Kind::Large => "LARGE_KERNEL",
+        Kind::Standard => "STANDARD_3X3",
+    }
+}
+
+/// Kinds for which libraries have good kernels in both layouts.
+fn is_plain(j: &Judgement) -> bool {
+    [Kind::Pointwise, Kind::Large, Kind::Standard].iter().any(|&kind| j.has(code(kind)))
+}
+
+impl Rules for Convolution {
+    fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
+        let mut j = Judgement::usual(cx, row);
+        j.finding = Some(PatternId::CONVOLUTION_BELOW_BAND);
+        let (_, transpose_ms) = layout::transposes(row);
+        j.patterns.extend(precision::pattern(cx, row));
+        let shape = Shape::of(row);
+        if let Some(shape) = &shape {
+            j.say("conv_type", shape.kind().as_str());
+            j.say("kernel_size", json!(shape.kernel));
+            j.say("groups", shape.groups);
+            j.say("dilation", json!(shape.dilation));
+            j.say("is_1d", shape.kernel.len() == 1);
+            j.say("is_2d", shape.kernel.len() == 2);
+            j.say("is_3d", shape.kernel.len() == 3);
+        }
+        j.say("layout", Layout::of(row).as_str());
+        j.say("transpose_time_us", round(1e3 * transpose_ms, 2));
+        j.say("transpose_percent", round(percent(transpose_ms, row.time_ms), 2));
+        let Some(shape) = shape else { return j };
+        let band = band(cx, &shape);
+        j = j.with_band(cx, row, band.0, band.1);
+        let kind = shape.kind();
+        let evidence = vec![format!("kernel {}", shape.kernel_text())];
+        j.patterns.push(RowPattern::new(code(kind), evidence.clone()).high().fact());
+        if shape.is_dilated() {
+            j.patterns.push(RowPattern::new("DILATED", evidence).high().fact());
+        }
+        if kind == Kind::Depthwise {
+            j.finding = Some(PatternId::DEPTHWISE_CONVOLUTION);
+        }
+        j
+    }
+
+    fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
+        let row = group.row();
+        let kind = Shape::of(row).map(|s| s.kind());
+        let mut said = Said::default();
+        said.bound(cx, group);
+        match kind {
+            Some(Kind::Pointwise | Kind::Standard) => said.model(TextId::A_FUSE_CONV, &[]),
+            _ => said.model(TextId::A_LIMITED, &[]),
+        }
+        if kind == Some(Kind::Depthwise) {
+            said.kernel(TextId::B_DEPTHWISE, &[]);
+        }
+        if group.members.iter().any(|m| m.judgement.has(precision::CODE)) {
+            said.model(TextId::A_PRECISION, &[]);
+        }
+        if row.efficiency.bound_type == Some(BoundType::Memory) {
+            said.bandwidth(cx, group);
+        }
+        if main_kernel(row).is_some() {
+            said.selection(row);
+        }
+        said.replay();
+        said
+    }
+
+    fn finish(&self, cx: &CategoryCx<'_>, judged: &[Judged<'_>], metrics: &mut CategoryMetrics) {
+        let (count, ms) = cx.rows().map(layout::transposes).fold((0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+        let share = percent(ms, cx.category.time_ms);
+        let level = match () {
+            () if share > cx.limit(Threshold::ConvTransposeHigh) => "high",
+            () if share >= cx.limit(Threshold::ConvTransposeModerate) => "moderate",
+            () => "acceptable",
+        };
+        let mut layouts: BTreeMap<&str, f64> = BTreeMap::new();
+        for row in cx.rows() {
+            *layouts.entry(Layout::of(row).as_str()).or_default() += row.time_ms;
+        }
+        let layouts: BTreeMap<&str, f64> =
+            layouts.into_iter().map(|(l, ms)| (l, round(cx.of_category(ms), 2))).collect();
+        metrics.category_specific.extend([
+            ("transpose_count", json!(count)),
+            ("transpose_time_ms", json!(round(ms, 3))),
+            ("transpose_overhead_percent", json!(round(share, 2))),
+            ("transpose_level", json!(level)),
+            ("layout_time", json!(layouts)),
+            ("by_type", by_type(judged)),
+            ("peak_maf_tflops", json!(cx.peak_maf())),
+            ("peak_hbm_bw_tbs", json!(cx.peak_tbs())),
+        ]);
+        if let Some(pattern) = layout::pattern(cx, judged, &is_plain) {
+            metrics.patterns.insert(0, pattern);
+            renumber(cx, metrics);
+        }
+        precision::promote(cx, metrics);
+    }
+}
+
+/// Gives patterns their ids anew, and bottlenecks the ids of theirs.
+fn renumber(cx: &CategoryCx<'_>, metrics: &mut CategoryMetrics) {
+    number(cx, &mut metrics.patterns);
+    for b in &mut metrics.bottlenecks {
+        let explains = |p: &&crate::metrics::PatternMetrics| p.rows.iter().any(|r| b.rows.contains(r));
+        b.patterns = metrics.patterns.iter().filter(explains).map(|p| p.id.clone()).collect();
+    }
+}
+
+/// Calls, time and efficiency by kind, most time first.
+fn by_type(judged: &[Judged<'_>]) -> serde_json::Value {
+    let mut by: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
+    for j in judged {
+        let kind = Shape::of(j.row).map_or("unknown", |s| s.kind().as_str());
+        by.entry(kind).or_default().push(j.row);
+    }
+    let time = |rows: &[&Row]| rows.iter().map(|r| r.time_ms).sum::<f64>();
+    let mut list: Vec<(&str, Vec<&Row>)> = by.into_iter().collect();
+    list.sort_by(|a, b| time(&b.1).total_cmp(&time(&a.1)).then(a.0.cmp(b.0)));
+    list.into_iter()
+        .map(|(kind, rows)| {
+            json!({
+                "type": kind,
+                "count": rows.iter().map(|r| r.count).sum::<usize>(),
+                "time_ms": round(time(&rows), 3),
+                "efficiency_percent": aggregate(rows.iter().copied()).map(|e| round(e, 2)),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

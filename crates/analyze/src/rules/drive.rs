@@ -1,0 +1,213 @@
+//! What all analyzers have in common: judge every row, group the slow ones, project, prioritise.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::cx::CategoryCx;
+use super::judge::{self, Group, Judged, Judgement, aggregate, reason};
+use super::priority::Weight;
+use super::words::Said;
+use super::{AnalyzerInfo, impact, operation};
+use crate::metrics::{Bottleneck, CategoryMetrics, Facts, PatternMetrics, SCHEMA_VERSION, Status};
+use crate::prepare::percent;
+use crate::prepared::Row;
+use crate::program::base_name;
+use crate::rounding::{Ms, Percent, shown, shown_ms};
+use crate::texts::TextId;
+
+/// What differs from category to category.
+pub(crate) trait Rules {
+    /// What a row is judged by.
+    fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement;
+
+    /// What is said of a bottleneck.
+    fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said;
+
+    /// What only this analyzer has to say of its category.
+    fn finish(&self, cx: &CategoryCx<'_>, judged: &[Judged<'_>], metrics: &mut CategoryMetrics);
+}
+
+/// Judges a category by its rules.
+pub(crate) fn drive(cx: &CategoryCx<'_>, info: &AnalyzerInfo, rules: &dyn Rules) -> CategoryMetrics {
+    let time_ms = cx.limit(info.time);
+    let judged: Vec<Judged<'_>> = cx.rows().map(|row| judge::test(cx, row, rules.judge(cx, row), time_ms)).collect();
+    let mut metrics = frame(cx, &judged);
+    metrics.patterns = patterns(cx, &judged);
+    let groups = judge::groups(&judged);
+    metrics.bottlenecks = groups
+        .iter()
+        .enumerate()
+        .map(|(i, group)| bottleneck(cx, i + 1, group, rules.say(cx, group), &metrics.patterns))
+        .collect();
+    rules.finish(cx, &judged, &mut metrics);
+    if metrics.bottlenecks.iter().any(|b| b.replay.recommended) {
+        metrics.notes.push(TextId::N_REPRODUCER.plain());
+    }
+    metrics
+}
+
+/// Everything but patterns and bottlenecks.
+fn frame(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> CategoryMetrics {
+    let category = cx.category;
+    let rated: Vec<f64> = judged.iter().filter_map(|j| j.row.efficiency.judged()).collect();
+    let rated_ms: f64 = judged.iter().filter(|j| j.row.efficiency.judged().is_some()).map(|j| j.row.time_ms).sum();
+    let mean = (!rated.is_empty()).then(|| rated.iter().sum::<f64>() / rated.len() as f64);
+    CategoryMetrics {
+        schema_version: SCHEMA_VERSION,
+        category: Arc::clone(&category.key),
+        display_name: Arc::clone(&category.display),
+        status: Status::Ok,
+        comparison_scope: cx.scope,
+        total_time_ms: Ms(category.time_ms),
+        percent_of_compute: Percent(category.percent_of_compute),
+        percent_of_total: Percent(category.percent_of_total),
+        operation_count: category.operation_count,
+        unique_args_count: category.rows.len(),
+        average_efficiency_percent: aggregate(cx.rows()).map(Percent),
+        mean_efficiency_percent_unweighted: mean.map(Percent),
+        modeled_time_percent: Percent(percent(rated_ms, category.time_ms)),
+        operations: judged.iter().map(|j| operation::operation(cx, j)).collect(),
+        bottlenecks: Vec::new(),
+        patterns: Vec::new(),
+        category_specific: Facts::default(),
+        impact_estimates: impact::estimates(cx),
+        warnings: warnings(cx),
+        notes: notes(judged),
+    }
+}
+
+fn warnings(cx: &CategoryCx<'_>) -> Vec<String> {
+    let mut out = Vec::new();
+    for row in cx.rows() {
+        if row.efficiency.is_anomaly {
+            let e = row.efficiency.efficiency_percent.unwrap_or_default();
+            out.push(format!("`{}` {}: {}% of peak; verify the measurement", row.name, row.args, shown(e, 1)));
+        }
+        if row.high_variance {
+            let cov = row.cov.unwrap_or_default();
+            out.push(format!("`{}`: times vary widely (deviation {} of the mean)", row.name, shown(cov, 2)));
+        }
+    }
+    let time = &cx.category.time;
+    if time.has_sync_bottleneck {
+        let dominated: f64 = cx.rows().filter(|r| r.sync_ms.is_some()).map(|r| r.time_ms).sum();
+        let factor = if dominated > 0.0 { (time.sync_time_ms + dominated) / dominated } else { f64::NAN };
+        out.push(TextId::N_SYNC.fill(&[("x", &shown(factor, 1)), ("ms", &shown_ms(time.sync_time_ms))]));
+    }
+    out
+}
+
+fn notes(judged: &[Judged<'_>]) -> Vec<String> {
+    let small = judged.iter().filter(|j| j.below_floor);
+    small.map(|j| format!("`{}` {}: {} ms, below floor", j.row.name, j.row.args, shown_ms(j.row.time_ms))).collect()
+}
+
+/// One entry for each code and operation, in order of time.
+fn patterns(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> Vec<PatternMetrics> {
+    let mut by_key: BTreeMap<(&str, &str), Vec<&Judged<'_>>> = BTreeMap::new();
+    for j in judged {
+        for pattern in &j.judgement.patterns {
+            by_key.entry((pattern.code, &*j.row.name)).or_default().push(j);
+        }
+    }
+    let mut out: Vec<PatternMetrics> = by_key.into_iter().map(|((code, _), rows)| pattern(cx, code, &rows)).collect();
+    out.sort_by(|a, b| {
+        b.time_ms.0.total_cmp(&a.time_ms.0).then_with(|| (a.pattern, &a.tree_uids).cmp(&(b.pattern, &b.tree_uids)))
+    });
+    number(cx, &mut out);
+    out
+}
+
+/// Gives patterns their ids.
+pub(crate) fn number(cx: &CategoryCx<'_>, patterns: &mut [PatternMetrics]) {
+    for (i, pattern) in patterns.iter_mut().enumerate() {
+        pattern.id = format!("{}-p{}", cx.category.key, i + 1);
+    }
+}
+
+fn pattern(cx: &CategoryCx<'_>, code: &str, judged: &[&Judged<'_>]) -> PatternMetrics {
+    // Rows come in order of time.
+    let largest = judged[0];
+    let of_largest = largest.judgement.patterns.iter().find(|p| p.code == code);
+    let mut evidence = of_largest.map(|p| p.evidence.clone()).unwrap_or_default();
+    if judged.len() > 1 {
+        evidence.push(format!("{} more shapes", judged.len() - 1));
+    }
+    let time_ms: f64 = judged.iter().map(|j| j.row.time_ms).sum();
+    let ranges: Vec<_> = judged.iter().filter_map(|j| impact::row_range(cx, j.row, &j.judgement)).collect();
+    let low = ranges.iter().map(|r| r.low).sum::<f64>();
+    let high = ranges.iter().map(|r| r.high).sum::<f64>();
+    let saves = high > 0.0;
+    PatternMetrics {
+        id: String::new(),
+        pattern: of_largest.map_or("", |p| p.code),
+        confidence: of_largest.map_or("low", |p| p.confidence),
+        evidence,
+        tree_uids: judged.iter().map(|j| j.row.uid).collect(),
+        rows: judged.iter().map(|j| j.row.id).collect(),
+        module: largest.row.module_path.last().map(|m| base_name(m).to_owned()),
+        instances: judged.iter().map(|j| j.row.count).sum(),
+        time_ms: Ms(time_ms),
+        percent_of_compute: Percent(cx.of_compute(time_ms)),
+        savings_ms_low: saves.then_some(Ms(low)),
+        savings_ms_high: saves.then_some(Ms(high)),
+        notable: of_largest.is_some_and(|p| p.notable),
+        promoted: None,
+    }
+}
+
+fn bottleneck(
+    cx: &CategoryCx<'_>,
+    number: usize,
+    group: &Group<'_>,
+    said: Said,
+    patterns: &[PatternMetrics],
+) -> Bottleneck {
+    let rows = group.rows();
+    let members = &group.members;
+    let notable = members.iter().any(|m| m.judgement.patterns.iter().any(|p| p.notable));
+    let weight = Weight {
+        in_top_ops: members.iter().any(|m| m.row.in_top_ops),
+        efficiency: group.efficiency,
+        percent_of_category: cx.of_category(group.time_ms),
+        percent_of_compute: cx.of_compute(group.time_ms),
+        category_percent_of_compute: cx.category.percent_of_compute,
+        notable,
+    };
+    let below_band = members.iter().any(|m| m.reasons.contains(&reason::BELOW_BAND));
+    let mut reasons: Vec<&'static str> = members.iter().flat_map(|m| m.reasons.iter().copied()).collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    let explains = |p: &&PatternMetrics| p.rows.iter().any(|r| rows.contains(r));
+    let covers: Vec<_> = rows.iter().map(|&r| cx.claims.covering(cx.prepared, r)).collect();
+    let keeps_kernel_work = members.iter().any(|m| m.judgement.patterns.iter().any(|p| p.kernel_work));
+    let covered = covers.iter().all(Option::is_some) && !keeps_kernel_work;
+    Bottleneck {
+        id: format!("{}-{number}", cx.category.key),
+        operation: Arc::clone(&group.row().name),
+        tree_uids: members.iter().map(|m| m.row.uid).collect(),
+        args: group.row().args.clone(),
+        member_count: members.len(),
+        count: group.count(),
+        time_ms: Ms(group.time_ms),
+        percent_of_category: Percent(weight.percent_of_category),
+        percent_of_compute: Percent(weight.percent_of_compute),
+        percent_of_total: Percent(cx.of_total(group.time_ms)),
+        efficiency_percent: group.efficiency.map(Percent),
+        bound_type: group.row().efficiency.bound_type,
+        reasons,
+        patterns: patterns.iter().filter(explains).map(|p| p.id.clone()).collect(),
+        in_top_ops: weight.in_top_ops,
+        priority_category: weight.in_category(cx),
+        priority: weight.overall(cx),
+        issue: said.issue,
+        algorithmic: said.algorithmic,
+        kernel: said.kernel,
+        text_ids: said.ids,
+        impact: impact::of_group(cx, group),
+        replay: weight.replay(cx, below_band),
+        finding: group.largest().judgement.finding,
+        covered_by: covers.first().copied().flatten().filter(|_| covered).map(|c| c.name.clone()),
+        rows,
+    }
+}

@@ -1,0 +1,187 @@
+//! The elementwise analyzer; [`DOC`] is what `jarvis explain elementwise` prints.
+
+use serde_json::json;
+
+use super::cx::CategoryCx;
+use super::drive::{Rules, drive};
+use super::judge::{Group, Judged, Judgement, RowPattern};
+use super::words::{Said, odd_strides};
+use super::{Analyzer, AnalyzerError, AnalyzerInfo};
+use crate::finding::PatternId;
+use crate::metrics::CategoryMetrics;
+use crate::prepare::percent;
+use crate::prepared::{Baseline, Row};
+use crate::rounding::{round, shown};
+use crate::texts::TextId;
+use crate::thresholds::Threshold;
+
+const DOC: &str = "\
+Elementwise operations: arithmetic, copies, casts, activations, masks, fills.
+
+## What it finds
+Elementwise operations far below the peak bandwidth, and a baseline that is low for the whole trace: what simple
+additions, multiplications and copies of large plain tensors reach.
+
+## Why it matters
+Every elementwise operation reads and writes whole tensors. They are bound by memory alone, so what they miss of the
+bandwidth is lost, and operations that could be fused pay for the same tensor again and again.
+
+## How it is computed
+Efficiency is bytes over peak bandwidth over kernel time. Simple operations reach 70-80 % of the peak. A row is a
+bottleneck if it takes more than `elementwise.time_ms` or `bottleneck.percent_of_category` and reaches less than
+`bottleneck.efficiency`. The baseline takes rows of equal contiguous operands that move `baseline.min_mb` or more.
+
+## What to do
+Fuse with the neighbouring operations (`torch.compile`); make inputs contiguous where strides are odd; replay the
+operation for a kernel team.
+
+## Limits
+Copies between host and device are not judged here. Small tensors take the time of a launch, whatever the bandwidth.";
+
+const INFO: AnalyzerInfo = AnalyzerInfo {
+    id: "elementwise",
+    title: "Elementwise operations below the memory bandwidth",
+    doc: DOC,
+    time: Threshold::ElementwiseTimeMs,
+    thresholds: &[
+        Threshold::BaselineMinMb,
+        Threshold::BaselineDefault,
+        Threshold::BaselineMinCeiling,
+        Threshold::HighCount,
+        Threshold::HighCountUs,
+    ],
+};
+
+const HIGH_COUNT: &str = "HIGH_COUNT";
+
+/// A baseline below this is low for any GPU, in percent of peak.
+const LOW_BASELINE: f64 = 50.0;
+
+/// Expected of simple operations, in percent of peak.
+const SIMPLE_BAND: (f64, f64) = (70.0, 80.0);
+
+/// Operations the band holds for.
+const SIMPLE: &[&str] = &["aten::add", "aten::add_", "aten::mul", "aten::mul_", "aten::copy_", "aten::fill_"];
+
+/// Words of operation names and the types they mean, the first that fits.
+const TYPES: &[(&str, &[&str])] = &[
+    ("copy", &["copy_", "clone", "contiguous", "::cat", "repeat", "expand"]),
+    ("cast", &["_to_copy", "::to", "type_as"]),
+    ("fill", &["fill_", "zero", "ones", "full", "arange"]),
+    (
+        "activation",
+        &["relu", "gelu", "silu", "sigmoid", "tanh", "threshold", "clamp_min", "hardswish", "elu", "dropout"],
+    ),
+    (
+        "compare_mask",
+        &["masked", "where", "::eq", "::ne", "::gt", "::lt", "::ge", "::le", "clamp", "tril", "triu", "bitwise"],
+    ),
+    ("add", &["add"]),
+    ("multiply", &["mul"]),
+    ("divide", &["div", "reciprocal"]),
+    ("subtract", &["sub", "neg"]),
+    ("math", &["exp", "log", "pow", "sqrt", "sin", "cos", "erf", "square", "abs", "floor", "round"]),
+];
+
+/// The elementwise analyzer.
+#[derive(Debug)]
+pub(super) struct Elementwise;
+
+impl Analyzer for Elementwise {
+    fn info(&self) -> &'static AnalyzerInfo {
+        &INFO
+    }
+
+    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
+        Ok(drive(cx, &INFO, self))
+    }
+}
+
+fn op_type(name: &str) -> &'static str {
+    let lower = name.to_lowercase();
+    TYPES.iter().find(|(_, words)| words.iter().any(|w| lower.contains(w))).map_or("other", |(kind, _)| kind)
+}
+
+/// Whether some tensor repeats along a dimension, or sizes differ.
+fn is_broadcast(row: &Row) -> bool {
+    let Some(dims) = &row.inputs.dims else { return false };
+    let shapes: Vec<&[i64]> = dims.iter().filter_map(|d| d.shape()).filter(|s| !s.is_empty()).collect();
+    let repeats = row.inputs.strides.iter().flatten().filter_map(|s| s.shape()).any(|s| s.contains(&0));
+    repeats || shapes.windows(2).any(|w| w[0] != w[1])
+}
+
+fn chain_share(cx: &CategoryCx<'_>, row: &Row) -> f64 {
+    cx.claims.share_of_pattern(row.id, PatternId::ELEMENTWISE_CHAIN)
+}
+
+fn high_count(cx: &CategoryCx<'_>, row: &Row) -> Option<RowPattern> {
+    let short = row.mean_us < cx.limit(Threshold::HighCountUs);
+    let many = row.count as f64 >= cx.limit(Threshold::HighCount);
+    let evidence = vec![format!("{} calls, {} us on average", row.count, shown(row.mean_us, 1))];
+    (many && short).then(|| RowPattern::new(HIGH_COUNT, evidence).fact())
+}
+
+impl Rules for Elementwise {
+    fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
+        let mut j = Judgement::usual(cx, row);
+        j.finding = Some(PatternId::LOW_BANDWIDTH_ELEMENTWISE);
+        j.excluded = row.is_host_copy;
+        j.patterns.extend(high_count(cx, row));
+        if SIMPLE.contains(&&*row.name) {
+            j.band = Some(SIMPLE_BAND);
+        }
+        j.assessment = row.efficiency.judged().map(|e| match e {
+            e if e > 70.0 => "Near optimal",
+            e if e >= 50.0 => "Good",
+            e if e >= 30.0 => "Look for fusion",
+            _ => "Anomaly",
+        });
+        j.say("op_type", op_type(&row.name));
+        j.say("is_baseline", cx.prepared.baseline.rows.contains(&row.uid));
+        j.say("is_memcpy", row.is_host_copy);
+        j.say("contiguous", odd_strides(row).is_none());
+        j.say("broadcast", is_broadcast(row));
+        j.say("bytes_per_call_mb", json!(row.data_moved_mb.map(|mb| round(mb, 3))));
+        j.say("in_chain", chain_share(cx, row) > 0.0);
+        j
+    }
+
+    fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
+        let row = group.row();
+        let mut said = Said::default();
+        said.bound(cx, group);
+        said.fuse(cx, row);
+        if group.has(HIGH_COUNT) {
+            said.compile(cx, row);
+        }
+        said.bandwidth(cx, group);
+        said.strides(row);
+        said.selection(row);
+        said.replay();
+        said
+    }
+
+    fn finish(&self, cx: &CategoryCx<'_>, _: &[Judged<'_>], metrics: &mut CategoryMetrics) {
+        let baseline = &cx.prepared.baseline;
+        let seed = baseline.seed_bandwidth_tbs;
+        let chains: Vec<_> = cx.claims.of_pattern(PatternId::ELEMENTWISE_CHAIN).collect();
+        let ms = |test: &dyn Fn(&Row) -> bool| cx.rows().filter(|r| test(r)).map(|r| r.time_ms).sum::<f64>();
+        let odd = ms(&|r| odd_strides(r).is_some());
+        metrics.category_specific.extend([
+            ("baseline_bandwidth_tbs", json!(seed.map(|s| round(s, 4)))),
+            ("baseline_efficiency_percent", json!(seed.map(|s| round(percent(s, cx.peak_tbs()), 2)))),
+            ("baseline_robust_tbs", json!(round(baseline.bandwidth_tbs, 4))),
+            ("baseline_robust_percent", json!(round(baseline.efficiency_percent, 2))),
+            ("baseline_source", json!(baseline.source)),
+            ("peak_hbm_bw_tbs", json!(cx.peak_tbs())),
+            ("chain_time_ms", json!(round(chains.iter().map(|c| c.time_ms).sum::<f64>(), 3))),
+            ("chain_count", json!(chains.len())),
+            ("memcpy_rows_time_ms", json!(round(ms(&|r| r.is_host_copy), 3))),
+            ("noncontiguous_time_percent", json!(round(cx.of_category(odd), 2))),
+        ]);
+        if baseline.source == Baseline::MEASURED && baseline.efficiency_percent < LOW_BASELINE {
+            let base = shown(baseline.efficiency_percent, 1);
+            metrics.notes.push(TextId::I_LOW_BASELINE.fill(&[("base", &base)]));
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! From metrics to findings: patterns that name a fix first, then what they leave unexplained.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::claims::Claims;
+use super::outcome::CategoryOutcome;
+use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, PatternId, Priority, Range, Tier};
+use crate::metrics::{Bottleneck, CategoryMetrics, Promoted, Sentence};
+use crate::prepare::args::{SEPARATOR, dims_json, types_json};
+use crate::prepare::{order, percent};
+use crate::prepared::{BoundType, Prepared, Row};
+use crate::program::{RowId, base_name};
+use crate::rounding::{shown, shown_ms};
+
+/// Most operations and pieces of evidence of a finding.
+const MOST_OPERATIONS: usize = 20;
+
+/// Findings of the compute tier, the one to act on first ranked 1. No row's time is counted twice: a pattern that names
+/// a fix takes the rows it explains, and rows claimed by patterns over several operations are left to those.
+pub fn compute_findings(prepared: &Prepared, outcomes: &[CategoryOutcome], claims: &Claims) -> Vec<Finding> {
+    let metrics: Vec<&CategoryMetrics> = outcomes.iter().filter_map(CategoryOutcome::metrics).collect();
+    let mut explained: BTreeSet<RowId> = BTreeSet::new();
+    let mut drafts: Vec<Draft> = Vec::new();
+    for m in &metrics {
+        for promoted in m.patterns.iter().filter_map(|p| p.promoted.as_ref()) {
+            explained.extend(&promoted.explains);
+            drafts.push(Draft::promoted(m, promoted, prepared));
+        }
+    }
+    for m in &metrics {
+        for b in m.bottlenecks.iter().filter(|b| b.covered_by.is_none() || b.replay.required) {
+            drafts.extend(Draft::bottleneck(m, b, &Left { prepared, claims, explained: &explained }));
+        }
+    }
+    let mut findings: Vec<Finding> = merged(drafts).into_iter().map(|d| d.finding(prepared)).collect();
+    findings.sort_by(|a, b| {
+        let top = |f: &Finding| f.operations.iter().any(|o| in_top(prepared, o));
+        a.priority
+            .cmp(&b.priority)
+            .then(top(b).cmp(&top(a)))
+            .then(b.impact.saved_ms.high.total_cmp(&a.impact.saved_ms.high))
+            .then(b.time_ms.total_cmp(&a.time_ms))
+            .then_with(|| (a.pattern, &a.category).cmp(&(b.pattern, &b.category)))
+    });
+    for (i, finding) in findings.iter_mut().enumerate() {
+        finding.rank = i + 1;
+    }
+    findings
+}
+
+fn in_top(prepared: &Prepared, operation: &FindingOperation) -> bool {
+    prepared.rows.iter().any(|r| r.uid == operation.uid && r.in_top_ops)
+}
+
+/// What is left of rows once patterns have taken theirs.
+struct Left<'a> {
+    prepared: &'a Prepared,
+    claims: &'a Claims,
+    explained: &'a BTreeSet<RowId>,
+}
+
+impl Left<'_> {
+    fn share(&self, row: RowId) -> f64 {
+        if self.explained.contains(&row) { 0.0 } else { 1.0 - self.claims.share(self.prepared, row) }
+    }
+}
+
+/// A finding in the making.
+struct Draft {
+    pattern: PatternId,
+    category: String,
+    category_ms: f64,
+    priority: Priority,
+    title: String,
+    issue: String,
+    algorithmic: Vec<Sentence>,
+    kernel: Vec<Sentence>,
+    basis: Vec<String>,
+    facts: Vec<String>,
+    /// Rows with the share of their time that is meant.
+    rows: BTreeMap<RowId, f64>,
+    time_ms: f64,
+    saved: Range,
+    replay_reason: Option<String>,
+}
+
+impl Draft {
+    fn promoted(m: &CategoryMetrics, p: &Promoted, prepared: &Prepared) -> Self {
+        Self {
+            pattern: p.pattern,
+            category: m.category.to_string(),
+            category_ms: prepared.category(&m.category).map_or(0.0, |c| c.time_ms),
+            priority: p.priority,
+            title: p.title.clone(),
+            issue: p.issue.clone(),
+            algorithmic: p.algorithmic.clone(),
+            kernel: p.kernel.clone(),
+            basis: vec![p.basis.clone()],
+            facts: p.facts.clone(),
+            rows: p.explains.iter().map(|&r| (r, 1.0)).collect(),
+            time_ms: p.time_ms,
+            saved: p.saved,
+            replay_reason: None,
+        }
+    }
+
+    /// `None` if nothing is left of the bottleneck, or nothing can be said of its impact.
+    fn bottleneck(m: &CategoryMetrics, b: &Bottleneck, left: &Left<'_>) -> Option<Self> {
+        let (pattern, range) = (b.finding?, b.impact.range()?);
+        let rows: BTreeMap<RowId, f64> =
+            b.rows.iter().map(|&r| (r, left.share(r))).filter(|(_, share)| *share > 0.01).collect();
+        let time_ms: f64 = rows.iter().map(|(&r, share)| share * left.prepared.row(r).time_ms).sum();
+        let part = if b.time_ms.0 > 0.0 { time_ms / b.time_ms.0 } else { 0.0 };
+        let floor = left.prepared.thresholds.get(crate::thresholds::Threshold::ReportMinPercent);
+        if percent(time_ms, left.prepared.utilization.computation_time_ms) < floor {
+            return None;
+        }
+        Some(Self {
+            pattern,
+            category: m.category.to_string(),
+            category_ms: m.total_time_ms.0,
+            priority: b.priority,
+            title: title(pattern, b),
+            issue: b.issue.clone(),
+            algorithmic: b.algorithmic.clone(),
+            kernel: b.kernel.clone(),
+            basis: vec![b.impact.basis.clone()],
+            facts: Vec::new(),
+            rows,
+            time_ms,
+            saved: Range::new(part * range.low, part * range.high),
+            replay_reason: (!b.replay.recommended).then(|| b.replay.reason.clone()),
+        })
+    }
+
+    /// Takes in another of the same pattern; the larger one keeps its words.
+    fn merge(&mut self, other: Self) {
+        let (mut first, second) = if other.time_ms > self.time_ms {
+            (other, std::mem::replace(self, Self::empty()))
+        } else {
+            (std::mem::replace(self, Self::empty()), other)
+        };
+        if second.category_ms > first.category_ms {
+            first.category.clone_from(&second.category);
+            first.category_ms = second.category_ms;
+        }
+        first.priority = first.priority.min(second.priority);
+        add_new(&mut first.algorithmic, second.algorithmic);
+        add_new(&mut first.kernel, second.kernel);
+        first.basis.extend(second.basis);
+        first.facts.extend(second.facts);
+        first.rows.extend(second.rows);
+        first.time_ms += second.time_ms;
+        first.saved = Range::new(first.saved.low + second.saved.low, first.saved.high + second.saved.high);
+        first.replay_reason = first.replay_reason.and(second.replay_reason);
+        *self = first;
+    }
+
+    fn empty() -> Self {
+        Self {
+            pattern: PatternId::LOW_EFFICIENCY_GEMM,
+            category: String::new(),
+            category_ms: 0.0,
+            priority: Priority::Low,
+            title: String::new(),
+            issue: String::new(),
+            algorithmic: Vec::new(),
+            kernel: Vec::new(),
+            basis: Vec::new(),
+            facts: Vec::new(),
+            rows: BTreeMap::new(),
+            time_ms: 0.0,
+            saved: Range::new(0.0, 0.0),
+            replay_reason: None,
+        }
+    }
+
+    fn finding(self, prepared: &Prepared) -> Finding {
+        let mut rows: Vec<&Row> = self.rows.keys().map(|&r| prepared.row(r)).collect();
+        rows.sort_by(|a, b| order(a, b));
+        let total = prepared.utilization.total_time_ms;
+        let mut evidence: Vec<Evidence> = rows.iter().take(MOST_OPERATIONS).map(|r| evidence(r)).collect();
+        evidence.extend(self.facts.into_iter().map(|fact| Evidence {
+            table: "unified_perf_summary".to_owned(),
+            row: self.category.clone(),
+            uid: None,
+            fact,
+        }));
+        let more = self.basis.len() - 1;
+        let mut basis = self.basis.into_iter().next().unwrap_or_default();
+        if more > 0 {
+            basis.push_str(&format!("; likewise for {more} more of the same kind"));
+        }
+        let tier = PATTERNS.iter().find(|p| p.id == self.pattern).map_or(Tier::Compute, |p| p.tier);
+        Finding {
+            rank: 0,
+            pattern: self.pattern,
+            tier,
+            category: self.category,
+            priority: self.priority,
+            title: self.title,
+            issue: self.issue,
+            operations: rows.iter().take(MOST_OPERATIONS).map(|r| operation(r)).collect(),
+            time_ms: self.time_ms,
+            percent_of_total: percent(self.time_ms, total),
+            paths: Paths { algorithmic: texts(self.algorithmic), kernel: texts(self.kernel) },
+            impact: Impact { saved_ms: self.saved, speedup: self.saved.speedup(total), basis },
+            evidence,
+            replay_package: None,
+            replay_reason: self.replay_reason,
+        }
+    }
+}
+
+/// Adds what was not said yet: the same sentence with other numbers says nothing new.
+fn add_new(to: &mut Vec<Sentence>, from: Vec<Sentence>) {
+    for sentence in from {
+        if to.iter().all(|s| s.id != sentence.id) {
+            to.push(sentence);
+        }
+    }
+}
+
+fn texts(sentences: Vec<Sentence>) -> Vec<String> {
+    sentences.into_iter().map(|s| s.text).collect()
+}
+
+/// One draft for each pattern and category; precision is one fix for all categories.
+fn merged(drafts: Vec<Draft>) -> Vec<Draft> {
+    let mut out: Vec<Draft> = Vec::new();
+    for draft in drafts {
+        let same = |d: &&mut Draft| {
+            d.pattern == draft.pattern && (d.category == draft.category || d.pattern == PatternId::FULL_PRECISION_GEMM)
+        };
+        match out.iter_mut().find(same) {
+            Some(known) => known.merge(draft),
+            None => out.push(draft),
+        }
+    }
+    out
+}
+
+fn title(pattern: PatternId, b: &Bottleneck) -> String {
+    let eff =
+        b.efficiency_percent.map_or_else(|| "unknown efficiency".to_owned(), |e| format!("{}% of peak", shown(e.0, 1)));
+    let what = match pattern {
+        PatternId::TINY_GEMMS => "Tiny batched GEMMs",
+        PatternId::MISALIGNED_GEMM => "GEMM sizes that do not fit the kernels",
+        PatternId::MEMORY_BOUND_GEMM => "GEMMs bound by memory",
+        PatternId::QUANTIZED_GEMM => "Quantized GEMMs below their peak",
+        PatternId::LOW_EFFICIENCY_GEMM => "GEMMs below the roofline",
+        PatternId::FULL_PRECISION_GEMM => "Matrix work in full precision",
+        PatternId::ATTENTION_BELOW_BAND => "Attention below its band",
+        PatternId::DEPTHWISE_CONVOLUTION => "Depthwise convolutions below their band",
+        PatternId::CONVOLUTION_BELOW_BAND => "Convolutions below their band",
+        PatternId::NORM_BELOW_BASELINE => "Norms below the memory bandwidth",
+        PatternId::LOW_BANDWIDTH_REDUCE => "Reductions below the memory bandwidth",
+        PatternId::TRITON_BELOW_BAND => "Compiled kernels below the roofline",
+        PatternId::MOE_BELOW_BAND => "Expert kernels below the roofline",
+        _ => "Operations below the memory bandwidth",
+    };
+    format!("{what}: `{}` at {eff}", b.operation)
+}
+
+fn evidence(row: &Row) -> Evidence {
+    let rate = row.efficiency.judged().map(|e| format!(", {}% of peak", shown(e, 1))).unwrap_or_default();
+    Evidence {
+        table: "unified_perf_summary".to_owned(),
+        row: format!("{} {}", row.name, row.args.replace(SEPARATOR, ", ")).trim_end().to_owned(),
+        uid: Some(row.uid),
+        fact: format!("{} calls, {} ms{rate}", row.count, shown_ms(row.time_ms)),
+    }
+}
+
+fn operation(row: &Row) -> FindingOperation {
+    let module: Vec<&str> = row.module_path.iter().map(|m| base_name(m)).collect();
+    FindingOperation {
+        name: row.name.to_string(),
+        uid: row.uid,
+        count: row.count,
+        input_dims: dims_json(row.inputs.dims.as_deref()),
+        input_types: types_json(row.inputs.types.as_deref()),
+        time_ms: row.time_ms,
+        efficiency_percent: row.efficiency.judged(),
+        bound: row.efficiency.bound_type.map(|b| match b {
+            BoundType::Compute => "compute",
+            BoundType::Memory => "memory",
+        }),
+        module: (!module.is_empty()).then(|| module.join(" > ")),
+    }
+}

@@ -1,0 +1,269 @@
+//! The GEMM analyzer; [`DOC`] is what `jarvis explain gemm` prints.
+
+mod patterns;
+mod shape;
+
+use serde_json::json;
+
+use super::cx::CategoryCx;
+use super::drive::{Rules, drive};
+use super::judge::{Group, Judged, Judgement};
+use super::precision;
+use super::words::{Said, maybe};
+use super::{Analyzer, AnalyzerError, AnalyzerInfo};
+use crate::finding::PatternId;
+use crate::metrics::CategoryMetrics;
+use crate::prepare::{kernel_names, percent};
+use crate::prepared::{BoundType, Row};
+use crate::rounding::{round, shown};
+use crate::texts::TextId;
+use crate::thresholds::Threshold;
+use patterns::code;
+use shape::Shape;
+
+const DOC: &str = "\
+Matrix products: `mm`, `bmm`, `addmm`, `baddbmm`, scaled, grouped and vendor products.
+
+## What it finds
+Products far below the peak of their precision or, if memory bounds them, below the peak bandwidth; and why, as far as
+shapes tell: many tiny products, skinny ones bound by their weight, full precision where a lower one has a far higher
+peak, sizes that do not fit the kernels, too few tiles to fill the GPU, quantized products below their own peak.
+
+## Why it matters
+Products are where most models spend their time, and their peak is far above everything else a GPU does: one at a
+quarter of it costs as much as four good ones.
+
+## How it is computed
+Efficiency is the roofline time (the longer of FLOPs over peak rate and bytes over peak bandwidth) over kernel time,
+summed over calls. A row is a bottleneck if it takes more than `gemm.time_ms` or `bottleneck.percent_of_category`, and
+its efficiency is below `bottleneck.efficiency`. Tiles are read from kernel names.
+
+## What to do
+Batch tiny products, process more tokens or quantize skinny ones, use bf16 or TF32 for full precision, pad odd sizes;
+else tune tiles, split the inner dimension, or replay the operation for a kernel team.
+
+## Limits
+Sparsity of weights, accuracy of quantization and what limits a kernel inside the chip are not visible in a trace. Tile
+counts need a kernel name that gives the tile.";
+
+const INFO: AnalyzerInfo = AnalyzerInfo {
+    id: "gemm",
+    title: "Matrix products below what the hardware can do, by shape and precision",
+    doc: DOC,
+    time: Threshold::GemmTimeMs,
+    thresholds: &[
+        Threshold::GemmIntensityCompute,
+        Threshold::GemmIntensityMemory,
+        Threshold::GemmTinyLong,
+        Threshold::GemmTinyShort,
+        Threshold::GemmTinyDepth,
+        Threshold::GemmTinyCount,
+        Threshold::GemmTinyFactor,
+        Threshold::GemmSkinnyShort,
+        Threshold::GemmSkinnyLong,
+        Threshold::GemmPadding,
+        Threshold::GemmUnaligned,
+        Threshold::GemmPaddedTarget,
+        Threshold::HighCount,
+        Threshold::HighCountUs,
+        Threshold::PrecisionGain,
+    ],
+};
+
+/// The GEMM analyzer.
+#[derive(Debug)]
+pub(super) struct Gemm;
+
+impl Analyzer for Gemm {
+    fn info(&self) -> &'static AnalyzerInfo {
+        &INFO
+    }
+
+    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
+        Ok(drive(cx, &INFO, self))
+    }
+}
+
+impl Rules for Gemm {
+    fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
+        let mut j = Judgement::usual(cx, row);
+        j.intensity = (cx.limit(Threshold::GemmIntensityCompute), cx.limit(Threshold::GemmIntensityMemory));
+        let shape = Shape::of(row);
+        j.patterns = patterns::of(cx, row, shape.as_ref());
+        j.finding = Some(finding(&j));
+        if j.finding == Some(PatternId::MISALIGNED_GEMM) && row.efficiency.bound_type == Some(BoundType::Compute) {
+            j.floor_target = Some(cx.limit(Threshold::GemmPaddedTarget));
+        }
+        classify(cx, row, shape.as_ref(), &mut j);
+        j
+    }
+
+    fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
+        say(cx, group)
+    }
+
+    fn finish(&self, cx: &CategoryCx<'_>, judged: &[Judged<'_>], metrics: &mut CategoryMetrics) {
+        metrics.category_specific.extend([
+            ("quantized_count", json!(count(judged, code::QUANTIZED_GEMM).0)),
+            ("quantized_time_ms", json!(round(count(judged, code::QUANTIZED_GEMM).1, 3))),
+            ("missing_perf_model_count", json!(cx.rows().filter(|r| !r.has_perf_model).count())),
+            ("peak_maf_tflops", json!(cx.peak_maf())),
+            ("peak_hbm_bw_tbs", json!(cx.peak_tbs())),
+            ("by_call_site", shares(cx, judged, "site", |j| j.row.call_site)),
+            (
+                "by_shape_class",
+                shares(cx, judged, "class", |j| Shape::of(j.row).map_or("unknown", |s| s.class(cx, j.row))),
+            ),
+            ("native_kernel_time_percent", json!(round(native_percent(cx), 2))),
+        ]);
+        metrics.notes.push(TextId::A_SPARSE.plain());
+        precision::promote(cx, metrics);
+        patterns::promote_skinny(cx, judged, metrics);
+    }
+}
+
+/// What a finding about a row is called: the most exact of what holds.
+fn finding(j: &Judgement) -> PatternId {
+    match () {
+        () if j.has(code::TINY_BATCHED_GEMM) => PatternId::TINY_GEMMS,
+        () if j.has(code::QUANTIZED_GEMM) => PatternId::QUANTIZED_GEMM,
+        () if j.has(precision::CODE) => PatternId::FULL_PRECISION_GEMM,
+        () if j.has(code::UNALIGNED_SHAPE) || j.has(code::TILE_PADDING) => PatternId::MISALIGNED_GEMM,
+        () if j.has(code::SKINNY_GEMM) || j.has(code::MEMORY_BOUND_LOW) => PatternId::MEMORY_BOUND_GEMM,
+        () => PatternId::LOW_EFFICIENCY_GEMM,
+    }
+}
+
+fn classify(cx: &CategoryCx<'_>, row: &Row, shape: Option<&Shape>, j: &mut Judgement) {
+    let quantized = j.has(code::QUANTIZED_GEMM);
+    let kind = match () {
+        () if row.report_category.starts_with("GroupedGEMM") || row.name.contains("grouped") => "grouped",
+        () if quantized => "quantized",
+        () => "regular",
+    };
+    if let Some(shape) = shape {
+        for (key, value) in [("m", shape.m), ("n", shape.n), ("k", shape.k), ("batch", shape.batch)] {
+            j.say(key, value);
+        }
+        j.say("dtype", shape.dtype.as_str());
+    }
+    j.say("is_quantized", quantized);
+    j.say("gemm_type", kind);
+    j.say("call_site", row.call_site);
+    j.say("shape_class", json!(shape.map(|s| s.class(cx, row))));
+    j.say("tile", json!(row.tile));
+    j.say("split", json!(row.split.filter(|&s| s > 1)));
+    let fit = shape.and_then(|s| s.tiles(row));
+    let per_unit = fit.zip(cx.prepared.compute_units).map(|(f, units)| round(f.tiles as f64 / units as f64, 2));
+    j.say("tile_count", json!(fit.map(|f| f.tiles)));
+    j.say("tiles_per_cu", json!(per_unit));
+    j.say("padding_percent", json!(fit.map(|f| round(f.padding_percent, 2))));
+    j.say("aligned", json!(shape.map(|s| s.unaligned().is_none())));
+}
+
+/// Rows that show a pattern, and their time.
+fn count(judged: &[Judged<'_>], code: &str) -> (usize, f64) {
+    let rows = judged.iter().filter(|j| j.judgement.has(code));
+    rows.fold((0, 0.0), |(n, ms), j| (n + 1, ms + j.row.time_ms))
+}
+
+/// Time by some property of rows, most first.
+fn shares(
+    cx: &CategoryCx<'_>,
+    judged: &[Judged<'_>],
+    key: &str,
+    of: impl Fn(&Judged<'_>) -> &'static str,
+) -> serde_json::Value {
+    let mut by: std::collections::BTreeMap<&str, f64> = std::collections::BTreeMap::new();
+    for j in judged {
+        *by.entry(of(j)).or_default() += j.row.time_ms;
+    }
+    let mut list: Vec<(&str, f64)> = by.into_iter().collect();
+    list.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
+    list.into_iter()
+        .map(|(name, ms)| json!({key: name, "time_ms": round(ms, 3), "percent": round(cx.of_category(ms), 2)}))
+        .collect()
+}
+
+fn native_percent(cx: &CategoryCx<'_>) -> f64 {
+    let sum = |native: bool| {
+        cx.rows()
+            .flat_map(|r| &r.kernels)
+            .filter(|k| !native || kernel_names::is_native(&k.name))
+            .map(|k| k.total_us)
+            .sum()
+    };
+    percent(sum(true), sum(false))
+}
+
+fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
+    let row = group.row();
+    let j = &group.largest().judgement;
+    let shape = Shape::of(row);
+    let mut said = Said::default();
+    if j.has(code::TINY_BATCHED_GEMM) {
+        patterns::say_tiny(cx, row, shape.as_ref(), &mut said);
+    }
+    if j.has(code::QUANTIZED_GEMM) {
+        let dtype = shape.as_ref().map_or("-", |s| s.dtype.as_str());
+        let eff = maybe(row.efficiency.judged(), 1);
+        let peak = maybe(row.efficiency.resolved_peak_maf, 0);
+        said.issue(TextId::I_QUANT, &[("dtype", dtype), ("eff", &eff), ("peak", &peak)]);
+        said.model(TextId::A_QUANT_CHECK, &[]);
+        said.kernel(TextId::B_QUANT_REPLAY, &[]);
+    }
+    if j.has(precision::CODE) {
+        said.model(TextId::A_PRECISION, &[]);
+    }
+    if j.has(code::UNALIGNED_SHAPE) || j.has(code::TILE_PADDING) {
+        patterns::say_padding(row, shape.as_ref(), j, &mut said);
+    }
+    if j.has(code::SKINNY_GEMM) {
+        patterns::say_skinny(cx, row, shape.as_ref(), &mut said);
+        said.model(TextId::A_QUANT, &[]);
+        said.model(TextId::A_BATCH_TOKENS, &[]);
+        said.bandwidth(cx, group);
+    }
+    said.bound(cx, group);
+    if j.has(code::FEW_TILES) {
+        said.model(TextId::A_BATCH, &[]);
+    }
+    if j.has(code::MEMORY_BOUND_LOW) {
+        said.fuse(cx, row);
+        // Batched products multiply activations: there is no weight to quantize.
+        if !j.has(code::QUANTIZED_GEMM) && shape.as_ref().is_some_and(|s| s.batch == 1) {
+            said.model(TextId::A_QUANT, &[]);
+        }
+        said.bandwidth(cx, group);
+    }
+    if j.has(code::COMPUTE_BOUND_LOW) || j.has(code::HIGH_COUNT) || said.algorithmic.is_empty() {
+        said.model(TextId::A_COMPILE_BATCH, &[]);
+    }
+    if row.efficiency.bound_type == Some(BoundType::Compute) {
+        patterns::say_tiles(cx, row, shape.as_ref(), &mut said);
+        if j.has(code::FEW_TILES)
+            && let Some(s) = shape.as_ref().filter(|s| s.k > s.m.max(s.n))
+        {
+            said.kernel(TextId::B_SPLIT, &[("k", &s.k.to_string())]);
+        }
+    }
+    said.selection(row);
+    said.strides(row);
+    if j.finding == Some(PatternId::LOW_EFFICIENCY_GEMM) {
+        said.kernel(TextId::N_COUNTERS, &[]);
+    }
+    said.replay();
+    said
+}
+
+/// Factor by which a row exceeds its roofline time.
+fn over_roofline(row: &Row) -> Option<f64> {
+    row.efficiency.judged().filter(|&e| e > 0.0).map(|e| 100.0 / e)
+}
+
+fn shown_factor(row: &Row) -> String {
+    over_roofline(row).map_or_else(|| "-".to_owned(), |f| shown(f, 1))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! Sizes of a matrix product.
+
+use jarvis_perf::dtype;
+use jarvis_perf::parity::Quirks;
+use jarvis_perf::value::Value;
+
+use crate::prepare::args::short_type;
+use crate::prepared::Row;
+use crate::rules::cx::CategoryCx;
+use crate::thresholds::Threshold;
+
+/// Alignment that fast kernels want, in bytes.
+const ALIGNMENT: i64 = 16;
+
+/// Sizes and type of a product.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Shape {
+    pub(super) m: i64,
+    pub(super) n: i64,
+    pub(super) k: i64,
+    pub(super) batch: i64,
+    /// Short name of the operands' type.
+    pub(super) dtype: String,
+    /// Bytes of an element.
+    pub(super) element: Option<i64>,
+}
+
+/// How a product's output fits the tiles of its kernel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct TileFit {
+    /// Tiles of all batches and splits.
+    pub(super) tiles: i64,
+    /// Part of the tiles' area that is no output.
+    pub(super) padding_percent: f64,
+    /// Whether the inner dimension is split in parts that the name does not count.
+    pub(super) split_unknown: bool,
+}
+
+impl Shape {
+    /// From the model's parameters, else from the arguments.
+    pub(super) fn of(row: &Row) -> Option<Self> {
+        let int = |key: &str| match row.params.iter().find(|(k, _)| k == key)?.1 {
+            Value::Int(i) => Some(i),
+            _ => None,
+        };
+        let (m, n, k, batch) = match (int("M"), int("N"), int("K")) {
+            (Some(m), Some(n), Some(k)) => (m, n, k, int("B").or(int("G")).unwrap_or(1)),
+            _ => by_dims(row)?,
+        };
+        let kind = operand_type(row);
+        Some(Self {
+            m,
+            n,
+            k,
+            batch,
+            dtype: kind.map(short_type).unwrap_or_default(),
+            element: kind.and_then(|t| dtype::size(t, &Quirks::NONE)),
+        })
+    }
+
+    pub(super) fn short_side(&self) -> i64 {
+        self.m.min(self.n)
+    }
+
+    pub(super) fn long_side(&self) -> i64 {
+        self.m.max(self.n)
+    }
+
+    pub(super) fn is_tiny(&self, cx: &CategoryCx<'_>) -> bool {
+        (self.long_side() as f64) <= cx.limit(Threshold::GemmTinyLong)
+            && (self.short_side() as f64) <= cx.limit(Threshold::GemmTinyShort)
+            && (self.k as f64) <= cx.limit(Threshold::GemmTinyDepth)
+    }
+
+    pub(super) fn is_skinny(&self, cx: &CategoryCx<'_>) -> bool {
+        (self.short_side() as f64) <= cx.limit(Threshold::GemmSkinnyShort)
+            && (self.long_side() as f64) >= cx.limit(Threshold::GemmSkinnyLong)
+    }
+
+    /// In a word.
+    pub(super) fn class(&self, cx: &CategoryCx<'_>, row: &Row) -> &'static str {
+        let many = self.batch as f64 * row.count as f64 >= cx.limit(Threshold::GemmTinyCount);
+        match () {
+            () if self.is_tiny(cx) && many => "tiny_batched",
+            () if self.is_skinny(cx) => "skinny",
+            () if self.m.min(self.n).min(self.k) >= 1024 => "large",
+            () => "regular",
+        }
+    }
+
+    /// The first dimension that is no multiple of the alignment: name, size, next multiple.
+    pub(super) fn unaligned(&self) -> Option<(&'static str, i64, i64)> {
+        let step = ALIGNMENT / self.element.filter(|&e| e > 0 && e <= ALIGNMENT)?;
+        let dims = [("M", self.m), ("N", self.n), ("K", self.k)];
+        // One row or column is a product with a vector, whose kernels have no such wish.
+        let odd = dims.into_iter().find(|&(_, v)| v > 1 && v % step != 0)?;
+        Some((odd.0, odd.1, next_multiple(odd.1, step)))
+    }
+
+    /// How the output fits the tiles of the main kernel. Libraries are column-major: their rows are our columns.
+    pub(super) fn tiles(&self, row: &Row) -> Option<TileFit> {
+        let tile = row.tile?;
+        if [self.m, self.n, self.batch, tile.m, tile.n].iter().any(|&v| v <= 0) {
+            return None;
+        }
+        let (rows, columns) = (div_ceil(self.n, tile.m), div_ceil(self.m, tile.n));
+        let covered = (rows * tile.m) as f64 * (columns * tile.n) as f64;
+        let split = row.split.filter(|&s| s > 1).unwrap_or(1);
+        Some(TileFit {
+            tiles: rows.saturating_mul(columns).saturating_mul(self.batch).saturating_mul(split),
+            padding_percent: 100.0 * (1.0 - self.m as f64 * self.n as f64 / covered),
+            split_unknown: row.split == Some(0),
+        })
+    }
+}
+
+fn div_ceil(a: i64, b: i64) -> i64 {
+    a / b + i64::from(a % b != 0)
+}
+
+pub(super) fn next_multiple(value: i64, step: i64) -> i64 {
+    div_ceil(value, step) * step
+}
+
+fn operand_at(row: &Row) -> usize {
+    usize::from(row.name.contains("addmm") || row.name.contains("baddbmm") || row.name.contains("addbmm"))
+}
+
+fn operand_type(row: &Row) -> Option<&str> {
+    let types = row.inputs.types.as_ref()?;
+    types.get(operand_at(row)).map(String::as_str).filter(|t| !t.is_empty())
+}
+
+fn by_dims(row: &Row) -> Option<(i64, i64, i64, i64)> {
+    let dims = row.inputs.dims.as_ref()?;
+    let at = operand_at(row);
+    let (a, b) = (dims.get(at)?.shape()?, dims.get(at + 1)?.shape()?);
+    match (a, b) {
+        (&[m, k], &[k2, n]) if k == k2 => Some((m, n, k, 1)),
+        (&[batch, m, k], &[_, k2, n]) if k == k2 => Some((m, n, k, batch)),
+        _ => None,
+    }
+}

@@ -1,0 +1,133 @@
+//! The analyzer of everything else; [`DOC`] is what `jarvis explain generic` prints.
+
+use serde_json::json;
+
+use super::cx::CategoryCx;
+use super::drive::{Rules, drive};
+use super::judge::{Group, Judged, Judgement};
+use super::words::Said;
+use super::{Analyzer, AnalyzerError, AnalyzerInfo};
+use crate::finding::{PatternId, Priority};
+use crate::metrics::CategoryMetrics;
+use crate::prepared::{BoundType, Row};
+use crate::thresholds::Threshold;
+
+const DOC: &str = "\
+Operations that no other analyzer is in charge of: indexing, sorting, pooling, concatenation, optimizer kernels, …
+
+## What it finds
+Such operations far below the roofline; and those that no model covers but that take much time.
+
+## Why it matters
+Each is rare, together they can hide a tenth of a step.
+
+## How it is computed
+Efficiency is the roofline time over kernel time where a model covers the operation. A row is a bottleneck if it takes
+more than `other.time_ms` or `bottleneck.percent_of_category` and reaches less than `bottleneck.efficiency`, or has no
+model at all.
+
+## What to do
+Run the region under `torch.compile`, or replay the operation for a kernel team.
+
+## Limits
+Communication is counted here and analysed with the system. Priorities are capped at medium unless the operation is one
+of the top operations.";
+
+const INFO: AnalyzerInfo = AnalyzerInfo {
+    id: "generic",
+    title: "Other operations below the roofline",
+    doc: DOC,
+    time: Threshold::OtherTimeMs,
+    thresholds: &[],
+};
+
+/// Words of operation names and the kinds they mean, the first that fits.
+const KINDS: &[(&str, &[&str])] = &[
+    (
+        "communication",
+        &[
+            "all_reduce",
+            "allreduce",
+            "all_gather",
+            "allgather",
+            "reduce_scatter",
+            "broadcast",
+            "collective",
+            "nccl",
+            "rccl",
+            "c10d",
+            "record_param_comms",
+        ],
+    ),
+    ("graph", &["graph"]),
+    ("optimizer", &["_foreach", "_fused_adam", "_fused_sgd", "multi_tensor", "optimizer"]),
+    ("memory", &["memcpy", "memset", "::cat", "stack", "slice", "index_put"]),
+    ("order", &["topk", "sort", "unique", "histc", "bincount", "nonzero"]),
+    ("index", &["embedding", "index", "gather", "scatter"]),
+    ("resize", &["upsample", "interpolate", "pad", "roll", "flip"]),
+    ("pooling", &["pool"]),
+];
+
+/// The analyzer of everything else.
+#[derive(Debug)]
+pub(super) struct Generic;
+
+impl Analyzer for Generic {
+    fn info(&self) -> &'static AnalyzerInfo {
+        &INFO
+    }
+
+    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
+        Ok(drive(cx, &INFO, self))
+    }
+}
+
+fn kind(row: &Row) -> &'static str {
+    let lower = row.name.to_lowercase();
+    let by_name = KINDS.iter().find(|(_, words)| words.iter().any(|w| lower.contains(w))).map(|(kind, _)| *kind);
+    let communication = row.report_category.contains("comm") || &*row.report_category == "CustomCollective";
+    if communication { "communication" } else { by_name.unwrap_or("miscellaneous") }
+}
+
+impl Rules for Generic {
+    fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
+        let mut j = Judgement::usual(cx, row);
+        let kind = kind(row);
+        j.excluded = kind == "communication" || row.is_host_copy;
+        // Only bandwidth can be told of operations without rules of their own, and only of those that just move data.
+        let memory = row.efficiency.bound_type == Some(BoundType::Memory) && row.efficiency.judged().is_some();
+        let moves = matches!(kind, "memory" | "index" | "pooling" | "optimizer" | "resize");
+        j.finding = (memory && moves).then_some(PatternId::LOW_BANDWIDTH_ELEMENTWISE);
+        j.say("sub_category", kind);
+        j
+    }
+
+    fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
+        let mut said = Said::default();
+        said.bound(cx, group);
+        said.compile(cx, group.row());
+        if group.row().efficiency.bound_type == Some(BoundType::Memory) {
+            said.bandwidth(cx, group);
+        }
+        said.selection(group.row());
+        said.replay();
+        said
+    }
+
+    fn finish(&self, cx: &CategoryCx<'_>, _: &[Judged<'_>], metrics: &mut CategoryMetrics) {
+        let calls = |wanted: &str| cx.rows().filter(|r| kind(r) == wanted).map(|r| r.count).sum::<usize>();
+        metrics.category_specific.extend([
+            ("communication_count", json!(calls("communication"))),
+            ("graph_count", json!(calls("graph"))),
+            ("memory_count", json!(calls("memory"))),
+            ("index_count", json!(calls("index") + calls("order"))),
+            ("miscellaneous_count", json!(calls("miscellaneous"))),
+            ("peak_maf_tflops", json!(cx.peak_maf())),
+            ("peak_hbm_bw_tbs", json!(cx.peak_tbs())),
+        ]);
+        for b in metrics.bottlenecks.iter_mut().filter(|b| !b.in_top_ops) {
+            b.priority_category = b.priority_category.max(Priority::Medium);
+            b.priority = b.priority.max(Priority::Medium);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What improving an operation would bring.
+
+use crate::finding::Range;
+use crate::metrics::{BottleneckImpact, ImpactEstimate, Target};
+use crate::prepared::Row;
+use crate::rounding::{Ms, Percent, Ratio, shown, shown_ms};
+use crate::thresholds::Threshold;
+
+use super::cx::CategoryCx;
+use super::judge::{Group, Judgement};
+
+/// Efficiencies that projections name.
+const STEPS: [f64; 3] = [20.0, 50.0, 80.0];
+
+/// A step is worth naming if it lies this far above what is reached, in percent of peak.
+const MIN_STEP: f64 = 5.0;
+
+/// Time saved if `ms` at efficiency `from` ran at `to`, both in percent.
+pub(crate) fn saved(ms: f64, from: f64, to: f64) -> f64 {
+    if to > from && from > 0.0 { ms * (1.0 - from / to) } else { 0.0 }
+}
+
+/// Time saved if a row ran at `to` percent; never more than what its kernels need just to run.
+pub(crate) fn row_saved(cx: &CategoryCx<'_>, row: &Row, to: f64) -> f64 {
+    let e = row.efficiency.judged().unwrap_or_default();
+    saved(row.time_ms, e, to).min((row.time_ms - cx.prepared.floor_ms(row)).max(0.0))
+}
+
+/// Range of what mending a row saves: up to the ceiling at best; at least to the lower end of its band, or to the next
+/// step above what it reaches.
+pub(crate) fn row_range(cx: &CategoryCx<'_>, row: &Row, judgement: &Judgement) -> Option<Range> {
+    let e = row.efficiency.judged().filter(|&e| e > 0.0)?;
+    let high = row_saved(cx, row, judgement.ceiling);
+    let target = low_target(e, judgement);
+    let low = match target {
+        Some(target) => row_saved(cx, row, target),
+        None => cx.limit(Threshold::ImpactLowFactor) * high,
+    };
+    Some(Range::new(low.min(high), high))
+}
+
+/// The efficiency a mended row can be counted on to reach; `None` if no step lies between it and the ceiling.
+fn low_target(e: f64, judgement: &Judgement) -> Option<f64> {
+    let step = STEPS.into_iter().find(|&s| s >= e + MIN_STEP);
+    judgement.floor_target.filter(|&t| t > e).or(step).filter(|&t| t < judgement.ceiling)
+}
+
+/// Impact of mending all members of a group.
+pub(crate) fn of_group(cx: &CategoryCx<'_>, group: &Group<'_>) -> BottleneckImpact {
+    let ranges: Vec<Range> = group.members.iter().filter_map(|m| row_range(cx, m.row, &m.judgement)).collect();
+    let Some(e) = group.efficiency.filter(|_| !ranges.is_empty()) else {
+        return BottleneckImpact { basis: "no performance model, so no projection".to_owned(), ..Default::default() };
+    };
+    let (low, high) = ranges.iter().fold((0.0, 0.0), |(l, h), r| (l + r.low, h + r.high));
+    let judgement = &group.largest().judgement;
+    let ceiling = judgement.ceiling;
+    let named = STEPS[..2].iter().copied().filter(|&s| s >= e + MIN_STEP && s < ceiling);
+    let targets = named.chain(Some(ceiling).filter(|&c| c > e)).map(|t| target(cx, group.time_ms, e, t)).collect();
+    let reached = low_target(e, judgement).map_or_else(
+        || format!("{} of that", shown(cx.limit(Threshold::ImpactLowFactor), 2)),
+        |t| format!("{}% of peak", shown(t, 0)),
+    );
+    let basis = format!(
+        "{} ms at {}% of peak would take {} ms at {}%; the cautious end assumes {reached}",
+        shown_ms(group.time_ms),
+        shown(e, 1),
+        shown_ms(group.time_ms - high),
+        shown(ceiling, 0),
+    );
+    BottleneckImpact { targets, saved_ms_low: Some(Ms(low)), saved_ms_high: Some(Ms(high)), basis }
+}
+
+fn target(cx: &CategoryCx<'_>, ms: f64, e: f64, to: f64) -> Target {
+    let saved = saved(ms, e, to);
+    Target {
+        target_percent: Percent(to),
+        time_ms: Ms(ms - saved),
+        saved_ms: Ms(saved),
+        op_faster_percent: Percent(if ms > 0.0 { 100.0 * saved / ms } else { 0.0 }),
+        compute_percent: Percent(cx.of_compute(saved)),
+        e2e_percent: Percent(cx.of_total(saved)),
+    }
+}
+
+/// The reference's scores: share of the total times what is missing to the peak.
+pub(crate) fn estimates(cx: &CategoryCx<'_>) -> Vec<ImpactEstimate> {
+    let estimate = |row: &Row| {
+        let e = row.efficiency.judged()?;
+        let score = (1.0 - e / 100.0) * cx.of_total(row.time_ms);
+        (score > 0.0).then(|| ImpactEstimate {
+            operation: row.name.clone(),
+            tree_uid: row.uid,
+            bound_type: row.efficiency.bound_type,
+            time_ms: Ms(row.time_ms),
+            efficiency_percent: Percent(e),
+            impact_score_low: Ratio(0.75 * score),
+            impact_score: Ratio(0.875 * score),
+            impact_score_high: Ratio(score),
+        })
+    };
+    cx.rows().filter_map(estimate).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn savings_are_against_the_current_time() {
+        assert_eq!(saved(10.0, 25.0, 50.0), 5.0);
+        assert_eq!(saved(10.0, 50.0, 25.0), 0.0, "no target below what is reached");
+        assert_eq!(saved(10.0, 0.0, 50.0), 0.0);
+    }
+
+    #[test]
+    fn the_cautious_end_is_the_next_step() {
+        let judgement = |ceiling, floor| Judgement { ceiling, floor_target: floor, ..Judgement::default() };
+        assert_eq!(low_target(3.0, &judgement(80.0, None)), Some(20.0));
+        assert_eq!(low_target(18.0, &judgement(80.0, None)), Some(50.0), "20 is as good as reached");
+        assert_eq!(low_target(60.0, &judgement(80.0, None)), None);
+        assert_eq!(low_target(30.0, &judgement(70.0, Some(40.0))), Some(40.0));
+    }
+}

@@ -1,0 +1,257 @@
+//! The bottleneck test, the same for all categories; what a row is judged by differs.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value as Json;
+
+use super::cx::CategoryCx;
+use crate::finding::PatternId;
+use crate::metrics::Facts;
+use crate::prepared::{BoundType, EfficiencySource, Row};
+use crate::program::{Direction, RowId};
+use crate::thresholds::Threshold;
+
+/// Why a row is a bottleneck.
+pub mod reason {
+    /// It takes long.
+    pub const TIME_ABS: &str = "TIME_ABS";
+    /// It takes a large share of its category.
+    pub const TIME_SHARE: &str = "TIME_SHARE";
+    /// It is far from the hardware's peak.
+    pub const LOW_EFFICIENCY: &str = "LOW_EFFICIENCY";
+    /// It is below what is expected of its kind.
+    pub const BELOW_BAND: &str = "BELOW_BAND";
+    /// No model covers it, so only its time is known.
+    pub const UNMODELED_TIME: &str = "UNMODELED_TIME";
+}
+
+/// A pattern that a single row shows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RowPattern {
+    /// Code: `TINY_BATCHED_GEMM`, …
+    pub(crate) code: &'static str,
+    /// With numbers.
+    pub(crate) evidence: Vec<String>,
+    /// `high`, `medium`, `low`.
+    pub(crate) confidence: &'static str,
+    /// Whether it is worth a remark in the priorities.
+    pub(crate) notable: bool,
+    /// Whether kernel work is worth while even where a fusion covers the row.
+    pub(crate) kernel_work: bool,
+}
+
+impl RowPattern {
+    /// A notable pattern found by composition alone.
+    pub(crate) fn new(code: &'static str, evidence: Vec<String>) -> Self {
+        Self { code, evidence, confidence: "medium", notable: true, kernel_work: false }
+    }
+
+    pub(crate) fn high(mut self) -> Self {
+        self.confidence = "high";
+        self
+    }
+
+    /// A fact and no more: it raises no priority.
+    pub(crate) fn fact(mut self) -> Self {
+        self.notable = false;
+        self
+    }
+
+    pub(crate) fn kernel_work(mut self) -> Self {
+        self.kernel_work = true;
+        self
+    }
+}
+
+/// What a row is judged by.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Judgement {
+    /// What only this analyzer says of the row.
+    pub(crate) classification: Facts,
+    /// Efficiency expected of its kind, in percent.
+    pub(crate) band: Option<(f64, f64)>,
+    /// Efficiency below which it is slow, in percent.
+    pub(crate) slow_below: f64,
+    /// Efficiency that can be hoped for, in percent.
+    pub(crate) ceiling: f64,
+    /// Efficiency that can be counted on if the row is mended, where it is known better than by the usual steps.
+    pub(crate) floor_target: Option<f64>,
+    /// Whether the row is left out of judgement altogether.
+    pub(crate) excluded: bool,
+    /// Patterns.
+    pub(crate) patterns: Vec<RowPattern>,
+    /// What a finding about it is called.
+    pub(crate) finding: Option<PatternId>,
+    /// In a word.
+    pub(crate) assessment: Option<&'static str>,
+    /// Limits of operations per byte above which the row is called compute-bound and below which memory-bound.
+    pub(crate) intensity: (f64, f64),
+}
+
+impl Judgement {
+    /// What holds for a row of any category.
+    pub(crate) fn usual(cx: &CategoryCx<'_>, row: &Row) -> Self {
+        Self {
+            slow_below: cx.limit(Threshold::BottleneckEfficiency),
+            ceiling: cx.ceiling(row.efficiency.bound_type),
+            assessment: row.efficiency.judged().map(|e| assess(cx, e)),
+            intensity: (cx.limit(Threshold::IntensityCompute), cx.limit(Threshold::IntensityMemory)),
+            ..Self::default()
+        }
+    }
+
+    /// Judged by a band: slow below its lower end, at best at its upper one, or at what memory gives.
+    pub(crate) fn with_band(mut self, cx: &CategoryCx<'_>, row: &Row, low: f64, high: f64) -> Self {
+        let memory = row.efficiency.bound_type == Some(BoundType::Memory);
+        self.band = Some((low, high));
+        self.slow_below = low;
+        self.ceiling = if memory { high.min(cx.prepared.memory_ceiling()) } else { high };
+        self.floor_target = Some(low);
+        self
+    }
+
+    /// Adds what only this analyzer says.
+    pub(crate) fn say(&mut self, key: &'static str, value: impl Into<Json>) {
+        self.classification.insert(key, value.into());
+    }
+
+    pub(crate) fn has(&self, code: &str) -> bool {
+        self.patterns.iter().any(|p| p.code == code)
+    }
+}
+
+/// The general word for an efficiency.
+pub(crate) fn assess(cx: &CategoryCx<'_>, percent: f64) -> &'static str {
+    match () {
+        () if percent > cx.limit(Threshold::EffExcellent) => "Excellent",
+        () if percent >= cx.limit(Threshold::EffGood) => "Good",
+        () if percent >= cx.limit(Threshold::EffAcceptable) => "Acceptable",
+        () => "Needs investigation",
+    }
+}
+
+/// A row with its judgement.
+#[derive(Debug, Clone)]
+pub(crate) struct Judged<'a> {
+    pub(crate) row: &'a Row,
+    pub(crate) judgement: Judgement,
+    /// Why it is a bottleneck; empty if it is none.
+    pub(crate) reasons: Vec<&'static str>,
+    /// It would be a bottleneck if it were not so small.
+    pub(crate) below_floor: bool,
+}
+
+impl Judged<'_> {
+    pub(crate) fn is_bottleneck(&self) -> bool {
+        !self.reasons.is_empty()
+    }
+}
+
+/// Tests a row. `time_ms` is the time above which it counts whatever its share.
+pub(crate) fn test<'a>(cx: &CategoryCx<'_>, row: &'a Row, judgement: Judgement, time_ms: f64) -> Judged<'a> {
+    let mut reasons = Vec::new();
+    if row.time_ms > time_ms {
+        reasons.push(reason::TIME_ABS);
+    }
+    if row.percent_of_category > cx.limit(Threshold::BottleneckShare) {
+        reasons.push(reason::TIME_SHARE);
+    }
+    let efficiency = &row.efficiency;
+    let slow: Vec<&'static str> = match (efficiency.judged(), efficiency.source) {
+        // A kernel that needs its time just to run is not slow.
+        (Some(_), _) if of_floor(cx, row) >= judgement.slow_below => Vec::new(),
+        (Some(e), _) => {
+            let low = e < cx.limit(Threshold::BottleneckEfficiency) && e < judgement.slow_below;
+            let below = judgement.band.is_some() && e < judgement.slow_below;
+            let codes = [(low, reason::LOW_EFFICIENCY), (below, reason::BELOW_BAND)];
+            codes.into_iter().filter(|(holds, _)| *holds).map(|(_, code)| code).collect()
+        }
+        // A lower bound may clear a row and never convicts it.
+        (None, EfficiencySource::ByteEstimate)
+            if efficiency.efficiency_percent.is_some_and(|e| e >= judgement.slow_below) =>
+        {
+            Vec::new()
+        }
+        (None, _) if efficiency.is_anomaly => Vec::new(),
+        (None, _) => vec![reason::UNMODELED_TIME],
+    };
+    let holds = !judgement.excluded && !reasons.is_empty() && !slow.is_empty();
+    let small = row.percent_of_compute < cx.limit(Threshold::ReportMinPercent);
+    reasons.extend(slow);
+    if !holds || small {
+        reasons.clear();
+    }
+    Judged { row, judgement, reasons, below_floor: holds && small }
+}
+
+/// Best time over time in percent, where the best time is at least that of kernels with next to nothing to do.
+fn of_floor(cx: &CategoryCx<'_>, row: &Row) -> f64 {
+    let best = row.efficiency.roofline_time_us.unwrap_or_default() * row.count as f64 / 1e3;
+    crate::prepare::percent(best.max(cx.prepared.floor_ms(row)), row.time_ms)
+}
+
+/// Bottleneck rows of one operation that are bound by the same thing, belong to the same pass and have the same fix.
+#[derive(Debug, Clone)]
+pub(crate) struct Group<'a> {
+    /// Members, most time first.
+    pub(crate) members: Vec<&'a Judged<'a>>,
+    pub(crate) time_ms: f64,
+    /// Best time over time of the members that have one.
+    pub(crate) efficiency: Option<f64>,
+}
+
+impl<'a> Group<'a> {
+    /// The member with most time.
+    pub(crate) fn largest(&self) -> &'a Judged<'a> {
+        self.members[0]
+    }
+
+    pub(crate) fn row(&self) -> &'a Row {
+        self.largest().row
+    }
+
+    pub(crate) fn rows(&self) -> Vec<RowId> {
+        self.members.iter().map(|m| m.row.id).collect()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.members.iter().map(|m| m.row.count).sum()
+    }
+
+    pub(crate) fn has(&self, code: &str) -> bool {
+        self.members.iter().any(|m| m.judgement.has(code))
+    }
+}
+
+type Key<'a> = (&'a str, Option<u8>, Direction, Option<PatternId>);
+
+/// Groups bottleneck rows, most time first.
+pub(crate) fn groups<'a>(judged: &'a [Judged<'a>]) -> Vec<Group<'a>> {
+    let bound = |b: Option<BoundType>| b.map(|b| b as u8);
+    let mut by_key: BTreeMap<Key<'a>, Vec<&'a Judged<'a>>> = BTreeMap::new();
+    for j in judged.iter().filter(|j| j.is_bottleneck()) {
+        let key = (&*j.row.name, bound(j.row.efficiency.bound_type), j.row.direction, j.judgement.finding);
+        by_key.entry(key).or_default().push(j);
+    }
+    let mut out: Vec<Group<'a>> = by_key.into_values().map(group).collect();
+    out.sort_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| crate::prepare::order(a.row(), b.row())));
+    out
+}
+
+fn group<'a>(members: Vec<&'a Judged<'a>>) -> Group<'a> {
+    let time_ms = members.iter().map(|m| m.row.time_ms).sum();
+    let efficiency = aggregate(members.iter().map(|m| m.row));
+    Group { members, time_ms, efficiency }
+}
+
+/// Best time over time of the rows that have one, in percent.
+pub(crate) fn aggregate<'r>(rows: impl Iterator<Item = &'r Row>) -> Option<f64> {
+    let (mut time, mut best) = (0.0, 0.0);
+    for row in rows {
+        if let Some(e) = row.efficiency.judged() {
+            time += row.time_ms;
+            best += e * row.time_ms;
+        }
+    }
+    (time > 0.0).then(|| best / time)
+}

@@ -1,0 +1,255 @@
+//! Memory layout of images: which one a row has, and what changing it would bring.
+
+use jarvis_perf::call::InputLists;
+
+use super::cx::CategoryCx;
+use super::impact::{row_saved, saved};
+use super::judge::{Judged, Judgement, aggregate};
+use super::priority::Weight;
+use super::words::Said;
+use crate::finding::{PatternId, Range};
+use crate::metrics::{PatternMetrics, Promoted};
+use crate::prepare::{kernel_names, percent};
+use crate::prepared::{Prepared, Row};
+use crate::program::RowId;
+use crate::rounding::{Ms, Percent, shown, shown_ms};
+use crate::texts::TextId;
+use crate::thresholds::Threshold;
+
+/// Code of the pattern.
+pub(crate) const CODE: &str = "TRANSPOSE_OVERHEAD";
+
+/// How the channels of an image lie in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    ChannelsLast,
+    Contiguous,
+    Other,
+}
+
+impl Layout {
+    /// Of the first image of a row: channels-last if neighbouring channels are neighbours in memory.
+    pub(crate) fn of(row: &Row) -> Self {
+        Self::of_inputs(&row.inputs).unwrap_or(Self::Other)
+    }
+
+    fn of_inputs(inputs: &InputLists) -> Option<Self> {
+        let (dims, strides) = (inputs.dims.as_ref()?, inputs.strides.as_ref()?);
+        let (d, s) = dims.iter().zip(strides).find_map(|(d, s)| {
+            let (d, s) = (d.shape()?, s.shape()?);
+            (d.len() >= 3 && d.len() == s.len()).then_some((d, s))
+        })?;
+        Some(match () {
+            () if s[1] == 1 && d[1] > 1 => Self::ChannelsLast,
+            () if crate::prepare::baseline::is_contiguous(d, s) => Self::Contiguous,
+            () => Self::Other,
+        })
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::ChannelsLast => "channels_last",
+            Self::Contiguous => "contiguous",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Whether the trace has convolutions.
+pub(crate) fn has_convolutions(p: &Prepared) -> bool {
+    p.category("convolution").is_some()
+}
+
+/// Kernels of a row that only change the layout, and their time in milliseconds.
+pub(crate) fn transposes(row: &Row) -> (usize, f64) {
+    let kernels = row.kernels.iter().filter(|k| kernel_names::is_transpose(&k.name));
+    kernels.fold((0, 0.0), |(n, ms), k| (n + k.count, ms + k.total_us / 1e3))
+}
+
+/// What changing the layout of a model would touch.
+struct Fix<'a> {
+    /// Convolutions whose layout is at fault.
+    convolutions: Vec<&'a Judged<'a>>,
+    /// Batch norms that work on the same images.
+    norms: Vec<&'a Row>,
+    transposes: usize,
+    transpose_ms: f64,
+    already_last: bool,
+}
+
+impl<'a> Fix<'a> {
+    fn of(cx: &CategoryCx<'a>, judged: &'a [Judged<'a>], is_plain: &dyn Fn(&Judgement) -> bool) -> Self {
+        let (count, ms) = judged.iter().map(|j| transposes(j.row)).fold((0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+        let with: f64 = judged.iter().map(|j| transposes(j.row)).map(|(_, ms)| ms).sum();
+        let last: f64 =
+            judged.iter().filter(|j| Layout::of(j.row) == Layout::ChannelsLast).map(|j| transposes(j.row).1).sum();
+        let touched = |j: &&Judged<'_>| {
+            transposes(j.row).0 > 0
+                || Layout::of(j.row) == Layout::Contiguous
+                    && is_plain(&j.judgement)
+                    && j.row.efficiency.judged().is_some_and(|e| e < j.judgement.slow_below)
+        };
+        let slow = cx.limit(Threshold::BottleneckEfficiency);
+        let norm = |r: &&Row| {
+            &*r.category == "batchnorm"
+                && Layout::of(r) != Layout::ChannelsLast
+                && r.efficiency.judged().is_some_and(|e| e < slow)
+        };
+        Self {
+            convolutions: judged.iter().filter(touched).collect(),
+            norms: cx.prepared.rows.iter().filter(norm).collect(),
+            transposes: count,
+            transpose_ms: ms,
+            already_last: last > 0.5 * with,
+        }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &'a Row> {
+        self.convolutions.iter().map(|j| j.row).chain(self.norms.iter().copied())
+    }
+
+    /// Transposes go. Batch norms on images in the other layout come to half of the bandwidth at least, if they are
+    /// large enough to get there, and to the memory ceiling at best. Convolutions in the wrong layout come to the lower
+    /// end of their band at best.
+    fn saving(&self, cx: &CategoryCx<'_>) -> Range {
+        let cautious = cx.limit(Threshold::ImpactCautiousMemory);
+        let large = cx.limit(Threshold::BaselineMinMb);
+        let norms = |target: f64, min_mb: f64| -> f64 {
+            let rows = self.norms.iter().filter(|r| r.data_moved_mb.is_some_and(|mb| mb >= min_mb));
+            rows.map(|r| row_saved(cx, r, target)).sum()
+        };
+        let convolutions: f64 = self.convolutions.iter().map(|j| rest_saving(j)).sum();
+        let low = self.transpose_ms + if self.already_last { 0.0 } else { norms(cautious, large) };
+        let mut high = self.transpose_ms;
+        if !self.already_last {
+            high += norms(cx.prepared.memory_ceiling(), 0.0) + convolutions;
+        }
+        Range::new(cx.limit(Threshold::ImpactLowFactor) * low, high)
+    }
+}
+
+/// What the kernels of a convolution that compute would save at the lower end of its band.
+fn rest_saving(j: &Judged<'_>) -> f64 {
+    let (_, transposes) = transposes(j.row);
+    let rest = j.row.time_ms - transposes;
+    let (Some(e), Some((low, _))) = (j.row.efficiency.judged(), j.judgement.band) else { return 0.0 };
+    if rest <= 0.0 { 0.0 } else { saved(rest, e * j.row.time_ms / rest, low) }
+}
+
+/// The pattern of a category whose kernels change layouts a lot; `is_plain` tells which convolutions have good kernels
+/// for the other layout.
+pub(crate) fn pattern(
+    cx: &CategoryCx<'_>,
+    judged: &[Judged<'_>],
+    is_plain: &dyn Fn(&Judgement) -> bool,
+) -> Option<PatternMetrics> {
+    let fix = Fix::of(cx, judged, is_plain);
+    let share = percent(fix.transpose_ms, cx.category.time_ms);
+    let largest = fix.convolutions.first()?;
+    if fix.transposes == 0 || share < cx.limit(Threshold::ConvTransposeModerate) {
+        return None;
+    }
+    let saving = fix.saving(cx);
+    let touched: f64 = fix.rows().map(|r| r.time_ms).sum();
+    let weighty = cx.of_compute(touched) >= cx.limit(Threshold::ReportMinPercent);
+    let rows: Vec<RowId> = fix.convolutions.iter().map(|j| j.row.id).collect();
+    let with = judged.iter().filter(|j| transposes(j.row).0 > 0);
+    Some(PatternMetrics {
+        id: String::new(),
+        pattern: CODE,
+        confidence: "high",
+        evidence: vec![
+            format!("{}% of convolution time", shown(share, 1)),
+            format!("{} kernels, {} ms", fix.transposes, shown_ms(fix.transpose_ms)),
+        ],
+        tree_uids: with.map(|j| j.row.uid).collect(),
+        module: largest.row.module_path.last().map(|m| crate::program::base_name(m).to_owned()),
+        instances: fix.transposes,
+        time_ms: Ms(fix.transpose_ms),
+        percent_of_compute: Percent(cx.of_compute(fix.transpose_ms)),
+        savings_ms_low: Some(Ms(saving.low)),
+        savings_ms_high: Some(Ms(saving.high)),
+        notable: true,
+        promoted: weighty.then(|| promoted(cx, &fix, share, saving)),
+        rows,
+    })
+}
+
+fn promoted(cx: &CategoryCx<'_>, fix: &Fix<'_>, share: f64, saving: Range) -> Promoted {
+    let mut said = Said::default();
+    let ms = shown_ms(fix.transpose_ms);
+    let values = [("pct", &*shown(share, 1)), ("count", &fix.transposes.to_string()), ("time", &ms)];
+    said.issue(TextId::I_TRANSPOSE, &values);
+    match () {
+        () if fix.already_last => said.model(TextId::A_LIMITED, &[]),
+        () if share > cx.limit(Threshold::ConvTransposeHigh) => said.model(TextId::A_CHANNELS_LAST, &[]),
+        () => said.model(TextId::A_CHANNELS_LAST_MAYBE, &[("pct", &shown(share, 1))]),
+    }
+    said.replay();
+    let time_ms: f64 = fix.rows().map(|r| r.time_ms).sum();
+    let conv_ms: f64 = fix.convolutions.iter().map(|j| j.row.time_ms).sum();
+    let norm_ms: f64 = fix.norms.iter().map(|r| r.time_ms).sum();
+    let weight = Weight {
+        in_top_ops: fix.rows().any(|r| r.in_top_ops),
+        efficiency: aggregate(fix.rows()),
+        percent_of_category: cx.of_category(conv_ms),
+        percent_of_compute: cx.of_compute(time_ms),
+        category_percent_of_compute: cx.category.percent_of_compute,
+        notable: true,
+    };
+    let mut parts = vec![format!("{ms} ms of transposes go")];
+    if !fix.norms.is_empty() && !fix.already_last {
+        parts.push(format!(
+            "{} ms of batch norm on channels-first inputs run at {}% of bandwidth now and would at {}-{}%",
+            shown_ms(norm_ms),
+            shown(aggregate(fix.norms.iter().copied()).unwrap_or_default(), 1),
+            shown(cx.limit(Threshold::ImpactCautiousMemory), 0),
+            shown(cx.prepared.memory_ceiling(), 0),
+        ));
+    }
+    if !fix.already_last {
+        parts.push("convolutions reach the lower end of their band at best".to_owned());
+    }
+    parts.push(format!("the cautious end counts {} of it", shown(cx.limit(Threshold::ImpactLowFactor), 2)));
+    let basis = parts.join("; ");
+    let mut facts = vec![format!("{} layout-changing kernels take {ms} ms", fix.transposes)];
+    if !fix.norms.is_empty() {
+        facts.push(format!("{} ms of batch norm work on channels-first inputs", shown_ms(norm_ms)));
+    }
+    Promoted {
+        pattern: PatternId::LAYOUT_TRANSPOSES,
+        title: format!("Layout transposes take {}% of convolution time", shown(share, 1)),
+        issue: said.issue,
+        algorithmic: said.algorithmic,
+        kernel: said.kernel,
+        basis,
+        explains: fix.rows().map(|r| r.id).collect(),
+        time_ms,
+        saved: saving,
+        priority: weight.overall(cx),
+        facts,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jarvis_perf::call::Dims;
+
+    #[test]
+    fn layouts_from_strides() {
+        let layout = |d: &[i64], s: &[i64]| {
+            let inputs = InputLists {
+                dims: Some(vec![Dims::Shape(d.to_vec())]),
+                strides: Some(vec![Dims::Shape(s.to_vec())]),
+                ..InputLists::default()
+            };
+            Layout::of_inputs(&inputs)
+        };
+        assert_eq!(layout(&[2, 3, 4, 5], &[60, 1, 15, 3]), Some(Layout::ChannelsLast));
+        assert_eq!(layout(&[2, 3, 4, 5], &[60, 20, 5, 1]), Some(Layout::Contiguous));
+        assert_eq!(layout(&[2, 3, 4, 5], &[120, 40, 5, 1]), Some(Layout::Other));
+        assert_eq!(layout(&[2, 1, 1, 1], &[1, 1, 1, 1]), Some(Layout::Contiguous), "one channel has no layout");
+        assert_eq!(layout(&[4, 5], &[5, 1]), None);
+    }
+}

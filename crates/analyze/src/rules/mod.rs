@@ -1,0 +1,137 @@
+//! Analyzers of the compute tier: one file and one line of [`ANALYZERS`] each. An analyzer sees its own category and
+//! the prepared trace, never the trace itself and never another analyzer.
+
+mod batchnorm;
+mod claims;
+mod convolution;
+mod cx;
+mod drive;
+mod elementwise;
+mod findings;
+mod gemm;
+mod generic;
+mod impact;
+mod judge;
+mod layout;
+mod moe;
+mod norm;
+mod operation;
+mod outcome;
+mod precision;
+mod priority;
+mod reduce;
+mod sdpa;
+mod triton;
+mod words;
+
+use crate::metrics::CategoryMetrics;
+use crate::thresholds::Threshold;
+
+pub use claims::{Candidate, Claims};
+pub use cx::CategoryCx;
+pub use findings::compute_findings;
+pub use judge::reason;
+pub use outcome::{CategoryOutcome, analyze_categories};
+
+/// What an analyzer is.
+#[derive(Debug, Clone, Copy)]
+pub struct AnalyzerInfo {
+    /// Stable name.
+    pub id: &'static str,
+    /// One line.
+    pub title: &'static str,
+    /// What it finds, why it matters, how it is computed, what to do, its limits: under these headings.
+    pub doc: &'static str,
+    /// Time above which an operation counts whatever its share.
+    pub time: Threshold,
+    /// Further limits it reads.
+    pub thresholds: &'static [Threshold],
+}
+
+/// Limits that every analyzer reads.
+const COMMON: &[Threshold] = &[
+    Threshold::BottleneckShare,
+    Threshold::BottleneckEfficiency,
+    Threshold::ReportMinPercent,
+    Threshold::EffExcellent,
+    Threshold::EffGood,
+    Threshold::EffAcceptable,
+    Threshold::EffAnomaly,
+    Threshold::ImpactLowFactor,
+];
+
+impl AnalyzerInfo {
+    /// All limits it reads.
+    pub fn all_thresholds(&self) -> Vec<Threshold> {
+        let mut all = vec![self.time];
+        all.extend_from_slice(COMMON);
+        all.extend_from_slice(self.thresholds);
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// Why an analyzer has nothing to say.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AnalyzerError {
+    /// Prepared data contradict each other.
+    #[error("{0}")]
+    Inconsistent(String),
+    /// It panicked.
+    #[error("the analyzer failed: {0}")]
+    Panicked(String),
+}
+
+/// Judges the rows of a category.
+pub trait Analyzer: Sync {
+    /// What it is.
+    fn info(&self) -> &'static AnalyzerInfo;
+
+    /// Judges a category.
+    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError>;
+}
+
+/// All analyzers; [`crate::prepare::category::CATEGORIES`] says who is in charge of what.
+pub const ANALYZERS: &[&dyn Analyzer] = &[
+    &gemm::Gemm,
+    &sdpa::Sdpa,
+    &elementwise::Elementwise,
+    &reduce::Reduce,
+    &triton::Triton,
+    &moe::Moe,
+    &batchnorm::BatchNorm,
+    &norm::Norm,
+    &convolution::Convolution,
+    &generic::Generic,
+];
+
+/// The analyzer of this name.
+pub fn analyzer(id: &str) -> Option<&'static dyn Analyzer> {
+    ANALYZERS.iter().copied().find(|a| a.info().id == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prepare::category::CATEGORIES;
+
+    const HEADINGS: [&str; 5] =
+        ["## What it finds", "## Why it matters", "## How it is computed", "## What to do", "## Limits"];
+
+    #[test]
+    fn every_analyzer_is_documented_and_in_charge() {
+        for (i, a) in ANALYZERS.iter().enumerate() {
+            let info = a.info();
+            assert!(ANALYZERS[..i].iter().all(|other| other.info().id != info.id), "{} stands twice", info.id);
+            let mut at = 0;
+            for heading in HEADINGS {
+                let found = info.doc[at..].find(heading);
+                at += found.unwrap_or_else(|| panic!("{}: `{heading}` is missing or out of order", info.id));
+            }
+            assert!(CATEGORIES.iter().any(|c| c.analyzer == info.id), "{} has no category", info.id);
+            assert!(info.time.key().ends_with(".time_ms"));
+        }
+        assert!(CATEGORIES.iter().all(|c| analyzer(c.analyzer).is_some()));
+    }
+}

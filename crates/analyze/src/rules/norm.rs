@@ -1,0 +1,133 @@
+//! The analyzer of all other norms; [`DOC`] is what `jarvis explain norm` prints.
+
+use serde_json::json;
+
+use super::cx::CategoryCx;
+use super::drive::{Rules, drive};
+use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
+use super::words::{Said, neighbours};
+use super::{Analyzer, AnalyzerError, AnalyzerInfo};
+use crate::finding::PatternId;
+use crate::metrics::CategoryMetrics;
+use crate::prepared::{Baseline, Row};
+use crate::rounding::{round, shown};
+use crate::texts::TextId;
+use crate::thresholds::Threshold;
+
+const DOC: &str = "\
+Layer, group, instance and RMS norms that run as one operation.
+
+## What it finds
+Norms far below the memory bandwidth, against what simple elementwise operations reach in the same trace.
+
+## Why it matters
+A norm reads and writes its input once; everything beyond that is lost.
+
+## How it is computed
+Efficiency is bytes over peak bandwidth over kernel time. A row is a bottleneck if it takes more than `norm.time_ms` or
+`bottleneck.percent_of_category` and reaches less than `bottleneck.efficiency`.
+
+## What to do
+Fuse the norm with the residual addition next to it, run the region under `torch.compile`, or replay the operation for a
+kernel team.
+
+## Limits
+Norms written out as separate operations do not reach this category: the fusion findings tell of them.";
+
+const INFO: AnalyzerInfo = AnalyzerInfo {
+    id: "norm",
+    title: "Norms below what the memory gives",
+    doc: DOC,
+    time: Threshold::NormTimeMs,
+    thresholds: &[Threshold::BnLow, Threshold::BnBaseline, Threshold::BnRatioLow, Threshold::BnRatioOk],
+};
+
+const BELOW_BASELINE: &str = "BN_BELOW_BASELINE";
+
+const KINDS: &[(&str, &[&str])] = &[
+    ("rms", &["rms"]),
+    ("layer", &["layer_norm", "layernorm"]),
+    ("group", &["group_norm", "groupnorm"]),
+    ("instance", &["instance_norm", "instancenorm"]),
+    ("l2", &["l2norm", "l2_norm"]),
+];
+
+/// The analyzer of norms.
+#[derive(Debug)]
+pub(super) struct Norm;
+
+impl Analyzer for Norm {
+    fn info(&self) -> &'static AnalyzerInfo {
+        &INFO
+    }
+
+    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
+        Ok(drive(cx, &INFO, self))
+    }
+}
+
+fn kind(name: &str) -> &'static str {
+    let lower = name.to_lowercase();
+    KINDS.iter().find(|(_, words)| words.iter().any(|w| lower.contains(w))).map_or("other", |(kind, _)| kind)
+}
+
+fn below_baseline(cx: &CategoryCx<'_>, efficiency: f64) -> bool {
+    let baseline = &cx.prepared.baseline;
+    baseline.source == Baseline::MEASURED && efficiency < cx.limit(Threshold::BnRatioLow) * baseline.efficiency_percent
+}
+
+impl Rules for Norm {
+    fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
+        let mut j = Judgement::usual(cx, row);
+        j.finding = Some(PatternId::NORM_BELOW_BASELINE);
+        if let Some(e) = row.efficiency.judged().filter(|&e| below_baseline(cx, e)) {
+            let base = shown(cx.prepared.baseline.efficiency_percent, 1);
+            let evidence = vec![format!("{}% against {base}% of simple operations", shown(e, 1))];
+            j.patterns.push(RowPattern::new(BELOW_BASELINE, evidence));
+        }
+        j.assessment = row.efficiency.judged().map(|e| match e {
+            e if e > 60.0 => "Good",
+            e if e >= 40.0 => "Acceptable",
+            _ => "Compare with baseline",
+        });
+        let shape = row.inputs.dims.as_ref().and_then(|d| d.iter().find_map(|d| d.shape().filter(|s| s.len() > 1)));
+        j.say("norm_type", kind(&row.name));
+        j.say("hidden", json!(shape.and_then(|s| s.last())));
+        j.say("rows", json!(shape.map(|s| s[..s.len() - 1].iter().product::<i64>())));
+        j
+    }
+
+    fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
+        let row = group.row();
+        let mut said = Said::default();
+        if group.has(BELOW_BASELINE) {
+            let values = [
+                ("bn_eff", &*shown(group.efficiency.unwrap_or(f64::NAN), 1)),
+                ("base", &shown(cx.prepared.baseline.efficiency_percent, 1)),
+            ];
+            said.issue(TextId::I_BN, &values);
+        }
+        said.bound(cx, group);
+        if neighbours(cx, row).iter().any(|n| n.contains("add")) {
+            said.model(TextId::A_FUSE_RESIDUAL, &[]);
+        }
+        said.compile(cx, row);
+        if kind(&row.name) == "layer" {
+            said.model(TextId::A_RMSNORM, &[]);
+        }
+        said.bandwidth(cx, group);
+        said.strides(row);
+        said.replay();
+        said
+    }
+
+    fn finish(&self, cx: &CategoryCx<'_>, _: &[Judged<'_>], metrics: &mut CategoryMetrics) {
+        let baseline = &cx.prepared.baseline;
+        metrics.category_specific.extend([
+            ("norm_efficiency_percent", json!(aggregate(cx.rows()).map(|e| round(e, 2)))),
+            ("baseline_efficiency_percent", json!(round(baseline.efficiency_percent, 2))),
+            ("baseline_source", json!(baseline.source)),
+            ("peak_hbm_bw_tbs", json!(cx.peak_tbs())),
+        ]);
+    }
+}

@@ -1,0 +1,97 @@
+//! Runs the analyzers, one category at a time; one that fails takes nobody else with it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::claims::Claims;
+use super::cx::CategoryCx;
+use super::{Analyzer, AnalyzerError, analyzer};
+use crate::finding::PatternId;
+use crate::metrics::{CategoryMetrics, MetricsFile, Scope, ShortMetrics, Status};
+use crate::prepare::category::CATEGORIES;
+use crate::prepared::{Category, Prepared, TimeBreakdown};
+
+/// What came of a category.
+#[derive(Debug, Clone)]
+pub struct CategoryOutcome {
+    /// Key.
+    pub category: Arc<str>,
+    /// As shown.
+    pub display: Arc<str>,
+    /// Analyzer that was in charge.
+    pub analyzer: &'static str,
+    /// What it said.
+    pub file: MetricsFile,
+}
+
+impl CategoryOutcome {
+    /// Whether the category could be analysed.
+    pub fn status(&self) -> Status {
+        match &self.file {
+            MetricsFile::Full(metrics) => metrics.status,
+            MetricsFile::Short(short) => short.status,
+        }
+    }
+
+    /// What the analyzer said, if it did not fail.
+    pub fn metrics(&self) -> Option<&CategoryMetrics> {
+        match &self.file {
+            MetricsFile::Full(metrics) => Some(metrics),
+            MetricsFile::Short(_) => None,
+        }
+    }
+}
+
+/// Analyses all categories, most time first. Attention that runs without an attention operation gets its category too.
+pub fn analyze_categories(prepared: &Prepared, claims: &Claims, scope: Scope) -> Vec<CategoryOutcome> {
+    let extra = attention_without_rows(prepared, claims);
+    prepared
+        .categories
+        .iter()
+        .chain(&extra)
+        .map(|category| {
+            let cx = CategoryCx { prepared, category, claims, scope };
+            outcome(&cx, analyzer(category.analyzer))
+        })
+        .collect()
+}
+
+fn attention_without_rows(prepared: &Prepared, claims: &Claims) -> Option<Category> {
+    let wanted = claims.of_pattern(PatternId::UNFUSED_ATTENTION).next().is_some();
+    let info = CATEGORIES.iter().find(|c| c.key == "sdpa_fwd")?;
+    (wanted && prepared.category(info.key).is_none()).then(|| Category {
+        key: info.key.into(),
+        display: info.display.into(),
+        rows: Vec::new(),
+        time_ms: 0.0,
+        percent_of_compute: 0.0,
+        percent_of_total: 0.0,
+        analyzer: info.analyzer,
+        operation_count: 0,
+        time: TimeBreakdown::default(),
+    })
+}
+
+/// Runs one analyzer. A panic in it is its failure and nobody else's.
+pub(crate) fn outcome(cx: &CategoryCx<'_>, analyzer: Option<&dyn Analyzer>) -> CategoryOutcome {
+    let category = cx.category;
+    let run = || match analyzer {
+        Some(analyzer) => analyzer.run(cx),
+        None => Err(AnalyzerError::Inconsistent(format!("no analyzer is called `{}`", category.analyzer))),
+    };
+    let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(AnalyzerError::Panicked(text.unwrap_or_else(|| "no message".to_owned())))
+    });
+    let file = match result {
+        Ok(metrics) => MetricsFile::Full(Box::new(metrics)),
+        Err(e) => MetricsFile::Short(ShortMetrics::error(&category.key, &category.display, &e.to_string())),
+    };
+    CategoryOutcome {
+        category: Arc::clone(&category.key),
+        display: Arc::clone(&category.display),
+        analyzer: category.analyzer,
+        file,
+    }
+}

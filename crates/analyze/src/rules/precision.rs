@@ -1,0 +1,148 @@
+//! Matrix work in full precision, whichever category it is in: how it is found and what a lower precision would bring.
+
+use super::cx::CategoryCx;
+use super::judge::RowPattern;
+use super::priority::Weight;
+use super::words::Said;
+use crate::finding::{PatternId, Range};
+use crate::metrics::{CategoryMetrics, Promoted};
+use crate::prepared::{BoundType, Prepared, Row};
+use crate::program::RowId;
+use crate::rounding::{shown, shown_ms};
+use crate::texts::TextId;
+use crate::thresholds::Threshold;
+
+/// Code of the pattern.
+pub(crate) const CODE: &str = "FULL_PRECISION";
+
+/// Precision that the work could be done in.
+const LOWER: &str = "matrix_bf16";
+
+const MICRO_TO_MILLI: f64 = 1e-3;
+
+/// Full-precision matrix work that its peak bounds, where bf16 has a far higher one.
+pub(crate) fn pattern(cx: &CategoryCx<'_>, row: &Row) -> Option<RowPattern> {
+    let (peak, lower) = peaks(cx.prepared, row)?;
+    let gain = lower / peak >= cx.limit(Threshold::PrecisionGain);
+    let bound = row.efficiency.bound_type == Some(BoundType::Compute) && !row.efficiency.is_anomaly;
+    let evidence = vec![format!("{} TFLOPS/s peak, {} in bf16", shown(peak, 0), shown(lower, 0))];
+    (gain && bound).then(|| RowPattern::new(CODE, evidence).high())
+}
+
+/// Peak of the row's precision and of the lower one.
+fn peaks(p: &Prepared, row: &Row) -> Option<(f64, f64)> {
+    let spec = row.efficiency.compute_spec.as_deref()?;
+    let full = matches!(spec, "matrix_fp32" | "matrix_fp64");
+    Some((row.efficiency.resolved_peak_maf.filter(|_| full)?, p.platform.peak(LOWER)?.value))
+}
+
+/// What a row would save in the lower precision: its time falls as the peaks rise, at the same efficiency at best and
+/// at half of it at worst, but never below the time that half (a quarter for fp64) of its bytes take.
+fn row_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
+    let (peak, lower) = peaks(cx.prepared, row)?;
+    let shrink = if row.efficiency.compute_spec.as_deref() == Some("matrix_fp64") { 4.0 } else { 2.0 };
+    let bytes = row.data_moved_mb.unwrap_or_default() * 1_048_576.0 / shrink * row.count as f64;
+    let memory_ms = bytes / (cx.peak_tbs() * 1e12) * 1e6 * MICRO_TO_MILLI;
+    let cautious = cx.limit(Threshold::ImpactCautiousMemory) / 100.0;
+    let at_best = (row.time_ms * peak / lower).max(memory_ms);
+    let at_worst = (2.0 * row.time_ms * peak / lower).max(memory_ms / cautious);
+    Some(Range::new(row.time_ms - at_worst, row.time_ms - at_best))
+}
+
+/// Time of elementwise operations in fp32: half of their bytes go with the precision.
+fn elementwise_ms(p: &Prepared) -> f64 {
+    let full = |r: &&Row| {
+        &*r.category == "elementwise" && r.efficiency.compute_spec.as_deref() == Some("vector_fp32") && !r.is_host_copy
+    };
+    p.rows.iter().filter(full).map(|r| r.time_ms).sum()
+}
+
+/// The category with most full-precision matrix work: it speaks for the elementwise operations around all of it.
+fn leads(cx: &CategoryCx<'_>) -> bool {
+    let time = |category: &crate::prepared::Category| -> f64 {
+        let rows = category.rows.iter().map(|&r| cx.prepared.row(r));
+        rows.filter(|r| pattern(cx, r).is_some()).map(|r| r.time_ms).sum()
+    };
+    let own = time(cx.category);
+    let others = cx.prepared.categories.iter().filter(|c| c.key != cx.category.key);
+    others.map(time).all(|other| other < own)
+}
+
+/// Makes one finding of all full-precision work of a category.
+pub(crate) fn promote(cx: &CategoryCx<'_>, metrics: &mut CategoryMetrics) {
+    let mut rows: Vec<&Row> = metrics
+        .patterns
+        .iter()
+        .filter(|p| p.pattern == CODE)
+        .flat_map(|p| &p.rows)
+        .map(|&r| cx.prepared.row(r))
+        .filter(|r| cx.claims.covering(cx.prepared, r.id).is_none())
+        .collect();
+    rows.sort_by(|a, b| crate::prepare::order(a, b));
+    let time_ms: f64 = rows.iter().map(|r| r.time_ms).sum();
+    let Some(&largest) = rows.first() else { return };
+    if cx.of_compute(time_ms) < cx.limit(Threshold::ReportMinPercent) {
+        return;
+    }
+    let saved: Vec<Range> = rows.iter().filter_map(|r| row_saving(cx, r)).collect();
+    let low = saved.iter().map(|r| r.low).sum::<f64>();
+    let high = saved.iter().map(|r| r.high).sum::<f64>();
+    let elementwise = if leads(cx) { elementwise_ms(cx.prepared) } else { 0.0 };
+    let promoted = finding(cx, &rows, largest, time_ms, Range::new(low, high + 0.5 * elementwise), elementwise);
+    let pattern = metrics.patterns.iter_mut().find(|p| p.pattern == CODE && p.rows.contains(&largest.id));
+    if let Some(pattern) = pattern {
+        pattern.promoted = Some(promoted);
+    }
+}
+
+fn finding(
+    cx: &CategoryCx<'_>,
+    rows: &[&Row],
+    largest: &Row,
+    time_ms: f64,
+    saved: Range,
+    elementwise_ms: f64,
+) -> Promoted {
+    let (peak, lower) = peaks(cx.prepared, largest).unwrap_or_default();
+    let spec = largest.efficiency.compute_spec.as_deref().unwrap_or_default();
+    let dtype = spec.trim_start_matches("matrix_");
+    let mut said = Said::default();
+    said.issue(
+        TextId::I_FP32,
+        &[("time", &shown_ms(time_ms)), ("dtype", dtype), ("peak", &shown(peak, 0)), ("peak16", &shown(lower, 0))],
+    );
+    said.model(TextId::A_PRECISION, &[]);
+    said.selection(largest);
+    said.replay();
+    let weight = Weight {
+        in_top_ops: rows.iter().any(|r| r.in_top_ops),
+        efficiency: None,
+        percent_of_category: cx.of_category(time_ms),
+        percent_of_compute: cx.of_compute(time_ms),
+        category_percent_of_compute: cx.category.percent_of_compute,
+        notable: true,
+    };
+    let basis = format!(
+        "{} ms at {} TFLOPS/s peak take {} of that at {}, or twice as long at worst, and never less than their bytes \
+         do; the hopeful end adds half of {} ms of fp32 elementwise work",
+        shown_ms(time_ms),
+        shown(peak, 0),
+        shown(peak / lower, 3),
+        shown(lower, 0),
+        shown_ms(elementwise_ms),
+    );
+    let explains: Vec<RowId> = rows.iter().map(|r| r.id).collect();
+    Promoted {
+        pattern: PatternId::FULL_PRECISION_GEMM,
+        title: format!("{} ms of matrix work in {dtype}", shown_ms(time_ms)),
+        issue: said.issue,
+        algorithmic: said.algorithmic,
+        kernel: said.kernel,
+        basis,
+        explains,
+        time_ms,
+        saved,
+        priority: weight.overall(cx),
+        facts: Vec::new(),
+    }
+}

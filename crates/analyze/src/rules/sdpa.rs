@@ -1,0 +1,332 @@
+//! The attention analyzer; [`DOC`] is what `jarvis explain sdpa` prints.
+
+mod shape;
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::cx::CategoryCx;
+use super::drive::{Rules, drive};
+use super::judge::{Group, Judged, Judgement, RowPattern};
+use super::precision;
+use super::words::{Said, maybe};
+use super::{Analyzer, AnalyzerError, AnalyzerInfo};
+use crate::finding::PatternId;
+use crate::metrics::CategoryMetrics;
+use crate::prepared::Row;
+use crate::program::Direction;
+use crate::rounding::{round, shown};
+use crate::texts::TextId;
+use crate::thresholds::Threshold;
+use shape::{Kind, Shape, Workload};
+
+const DOC: &str = "\
+Fused attention, forward, backward and over a paged cache.
+
+## What it finds
+Attention kernels below what their sequence length lets expect, and attention that runs fused but not on a flash path.
+Attention written out as separate kernels is found by its sequence of operations and told here too.
+
+## Why it matters
+Attention grows with the square of the sequence length. A kernel that keeps the scores on the chip is several times
+faster than one that does not, and one tuned for its shape up to twice as fast again.
+
+## How it is computed
+FLOPs are 2·B·H·Nq·Nk·(dqk + dv), half of that if causal with equal lengths; bytes are those of Q, K, V and the output.
+The band of expected efficiency follows from the sequence length (`sdpa.band.*`); backward bands are
+`sdpa.backward_factor` of it. Short sequences (below 1024) are slow only below `sdpa.short_factor` of their band's lower
+end. A row is a bottleneck if it takes more than `sdpa.time_ms` or `bottleneck.percent_of_category` and is slow.
+
+## What to do
+Use `torch.nn.functional.scaled_dot_product_attention` with inputs that its flash backend accepts; else tune the kernel
+for the shape, or replay the operation for a kernel team.
+
+## Limits
+Masks other than causal are not visible, so sparse masks look slower than they are. Within its band an efficiency is
+expected, however low the number.";
+
+const INFO: AnalyzerInfo = AnalyzerInfo {
+    id: "sdpa",
+    title: "Attention below what its sequence length lets expect",
+    doc: DOC,
+    time: Threshold::SdpaTimeMs,
+    thresholds: &[
+        Threshold::SdpaBelow512Low,
+        Threshold::SdpaBelow512High,
+        Threshold::SdpaBelow1024Low,
+        Threshold::SdpaBelow1024High,
+        Threshold::SdpaBelow2048Low,
+        Threshold::SdpaBelow2048High,
+        Threshold::SdpaTo4096Low,
+        Threshold::SdpaTo4096High,
+        Threshold::SdpaAbove4096Low,
+        Threshold::SdpaAbove4096High,
+        Threshold::SdpaDecodeLow,
+        Threshold::SdpaDecodeHigh,
+        Threshold::SdpaPrefillLow,
+        Threshold::SdpaPrefillHigh,
+        Threshold::SdpaMixedLow,
+        Threshold::SdpaMixedHigh,
+        Threshold::SdpaShortFactor,
+        Threshold::SdpaBackwardFactor,
+    ],
+};
+
+const SHORT_SEQUENCE: &str = "SHORT_SEQUENCE_ATTENTION";
+
+/// Sequences shorter than this are short.
+const SHORT: i64 = 1024;
+
+/// Up to this many queries a call decodes.
+const DECODE_QUERIES: i64 = 8;
+
+/// Head sizes that kernels are usually made for.
+const USUAL_HEADS: [i64; 5] = [32, 64, 96, 128, 256];
+
+/// Share of cache reshaping above which its block size is worth a look, in percent.
+const RESHAPE_PERCENT: f64 = 10.0;
+
+/// Share of paged kernels above which decoding is all there is, in percent.
+const PAGED_PERCENT: f64 = 70.0;
+
+/// The attention analyzer.
+#[derive(Debug)]
+pub(super) struct Sdpa;
+
+impl Analyzer for Sdpa {
+    fn info(&self) -> &'static AnalyzerInfo {
+        &INFO
+    }
+
+    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
+        Ok(drive(cx, &INFO, self))
+    }
+}
+
+/// Expected efficiency of a shape, and the efficiency below which it is slow.
+fn band(cx: &CategoryCx<'_>, row: &Row, shape: &Shape) -> ((f64, f64), f64) {
+    use Threshold as T;
+    let pair = |low: T, high: T| (cx.limit(low), cx.limit(high));
+    let n = shape.length();
+    let kind = Kind::of(row);
+    let decode = shape.n_q <= DECODE_QUERIES && shape.n_kv > shape.n_q;
+    let (mut band, short) = match shape.workload {
+        Workload::Prefill if kind == Kind::Paged => (pair(T::SdpaPrefillLow, T::SdpaPrefillHigh), false),
+        Workload::Mixed if kind == Kind::Paged => (pair(T::SdpaMixedLow, T::SdpaMixedHigh), false),
+        Workload::Decode => (pair(T::SdpaDecodeLow, T::SdpaDecodeHigh), true),
+        _ if decode => (pair(T::SdpaDecodeLow, T::SdpaDecodeHigh), true),
+        _ if n < 512 => (pair(T::SdpaBelow512Low, T::SdpaBelow512High), true),
+        _ if n < SHORT => (pair(T::SdpaBelow1024Low, T::SdpaBelow1024High), true),
+        _ if n < 2048 => (pair(T::SdpaBelow2048Low, T::SdpaBelow2048High), false),
+        _ if n <= 4096 => (pair(T::SdpaTo4096Low, T::SdpaTo4096High), false),
+        _ => (pair(T::SdpaAbove4096Low, T::SdpaAbove4096High), false),
+    };
+    if is_backward(cx, row) {
+        let factor = cx.limit(T::SdpaBackwardFactor);
+        band = (factor * band.0, factor * band.1);
+    }
+    let slow = if short { cx.limit(T::SdpaShortFactor) * band.0 } else { band.0 };
+    (band, slow)
+}
+
+fn is_backward(cx: &CategoryCx<'_>, row: &Row) -> bool {
+    &*cx.category.key == "sdpa_bwd" || row.direction == Direction::Backward
+}
+
+impl Rules for Sdpa {
+    fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
+        let mut j = Judgement::usual(cx, row);
+        j.finding = Some(PatternId::ATTENTION_BELOW_BAND);
+        let kind = Kind::of(row);
+        j.say("attention_type", kind.as_str());
+        j.say("is_flash_attention", kind == Kind::Flash);
+        j.say("is_paged_attention", kind == Kind::Paged);
+        j.say("kernel_breakdown", json!(rounded(&breakdown(row))));
+        j.patterns.extend(precision::pattern(cx, row));
+        let Some(shape) = Shape::of(row) else { return j };
+        let (band, slow) = band(cx, row, &shape);
+        j = j.with_band(cx, row, band.0, band.1);
+        j.slow_below = slow;
+        if shape.length() < SHORT {
+            let evidence = vec![format!("sequence length {}", shape.length())];
+            j.patterns.push(RowPattern::new(SHORT_SEQUENCE, evidence).high().fact());
+        }
+        let efficiency = row.efficiency.judged();
+        let within = efficiency.map(|e| e >= j.slow_below);
+        j.assessment = efficiency.map(|e| match () {
+            () if e > band.1 => "Above expectation",
+            () if e >= j.slow_below => "Within expectation",
+            () => "Needs investigation",
+        });
+        for (key, value) in [
+            ("n_q", shape.n_q),
+            ("n_kv", shape.n_kv),
+            ("h_q", shape.h_q),
+            ("h_kv", shape.h_kv),
+            ("d_qk", shape.d_qk),
+            ("d_v", shape.d_v),
+        ] {
+            j.say(key, value);
+        }
+        j.say("causal", json!(shape.causal));
+        j.say("attention_pattern", shape.heads());
+        j.say("gqa_ratio", json!(shape.ratio().map(|r| round(r, 2))));
+        j.say("workload_type", shape.workload.as_str());
+        j.say("expected_low", round(band.0, 2));
+        j.say("expected_high", round(band.1, 2));
+        j.say("within_expected", json!(within));
+        j
+    }
+
+    fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
+        say(cx, group)
+    }
+
+    fn finish(&self, cx: &CategoryCx<'_>, judged: &[Judged<'_>], metrics: &mut CategoryMetrics) {
+        let of_kind = |kind: Kind| cx.rows().filter(|r| Kind::of(r) == kind).map(|r| r.count).sum::<usize>();
+        let (flash, paged) = (of_kind(Kind::Flash), of_kind(Kind::Paged));
+        let unfused: Vec<_> = cx.claims.of_pattern(PatternId::UNFUSED_ATTENTION).collect();
+        let unfused_ms: f64 = unfused.iter().map(|c| c.time_ms).sum();
+        let usage = match (flash > 0, !unfused.is_empty(), cx.rows().len() > 0) {
+            (true, false, _) => "Yes",
+            (true, true, _) => "Partial",
+            (false, true, _) | (false, false, true) => "No",
+            (false, false, false) => "N/A",
+        };
+        metrics.category_specific.extend([
+            ("flash_attention_detected", json!(flash > 0)),
+            ("flash_attention_count", json!(flash)),
+            ("paged_attention_detected", json!(paged > 0)),
+            ("paged_attention_count", json!(paged)),
+            ("unfused_attention_detected", json!(!unfused.is_empty())),
+            ("unfused_attention_time_ms", json!(round(unfused_ms, 3))),
+            ("unfused_attention_instances", json!(unfused.iter().map(|c| c.instances).sum::<usize>())),
+            ("flash_attention_usage", json!(usage)),
+            ("has_perf_model_count", json!(cx.rows().filter(|r| r.has_perf_model).count())),
+            ("workload_profile", json!(profile(cx))),
+            ("kernel_breakdown_avg", json!(rounded(&average(cx)))),
+            ("peak_maf_tflops", json!(cx.peak_maf())),
+            ("peak_hbm_bw_tbs", json!(cx.peak_tbs())),
+        ]);
+        notes(judged, metrics);
+        precision::promote(cx, metrics);
+    }
+}
+
+/// Remarks on rows within their band, head sizes and shared heads.
+fn notes(judged: &[Judged<'_>], metrics: &mut CategoryMetrics) {
+    for j in judged {
+        let Some(shape) = Shape::of(j.row) else { continue };
+        if let (Some(e), Some((low, high)), false) = (j.row.efficiency.judged(), j.judgement.band, j.is_bottleneck())
+            && e >= j.judgement.slow_below
+            && e <= high
+        {
+            metrics.notes.push(TextId::N_EXPECTED.fill(&[
+                ("eff", &shown(e, 1)),
+                ("low", &shown(low, 0)),
+                ("high", &shown(high, 0)),
+                ("n", &shape.length().to_string()),
+            ]));
+        }
+        if shape.d_qk > 0 && !USUAL_HEADS.contains(&shape.d_qk) {
+            metrics.notes.push(format!("`{}`: head size {} is not one of the usual sizes", j.row.name, shape.d_qk));
+        }
+        if shape.heads() == "GQA" {
+            metrics
+                .notes
+                .push(format!("`{}`: {} query heads share {} key/value heads", j.row.name, shape.h_q, shape.h_kv));
+        }
+    }
+    metrics.notes.dedup();
+}
+
+fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
+    let row = group.row();
+    let mut said = Said::default();
+    let (Some(shape), Some((low, high))) = (Shape::of(row), group.largest().judgement.band) else {
+        said.bound(cx, group);
+        said.model(TextId::A_LIMITED, &[]);
+        said.selection(row);
+        said.replay();
+        return said;
+    };
+    let n = shape.length().to_string();
+    let eff = maybe(group.efficiency, 1);
+    let values = [("n", &*n), ("eff", &eff), ("low", &shown(low, 0)), ("high", &shown(high, 0))];
+    said.issue(TextId::I_SDPA_BELOW, &values);
+    let kind = Kind::of(row);
+    if kind == Kind::FusedOther {
+        said.issue.push(' ');
+        said.issue.push_str(&TextId::I_NOT_FLASH.fill(&[("op", &row.name)]));
+        said.model(TextId::A_FLASH_PATH, &[]);
+        said.selection(row);
+    }
+    if kind == Kind::Paged {
+        let parts = breakdown(row);
+        let part = |key: &str| parts.get(key).copied().unwrap_or_default();
+        if part("reshape_cache") > RESHAPE_PERCENT {
+            said.model(TextId::A_KV_BLOCK, &[]);
+        }
+        if part("paged_attention") > PAGED_PERCENT && shape.workload == Workload::Decode {
+            said.model(TextId::A_DECODE_BATCH, &[]);
+        }
+        if shape.workload == Workload::Prefill {
+            said.model(TextId::A_CHUNKED, &[]);
+        }
+    }
+    let d = shape.d_qk.to_string();
+    said.model(TextId::A_SDPA_SHAPE, &[("d", &d), ("b", &shape.b.to_string())]);
+    said.kernel(TextId::B_SDPA, &[("n", &n), ("d", &d), ("pattern", shape.heads())]);
+    said.strides(row);
+    said.replay();
+    said
+}
+
+/// Kernel time by part of paged attention, in percent.
+fn breakdown(row: &Row) -> BTreeMap<&'static str, f64> {
+    let total: f64 = row.kernels.iter().map(|k| k.total_us).sum();
+    let mut out =
+        BTreeMap::from([("reshape_cache", 0.0), ("fwd_kernel", 0.0), ("paged_attention", 0.0), ("other", 0.0)]);
+    for kernel in &row.kernels {
+        let name = kernel.name.to_lowercase();
+        let part = match () {
+            () if name.contains("reshape") && name.contains("cache") => "reshape_cache",
+            () if name.contains("paged_attention") => "paged_attention",
+            () if name.contains("fwd") => "fwd_kernel",
+            () => "other",
+        };
+        if total > 0.0 {
+            *out.entry(part).or_default() += 100.0 * kernel.total_us / total;
+        }
+    }
+    out
+}
+
+/// Mean of the breakdowns, weighted by time.
+fn average(cx: &CategoryCx<'_>) -> BTreeMap<&'static str, f64> {
+    let mut out: BTreeMap<&'static str, f64> = BTreeMap::new();
+    for row in cx.rows() {
+        for (part, percent) in breakdown(row) {
+            *out.entry(part).or_default() += percent * cx.of_category(row.time_ms) / 100.0;
+        }
+    }
+    out
+}
+
+fn rounded(parts: &BTreeMap<&'static str, f64>) -> BTreeMap<&'static str, f64> {
+    parts.iter().map(|(&part, &percent)| (part, round(percent, 2))).collect()
+}
+
+/// Workload of most of the category's time.
+fn profile(cx: &CategoryCx<'_>) -> &'static str {
+    let mut by: BTreeMap<&'static str, f64> = BTreeMap::new();
+    for row in cx.rows() {
+        let workload = Shape::of(row).map_or(Workload::Unknown, |s| s.workload);
+        *by.entry(workload.as_str()).or_default() += row.time_ms;
+    }
+    by.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("unknown", |(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests;

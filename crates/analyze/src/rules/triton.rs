@@ -1,0 +1,146 @@
+//! The analyzer of compiled kernels; [`DOC`] is what `jarvis explain triton` prints.
+
+use serde_json::json;
+
+use super::cx::CategoryCx;
+use super::drive::{Rules, drive};
+use super::judge::{Group, Judged, Judgement};
+use super::words::Said;
+use super::{Analyzer, AnalyzerError, AnalyzerInfo};
+use crate::finding::PatternId;
+use crate::metrics::CategoryMetrics;
+use crate::prepared::{BoundType, Row};
+use crate::rounding::{round, shown};
+use crate::texts::TextId;
+use crate::thresholds::Threshold;
+
+const DOC: &str = "\
+Kernels made by a compiler, or written by hand in Triton.
+
+## What it finds
+Compiled kernels far below the side of the roofline that binds them, and compile regions that are so narrow that they
+end in many short kernels.
+
+## Why it matters
+Compiled code replaces many kernels by one; that only pays if the one runs close to the memory bandwidth.
+
+## How it is computed
+Efficiency is the roofline time over kernel time. A row is a bottleneck if it takes more than `triton.time_ms` or
+`bottleneck.percent_of_category` and reaches less than `bottleneck.efficiency`.
+
+## What to do
+Compare the kernel with the equivalent framework operation; widen the compile region; tune its block sizes.
+
+## Limits
+The bytes of a compiled kernel are reckoned from its tensors and its name. It cannot be replayed as one operation.";
+
+const INFO: AnalyzerInfo = AnalyzerInfo {
+    id: "triton",
+    title: "Compiled kernels below the roofline",
+    doc: DOC,
+    time: Threshold::TritonTimeMs,
+    thresholds: &[Threshold::HighCountUs],
+};
+
+/// Above this many short kernels the compile region is narrow.
+const MANY_KERNELS: usize = 200;
+
+/// Prefixes of names and the kinds of kernel they mean.
+const KINDS: &[(&str, &str)] = &[
+    ("triton_poi_", "pointwise"),
+    ("triton_red_", "reduction"),
+    ("triton_per_", "persistent"),
+    ("triton_tem_", "template"),
+];
+
+/// The analyzer of compiled kernels.
+#[derive(Debug)]
+pub(super) struct Triton;
+
+impl Analyzer for Triton {
+    fn info(&self) -> &'static AnalyzerInfo {
+        &INFO
+    }
+
+    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
+        Ok(drive(cx, &INFO, self))
+    }
+}
+
+fn kind(name: &str) -> &'static str {
+    KINDS.iter().find(|(prefix, _)| name.starts_with(prefix)).map_or("other", |(_, kind)| kind)
+}
+
+/// What the kernel was fused of: what stands between the prefix and the trailing number.
+fn fused(name: &str) -> &str {
+    let rest = KINDS.iter().find_map(|(prefix, _)| name.strip_prefix(prefix)).unwrap_or(name);
+    let rest = rest.strip_prefix("fused_").unwrap_or(rest);
+    let stem = rest.trim_end_matches(|c: char| c.is_ascii_digit());
+    stem.strip_suffix('_').unwrap_or(rest)
+}
+
+fn calls(cx: &CategoryCx<'_>) -> (usize, f64) {
+    let calls: usize = cx.rows().map(|r| r.count).sum();
+    let us = if calls > 0 { 1e3 * cx.category.time_ms / calls as f64 } else { 0.0 };
+    (calls, us)
+}
+
+impl Rules for Triton {
+    fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
+        let mut j = Judgement::usual(cx, row);
+        j.finding = Some(PatternId::TRITON_BELOW_BAND);
+        j.assessment = row.efficiency.judged().map(|e| match e {
+            e if e > 60.0 => "Good",
+            e if e >= 40.0 => "Acceptable",
+            _ => "Needs investigation",
+        });
+        j.say("kernel_type", kind(&row.name));
+        j.say("fused_ops", fused(&row.name));
+        j.say("bound_type", json!(row.efficiency.bound_type));
+        j
+    }
+
+    fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
+        let mut said = Said::default();
+        said.bound(cx, group);
+        said.model(TextId::A_TRITON_VALIDATE, &[]);
+        let (count, us) = calls(cx);
+        if count > MANY_KERNELS && us < cx.limit(Threshold::HighCountUs) {
+            said.model(TextId::A_COMPILE_SCOPE, &[("n", &count.to_string()), ("us", &shown(us, 1))]);
+        }
+        if group.row().efficiency.bound_type == Some(BoundType::Memory) {
+            said.bandwidth(cx, group);
+        }
+        said.selection(group.row());
+        said.replay();
+        said
+    }
+
+    fn finish(&self, cx: &CategoryCx<'_>, _: &[Judged<'_>], metrics: &mut CategoryMetrics) {
+        let of = |wanted: &str| cx.rows().filter(|r| kind(&r.name) == wanted).map(|r| r.count).sum::<usize>();
+        let bound = |b: BoundType| cx.rows().filter(|r| r.efficiency.bound_type == Some(b)).count();
+        metrics.category_specific.extend([
+            ("pointwise_count", json!(of("pointwise"))),
+            ("reduction_count", json!(of("reduction"))),
+            ("persistent_count", json!(of("persistent"))),
+            ("template_count", json!(of("template"))),
+            ("other_count", json!(of("other"))),
+            ("compute_bound_count", json!(bound(BoundType::Compute))),
+            ("memory_bound_count", json!(bound(BoundType::Memory))),
+            ("average_kernel_us", json!(round(calls(cx).1, 2))),
+        ]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_kind_and_operations() {
+        assert_eq!(kind("triton_poi_fused_add_mul_3"), "pointwise");
+        assert_eq!(fused("triton_poi_fused_add_mul_3"), "add_mul");
+        assert_eq!(kind("triton_mm"), "other");
+        assert_eq!(fused("my_kernel"), "my_kernel");
+    }
+}

@@ -1,0 +1,187 @@
+//! Sentences about rows, from the text library.
+
+use super::cx::CategoryCx;
+use super::impact;
+use super::judge::Group;
+use super::operation::short_name;
+use crate::metrics::Sentence;
+use crate::prepare::args::SEPARATOR;
+use crate::prepare::kernel_names;
+use crate::prepared::{BoundType, Row};
+use crate::rounding::{shown, shown_ms};
+use crate::texts::TextId;
+
+/// What is said of a bottleneck.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Said {
+    pub(crate) issue: String,
+    pub(crate) algorithmic: Vec<Sentence>,
+    pub(crate) kernel: Vec<Sentence>,
+    pub(crate) ids: Vec<&'static str>,
+}
+
+impl Said {
+    /// Tells what is wrong. The first telling counts; later ones would blur it.
+    pub(crate) fn issue(&mut self, text: TextId, values: &[(&str, &str)]) {
+        if self.issue.is_empty() {
+            self.issue = text.fill(values);
+            self.ids.push(text.id());
+        }
+    }
+
+    /// What to change in the model.
+    pub(crate) fn model(&mut self, text: TextId, values: &[(&str, &str)]) {
+        if !self.ids.contains(&text.id()) {
+            self.algorithmic.push(Sentence { id: text.id(), text: text.fill(values) });
+            self.ids.push(text.id());
+        }
+    }
+
+    /// What a kernel team can do.
+    pub(crate) fn kernel(&mut self, text: TextId, values: &[(&str, &str)]) {
+        if !self.ids.contains(&text.id()) {
+            self.kernel.push(Sentence { id: text.id(), text: text.fill(values) });
+            self.ids.push(text.id());
+        }
+    }
+
+    /// That kernel engineers get a reproducer.
+    pub(crate) fn replay(&mut self) {
+        self.kernel(TextId::B_REPLAY, &[]);
+    }
+
+    /// How far the group is from the side of the roofline that binds it.
+    pub(crate) fn bound(&mut self, cx: &CategoryCx<'_>, group: &Group<'_>) {
+        let row = group.row();
+        let e = &row.efficiency;
+        let (Some(bound), Some(percent)) = (e.bound_type, e.judged()) else { return self.unmodeled(cx, group) };
+        let args = plain_args(row);
+        let eff = shown(percent, 1);
+        let fpb = e.flops_per_byte.map_or_else(|| "-".to_owned(), |x| shown(x, 1));
+        match bound {
+            BoundType::Compute => self.issue(
+                TextId::I_COMPUTE,
+                &[
+                    ("op", &row.name),
+                    ("tflops", &maybe(e.tflops_achieved, 1)),
+                    ("peak", &maybe(e.resolved_peak_maf, 0)),
+                    ("eff", &eff),
+                    ("args", &args),
+                    ("fpb", &fpb),
+                ],
+            ),
+            BoundType::Memory => self.issue(
+                TextId::I_MEMORY,
+                &[
+                    ("op", &row.name),
+                    ("tbs", &maybe(e.tb_s_achieved, 2)),
+                    ("peak", &shown(cx.peak_tbs(), 2)),
+                    ("eff", &eff),
+                    ("args", &args),
+                    ("fpb", &fpb),
+                ],
+            ),
+        }
+    }
+
+    fn unmodeled(&mut self, cx: &CategoryCx<'_>, group: &Group<'_>) {
+        let (time, share) = (shown_ms(group.time_ms), shown(cx.of_compute(group.time_ms), 1));
+        self.issue(TextId::I_UNMODELED, &[("op", &group.row().name), ("time", &time), ("pct", &share)]);
+    }
+
+    /// What closing the gap to the peak bandwidth would bring.
+    pub(crate) fn bandwidth(&mut self, cx: &CategoryCx<'_>, group: &Group<'_>) {
+        let Some(e) = group.efficiency else { return };
+        let tbs = group.row().efficiency.tb_s_achieved;
+        let ceiling = cx.prepared.memory_ceiling();
+        let saved = impact::saved(group.time_ms, e, ceiling);
+        self.kernel(
+            TextId::B_BW,
+            &[
+                ("tbs", &maybe(tbs, 2)),
+                ("peak", &shown(cx.peak_tbs(), 2)),
+                ("saved", &shown_ms(saved)),
+                ("ceiling", &shown(ceiling, 0)),
+            ],
+        );
+    }
+
+    /// Which kernel was chosen.
+    pub(crate) fn selection(&mut self, row: &Row) {
+        if let Some(kernel) = main_kernel(row) {
+            self.kernel(TextId::B_SELECT, &[("kernel", &short_name(kernel))]);
+        }
+    }
+
+    /// That inputs are not contiguous, if they are not.
+    pub(crate) fn strides(&mut self, row: &Row) {
+        if let Some(strides) = odd_strides(row) {
+            self.kernel(TextId::B_STRIDE, &[("strides", &strides)]);
+        }
+    }
+
+    /// That `torch.compile` could fuse the operations next to this one.
+    pub(crate) fn compile(&mut self, cx: &CategoryCx<'_>, row: &Row) {
+        let n = neighbours(cx, row).len() + 1;
+        if n > 1 {
+            self.model(TextId::A_COMPILE, &[("n", &n.to_string())]);
+        } else {
+            self.model(TextId::A_COMPILE_BATCH, &[]);
+        }
+    }
+
+    /// That fusing with its neighbours removes its traffic, if it has any.
+    pub(crate) fn fuse(&mut self, cx: &CategoryCx<'_>, row: &Row) {
+        let names = neighbours(cx, row);
+        let Some(mb) = row.data_moved_mb.filter(|_| !names.is_empty()) else {
+            return self.model(TextId::A_COMPILE_BATCH, &[]);
+        };
+        // What it reads or writes for a neighbour needs no memory once they are one: half of its traffic at most.
+        self.model(TextId::A_FUSE, &[("list", &names.join(", ")), ("mb", &shown(mb / 2.0, 1))]);
+    }
+}
+
+/// The row's main kernel: the one with most time that is no layout change.
+pub(crate) fn main_kernel(row: &Row) -> Option<&str> {
+    let names = || row.kernels.iter().rev().map(|k| &*k.name);
+    names().find(|n| !kernel_names::is_transpose(n)).or_else(|| names().next())
+}
+
+/// Arguments for a sentence.
+pub(crate) fn plain_args(row: &Row) -> String {
+    if row.args.is_empty() { "unknown shapes".to_owned() } else { row.args.replace(SEPARATOR, ", ") }
+}
+
+pub(crate) fn maybe(value: Option<f64>, decimals: usize) -> String {
+    value.map_or_else(|| "-".to_owned(), |v| shown(v, decimals))
+}
+
+/// Strides of the first tensor that is not contiguous.
+pub(crate) fn odd_strides(row: &Row) -> Option<String> {
+    let (dims, strides) = (row.inputs.dims.as_ref()?, row.inputs.strides.as_ref()?);
+    let odd = dims.iter().zip(strides).find_map(|(d, s)| {
+        let (d, s) = (d.shape()?, s.shape()?);
+        let told = !d.is_empty() && d.len() == s.len();
+        (told && !crate::prepare::baseline::is_contiguous(d, s)).then_some(s)
+    })?;
+    let words: Vec<String> = odd.iter().map(i64::to_string).collect();
+    Some(format!("({})", words.join(",")))
+}
+
+/// Elementwise operations and reductions that run right before and after a row's first call, in the same module.
+pub(crate) fn neighbours(cx: &CategoryCx<'_>, row: &Row) -> Vec<String> {
+    let program = &cx.prepared.program;
+    let Some(at) = program.leaves.iter().position(|l| l.row == Some(row.id)) else { return Vec::new() };
+    let own = &program.leaves[at];
+    let fusable = |i: usize| {
+        let leaf = program.leaves.get(i)?;
+        let together = leaf.thread == own.thread && leaf.module == own.module && leaf.step == own.step;
+        let category = &*cx.prepared.row(leaf.row?).category;
+        let light = matches!(category, "elementwise" | "reduce" | "norm" | "batchnorm");
+        (together && light).then(|| format!("`{}`", leaf.name))
+    };
+    let around = [at.checked_sub(1), Some(at + 1)];
+    let mut names: Vec<String> = around.into_iter().flatten().filter_map(fusable).collect();
+    names.dedup();
+    names
+}

@@ -1,0 +1,224 @@
+//! The text library: every sentence of a finding, with placeholders in braces. No other sentence is said.
+//!
+//! `I` tells what is wrong, `A` what to change in the model, `B` what a kernel team can do, `N` is a remark.
+
+/// A sentence.
+#[derive(Debug, Clone, Copy)]
+pub struct Text {
+    /// Stable name.
+    pub id: &'static str,
+    /// The sentence; `{name}` is filled in.
+    pub template: &'static str,
+}
+
+/// Handle of a sentence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TextId(usize);
+
+macro_rules! texts {
+    ($($name:ident $id:literal $template:literal;)*) => {
+        /// Position of each sentence.
+        #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "only counts the list")]
+        enum Position { $($name,)* }
+
+        impl TextId {
+            $(#[doc = $template] pub const $name: Self = Self(Position::$name as usize);)*
+        }
+
+        /// All sentences.
+        pub const TEXTS: &[Text] = &[$(Text { id: $id, template: $template }),*];
+    };
+}
+
+#[rustfmt::skip]
+texts! {
+    I_COMPUTE      "I-COMPUTE"      "`{op}` reaches {tflops} of {peak} TFLOPS/s ({eff}% of peak) on {args}; FLOPS/Byte {fpb} makes it compute-bound.";
+    I_MEMORY       "I-MEMORY"       "`{op}` moves {tbs} of {peak} TB/s ({eff}% of peak) on {args}; FLOPS/Byte {fpb} makes it memory-bound.";
+    I_UNMODELED    "I-UNMODELED"    "`{op}` takes {time} ms ({pct}% of compute); no performance model covers it, so its efficiency is not known.";
+    I_TINY         "I-TINY"         "{batch} matrices of {m}x{n}x{k} per call, {count} calls: {factor}x the roofline time.";
+    I_SKINNY       "I-SKINNY"       "One GEMM side is only {min}; {pct}% of the bytes are the weight, and {tbs} of {peak} TB/s is reached.";
+    I_QUANT        "I-QUANT"        "Quantized GEMM ({dtype}) at {eff}% of its own peak ({peak} TFLOPS/s).";
+    I_FP32         "I-FP32"         "{time} ms of matrix work runs in {dtype} ({peak} TFLOPS/s peak); the lower-precision peak is {peak16}.";
+    I_KV           "I-KV"           "Key/value heads are copied {r}x to match the query heads: {time} ms over {instances} calls.";
+    I_EXPERTS      "I-EXPERTS"      "{n} experts run one after another as small GEMMs in `{module}`: {time} ms.";
+    I_OPT          "I-OPT"          "The optimizer step launches {n} small kernels ({time} ms).";
+    I_RECOMPUTE    "I-RECOMPUTE"    "{time} ms of forward work is repeated in the backward pass (activation checkpointing).";
+    I_UNFUSED      "I-UNFUSED"      "Attention in `{module}` runs as {n} separate operations (softmax, batched matmul, scaling, copies): {time} ms over {instances} calls.";
+    I_NOT_FLASH    "I-NOT-FLASH"    "Attention uses `{op}`, which is not a Flash Attention path.";
+    I_SDPA_BELOW   "I-SDPA-BELOW"   "Sequence length {n}: {eff}% of peak, expected {low}-{high}%.";
+    I_TRANSPOSE    "I-TRANSPOSE"    "{pct}% of convolution time is layout transposes ({count} kernels, {time} ms).";
+    I_BN           "I-BN"           "{bn_eff}% of peak bandwidth while simple elementwise operations in this trace reach {base}%.";
+    I_LOW_BASELINE "I-LOW-BASELINE" "Simple elementwise operations reach only {base}% of peak bandwidth; 70-80% is expected.";
+    I_FUSION       "I-FUSION"       "`{module}` launches {n} kernels per call ({list}); {time} ms over {instances} calls.";
+    A_FLASH        "A-FLASH"        "Use `torch.nn.functional.scaled_dot_product_attention` so that one optimized attention kernel replaces the sequence (typically 3-10x on attention; here {low}-{high}x by the performance model).";
+    A_FLASH_PATH   "A-FLASH-PATH"   "Use `torch.nn.functional.scaled_dot_product_attention` with inputs that its flash backend accepts (half precision, no dense mask).";
+    A_FLASH_SHORT  "A-FLASH-SHORT"  "At sequence length {n} the gain is smaller; measure this shape before migrating.";
+    A_PRECISION    "A-PRECISION"    "Run the matrix work under bf16 autocast, or allow TF32 with `torch.set_float32_matmul_precision(\"high\")`.";
+    A_GQA          "A-GQA"          "Use `scaled_dot_product_attention(..., enable_gqa=True)` instead of repeating key/value heads.";
+    A_FOREACH      "A-FOREACH"      "Use the fused or foreach variant of the optimizer (`fused=True`).";
+    A_RECOMPUTE    "A-RECOMPUTE"    "Checkpoint fewer layers if memory allows; this trades memory for the time above.";
+    A_STRIDED      "A-STRIDED"      "Pass Q, K and V without `.contiguous()` if the attention backend accepts strided inputs; the copies cost {time} ms.";
+    A_BATCH        "A-BATCH"        "Batch the small GEMMs into one call (`torch.bmm` with a larger batch, or a grouped GEMM).";
+    A_BATCH_TOKENS "A-BATCH-TOKENS" "Process more tokens per call to raise FLOPS/Byte.";
+    A_COMPILE_BATCH "A-COMPILE-BATCH" "Try `torch.compile`; it can batch or fuse these calls automatically.";
+    A_COMPILE      "A-COMPILE"      "Run this region under `torch.compile` to fuse the {n} adjacent operations.";
+    A_FUSE         "A-FUSE"         "Fuse with the neighbouring operations ({list}) to remove {mb} MB of intermediate traffic per call.";
+    A_FUSE_NORM    "A-FUSE-NORM"    "Replace the decomposed {name} with one fused kernel; {savings_low}-{savings_high} ms recoverable.";
+    A_FUSE_RESIDUAL "A-FUSE-RESIDUAL" "Fuse the residual add with the normalization.";
+    A_FUSE_CONV    "A-FUSE-CONV"    "Fuse the convolution with its bias, normalization or activation.";
+    A_QUANT        "A-QUANT"        "Quantization (W8A8, FP8) would cut the weight traffic of this memory-bound GEMM if accuracy allows.";
+    A_QUANT_CHECK  "A-QUANT-CHECK"  "Validate the quantization scheme and its calibration for this shape.";
+    A_SPARSE       "A-SPARSE"       "If the weights are sparse, a sparsity-aware operation applies; sparsity is not visible in a trace.";
+    A_PAD          "A-PAD"          "Pad {dim} from {v} to {v2}; {waste}% of the tile area is padding.";
+    A_PAD_ALIGN    "A-PAD-ALIGN"    "Pad {dim} from {v} to {v2}: {v} is not a multiple of 16 bytes.";
+    A_CHANNELS_LAST "A-CHANNELS-LAST" "Convert the model with `model.to(memory_format=torch.channels_last)`; this removes the transposes.";
+    A_CHANNELS_LAST_MAYBE "A-CHANNELS-LAST-MAYBE" "Consider `torch.channels_last`; transposes are {pct}% of convolution time.";
+    A_BN_ALT       "A-BN-ALT"       "Where the model allows, LayerNorm or GroupNorm may have faster kernels; check `torch.compile` too.";
+    A_RMSNORM      "A-RMSNORM"      "Where the model allows, RMSNorm instead of LayerNorm does less work.";
+    A_TRITON_VALIDATE "A-TRITON-VALIDATE" "Compare this custom kernel with the equivalent framework operation before tuning it.";
+    A_COMPILE_SCOPE "A-COMPILE-SCOPE" "{n} compiled kernels of {us} us on average: a wider compile region would fuse more.";
+    A_MOE_BATCH    "A-MOE-BATCH"    "Batch more tokens per expert call.";
+    A_MOE_FUSE     "A-MOE-FUSE"     "Use a fused expert kernel instead of separate stages.";
+    A_KV_BLOCK     "A-KV-BLOCK"     "Try KV cache block sizes 16, 32 and 64.";
+    A_DECODE_BATCH "A-DECODE-BATCH" "Serve more sequences per decode step, or draft tokens speculatively.";
+    A_CHUNKED      "A-CHUNKED"      "Split long prompts into chunks.";
+    A_LIMITED      "A-LIMITED"      "Limited: this operation type is usually well optimized.";
+    A_SDPA_SHAPE   "A-SDPA-SHAPE"   "Attention is already fused; only shape changes (head size {d}, batch {b}) would help.";
+    B_REPLAY       "B-REPLAY"       "Replay artifact recommended for kernel team to investigate and optimize.";
+    B_TILE         "B-TILE"         "Tune tile sizes for M={m} N={n} K={k}; the current kernel uses {tile} ({tiles} tiles for {cus} compute units).";
+    B_SPLIT        "B-SPLIT"        "Try a split-K variant for the long K={k}.";
+    B_SELECT       "B-SELECT"       "Check the kernel selection: `{kernel}` was chosen for this shape.";
+    B_BW           "B-BW"           "Close the bandwidth gap: {tbs} of {peak} TB/s; {saved} ms at {ceiling}%.";
+    B_TINY         "B-TINY"         "{factor}x slower than its roofline is above the 5x expected of batching overhead: kernel issue.";
+    B_QUANT_REPLAY "B-QUANT-REPLAY" "Quantized kernels may need their own tuning; replay artifact recommended.";
+    B_SDPA         "B-SDPA"         "Tune the attention kernel for this shape (N={n}, head size {d}, {pattern}).";
+    B_UNFUSED      "B-UNFUSED"      "Optimizing the separate kernels gives limited gains (maybe 10-30%).";
+    B_BN           "B-BN"           "The normalization kernel is the limit, not the hardware; native kernels take {pct}% of its time.";
+    B_DEPTHWISE    "B-DEPTHWISE"    "Use specialized depthwise kernels.";
+    B_STRIDE       "B-STRIDE"       "Inputs are not contiguous (strides {strides}); the replay can compare a contiguous copy.";
+    N_EXPECTED     "N-EXPECTED"     "{eff}% is within the {low}-{high}% expected at sequence length {n}.";
+    N_SYNC         "N-SYNC"         "Host time for these operations is {x}x their GPU time ({ms} ms); this is a framework matter, not a kernel one.";
+    N_MOE          "N-MOE"          "Expert load balance and routing cannot be seen in a trace; bytes assume uniform routing.";
+    N_BN_COMMON    "N-BN-COMMON"    "BatchNorm takes {pct}% of compute (10-50% is common in convolutional networks).";
+    N_COUNTERS     "N-COUNTERS"     "Low efficiency - profile with hardware counters to diagnose.";
+    N_REPRODUCER   "N-REPRODUCER"   "Bottleneck identified - generate reproducer for kernel team.";
+}
+
+impl TextId {
+    /// Its stable name.
+    pub fn id(self) -> &'static str {
+        TEXTS[self.0].id
+    }
+
+    /// The sentence with its placeholders.
+    pub fn template(self) -> &'static str {
+        TEXTS[self.0].template
+    }
+
+    /// The placeholders, in order.
+    pub fn placeholders(self) -> Vec<&'static str> {
+        placeholders(self.template())
+    }
+
+    /// The sentence, filled in. What is not given shows as a dash.
+    pub fn fill(self, values: &[(&str, &str)]) -> String {
+        let mut out = String::new();
+        let mut rest = self.template();
+        while let Some((before, after)) = rest.split_once('{') {
+            out.push_str(before);
+            let (name, after) = after.split_once('}').unwrap_or((after, ""));
+            let value = values.iter().find(|(key, _)| *key == name);
+            debug_assert!(value.is_some(), "{}: `{name}` is not filled", self.id());
+            out.push_str(value.map_or("-", |(_, v)| v));
+            rest = after;
+        }
+        out + rest
+    }
+
+    /// The sentence of a text without placeholders.
+    pub fn plain(self) -> String {
+        self.fill(&[])
+    }
+}
+
+fn placeholders(template: &'static str) -> Vec<&'static str> {
+    template.split('{').skip(1).filter_map(|part| part.split_once('}')).map(|(name, _)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sentences of patterns over several operations and of the system tier: they are said elsewhere.
+    const SAID_ELSEWHERE: &[&str] = &[
+        "I-KV",
+        "I-EXPERTS",
+        "I-OPT",
+        "I-RECOMPUTE",
+        "I-UNFUSED",
+        "I-FUSION",
+        "A-FLASH",
+        "A-FLASH-SHORT",
+        "A-GQA",
+        "A-FOREACH",
+        "A-RECOMPUTE",
+        "A-STRIDED",
+        "A-FUSE-NORM",
+        "B-UNFUSED",
+    ];
+
+    /// Sources that may say a sentence.
+    const SOURCES: &[&str] = &[
+        include_str!("rules/batchnorm.rs"),
+        include_str!("rules/convolution.rs"),
+        include_str!("rules/elementwise.rs"),
+        include_str!("rules/gemm.rs"),
+        include_str!("rules/gemm/patterns.rs"),
+        include_str!("rules/generic.rs"),
+        include_str!("rules/moe.rs"),
+        include_str!("rules/norm.rs"),
+        include_str!("rules/reduce.rs"),
+        include_str!("rules/sdpa.rs"),
+        include_str!("rules/triton.rs"),
+        include_str!("rules/layout.rs"),
+        include_str!("rules/precision.rs"),
+        include_str!("rules/words.rs"),
+        include_str!("rules/drive.rs"),
+    ];
+
+    #[test]
+    fn ids_are_unique_and_every_sentence_is_said() {
+        for (i, text) in TEXTS.iter().enumerate() {
+            assert!(TEXTS[..i].iter().all(|t| t.id != text.id), "{} stands twice", text.id);
+            let name = format!("TextId::{}", text.id.replace('-', "_"));
+            let said = SOURCES.iter().any(|source| {
+                source
+                    .match_indices(&name)
+                    .any(|(at, _)| !source[at + name.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+            });
+            assert!(said != SAID_ELSEWHERE.contains(&text.id), "{}: said here {said}", text.id);
+        }
+    }
+
+    #[test]
+    fn sentences_end_and_are_short() {
+        for text in TEXTS {
+            assert!(text.template.ends_with('.'), "{}", text.id);
+            assert!(text.template.matches(". ").count() <= 1, "{} has more than two sentences", text.id);
+            assert_eq!(text.template.matches('{').count(), text.template.matches('}').count(), "{}", text.id);
+            assert!(!text.template.contains('!'), "{}", text.id);
+        }
+    }
+
+    #[test]
+    fn placeholders_are_filled_in() {
+        assert_eq!(TextId::B_SPLIT.placeholders(), ["k"]);
+        assert_eq!(TextId::B_SPLIT.fill(&[("k", "4096")]), "Try a split-K variant for the long K=4096.");
+        assert_eq!(TextId::B_REPLAY.plain(), TextId::B_REPLAY.template());
+        for (i, text) in TEXTS.iter().enumerate() {
+            let names = placeholders(text.template);
+            let values: Vec<(&str, &str)> = names.iter().map(|n| (*n, "7")).collect();
+            assert!(!TextId(i).fill(&values).contains(['{', '}']), "{}", text.id);
+        }
+    }
+}

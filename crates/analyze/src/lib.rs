@@ -1,5 +1,6 @@
 //! From tables to findings: what is slow, why it matters, what to change.
 
 pub mod finding;
+pub mod patterns;
 pub mod prepared;
 pub mod program;

@@ -2,6 +2,7 @@
 
 pub mod finding;
 pub mod metrics;
+pub mod patterns;
 pub mod prepare;
 pub mod prepared;
 pub mod program;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jarvis_perf::call::InputLists;
 use jarvis_perf::tables::{Unified, input_lists};
-use jarvis_trace::tree::Communication;
+use jarvis_trace::tree::{Annotations, Communication};
 use jarvis_trace::{Clock, EventId, EventKind, GpuWork, IntervalSet, Key, Ns, StrId, Summary, Trace, Tree};
 use rapidhash::RapidHashMap;
 
@@ -64,6 +64,8 @@ pub struct LeafKernel {
     pub name: Arc<str>,
     /// Its time in microseconds.
     pub us: f64,
+    /// When it started.
+    pub start: Ns,
     /// What kind of work it is.
     pub work: GpuWork,
     /// Whether it is a copy between host and device, or on the device, by the copy engine.
@@ -91,6 +93,10 @@ pub struct Leaf {
     pub module: Option<ModuleId>,
     /// Names of the operations around it, innermost first.
     pub ops_around: Vec<Arc<str>>,
+    /// UIDs of these operations.
+    pub op_uids: Vec<u32>,
+    /// For backward work: the leaf that the forward operation launched, or the next one after it if it launched none.
+    pub forward: Option<LeafId>,
     /// Which pass it belongs to.
     pub direction: Direction,
     /// Number of its thread, in order of first appearance.
@@ -99,13 +105,26 @@ pub struct Leaf {
     pub step: Option<u32>,
     /// When the host called it.
     pub start: Ns,
+    /// When the call returned.
+    pub end: Ns,
     /// Whether it repeats forward work in the backward pass.
     pub is_recompute: bool,
+}
+
+/// What stands for a module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ModuleKind {
+    /// A call of an `nn.Module`.
+    Module,
+    /// A span that the user marked, in recordings without Python frames.
+    Annotation,
 }
 
 /// A call of a module.
 #[derive(Debug, Clone)]
 pub struct Module {
+    /// What it is.
+    pub kind: ModuleKind,
     /// UID of the frame.
     pub uid: u32,
     /// Name with its number, such as `Qwen2RMSNorm_6`.
@@ -135,6 +154,20 @@ pub struct Program {
 pub(crate) const MODULE_PREFIX: &str = "nn.Module: ";
 const BACKWARD_WRAPPER: &str = "autograd::engine::evaluate_function";
 const OPTIMIZER_MARK: &str = "Optimizer.step";
+/// Beginnings of annotations that mark no part of a model.
+const NOT_MODULES: &[&str] = &[
+    "## Call CompiledFxGraph",
+    "DataLoader",
+    "Iteration",
+    "Optimizer.",
+    "ProfilerStep#",
+    "PyTorch Profiler",
+    "Torch-Compiled Region",
+    "Trace",
+    "c10d::",
+    "enumerate(",
+    "nccl:",
+];
 
 impl Program {
     /// Reads the program off a trace. The tree needs Python frames for modules to be seen.
@@ -177,6 +210,10 @@ struct Reader<'a> {
     names: RapidHashMap<StrId, Arc<str>>,
     /// For a frame: the module it is or lies in.
     module_at: RapidHashMap<EventId, Option<ModuleId>>,
+    /// What stands for modules where there are no frames.
+    annotations: Option<Annotations>,
+    /// Backward leaves with the forward operations they belong to.
+    forwards: Vec<(LeafId, EventId)>,
     optimizer: IntervalSet<Ns>,
     steps: Vec<(Ns, Ns)>,
     program: Program,
@@ -203,6 +240,8 @@ impl<'a> Reader<'a> {
             inputs: RapidHashMap::default(),
             names: RapidHashMap::default(),
             module_at: RapidHashMap::default(),
+            annotations: (summary.python_frames == 0).then(|| Annotations::of(trace)),
+            forwards: Vec::new(),
             optimizer,
             steps,
             program,
@@ -214,22 +253,34 @@ impl<'a> Reader<'a> {
         let launchers = view.launchers(Communication::Include);
         let mut order: Vec<_> = launchers.iter().collect();
         let mut threads: Vec<_> = Vec::new();
+        let trace = self.trace;
         let mut thread_of = |e: EventId| {
-            let track = self.trace.track_id(e);
-            threads.iter().position(|&t| t == track).unwrap_or_else(|| {
+            let track = trace.track_id(e);
+            let known = threads.iter().position(|&t| t == track);
+            known.unwrap_or_else(|| {
                 threads.push(track);
                 threads.len() - 1
-            })
+            }) as u32
         };
-        let thread_numbers: RapidHashMap<EventId, u32> =
-            order.iter().map(|l| (l.event, thread_of(l.event) as u32)).collect();
+        let thread_numbers: RapidHashMap<EventId, u32> = order.iter().map(|l| (l.event, thread_of(l.event))).collect();
         order.sort_by_key(|l| (thread_numbers[&l.event], self.trace.ts(l.event), l.event));
         for launcher in order {
             let kernels = view.kernels_by_start(launcher);
             let leaf = self.leaf(launcher.event, &kernels, thread_numbers[&launcher.event]);
             self.program.leaves.push(leaf);
         }
+        self.link_forward(&mut thread_of);
         self.program
+    }
+
+    /// Finds the forward leaves of backward work, now that the leaves of all threads are known.
+    fn link_forward(&mut self, mut thread_of: impl FnMut(EventId) -> u32) {
+        for (leaf, forward) in std::mem::take(&mut self.forwards) {
+            let from = (thread_of(forward), self.trace.ts(forward).unwrap_or_default());
+            let at = self.program.leaves.partition_point(|l| (l.thread, l.start) < from);
+            let found = self.program.leaves.get(at).filter(|l| l.thread == from.0);
+            self.program.leaves[leaf.index()].forward = found.map(|_| LeafId(at as u32));
+        }
     }
 
     fn name(&mut self, id: StrId) -> Arc<str> {
@@ -246,16 +297,16 @@ impl<'a> Reader<'a> {
         let row = kernels.iter().find_map(|k| self.row_of_kernel.get(k).copied());
         let us = self.tree.view(trace).busy(kernels).0;
         let kernels = kernels.iter().map(|&k| self.kernel(k)).collect();
-        let module = self.tree.parent(event).and_then(|parent| self.module_around(parent));
-        let ops_around: Vec<Arc<str>> = self
-            .tree
-            .ancestors(event)
-            .filter(|&a| trace.kind(a) == EventKind::CpuOp)
-            .map(|a| trace.name_id(a))
-            .collect::<Vec<_>>()
-            .into_iter()
-            .map(|id| self.name(id))
-            .collect();
+        let module = if self.annotations.is_some() {
+            self.annotation_around(event)
+        } else {
+            self.tree.parent(event).and_then(|parent| self.module_around(parent))
+        };
+        let around: Vec<EventId> = self.tree.ancestors(event).filter(|&a| trace.kind(a) == EventKind::CpuOp).collect();
+        let ops_around: Vec<Arc<str>> = around.iter().map(|&a| self.name(trace.name_id(a))).collect();
+        if let Some(forward) = around.iter().find_map(|&a| self.tree.forward_of(a)) {
+            self.forwards.push((LeafId(self.program.leaves.len() as u32), forward));
+        }
         self.note_leaf(module);
         Leaf {
             uid: event.uid(),
@@ -268,9 +319,12 @@ impl<'a> Reader<'a> {
             module,
             direction: self.direction(event, &ops_around, start),
             ops_around,
+            op_uids: around.iter().map(|a| a.uid()).collect(),
+            forward: None,
             thread,
             step: self.steps.iter().position(|&(from, to)| from <= start && start < to).map(|i| i as u32),
             start,
+            end: start + trace.dur(event).unwrap_or_default(),
             is_recompute: self.tree.is_recompute(event),
         }
     }
@@ -281,7 +335,8 @@ impl<'a> Reader<'a> {
         let kind = trace.kind(kernel);
         let work = GpuWork::classify(kind, &name);
         let us = trace.dur(kernel).unwrap_or_default().as_us();
-        LeafKernel { uid: kernel.uid(), name, us, work, is_copy: kind == EventKind::GpuMemcpy }
+        let start = trace.ts(kernel).unwrap_or_default();
+        LeafKernel { uid: kernel.uid(), name, us, start, work, is_copy: kind == EventKind::GpuMemcpy }
     }
 
     /// The module that a frame is or lies in. Looked up once per frame: siblings share their callers.
@@ -303,6 +358,7 @@ impl<'a> Reader<'a> {
             {
                 let next = self.program.leaves.len();
                 self.program.modules.push(Module {
+                    kind: ModuleKind::Module,
                     uid: e.uid(),
                     name: name.into(),
                     base: base_name(name).into(),
@@ -314,6 +370,30 @@ impl<'a> Reader<'a> {
             self.module_at.insert(e, found);
         }
         found
+    }
+
+    /// The span that the user marked around an operation. Those of the profiler and of frameworks mark no part of a
+    /// model.
+    fn annotation_around(&mut self, event: EventId) -> Option<ModuleId> {
+        let span = self.annotations.as_ref()?.innermost(self.trace, event)?;
+        if let Some(&known) = self.module_at.get(&span) {
+            return known;
+        }
+        let name = self.trace.name(span);
+        let next = self.program.leaves.len();
+        let module = (!NOT_MODULES.iter().any(|prefix| name.starts_with(prefix))).then(|| {
+            self.program.modules.push(Module {
+                kind: ModuleKind::Annotation,
+                uid: span.uid(),
+                name: name.into(),
+                base: base_name(name).into(),
+                parent: None,
+                leaves: next..next,
+            });
+            ModuleId(self.program.modules.len() as u32 - 1)
+        });
+        self.module_at.insert(span, module);
+        module
     }
 
     /// Widens the ranges of the modules around the leaf that is about to be added.
@@ -397,6 +477,47 @@ mod tests {
         }
         let directions: Vec<Direction> = program(&b).leaves.iter().map(|l| l.direction).collect();
         assert_eq!(directions, [Direction::Backward, Direction::Optimizer, Direction::Forward]);
+    }
+
+    #[test]
+    fn backward_work_knows_its_forward_leaf() {
+        // thread 1  |-- aten::expand --|  |-- aten::mul --|      forward, sequence numbers 4 and 5
+        // thread 2                                     |-- MulBackward0 --|  |-- ExpandBackward0 --|
+        let mut b = TraceBuilder::new();
+        b.cpu_op("aten::expand", 0.0, 5.0).arg("Sequence number", 4);
+        b.cpu_op("aten::mul", 10.0, 20.0).arg("Sequence number", 5);
+        b.launch("cudaLaunchKernel", 12.0, 2.0, 1);
+        for (at, sequence, correlation) in [(100.0, 5, 2), (200.0, 4, 3)] {
+            let wrapper = format!("autograd::engine::evaluate_function: Backward{sequence}");
+            b.cpu_op(&wrapper, at, 50.0).on(1, 2).arg("Sequence number", sequence);
+            b.cpu_op("aten::sum", at + 5.0, 20.0).on(1, 2);
+            b.launch("cudaLaunchKernel", at + 7.0, 2.0, correlation).on(1, 2);
+        }
+        for i in 1..4 {
+            b.kernel("k", 1000.0 + 10.0 * i as f64, 4.0, i);
+        }
+        let p = program(&b);
+        let forward: Vec<_> = p.leaves.iter().map(|l| l.forward).collect();
+        // What launches nothing itself belongs to the next leaf.
+        assert_eq!(forward, [None, Some(LeafId(0)), Some(LeafId(0))]);
+    }
+
+    #[test]
+    fn spans_of_the_user_stand_for_modules_where_there_are_no_frames() {
+        let mut b = TraceBuilder::new();
+        b.annotation("ProfilerStep#1", 0.0, 300.0);
+        b.annotation("layer_3", 10.0, 90.0);
+        b.cpu_op("aten::mul", 20.0, 20.0);
+        b.launch("cudaLaunchKernel", 22.0, 2.0, 1);
+        b.cpu_op("aten::add", 200.0, 20.0);
+        b.launch("cudaLaunchKernel", 202.0, 2.0, 2);
+        b.kernel("k", 1000.0, 4.0, 1);
+        b.kernel("k", 1010.0, 4.0, 2);
+        let p = program(&b);
+        assert_eq!(p.modules.len(), 1);
+        assert_eq!((&*p.modules[0].base, p.modules[0].kind), ("layer", ModuleKind::Annotation));
+        let modules: Vec<_> = p.leaves.iter().map(|l| l.module).collect();
+        assert_eq!(modules, [Some(ModuleId(0)), None]);
     }
 
     #[test]

@@ -1,0 +1,307 @@
+//! Attention that runs as separate kernels.
+//!
+//! # What it finds
+//! A softmax between two batched matrix products whose shapes fit: scores `[b, Mq, d]·[b, d, Nk]`, softmax over
+//! `[.., Mq, Nk]`, values `[b, Mq, Nk]·[b, Nk, dv]`. Everything between the products (scaling, masks, casts, dropout)
+//! belongs to it; copies of Q, K, V before and of the output after are its halo. The backward work is found through the
+//! links that autograd records, or around a softmax backward with at least three such products.
+//!
+//! # Why it matters
+//! Every step between the two products writes and reads the whole score matrix, which one fused kernel never stores.
+//!
+//! # How it is computed
+//! Only the product of the leading dimensions has to agree, so 3-D and 4-D forms match each other. Saved is what the
+//! operations take less what a fused kernel would: the roofline time R of the same attention, at 80% of it at best
+//! (40% below 1024 tokens), at worst at the low end of the band for its length, but never slower than the two matrix
+//! products take now. A causal mask halves the work at best and takes a third off at worst; the backward does 2.5 times
+//! the work at 0.6 of the efficiency; dropout adds its random numbers.
+//!
+//! # What to do
+//! Call `scaled_dot_product_attention`.
+//!
+//! # Limits
+//! Additive terms that depend on content (relative positions computed by further products) are not matched. Whether a
+//! mask is causal is known only when `triu` or `tril` made it; other square masks count as possibly causal. Without
+//! recorded shapes it is a guess and no recommendation.
+
+use super::attention_time::{Causal, Shape, basis, fused};
+use super::claims::Claims;
+use super::group::Instance;
+use super::kind::Kind;
+use super::scene::{Look, Scene, numel};
+use super::show::dims;
+use super::{Code, Confidence, Source};
+use crate::program::LeafId;
+
+const HINTS: &[&str] = &["attn", "attention", "sdpa"];
+/// Leaves allowed between the score product and the softmax, and between the softmax and the value product, where
+/// nothing but their order tells that they belong together.
+const WINDOW: (usize, usize) = (8, 4);
+/// The same within a module whose name says attention.
+const IN_MODULE: (usize, usize) = (24, 12);
+/// Leaves searched for copies before and after.
+const HALO_REACH: usize = 12;
+/// Leaves searched for products around a softmax backward.
+const BACKWARD_REACH: (usize, usize) = (6, 10);
+
+/// Batched product `[batch, m, k]·[batch, k, n]`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Product {
+    batch: i64,
+    m: i64,
+    k: i64,
+    n: i64,
+}
+
+impl Product {
+    fn of(look: &Look<'_>) -> Option<Self> {
+        let skip = match look.base {
+            "bmm" | "matmul" => 0,
+            "baddbmm" => 1,
+            _ => return None,
+        };
+        let [.., m, k] = *look.operands.get(skip)?.dims else { return None };
+        let [ref lead @ .., k2, n] = *look.operands.get(skip + 1)?.dims else { return None };
+        let batch = numel(&look.operands[skip].dims[..look.operands[skip].dims.len() - 2]);
+        // A weight without leading dimensions is a projection, not a score product.
+        (k == k2 && !lead.is_empty() && batch == numel(lead)).then_some(Self { batch, m, k, n })
+    }
+}
+
+/// Finds attention, forward and backward.
+pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
+    let softmaxes = (0..scene.len()).filter(|&i| scene.look(i).kind == Kind::Softmax);
+    let forward = softmaxes.filter_map(|i| core(scene, i)).collect();
+    let mut found = claims.settle(scene, forward);
+    let mut backward: Vec<Instance> = found.iter().filter_map(|f| linked_backward(scene, f)).collect();
+    backward = claims.settle(scene, backward);
+    let unlinked = (0..scene.len()).filter(|&i| scene.look(i).kind == Kind::SoftmaxBackward && claims.is_free(i));
+    let unlinked: Vec<Instance> = unlinked.filter_map(|i| window_backward(scene, i)).collect();
+    backward.extend(claims.settle(scene, unlinked));
+    found.extend(backward);
+    found
+}
+
+/// The forward pass around a softmax.
+fn core(scene: &Scene<'_>, softmax: usize) -> Option<Instance> {
+    let scores = &scene.look(softmax).full;
+    let [ref lead @ .., mq, nk] = scores[..] else { return without_shapes(scene, softmax) };
+    if scores.len() < 3 || nk < 2 {
+        return None;
+    }
+    let rows = numel(lead) * mq;
+    let reach = reach(scene, softmax);
+    let scores_fit = |p: &Product| p.batch * p.m == rows && p.n == nk;
+    let values_fit = |p: &Product| p.batch * p.m == rows && p.k == nk;
+    let first = nearest(scene, scene.before(softmax).rev().take(reach.0 + 1), scores_fit)?;
+    let last = nearest(scene, scene.after(softmax).take(reach.1 + 1), values_fit)?;
+    let (qk, pv) = (Product::of(scene.look(first))?, Product::of(scene.look(last))?);
+    // Projections that are computed in between stay as they are.
+    let is_core = |&i: &usize| i == first || i == last || !is_projection(scene, i);
+    let leaves: Vec<LeafId> = (first..=last).filter(is_core).map(|i| LeafId(i as u32)).collect();
+    let mut instance =
+        Instance::new(scene, Code::UnfusedAttention, leaves, LeafId(softmax as u32), HINTS, Confidence::High);
+    if fused_kernel_inside(scene, &instance) {
+        return None;
+    }
+    let shape = Shape {
+        batch: rows / mq,
+        mq,
+        nk,
+        d: qk.k,
+        dv: pv.n,
+        dtype: element(scene, first),
+        spec: scene.look(first).cost.as_ref().map(|c| c.spec()),
+        causal: causal(scene, &instance.leaves, mq, nk),
+        dropout: instance.leaves.iter().any(|l| scene.look(l.index()).kind == Kind::Random),
+    };
+    instance.halo = halo(scene, first, last, &shape);
+    let products = [first, last].iter().map(|&i| scene.leaf(i).us).sum();
+    let time = fused(scene, &shape, products, false);
+    instance.fused = Some(time);
+    instance.basis = basis(scene, &shape, time, false);
+    describe(scene, &mut instance, &shape);
+    Some(instance)
+}
+
+fn reach(scene: &Scene<'_>, softmax: usize) -> (usize, usize) {
+    let names = scene.names_outwards(scene.module_of(scene.leaf(softmax)));
+    if names.iter().any(|n| HINTS.iter().any(|h| n.contains(h))) { IN_MODULE } else { WINDOW }
+}
+
+/// The nearest batched product; it must fit.
+fn nearest(
+    scene: &Scene<'_>,
+    mut positions: impl Iterator<Item = usize>,
+    fits: impl Fn(&Product) -> bool,
+) -> Option<usize> {
+    let (at, product) = positions.find_map(|i| Product::of(scene.look(i)).map(|p| (i, p)))?;
+    fits(&product).then_some(at)
+}
+
+fn is_projection(scene: &Scene<'_>, at: usize) -> bool {
+    scene.look(at).kind == Kind::Matrix && Product::of(scene.look(at)).is_none()
+}
+
+fn element(scene: &Scene<'_>, product: usize) -> String {
+    scene.look(product).operands.last().map_or(String::new(), |o| o.dtype.to_owned())
+}
+
+/// Whether the module runs attention in one kernel too: then the products are something else.
+fn fused_kernel_inside(scene: &Scene<'_>, instance: &Instance) -> bool {
+    let range = match instance.module.map(|m| scene.program.module(m)) {
+        Some(m)
+            if instance.source == Source::Module && HINTS.iter().any(|h| m.base.to_ascii_lowercase().contains(h)) =>
+        {
+            m.leaves.clone()
+        }
+        _ => instance.leaves.first().map_or(0, |l| l.index())..instance.leaves.last().map_or(0, |l| l.index()),
+    };
+    range.into_iter().any(|i| scene.look(i).kind == Kind::Attention)
+}
+
+fn causal(scene: &Scene<'_>, leaves: &[LeafId], mq: i64, nk: i64) -> Causal {
+    if mq != nk {
+        return Causal::No;
+    }
+    let is_square = |dims: &[i64]| matches!(*dims, [.., m, n] if m == mq && n == nk);
+    let mut found = Causal::No;
+    for l in leaves {
+        let look = scene.look(l.index());
+        match look.base {
+            "triu" | "tril" if is_square(&look.full) => return Causal::Yes,
+            // The mask is smaller than the scores it is laid over.
+            "masked_fill" | "add" | "where" | "mul" => {
+                let is_mask = |o: &super::scene::Operand<'_>| is_square(o.dims) && o.numel() < look.numel();
+                if look.operands.iter().any(is_mask) {
+                    found = Causal::Maybe;
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Copies of Q, K and V before the first product and of the output after the second, up to the projections; scaling of
+/// Q or K by a number too.
+fn halo(scene: &Scene<'_>, first: usize, last: usize, shape: &Shape) -> Vec<LeafId> {
+    let (q, k) = (shape.batch * shape.mq * shape.d, shape.batch * shape.nk * shape.d);
+    let (v, out) = (shape.batch * shape.nk * shape.dv, shape.batch * shape.mq * shape.dv);
+    let is_copy = |i: usize, sizes: &[i64]| {
+        let look = scene.look(i);
+        let expanded = look.operands.iter().any(|o| o.strides.is_some_and(|s| s.contains(&0)));
+        look.kind == Kind::Copy && sizes.contains(&look.numel()) && !expanded
+    };
+    let is_scaling = |i: usize| {
+        let look = scene.look(i);
+        matches!(look.base, "mul" | "div") && look.with_scalar() && [q, k].contains(&look.numel())
+    };
+    let in_reach = |i: &usize| scene.look(*i).kind != Kind::Matrix;
+    let before = scene.before(first).rev().take(HALO_REACH).take_while(in_reach);
+    let mut halo: Vec<usize> = before.filter(|&i| is_copy(i, &[q, k, v]) || is_scaling(i)).collect();
+    let after = scene.after(last).take(HALO_REACH).take_while(in_reach);
+    halo.extend(after.filter(|&i| is_copy(i, &[out])).take(1));
+    halo.sort_unstable();
+    halo.into_iter().map(|i| LeafId(i as u32)).collect()
+}
+
+/// Two batched products with a softmax between them in a module that says attention, but no shapes: a guess.
+fn without_shapes(scene: &Scene<'_>, softmax: usize) -> Option<Instance> {
+    if scene.leaf(softmax).inputs.dims.is_some() || reach(scene, softmax) != IN_MODULE {
+        return None;
+    }
+    let is_product = |&i: &usize| matches!(scene.look(i).base, "bmm" | "baddbmm" | "matmul");
+    let first = scene.before(softmax).rev().take(IN_MODULE.0).find(is_product)?;
+    let last = scene.after(softmax).take(IN_MODULE.1).find(is_product)?;
+    let leaves = (first..=last).map(|i| LeafId(i as u32)).collect();
+    let mut instance =
+        Instance::new(scene, Code::UnfusedAttention, leaves, LeafId(softmax as u32), HINTS, Confidence::Low);
+    "no shapes were recorded, so nothing can be estimated".clone_into(&mut instance.basis);
+    Some(instance)
+}
+
+/// What autograd ran for a forward find.
+fn linked_backward(scene: &Scene<'_>, forward: &Instance) -> Option<Instance> {
+    let all: Vec<LeafId> = forward.leaves.iter().chain(&forward.halo).copied().collect();
+    let leaves = scene.backward_of(&all);
+    let anchor = leaves.iter().copied().find(|l| scene.look(l.index()).kind == Kind::SoftmaxBackward)?;
+    let shape = backward_shape(scene, anchor, &leaves)?;
+    let shape = Shape { causal: causal(scene, &forward.leaves, shape.mq, shape.nk), ..shape };
+    let mut instance = Instance { code: Code::UnfusedAttentionBackward, anchor, ..forward.clone() };
+    (instance.leaves, instance.halo) = (leaves, Vec::new());
+    Some(finish_backward(scene, instance, &shape))
+}
+
+/// Backward attention seen by its order alone.
+fn window_backward(scene: &Scene<'_>, softmax: usize) -> Option<Instance> {
+    let [ref lead @ .., mq, nk] = scene.look(softmax).full[..] else { return None };
+    let rows = numel(lead) * mq;
+    let fits = |i: &usize| {
+        let sizes = |p: Product| [p.batch * p.m * p.n, p.batch * p.m * p.k, p.batch * p.k * p.n];
+        Product::of(scene.look(*i)).is_some_and(|p| sizes(p).contains(&(rows * nk)))
+    };
+    let before: Vec<usize> = scene.before(softmax).rev().take(BACKWARD_REACH.0).filter(fits).take(2).collect();
+    let after: Vec<usize> = scene.after(softmax).take(BACKWARD_REACH.1).filter(fits).take(2).collect();
+    if before.is_empty() || after.is_empty() || before.len() + after.len() < 3 {
+        return None;
+    }
+    let (first, last) = (*before.last()?, *after.last()?);
+    let leaves: Vec<LeafId> = (first..=last).map(|i| LeafId(i as u32)).collect();
+    let anchor = LeafId(softmax as u32);
+    let shape = backward_shape(scene, anchor, &leaves)?;
+    let instance = Instance::new(scene, Code::UnfusedAttentionBackward, leaves, anchor, HINTS, Confidence::High);
+    Some(finish_backward(scene, instance, &shape))
+}
+
+/// Sizes of the attention that a softmax backward belongs to.
+fn backward_shape(scene: &Scene<'_>, softmax: LeafId, leaves: &[LeafId]) -> Option<Shape> {
+    let [ref lead @ .., mq, nk] = scene.look(softmax.index()).full[..] else { return None };
+    let products: Vec<(usize, Product)> =
+        leaves.iter().filter_map(|l| Product::of(scene.look(l.index())).map(|p| (l.index(), p))).collect();
+    // The product that gives the gradient of the probabilities has the size of a head inside.
+    let (at, p) = *products.iter().find(|(_, p)| p.m == mq && p.n == nk).or(products.first())?;
+    let d = if p.m == mq && p.n == nk { p.k } else { p.n.min(p.m).min(p.k) };
+    Some(Shape {
+        batch: numel(lead),
+        mq,
+        nk,
+        d,
+        dv: d,
+        dtype: element(scene, at),
+        spec: scene.look(at).cost.as_ref().map(|c| c.spec()),
+        causal: causal(scene, leaves, mq, nk),
+        dropout: leaves
+            .iter()
+            .any(|l| matches!(scene.look(l.index()).base, "native_dropout_backward" | "_masked_scale")),
+    })
+}
+
+fn finish_backward(scene: &Scene<'_>, mut instance: Instance, shape: &Shape) -> Instance {
+    let products = instance.leaves.iter().filter(|l| Product::of(scene.look(l.index())).is_some());
+    let time = fused(scene, shape, products.map(|l| scene.program.leaf(*l).us).sum(), true);
+    instance.fused = Some(time);
+    instance.basis = basis(scene, shape, time, true);
+    instance.evidence.clear();
+    describe(scene, &mut instance, shape);
+    instance
+}
+
+fn describe(scene: &Scene<'_>, instance: &mut Instance, shape: &Shape) {
+    let softmax = scene.look(instance.anchor.index());
+    instance.evidence.push(format!(
+        "{} on {} stands between batched matrix products of head size {} and {}",
+        scene.program.leaf(instance.anchor).name,
+        dims(&softmax.full),
+        shape.d,
+        shape.dv
+    ));
+    if shape.causal == Causal::Yes {
+        instance.evidence.push("the mask is causal".to_owned());
+    }
+    let math = scene.common_op(&instance.leaves).filter(|op| op.contains("scaled_dot_product"));
+    if let Some(op) = math {
+        instance.evidence.push(format!("`{op}` was called, but no fused backend took this input"));
+    }
+    instance.facts = vec![("n", shape.longest().to_string()), ("ops", instance.leaves.len().to_string())];
+}

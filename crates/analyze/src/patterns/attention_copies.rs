@@ -1,0 +1,134 @@
+//! Copies that attention does not need.
+//!
+//! # What it finds
+//! Key/value heads written out once per query head before attention (`[B, Hkv, r, N, d]` with stride 0 at `r`, or
+//! `repeat_interleave`), and Q, K, V or output copies around a fused attention kernel (at least two, made by
+//! `contiguous` or `clone`).
+//!
+//! # Why it matters
+//! The copies move r times the bytes of the heads and are read again at once; fused kernels read shared heads and
+//! strided inputs in place.
+//!
+//! # How it is computed
+//! Saved is what the copies take, and their backward; at least 65% of it.
+//!
+//! # What to do
+//! `enable_gqa=True`, or leave out `.contiguous()`.
+//!
+//! # Limits
+//! Strides must be recorded to tell an expanded tensor from an ordinary one. A backend that accepts no strided input
+//! copies inside the call, and then the copies only move.
+
+use super::claims::Claims;
+use super::group::Instance;
+use super::kind::Kind;
+use super::scene::Scene;
+use super::show::dims;
+use super::{Code, Confidence, Fused};
+use crate::program::LeafId;
+
+const HINTS: &[&str] = &["attn", "attention", "sdpa"];
+/// Leaves between a copy and the attention it is for.
+const REACH: usize = 12;
+/// Fewer copies around one attention call are no pattern.
+const LEAST_COPIES: usize = 2;
+
+/// Finds repeated heads, then plain copies around fused attention.
+pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
+    let heads = repeated_heads(scene, claims);
+    let mut found = claims.settle(scene, heads);
+    let attention = (0..scene.len()).filter(|&i| scene.look(i).kind == Kind::Attention);
+    let copies = attention.filter_map(|i| copies_around(scene, claims, i)).collect();
+    found.extend(claims.settle(scene, copies));
+    found
+}
+
+/// How often a copy writes each head out.
+fn repeats(scene: &Scene<'_>, at: usize) -> Option<i64> {
+    let look = scene.look(at);
+    if look.kind == Kind::Copy
+        && let Some(source) = look.operands.last()
+        && let ([_, _, r, _, _], Some([_, _, 0, _, _])) = (source.dims, source.strides)
+        && *r > 1
+    {
+        return Some(*r);
+    }
+    let interleaved = scene.leaf(at).ops_around.iter().any(|op| &**op == "aten::repeat_interleave");
+    let source = look.operands.last()?;
+    let is_heads = interleaved && look.kind == Kind::Copy && source.dims.len() == 5;
+    let r = source.strides.and_then(|s| s.iter().position(|x| *x == 0)).map(|i| source.dims[i]);
+    r.filter(|r| is_heads && *r > 1)
+}
+
+/// Whether attention, in one kernel or several, follows soon.
+fn feeds_attention(scene: &Scene<'_>, at: usize) -> bool {
+    let is_attention = |i: usize| {
+        let look = scene.look(i);
+        matches!(look.kind, Kind::Attention | Kind::Softmax) || matches!(look.base, "bmm" | "baddbmm")
+    };
+    scene.after(at).take(REACH).any(is_attention)
+}
+
+fn repeated_heads(scene: &Scene<'_>, claims: &Claims) -> Vec<Instance> {
+    let mut found: Vec<Instance> = Vec::new();
+    let mut at = 0;
+    while at < scene.len() {
+        let Some(r) = repeats(scene, at).filter(|_| claims.is_free(at) && feeds_attention(scene, at)) else {
+            at += 1;
+            continue;
+        };
+        // Keys and values of one call belong together.
+        let same = |i: &usize| repeats(scene, *i) == Some(r) && scene.look(*i).full == scene.look(at).full;
+        let partner = scene.after(at).take(REACH).take_while(|i| scene.look(*i).kind != Kind::Matrix).find(same);
+        let leaves: Vec<LeafId> = [Some(at), partner].into_iter().flatten().map(|i| LeafId(i as u32)).collect();
+        at = partner.unwrap_or(at) + 1;
+        let mut instance =
+            Instance::new(scene, Code::RepeatedKvHeads, leaves.clone(), leaves[0], HINTS, Confidence::High);
+        instance.backward = scene.backward_of(&leaves);
+        let source = &scene.look(leaves[0].index()).full;
+        instance.evidence.push(format!("heads {} are expanded with stride 0 and then copied {r} times", dims(source)));
+        instance.facts = vec![("r", r.to_string())];
+        removed(&mut instance);
+        found.push(instance);
+    }
+    found
+}
+
+/// Copies of what goes into and comes out of an attention kernel.
+fn copies_around(scene: &Scene<'_>, claims: &Claims, attention: usize) -> Option<Instance> {
+    let look = scene.look(attention);
+    let sizes: Vec<i64> =
+        look.operands.iter().filter(|o| o.dims.len() >= 3).map(super::scene::Operand::numel).collect();
+    let by_request = |i: usize| {
+        let around = &scene.leaf(i).ops_around;
+        around.iter().any(|op| matches!(&**op, "aten::contiguous" | "aten::clone"))
+    };
+    let is_copy = |i: &usize| {
+        let look = scene.look(*i);
+        look.kind == Kind::Copy && sizes.contains(&look.numel()) && by_request(*i) && claims.is_free(*i)
+    };
+    let up_to_projection = |i: &usize| !matches!(scene.look(*i).kind, Kind::Matrix | Kind::Attention);
+    let before = scene.before(attention).rev().take(REACH).take_while(up_to_projection).filter(is_copy);
+    let after = scene.after(attention).take(REACH).take_while(up_to_projection).filter(is_copy).take(1);
+    let mut copies: Vec<usize> = before.chain(after).collect();
+    if copies.len() < LEAST_COPIES {
+        return None;
+    }
+    copies.sort_unstable();
+    let leaves: Vec<LeafId> = copies.into_iter().map(|i| LeafId(i as u32)).collect();
+    let anchor = LeafId(attention as u32);
+    let mut instance = Instance::new(scene, Code::SdpaCopyOverhead, leaves, anchor, HINTS, Confidence::High);
+    instance.backward = scene.backward_of(&instance.leaves);
+    let name = &scene.leaf(attention).name;
+    instance
+        .evidence
+        .push(format!("{} copies of the size of Q, K, V or the output around `{name}`", instance.leaves.len()));
+    removed(&mut instance);
+    Some(instance)
+}
+
+/// Copies are not replaced by anything.
+fn removed(instance: &mut Instance) {
+    instance.fused = Some(Fused::NOTHING);
+    "the copies are removed and nothing replaces them".clone_into(&mut instance.basis);
+}

@@ -1,0 +1,116 @@
+//! What fused attention takes.
+
+use super::scene::{Scene, element_size};
+use super::{Fused, show};
+
+/// Whether the upper half of the scores is thrown away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Causal {
+    No,
+    /// A square mask whose content is not known.
+    Maybe,
+    Yes,
+}
+
+/// Sizes of attention.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Shape {
+    /// Sequences times heads.
+    pub(crate) batch: i64,
+    /// Queries.
+    pub(crate) mq: i64,
+    /// Keys.
+    pub(crate) nk: i64,
+    /// Head size of queries and keys.
+    pub(crate) d: i64,
+    /// Head size of values.
+    pub(crate) dv: i64,
+    pub(crate) dtype: String,
+    /// Compute Spec of its products.
+    pub(crate) spec: Option<String>,
+    pub(crate) causal: Causal,
+    pub(crate) dropout: bool,
+}
+
+/// The highest share of the roofline that fused kernels reach, and the same for short sequences.
+const BEST: f64 = 0.80;
+const BEST_SHORT: f64 = 0.40;
+/// Below this many tokens a sequence is short.
+const SHORT: i64 = 1024;
+/// Low ends of the expected bands, by the longest sequence they hold for; longer ones reach half.
+const BANDS: &[(i64, f64)] = &[(SHORT - 1, 0.15), (2047, 0.20), (4096, 0.40)];
+const BAND_OF_LONG: f64 = 0.50;
+/// Work that a causal mask leaves: at best half, at worst this, because blocks on the diagonal are computed whole and
+/// their rows are uneven.
+const CAUSAL_WORST: f64 = 2.0 / 3.0;
+/// The backward does so many times the work and is so much less efficient.
+const BACKWARD_WORK: f64 = 2.5;
+const BACKWARD_EFFICIENCY: f64 = 0.6;
+/// Instructions for a random number where four are drawn at once.
+const DROPOUT_INSTRUCTIONS: f64 = 20.0;
+
+impl Shape {
+    /// The longer of queries and keys.
+    pub(crate) fn longest(&self) -> i64 {
+        self.mq.max(self.nk)
+    }
+
+    /// Roofline time in microseconds with this share of the products' work.
+    pub(crate) fn roofline_us(&self, scene: &Scene<'_>, work: f64) -> f64 {
+        let [b, m, n, d, dv] = [self.batch, self.mq, self.nk, self.d, self.dv].map(|x| x as f64);
+        let flops = 2.0 * b * m * n * (d + dv) * work;
+        let bytes = b * (m * d + n * d + n * dv + m * dv) * element_size(&self.dtype);
+        (flops / scene.flops_per_us(self.spec.as_deref())).max(bytes / scene.bytes_per_us())
+    }
+
+    /// Shares of the roofline: at worst, at best.
+    fn efficiency(&self) -> (f64, f64) {
+        let n = self.longest();
+        let worst = BANDS.iter().find(|b| n <= b.0).map_or(BAND_OF_LONG, |b| b.1);
+        (worst, if n < SHORT { BEST_SHORT } else { BEST })
+    }
+
+    fn work(&self) -> (f64, f64) {
+        match self.causal {
+            Causal::No => (1.0, 1.0),
+            Causal::Maybe => (1.0, 0.5),
+            Causal::Yes => (CAUSAL_WORST, 0.5),
+        }
+    }
+}
+
+/// Time of one fused kernel. `products_us` is what the matrix products take now: a fused kernel does the same products
+/// without storing their scores, so it is not slower than they are.
+pub(crate) fn fused(scene: &Scene<'_>, shape: &Shape, products_us: f64, backward: bool) -> Fused {
+    let (worst, best) = shape.efficiency();
+    let (worst_work, best_work) = shape.work();
+    let (times, efficiency) = if backward { (BACKWARD_WORK, BACKWARD_EFFICIENCY) } else { (1.0, 1.0) };
+    let time = |work: f64, share: f64| shape.roofline_us(scene, work * times) / (share * efficiency);
+    let scores = (shape.batch * shape.mq * shape.nk) as f64;
+    let dropout = if shape.dropout { scores * DROPOUT_INSTRUCTIONS / scene.instructions_per_us() } else { 0.0 };
+    let best_us = time(best_work, best);
+    let worst_us = time(worst_work, worst).min(products_us).max(best_us);
+    Fused { best_us: best_us + dropout, worst_us: worst_us + dropout }
+}
+
+/// How that was found.
+pub(crate) fn basis(scene: &Scene<'_>, shape: &Shape, time: Fused, backward: bool) -> String {
+    let (worst, best) = shape.efficiency();
+    format!(
+        "fused {}attention of {} heads, {}x{} tokens has a roofline of {} us{} and takes {}-{} us a call at {:.0}-{:.0}% of it",
+        if backward { "backward " } else { "" },
+        shape.batch,
+        shape.mq,
+        shape.nk,
+        show::one(shape.roofline_us(scene, if backward { BACKWARD_WORK } else { 1.0 })),
+        match shape.causal {
+            Causal::No => "",
+            Causal::Maybe => " (half if the mask is causal)",
+            Causal::Yes => " (half of it causal)",
+        },
+        show::one(time.best_us),
+        show::one(time.worst_us),
+        100.0 * worst * if backward { BACKWARD_EFFICIENCY } else { 1.0 },
+        100.0 * best * if backward { BACKWARD_EFFICIENCY } else { 1.0 },
+    )
+}

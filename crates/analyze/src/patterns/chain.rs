@@ -1,0 +1,183 @@
+//! Elementwise operations in a row.
+//!
+//! # What it finds
+//! At least three elementwise or reducing leaves one after the other whose largest tensor has the same shape, with no
+//! matrix product between them, and their backward. Operations on smaller tensors that fit into that shape (means,
+//! biases) may stand among them.
+//!
+//! # Why it matters
+//! Each of them is bound by memory: it writes what the next one reads.
+//!
+//! # How it is computed
+//! A trace does not tell which tensor goes where. At least the first operation's inputs must be read and the last one's
+//! result written. At most every two-sided operation brings in one new tensor, as each intermediate result must be used
+//! once; half of these are counted at the cautious end. Functions computed by series (exponentials, tanh) take about
+//! twenty instructions an element, and a mean or sum that flows back into rows longer than 1024 takes another pass.
+//!
+//! # What to do
+//! Compile the region.
+//!
+//! # Limits
+//! Intermediate results that something else needs later must be written all the same. Repeats of the same operations
+//! are taken for separate calls.
+
+use std::ops::Range;
+
+use super::claims::Claims;
+use super::fused::{Part, passes};
+use super::group::Instance;
+use super::kind::Kind;
+use super::scene::{Look, Scene};
+use super::show::dims;
+use super::{Code, Confidence};
+use crate::program::{Direction, LeafId};
+
+/// Fewer full-size leaves are no chain.
+pub(super) const LEAST_LEAVES: usize = 3;
+/// Repeats of fewer leaves than this are one chain, not several.
+const LEAST_PERIOD: usize = 3;
+
+/// Finds chains in what is left: first those of the forward pass, which take their backward with them, then those that
+/// the backward pass has by itself.
+pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
+    let mut found = Vec::new();
+    for backward in [false, true] {
+        let in_pass = |i: usize| (scene.leaf(i).direction == Direction::Backward) == backward;
+        let runs = runs(scene, 0..scene.len(), |i| claims.is_free(i) && in_pass(i));
+        let calls = runs.into_iter().flat_map(|run| split(scene, run));
+        let chains = calls.filter(|run| is_chain(scene, run)).map(|run| instance(scene, run)).collect();
+        found.extend(claims.settle(scene, chains));
+    }
+    found
+}
+
+/// Maximal runs of free leaves that could become one pass over memory.
+pub(super) fn runs(scene: &Scene<'_>, range: Range<usize>, is_free: impl Fn(usize) -> bool) -> Vec<Vec<LeafId>> {
+    let mut runs: Vec<Vec<LeafId>> = Vec::new();
+    let mut run: Vec<LeafId> = Vec::new();
+    let mut wide = 0;
+    for at in range {
+        let look = scene.look(at);
+        let free = is_free(at) && look.kind.is_fusible() && look.numel() > 0;
+        let joins = run.last().is_none_or(|last| {
+            last.index() + 1 == at && scene.together(last.index(), at) && fits(&scene.look(wide).full, &look.full)
+        });
+        let ends = !free || !joins;
+        if ends && !run.is_empty() {
+            runs.push(std::mem::take(&mut run));
+        }
+        if free {
+            if run.is_empty() || look.numel() > scene.look(wide).numel() {
+                wide = at;
+            }
+            run.push(LeafId(at as u32));
+        }
+    }
+    runs.push(run);
+    runs.retain(|r| !r.is_empty());
+    runs
+}
+
+fn widest<'s>(scene: &'s Scene<'_>, run: &[LeafId]) -> &'s Look<'s> {
+    let mut best = scene.look(run[0].index());
+    for l in run {
+        let look = scene.look(l.index());
+        if look.numel() > best.numel() {
+            best = look;
+        }
+    }
+    best
+}
+
+/// Whether a leaf works on the tensor of the run or on a smaller one that fits into it.
+fn fits(wide: &[i64], other: &[i64]) -> bool {
+    agree(wide, other) || is_inside(wide, other) || is_inside(other, wide)
+}
+
+/// Same elements and same last dimension: leading dimensions are merged and split for free.
+fn agree(a: &[i64], b: &[i64]) -> bool {
+    a == b || a.last() == b.last() && super::scene::numel(a) == super::scene::numel(b)
+}
+
+/// Whether `small` is laid over `large` by repetition.
+fn is_inside(large: &[i64], small: &[i64]) -> bool {
+    let fits = |(l, s): (&i64, &i64)| l == s || *s == 1;
+    small.len() <= large.len()
+        && super::scene::numel(small) < super::scene::numel(large)
+        && large.iter().rev().zip(small.iter().rev()).all(fits)
+}
+
+/// Enough operations on the whole tensor, and not just one and the same again and again: that is a loop over tensors.
+fn is_chain(scene: &Scene<'_>, run: &[LeafId]) -> bool {
+    let n = widest(scene, run).numel();
+    let full: Vec<&Look<'_>> = run.iter().map(|l| scene.look(l.index())).filter(|l| l.numel() == n).collect();
+    let mut computing: Vec<&str> = full.iter().filter(|l| l.kind != Kind::Copy).map(|l| l.base).collect();
+    computing.sort_unstable();
+    computing.dedup();
+    full.len() >= LEAST_LEAVES && computing.len() >= 2
+}
+
+/// A run that is the same sequence several times over is several calls.
+fn split(scene: &Scene<'_>, run: Vec<LeafId>) -> Vec<Vec<LeafId>> {
+    let same = |a: &LeafId, b: &LeafId| {
+        let (x, y) = (scene.program.leaf(*a), scene.program.leaf(*b));
+        x.name == y.name && x.inputs == y.inputs
+    };
+    let periodic = |p: &usize| run.len().is_multiple_of(*p) && (*p..run.len()).all(|i| same(&run[i], &run[i - p]));
+    match (LEAST_PERIOD..=run.len() / 2).find(periodic) {
+        Some(period) => run.chunks(period).map(<[LeafId]>::to_vec).collect(),
+        None => vec![run],
+    }
+}
+
+fn instance(scene: &Scene<'_>, run: Vec<LeafId>) -> Instance {
+    let wide = widest(scene, &run);
+    let (shape, n) = (dims(&wide.full), wide.numel());
+    let anchor = run.iter().copied().find(|l| scene.look(l.index()).numel() == n).unwrap_or(run[0]);
+    let mut instance = Instance::new(scene, Code::ElementwiseChain, run, anchor, &[], Confidence::High);
+    let forward = part(scene, &instance.leaves);
+    instance.fused = Some(forward.time(scene));
+    instance.basis = forward.basis(scene);
+    instance.backward = scene.backward_of(&instance.leaves);
+    // The gradient and the inputs are read again, and each input gets a gradient.
+    let backward = Part {
+        reads: (forward.writes + forward.reads.0, forward.writes + forward.reads.1),
+        writes: forward.reads.0,
+        ..Part::default()
+    };
+    instance.backward_fused = backward.computing(scene, &instance.backward, 1.0).time(scene);
+    let ops = instance.leaves.len();
+    instance.evidence.push(format!("{ops} memory-bound operations in a row on {shape}"));
+    instance
+}
+
+/// One pass over memory instead of a run.
+pub(super) fn part(scene: &Scene<'_>, run: &[LeafId]) -> Part {
+    let wide = widest(scene, run);
+    let n = wide.numel();
+    let full: Vec<LeafId> = run.iter().copied().filter(|l| scene.look(l.index()).numel() == n).collect();
+    let look = |l: &LeafId| scene.look(l.index());
+    let first = look(&full[0]);
+    let inputs: f64 = first.full_operands().map(super::scene::Operand::bytes).sum();
+    // Two operands of full size: one of them may come from outside.
+    let brought = |l: &LeafId| look(l).full_operands().nth(1).map(super::scene::Operand::bytes);
+    let later: f64 = full[1..].iter().filter_map(brought).sum();
+    let last = run.last().map_or(first, look);
+    let feedback = feedback_reductions(scene, run, n);
+    let part = Part {
+        reads: (inputs, inputs + later / 2.0),
+        writes: if last.kind == Kind::Reduce { 0.0 } else { last.result_bytes() },
+        ..Part::default()
+    };
+    part.computing(scene, run, passes(feedback, wide.full.last().copied().unwrap_or(1)))
+}
+
+/// Reductions of the whole whose result is used on the whole again.
+fn feedback_reductions(scene: &Scene<'_>, run: &[LeafId], n: i64) -> usize {
+    let is = |l: &LeafId, reduce: bool| {
+        let look = scene.look(l.index());
+        look.numel() == n && (look.kind == Kind::Reduce) == reduce
+    };
+    let last_full = run.iter().rposition(|l| is(l, false)).unwrap_or(0);
+    run[..last_full].iter().filter(|l| is(l, true)).count()
+}

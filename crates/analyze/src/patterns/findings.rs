@@ -1,0 +1,362 @@
+//! From patterns to findings: one for each change to make, whatever number of shapes it shows in.
+
+use serde_json::Value as Json;
+
+use super::scene::Scene;
+use super::show::{ms, one};
+use super::texts::TextId;
+use super::{Code, Confidence, Pattern, is_worth};
+use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, Priority, Range, Tier};
+use crate::prepared::Row;
+use crate::program::{Leaf, LeafId};
+use jarvis_perf::call::Dims;
+
+/// Most operations that a finding lists; the rest is in the tables.
+const MOST_OPERATIONS: usize = 24;
+/// Most groups whose numbers the basis repeats.
+const MOST_BASES: usize = 3;
+/// Shares of the computation time in percent from which a pattern is critical or of high priority.
+const CRITICAL_PERCENT: f64 = 15.0;
+const HIGH_PERCENT: f64 = 10.0;
+/// At least this share of its time must be gained for a critical pattern other than attention.
+const CRITICAL_GAIN: f64 = 0.7;
+/// Below this many tokens attention gains less.
+const SHORT_SEQUENCE: i64 = 1024;
+/// Speed-ups of attention below this are not called typical.
+const TYPICAL_GAIN: f64 = 3.0;
+
+/// Findings of the patterns that are worth a change, most saving first. `rows` are those of the performance report, to
+/// tell whether the operations are among the top ones; without them shares of time decide alone.
+pub fn findings(scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row]) -> Vec<Finding> {
+    let mut groups: Vec<Vec<&Pattern>> = Vec::new();
+    for pattern in patterns.iter().filter(|p| p.confidence < Confidence::Low && p.saved_ms.is_some()) {
+        match groups.iter_mut().find(|g| same_change(g[0], pattern)) {
+            Some(group) => group.push(pattern),
+            None => groups.push(vec![pattern]),
+        }
+    }
+    let computation = scene.utilization.computation_time_ms;
+    let worth = |f: &Finding| is_worth(f.impact.saved_ms, computation);
+    let made = groups.iter().map(|g| Maker { scene, rows, patterns: g }.finding());
+    let mut findings: Vec<Finding> = made.filter(worth).collect();
+    findings.sort_by(|a, b| {
+        let key = |f: &Finding| f.impact.saved_ms.high;
+        key(b).total_cmp(&key(a)).then_with(|| (a.pattern, &a.title).cmp(&(b.pattern, &b.title)))
+    });
+    for (i, finding) in findings.iter_mut().enumerate() {
+        finding.rank = i + 1;
+    }
+    findings
+}
+
+/// Whether one change mends both: forward and backward attention are one call.
+fn same_change(a: &Pattern, b: &Pattern) -> bool {
+    let of = |c: Code| if c == Code::UnfusedAttentionBackward { Code::UnfusedAttention } else { c };
+    of(a.code) == of(b.code)
+}
+
+struct Maker<'a, 'p> {
+    scene: &'a Scene<'a>,
+    rows: &'a [Row],
+    patterns: &'p [&'p Pattern],
+}
+
+impl Maker<'_, '_> {
+    fn finding(&self) -> Finding {
+        let first = self.first();
+        let time_ms = self.time_ms();
+        let total = self.scene.utilization.total_time_ms;
+        let saved_ms = self.saved();
+        let tier = PATTERNS.iter().find(|p| p.id == first.id).map_or(Tier::Fusion, |p| p.tier);
+        let operations = self.operations();
+        let largest = operations.first().map_or(0, |o| o.uid);
+        Finding {
+            rank: 0,
+            pattern: first.id,
+            tier,
+            category: category(first.code).to_owned(),
+            priority: self.priority(time_ms, saved_ms),
+            title: self.title(),
+            issue: self.issue(time_ms),
+            evidence: self.evidence(&operations),
+            operations,
+            time_ms,
+            percent_of_total: if total > 0.0 { 100.0 * time_ms / total } else { 0.0 },
+            paths: self.paths(time_ms, saved_ms),
+            impact: Impact { saved_ms, speedup: saved_ms.speedup(total), basis: self.basis() },
+            replay_package: None,
+            replay_reason: Some(format!("several operations in a row; the largest, uid {largest}, can be replayed")),
+        }
+    }
+
+    /// The group with most time that is not the backward of another.
+    fn first(&self) -> &Pattern {
+        let forward = self.patterns.iter().filter(|p| p.code != Code::UnfusedAttentionBackward);
+        let most = forward.max_by(|a, b| a.total_ms().total_cmp(&b.total_ms()));
+        most.unwrap_or(&self.patterns[0])
+    }
+
+    fn time_ms(&self) -> f64 {
+        self.patterns.iter().map(|p| p.total_ms()).sum()
+    }
+
+    fn saved(&self) -> Range {
+        let sum = |end: fn(Range) -> f64| self.patterns.iter().filter_map(|p| p.saved_ms).map(end).sum();
+        Range::new(sum(|s| s.low), sum(|s| s.high))
+    }
+
+    fn leaves(&self) -> Vec<LeafId> {
+        self.patterns.iter().flat_map(|p| p.all_leaves()).collect()
+    }
+
+    fn instances(&self) -> usize {
+        let of = |p: &&Pattern| p.code == self.first().code;
+        self.patterns.iter().copied().filter(of).map(|p| p.instances).sum()
+    }
+
+    fn priority(&self, time_ms: f64, saved: Range) -> Priority {
+        let percent = 100.0 * time_ms / self.scene.utilization.computation_time_ms.max(f64::MIN_POSITIVE);
+        let top = |l: LeafId| {
+            self.scene.program.leaf(l).row.and_then(|r| self.rows.get(r.index())).is_some_and(|r| r.in_top_ops)
+        };
+        let in_top: f64 = self.leaves().iter().filter(|l| top(**l)).map(|l| self.scene.program.leaf(*l).us / 1e3).sum();
+        let in_top = in_top >= time_ms / 2.0;
+        let attention = self.first().code == Code::UnfusedAttention;
+        let gains = saved.high >= CRITICAL_GAIN * time_ms;
+        if percent > CRITICAL_PERCENT && (attention || in_top && gains) {
+            Priority::Critical
+        } else if in_top || percent > HIGH_PERCENT {
+            Priority::High
+        } else {
+            Priority::Medium
+        }
+    }
+
+    /// Where it happens, for sentences.
+    fn place(&self) -> String {
+        let first = self.first();
+        first.module.as_deref().map_or_else(|| "the traced program".to_owned(), str::to_owned)
+    }
+
+    fn title(&self) -> String {
+        let what = match self.first().code {
+            Code::UnfusedAttention | Code::UnfusedAttentionBackward => "Unfused attention",
+            Code::RepeatedKvHeads => "Key/value heads repeated before attention",
+            Code::SdpaCopyOverhead => "Copies around attention",
+            Code::MoeExpertLoop => "Experts run one after another",
+            Code::UnfusedRmsNorm => "Unfused RMS norm",
+            Code::UnfusedLayerNorm => "Unfused layer norm",
+            Code::UnfusedBatchNorm => "Unfused batch norm",
+            Code::UnfusedRope => "Unfused rotary embedding",
+            Code::UnfusedSwiglu => "Unfused gated activation",
+            Code::UnfusedGelu => "Unfused GELU",
+            Code::UnfusedOptimizer => "Optimizer step of small kernels",
+            Code::ElementwiseChain => "Chain of elementwise operations",
+            Code::GemmEpilogue => "Elementwise work after matrix products",
+            Code::UnfusedModule => "Module of separate kernels",
+            Code::Recomputation => "Forward work recomputed in the backward pass",
+        };
+        match &self.first().module {
+            Some(module) => format!("{what} in `{module}`"),
+            None => what.to_owned(),
+        }
+    }
+
+    fn fact(&self, name: &str) -> String {
+        let fact = self.first().facts.iter().find(|f| f.0 == name);
+        fact.map_or_else(|| "-".to_owned(), |f| f.1.clone())
+    }
+
+    fn issue(&self, time_ms: f64) -> String {
+        let first = self.first();
+        let (time, instances, place) = (ms(time_ms), self.instances().to_string(), self.place());
+        let (r, n) = (self.fact("r"), first.ops.len().to_string());
+        let text = match first.code {
+            Code::UnfusedAttention | Code::UnfusedAttentionBackward => TextId::I_UNFUSED,
+            Code::RepeatedKvHeads => TextId::I_KV,
+            Code::SdpaCopyOverhead => TextId::I_SDPA_COPY,
+            Code::MoeExpertLoop => TextId::I_EXPERTS,
+            Code::UnfusedOptimizer => TextId::I_OPT,
+            Code::Recomputation => TextId::I_RECOMPUTE,
+            _ => TextId::I_FUSION,
+        };
+        let n = if matches!(first.code, Code::MoeExpertLoop | Code::UnfusedOptimizer) { self.fact("n") } else { n };
+        text.fill(&[
+            ("module", &place),
+            ("n", &n),
+            ("time", &time),
+            ("instances", &instances),
+            ("r", &r),
+            ("op", &first.anchor),
+            ("list", &short_ops(first)),
+        ])
+    }
+
+    fn paths(&self, time_ms: f64, saved: Range) -> Paths {
+        let first = self.first();
+        let n = first.ops.len().to_string();
+        let compile = || TextId::A_COMPILE.fill(&[("n", &n)]);
+        let (low, high) = (ms(saved.low), ms(saved.high));
+        let fuse_norm =
+            |name: &str| TextId::A_FUSE_NORM.fill(&[("name", name), ("savings_low", &low), ("savings_high", &high)]);
+        let algorithmic = match first.code {
+            Code::UnfusedAttention | Code::UnfusedAttentionBackward => self.attention_path(time_ms, saved),
+            Code::RepeatedKvHeads => vec![TextId::A_GQA.plain()],
+            Code::SdpaCopyOverhead => vec![TextId::A_STRIDED.fill(&[("time", &ms(time_ms))])],
+            Code::MoeExpertLoop => vec![TextId::A_MOE_FUSE.plain(), TextId::A_BATCH.plain(), TextId::N_MOE.plain()],
+            Code::UnfusedOptimizer => vec![TextId::A_FOREACH.plain()],
+            Code::Recomputation => vec![TextId::A_RECOMPUTE.plain()],
+            Code::UnfusedRmsNorm
+            | Code::UnfusedLayerNorm
+            | Code::UnfusedBatchNorm
+            | Code::UnfusedRope
+            | Code::UnfusedSwiglu
+            | Code::UnfusedGelu => {
+                vec![fuse_norm(&self.fact("name")), compile()]
+            }
+            Code::ElementwiseChain | Code::UnfusedModule => vec![compile()],
+            Code::GemmEpilogue => {
+                let bytes: f64 = first.leaves[0].iter().map(|l| self.scene.look(l.index()).result_bytes()).sum();
+                vec![TextId::A_FUSE.fill(&[("list", &first.anchor), ("mb", &one(2.0 * bytes / 1e6))]), compile()]
+            }
+        };
+        let mut kernel = vec![TextId::B_REPLAY.plain()];
+        if first.code == Code::UnfusedAttention {
+            kernel.insert(0, TextId::B_UNFUSED.plain());
+        }
+        Paths { algorithmic, kernel }
+    }
+
+    fn attention_path(&self, time_ms: f64, saved: Range) -> Vec<String> {
+        let times = |saved: f64| time_ms / (time_ms - saved).max(time_ms / 100.0);
+        let (low, high) = (times(saved.low), times(saved.high));
+        let text = if high < TYPICAL_GAIN { TextId::A_FLASH_SMALL } else { TextId::A_FLASH };
+        let mut path = vec![text.fill(&[("low", &one(low)), ("high", &one(high))])];
+        let n = self.fact("n");
+        if n.parse::<i64>().is_ok_and(|n| n < SHORT_SEQUENCE) {
+            path.push(TextId::A_FLASH_SHORT.fill(&[("n", &n)]));
+        }
+        path
+    }
+
+    fn basis(&self) -> String {
+        let mut bases: Vec<&str> = self.patterns.iter().take(MOST_BASES).map(|p| p.basis.as_str()).collect();
+        let more = self.patterns.len().saturating_sub(MOST_BASES);
+        let rest = format!("{more} smaller groups alike.");
+        if more > 0 {
+            bases.push(&rest);
+        }
+        bases.join(" ")
+    }
+
+    fn operations(&self) -> Vec<FindingOperation> {
+        let mut found: Vec<(FindingOperation, &Leaf, f64)> = Vec::new();
+        for id in self.leaves() {
+            let leaf = self.scene.program.leaf(id);
+            let roofline = roofline_us(self.scene, id).unwrap_or(f64::NAN);
+            let same = |o: &&mut (FindingOperation, &Leaf, f64)| o.1.name == leaf.name && o.1.inputs == leaf.inputs;
+            match found.iter_mut().find(same) {
+                Some(known) => {
+                    known.0.count += 1;
+                    known.0.time_ms += leaf.us / 1e3;
+                    known.2 += roofline;
+                }
+                None => found.push((self.operation(id, leaf), leaf, roofline)),
+            }
+        }
+        for (operation, _, roofline) in &mut found {
+            let percent = 100.0 * *roofline / (operation.time_ms * 1e3);
+            operation.efficiency_percent = Some(percent).filter(|p| p.is_finite());
+        }
+        let mut operations: Vec<FindingOperation> = found.into_iter().map(|f| f.0).collect();
+        operations
+            .sort_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| (&a.name, a.uid).cmp(&(&b.name, b.uid))));
+        operations.truncate(MOST_OPERATIONS);
+        operations
+    }
+
+    fn operation(&self, id: LeafId, leaf: &Leaf) -> FindingOperation {
+        let chain = self.scene.program.module_chain(leaf);
+        let path: Vec<&str> = chain.iter().map(|m| &*self.scene.program.module(*m).name).collect();
+        let list = |d: &Dims| match d {
+            Dims::Shape(s) => Json::from(s.clone()),
+            Dims::List(l) => l.iter().cloned().map(Json::from).collect(),
+        };
+        let dims = leaf.inputs.dims.as_ref().map_or(Json::Null, |d| d.iter().map(list).collect());
+        let types = leaf.inputs.types.as_ref().map_or(Json::Null, |t| t.iter().cloned().map(Json::from).collect());
+        FindingOperation {
+            name: leaf.name.to_string(),
+            uid: leaf.uid,
+            count: 1,
+            input_dims: dims,
+            input_types: types,
+            time_ms: leaf.us / 1e3,
+            efficiency_percent: None,
+            bound: bound(self.scene, id),
+            module: (!path.is_empty()).then(|| path.join("/")),
+        }
+    }
+
+    fn evidence(&self, operations: &[FindingOperation]) -> Vec<Evidence> {
+        let mut all: Vec<Evidence> = Vec::new();
+        for pattern in self.patterns.iter().take(MOST_BASES) {
+            let uid = pattern.leaves.first().and_then(|l| l.first()).map(|l| self.scene.program.leaf(*l).uid);
+            all.extend(pattern.evidence.iter().map(|fact| Evidence {
+                table: "fusion_candidates.json".to_owned(),
+                row: pattern.code.as_str().to_owned(),
+                uid,
+                fact: fact.clone(),
+            }));
+        }
+        all.extend(operations.iter().take(MOST_BASES).map(|o| Evidence {
+            table: "unified_perf_summary".to_owned(),
+            row: o.name.clone(),
+            uid: Some(o.uid),
+            fact: format!("{} calls, {} ms", o.count, ms(o.time_ms)),
+        }));
+        all
+    }
+}
+
+/// The two sides of a leaf's roofline, in microseconds.
+fn sides(scene: &Scene<'_>, id: LeafId) -> Option<(f64, f64)> {
+    let cost = scene.look(id.index()).cost.as_ref()?;
+    let memory = cost.bytes? / scene.bytes_per_us();
+    let compute = cost.flops.map_or(0.0, |f| f / scene.flops_per_us(Some(&cost.spec())));
+    Some((compute, memory))
+}
+
+fn roofline_us(scene: &Scene<'_>, id: LeafId) -> Option<f64> {
+    sides(scene, id).map(|(c, m)| c.max(m))
+}
+
+fn bound(scene: &Scene<'_>, id: LeafId) -> Option<&'static str> {
+    sides(scene, id).map(|(c, m)| if c >= m { "compute" } else { "memory" })
+}
+
+/// The category whose readers the finding is for.
+fn category(code: Code) -> &'static str {
+    match code {
+        Code::UnfusedAttention | Code::UnfusedAttentionBackward | Code::RepeatedKvHeads | Code::SdpaCopyOverhead => {
+            "sdpa_fwd"
+        }
+        Code::MoeExpertLoop => "moe_unfused",
+        Code::GemmEpilogue | Code::UnfusedModule => "kernel_fusion",
+        Code::Recomputation => "recomputation",
+        _ => "elementwise",
+    }
+}
+
+/// The operations of a find as one short list: repeats counted.
+fn short_ops(pattern: &Pattern) -> String {
+    let mut ops: Vec<(&str, usize)> = Vec::new();
+    for op in &pattern.ops {
+        let name = super::kind::base(op);
+        match ops.iter_mut().find(|o| o.0 == name) {
+            Some(known) => known.1 += 1,
+            None => ops.push((name, 1)),
+        }
+    }
+    let shown = |(name, n): &(&str, usize)| if *n > 1 { format!("{n} {name}") } else { (*name).to_owned() };
+    ops.iter().map(shown).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,144 @@
+//! What a fused replacement would take, and what that saves.
+//!
+//! A fused pass over memory is bound by the bytes that must still move or by its arithmetic. How well it moves bytes is
+//! taken from the trace's own simple operations (the baseline), never from a constant alone.
+
+use super::kind;
+use super::scene::Scene;
+use super::{Fused, show};
+use crate::finding::Range;
+use crate::program::LeafId;
+
+/// At best a fused kernel moves bytes this much better than the simple operations of the trace do.
+const ABOVE_BASELINE: f64 = 1.05;
+/// No kernel moves bytes faster than this share of the peak.
+const HIGHEST_SHARE: f64 = 0.95;
+/// What well written kernels reach even where the trace's own operations are too small to show it.
+const GOOD_SHARE: f64 = 0.80;
+/// What a fused kernel reaches at worst: of the baseline, and of the peak if it reduces.
+const OF_BASELINE_AT_WORST: f64 = 0.70;
+const SHARE_AT_WORST: f64 = 0.50;
+/// The same of what the best of the replaced operations reaches, where the bytes are known exactly.
+const OF_OWN_AT_WORST: f64 = 0.85;
+/// Instruction counts are estimates: this much less at best, this much more at worst.
+const INSTRUCTIONS: (f64, f64) = (0.8, 1.15);
+/// Of the shorter of memory and arithmetic, what does not hide behind the longer.
+const NOT_HIDDEN: f64 = 0.15;
+/// Smaller operations say nothing of the memory's speed.
+const LARGE_BYTES: f64 = 8e6;
+/// A kernel takes at least this long, in microseconds.
+const SHORTEST_US: f64 = 2.0;
+/// Of what should be saved, the least that really is: the rest may be lost to clocks, power or the host.
+const LOW_FACTOR: f64 = 0.65;
+/// Matrix work that stays may run this much slower once the pauses between its kernels are gone: it is then bound by
+/// power.
+const MATRIX_LOSS: f64 = 0.10;
+/// Rows up to this long stay in registers, so that a reduction over them takes no second pass.
+const ROW_IN_REGISTERS: i64 = 1024;
+
+/// A stretch of operations that becomes one pass over memory.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Part {
+    /// Bytes that must be read: at least, at most.
+    pub(crate) reads: (f64, f64),
+    /// Bytes that must be written.
+    pub(crate) writes: f64,
+    /// Vector instructions of all elements.
+    pub(crate) instructions: f64,
+    /// Whether it reduces.
+    pub(crate) reduces: bool,
+    /// Share of the peak bandwidth that the best of the operations reaches by itself.
+    pub(crate) own_share: f64,
+    /// What such kernels are known to reach at worst, of the peak bandwidth.
+    pub(crate) known_share: Option<f64>,
+}
+
+impl Part {
+    /// Bytes that are known exactly.
+    pub(crate) fn moving(reads: f64, writes: f64) -> Self {
+        Self { reads: (reads, reads), writes, ..Self::default() }
+    }
+
+    /// The same with the arithmetic of these operations, `passes` times over.
+    pub(crate) fn computing(mut self, scene: &Scene<'_>, leaves: &[LeafId], passes: f64) -> Self {
+        self.instructions += passes * instructions(scene, leaves);
+        self.reduces |= leaves.iter().any(|l| scene.look(l.index()).kind == kind::Kind::Reduce);
+        self.own_share = leaves.iter().map(|l| share(scene, *l)).fold(self.own_share, f64::max);
+        self
+    }
+
+    /// Its time.
+    pub(crate) fn time(&self, scene: &Scene<'_>) -> Fused {
+        let base = scene.baseline_share();
+        let best_share = (base * ABOVE_BASELINE).max(self.own_share).clamp(GOOD_SHARE, HIGHEST_SHARE);
+        let exact = self.reads.1 - self.reads.0 < 1.0;
+        let own = if exact { self.own_share * OF_OWN_AT_WORST } else { 0.0 };
+        let streaming = (base * OF_BASELINE_AT_WORST).max(own).max(SHARE_AT_WORST);
+        let worst_share = self.known_share.unwrap_or(if self.reduces { SHARE_AT_WORST } else { streaming });
+        let memory = |bytes: f64, share: f64| (bytes + self.writes) / (scene.bytes_per_us() * share);
+        let vector = self.instructions / scene.instructions_per_us();
+        let best = memory(self.reads.0, best_share).max(vector * INSTRUCTIONS.0);
+        let (m, v) = (memory(self.reads.1, worst_share), vector * INSTRUCTIONS.1);
+        Fused { best_us: best.max(SHORTEST_US), worst_us: (m.max(v) + NOT_HIDDEN * m.min(v)).max(SHORTEST_US) }
+    }
+
+    /// How its time was found.
+    pub(crate) fn basis(&self, scene: &Scene<'_>) -> String {
+        let mb = |b: f64| show::one((b + self.writes) / 1e6);
+        let bytes = if (self.reads.1 - self.reads.0).abs() < 1.0 {
+            mb(self.reads.0)
+        } else {
+            format!("{}-{}", mb(self.reads.0), mb(self.reads.1))
+        };
+        let time = self.time(scene);
+        format!(
+            "one pass moves {bytes} MB and takes {}-{} us a call by the baseline of {}% of {} TB/s",
+            show::one(time.best_us),
+            show::one(time.worst_us),
+            show::one(100.0 * scene.baseline_share()),
+            show::one(scene.platform.mem_bw_gbps.value / 1e3),
+        )
+    }
+}
+
+impl Fused {
+    /// Nothing takes the place of what goes.
+    pub(crate) const NOTHING: Self = Self { best_us: 0.0, worst_us: 0.0 };
+
+    /// One after the other.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { best_us: self.best_us + other.best_us, worst_us: self.worst_us + other.worst_us }
+    }
+}
+
+/// Share of the peak bandwidth that an operation on a large tensor reaches. Small ones may live in a cache, and so does
+/// what seems to be faster than the memory.
+fn share(scene: &Scene<'_>, leaf: LeafId) -> f64 {
+    let us = scene.program.leaf(leaf).us;
+    let bytes = scene.look(leaf.index()).cost.as_ref().and_then(|c| c.bytes).filter(|b| *b >= LARGE_BYTES && us > 0.0);
+    let share = bytes.map_or(0.0, |b| b / us / scene.bytes_per_us());
+    if share <= 1.0 { share.min(HIGHEST_SHARE) } else { 0.0 }
+}
+
+/// Vector instructions of operations, all elements.
+pub(crate) fn instructions(scene: &Scene<'_>, leaves: &[LeafId]) -> f64 {
+    let of = |l: &LeafId| {
+        let look = scene.look(l.index());
+        look.numel() as f64 * kind::instructions(look.base, look.kind)
+    };
+    leaves.iter().map(of).sum()
+}
+
+/// How often a fused kernel goes over its rows: once more for every reduction whose result flows back into the rows,
+/// unless a row stays in registers.
+pub(crate) fn passes(feedback_reductions: usize, row: i64) -> f64 {
+    if row <= ROW_IN_REGISTERS { 1.0 } else { 1.0 + feedback_reductions as f64 }
+}
+
+/// What is saved where `time` and `halo` become `fused` and `matrix_ms` of matrix work stays; all in milliseconds.
+pub(crate) fn saved(time_ms: f64, halo_ms: f64, fused: Range, matrix_ms: f64) -> Range {
+    let high = time_ms + halo_ms - fused.low;
+    let cautious = (time_ms + LOW_FACTOR * halo_ms - fused.high).max(0.0);
+    let low = (cautious - MATRIX_LOSS * matrix_ms.max(0.0)).max(LOW_FACTOR * cautious);
+    Range { low: low.min(high.max(0.0)), high: high.max(0.0) }
+}

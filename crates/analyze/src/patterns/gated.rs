@@ -1,0 +1,78 @@
+//! Gated activations in two or three kernels.
+//!
+//! # What it finds
+//! An activation (`silu`, `gelu`, `relu`, or `sigmoid` times its input) and the product of its result with another
+//! tensor of the same shape, as in `SwiGLU`. A matrix product that makes the other tensor may stand between them.
+//!
+//! # Why it matters
+//! The activation's result is written and read again only to be multiplied.
+//!
+//! # How it is computed
+//! The product must have two operands of the activation's shape and follow within three leaves. One pass reads both
+//! tensors and writes one (backward: reads three, writes two).
+//!
+//! # What to do
+//! Compile the block, or use a fused `silu_and_mul` kernel.
+//!
+//! # Limits
+//! That the product's operand is the activation's result is seen from shape and order only.
+
+use super::claims::Claims;
+use super::fused::Part;
+use super::group::Instance;
+use super::kind::Kind;
+use super::scene::Scene;
+use super::show::dims;
+use super::{Code, Confidence};
+use crate::program::LeafId;
+
+const HINTS: &[&str] = &["mlp", "silu", "swiglu", "ffn", "feedforward", "glu", "expert"];
+/// Leaves between the activation and the product.
+const REACH: usize = 3;
+
+/// Finds activations with a product after them.
+pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
+    let found = (0..scene.len()).filter_map(|i| from(scene, claims, i)).collect();
+    claims.settle(scene, found)
+}
+
+fn from(scene: &Scene<'_>, claims: &Claims, at: usize) -> Option<Instance> {
+    let gate = scene.look(at);
+    let is_product = |i: usize| {
+        let look = scene.look(i);
+        look.base == "mul" && look.operands.len() == 2 && look.operands.iter().all(|o| same_shape(o.dims, &gate.full))
+    };
+    let mut leaves = vec![at];
+    match gate.base {
+        "silu" | "gelu" | "clamp_min" | "relu" => {}
+        // Sigmoid times its own input is written out silu.
+        "sigmoid" => leaves.push(scene.after(at).next().filter(|&i| is_product(i))?),
+        _ => return None,
+    }
+    let last = *leaves.last()?;
+    let between_ok = |i: &usize| matches!(scene.look(*i).kind, Kind::Matrix | Kind::Copy) || is_product(*i);
+    leaves.push(scene.after(last).take(REACH).take_while(between_ok).find(|&i| is_product(i))?);
+    let leaves: Vec<LeafId> = leaves.into_iter().map(|i| LeafId(i as u32)).collect();
+    if !claims.are_free(&leaves) {
+        return None;
+    }
+    let mut instance = Instance::new(scene, Code::UnfusedSwiglu, leaves, LeafId(at as u32), HINTS, Confidence::High);
+    instance.backward = scene.backward_of(&instance.leaves);
+    let bytes = gate.full_operands().next()?.bytes();
+    let forward = Part::moving(2.0 * bytes, bytes).computing(scene, &instance.leaves, 1.0);
+    instance.fused = Some(forward.time(scene));
+    instance.basis = forward.basis(scene);
+    instance.backward_fused = Part::moving(3.0 * bytes, 2.0 * bytes).time(scene);
+    instance.evidence.push(format!(
+        "`{}` on {} is multiplied by a tensor of the same shape",
+        gate.base,
+        dims(&gate.full)
+    ));
+    instance.facts = vec![("name", "gated activation".to_owned())];
+    Some(instance)
+}
+
+/// Same elements and same last dimension: leading dimensions are merged and split for free.
+fn same_shape(a: &[i64], b: &[i64]) -> bool {
+    a.last() == b.last() && super::scene::numel(a) == super::scene::numel(b)
+}

@@ -1,0 +1,81 @@
+//! GELU written out.
+//!
+//! # What it finds
+//! `0.5·x·(1 + tanh(c·(x + 0.044715·x³)))` or `0.5·x·(1 + erf(x/√2))` as separate kernels.
+//!
+//! # Why it matters
+//! Up to eight kernels read and write the tensor where one would do it once.
+//!
+//! # How it is computed
+//! A `tanh` or `erf` directly followed by the addition of a number, with products around it, all on one shape and in a
+//! row. One pass reads and writes the tensor (backward: reads two, writes one).
+//!
+//! # What to do
+//! `torch.nn.functional.gelu`, with `approximate="tanh"` for the first form.
+//!
+//! # Limits
+//! Other functions of the same form (1 + tanh) are taken for GELU; the advice to fuse them holds all the same.
+
+use super::claims::Claims;
+use super::fused::Part;
+use super::group::Instance;
+use super::scene::Scene;
+use super::show::dims;
+use super::{Code, Confidence};
+use crate::program::LeafId;
+
+const HINTS: &[&str] = &["gelu", "mlp", "activation", "intermediate", "ffn"];
+/// Leaves before the function and after the addition that may belong to it.
+const REACH: (usize, usize) = (6, 2);
+/// Fewer leaves are no GELU.
+const LEAST_LEAVES: usize = 4;
+
+/// Finds GELU around `tanh` and `erf`.
+pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
+    let anchors = (0..scene.len()).filter(|&i| matches!(scene.look(i).base, "tanh" | "erf"));
+    let found = anchors.filter_map(|i| around(scene, claims, i)).collect();
+    claims.settle(scene, found)
+}
+
+/// Whether a leaf is the addition or the product at the end of an earlier one.
+fn ends_another(scene: &Scene<'_>, at: usize) -> bool {
+    let is_function = |i: usize| matches!(scene.look(i).base, "tanh" | "erf");
+    let adds = |i: usize| scene.look(i).base == "add" && scene.before(i).next_back().is_some_and(is_function);
+    adds(at) || scene.before(at).next_back().is_some_and(adds)
+}
+
+fn around(scene: &Scene<'_>, claims: &Claims, at: usize) -> Option<Instance> {
+    let look = scene.look(at);
+    let plus_one = scene.after(at).next()?;
+    let adds_number = scene.look(plus_one).base == "add" && scene.look(plus_one).with_scalar();
+    let is_step = |i: &usize| {
+        let l = scene.look(*i);
+        matches!(l.base, "mul" | "div" | "pow" | "add" | "square") && l.numel() == look.numel() && claims.is_free(*i)
+    };
+    if !adds_number || !is_step(&plus_one) {
+        return None;
+    }
+    let before = scene.before(at).rev().take(REACH.0).take_while(is_step);
+    let first = before.take_while(|&i| !ends_another(scene, i)).last().unwrap_or(at);
+    // The factor of one half stands at one end or the other.
+    let halved = at > first + 1 && scene.look(first).with_scalar() && scene.look(first).base != "pow";
+    let is_product =
+        |i: &usize| is_step(i) && scene.look(*i).base == "mul" && !(halved && scene.look(*i).with_scalar());
+    let last = scene.after(plus_one).take(REACH.1).take_while(is_product).last()?;
+    let leaves: Vec<LeafId> = (first..=last).map(|i| LeafId(i as u32)).collect();
+    if leaves.len() < LEAST_LEAVES || !claims.are_free(&leaves) {
+        return None;
+    }
+    let anchor = LeafId(at as u32);
+    let mut instance = Instance::new(scene, Code::UnfusedGelu, leaves, anchor, HINTS, Confidence::High);
+    instance.backward = scene.backward_of(&instance.leaves);
+    let bytes = look.full_operands().next()?.bytes();
+    let forward = Part::moving(bytes, bytes).computing(scene, &instance.leaves, 1.0);
+    instance.fused = Some(forward.time(scene));
+    instance.basis = forward.basis(scene);
+    instance.backward_fused = Part::moving(2.0 * bytes, bytes).computing(scene, &[anchor], 2.0).time(scene);
+    let count = instance.leaves.len();
+    instance.evidence.push(format!("{count} operations on {} around `{}`", dims(&look.full), look.base));
+    instance.facts = vec![("name", "GELU".to_owned())];
+    Some(instance)
+}

@@ -1,0 +1,215 @@
+//! From single finds to groups: same module class, same operations, same shape.
+
+use std::sync::Arc;
+
+use super::fused;
+use super::kind::Kind;
+use super::scene::Scene;
+use super::show::ms;
+use super::{Code, Confidence, Fused, Pattern, Source};
+use crate::finding::Range;
+use crate::program::{LeafId, ModuleId, ModuleKind};
+
+/// Of recomputed work, the least that checkpointing fewer layers saves.
+const RECOMPUTED_LEAST: f64 = 0.3;
+
+/// One find.
+#[derive(Debug, Clone)]
+pub struct Instance {
+    /// What was found.
+    pub(crate) code: Code,
+    /// Its operations, in order.
+    pub(crate) leaves: Vec<LeafId>,
+    /// Copies around them that the change removes too.
+    pub(crate) halo: Vec<LeafId>,
+    /// Backward work they cause.
+    pub(crate) backward: Vec<LeafId>,
+    /// The operation it was recognised by.
+    pub(crate) anchor: LeafId,
+    /// The innermost module around it.
+    pub(crate) module: Option<ModuleId>,
+    /// What holds it together.
+    pub(crate) source: Source,
+    /// Name of what holds it together, where it is no module.
+    pub(crate) holder: Option<Arc<str>>,
+    /// How sure it is.
+    pub(crate) confidence: Confidence,
+    /// What the replacement would take; nothing where too little is known.
+    pub(crate) fused: Option<Fused>,
+    /// What the backward of the replacement would take, if there is backward work.
+    pub(crate) backward_fused: Fused,
+    /// How that was found.
+    pub(crate) basis: String,
+    /// What shows it, in words.
+    pub(crate) evidence: Vec<String>,
+    /// What the texts of the finding need.
+    pub(crate) facts: Vec<(&'static str, String)>,
+}
+
+impl Instance {
+    /// A find in the innermost module that holds its leaves. `hints` are parts of module names that speak for it; what
+    /// its operations and shapes alone prove is `proven`.
+    pub(crate) fn new(
+        scene: &Scene<'_>,
+        code: Code,
+        leaves: Vec<LeafId>,
+        anchor: LeafId,
+        hints: &[&str],
+        proven: Confidence,
+    ) -> Self {
+        let module = scene.common_module(&leaves);
+        let op = scene.common_op(&leaves);
+        let (source, holder) = match (module.map(|m| scene.program.module(m)), op) {
+            (Some(m), _) if m.kind == ModuleKind::Module => (Source::Module, None),
+            (Some(m), _) => (Source::Annotation, Some(Arc::clone(&m.name))),
+            (None, Some(op)) => (Source::Op, Some(Arc::clone(op))),
+            (None, None) => (Source::Window, None),
+        };
+        let names = scene.names_outwards(module);
+        let hinted = names.iter().find(|n| hints.iter().any(|h| n.contains(h)));
+        let confidence = match (hinted, source) {
+            (Some(_), _) if proven < Confidence::Low => Confidence::High,
+            (_, Source::Op | Source::Window) => proven.lower(),
+            _ => proven,
+        };
+        let evidence = hinted.map(|n| format!("its module is named `{n}`")).into_iter().collect();
+        Self {
+            code,
+            leaves,
+            halo: Vec::new(),
+            backward: Vec::new(),
+            anchor,
+            module,
+            source,
+            holder,
+            confidence,
+            fused: None,
+            backward_fused: Fused::NOTHING,
+            basis: String::new(),
+            evidence,
+            facts: Vec::new(),
+        }
+    }
+}
+
+/// Puts finds together, in order of their first leaf.
+pub(crate) fn group(scene: &Scene<'_>, instances: Vec<Instance>) -> Vec<Pattern> {
+    let mut groups: Vec<(Key, Vec<Instance>)> = Vec::new();
+    for instance in instances {
+        let key = Key::of(scene, &instance);
+        match groups.iter_mut().find(|(k, _)| *k == key) {
+            Some((_, members)) => members.push(instance),
+            None => groups.push((key, vec![instance])),
+        }
+    }
+    groups.into_iter().map(|(key, members)| pattern(scene, key, &members)).collect()
+}
+
+#[derive(PartialEq)]
+struct Key {
+    code: Code,
+    module: Option<Arc<str>>,
+    ops: Vec<Arc<str>>,
+    dims: Vec<i64>,
+}
+
+impl Key {
+    fn of(scene: &Scene<'_>, instance: &Instance) -> Self {
+        let class = instance.module.map(|m| Arc::clone(&scene.program.module(m).base));
+        let varies = matches!(instance.code, Code::UnfusedOptimizer | Code::MoeExpertLoop | Code::Recomputation);
+        let ops = instance.leaves.iter().map(|l| Arc::clone(&scene.program.leaf(*l).name));
+        let dims = &scene.look(instance.anchor.index()).full;
+        Self {
+            code: instance.code,
+            module: instance.holder.clone().or(class),
+            // Loops and whole steps differ in length from call to call and are still the same thing.
+            ops: if varies { Vec::new() } else { ops.collect() },
+            dims: if varies { Vec::new() } else { dims.clone() },
+        }
+    }
+}
+
+fn pattern(scene: &Scene<'_>, key: Key, members: &[Instance]) -> Pattern {
+    let first = &members[0];
+    let sum = |part: fn(&Instance) -> &[LeafId]| {
+        members.iter().map(|m| scene.us(part(m))).fold(0.0, std::ops::Add::add) / 1e3
+    };
+    let (time_ms, halo_ms, backward_ms) = (sum(|m| &m.leaves), sum(|m| &m.halo), sum(|m| &m.backward));
+    let of_one = |m: &Instance| if m.backward.is_empty() { m.fused } else { m.fused.map(|f| f.and(m.backward_fused)) };
+    let fused: Option<Vec<Fused>> = members.iter().map(of_one).collect();
+    let fused_ms = fused.map(|all| Range {
+        low: all.iter().map(|f| f.best_us).sum::<f64>() / 1e3,
+        high: all.iter().map(|f| f.worst_us).sum::<f64>() / 1e3,
+    });
+    let matrix_ms = matrix_time(scene, members);
+    let saved_ms = match first.code {
+        // Fewer layers can be recomputed, seldom none.
+        Code::Recomputation => Some(Range { low: RECOMPUTED_LEAST * time_ms, high: time_ms }),
+        _ => fused_ms.map(|f| {
+            let pauses = pauses_ms(scene, members);
+            fused::saved(time_ms + backward_ms + pauses, halo_ms, f, scene.matrix_ms - matrix_ms)
+        }),
+    };
+    let all = |part: fn(&Instance) -> &Vec<LeafId>| members.iter().map(|m| part(m).clone()).collect::<Vec<_>>();
+    let anchor = scene.program.leaf(first.anchor);
+    let path = std::iter::successors(first.module, |m| scene.program.module(*m).parent);
+    let mut module_path: Vec<Arc<str>> = path.map(|m| Arc::clone(&scene.program.module(m).name)).collect();
+    module_path.reverse();
+    let mut pattern = Pattern {
+        code: first.code,
+        id: first.code.id(),
+        confidence: members.iter().map(|m| m.confidence).max().unwrap_or(Confidence::Low),
+        source: first.source,
+        module: key.module,
+        module_path,
+        ops: first.leaves.iter().map(|l| Arc::clone(&scene.program.leaf(*l).name)).collect(),
+        anchor: Arc::clone(&anchor.name),
+        anchor_dims: scene.look(first.anchor.index()).full.clone(),
+        instances: members.len(),
+        time_ms,
+        halo_ms,
+        backward_ms,
+        fused_ms,
+        saved_ms,
+        basis: String::new(),
+        evidence: first.evidence.clone(),
+        facts: first.facts.clone(),
+        leaves: all(|m| &m.leaves),
+        halo: all(|m| &m.halo),
+        backward: all(|m| &m.backward),
+    };
+    pattern.basis = basis(&pattern, &first.basis);
+    pattern
+}
+
+/// Pauses that go with the kernels: one kernel stays, and one for the backward.
+fn pauses_ms(scene: &Scene<'_>, members: &[Instance]) -> f64 {
+    let kernels = |leaves: &[LeafId]| leaves.iter().map(|l| scene.program.leaf(*l).kernels.len()).sum::<usize>();
+    let gone = |m: &Instance| {
+        (kernels(&m.leaves) + kernels(&m.halo)).saturating_sub(1) + kernels(&m.backward).saturating_sub(1)
+    };
+    members.iter().map(gone).sum::<usize>() as f64 * scene.pause_us / 1e3
+}
+
+fn matrix_time(scene: &Scene<'_>, members: &[Instance]) -> f64 {
+    let all = members.iter().flat_map(|m| m.leaves.iter().chain(&m.backward));
+    let matrix = all.filter(|l| scene.look(l.index()).kind == Kind::Matrix);
+    matrix.map(|l| scene.program.leaf(*l).us).sum::<f64>() / 1e3
+}
+
+/// One sentence with the numbers that the range rests on.
+fn basis(pattern: &Pattern, of_one: &str) -> String {
+    let calls =
+        if pattern.instances == 1 { "1 call takes".to_owned() } else { format!("{} calls take", pattern.instances) };
+    let mut parts = vec![format!("{calls} {} ms", ms(pattern.time_ms))];
+    if pattern.halo_ms > 0.0 {
+        parts.push(format!("copies around them {} ms", ms(pattern.halo_ms)));
+    }
+    if pattern.backward_ms > 0.0 {
+        parts.push(format!("their backward {} ms", ms(pattern.backward_ms)));
+    }
+    match pattern.fused_ms {
+        Some(f) if f.high > 0.0 => format!("{}; {of_one}: {}-{} ms in all.", parts.join(", "), ms(f.low), ms(f.high)),
+        _ => format!("{}; {of_one}.", parts.join(", ")),
+    }
+}

@@ -1,0 +1,273 @@
+//! Patterns: operations that together do what one better operation could do.
+//!
+//! A detector looks for one family of patterns in the program that a trace shows and says what each find would cost
+//! after the change. Finds are grouped by module, operations and shape; groups worth a change become findings.
+//!
+//! To add a pattern: write its file, with the headings of the others, and its line in [`PATTERN_DETECTORS`].
+
+mod attention;
+mod attention_copies;
+mod attention_time;
+mod batchnorm;
+pub mod candidates;
+mod chain;
+mod claims;
+mod epilogue;
+mod findings;
+mod fused;
+mod gated;
+mod gelu;
+mod group;
+pub mod kind;
+mod module;
+mod moe;
+mod norm;
+mod optimizer;
+mod recompute;
+mod rope;
+mod scene;
+mod show;
+pub mod texts;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::finding::{PatternId, Range};
+use crate::program::LeafId;
+
+pub use claims::Claims;
+pub use findings::findings;
+pub use group::Instance;
+pub use scene::Scene;
+
+macro_rules! codes {
+    ($($name:ident $code:literal $id:ident;)*) => {
+        /// What exactly was found. Several codes may lead to one kind of finding.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        pub enum Code {
+            $(#[doc = concat!("`", $code, "`.")] #[serde(rename = $code)] $name,)*
+        }
+
+        impl Code {
+            /// All codes.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// Its stable name.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $code),* }
+            }
+
+            /// The kind of finding it leads to.
+            pub fn id(self) -> PatternId {
+                match self { $(Self::$name => PatternId::$id),* }
+            }
+        }
+    };
+}
+
+#[rustfmt::skip]
+codes! {
+    UnfusedAttention         "UNFUSED_ATTENTION"     UNFUSED_ATTENTION;
+    UnfusedAttentionBackward "UNFUSED_ATTENTION_BWD" UNFUSED_ATTENTION;
+    SdpaCopyOverhead         "SDPA_COPY_OVERHEAD"    REPEATED_KV_HEADS;
+    RepeatedKvHeads          "REPEATED_KV_HEADS"     REPEATED_KV_HEADS;
+    MoeExpertLoop            "MOE_EXPERT_LOOP"       MOE_EXPERT_LOOP;
+    UnfusedRmsNorm           "UNFUSED_RMSNORM"       UNFUSED_NORM;
+    UnfusedLayerNorm         "UNFUSED_LAYERNORM"     UNFUSED_NORM;
+    UnfusedBatchNorm         "UNFUSED_BATCHNORM"     UNFUSED_NORM;
+    UnfusedRope              "UNFUSED_ROPE"          ELEMENTWISE_CHAIN;
+    UnfusedSwiglu            "UNFUSED_SWIGLU"        ELEMENTWISE_CHAIN;
+    UnfusedGelu              "UNFUSED_GELU"          ELEMENTWISE_CHAIN;
+    UnfusedOptimizer         "UNFUSED_OPTIMIZER"     UNFUSED_OPTIMIZER;
+    ElementwiseChain         "ELEMENTWISE_CHAIN"     ELEMENTWISE_CHAIN;
+    GemmEpilogue             "GEMM_EPILOGUE"         UNFUSED_MODULE;
+    UnfusedModule            "UNFUSED_MODULE"        UNFUSED_MODULE;
+    Recomputation            "RECOMPUTATION"         RECOMPUTATION;
+}
+
+/// How sure a find is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// The operations and their shapes leave no other reading, or a name agrees with them.
+    High,
+    /// The operations alone, or seen without modules.
+    Medium,
+    /// A name alone, or shapes are missing. Never a recommendation.
+    Low,
+}
+
+impl Confidence {
+    /// One level less.
+    #[must_use]
+    pub fn lower(self) -> Self {
+        if self == Self::High { Self::Medium } else { Self::Low }
+    }
+}
+
+/// What holds the operations of a find together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// A module.
+    Module,
+    /// A span that the user marked.
+    Annotation,
+    /// An operation around them.
+    Op,
+    /// Only their order on one thread.
+    Window,
+}
+
+/// What the replacement of one call would take, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Fused {
+    /// If it runs as well as such kernels do at best.
+    pub best_us: f64,
+    /// If it runs as badly as they do at worst.
+    pub worst_us: f64,
+}
+
+/// Finds of one kind: same module class, same operations, same shape.
+#[derive(Debug, Clone, Serialize)]
+pub struct Pattern {
+    /// What was found.
+    pub code: Code,
+    /// The kind of finding it leads to.
+    pub id: PatternId,
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// What holds it together.
+    pub source: Source,
+    /// Class of the module, or name of the span or operation that holds it.
+    pub module: Option<Arc<str>>,
+    /// Modules around the first find, outermost first.
+    pub module_path: Vec<Arc<str>>,
+    /// Operations of one find, in order.
+    pub ops: Vec<Arc<str>>,
+    /// The operation it was recognised by.
+    pub anchor: Arc<str>,
+    /// Shape of that operation's input.
+    pub anchor_dims: Vec<i64>,
+    /// Number of finds.
+    pub instances: usize,
+    /// Time of the operations themselves.
+    pub time_ms: f64,
+    /// Time of copies around them that the change removes too.
+    pub halo_ms: f64,
+    /// Time of the backward work they cause.
+    pub backward_ms: f64,
+    /// What the replacement would take, best and worst, all finds together.
+    pub fused_ms: Option<Range>,
+    /// What the change saves; nothing where too little is known.
+    pub saved_ms: Option<Range>,
+    /// How the range was found.
+    pub basis: String,
+    /// What shows it, in words.
+    pub evidence: Vec<String>,
+    /// What the texts of the finding need, by name.
+    #[serde(skip)]
+    pub facts: Vec<(&'static str, String)>,
+    /// The operations of each find.
+    #[serde(skip)]
+    pub leaves: Vec<Vec<LeafId>>,
+    /// The copies around each.
+    #[serde(skip)]
+    pub halo: Vec<Vec<LeafId>>,
+    /// The backward work of each.
+    #[serde(skip)]
+    pub backward: Vec<Vec<LeafId>>,
+}
+
+/// Savings below this share of the computation time are no recommendation, in percent.
+pub const MIN_SAVING_PERCENT: f64 = 0.5;
+
+impl Pattern {
+    /// All time that the change is about.
+    pub fn total_ms(&self) -> f64 {
+        self.time_ms + self.halo_ms + self.backward_ms
+    }
+
+    /// Whether it is worth a recommendation in a trace that computes for so long.
+    pub fn is_promoted(&self, computation_ms: f64) -> bool {
+        self.confidence < Confidence::Low && self.saved_ms.is_some_and(|saved| is_worth(saved, computation_ms))
+    }
+
+    /// All leaves: operations, copies around them, backward work.
+    pub fn all_leaves(&self) -> impl Iterator<Item = LeafId> + '_ {
+        [&self.leaves, &self.halo, &self.backward].into_iter().flatten().flatten().copied()
+    }
+}
+
+/// Whether a saving is sure to be one, and large enough to speak of.
+fn is_worth(saved: Range, computation_ms: f64) -> bool {
+    saved.low > 0.0 && 100.0 * saved.high >= MIN_SAVING_PERCENT * computation_ms
+}
+
+/// Looks for one family of patterns.
+#[derive(Debug, Clone, Copy)]
+pub struct Detector {
+    /// What it may find.
+    pub codes: &'static [Code],
+    /// Its source, whose head explains it.
+    text: &'static str,
+    /// Finds it and claims its leaves.
+    find: fn(&Scene<'_>, &mut Claims) -> Vec<Instance>,
+}
+
+impl Detector {
+    /// What it finds, why that matters, how it is computed, what to do and what it can't see.
+    pub fn explanation(&self) -> String {
+        let lines = self.text.lines().map_while(|l| l.strip_prefix("//!"));
+        lines.map(|l| l.strip_prefix(' ').unwrap_or(l)).collect::<Vec<_>>().join("\n")
+    }
+}
+
+macro_rules! detectors {
+    ($($module:ident [$($code:ident),*];)*) => {
+        /// All detectors. A leaf belongs to the first that claims it, so the more exact ones come first.
+        pub const PATTERN_DETECTORS: &[Detector] = &[$(Detector {
+            codes: &[$(Code::$code),*],
+            text: include_str!(concat!(stringify!($module), ".rs")),
+            find: $module::find,
+        }),*];
+    };
+}
+
+detectors! {
+    attention [UnfusedAttention, UnfusedAttentionBackward];
+    attention_copies [RepeatedKvHeads, SdpaCopyOverhead];
+    optimizer [UnfusedOptimizer];
+    moe [MoeExpertLoop];
+    norm [UnfusedRmsNorm, UnfusedLayerNorm];
+    rope [UnfusedRope];
+    gated [UnfusedSwiglu];
+    gelu [UnfusedGelu];
+    batchnorm [UnfusedBatchNorm];
+    chain [ElementwiseChain];
+    epilogue [GemmEpilogue];
+    module [UnfusedModule];
+    recompute [Recomputation];
+}
+
+/// Finds all patterns of a program, those that save most first.
+pub fn detect(scene: &Scene<'_>) -> Vec<Pattern> {
+    let mut claims = Claims::new(scene.len());
+    let mut found = Vec::new();
+    for detector in PATTERN_DETECTORS {
+        let instances = (detector.find)(scene, &mut claims);
+        found.extend(group::group(scene, instances));
+    }
+    let saved = |p: &Pattern| p.saved_ms.map_or(0.0, |s| s.high);
+    found.sort_by(|a, b| {
+        saved(b)
+            .total_cmp(&saved(a))
+            .then(b.total_ms().total_cmp(&a.total_ms()))
+            .then_with(|| (a.code, &a.leaves).cmp(&(b.code, &b.leaves)))
+    });
+    found
+}

@@ -1,0 +1,171 @@
+//! Experts that run one after another.
+//!
+//! # What it finds
+//! At least four repeats of the same two or three matrix products (same weights' shapes, different numbers of rows) with
+//! rows picked or added by index in between, and no grouped product: a loop over experts.
+//!
+//! # Why it matters
+//! Each expert's products are too small to fill the GPU, and finding its tokens costs kernels and a wait of the host.
+//!
+//! # How it is computed
+//! Matrix products repeat with a period in their weights' shapes. A grouped product takes the roofline time of all
+//! experts together at 80% of it at best, at 40% at worst and never longer than the products take now; the other
+//! operations move their bytes at the baseline; finding each expert's tokens is replaced by one sort.
+//!
+//! # What to do
+//! A grouped product (`torch._grouped_mm`) or a fused expert layer.
+//!
+//! # Limits
+//! Loads that are the same for all experts are only recognised in a module that names them. What the host gains is the
+//! system tier's matter.
+
+use super::claims::Claims;
+use super::group::Instance;
+use super::kind::Kind;
+use super::scene::{Look, Scene};
+use super::show::one;
+use super::{Code, Confidence, Fused};
+use crate::program::LeafId;
+
+const HINTS: &[&str] = &["moe", "expert", "sparse", "mixture"];
+/// Fewer repeats are no loop.
+const LEAST_REPEATS: usize = 4;
+/// Matrix products that one expert may have.
+const PRODUCTS: std::ops::RangeInclusive<usize> = 2..=4;
+/// Leaves before the first and after the last product that may belong to the loop.
+const REACH: usize = 6;
+/// Shares of the roofline that grouped products reach.
+const GROUPED: (f64, f64) = (0.4, 0.8);
+/// What sorting the tokens takes, in microseconds.
+const SORT_US: (f64, f64) = (20.0, 80.0);
+
+/// A matrix product with a weight: rows, and the shape of the weight.
+#[derive(Clone, Copy, PartialEq)]
+struct Product {
+    at: usize,
+    rows: i64,
+    weight: (i64, i64),
+}
+
+fn product(scene: &Scene<'_>, at: usize) -> Option<Product> {
+    let look = scene.look(at);
+    let skip = match look.base {
+        "mm" | "linear" | "matmul" => 0,
+        "addmm" => 1,
+        _ => return None,
+    };
+    let [ref lead @ .., rows, _] = *look.operands.get(skip)?.dims else { return None };
+    let &[k, n] = look.operands.get(skip + 1)?.dims else { return None };
+    Some(Product { at, rows: rows * super::scene::numel(lead), weight: (k, n) })
+}
+
+/// Finds loops in the sequence of matrix products.
+pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
+    let products: Vec<Product> = (0..scene.len()).filter_map(|i| product(scene, i)).collect();
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < products.len() {
+        let run = PRODUCTS.filter_map(|period| repeats(scene, &products[at..], period)).max_by_key(|r| r.0);
+        match run {
+            Some((length, period)) => {
+                found.extend(instance(scene, &products[at..at + length], period));
+                at += length;
+            }
+            None => at += 1,
+        }
+    }
+    claims.settle(scene, found)
+}
+
+/// How many products from the first on repeat with the period, if they look like a loop over experts.
+fn repeats(scene: &Scene<'_>, products: &[Product], period: usize) -> Option<(usize, usize)> {
+    let same =
+        |i: usize| products[i].weight == products[i - period].weight && scene.together(products[i].at, products[0].at);
+    let mut length = period;
+    while length < products.len() && same(length) {
+        length += 1;
+    }
+    let length = length - length % period;
+    let run = products.get(..length).filter(|r| r.len() >= LEAST_REPEATS * period)?;
+    // One expert's products all have the same rows; different experts different ones.
+    let own_rows = run.chunks(period).all(|c| c.iter().all(|p| p.rows == c[0].rows));
+    let differ = run.iter().step_by(period).any(|p| p.rows != run[0].rows);
+    let leaves: Vec<LeafId> = run.iter().map(|p| LeafId(p.at as u32)).collect();
+    let names = scene.names_outwards(scene.common_module(&leaves));
+    let hinted = names.iter().any(|n| HINTS.iter().any(|h| n.contains(h)));
+    (own_rows && (differ || hinted) && indexed(scene, run, period)).then_some((length, period))
+}
+
+/// Whether rows are picked or added by index between any two experts, and nothing that experts don't do is.
+fn indexed(scene: &Scene<'_>, run: &[Product], period: usize) -> bool {
+    let starts: Vec<usize> = run.iter().step_by(period).map(|p| p.at).collect();
+    starts.windows(2).all(|pair| {
+        let mut between = pair[0]..pair[1];
+        let foreign = |i: usize| {
+            matches!(
+                scene.look(i).kind,
+                Kind::Attention | Kind::Softmax | Kind::Norm | Kind::Grouped | Kind::Convolution
+            )
+        };
+        between.clone().any(|i| scene.look(i).kind == Kind::Index) && !between.any(foreign)
+    })
+}
+
+fn instance(scene: &Scene<'_>, run: &[Product], period: usize) -> Option<Instance> {
+    let (first, last) = (run[0].at, run[run.len() - 1].at);
+    let is_part = |i: &usize| {
+        let kind = scene.look(*i).kind;
+        kind.is_fusible() || matches!(kind, Kind::Index | Kind::Sort)
+    };
+    // The loop begins with finding or picking the first expert's rows and ends with adding the last one's.
+    let begins =
+        |i: &usize| matches!(scene.look(*i).kind, Kind::Index) || matches!(scene.look(*i).base, "nonzero" | "eq");
+    let before = scene.before(first).rev().take(REACH).take_while(is_part).filter(begins).last().unwrap_or(first);
+    let after = scene.after(last).take(REACH).take_while(is_part);
+    let after = after.filter(|&i| scene.look(i).kind == Kind::Index).last().unwrap_or(last);
+    let leaves: Vec<LeafId> = (before..=after).map(|i| LeafId(i as u32)).collect();
+    let experts = run.len() / period;
+    let anchor = LeafId(first as u32);
+    let mut instance = Instance::new(scene, Code::MoeExpertLoop, leaves, anchor, HINTS, Confidence::High);
+    let time = grouped(scene, &instance.leaves)?;
+    instance.backward = scene.backward_of(&instance.leaves);
+    instance.fused = Some(time);
+    instance.backward_fused = grouped(scene, &instance.backward).unwrap_or(Fused::NOTHING);
+    let range = format!("{}-{}", one(time.best_us), one(time.worst_us));
+    instance.basis = format!("one grouped product per projection and one sort of the tokens take {range} us a call");
+    let rows: Vec<i64> = run.iter().step_by(period).map(|p| p.rows).collect();
+    let (least, most) = (rows.iter().min().copied().unwrap_or(0), rows.iter().max().copied().unwrap_or(0));
+    instance.evidence.push(format!("{experts} experts of {period} matrix products each, {least} to {most} rows"));
+    instance.facts = vec![("n", experts.to_string())];
+    Some(instance)
+}
+
+/// Time of the same work with grouped products.
+fn grouped(scene: &Scene<'_>, leaves: &[LeafId]) -> Option<Fused> {
+    let (mut roofline, mut products, mut rest) = (0.0, 0.0, Fused { best_us: SORT_US.0, worst_us: SORT_US.1 });
+    for l in leaves {
+        let (leaf, look) = (scene.program.leaf(*l), scene.look(l.index()));
+        if look.kind == Kind::Matrix {
+            roofline += roofline_us(scene, look)?;
+            products += leaf.us;
+        } else if look.kind != Kind::Sort && look.numel() > 0 {
+            // All experts' rows are handled at once, so only bytes count.
+            let share = scene.baseline_share();
+            let moved = look.cost.as_ref().and_then(|c| c.bytes).map(|b| b / (scene.bytes_per_us() * share));
+            let best = moved.map_or(leaf.us, |m| m.min(leaf.us));
+            // Comparing the choice of every token with each expert is not needed any more.
+            let gone = matches!(look.base, "eq" | "where") && look.operands.iter().all(|o| o.dtype.contains("long"));
+            if !gone {
+                rest = rest.and(Fused { best_us: best, worst_us: leaf.us });
+            }
+        }
+    }
+    let worst = (roofline / GROUPED.0).min(products).max(roofline / GROUPED.1);
+    Some(rest.and(Fused { best_us: (roofline / GROUPED.1).min(products), worst_us: worst.min(products) }))
+}
+
+fn roofline_us(scene: &Scene<'_>, look: &Look<'_>) -> Option<f64> {
+    let cost = look.cost.as_ref()?;
+    let arithmetic = cost.flops? / scene.flops_per_us(Some(&cost.spec()));
+    Some(arithmetic.max(cost.bytes? / scene.bytes_per_us()))
+}

@@ -1,0 +1,244 @@
+//! Norms written out operation by operation.
+//!
+//! # What it finds
+//! RMS norm: squares, their mean over the last dimensions, a root, the product with the input, a weight. Layer norm: the
+//! same with the mean taken off (or a variance). Casts before and after belong to it, and the backward work that
+//! autograd ran for it.
+//!
+//! # Why it matters
+//! Eight kernels read and write the whole tensor where one would read it once and write it once.
+//!
+//! # How it is computed
+//! Leaves in a row that each do one step of a norm on the same tensor: square, reduce, shift, root, scale, weight, cast.
+//! The row must have a reduction, a root and a scaling by the root, and at least four leaves. A fused norm reads the
+//! input and writes the output (backward: two reads, one write), at the baseline of the trace at best and at 40% of the
+//! peak bandwidth (backward: a quarter) at worst.
+//!
+//! # What to do
+//! `torch.nn.functional.rms_norm` or `layer_norm`, or compile the module.
+//!
+//! # Limits
+//! Norms over groups or channels are not matched here. A product of two different tensors right before a mean looks like
+//! a square.
+
+use super::claims::Claims;
+use super::fused::{Part, passes};
+use super::group::Instance;
+use super::kind::Kind;
+use super::scene::{Look, Operand, Scene, numel};
+use super::show::dims;
+use super::{Code, Confidence};
+use crate::program::LeafId;
+
+const HINTS: &[&str] = &["norm"];
+/// Fewer leaves are no norm.
+const LEAST_LEAVES: usize = 4;
+/// Shares of the peak bandwidth that the framework's fused norms reach at worst, forward and backward. The backward
+/// also reduces over the rows for the weights.
+const WORST: (f64, f64) = (0.40, 0.25);
+/// Steps searched before and after a reduction.
+const REACH: usize = 12;
+
+/// One step of a norm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Cast,
+    Square,
+    Mean,
+    /// Variance or standard deviation: squares and means in one.
+    Spread,
+    Shift,
+    /// On the means: adding epsilon.
+    Small,
+    Root,
+    Scale,
+    Weight,
+}
+
+/// Finds norms around reductions.
+pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
+    let mut found: Vec<Instance> = Vec::new();
+    let mut next = 0;
+    for at in 0..scene.len() {
+        if at < next || scene.look(at).kind != Kind::Reduce || !claims.is_free(at) {
+            continue;
+        }
+        if let Some((instance, end)) = around(scene, claims, at) {
+            next = end;
+            found.push(instance);
+        }
+    }
+    claims.settle(scene, found)
+}
+
+/// The tensor that is normalised.
+struct Tensor<'s> {
+    dims: &'s [i64],
+    numel: i64,
+    /// Number of means.
+    rows: i64,
+}
+
+impl Tensor<'_> {
+    /// Elements that share a mean.
+    fn row(&self) -> i64 {
+        self.numel / self.rows.max(1)
+    }
+
+    fn is_full(&self, o: &Operand<'_>) -> bool {
+        o.numel() == self.numel
+    }
+
+    /// Has one element for each mean, and keeps the place of the others.
+    fn is_row(&self, o: &Operand<'_>) -> bool {
+        o.numel() == self.rows && o.dims.last() == Some(&1)
+    }
+
+    fn is_weight(&self, o: &Operand<'_>) -> bool {
+        o.numel() == self.row() && o.dims.last() == self.dims.last()
+    }
+}
+
+fn around(scene: &Scene<'_>, claims: &Claims, reduce: usize) -> Option<(Instance, usize)> {
+    let look = scene.look(reduce);
+    let rows = rows(scene, reduce)?;
+    let tensor = Tensor { dims: &look.full, numel: look.numel(), rows };
+    if tensor.row() < 2 || rows < 1 || numel(tensor.dims) == 0 {
+        return None;
+    }
+    let step_at = |i: usize| step(scene, i, &tensor).filter(|_| claims.is_free(i));
+    let mut first = reduce;
+    // Before the first reduction stand at most the square of its input, or the shift for a variance, and a cast.
+    for i in scene.before(reduce).rev().take(2) {
+        match step_at(i) {
+            Some(Step::Cast | Step::Square) => first = i,
+            _ => break,
+        }
+    }
+    let mut steps: Vec<(usize, Step)> = (first..reduce).filter_map(|i| step_at(i).map(|s| (i, s))).collect();
+    steps.push((reduce, step_at(reduce)?));
+    for i in scene.after(reduce).take(REACH) {
+        let Some(s) = step_at(i) else { break };
+        steps.push((i, s));
+    }
+    trim(&mut steps);
+    let has = |s: Step| steps.iter().any(|x| x.1 == s);
+    let squares = has(Step::Square) || has(Step::Spread);
+    let roots = has(Step::Root) || scene_has_std(scene, &steps);
+    if steps.len() < LEAST_LEAVES || !has(Step::Scale) || !squares || !roots {
+        return None;
+    }
+    let end = steps.last()?.0 + 1;
+    let code = if has(Step::Shift) || has(Step::Spread) { Code::UnfusedLayerNorm } else { Code::UnfusedRmsNorm };
+    Some((instance(scene, code, &steps, reduce, &tensor), end))
+}
+
+fn scene_has_std(scene: &Scene<'_>, steps: &[(usize, Step)]) -> bool {
+    steps.iter().any(|s| scene.look(s.0).base == "std")
+}
+
+/// A norm ends with its scaling, its weights or a cast; what follows is something else, such as the next norm. A cast
+/// right before that one is its own.
+fn trim(steps: &mut Vec<(usize, Step)>) {
+    let Some(scale) = steps.iter().position(|s| s.1 == Step::Scale) else { return };
+    let is_end = |s: &(usize, Step)| matches!(s.1, Step::Weight | Step::Cast);
+    let Some(beyond) = steps[scale + 1..].iter().position(|s| !is_end(s)) else { return };
+    steps.truncate(scale + 1 + beyond);
+    if steps.last().is_some_and(|s| s.1 == Step::Cast) {
+        steps.pop();
+    }
+}
+
+/// Number of means that a reduction gives: from its `dim` argument, else over the last dimension.
+fn rows(scene: &Scene<'_>, at: usize) -> Option<i64> {
+    let look = scene.look(at);
+    if !matches!(look.base, "mean" | "sum" | "var" | "std" | "var_mean") {
+        return None;
+    }
+    let rank = look.full.len() as i64;
+    let given = scene.leaf(at).inputs.concrete.as_ref().and_then(|c| jarvis_perf::args::ints(c.get(1)?));
+    let mut over: Vec<i64> = match given {
+        Some(list) if !list.is_empty() => list.iter().map(|d| if *d < 0 { d + rank } else { *d }).collect(),
+        _ => vec![rank - 1],
+    };
+    over.sort_unstable();
+    // The last dimensions, without a gap.
+    let tail = (0..).zip(over.iter().rev()).all(|(i, d)| *d == rank - 1 - i);
+    (tail && !over.is_empty()).then(|| numel(&look.full[..look.full.len() - over.len()]))
+}
+
+fn step(scene: &Scene<'_>, at: usize, tensor: &Tensor<'_>) -> Option<Step> {
+    let look = scene.look(at);
+    let operands = &look.operands;
+    let all = |test: &dyn Fn(&Operand<'_>) -> bool| !operands.is_empty() && operands.iter().all(test);
+    let full = |o: &Operand<'_>| tensor.is_full(o);
+    let pair = |test: &dyn Fn(&Operand<'_>) -> bool| {
+        operands.len() == 2 && operands.iter().any(full) && operands.iter().any(test)
+    };
+    let row = |o: &Operand<'_>| tensor.is_row(o);
+    let weight = |o: &Operand<'_>| tensor.is_weight(o);
+    match (look.kind, look.base) {
+        (Kind::Copy, _) if all(&full) => is_cast(look).then_some(Step::Cast),
+        (Kind::Reduce, "mean" | "sum") if all(&full) => Some(Step::Mean),
+        (Kind::Reduce, "var" | "std" | "var_mean") if all(&full) => Some(Step::Spread),
+        (Kind::Elementwise, "pow" | "square") if all(&full) => Some(Step::Square),
+        // With a single row the weight is as large as the tensor.
+        (Kind::Elementwise, "mul" | "add") if tensor.rows == 1 && all(&full) && ranks_differ(look) => {
+            Some(Step::Weight)
+        }
+        (Kind::Elementwise, "mul") if operands.len() == 2 && all(&full) => {
+            followed_by_mean(scene, at, tensor).then_some(Step::Square)
+        }
+        (Kind::Elementwise, "rsqrt" | "sqrt" | "pow" | "reciprocal") if all(&row) => Some(Step::Root),
+        (Kind::Elementwise, "add" | "div" | "mul" | "clamp_min" | "sub") if all(&row) => Some(Step::Small),
+        (Kind::Elementwise, "sub") if pair(&row) => Some(Step::Shift),
+        (Kind::Elementwise, "mul" | "div") if pair(&row) => Some(Step::Scale),
+        (Kind::Elementwise, "mul" | "add" | "div") if pair(&weight) => Some(Step::Weight),
+        // Work on the weight itself, such as adding one to it or casting it.
+        (Kind::Elementwise | Kind::Copy, _) if all(&weight) => Some(Step::Weight),
+        _ => None,
+    }
+}
+
+fn ranks_differ(look: &Look<'_>) -> bool {
+    matches!(&look.operands[..], [a, b] if a.dims.len() != b.dims.len())
+}
+
+fn is_cast(look: &Look<'_>) -> bool {
+    matches!(&look.operands[..], [a, b] if a.dtype != b.dtype)
+}
+
+fn followed_by_mean(scene: &Scene<'_>, at: usize, tensor: &Tensor<'_>) -> bool {
+    let next = scene.after(at).next();
+    next.is_some_and(|i| matches!(scene.look(i).base, "mean" | "sum") && scene.look(i).numel() == tensor.numel)
+}
+
+fn instance(scene: &Scene<'_>, code: Code, steps: &[(usize, Step)], reduce: usize, tensor: &Tensor<'_>) -> Instance {
+    let leaves: Vec<LeafId> = steps.iter().map(|s| LeafId(s.0 as u32)).collect();
+    let anchor = LeafId(reduce as u32);
+    let mut instance = Instance::new(scene, code, leaves, anchor, HINTS, Confidence::High);
+    instance.backward = scene.backward_of(&instance.leaves);
+    let n = tensor.numel as f64;
+    let (input, output) = ends(scene, &instance.leaves);
+    let forward = Part { known_share: Some(WORST.0), ..Part::moving(n * input, n * output) };
+    let forward = forward.computing(scene, &instance.leaves, passes(1, tensor.row()));
+    instance.fused = Some(forward.time(scene));
+    instance.basis = forward.basis(scene);
+    let backward = Part { known_share: Some(WORST.1), ..Part::moving(n * (input + output), n * input) };
+    instance.backward_fused = backward.computing(scene, &instance.backward, 1.0).time(scene);
+    let name = if code == Code::UnfusedRmsNorm { "RMS norm" } else { "layer norm" };
+    instance.facts = vec![("name", name.to_owned())];
+    let ops = steps.len();
+    instance.evidence.push(format!("{ops} operations normalise {} over rows of {}", dims(tensor.dims), tensor.row()));
+    instance
+}
+
+/// Bytes of an element going in and coming out.
+fn ends(scene: &Scene<'_>, leaves: &[LeafId]) -> (f64, f64) {
+    let size = |l: Option<&LeafId>, result: bool| {
+        let look = scene.look(l?.index());
+        let bytes = if result { look.result_bytes() } else { look.full_operands().next()?.bytes() };
+        Some(bytes / look.numel().max(1) as f64)
+    };
+    (size(leaves.first(), false).unwrap_or(4.0), size(leaves.last(), true).unwrap_or(4.0))
+}

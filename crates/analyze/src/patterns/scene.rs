@@ -1,0 +1,358 @@
+//! What detectors see: the program, with what each leaf does, its tensors and its cost, and where sequences break.
+
+use std::sync::Arc;
+
+use jarvis_perf::call::{Dims, InputLists, OpCall};
+use jarvis_perf::dtype;
+use jarvis_perf::models::{self, Cost, elementwise::broadcast};
+use jarvis_perf::parity::Quirks;
+use jarvis_perf::platform::Platform;
+use jarvis_trace::Ns;
+use rapidhash::RapidHashMap;
+
+use super::kind::{self, Kind};
+use crate::prepared::{Baseline, Prepared, Utilization};
+use crate::program::{Direction, Leaf, LeafId, ModuleId, Program};
+
+/// A host gap longer than this ends a sequence: what follows belongs to something else.
+const SEQUENCE_GAP: Ns = Ns(1_000_000);
+
+/// Where pauses are usually longer than this the GPU waits for the host, and what fewer kernels bring is not theirs.
+const LONGEST_PAUSE_US: f64 = 2.0;
+
+/// A tensor operand.
+#[derive(Debug, Clone)]
+pub(crate) struct Operand<'a> {
+    pub(crate) dims: &'a [i64],
+    pub(crate) dtype: &'a str,
+    pub(crate) strides: Option<&'a [i64]>,
+}
+
+impl Operand<'_> {
+    pub(crate) fn numel(&self) -> i64 {
+        numel(self.dims)
+    }
+
+    /// Bytes of the whole tensor; four bytes an element where the type is unknown.
+    pub(crate) fn bytes(&self) -> f64 {
+        self.numel() as f64 * element_size(self.dtype)
+    }
+}
+
+pub(crate) fn numel(dims: &[i64]) -> i64 {
+    dims.iter().product()
+}
+
+pub(crate) fn element_size(name: &str) -> f64 {
+    dtype::size(name, &Quirks::NONE).map_or(4.0, |s| s as f64)
+}
+
+/// A leaf as patterns see it.
+#[derive(Debug)]
+pub(crate) struct Look<'a> {
+    pub(crate) kind: Kind,
+    /// Its name without `aten::` and the mark of in-place variants.
+    pub(crate) base: &'a str,
+    /// Whether it overwrites its first operand.
+    pub(crate) in_place: bool,
+    /// Tensors with at least one dimension; those of a list one by one.
+    pub(crate) operands: Vec<Operand<'a>>,
+    /// Shape of the result of an elementwise operation; of others the shape of the largest operand.
+    pub(crate) full: Vec<i64>,
+    /// Its model's cost, where it has one.
+    pub(crate) cost: Option<Arc<Cost>>,
+}
+
+impl<'a> Look<'a> {
+    fn new(leaf: &'a Leaf, cost: Option<Arc<Cost>>) -> Self {
+        let kind = kind::of(leaf);
+        let operands = operands(&leaf.inputs);
+        let full = if matches!(kind, Kind::Elementwise | Kind::Random) {
+            operands.iter().try_fold(Vec::new(), |out, o| broadcast(&out, o.dims)).ok()
+        } else {
+            None
+        };
+        let largest = || operands.iter().map(|o| o.dims).max_by_key(|d| numel(d)).unwrap_or_default().to_vec();
+        let full = full.unwrap_or_else(largest);
+        let in_place = leaf.name.starts_with("aten::") && leaf.name.ends_with('_') && !leaf.name.ends_with("__");
+        Self { kind, base: kind::base(&leaf.name), in_place, operands, full, cost }
+    }
+
+    /// Elements of `full`.
+    pub(crate) fn numel(&self) -> i64 {
+        if self.full.is_empty() { 0 } else { numel(&self.full) }
+    }
+
+    /// Tensor operands with as many elements as the result.
+    pub(crate) fn full_operands(&self) -> impl Iterator<Item = &Operand<'a>> {
+        let n = self.numel();
+        // The destination of a copy is written, not read.
+        let read = if self.kind == Kind::Copy { 1.min(self.operands.len().saturating_sub(1)) } else { 0 };
+        self.operands[read..].iter().filter(move |o| o.numel() == n)
+    }
+
+    /// Bytes of its result.
+    pub(crate) fn result_bytes(&self) -> f64 {
+        let first = self.operands.first();
+        let size = match self.kind {
+            Kind::Copy => first.map(|o| element_size(o.dtype)),
+            _ if matches!(self.base, "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "isnan" | "isinf") => Some(1.0),
+            // Of several floating types the widest; masks and indices do not count.
+            _ => self.full_operands().map(|o| element_size(o.dtype)).reduce(f64::max),
+        };
+        self.numel() as f64 * size.unwrap_or(4.0)
+    }
+
+    /// Whether a scalar, and no tensor, is the second operand.
+    pub(crate) fn with_scalar(&self) -> bool {
+        self.operands.len() == 1
+    }
+}
+
+/// The tensors of a call.
+fn operands(inputs: &InputLists) -> Vec<Operand<'_>> {
+    let dims = inputs.dims.as_deref().unwrap_or_default();
+    let mut found = Vec::new();
+    for (i, entry) in dims.iter().enumerate() {
+        let dtype = inputs.types.as_ref().and_then(|t| t.get(i)).map_or("", String::as_str);
+        let strides = inputs.strides.as_ref().and_then(|s| s.get(i));
+        match entry {
+            Dims::Shape(shape) if shape.is_empty() => {}
+            Dims::Shape(shape) => {
+                found.push(Operand { dims: shape, dtype, strides: strides.and_then(Dims::shape) });
+            }
+            Dims::List(shapes) => {
+                found.extend(shapes.iter().map(|dims| Operand { dims, dtype, strides: None }));
+            }
+        }
+    }
+    found
+}
+
+/// Everything a detector may look at.
+#[derive(Debug)]
+pub struct Scene<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) platform: &'a Platform,
+    pub(crate) baseline: &'a Baseline,
+    pub(crate) utilization: &'a Utilization,
+    looks: Vec<Look<'a>>,
+    /// Number of the unbroken sequence of each leaf.
+    sequence: Vec<u32>,
+    /// For each leaf the backward leaves it caused, as a range of `backward`.
+    backward: Vec<LeafId>,
+    first_backward: Vec<u32>,
+    /// Time of matrix work and attention in the whole trace.
+    pub(crate) matrix_ms: f64,
+    /// What the GPU usually waits between two kernels, in microseconds.
+    pub(crate) pause_us: f64,
+}
+
+impl<'a> Scene<'a> {
+    /// Looks at a program.
+    pub fn new(
+        program: &'a Program,
+        platform: &'a Platform,
+        baseline: &'a Baseline,
+        utilization: &'a Utilization,
+    ) -> Self {
+        let looks = looks(program);
+        let is_matrix = |k: Kind| matches!(k, Kind::Matrix | Kind::Grouped | Kind::Convolution | Kind::Attention);
+        let matrix_us: f64 =
+            program.leaves.iter().zip(&looks).filter(|(_, l)| is_matrix(l.kind)).map(|(leaf, _)| leaf.us).sum();
+        let (backward, first_backward) = backward_leaves(program);
+        Self {
+            program,
+            platform,
+            baseline,
+            utilization,
+            sequence: sequences(program),
+            looks,
+            backward,
+            first_backward,
+            matrix_ms: matrix_us / 1e3,
+            pause_us: pause_us(program),
+        }
+    }
+
+    /// The same from what all analyzers see.
+    pub fn of(prepared: &'a Prepared) -> Self {
+        Self::new(&prepared.program, &prepared.platform, &prepared.baseline, &prepared.utilization)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.looks.len()
+    }
+
+    pub(crate) fn leaf(&self, at: usize) -> &'a Leaf {
+        &self.program.leaves[at]
+    }
+
+    pub(crate) fn look(&self, at: usize) -> &Look<'a> {
+        &self.looks[at]
+    }
+
+    /// Whether two leaves stand in one unbroken sequence.
+    pub(crate) fn together(&self, a: usize, b: usize) -> bool {
+        self.sequence[a] == self.sequence[b]
+    }
+
+    /// The positions after `at` in its sequence.
+    pub(crate) fn after(&self, at: usize) -> std::ops::Range<usize> {
+        let end = self.sequence[at..].partition_point(|&s| s == self.sequence[at]);
+        at + 1..at + end
+    }
+
+    /// The positions before `at` in its sequence.
+    pub(crate) fn before(&self, at: usize) -> std::ops::Range<usize> {
+        self.sequence[..at].partition_point(|&s| s < self.sequence[at])..at
+    }
+
+    pub(crate) fn us(&self, leaves: &[LeafId]) -> f64 {
+        leaves.iter().map(|l| self.program.leaf(*l).us).fold(0.0, std::ops::Add::add)
+    }
+
+    /// The backward leaves that forward leaves caused, in order of launch. Work repeated by checkpointing is no
+    /// backward work.
+    pub(crate) fn backward_of(&self, leaves: &[LeafId]) -> Vec<LeafId> {
+        let mut found: Vec<LeafId> = Vec::new();
+        for l in leaves {
+            let (from, to) = (self.first_backward[l.index()], self.first_backward[l.index() + 1]);
+            found.extend(&self.backward[from as usize..to as usize]);
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Peak bandwidth in bytes a microsecond.
+    pub(crate) fn bytes_per_us(&self) -> f64 {
+        self.platform.mem_bw_gbps.value * 1e3
+    }
+
+    /// Best rate for a Compute Spec in operations a microsecond; bf16 where it is unknown.
+    pub(crate) fn flops_per_us(&self, spec: Option<&str>) -> f64 {
+        let peak = spec.and_then(|s| self.platform.peak(s)).or_else(|| self.platform.peak("matrix_bf16"));
+        peak.map_or(f64::INFINITY, |p| p.value * 1e6)
+    }
+
+    /// Vector instructions a microsecond: a multiply-add counts as two operations in a platform's rate.
+    pub(crate) fn instructions_per_us(&self) -> f64 {
+        let peak = ["vector_fp32", "matrix_fp32", "matrix_tf32"].iter().find_map(|s| self.platform.peak(s));
+        peak.map_or(f64::INFINITY, |p| p.value * 1e6 / 2.0)
+    }
+
+    /// Share of the peak bandwidth that simple operations reach in this trace, at most all of it.
+    pub(crate) fn baseline_share(&self) -> f64 {
+        (self.baseline.efficiency_percent / 100.0).clamp(0.05, 1.0)
+    }
+
+    /// The innermost module of a leaf; backward work belongs to that of its forward.
+    pub(crate) fn module_of(&self, leaf: &Leaf) -> Option<ModuleId> {
+        leaf.module.or_else(|| leaf.forward.and_then(|f| self.program.leaf(f).module))
+    }
+
+    /// The innermost module that holds all of the leaves.
+    pub(crate) fn common_module(&self, leaves: &[LeafId]) -> Option<ModuleId> {
+        let mut common: Option<Vec<ModuleId>> = None;
+        for l in leaves {
+            let inner = self.module_of(self.program.leaf(*l));
+            let chain: Vec<ModuleId> = std::iter::successors(inner, |m| self.program.module(*m).parent).collect();
+            common = Some(match common {
+                None => chain,
+                Some(known) => known.into_iter().filter(|m| chain.contains(m)).collect(),
+            });
+        }
+        common?.first().copied()
+    }
+
+    /// The innermost operation around all of the leaves, if they are not all that same operation's own.
+    pub(crate) fn common_op(&self, leaves: &[LeafId]) -> Option<&'a Arc<str>> {
+        let first = self.program.leaf(*leaves.first()?);
+        let holds_all = |uid: &u32| leaves.iter().all(|l| self.program.leaf(*l).op_uids.contains(uid));
+        let at = first.op_uids.iter().position(holds_all)?;
+        Some(&first.ops_around[at]).filter(|name| !name.starts_with("autograd::engine"))
+    }
+
+    /// How many modules there are around and including this one.
+    pub(crate) fn depth(&self, module: Option<ModuleId>) -> usize {
+        std::iter::successors(module, |m| self.program.module(*m).parent).count()
+    }
+
+    /// Names of a module and those around it, innermost first, in lower case.
+    pub(crate) fn names_outwards(&self, module: Option<ModuleId>) -> Vec<String> {
+        std::iter::successors(module, |m| self.program.module(*m).parent)
+            .map(|m| self.program.module(m).base.to_ascii_lowercase())
+            .collect()
+    }
+}
+
+/// A call as far as its cost is concerned: name, inputs (shared by equal calls), first kernel.
+type Call<'a> = (&'a str, *const InputLists, Option<&'a str>);
+
+fn looks(program: &Program) -> Vec<Look<'_>> {
+    let mut known: RapidHashMap<Call<'_>, Option<Arc<Cost>>> = RapidHashMap::default();
+    let cost = |leaf: &Leaf| {
+        let kernels: Vec<&str> = leaf.kernels.iter().map(|k| &*k.name).collect();
+        let call = OpCall {
+            name: &leaf.name,
+            inputs: &leaf.inputs,
+            kernels: &kernels,
+            sequence: None,
+            annotation: None,
+            extra: &[],
+            forward: None,
+        };
+        models::evaluate(&call, &Quirks::NONE).cost.ok().map(Arc::new)
+    };
+    let look = |leaf| {
+        let leaf: &Leaf = leaf;
+        let key = (&*leaf.name, Arc::as_ptr(&leaf.inputs), leaf.kernels.first().map(|k| &*k.name));
+        let cost = if leaf.is_op { known.entry(key).or_insert_with(|| cost(leaf)).clone() } else { None };
+        (leaf, cost)
+    };
+    let costs: Vec<_> = program.leaves.iter().map(look).collect();
+    costs.into_iter().map(|(leaf, cost)| Look::new(leaf, cost)).collect()
+}
+
+/// The median pause between one kernel's end and the next one's start, where they don't overlap; none where the GPU
+/// waits for the host.
+fn pause_us(program: &Program) -> f64 {
+    let mut spans: Vec<(Ns, f64)> = program.leaves.iter().flat_map(|l| &l.kernels).map(|k| (k.start, k.us)).collect();
+    spans.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let pause = |w: &[(Ns, f64)]| w[1].0.as_us() - w[0].0.as_us() - w[0].1;
+    let mut pauses: Vec<f64> = spans.windows(2).map(pause).filter(|p| *p >= 0.0).collect();
+    pauses.sort_by(f64::total_cmp);
+    pauses.get(pauses.len() / 2).copied().filter(|p| *p <= LONGEST_PAUSE_US).unwrap_or(0.0)
+}
+
+/// Numbers the unbroken sequences: one thread, one profiler step, no long pause of the host.
+fn sequences(program: &Program) -> Vec<u32> {
+    let mut number = 0;
+    let mut sequence = Vec::with_capacity(program.leaves.len());
+    for (i, leaf) in program.leaves.iter().enumerate() {
+        if let Some(previous) = i.checked_sub(1).map(|p| &program.leaves[p]) {
+            let in_optimizer = |l: &Leaf| l.direction == Direction::Optimizer;
+            let breaks = previous.thread != leaf.thread
+                || previous.step != leaf.step
+                || in_optimizer(previous) != in_optimizer(leaf)
+                || leaf.start > previous.end + SEQUENCE_GAP;
+            number += u32::from(breaks);
+        }
+        sequence.push(number);
+    }
+    sequence
+}
+
+/// Backward leaves sorted by the forward leaf that caused them, and where those of each forward leaf begin.
+fn backward_leaves(program: &Program) -> (Vec<LeafId>, Vec<u32>) {
+    let mut pairs: Vec<(LeafId, LeafId)> = Vec::new();
+    for (i, leaf) in program.leaves.iter().enumerate() {
+        if leaf.direction == Direction::Backward && !leaf.is_recompute {
+            pairs.extend(leaf.forward.map(|f| (f, LeafId(i as u32))));
+        }
+    }
+    pairs.sort_unstable();
+    let first = (0..=program.leaves.len()).map(|i| pairs.partition_point(|p| p.0.index() < i) as u32).collect();
+    (pairs.into_iter().map(|p| p.1).collect(), first)
+}

@@ -1,0 +1,317 @@
+//! Attention and the copies around it.
+
+use super::sketch::Sketch;
+use crate::finding::{PatternId, Priority};
+use crate::patterns::{Code, Confidence, Source};
+
+const B: i64 = 4;
+const H: i64 = 8;
+const N: i64 = 2048;
+const D: i64 = 64;
+
+/// Scores, scaling, softmax, values; four-dimensional softmax between three-dimensional products.
+fn plain(s: &mut Sketch) {
+    s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], 100.0);
+    s.op("aten::mul", &[&[B, H, N, N], &[]], 150.0);
+    s.op("aten::_softmax", &[&[B, H, N, N], &[], &[]], 300.0);
+    s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 100.0);
+}
+
+fn projection(s: &mut Sketch) {
+    s.op("aten::mm", &[&[B * N, H * D], &[H * D, H * D]], 80.0);
+}
+
+#[test]
+fn products_with_a_softmax_between_are_attention_in_a_module() {
+    let mut s = Sketch::new();
+    for i in 0..3 {
+        s.module(&format!("SelfAttention_{i}"), |s| {
+            projection(s);
+            plain(s);
+            projection(s);
+        });
+    }
+    let p = s.one(Code::UnfusedAttention);
+    assert_eq!((p.instances, p.confidence, p.source), (3, Confidence::High, Source::Module));
+    assert_eq!(p.module.as_deref(), Some("SelfAttention"));
+    assert_eq!(p.anchor_dims, [B, H, N, N]);
+    assert_eq!(p.ops.len(), 4);
+    assert!((p.time_ms - 3.0 * 0.65).abs() < 1e-9);
+}
+
+#[test]
+fn without_frames_order_alone_shows_it_with_less_confidence() {
+    let mut s = Sketch::new();
+    projection(&mut s);
+    plain(&mut s);
+    projection(&mut s);
+    let p = s.one(Code::UnfusedAttention);
+    assert_eq!((p.confidence, p.source, p.module), (Confidence::Medium, Source::Window, None));
+    s.look(|_, _, findings| {
+        assert_eq!(findings[0].pattern, PatternId::UNFUSED_ATTENTION);
+        assert_eq!(findings[0].priority, Priority::Critical);
+        assert!(!findings[0].paths.algorithmic.is_empty() && !findings[0].paths.kernel.is_empty());
+    });
+}
+
+#[test]
+fn a_marked_span_stands_for_a_module() {
+    let mut s = Sketch::new();
+    s.annotated("attention block", plain);
+    let p = s.one(Code::UnfusedAttention);
+    assert_eq!((p.source, p.confidence), (Source::Annotation, Confidence::High));
+    assert_eq!(p.module.as_deref(), Some("attention block"));
+}
+
+#[test]
+fn other_forms_of_the_same_match_too() {
+    // baddbmm with its first argument, casts, mask, dropout and a contiguous value between.
+    let mut s = Sketch::new();
+    s.op("aten::baddbmm", &[&[B * H, N, N], &[B * H, N, D], &[B * H, D, N], &[], &[]], 100.0);
+    s.op("aten::add", &[&[B, H, N, N], &[B, 1, N, N], &[]], 200.0);
+    s.typed("aten::copy_", &[&[B, H, N, N], &[B, H, N, N]], &["float", "c10::BFloat16"], 200.0);
+    s.op("aten::_softmax", &[&[B * H, N, N], &[], &[]], 300.0);
+    s.typed("aten::copy_", &[&[B, H, N, N], &[B, H, N, N]], &["c10::BFloat16", "float"], 200.0);
+    s.op("aten::native_dropout", &[&[B, H, N, N], &[], &[]], 200.0);
+    s.op("aten::copy_", &[&[B, H, N, D], &[B, H, N, D]], 20.0);
+    s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 100.0);
+    let p = s.one(Code::UnfusedAttention);
+    assert_eq!(p.ops.len(), 8);
+    // matmul leaves keep their leading dimensions.
+    let mut s = Sketch::new();
+    s.op("aten::matmul", &[&[B, H, N, D], &[B, H, D, N]], 100.0);
+    s.op("aten::_safe_softmax", &[&[B, H, N, N], &[], &[]], 300.0);
+    s.op("aten::matmul", &[&[B, H, N, N], &[B, H, N, D]], 100.0);
+    assert_eq!(s.one(Code::UnfusedAttention).ops.len(), 3);
+    // Queries and keys of different number, and a value head of its own size.
+    let mut s = Sketch::new();
+    s.op("aten::bmm", &[&[B * H, 77, D], &[B * H, D, N]], 50.0);
+    s.op("aten::_softmax", &[&[B, H, 77, N], &[], &[]], 50.0);
+    s.op("aten::bmm", &[&[B * H, 77, N], &[B * H, N, 2 * D]], 50.0);
+    assert_eq!(s.patterns(Code::UnfusedAttention).len(), 1);
+}
+
+#[test]
+fn what_just_does_not_fit_is_no_attention() {
+    // The value product does not contract over the keys.
+    let mut s = Sketch::new();
+    s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], 100.0);
+    s.op("aten::_softmax", &[&[B, H, N, N], &[], &[]], 300.0);
+    s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, D]], 100.0);
+    s.none(Code::UnfusedAttention);
+    // A softmax after a product only: a classifier.
+    let mut s = Sketch::new();
+    s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], 100.0);
+    s.op("aten::_softmax", &[&[B, H, N, N], &[], &[]], 300.0);
+    s.none(Code::UnfusedAttention);
+    // A log-softmax.
+    let mut s = Sketch::new();
+    s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], 100.0);
+    s.op("aten::_log_softmax", &[&[B, H, N, N], &[], &[]], 300.0);
+    s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 100.0);
+    s.none(Code::UnfusedAttention);
+    // A router: two-dimensional products around a softmax.
+    let mut s = Sketch::new();
+    s.op("aten::mm", &[&[4096, 1024], &[1024, 8]], 10.0);
+    s.op("aten::_softmax", &[&[4096, 8], &[], &[]], 10.0);
+    s.op("aten::mm", &[&[4096, 8], &[8, 1024]], 10.0);
+    s.none(Code::UnfusedAttention);
+}
+
+#[test]
+fn in_a_window_the_parts_must_stand_close() {
+    let draw = |between: usize| {
+        let mut s = Sketch::new();
+        s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], 100.0);
+        for _ in 0..between {
+            s.op("aten::mul", &[&[B, H, N, N], &[]], 150.0);
+        }
+        s.op("aten::_softmax", &[&[B, H, N, N], &[], &[]], 300.0);
+        s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 100.0);
+        s
+    };
+    assert_eq!(draw(8).patterns(Code::UnfusedAttention).len(), 1);
+    draw(9).none(Code::UnfusedAttention);
+    // Nor may the host pause between them.
+    let mut s = Sketch::new();
+    s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], 100.0).pause();
+    s.op("aten::_softmax", &[&[B, H, N, N], &[], &[]], 300.0);
+    s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 100.0);
+    s.none(Code::UnfusedAttention);
+}
+
+#[test]
+fn copies_of_its_inputs_and_output_are_its_halo() {
+    let mut s = Sketch::new();
+    s.module("Attention_0", |s| {
+        projection(s);
+        s.op("aten::copy_", &[&[B, H, N, D], &[B, H, N, D]], 10.0);
+        s.op("aten::copy_", &[&[B, H, D, N], &[B, H, D, N]], 20.0);
+        plain(s);
+        s.op("aten::copy_", &[&[B, N, H, D], &[B, N, H, D]], 5.0);
+        projection(s);
+        // Behind the projection it is somebody else's.
+        s.op("aten::copy_", &[&[B, N, H, D], &[B, N, H, D]], 5.0);
+    });
+    let p = s.one(Code::UnfusedAttention);
+    assert!((p.halo_ms - 0.035).abs() < 1e-9);
+    assert!((p.time_ms - 0.65).abs() < 1e-9);
+}
+
+#[test]
+fn a_causal_mask_is_told_from_any_other() {
+    let draw = |made_by_triu: bool| {
+        let mut s = Sketch::new();
+        s.module("Attention_0", |s| {
+            s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], 100.0);
+            if made_by_triu {
+                s.typed("aten::triu", &[&[N, N], &[]], &["bool", "Scalar"], 10.0);
+            }
+            s.typed("aten::masked_fill_", &[&[B, H, N, N], &[N, N], &[]], &["c10::BFloat16", "bool", "Scalar"], 500.0);
+            s.op("aten::_softmax", &[&[B, H, N, N], &[], &[]], 300.0);
+            s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 100.0);
+        });
+        s.one(Code::UnfusedAttention)
+    };
+    let (sure, unsure) = (draw(true), draw(false));
+    assert!(sure.evidence.iter().any(|e| e.contains("causal")));
+    assert!(!unsure.evidence.iter().any(|e| e.contains("causal")));
+    let (sure, unsure) = (sure.fused_ms.unwrap(), unsure.fused_ms.unwrap());
+    assert!((sure.low - unsure.low).abs() < 1e-9, "at best both are causal");
+    assert!(sure.high < unsure.high, "at worst the unknown one is not");
+}
+
+#[test]
+fn savings_follow_the_roofline_of_the_fused_kernel() {
+    // 4·8 heads, 2048 tokens of size 64: 4·32·2048²·64 = 34.36 GFLOP, 34.7 us at 990 TFLOPS.
+    let mut s = Sketch::new();
+    s.module("Attention_0", plain);
+    let p = s.one(Code::UnfusedAttention);
+    let (fused, saved) = (p.fused_ms.unwrap(), p.saved_ms.unwrap());
+    let r = 4.0 * 32.0 * 2048.0 * 2048.0 * 64.0 / 990e12 * 1e3;
+    assert!((fused.low - r / 0.8).abs() < 1e-6, "{} at best", fused.low);
+    assert!((fused.high - r / 0.4).abs() < 1e-6, "{} at worst", fused.high);
+    // Three pauses of one microsecond go too, and no other matrix work can get slower.
+    assert!((saved.high - (0.65 + 0.003 - fused.low)).abs() < 1e-6);
+    assert!((saved.low - (0.65 + 0.003 - fused.high)).abs() < 1e-6);
+}
+
+#[test]
+fn fused_attention_beside_it_rules_it_out() {
+    let mut s = Sketch::new();
+    s.module("Attention_0", |s| {
+        s.op("aten::_flash_attention_forward", &[&[B, N, H, D], &[B, N, H, D], &[B, N, H, D]], 50.0);
+        plain(s);
+    });
+    s.none(Code::UnfusedAttention);
+}
+
+#[test]
+fn without_shapes_it_is_a_guess_and_no_recommendation() {
+    let mut s = Sketch::new();
+    s.module("SelfAttention_0", |s| {
+        s.bare("aten::bmm", 100.0).bare("aten::_softmax", 300.0).bare("aten::bmm", 100.0);
+    });
+    assert_eq!(s.one(Code::UnfusedAttention).confidence, Confidence::Low);
+    s.look(|_, _, findings| assert!(findings.is_empty()));
+    let mut s = Sketch::new();
+    s.bare("aten::bmm", 100.0).bare("aten::_softmax", 300.0).bare("aten::bmm", 100.0);
+    s.none(Code::UnfusedAttention);
+}
+
+#[test]
+fn its_backward_is_found_through_autograd() {
+    let mut s = Sketch::new();
+    s.module("Attention_0", |s| {
+        s.sequenced("aten::bmm", 1, |s| {
+            s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], 100.0);
+        });
+        s.sequenced("aten::softmax", 2, |s| {
+            s.op("aten::_softmax", &[&[B, H, N, N], &[], &[]], 300.0);
+        });
+        s.sequenced("aten::bmm", 3, |s| {
+            s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 100.0);
+        });
+    });
+    s.backward("BmmBackward0", 3, |s| {
+        s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 100.0);
+        s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], 100.0);
+    });
+    s.backward("SoftmaxBackward0", 2, |s| {
+        s.op("aten::_softmax_backward_data", &[&[B, H, N, N], &[B, H, N, N], &[], &[]], 400.0);
+    });
+    s.backward("BmmBackward0", 1, |s| {
+        s.op("aten::bmm", &[&[B * H, D, N], &[B * H, N, N]], 100.0);
+        s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 100.0);
+    });
+    let p = s.one(Code::UnfusedAttentionBackward);
+    assert_eq!((p.ops.len(), p.module.as_deref()), (5, Some("Attention")));
+    assert!((p.time_ms - 0.8).abs() < 1e-9);
+    // Forward and backward are one change.
+    s.look(|_, _, findings| {
+        let attention: Vec<_> = findings.iter().filter(|f| f.pattern == PatternId::UNFUSED_ATTENTION).collect();
+        assert_eq!(attention.len(), 1);
+        assert!((attention[0].time_ms - 1.3).abs() < 1e-9);
+    });
+}
+
+#[test]
+fn backward_without_links_needs_three_products() {
+    let draw = |products: usize| {
+        let mut s = Sketch::new();
+        s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 100.0);
+        if products > 2 {
+            s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], 100.0);
+        }
+        s.op("aten::_softmax_backward_data", &[&[B, H, N, N], &[B, H, N, N], &[], &[]], 400.0);
+        s.op("aten::mul", &[&[B, H, N, N], &[]], 200.0);
+        s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 100.0);
+        s
+    };
+    assert_eq!(draw(3).one(Code::UnfusedAttentionBackward).ops.len(), 5);
+    draw(2).none(Code::UnfusedAttentionBackward);
+}
+
+#[test]
+fn heads_expanded_and_then_copied_are_repeated_heads() {
+    let draw = |stride: i64| {
+        let mut s = Sketch::new();
+        let dims: &[i64] = &[B, 2, 4, N, D];
+        let types = ["c10::BFloat16", "c10::BFloat16", "Scalar"];
+        s.module("Attention_0", |s| {
+            projection(s);
+            for _ in 0..2 {
+                let strides: [&[i64]; 3] =
+                    [&[8 * N * D, 4 * N * D, N * D, D, 1], &[2 * N * D, N * D, stride, D, 1], &[]];
+                s.strided("aten::copy_", &[dims, dims, &[]], &types, &strides, 30.0);
+            }
+            s.op("aten::_flash_attention_forward", &[&[B, N, H, D], &[B, N, H, D], &[B, N, H, D]], 200.0);
+        });
+        s
+    };
+    let p = draw(0).one(Code::RepeatedKvHeads);
+    assert_eq!((p.instances, p.ops.len()), (1, 2));
+    assert!((p.saved_ms.unwrap().high - 0.061).abs() < 1e-9, "the copies and one pause");
+    draw(N * D).none(Code::RepeatedKvHeads);
+}
+
+#[test]
+fn copies_around_a_fused_kernel_are_overhead_from_two_on() {
+    let draw = |copies: usize, requested: &str| {
+        let mut s = Sketch::new();
+        s.module("Attention_0", |s| {
+            projection(s);
+            for _ in 0..copies {
+                s.within(requested, |s| {
+                    s.op("aten::copy_", &[&[B, H, N, D], &[B, H, N, D]], 30.0);
+                });
+            }
+            s.op("aten::_flash_attention_forward", &[&[B, N, H, D], &[B, N, H, D], &[B, N, H, D]], 200.0);
+            projection(s);
+        });
+        s
+    };
+    assert_eq!(draw(3, "aten::contiguous").one(Code::SdpaCopyOverhead).ops.len(), 3);
+    draw(1, "aten::contiguous").none(Code::SdpaCopyOverhead);
+    draw(3, "aten::_to_copy").none(Code::SdpaCopyOverhead);
+}

@@ -1,0 +1,170 @@
+//! Rotary embeddings, activations, chains, epilogues, modules.
+
+use super::sketch::Sketch;
+use crate::patterns::{Code, Confidence};
+
+const X: &[i64] = &[8192, 8192];
+
+#[test]
+fn rotary_embedding() {
+    let (q, half, table): (&[i64], &[i64], &[i64]) = (&[4, 16, 1024, 128], &[4, 16, 1024, 64], &[1, 1, 1024, 128]);
+    let draw = |negated: bool| {
+        let mut s = Sketch::new();
+        s.module("LlamaAttention_0", |s| {
+            s.op("aten::mul", &[q, table], 30.0);
+            s.op(if negated { "aten::neg" } else { "aten::abs" }, &[half], 10.0);
+            s.cat(&[half, half], 30.0).op("aten::mul", &[q, table], 30.0).op("aten::add", &[q, q, &[]], 30.0);
+        });
+        s
+    };
+    let p = draw(true).one(Code::UnfusedRope);
+    assert_eq!((p.ops.len(), p.confidence), (5, Confidence::High));
+    draw(false).none(Code::UnfusedRope);
+}
+
+#[test]
+fn gated_activation_with_the_product_behind_a_projection() {
+    let draw = |other: &[i64]| {
+        let mut s = Sketch::new();
+        s.op("aten::silu", &[X], 60.0).op("aten::mm", &[X, X], 900.0);
+        s.op("aten::mul", &[X, other], 90.0);
+        s
+    };
+    assert_eq!(draw(X).one(Code::UnfusedSwiglu).ops.len(), 2);
+    draw(&[8192, 1]).none(Code::UnfusedSwiglu);
+    // Sigmoid, times its input, times the gate.
+    let mut s = Sketch::new();
+    s.op("aten::sigmoid", &[X], 60.0).op("aten::mul", &[X, X], 90.0).op("aten::mul", &[X, X], 90.0);
+    assert_eq!(s.one(Code::UnfusedSwiglu).ops.len(), 3);
+}
+
+fn gelu(s: &mut Sketch) {
+    s.op("aten::mul", &[X, &[]], 60.0).op("aten::pow", &[X, &[]], 60.0).op("aten::mul", &[X, &[]], 60.0);
+    s.op("aten::add", &[X, X, &[]], 90.0).op("aten::mul", &[X, &[]], 60.0).op("aten::tanh", &[X], 60.0);
+    s.op("aten::add", &[X, &[], &[]], 60.0).op("aten::mul", &[X, X], 90.0);
+}
+
+#[test]
+fn gelu_by_tanh_and_by_erf() {
+    let mut s = Sketch::new();
+    gelu(&mut s);
+    gelu(&mut s);
+    let p = s.one(Code::UnfusedGelu);
+    assert_eq!((p.instances, p.ops.len()), (2, 8));
+    let mut s = Sketch::new();
+    s.op("aten::div", &[X, &[]], 60.0).op("aten::erf", &[X], 60.0).op("aten::add", &[X, &[], &[]], 60.0);
+    s.op("aten::mul", &[X, X], 90.0).op("aten::mul", &[X, &[]], 60.0);
+    assert_eq!(s.one(Code::UnfusedGelu).ops.len(), 5);
+    // Without the addition it is some other function.
+    let mut s = Sketch::new();
+    s.op("aten::mul", &[X, &[]], 60.0).op("aten::tanh", &[X], 60.0).op("aten::mul", &[X, X], 90.0);
+    s.op("aten::mul", &[X, &[]], 60.0);
+    s.none(Code::UnfusedGelu);
+    // Nor is one kernel written out.
+    let mut s = Sketch::new();
+    s.op("aten::gelu", &[X, &[]], 60.0);
+    s.none(Code::UnfusedGelu);
+}
+
+#[test]
+fn three_in_a_row_are_a_chain_and_two_are_not() {
+    let draw = |n: usize| {
+        let mut s = Sketch::new();
+        let ops = ["aten::mul", "aten::tanh", "aten::neg", "aten::exp"];
+        for op in &ops[..n] {
+            s.op(op, &[X], 60.0);
+        }
+        s
+    };
+    draw(2).none(Code::ElementwiseChain);
+    let p = draw(3).one(Code::ElementwiseChain);
+    assert_eq!((p.ops.len(), p.confidence), (3, Confidence::Medium));
+    // In and out once: 268.4 MB.
+    let fused = p.fused_ms.unwrap();
+    assert!((fused.low - 2.0 * 2.0 * 8192.0 * 8192.0 / (4.8e12 * 0.945) * 1e3).abs() < 1e-6, "{}", fused.low);
+}
+
+#[test]
+fn shapes_and_matrix_products_break_chains() {
+    let mut s = Sketch::new();
+    s.op("aten::neg", &[X], 60.0).op("aten::exp", &[X], 60.0);
+    s.op("aten::mm", &[X, X], 900.0).op("aten::tanh", &[X], 60.0).op("aten::neg", &[X], 60.0);
+    s.none(Code::ElementwiseChain);
+    let mut s = Sketch::new();
+    s.op("aten::neg", &[X], 60.0).op("aten::exp", &[X], 60.0).op("aten::tanh", &[&[4096, 4096]], 60.0);
+    s.none(Code::ElementwiseChain);
+    // Means and biases fit in.
+    let mut s = Sketch::new();
+    s.op("aten::neg", &[X], 60.0).reduce("aten::mean", X, 40.0).op("aten::sqrt", &[&[8192, 1]], 1.0);
+    s.op("aten::add", &[X, &[8192], &[]], 90.0);
+    assert_eq!(s.one(Code::ElementwiseChain).ops.len(), 4);
+}
+
+#[test]
+fn the_same_operation_on_many_tensors_is_no_chain() {
+    let mut s = Sketch::new();
+    for _ in 0..6 {
+        s.op("aten::add_", &[X, X, &[]], 90.0);
+    }
+    s.none(Code::ElementwiseChain);
+}
+
+#[test]
+fn repeats_are_separate_calls() {
+    let mut s = Sketch::new();
+    for _ in 0..4 {
+        s.op("aten::neg", &[X], 60.0).op("aten::exp", &[X], 60.0).op("aten::tanh", &[X], 60.0);
+    }
+    let p = s.one(Code::ElementwiseChain);
+    assert_eq!((p.instances, p.ops.len()), (4, 3));
+}
+
+#[test]
+fn a_chain_takes_its_backward_with_it() {
+    let mut s = Sketch::new();
+    for (i, op) in ["aten::mul", "aten::tanh", "aten::exp"].iter().enumerate() {
+        s.sequenced(op, i as i64, |s| {
+            s.op(op, &[X], 60.0);
+        });
+    }
+    s.backward("TanhBackward0", 1, |s| {
+        s.op("aten::tanh_backward", &[X, X], 90.0).op("aten::mul", &[X, X], 90.0).op("aten::neg", &[X], 60.0);
+    });
+    let p = s.one(Code::ElementwiseChain);
+    assert!((p.backward_ms - 0.24).abs() < 1e-9);
+}
+
+#[test]
+fn elementwise_work_on_a_products_output_is_an_epilogue() {
+    let draw = |shape: &[i64], module: bool| {
+        let mut s = Sketch::new();
+        let draw = |s: &mut Sketch| {
+            s.op("aten::addmm", &[&[4096], &[16384, 1024], &[1024, 4096], &[], &[]], 200.0);
+            s.op("aten::relu", &[shape], 60.0);
+        };
+        if module {
+            s.module("MLP_0", draw);
+        } else {
+            draw(&mut s);
+        }
+        s
+    };
+    let p = draw(&[8, 2048, 4096], true).one(Code::GemmEpilogue);
+    assert_eq!(p.confidence, Confidence::Medium);
+    assert!(p.saved_ms.unwrap().low > 0.0);
+    draw(&[8, 4096, 2048], true).none(Code::GemmEpilogue);
+    draw(&[8, 2048, 4096], false).none(Code::GemmEpilogue);
+}
+
+#[test]
+fn small_modules_of_separate_kernels() {
+    let draw = |between: &str| {
+        let mut s = Sketch::new();
+        s.module("Scale_0", |s| {
+            s.op("aten::mul", &[X, &[]], 60.0).op(between, &[X, X], 60.0);
+        });
+        s
+    };
+    assert_eq!(draw("aten::add").one(Code::UnfusedModule).ops.len(), 2);
+    draw("aten::mm").none(Code::UnfusedModule);
+}

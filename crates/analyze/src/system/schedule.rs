@@ -20,7 +20,7 @@
 use jarvis_trace::{EventId, Ns, TrackId};
 
 use super::gaps::{GapClass, Gaps};
-use super::recording::Recording;
+use super::recording::{Recording, Wait};
 
 const NONE: u32 = u32::MAX;
 
@@ -289,20 +289,37 @@ fn median(values: &mut [i64]) -> Option<i64> {
 }
 
 /// GPU events by their end.
-struct ByEnd {
+struct ByEnd<'a> {
+    works: &'a [Work],
     ends: Vec<(i64, u32)>,
 }
 
-impl ByEnd {
-    fn of(works: &[Work]) -> Self {
+impl<'a> ByEnd<'a> {
+    fn of(works: &'a [Work]) -> Self {
         let mut ends: Vec<(i64, u32)> = works.iter().enumerate().map(|(i, w)| (w.end, i as u32)).collect();
         ends.sort_unstable();
-        Self { ends }
+        Self { works, ends }
+    }
+
+    fn end_of(&self, work: u32) -> i64 {
+        self.works[work as usize].end
+    }
+
+    /// What held a wait up: the GPU event launched before it that ended last before it returned, if it was not over
+    /// when the wait began.
+    fn awaited(&self, recording: &Recording<'_>, wait: &Wait) -> Option<(i64, u32)> {
+        // Launches of other threads may have ended in between; a few of them at most.
+        const TRIES: usize = 64;
+        let origin = recording.extent.0;
+        let until = self.ends.partition_point(|e| e.0 <= (wait.end + CLOCK_SLACK - origin).0);
+        let launched_before = |i: u32| recording.gpu[i as usize].launch.is_some_and(|l| l.start <= wait.start);
+        let last = self.ends[..until].iter().rev().take(TRIES).find(|e| launched_before(e.1));
+        last.copied().filter(|e| e.0 > (wait.start - origin).0)
     }
 }
 
 /// The waits that hold the host up, with what they wait for.
-fn waits<'r>(recording: &'r Recording<'_>, works: &'r ByEnd) -> impl Iterator<Item = Timed> + use<'r> {
+fn waits(recording: &Recording<'_>, works: &ByEnd<'_>) -> Vec<Timed> {
     let mut tracks: Vec<TrackId> =
         recording.gpu.iter().filter_map(|g| Some(recording.trace.track_id(g.launch?.call))).collect();
     tracks.sort_unstable();
@@ -310,7 +327,7 @@ fn waits<'r>(recording: &'r Recording<'_>, works: &'r ByEnd) -> impl Iterator<It
     let mut waits: Vec<_> = recording.waits.iter().filter(|w| tracks.binary_search(&w.track).is_ok()).collect();
     waits.sort_unstable_by_key(|w| (w.start, w.event));
     let mut free = Ns(i64::MIN);
-    waits.into_iter().filter_map(move |w| {
+    let held_up = |w: &Wait| {
         // While another thread launches, the host is not held up.
         let inside = recording.launches.partition_point(|&l| l <= w.start);
         let launches_go_on = recording.launches.get(inside).is_some_and(|&l| l < w.end);
@@ -319,16 +336,17 @@ fn waits<'r>(recording: &'r Recording<'_>, works: &'r ByEnd) -> impl Iterator<It
         }
         free = w.end;
         let origin = recording.extent.0;
-        let until = works.ends.partition_point(|e| e.0 <= (w.end + CLOCK_SLACK - origin).0);
-        let launched_before = |i: u32| recording.gpu[i as usize].launch.is_some_and(|l| l.start <= w.start);
-        let awaited = works.ends[..until].iter().rev().take(64).find(|e| launched_before(e.1));
-        let awaited = awaited.filter(|e| e.0 > (w.start - origin).0);
+        let awaited = match w.awaited {
+            Some(i) => Some((works.end_of(i), i)),
+            None => works.awaited(recording, w),
+        };
         let back = awaited.map_or(0, |e| (w.end - origin).0 - e.0);
         let awaited = awaited.map_or(NONE, |e| e.1);
         let (at_boundary, copy) = (w.at_boundary, w.copy);
         let act = Act::Wait { length: (w.end - w.start).0, awaited, back, at_boundary, copy };
         Some(Timed { at: w.start, until: Some(w.end), act })
-    })
+    };
+    waits.into_iter().filter_map(held_up).collect()
 }
 
 /// Spans of operations that only read a value in the middle of a step, without the waits in them.

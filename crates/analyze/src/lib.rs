@@ -8,5 +8,6 @@ pub mod prepared;
 pub mod program;
 pub mod rounding;
 pub mod rules;
+pub mod system;
 pub mod texts;
 pub mod thresholds;

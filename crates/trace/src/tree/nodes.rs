@@ -10,7 +10,7 @@ use super::nest::{NONE, Nested, ThreadNodes, nest};
 use super::recompute::Recompute;
 use super::roles::Roles;
 use crate::diagnostics::{At, Defect, Diagnostics};
-use crate::model::{EventId, Trace};
+use crate::model::{EventId, Trace, TrackId};
 use crate::parity::{Fidelity, Nesting};
 
 /// Whether Python frames are nodes of the tree.
@@ -300,6 +300,11 @@ impl Tree {
     /// The outermost operations of all threads, in order of time.
     pub fn roots(&self) -> &[EventId] {
         &self.roots
+    }
+
+    /// The host events of each thread that have a place, in order of start; a call stands before what it contains.
+    pub fn thread_events(&self) -> impl ExactSizeIterator<Item = (TrackId, &[EventId])> {
+        self.threads.iter().map(|t| (t.track, &self.event_of[t.nodes.start as usize..t.nodes.end as usize]))
     }
 
     /// All GPU events in file order, linked or not.

@@ -1,0 +1,209 @@
+//! What the launching thread did while the GPU waited for a late launch.
+//!
+//! ```text
+//! GPU      |-- k0 --|g0                                  |-- k1 --|
+//! thread   |--- frame ----------------------------------------------|
+//!               |-- op a --|  |----- op b -----|  |r|
+//!                    [g0 ......................... r.start]
+//! ```
+//!
+//! Events of a thread stand in order of start with callers first, so what was running at g0 is the chain of callers of
+//! the last event that started before g0, and what started later is a run of the list. Gaps don't overlap, so each
+//! event is looked at for one gap at most.
+
+use jarvis_trace::{EventId, EventKind, Ns, Trace, TrackId, Tree};
+
+use super::recording::Names;
+
+/// The time between the end of GPU work and the late launch that ends the wait.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Late {
+    /// Which gap.
+    pub(crate) gap: usize,
+    /// The launching thread.
+    pub(crate) track: TrackId,
+    /// End of the GPU work before.
+    pub(crate) from: Ns,
+    /// Start of the launching call.
+    pub(crate) to: Ns,
+    /// Until when the host was held up by the GPU itself; `from` if it was not.
+    pub(crate) free: Ns,
+}
+
+/// What a thread did in that time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Activity {
+    /// Time covered by any event.
+    pub(crate) covered: Ns,
+    /// Time covered by calls that get or give back memory, after the host was free.
+    pub(crate) allocation: Ns,
+    /// Time covered by frames that fetch or prepare input, after the host was free.
+    pub(crate) input: Ns,
+    /// The deepest event that covers more than half of it, else the outermost one that covers most.
+    pub(crate) event: Option<EventId>,
+}
+
+/// Looks at every late launch. `late` has to be in order of time; the answers are in the same order.
+pub(crate) fn activities(trace: &Trace, tree: &Tree, late: &[Late], input: &[(TrackId, Ns, Ns)]) -> Vec<Activity> {
+    let mut found = vec![Activity::default(); late.len()];
+    let mut names = Names::new(trace);
+    let mut by_track: Vec<usize> = (0..late.len()).collect();
+    by_track.sort_by_key(|&i| late[i].track);
+    for (track, events) in tree.thread_events() {
+        let mut annotations: Vec<(Ns, Ns)> =
+            input.iter().filter(|i| i.0 == track).map(|&(_, from, to)| (from, to)).collect();
+        annotations.sort_unstable();
+        let mut thread = Thread { trace, tree, events, at: 0, annotations, names: &mut names };
+        let first = by_track.partition_point(|&i| late[i].track < track);
+        for &i in by_track[first..].iter().take_while(|&&i| late[i].track == track) {
+            found[i] = thread.look(&late[i]);
+        }
+    }
+    found
+}
+
+struct Thread<'a, 'n> {
+    trace: &'a Trace,
+    tree: &'a Tree,
+    /// In order of start, callers first.
+    events: &'a [EventId],
+    /// First event that starts at or after the last gap looked at.
+    at: usize,
+    annotations: Vec<(Ns, Ns)>,
+    names: &'n mut Names<'a>,
+}
+
+impl Thread<'_, '_> {
+    fn start(&self, e: EventId) -> Ns {
+        self.trace.ts(e).unwrap_or_default()
+    }
+
+    fn end(&self, e: EventId) -> Ns {
+        self.trace.end(e).unwrap_or_default()
+    }
+
+    /// Moves on to the first event that starts at or after a time: in growing strides, then by halves.
+    fn advance(&mut self, to: Ns) {
+        let (mut low, mut stride) = (self.at, 1);
+        while self.events.get(low + stride).is_some_and(|&e| self.start(e) < to) {
+            low += stride;
+            stride *= 2;
+        }
+        let high = (low + stride).min(self.events.len());
+        self.at = low + self.events[low..high].partition_point(|&e| self.start(e) < to);
+    }
+
+    fn look(&mut self, late: &Late) -> Activity {
+        self.advance(late.from);
+        let length = late.to - late.from;
+        let mut seen = Seen::new(late);
+        // Running when the gap began, innermost first.
+        let mut open = self.at.checked_sub(1).map(|i| self.events[i]);
+        let mut deepest = None;
+        while let Some(e) = open {
+            let end = self.end(e);
+            if end > late.from {
+                self.note(e, late.from, end, &mut seen);
+                if deepest.is_none() && twice(end.min(late.to) - late.from) > length {
+                    deepest = Some(e);
+                }
+                seen.outermost(e, end.min(late.to) - late.from);
+                if end >= late.to {
+                    break;
+                }
+            }
+            open = self.tree.parent(e);
+        }
+        // Started in the gap; the last one that covers half of it is the deepest.
+        for &e in &self.events[self.at..] {
+            let start = self.start(e);
+            if start >= late.to {
+                break;
+            }
+            let end = self.end(e);
+            let overlap = end.min(late.to) - start;
+            if start >= seen.all.until {
+                seen.outermost(e, overlap);
+            }
+            self.note(e, start, end, &mut seen);
+            if twice(overlap) > length {
+                deepest = Some(e);
+            }
+        }
+        self.note_annotations(late, &mut seen);
+        Activity {
+            covered: seen.all.covered,
+            allocation: seen.allocation.covered,
+            input: seen.input.covered.max(seen.annotated.covered),
+            event: deepest.or(seen.outermost.map(|o| o.0)),
+        }
+    }
+
+    fn note(&mut self, e: EventId, start: Ns, end: Ns, seen: &mut Seen) {
+        seen.all.add(start, end);
+        match self.trace.kind(e) {
+            EventKind::Runtime | EventKind::Driver if self.names.is(e, Names::ALLOCATION) => {
+                seen.allocation.add(start, end);
+            }
+            EventKind::PythonFunction | EventKind::CpuOp if self.names.is(e, Names::INPUT) => {
+                seen.input.add(start, end);
+            }
+            _ => {}
+        }
+    }
+
+    fn note_annotations(&self, late: &Late, seen: &mut Seen) {
+        let first = self.annotations.partition_point(|a| a.1 <= late.from);
+        for &(start, end) in self.annotations[first..].iter().take_while(|a| a.0 < late.to) {
+            seen.annotated.add(start, end);
+        }
+    }
+}
+
+fn twice(time: Ns) -> Ns {
+    time + time
+}
+
+/// Time covered within bounds by spans that come in order of start.
+#[derive(Debug, Clone, Copy)]
+struct Union {
+    covered: Ns,
+    until: Ns,
+    bound: Ns,
+}
+
+impl Union {
+    fn new(from: Ns, to: Ns) -> Self {
+        Self { covered: Ns(0), until: from, bound: to }
+    }
+
+    fn add(&mut self, start: Ns, end: Ns) {
+        let (from, to) = (start.max(self.until), end.min(self.bound));
+        if from < to {
+            self.covered = self.covered + (to - from);
+            self.until = to;
+        }
+    }
+}
+
+struct Seen {
+    all: Union,
+    allocation: Union,
+    input: Union,
+    annotated: Union,
+    outermost: Option<(EventId, Ns)>,
+}
+
+impl Seen {
+    fn new(late: &Late) -> Self {
+        let free = Union::new(late.free.max(late.from), late.to);
+        Self { all: Union::new(late.from, late.to), allocation: free, input: free, annotated: free, outermost: None }
+    }
+
+    fn outermost(&mut self, e: EventId, overlap: Ns) {
+        // Callers come after what they contain and cover at least as much.
+        if self.outermost.is_none_or(|(_, most)| overlap >= most) {
+            self.outermost = Some((e, overlap));
+        }
+    }
+}

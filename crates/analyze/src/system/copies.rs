@@ -1,0 +1,191 @@
+//! Copies: which way they go, how much they carry, and how much of their time nothing hides.
+
+use std::sync::Arc;
+
+use jarvis_trace::{Arg, Clock, EventId, GpuWork, IntervalSet, Ns};
+
+use super::direction::CopyDirection;
+use super::host_bound::{Fix, HostBound};
+use super::recording::{GpuEvent, Recording};
+use crate::finding::Range;
+
+/// Bytes a nanosecond that a copy of page-locked memory reaches at least: a link of sixteen fourth-generation lanes.
+const LOCKED_RATE: f64 = 20.0;
+
+/// Bytes a nanosecond that no link between host and device at hand exceeds.
+const LINK_RATE: f64 = 60.0;
+
+/// What overlapping a copy of page-locked memory with computation brings at least.
+const OVERLAPPED_AT_LEAST: f64 = 0.5;
+
+/// Copies of one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct DirectionCopies {
+    /// Copies.
+    pub count: usize,
+    /// Their time.
+    pub time: Ns,
+    /// The longest.
+    pub longest: Ns,
+    /// Bytes, where recorded.
+    pub bytes: i64,
+    /// Time in which nothing else than copies of this direction and other copies went on.
+    pub exposed: Ns,
+    /// Copies that the host waited for.
+    pub waited_for: usize,
+    /// Copies from or to memory that is not page-locked.
+    pub pageable: usize,
+}
+
+/// An operation that copies between host and device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CopyOperation {
+    /// As a user would name it.
+    pub name: Arc<str>,
+    /// Which way.
+    pub direction: CopyDirection,
+    /// UID of one.
+    pub example: u32,
+    /// Where it was called from, if frames were recorded.
+    pub caller: Option<Arc<str>>,
+    /// Copies.
+    pub count: usize,
+    /// Their time.
+    pub time: Ns,
+    /// Their bytes.
+    pub bytes: i64,
+}
+
+/// All copies of a trace.
+#[derive(Debug, Clone, Default)]
+pub struct Copies {
+    /// In the order of [`CopyDirection::ALL`].
+    pub by_direction: [DirectionCopies; 4],
+    /// Operations that copy between host and device, most time first.
+    pub operations: Vec<CopyOperation>,
+    /// Time in which copies went on, whatever else did.
+    pub covered: Ns,
+    /// Time in which nothing else went on.
+    pub exposed: Ns,
+    /// What faster and hidden copies between host and device would save, in milliseconds of the window.
+    pub saved_ms: Option<Range>,
+}
+
+impl Copies {
+    pub(crate) fn of(recording: &Recording<'_>, works: &Works, host: &HostBound) -> Self {
+        let mut copies = Self::default();
+        let mut spans: [Vec<(Ns, Ns)>; 4] = Default::default();
+        for g in recording.gpu.iter().filter(|g| g.work == GpuWork::Memcpy) {
+            let direction = CopyDirection::of(recording.trace, g.event);
+            let bytes = bytes_of(recording, g.event);
+            spans[direction as usize].push((g.start, g.end));
+            let sum = &mut copies.by_direction[direction as usize];
+            let time = g.end - g.start;
+            sum.count += 1;
+            sum.time = sum.time + time;
+            sum.longest = sum.longest.max(time);
+            sum.bytes += bytes;
+            sum.waited_for += usize::from(is_waited_for(recording, g));
+            sum.pageable += usize::from(is_pageable(recording, g.event));
+            if direction.is_host_device() {
+                copies.add_operation(recording, g, direction, bytes);
+            }
+        }
+        let hidden = works.computation.union(&works.communication);
+        for (sum, spans) in copies.by_direction.iter_mut().zip(spans) {
+            sum.exposed = IntervalSet::merge(spans).subtract(&hidden).measure();
+        }
+        copies.covered = works.memcpy.measure();
+        copies.exposed = works.memcpy.subtract(&hidden).measure();
+        copies.operations.sort_by(|a, b| {
+            b.time.cmp(&a.time).then_with(|| (&a.name, a.direction, a.example).cmp(&(&b.name, b.direction, b.example)))
+        });
+        copies.saved_ms = saved(recording, host);
+        copies
+    }
+
+    /// Copies of one direction.
+    pub fn direction(&self, direction: CopyDirection) -> &DirectionCopies {
+        &self.by_direction[direction as usize]
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.by_direction.iter().map(|d| d.count).sum()
+    }
+
+    fn add_operation(&mut self, recording: &Recording<'_>, g: &GpuEvent, direction: CopyDirection, bytes: i64) {
+        let Some(launch) = g.launch else { return };
+        let operation = recording.operation_around(launch.call);
+        let name = recording.trace.name(operation);
+        let same = |o: &&mut CopyOperation| &*o.name == name && o.direction == direction;
+        let time = g.end - g.start;
+        if let Some(known) = self.operations.iter_mut().find(same) {
+            known.count += 1;
+            known.time = known.time + time;
+            known.bytes += bytes;
+        } else {
+            let caller = recording.user_frame(launch.call).map(|e| recording.trace.name(e).into());
+            let (name, example) = (name.into(), operation.uid());
+            self.operations.push(CopyOperation { name, direction, example, caller, count: 1, time, bytes });
+        }
+    }
+}
+
+/// When the GPU computed, communicated and copied.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Works {
+    pub(crate) computation: IntervalSet<Ns>,
+    pub(crate) communication: IntervalSet<Ns>,
+    pub(crate) memcpy: IntervalSet<Ns>,
+}
+
+fn bytes_of(recording: &Recording<'_>, copy: EventId) -> i64 {
+    recording.trace.arg(copy, "bytes").and_then(Arg::as_int).unwrap_or(0).max(0)
+}
+
+fn is_pageable(recording: &Recording<'_>, copy: EventId) -> bool {
+    recording.trace.name(copy).contains("Pageable")
+}
+
+/// Whether the host waited for a copy: its call returned after it, or a wait of the same operation did.
+fn is_waited_for(recording: &Recording<'_>, g: &GpuEvent) -> bool {
+    let Some(launch) = g.launch else { return false };
+    if launch.returns_after(g) {
+        return true;
+    }
+    let operation = recording.tree.parent(launch.call);
+    let first = recording.waits.partition_point(|w| w.end < g.end);
+    // The wait that belongs to a copy comes right after it.
+    let near = recording.waits[first..].iter().take(4);
+    operation.is_some() && near.into_iter().any(|w| recording.tree.parent(w.event) == operation)
+}
+
+/// Low: page-locked copies that still nothing hides; high: copies that are hidden and not waited for, as far as the
+/// link allows.
+fn saved(recording: &Recording<'_>, host: &HostBound) -> Option<Range> {
+    let mut hidden = vec![0i64; recording.gpu.len()];
+    let mut locked = vec![0i64; recording.gpu.len()];
+    let mut bytes = [0.0f64; 2];
+    let mut any = false;
+    for (i, g) in recording.gpu.iter().enumerate().filter(|(_, g)| g.work == GpuWork::Memcpy) {
+        let direction = CopyDirection::of(recording.trace, g.event);
+        if !direction.is_host_device() {
+            continue;
+        }
+        any = true;
+        let (time, size) = ((g.end - g.start).0, bytes_of(recording, g.event) as f64);
+        bytes[direction as usize] += size;
+        hidden[i] = time;
+        locked[i] = if is_pageable(recording, g.event) {
+            (time - (size / LOCKED_RATE) as i64).max(0)
+        } else {
+            (time as f64 * OVERLAPPED_AT_LEAST) as i64
+        };
+    }
+    let low = any.then(|| host.saved(&[Fix::ShorterCopies(&locked)]).low)?;
+    let high = host.saved(&[Fix::Copies(&hidden)]).high;
+    // Both directions can go on at the same time.
+    let link_ms = bytes[0].max(bytes[1]) / LINK_RATE / 1e6;
+    Some(Range::new(low, high.min((host.window().ms() - link_ms).max(0.0))))
+}

@@ -1,0 +1,184 @@
+//! Findings about copies and communication: `blocking_copies`, `exposed_communication`.
+
+use jarvis_trace::{Clock, Ns};
+
+use super::communication::Collective;
+use super::copies::CopyOperation;
+use super::direction::CopyDirection;
+use super::findings::{Cx, Draft, Judged, timeline_evidence};
+use super::severity::{EXPOSED, Severity};
+use super::texts::{SINGLE_RANK, bytes, list, ms_and_percent};
+use crate::finding::{Evidence, FindingOperation, PatternId, Range};
+use crate::rounding::shown_ms;
+
+/// Exposed copies in percent of the window: critical, high, medium, low.
+const COPIES: [f64; 4] = [10.0, 5.0, 2.0, 1.0];
+
+/// Overlapping more brings at least this share of what could be hidden: not all computation can be moved beside
+/// communication.
+const OVERLAP_AT_LEAST: f64 = 0.3;
+
+/// Smaller or fewer messages take at best this share of the exposed communication away.
+const SMALLER_MESSAGES: f64 = 0.5;
+
+/// Most operations and collectives of a finding.
+const ROWS: usize = 5;
+
+/// Host-device copies that nothing overlaps.
+pub(crate) fn blocking_copies(cx: &Cx<'_>) -> Option<Judged> {
+    let copies = &cx.system.copies;
+    let ways = [CopyDirection::DeviceToHost, CopyDirection::HostToDevice].map(|d| (d, copies.direction(d)));
+    let exposed: Ns = ways.iter().map(|(_, sum)| sum.exposed).sum();
+    let behind = cx.system.gaps.behind_copies;
+    let severity = Severity::above(cx.percent(exposed + behind.time), COPIES);
+    let saved_ms = copies.saved_ms.filter(|_| severity.is_card())?;
+    let time = exposed + behind.time;
+    let mut parts: Vec<String> = Vec::new();
+    for (direction, sum) in ways.iter().filter(|(_, sum)| sum.count > 0) {
+        parts.push(format!(
+            "{} {} copies ({}, {} ms, {} ms exposed, {} waited for, {} from or to memory that is not pinned)",
+            sum.count,
+            direction.as_str(),
+            bytes(sum.bytes),
+            shown_ms(sum.time.ms()),
+            shown_ms(sum.exposed.ms()),
+            sum.waited_for,
+            sum.pageable
+        ));
+    }
+    let (least, most) = cx.system.host.slowdown();
+    let u = cx.utilization;
+    let mut evidence =
+        vec![timeline_evidence(cx, "exposed_memcpy_time", u.exposed_memcpy_time_ms, u.exposed_memcpy_time_percent)];
+    evidence.extend(copies.operations.iter().take(ROWS).map(copy_evidence));
+    let draft = Draft {
+        pattern: PatternId::BLOCKING_COPIES,
+        category: "multi_kernel",
+        severity,
+        title: "Copies between host and device that nothing hides".to_owned(),
+        issue: format!(
+            "{}: {} with nothing else on the GPU, gaps after them included.",
+            parts.join("; "),
+            ms_and_percent(time.ms(), cx.percent(time))
+        ),
+        operations: copies.operations.iter().take(ROWS).map(operation).collect(),
+        time,
+        saved_ms,
+        basis: format!(
+            "The recorded schedule run again for a profiler that slowed the host down {least} to {most} times: low \
+             with unpinned copies at 20 GB/s and pinned ones half hidden, high with all of them hidden and not waited \
+             for, as far as a link of 60 GB/s allows.",
+        ),
+        algorithmic: copy_actions(cx),
+        kernel: Vec::new(),
+        evidence,
+    };
+    Some(draft.finish(cx))
+}
+
+fn copy_actions(cx: &Cx<'_>) -> Vec<String> {
+    let copies = &cx.system.copies;
+    let names = |direction| {
+        let of = copies.operations.iter().filter(move |o| o.direction == direction);
+        list(of.map(|o| &*o.name), 3)
+    };
+    let mut actions = Vec::new();
+    if copies.direction(CopyDirection::DeviceToHost).exposed > Ns(0) {
+        actions.push(format!(
+            "Keep data on the device, batch host reads and look at `.item()` and `.cpu()` (launched by {}); copy \
+             results into pinned buffers with `non_blocking=True` on a stream of their own.",
+            names(CopyDirection::DeviceToHost)
+        ));
+    }
+    if copies.direction(CopyDirection::HostToDevice).exposed > Ns(0) {
+        actions.push(format!(
+            "Pin host memory (`pin_memory=True`), pre-allocate, and copy asynchronously (`non_blocking=True`) on a \
+             stream of its own while the batch before is computed (launched by {}).",
+            names(CopyDirection::HostToDevice)
+        ));
+    }
+    actions
+}
+
+fn operation(o: &CopyOperation) -> FindingOperation {
+    FindingOperation {
+        name: o.name.to_string(),
+        uid: o.example,
+        count: o.count,
+        input_dims: serde_json::Value::Null,
+        input_types: serde_json::Value::Null,
+        time_ms: o.time.ms(),
+        efficiency_percent: None,
+        bound: None,
+        module: o.caller.as_ref().map(ToString::to_string),
+    }
+}
+
+fn copy_evidence(o: &CopyOperation) -> Evidence {
+    Evidence {
+        table: "multi_kernel_data.json".to_owned(),
+        row: format!("memcpy_summary.by_direction {}", o.direction.as_str()),
+        uid: Some(o.example),
+        fact: format!("`{}` copies {} in {} calls, {} ms", o.name, bytes(o.bytes), o.count, shown_ms(o.time.ms())),
+    }
+}
+
+/// Collectives that nothing overlaps.
+pub(crate) fn exposed_communication(cx: &Cx<'_>) -> Option<Judged> {
+    let c = &cx.system.communication;
+    let percent = cx.percent(c.exposed);
+    let severity = Severity::above(percent, EXPOSED);
+    if !severity.is_card() {
+        return None;
+    }
+    let free = c.free_computation().min(c.exposed);
+    let high = free.ms().max(SMALLER_MESSAGES * c.exposed.ms());
+    let u = cx.utilization;
+    let mut evidence =
+        vec![timeline_evidence(cx, "exposed_comm_time", u.exposed_comm_time_ms, u.exposed_comm_time_percent)];
+    evidence.extend(c.collectives.iter().take(ROWS).map(|c| Evidence {
+        table: "coll_analysis".to_owned(),
+        row: c.name.to_string(),
+        uid: Some(c.example),
+        fact: collective_line(c),
+    }));
+    let draft = Draft {
+        pattern: PatternId::EXPOSED_COMMUNICATION,
+        category: "multi_kernel",
+        severity,
+        title: "Collective communication that no computation hides".to_owned(),
+        issue: format!(
+            "{} of collective communication goes on with no computation beside it; computation hides {}% of {} ms. \
+             {SINGLE_RANK}",
+            ms_and_percent(c.exposed.ms(), percent),
+            crate::rounding::shown(100.0 * c.overlap_ratio(), 1),
+            shown_ms(c.covered.ms())
+        ),
+        operations: Vec::new(),
+        time: c.exposed,
+        saved_ms: Range::new(OVERLAP_AT_LEAST * free.ms(), high),
+        basis: format!(
+            "{} ms of computation hide no communication yet: high if they hid all they can ({} ms exposed) or messages \
+             took half the time, low if they hid 30% of it; how much of it is waiting for other ranks is not known.",
+            shown_ms(c.free_computation().ms()),
+            shown_ms(c.exposed.ms())
+        ),
+        algorithmic: vec![
+            "Overlap collectives with computation: gradient buckets that start during the backward pass, a stream of \
+             their own."
+                .to_owned(),
+            "Reduce the message size: fewer or lower-precision gradients, accumulation over several steps.".to_owned(),
+            "Check topology and configuration.".to_owned(),
+        ],
+        kernel: Vec::new(),
+        evidence,
+    };
+    Some(draft.finish(cx))
+}
+
+fn collective_line(c: &Collective) -> String {
+    let group = c.group_size.map_or_else(String::new, |n| format!(" over {n} ranks"));
+    let dtype = c.dtype.as_deref().unwrap_or("unknown type");
+    let size = c.message_bytes.map_or_else(|| "unknown size".to_owned(), bytes);
+    format!("`{}`{group}, {dtype}, {size}: {} calls, {} ms", c.name, c.count, shown_ms(c.time.ms()))
+}

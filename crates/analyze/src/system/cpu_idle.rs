@@ -1,0 +1,333 @@
+//! `cpu_idle_metrics.json`: how much the GPU idles and why.
+//!
+//! **What it finds.** Every gap on the GPU with its class and what the host did meanwhile.
+//! **Why it matters.** Idle time is lost whatever the kernels do.
+//! **How it is computed.** See [`super::gaps`]; severity and patterns by the limits below.
+//! **What to do.** See the findings `launch_bound`, `host_sync` and `input_starved`.
+//! **Limits.** What the host did is known only as far as it was recorded; without Python frames much of it is not.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::System;
+use super::gaps::{GapClass, Gaps};
+use super::severity::{IDLE, Severity};
+use crate::prepared::Utilization;
+use crate::rounding::{Ms, Percent, Ratio, Us, shown, shown_ms};
+
+/// Idle time above this share of the window, in percent, is worth a recommendation.
+pub(crate) const CARD_PERCENT: f64 = 15.0;
+
+/// Idle time above this share, in percent, is worth a line.
+const LINE_PERCENT: f64 = 5.0;
+
+/// What idle time could fall to, in percent.
+const TARGET_PERCENT: f64 = 20.0;
+
+/// Most rows of the lists.
+const ROWS: usize = 10;
+
+/// `cpu_idle_metrics.json`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CpuIdleMetrics {
+    /// `OK`.
+    pub status: &'static str,
+    /// By idle percent.
+    pub severity: Severity,
+    /// Above 15 %.
+    pub idle_flagged: bool,
+    /// The GPU's time.
+    pub gpu_utilization: IdleUtilization,
+    /// Kernels by number and length.
+    pub kernel_analysis: KernelAnalysis,
+    /// Gaps by length, class and host activity.
+    pub gap_analysis: GapAnalysis,
+    /// Calls in which the host waited.
+    pub sync: Sync,
+    /// What is typical of idle GPUs and holds here.
+    pub patterns_detected: Vec<IdlePattern>,
+    /// If idle time fell to the target.
+    pub potential_speedup: Ratio,
+    /// The target.
+    pub target_idle_percent: Percent,
+    /// Always empty: idle time has no operations.
+    pub impact_estimates: [(); 0],
+}
+
+/// The GPU's time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct IdleUtilization {
+    /// From the first start to the last end of GPU work.
+    pub total_time_ms: Ms,
+    /// Nothing goes on.
+    pub idle_time_ms: Ms,
+    /// The same in percent.
+    pub idle_time_percent: Percent,
+    /// Some kernel computes, in percent.
+    pub computation_percent: Percent,
+    /// Only communication goes on, in percent.
+    pub communication_percent: Percent,
+    /// Only copies go on, in percent.
+    pub memcpy_percent: Percent,
+}
+
+/// Kernels by number and length.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct KernelAnalysis {
+    /// Kernels.
+    pub total_kernel_count: usize,
+    /// Shorter than 10 µs.
+    pub short_kernel_count: usize,
+    /// The same in percent.
+    pub short_kernel_percent: Percent,
+    /// Mean time.
+    pub avg_kernel_time_us: Us,
+    /// By category of the launching operation.
+    pub kernel_count_by_category: BTreeMap<Arc<str>, usize>,
+}
+
+/// Gaps by length, class and host activity.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GapAnalysis {
+    /// All gaps.
+    pub gap_count: usize,
+    /// Time at the edges of the capture; no part of the shares.
+    pub edge_gap_ms: Ms,
+    /// By length.
+    pub histogram: Vec<GapBucket>,
+    /// By class, most time first.
+    pub by_class: Vec<ClassRow>,
+    /// The longest.
+    pub top_gaps: Vec<TopGap>,
+    /// By what the host did, most time first.
+    pub by_host_activity: Vec<ActivityRow>,
+}
+
+/// Gaps of some length.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct GapBucket {
+    /// Length in microseconds: `5-20`.
+    pub bucket_us: &'static str,
+    /// Gaps.
+    pub count: usize,
+    /// Their time.
+    pub time_ms: Ms,
+}
+
+/// Gaps of a class.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ClassRow {
+    /// Why the GPU waited.
+    pub class: GapClass,
+    /// Gaps.
+    pub count: usize,
+    /// Their time.
+    pub time_ms: Ms,
+    /// Of the idle time without the edges of the capture.
+    pub percent_of_idle: Percent,
+}
+
+/// One of the longest gaps.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TopGap {
+    /// 1 is the longest.
+    pub rank: usize,
+    /// From the first GPU event on.
+    pub start_ms: Ms,
+    /// How long.
+    pub duration_us: Us,
+    /// Why the GPU waited.
+    pub class: GapClass,
+    /// What the host did.
+    pub host_activity: Option<Arc<str>>,
+    /// Name of the GPU event before.
+    pub before_kernel: Arc<str>,
+    /// Name of the GPU event after.
+    pub after_kernel: Arc<str>,
+}
+
+/// Gaps during some host activity.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ActivityRow {
+    /// Name of the frame, operation or call.
+    pub name: Arc<str>,
+    /// Time of the gaps.
+    pub time_ms: Ms,
+    /// Gaps.
+    pub count: usize,
+}
+
+/// Calls in which the host waited for the GPU.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Sync {
+    /// Calls.
+    pub sync_call_count: usize,
+    /// Host time in them.
+    pub sync_time_ms: Ms,
+    /// By name.
+    pub by_name: BTreeMap<Arc<str>, SyncName>,
+}
+
+/// Calls of one name.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct SyncName {
+    /// Calls.
+    pub count: usize,
+    /// Host time in them.
+    pub time_ms: Ms,
+}
+
+/// Something that is typical of idle GPUs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct IdlePattern {
+    /// Stable name.
+    pub name: &'static str,
+    /// How bad.
+    pub severity: Severity,
+    /// Its numbers.
+    pub evidence: String,
+    /// What it costs.
+    pub impact: String,
+    /// What to do.
+    pub solution: &'static str,
+}
+
+impl CpuIdleMetrics {
+    /// The metrics of a trace.
+    pub fn of(system: &System, utilization: &Utilization) -> Self {
+        let idle = utilization.idle_time_percent;
+        let potential = if idle > TARGET_PERCENT { (100.0 - TARGET_PERCENT) / (100.0 - idle) } else { 1.0 };
+        Self {
+            status: "OK",
+            severity: Severity::above(idle, IDLE),
+            idle_flagged: idle > CARD_PERCENT,
+            gpu_utilization: IdleUtilization {
+                total_time_ms: Ms(utilization.total_time_ms),
+                idle_time_ms: Ms(utilization.idle_time_ms),
+                idle_time_percent: Percent(idle),
+                computation_percent: Percent(utilization.computation_time_percent),
+                communication_percent: Percent(utilization.exposed_comm_time_percent),
+                memcpy_percent: Percent(utilization.exposed_memcpy_time_percent),
+            },
+            kernel_analysis: kernel_analysis(system),
+            gap_analysis: gap_analysis(&system.gaps),
+            sync: sync(&system.gaps),
+            patterns_detected: if idle > LINE_PERCENT { patterns(system) } else { Vec::new() },
+            potential_speedup: Ratio(potential),
+            target_idle_percent: Percent(TARGET_PERCENT),
+            impact_estimates: [],
+        }
+    }
+}
+
+fn kernel_analysis(system: &System) -> KernelAnalysis {
+    let kernels = &system.kernels;
+    KernelAnalysis {
+        total_kernel_count: kernels.count,
+        short_kernel_count: kernels.short,
+        short_kernel_percent: Percent(kernels.short_percent()),
+        avg_kernel_time_us: Us(kernels.mean_us()),
+        kernel_count_by_category: kernels.by_category.clone(),
+    }
+}
+
+fn gap_analysis(gaps: &Gaps) -> GapAnalysis {
+    const BUCKETS: [&str; 5] = ["<5", "5-20", "20-100", "100-1000", ">=1000"];
+    let edge = gaps.class(GapClass::Edge).time;
+    let row = |class: GapClass| {
+        let tally = gaps.class(class);
+        ClassRow {
+            class,
+            count: tally.count,
+            time_ms: Ms(tally.time.as_ms()),
+            percent_of_idle: Percent(super::gaps::percent(tally.time, gaps.idle() - edge)),
+        }
+    };
+    let mut by_class: Vec<ClassRow> =
+        GapClass::ALL.into_iter().filter(|&c| c != GapClass::Edge && gaps.class(c).count > 0).map(row).collect();
+    by_class.sort_by(|a, b| b.time_ms.0.total_cmp(&a.time_ms.0).then_with(|| a.class.as_str().cmp(b.class.as_str())));
+    let histogram = BUCKETS.into_iter().zip(gaps.histogram);
+    GapAnalysis {
+        gap_count: gaps.gaps.len(),
+        edge_gap_ms: Ms(edge.as_ms()),
+        histogram: histogram
+            .map(|(bucket_us, t)| GapBucket { bucket_us, count: t.count, time_ms: Ms(t.time.as_ms()) })
+            .collect(),
+        by_class,
+        top_gaps: gaps.longest.iter().zip(1..).map(|(gap, rank)| top_gap(gap, rank)).collect(),
+        by_host_activity: gaps
+            .activities
+            .iter()
+            .take(ROWS)
+            .map(|a| ActivityRow { name: Arc::clone(&a.name), time_ms: Ms(a.tally.time.as_ms()), count: a.tally.count })
+            .collect(),
+    }
+}
+
+fn top_gap(gap: &super::gaps::LongGap, rank: usize) -> TopGap {
+    TopGap {
+        rank,
+        start_ms: Ms(gap.start.as_ms()),
+        duration_us: Us(gap.length.as_us()),
+        class: gap.class,
+        host_activity: gap.host_activity.clone(),
+        before_kernel: Arc::clone(&gap.before_kernel),
+        after_kernel: Arc::clone(&gap.after_kernel),
+    }
+}
+
+fn sync(gaps: &Gaps) -> Sync {
+    Sync {
+        sync_call_count: gaps.waits.iter().map(|w| w.count).sum(),
+        sync_time_ms: Ms(gaps.waits.iter().map(|w| w.time).sum::<jarvis_trace::Ns>().as_ms()),
+        by_name: gaps
+            .waits
+            .iter()
+            .map(|w| (Arc::clone(&w.name), SyncName { count: w.count, time_ms: Ms(w.time.as_ms()) }))
+            .collect(),
+    }
+}
+
+/// The patterns, in the order of the contract; limits from the public project of the seeds' age.
+fn patterns(system: &System) -> Vec<IdlePattern> {
+    let (gaps, kernels) = (&system.gaps, &system.kernels);
+    let idle = format!("idle time is {} ms", shown_ms(gaps.idle().as_ms()));
+    let mut found = Vec::new();
+    let mut add = |name, high: bool, evidence: String, solution| {
+        let severity = if high { Severity::High } else { Severity::Medium };
+        found.push(IdlePattern { name, severity, evidence, impact: idle.clone(), solution });
+    };
+    let short = kernels.short_percent();
+    if short > 30.0 {
+        let evidence = format!("{} of {} kernels are shorter than 10 us", kernels.short, kernels.count);
+        add(
+            "launch_overhead",
+            short > 50.0,
+            evidence,
+            "fuse small kernels with `torch.compile`, or replay a GPU graph",
+        );
+    }
+    if kernels.count > 1000 {
+        let evidence = format!("{} kernels", kernels.count);
+        add("high_kernel_count", kernels.count > 5000, evidence, "fuse kernels, or replay a GPU graph");
+    }
+    let mean = kernels.mean_us();
+    if kernels.count > 0 && mean < 50.0 {
+        let evidence = format!("kernels take {} us on average", shown(mean, 1));
+        add("small_kernels", mean < 20.0, evidence, "give each kernel more work: larger batches, fused operations");
+    }
+    let waits = gaps.class(GapClass::HostSync).count;
+    if waits >= 2 * gaps.steps {
+        let evidence = format!("the host waits for the GPU in the middle of a step before {waits} gaps");
+        add("synchronization", waits >= 10 * gaps.steps, evidence, "remove or batch device synchronizations");
+    }
+    let work = gaps.class(GapClass::HostWork).time;
+    let share = super::gaps::percent(work, gaps.idle());
+    if share > 50.0 {
+        let evidence = format!("{}% of the idle time is spent in host code before a late launch", shown(share, 1));
+        add("host_work", share > 80.0, evidence, "cut host time per operation with `torch.compile` or a GPU graph");
+    }
+    found
+}

@@ -1,0 +1,409 @@
+//! Every wait of the GPU, and why it waited.
+//!
+//! The GPU events that the timeline counts are merged into busy intervals; a gap is what lies between two of them. Let
+//! `k` be the first GPU event after the gap and `r` the call that launched it:
+//!
+//! ```text
+//! queued   GPU   |-- a --|g0     g1|-- k --|        r came before g0: the device made it wait
+//!          host  |r|
+//!
+//! late     GPU   |-- a --|g0     g1|-- k --|        r came after g0: the host made it wait
+//!          host        ......|r|
+//! ```
+//!
+//! A late gap is charged to what the launching thread did in `[g0, r.start]`. The sum over all classes is the idle time
+//! of the timeline, to the nanosecond.
+//!
+//! Where this departs from the letter of the contract, because traces showed that it has to: memory calls and input
+//! frames are looked for first, in the time after the host was free again. Otherwise a loader that runs after the
+//! synchronization at the end of a step is taken for that synchronization.
+
+use std::sync::Arc;
+
+use jarvis_trace::{EventId, Ns, StrId};
+use rapidhash::RapidHashMap;
+
+use super::activity::{Activity, activities};
+use super::classify::{Bare, Class, first_class, handed_over_spans, input_before, late_spans, merge, refine};
+use super::recording::{Recording, Wait};
+
+/// Why the GPU waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GapClass {
+    /// A long gap beside a lone first or last GPU event: the capture began or ended there.
+    Edge,
+    /// The launch had been there before the gap and the gap is short: kernels can't follow each other faster.
+    LaunchQueue,
+    /// The launch had been there before the gap and the gap is long: another stream, an event or another rank.
+    DeviceWait,
+    /// The host had just waited for the GPU in the middle of a step, so nothing was queued.
+    HostSync,
+    /// The same at the edge of a step, where it is expected.
+    StepSync,
+    /// The host got or gave back memory.
+    HostAlloc,
+    /// The host fetched or prepared input.
+    HostData,
+    /// The host ran operations or Python.
+    HostWork,
+    /// Nothing recorded on the launching thread explains the late launch.
+    HostIdle,
+    /// The launch was not recorded.
+    Unlinked,
+}
+
+impl GapClass {
+    /// All classes, in the order of tables.
+    pub const ALL: [Self; 10] = [
+        Self::Edge,
+        Self::LaunchQueue,
+        Self::DeviceWait,
+        Self::HostSync,
+        Self::StepSync,
+        Self::HostAlloc,
+        Self::HostData,
+        Self::HostWork,
+        Self::HostIdle,
+        Self::Unlinked,
+    ];
+
+    /// Its stable name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Edge => "edge",
+            Self::LaunchQueue => "launch_queue",
+            Self::DeviceWait => "device_wait",
+            Self::HostSync => "host_sync",
+            Self::StepSync => "step_sync",
+            Self::HostAlloc => "host_alloc",
+            Self::HostData => "host_data",
+            Self::HostWork => "host_work",
+            Self::HostIdle => "host_idle",
+            Self::Unlinked => "unlinked",
+        }
+    }
+
+    /// Whether the launch came too late.
+    pub fn is_late(self) -> bool {
+        matches!(
+            self,
+            Self::HostSync | Self::StepSync | Self::HostAlloc | Self::HostData | Self::HostWork | Self::HostIdle
+        )
+    }
+}
+
+/// A wait of the GPU.
+#[derive(Debug, Clone, Copy)]
+pub struct Gap {
+    /// From the first GPU event on.
+    pub start: Ns,
+    /// How long.
+    pub length: Ns,
+    /// Why.
+    pub class: GapClass,
+    /// How long after the gap began the launch came; zero if it had been there.
+    pub late_by: Ns,
+    /// Of it: time in which the host fetched input.
+    pub input: Ns,
+    /// Position in [`Gaps::activities`].
+    pub activity: Option<u32>,
+    /// UID of the GPU event before.
+    pub before: u32,
+    /// UID of the GPU event after.
+    pub after: u32,
+}
+
+/// Time of one class, activity or bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Gaps.
+    pub count: usize,
+    /// Their time.
+    pub time: Ns,
+}
+
+impl Tally {
+    fn add(&mut self, time: Ns) {
+        self.count += 1;
+        self.time = self.time + time;
+    }
+}
+
+/// What the host did during gaps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostActivity {
+    /// Name of the frame, operation or call.
+    pub name: Arc<str>,
+    /// UID of one.
+    pub example: u32,
+    /// Gaps and their time.
+    pub tally: Tally,
+}
+
+/// A gap among the longest, with names.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LongGap {
+    /// From the first GPU event on.
+    pub start: Ns,
+    /// How long.
+    pub length: Ns,
+    /// Why.
+    pub class: GapClass,
+    /// What the host did.
+    pub host_activity: Option<Arc<str>>,
+    /// Name of the GPU event before.
+    pub before_kernel: Arc<str>,
+    /// Name of the GPU event after.
+    pub after_kernel: Arc<str>,
+    /// UID of the GPU event after.
+    pub after_uid: u32,
+}
+
+/// Calls of one name in which the host waited for the GPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WaitName {
+    /// Name of the call.
+    pub name: Arc<str>,
+    /// Calls.
+    pub count: usize,
+    /// Host time in them.
+    pub time: Ns,
+}
+
+/// An operation that makes the host wait in the middle of a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WaitingOperation {
+    /// As a user would name it: `aten::item`, `aten::nonzero`, or the call itself.
+    pub name: Arc<str>,
+    /// UID of one.
+    pub example: u32,
+    /// Where it was called from, if frames were recorded.
+    pub caller: Option<Arc<str>>,
+    /// Gaps that follow it, and their time.
+    pub gaps: Tally,
+}
+
+/// All waits of the GPU.
+#[derive(Debug, Clone, Default)]
+pub struct Gaps {
+    /// From the first start to the last end of GPU events.
+    pub window: Ns,
+    /// Time in which any of them ran.
+    pub busy: Ns,
+    /// In order of time.
+    pub gaps: Vec<Gap>,
+    /// By class, in the order of [`GapClass::ALL`].
+    pub by_class: [Tally; 10],
+    /// Shorter than 5, 20, 100 and 1000 µs, and the others.
+    pub histogram: [Tally; 5],
+    /// What the host did, most time first; waits, input and all else.
+    pub activities: Vec<HostActivity>,
+    /// The ten longest.
+    pub longest: Vec<LongGap>,
+    /// Profiler steps; where none was recorded, those told apart by synchronizations.
+    pub steps: usize,
+    /// Calls in which the host waited for the GPU, most time first.
+    pub waits: Vec<WaitName>,
+    /// Of the gaps after waits in the middle of a step: those after copies of some size between host and device.
+    pub behind_copies: Tally,
+    /// What else made the host wait in the middle of a step, most time first.
+    pub waiting_operations: Vec<WaitingOperation>,
+    /// Late launches of optimizer steps.
+    pub in_optimizer: Tally,
+    /// Time spent on input in the first step before anything was launched. It lies before the window.
+    pub input_before: Ns,
+    /// Whether Python frames were there to be looked at.
+    pub has_frames: bool,
+}
+
+/// Upper edges of the histogram's buckets but the last.
+pub const HISTOGRAM_EDGES: [Ns; 4] = [Ns(5_000), Ns(20_000), Ns(100_000), Ns(1_000_000)];
+
+/// How many of the longest gaps are kept with names.
+const LONGEST: usize = 10;
+
+impl Gaps {
+    pub(crate) fn of(recording: &Recording<'_>) -> Self {
+        let (bare, busy) = merge(recording);
+        let window = recording.extent.1 - recording.extent.0;
+        let mut classes: Vec<Class> = bare.iter().map(|gap| first_class(recording, gap, window)).collect();
+        let mut seen: Vec<Option<Activity>> = vec![None; bare.len()];
+        for spans_of in [late_spans, handed_over_spans] {
+            let late = spans_of(recording, &bare, &classes);
+            let found = activities(recording.trace, recording.tree, &late, &recording.input);
+            for (span, activity) in late.iter().zip(found) {
+                refine(&mut classes[span.gap].0, span, &activity);
+                seen[span.gap] = Some(activity);
+            }
+        }
+        let mut tables = Tables::new(recording);
+        tables.gaps.input_before = input_before(recording);
+        for ((gap, &(class, wait)), activity) in bare.iter().zip(&classes).zip(&seen) {
+            tables.add(gap, class, wait, activity.unwrap_or_default());
+        }
+        tables.finish(window, busy)
+    }
+
+    /// Time of a class.
+    pub fn class(&self, class: GapClass) -> Tally {
+        self.by_class[class as usize]
+    }
+
+    /// Time in which nothing ran.
+    pub fn idle(&self) -> Ns {
+        self.window - self.busy
+    }
+
+    /// Time of all gaps whose launch came too late.
+    pub fn late(&self) -> Ns {
+        GapClass::ALL.into_iter().filter(|c| c.is_late()).map(|c| self.class(c).time).sum()
+    }
+
+    /// Idle time in percent of the window, capture edges left out of both.
+    pub fn idle_without_edges_percent(&self) -> f64 {
+        let edges = self.class(GapClass::Edge).time;
+        percent(self.idle() - edges, self.window - edges)
+    }
+}
+
+/// Share in percent; zero of nothing.
+pub(crate) fn percent(part: Ns, whole: Ns) -> f64 {
+    if whole.0 == 0 { 0.0 } else { 100.0 * part.0 as f64 / whole.0 as f64 }
+}
+
+/// Sums over gaps while they are classified.
+struct Tables<'a, 'r> {
+    recording: &'r Recording<'a>,
+    gaps: Gaps,
+    by_name: RapidHashMap<StrId, u32>,
+    by_operation: RapidHashMap<StrId, usize>,
+}
+
+impl<'a, 'r> Tables<'a, 'r> {
+    fn new(recording: &'r Recording<'a>) -> Self {
+        let gaps = Gaps { steps: recording.step_count(), has_frames: recording.has_frames, ..Gaps::default() };
+        Self { recording, gaps, by_name: RapidHashMap::default(), by_operation: RapidHashMap::default() }
+    }
+
+    fn add(&mut self, gap: &Bare, class: GapClass, wait: Option<Wait>, seen: Activity) {
+        let recording = self.recording;
+        let length = gap.to - gap.from;
+        self.gaps.by_class[class as usize].add(length);
+        let bucket = HISTOGRAM_EDGES.iter().position(|&edge| length < edge).unwrap_or(HISTOGRAM_EDGES.len());
+        self.gaps.histogram[bucket].add(length);
+        let blamed = match class {
+            GapClass::HostSync => wait.map(|w| recording.operation_around(w.event)),
+            _ if class.is_late() => seen.event,
+            _ => None,
+        };
+        if let (GapClass::HostSync, Some(wait), Some(operation)) = (class, wait, blamed) {
+            if wait.copy {
+                self.gaps.behind_copies.add(length);
+            } else {
+                self.add_operation(wait, operation, length);
+            }
+        }
+        let activity = blamed.map(|e| self.activity(e, length));
+        let after = &recording.gpu[gap.after];
+        if class.is_late() && after.launch.is_some_and(|l| recording.in_optimizer(l.start)) {
+            self.gaps.in_optimizer.add(length);
+        }
+        let late_by = after.launch.filter(|_| class.is_late()).map_or(Ns(0), |l| l.start - gap.from);
+        self.gaps.gaps.push(Gap {
+            start: gap.from - recording.extent.0,
+            length,
+            class,
+            late_by,
+            input: seen.input,
+            activity,
+            before: recording.gpu[gap.before].event.uid(),
+            after: after.event.uid(),
+        });
+    }
+
+    fn activity(&mut self, e: EventId, length: Ns) -> u32 {
+        let trace = self.recording.trace;
+        let list = &mut self.gaps.activities;
+        let position = *self.by_name.entry(trace.name_id(e)).or_insert_with(|| {
+            list.push(HostActivity { name: trace.name(e).into(), example: e.uid(), tally: Tally::default() });
+            list.len() as u32 - 1
+        });
+        list[position as usize].tally.add(length);
+        position
+    }
+
+    fn add_operation(&mut self, wait: Wait, operation: EventId, length: Ns) {
+        let recording = self.recording;
+        let list = &mut self.gaps.waiting_operations;
+        let position = *self.by_operation.entry(recording.trace.name_id(operation)).or_insert_with(|| {
+            let caller = recording.user_frame(wait.event).map(|e| recording.trace.name(e).into());
+            let name = recording.trace.name(operation).into();
+            list.push(WaitingOperation { name, example: operation.uid(), caller, gaps: Tally::default() });
+            list.len() - 1
+        });
+        list[position].gaps.add(length);
+    }
+
+    fn finish(mut self, window: Ns, busy: Ns) -> Gaps {
+        (self.gaps.window, self.gaps.busy) = (window, busy);
+        self.gaps.longest = self.longest();
+        self.gaps.waits = self.waits();
+        self.sort_activities();
+        self.gaps.waiting_operations.sort_by(|a, b| b.gaps.time.cmp(&a.gaps.time).then_with(|| a.name.cmp(&b.name)));
+        self.gaps
+    }
+
+    fn longest(&self) -> Vec<LongGap> {
+        let gaps = &self.gaps.gaps;
+        let mut order: Vec<usize> = (0..gaps.len()).collect();
+        let key = |&i: &usize| (std::cmp::Reverse(gaps[i].length), gaps[i].start);
+        if order.len() > LONGEST {
+            order.select_nth_unstable_by_key(LONGEST - 1, key);
+            order.truncate(LONGEST);
+        }
+        order.sort_unstable_by_key(key);
+        let name = |uid: u32| -> Arc<str> { self.recording.trace.name(EventId::from_uid(uid)).into() };
+        let named = |i: usize| LongGap {
+            start: gaps[i].start,
+            length: gaps[i].length,
+            class: gaps[i].class,
+            host_activity: gaps[i].activity.map(|a| Arc::clone(&self.gaps.activities[a as usize].name)),
+            before_kernel: name(gaps[i].before),
+            after_kernel: name(gaps[i].after),
+            after_uid: gaps[i].after,
+        };
+        order.into_iter().map(named).collect()
+    }
+
+    fn waits(&self) -> Vec<WaitName> {
+        let mut list: Vec<WaitName> = Vec::new();
+        for wait in &self.recording.waits {
+            let name = self.recording.trace.name(wait.event);
+            let time = wait.end - wait.start;
+            match list.iter_mut().find(|w| &*w.name == name) {
+                Some(known) => (known.count, known.time) = (known.count + 1, known.time + time),
+                None => list.push(WaitName { name: name.into(), count: 1, time }),
+            }
+        }
+        list.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| a.name.cmp(&b.name)));
+        list
+    }
+
+    /// Most time first; gaps keep pointing at theirs.
+    fn sort_activities(&mut self) {
+        let mut order: Vec<usize> = (0..self.gaps.activities.len()).collect();
+        let list = &self.gaps.activities;
+        order.sort_by(|&a, &b| {
+            list[b].tally.time.cmp(&list[a].tally.time).then_with(|| list[a].name.cmp(&list[b].name))
+        });
+        let mut place = vec![0u32; order.len()];
+        for (to, &from) in order.iter().enumerate() {
+            place[from] = to as u32;
+        }
+        self.gaps.activities = order.into_iter().map(|i| list[i].clone()).collect();
+        for gap in &mut self.gaps.gaps {
+            gap.activity = gap.activity.map(|a| place[a as usize]);
+        }
+    }
+}

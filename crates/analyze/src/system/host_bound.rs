@@ -1,0 +1,239 @@
+//! Whether the host holds the GPU up, and what that means for savings elsewhere.
+//!
+//! **The rule.** A shorter kernel shortens the window only as far as the next launch was already there: what follows
+//! can't start before it is launched.
+//!
+//! ```text
+//! host ahead    host  |r1||r2||r3|
+//!               GPU     |-- k1 -----|-- k2 -----|-- k3 -----|
+//!               k1 a third shorter: everything after it moves up, the window is a third of k1 shorter
+//!                       |-- k1 -|-- k2 -----|-- k3 -----|
+//!
+//! GPU ahead     host  |r1|           |r2|           |r3|
+//!               GPU     |-- k1 -----|  |-- k2 -----|  |-- k3 -----|
+//!               k1 a third shorter: k2 still waits for its launch, the window stays as it is
+//!                       |-- k1 -|      |-- k2 -----|  |-- k3 -----|
+//! ```
+//!
+//! So savings are not multiplied with some share: the recorded schedule is run again with the kernels shortened
+//! ([`HostBound::clip_savings`]) or not launched at all ([`HostBound::clip_removal`], which also gives back the host
+//! time of their launches), and the difference of the windows is the saving.
+//!
+//! **The profiler's share.** A profiled host is slower than a free one, the GPU is not. In some hundred recordings
+//! whose step time was also measured without the profiler, hosts that held the GPU up ran 1.4 to 2.4 times slower under
+//! it with Python frames and 1.3 to 2.2 times without. A trace may thus look host-bound only because it was recorded.
+//! Whatever depends on host speed is therefore computed at both ends of that span (`SLOWDOWN_WITH_FRAMES`, `SLOWDOWN`),
+//! and the range tells it. [`HostBound::unprofiled_ms`] came within 5 % of the measured step in nine of ten of them;
+//! the others were steps of a fraction of a millisecond, and steps that were slower without the profiler than with it.
+
+use jarvis_trace::{Clock, Ns};
+
+use super::gaps::Gaps;
+use super::recording::Recording;
+use super::schedule::{Scenario, Schedule, Without};
+use crate::finding::Range;
+
+/// How many times slower the profiler makes a host that records Python frames: least and most.
+const SLOWDOWN_WITH_FRAMES: (f64, f64) = (1.4, 2.5);
+
+/// The same without frames.
+const SLOWDOWN: (f64, f64) = (1.3, 2.3);
+
+/// What is left of the host time between launches when the same program is compiled but launched one by one. Measured:
+/// 0.55 on a small encoder.
+const COMPILED_HOST: f64 = 0.55;
+
+/// The host is the limit if issuing each step at once would shorten the window by more than this share.
+const NOTICEABLE: f64 = 0.10;
+
+/// What limits the speed of the recorded program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// The GPU: the host is ahead.
+    Gpu,
+    /// The host under the profiler, the GPU without it.
+    HostWhileProfiled,
+    /// The host, with or without the profiler.
+    Host,
+}
+
+/// What depends on the speed of the host.
+#[derive(Debug, Clone)]
+pub struct HostBound {
+    schedule: Schedule,
+    slowdown: (f64, f64),
+    window: Ns,
+    /// What limits the recorded program.
+    pub limit: Limit,
+    /// How long the window would be without the profiler, in milliseconds.
+    pub unprofiled_ms: Range,
+}
+
+impl HostBound {
+    pub(crate) fn of(recording: &Recording<'_>, gaps: &Gaps) -> Self {
+        let slowdown = if recording.has_frames { SLOWDOWN_WITH_FRAMES } else { SLOWDOWN };
+        let schedule = Schedule::of(recording, gaps);
+        let mut host =
+            Self { schedule, slowdown, window: gaps.window, limit: Limit::Gpu, unprofiled_ms: Range::new(0.0, 0.0) };
+        let share = |profiler: f64| 1.0 - 1.0 / host.speedup(profiler, Fix::Graph);
+        host.limit = if share(slowdown.1) > NOTICEABLE {
+            Limit::Host
+        } else if share(1.0) > NOTICEABLE {
+            Limit::HostWhileProfiled
+        } else {
+            Limit::Gpu
+        };
+        let ms = |profiler: f64| host.schedule.run(&Scenario { profiler, ..Scenario::RECORDED }).ms();
+        host.unprofiled_ms = Range::new(ms(slowdown.1), ms(slowdown.0));
+        host
+    }
+
+    /// The recorded window.
+    pub fn window(&self) -> Ns {
+        self.window
+    }
+
+    /// Least and most the profiler may have slowed the host down.
+    pub fn slowdown(&self) -> (f64, f64) {
+        self.slowdown
+    }
+
+    /// End-to-end speed-up of a change if the profiler had slowed the host down so much.
+    pub(crate) fn speedup(&self, profiler: f64, fix: Fix<'_>) -> f64 {
+        let recorded = Scenario { profiler, ..Scenario::RECORDED };
+        let (before, after) = fix.scenarios(recorded);
+        let (before, after) = (self.schedule.run(&before), self.schedule.run(&after));
+        if after.0 <= 0 { 1.0 } else { (before.0 as f64 / after.0 as f64).max(1.0) }
+    }
+
+    /// The least and the most of several changes over what the profiler may have done. In milliseconds of the window:
+    /// the saving that makes it as many times shorter.
+    pub(crate) fn saved(&self, fixes: &[Fix<'_>]) -> Range {
+        let ends = [self.slowdown.0, self.slowdown.1];
+        let speedups = fixes.iter().flat_map(|&fix| ends.map(|p| self.speedup(p, fix)));
+        let (low, high) = speedups.fold((f64::INFINITY, 1.0f64), |(l, h), s| (l.min(s), h.max(s)));
+        let saved = |speedup: f64| self.window.ms() * (1.0 - 1.0 / speedup);
+        if low.is_finite() { Range::new(saved(low), saved(high)) } else { Range::new(0.0, 0.0) }
+    }
+
+    /// What it brings to have input when it is needed, also before the window: a step that begins with fetching input
+    /// is longer than what the window shows of it. The profiler slows such code down less, so its time is taken as
+    /// recorded.
+    pub(crate) fn saved_input(&self, before: Ns) -> Range {
+        let speedup = |profiler: f64| {
+            let recorded = Scenario { profiler, ..Scenario::RECORDED };
+            let without = Scenario { without: Without::Input, ..recorded };
+            (self.schedule.run(&recorded) + before).ms() / self.schedule.run(&without).ms()
+        };
+        let saved = |profiler: f64| self.window.ms() * (1.0 - 1.0 / speedup(profiler).max(1.0));
+        Range::new(saved(self.slowdown.0), saved(self.slowdown.1))
+    }
+
+    /// What a saving of kernel time brings end to end, in milliseconds of the window: as recorded, and with a host as
+    /// fast as it may be without the profiler. The kernels are GPU events by UID; each gets shorter in proportion to
+    /// its time. Never more than the saving itself.
+    pub fn clip_savings(&self, saved_ms: f64, kernels: &[u32]) -> Range {
+        let positions = self.positions(kernels);
+        let all: i64 = positions.iter().map(|&p| self.schedule.length(p)).sum();
+        if all <= 0 || saved_ms <= 0.0 {
+            return Range::new(0.0, 0.0);
+        }
+        let share = (saved_ms * 1e6 / all as f64).min(1.0);
+        let mut shorter = vec![0; self.schedule.len()];
+        for &p in &positions {
+            shorter[p] = (self.schedule.length(p) as f64 * share).round() as i64;
+        }
+        let saved = self.differences(|s| Scenario { shorter: Some(&shorter), ..s });
+        Range::new(saved.low.min(saved_ms), saved.high.min(saved_ms))
+    }
+
+    /// The same for both ends of a range.
+    pub fn clip_range(&self, saved_ms: Range, kernels: &[u32]) -> Range {
+        let (low, high) = (self.clip_savings(saved_ms.low, kernels), self.clip_savings(saved_ms.high, kernels));
+        Range::new(low.low, high.high)
+    }
+
+    /// What it brings end to end not to launch these kernels at all, in milliseconds of the window: their GPU time
+    /// where the host is ahead, the host time of their launches where it is not.
+    pub fn clip_removal(&self, kernels: &[u32]) -> Range {
+        let mut dropped = vec![false; self.schedule.len()];
+        for p in self.positions(kernels) {
+            dropped[p] = true;
+        }
+        self.differences(|s| Scenario { dropped: Some(&dropped), ..s })
+    }
+
+    /// What reports have to say beside savings of kernel time; nothing if the GPU is the limit.
+    pub fn note(&self) -> Option<String> {
+        let (least, most) = self.slowdown;
+        match self.limit {
+            Limit::Gpu => None,
+            Limit::HostWhileProfiled => Some(format!(
+                "The GPU waits for the host in this trace, but would not if the profiler slowed the host down by a \
+                 factor of {most} ({least} to {most} is usual). Savings of kernel time are limited to what they bring \
+                 in the recorded schedule at their low end.",
+            )),
+            Limit::Host => Some(
+                "The GPU waits for the host in this trace: a shorter kernel saves nothing where the next launch comes \
+                 later than its end. Savings of kernel time are limited to what they bring in the recorded schedule."
+                    .to_owned(),
+            ),
+        }
+    }
+
+    fn positions(&self, kernels: &[u32]) -> Vec<usize> {
+        let mut positions: Vec<usize> = kernels.iter().filter_map(|&uid| self.schedule.position(uid)).collect();
+        positions.sort_unstable();
+        positions.dedup();
+        positions
+    }
+
+    fn differences<'a>(&self, change: impl Fn(Scenario<'a>) -> Scenario<'a>) -> Range {
+        let difference = |profiler: f64| {
+            let recorded = Scenario { profiler, ..Scenario::RECORDED };
+            (self.schedule.run(&recorded) - self.schedule.run(&change(recorded))).ms()
+        };
+        let all = [1.0, self.slowdown.0, self.slowdown.1].map(difference);
+        Range::new(all.into_iter().fold(f64::INFINITY, f64::min), all.into_iter().fold(0.0, f64::max))
+    }
+}
+
+/// A change to the host's side.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fix<'a> {
+    /// Each step is issued at once.
+    Graph,
+    /// The host needs less time between launches.
+    Compiled,
+    /// The host no longer waits in the middle of a step.
+    NoWaits,
+    /// The same, and what lies between the waits is compiled.
+    NoWaitsCompiled,
+    /// Each step is issued at once, compared with a host that no longer waits.
+    GraphAfterNoWaits,
+    /// The host needs less time between launches, compared with a host that no longer waits.
+    CompiledAfterNoWaits,
+    /// Copies are this much shorter and the host does not wait for them.
+    Copies(&'a [i64]),
+    /// Copies are this much shorter.
+    ShorterCopies(&'a [i64]),
+}
+
+impl<'a> Fix<'a> {
+    fn scenarios(self, recorded: Scenario<'a>) -> (Scenario<'a>, Scenario<'a>) {
+        let waitless = Scenario { without: Without::MidStepWaits, ..recorded };
+        match self {
+            Self::Graph => (recorded, Scenario { graph: true, ..recorded }),
+            Self::Compiled => (recorded, Scenario { host: COMPILED_HOST, ..recorded }),
+            Self::NoWaits => (recorded, waitless),
+            Self::NoWaitsCompiled => (recorded, Scenario { host: COMPILED_HOST, ..waitless }),
+            Self::GraphAfterNoWaits => (waitless, Scenario { graph: true, ..waitless }),
+            Self::CompiledAfterNoWaits => (waitless, Scenario { host: COMPILED_HOST, ..waitless }),
+            Self::Copies(shorter) => {
+                (recorded, Scenario { without: Without::Copies, shorter: Some(shorter), ..recorded })
+            }
+            Self::ShorterCopies(shorter) => (recorded, Scenario { shorter: Some(shorter), ..recorded }),
+        }
+    }
+}

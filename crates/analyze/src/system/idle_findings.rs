@@ -1,0 +1,397 @@
+//! Findings about idle time: `launch_bound`, `host_sync`, `input_starved`.
+
+use jarvis_trace::Ns;
+
+use super::cpu_idle::CARD_PERCENT;
+use super::findings::{Cx, Draft, Judged, timeline_evidence};
+use super::gaps::{GapClass, Tally};
+use super::host_bound::{Fix, Limit};
+use super::severity::{EXPOSED, IDLE, Severity};
+use super::texts::{list, ms_and_percent, short};
+use crate::finding::{Evidence, FindingOperation, PatternId, Range};
+use crate::rounding::{shown, shown_ms};
+
+/// Late launches have to make up this share of the window and of the idle time, in percent, to be its cause.
+const LATE_OF_WINDOW: f64 = 5.0;
+const LATE_OF_IDLE: f64 = 25.0;
+
+/// A speed-up below this is none.
+const NOTICEABLE: f64 = 1.05;
+
+/// Waits in the middle of a step: how many there have to be in each.
+const WAITS_PER_STEP: usize = 2;
+
+/// Gaps after waits have to make up this share of the window, in percent.
+const WAITS_OF_WINDOW: f64 = 2.0;
+
+/// With this share of all late time, in percent, waits cut the program to pieces: what lies between them can only be
+/// compiled or captured once they are gone, so that gain is theirs.
+const WAITS_OF_LATE: f64 = 5.0;
+
+/// Input has to make up this share of the window, in percent.
+const INPUT_OF_WINDOW: f64 = 5.0;
+
+/// Memory calls above this share of the idle time, in percent, are spoken of.
+const ALLOCATION_OF_IDLE: f64 = 10.0;
+
+/// With this share of the late time, in percent, the optimizer is what launches too much.
+const OPTIMIZER_OF_LATE: f64 = 50.0;
+
+const FUSED_OPTIMIZER: &str =
+    "Use the fused or foreach variant of the optimizer (`fused=True`): most late launches are its.";
+
+/// Most operations of a finding.
+const OPERATIONS: usize = 5;
+
+/// Late launches that are neither a wait's nor the input's.
+fn late_launches(cx: &Cx<'_>) -> Tally {
+    let classes = [GapClass::HostWork, GapClass::HostIdle, GapClass::HostAlloc];
+    classes
+        .into_iter()
+        .map(|c| cx.system.gaps.class(c))
+        .fold(Tally::default(), |sum, t| Tally { count: sum.count + t.count, time: sum.time + t.time })
+}
+
+/// Whether the optimizer is what launches too much.
+fn is_optimizers(cx: &Cx<'_>) -> bool {
+    super::gaps::percent(cx.system.gaps.in_optimizer.time, cx.system.gaps.late()) > OPTIMIZER_OF_LATE
+}
+
+/// The GPU waits because the host can't issue work fast enough.
+pub(crate) fn launch_bound(cx: &Cx<'_>, waits: Option<&Judged>) -> Option<Judged> {
+    let (gaps, host) = (&cx.system.gaps, &cx.system.host);
+    let late = late_launches(cx);
+    let idle = gaps.idle_without_edges_percent();
+    let of_idle = super::gaps::percent(late.time, gaps.idle());
+    if idle <= CARD_PERCENT || cx.percent(late.time) < LATE_OF_WINDOW || of_idle < LATE_OF_IDLE {
+        return None;
+    }
+    if host.limit == Limit::Gpu {
+        return None;
+    }
+    let fixes = match waits {
+        Some(_) => [Fix::CompiledAfterNoWaits, Fix::GraphAfterNoWaits],
+        None => [Fix::Compiled, Fix::Graph],
+    };
+    let saved_ms = host.saved(&fixes);
+    if saved_ms.speedup(gaps.window.as_ms()).high < NOTICEABLE {
+        return None;
+    }
+    let mut severity = Severity::above(idle, IDLE);
+    if host.limit == Limit::HostWhileProfiled {
+        severity = severity.milder();
+    }
+    if is_optimizers(cx) {
+        severity = severity.milder();
+    }
+    if let Some((worst, _)) = waits.filter(|_| waits_cut(cx)) {
+        severity = severity.max(worst.milder());
+    }
+    let draft = Draft {
+        pattern: PatternId::LAUNCH_BOUND,
+        category: "cpu_idle",
+        severity,
+        title: "The GPU waits for launches".to_owned(),
+        issue: launch_issue(cx, late),
+        operations: Vec::new(),
+        time: late.time,
+        saved_ms,
+        basis: launch_basis(cx, waits.is_some()),
+        algorithmic: launch_actions(cx, waits.is_some()),
+        kernel: Vec::new(),
+        evidence: launch_evidence(cx),
+    };
+    Some(draft.finish(cx))
+}
+
+fn launch_issue(cx: &Cx<'_>, late: Tally) -> String {
+    let kernels = &cx.system.kernels;
+    let mut issue = format!(
+        "{} of {} ms idle time passes before {} launches that come late; {} of {} kernels are shorter than 10 us.",
+        shown_ms(late.time.as_ms()),
+        shown_ms(cx.system.gaps.idle().as_ms()),
+        late.count,
+        kernels.short,
+        kernels.count
+    );
+    if cx.system.host.limit == Limit::HostWhileProfiled {
+        let most = cx.system.host.slowdown().1;
+        issue += &format!(" A host {most} times faster, as it may be without the profiler, would keep the GPU busy.");
+    }
+    issue
+}
+
+fn launch_basis(cx: &Cx<'_>, after_waits: bool) -> String {
+    let (least, most) = cx.system.host.slowdown();
+    let idle = ms_and_percent(cx.utilization.idle_time_ms, cx.utilization.idle_time_percent);
+    let state = if after_waits { ", the host's waits removed," } else { "" };
+    format!(
+        "The recorded schedule{state} run again for a profiler that slowed the host down {least} to {most} times: low \
+         with 45% less host time between launches, high with each step issued at once; idle time is {idle}.",
+    )
+}
+
+fn launch_actions(cx: &Cx<'_>, after_waits: bool) -> Vec<String> {
+    let gaps = &cx.system.gaps;
+    let mut actions = Vec::new();
+    if is_optimizers(cx) {
+        actions.push(FUSED_OPTIMIZER.to_owned());
+    }
+    if after_waits {
+        actions.push("First remove the synchronizations within the step; they keep it from being captured.".to_owned());
+    }
+    actions.push(
+        "Capture the step in a GPU graph (`torch.compile(mode=\"reduce-overhead\")` or `torch.cuda.graph`).".to_owned(),
+    );
+    actions.push("Fuse small kernels and cut host time per operation with `torch.compile`.".to_owned());
+    actions.push("Overlap host work with the GPU, or give each launch more work with larger batches.".to_owned());
+    let memory = gaps.class(GapClass::HostAlloc);
+    if super::gaps::percent(memory.time, gaps.idle()) > ALLOCATION_OF_IDLE {
+        let ms = shown_ms(memory.time.as_ms());
+        actions.push(format!("Reuse buffers and avoid allocation inside the step: {ms} ms of idle time pass in it."));
+    }
+    if !gaps.has_frames {
+        actions.push("Record with `with_stack=True` to see which Python code the launches wait for.".to_owned());
+    }
+    actions
+}
+
+fn launch_evidence(cx: &Cx<'_>) -> Vec<Evidence> {
+    let u = cx.utilization;
+    let mut evidence = vec![timeline_evidence(cx, "idle_time", u.idle_time_ms, u.idle_time_percent)];
+    for class in [GapClass::HostWork, GapClass::HostIdle, GapClass::HostAlloc, GapClass::LaunchQueue] {
+        evidence.extend(class_evidence(cx, class));
+    }
+    evidence.extend(activity_evidence(cx));
+    evidence.extend(position_evidence(cx, |_| true));
+    evidence
+}
+
+fn class_evidence(cx: &Cx<'_>, class: GapClass) -> Option<Evidence> {
+    let tally = cx.system.gaps.class(class);
+    (tally.count > 0).then(|| Evidence {
+        table: "cpu_idle_metrics.json".to_owned(),
+        row: format!("gap_analysis.by_class {}", class.as_str()),
+        uid: None,
+        fact: format!("{} gaps of class {}, {} ms", tally.count, class.as_str(), shown_ms(tally.time.as_ms())),
+    })
+}
+
+/// What the host did most while the GPU waited.
+fn activity_evidence(cx: &Cx<'_>) -> impl Iterator<Item = Evidence> {
+    cx.system.gaps.activities.iter().take(3).map(|a| Evidence {
+        table: "cpu_idle_metrics.json".to_owned(),
+        row: format!("gap_analysis.by_host_activity {}", a.name),
+        uid: Some(a.example),
+        fact: format!(
+            "the host is in `{}` during {} ms of idle time ({} gaps)",
+            short(&a.name),
+            shown_ms(a.tally.time.as_ms()),
+            a.tally.count
+        ),
+    })
+}
+
+/// Where the longest gaps are, as a trace viewer wants it.
+fn position_evidence(cx: &Cx<'_>, of: impl Fn(GapClass) -> bool) -> impl Iterator<Item = Evidence> {
+    cx.system.gaps.longest.iter().zip(1..).filter(move |(gap, _)| of(gap.class)).take(3).map(|(gap, rank)| Evidence {
+        table: "cpu_idle_metrics.json".to_owned(),
+        row: format!("gap_analysis.top_gaps {rank}"),
+        uid: Some(gap.after_uid),
+        fact: format!(
+            "at {} ms the GPU waits {} us before `{}` ({})",
+            shown(gap.start.as_ms(), 3),
+            shown(gap.length.as_us(), 1),
+            short(&gap.after_kernel),
+            gap.class.as_str()
+        ),
+    })
+}
+
+/// Gaps after waits in the middle of a step.
+fn mid_step_waits(cx: &Cx<'_>) -> Tally {
+    cx.system
+        .gaps
+        .waiting_operations
+        .iter()
+        .fold(Tally::default(), |sum, o| Tally { count: sum.count + o.gaps.count, time: sum.time + o.gaps.time })
+}
+
+/// Whether there are several in each step and they cost something.
+fn waits_often(cx: &Cx<'_>) -> bool {
+    let waits = mid_step_waits(cx);
+    waits.count >= WAITS_PER_STEP * cx.system.gaps.steps && cx.percent(waits.time) >= WAITS_OF_WINDOW
+}
+
+/// Whether they cut the program to pieces.
+fn waits_cut(cx: &Cx<'_>) -> bool {
+    waits_often(cx) && super::gaps::percent(mid_step_waits(cx).time, cx.system.gaps.late()) >= WAITS_OF_LATE
+}
+
+/// The host waits for the GPU in the middle of a step and the GPU then runs dry.
+pub(crate) fn host_sync(cx: &Cx<'_>) -> Option<Judged> {
+    let (gaps, host) = (&cx.system.gaps, &cx.system.host);
+    let waits = gaps
+        .waiting_operations
+        .iter()
+        .fold(Tally::default(), |sum, o| Tally { count: sum.count + o.gaps.count, time: sum.time + o.gaps.time });
+    if waits.count == 0 {
+        return None;
+    }
+    let removed = host.saved(&[Fix::NoWaits]);
+    let often = waits.count >= WAITS_PER_STEP * gaps.steps && cx.percent(waits.time) >= WAITS_OF_WINDOW;
+    if !often && removed.speedup(gaps.window.as_ms()).high < NOTICEABLE {
+        return None;
+    }
+    let cuts = often && super::gaps::percent(waits.time, gaps.late()) >= WAITS_OF_LATE;
+    let saved_ms = if cuts { host.saved(&[Fix::NoWaits, Fix::NoWaitsCompiled]) } else { removed };
+    let mut severity = Severity::above(cx.percent(waits.time), EXPOSED);
+    if cuts && gaps.idle_without_edges_percent() > CARD_PERCENT {
+        severity = severity.min(Severity::above(gaps.idle_without_edges_percent(), IDLE));
+    }
+    if is_optimizers(cx) {
+        severity = severity.milder();
+    }
+    let names = list(gaps.waiting_operations.iter().map(|o| &*o.name), 3);
+    let draft = Draft {
+        pattern: PatternId::HOST_SYNC,
+        category: "cpu_idle",
+        severity,
+        title: format!("The host waits for the GPU within the step ({names})"),
+        issue: format!(
+            "{} times in {} steps the host waits for the GPU ({names}) and the queue runs dry: the gaps right after \
+             take {}.",
+            waits.count,
+            gaps.steps,
+            ms_and_percent(waits.time.as_ms(), cx.percent(waits.time))
+        ),
+        operations: waiting_operations(cx),
+        time: waits.time,
+        saved_ms,
+        basis: wait_basis(cx, cuts),
+        algorithmic: wait_actions(cx, &names),
+        kernel: Vec::new(),
+        evidence: wait_evidence(cx),
+    };
+    Some(draft.finish(cx))
+}
+
+fn waiting_operations(cx: &Cx<'_>) -> Vec<FindingOperation> {
+    let operation = |o: &super::gaps::WaitingOperation| FindingOperation {
+        name: o.name.to_string(),
+        uid: o.example,
+        count: o.gaps.count,
+        input_dims: serde_json::Value::Null,
+        input_types: serde_json::Value::Null,
+        time_ms: 0.0,
+        efficiency_percent: None,
+        bound: None,
+        module: o.caller.as_ref().map(ToString::to_string),
+    };
+    cx.system.gaps.waiting_operations.iter().take(OPERATIONS).map(operation).collect()
+}
+
+fn wait_basis(cx: &Cx<'_>, cuts: bool) -> String {
+    let (least, most) = cx.system.host.slowdown();
+    let high = if cuts {
+        "high with what lies between them compiled as well"
+    } else {
+        "high at the end of that span that gives more"
+    };
+    format!(
+        "The recorded schedule run again without these waits for a profiler that slowed the host down {least} to \
+         {most} times: low without them alone, {high}; late launches after waits or not make up {} ms.",
+        shown_ms(cx.system.gaps.late().as_ms())
+    )
+}
+
+fn wait_actions(cx: &Cx<'_>, names: &str) -> Vec<String> {
+    let mut actions = vec![
+        format!("Remove or batch device synchronizations and scalar reads ({names})."),
+        "Keep the value on the device (`torch.where`, masks, accumulated tensors) and read it once after the step, or \
+         copy it with `non_blocking=True` and look at it a step later."
+            .to_owned(),
+    ];
+    if is_optimizers(cx) {
+        actions.insert(0, FUSED_OPTIMIZER.to_owned());
+    }
+    let callers = cx.system.gaps.waiting_operations.iter().filter_map(|o| o.caller.as_deref());
+    let callers = list(callers, 3);
+    if !callers.is_empty() {
+        actions.push(format!("They are called from {callers}."));
+    }
+    actions
+}
+
+fn wait_evidence(cx: &Cx<'_>) -> Vec<Evidence> {
+    let mut evidence: Vec<Evidence> = class_evidence(cx, GapClass::HostSync).into_iter().collect();
+    evidence.extend(cx.system.gaps.waiting_operations.iter().take(3).map(|o| Evidence {
+        table: "cpu_idle_metrics.json".to_owned(),
+        row: format!("gap_analysis.by_host_activity {}", o.name),
+        uid: Some(o.example),
+        fact: format!(
+            "`{}` drains the queue before {} gaps, {} ms",
+            o.name,
+            o.gaps.count,
+            shown_ms(o.gaps.time.as_ms())
+        ),
+    }));
+    evidence.extend(cx.system.gaps.waits.iter().take(3).map(|w| Evidence {
+        table: "cpu_idle_metrics.json".to_owned(),
+        row: format!("sync.by_name {}", w.name),
+        uid: None,
+        fact: format!("`{}` is called {} times and takes {} ms on the host", w.name, w.count, shown_ms(w.time.as_ms())),
+    }));
+    evidence.extend(position_evidence(cx, |class| class == GapClass::HostSync));
+    evidence
+}
+
+/// The GPU waits for the input pipeline.
+pub(crate) fn input_starved(cx: &Cx<'_>) -> Option<Judged> {
+    let (gaps, host) = (&cx.system.gaps, &cx.system.host);
+    let starved = gaps.class(GapClass::HostData);
+    let percent = cx.percent(starved.time);
+    if percent < INPUT_OF_WINDOW {
+        return None;
+    }
+    let all = host.saved_input(gaps.input_before);
+    // Half of it at least: the other half may be the first touch of data that has to be fetched in any case.
+    let saved_ms = Range::new(all.low / 2.0, all.high);
+    let before = if gaps.input_before > Ns(0) {
+        format!(" Another {} ms pass before the first launch.", shown_ms(gaps.input_before.as_ms()))
+    } else {
+        String::new()
+    };
+    let (least, most) = host.slowdown();
+    let draft = Draft {
+        pattern: PatternId::INPUT_STARVED,
+        category: "cpu_idle",
+        severity: Severity::above(percent, EXPOSED),
+        title: "The GPU waits for input".to_owned(),
+        issue: format!(
+            "The launching thread fetches or prepares input while the GPU waits: {} in {} gaps.{before}",
+            ms_and_percent(starved.time.as_ms(), percent),
+            starved.count
+        ),
+        operations: Vec::new(),
+        time: starved.time,
+        saved_ms,
+        basis: format!(
+            "The recorded schedule run again without the time spent on input, that before the first launch included, \
+             for a profiler that slowed the rest of the host down {least} to {most} times; low is half of it.",
+        ),
+        algorithmic: vec![
+            "Load in other processes and ahead of time: `DataLoader(num_workers=..., prefetch_factor=..., \
+             persistent_workers=True)`."
+                .to_owned(),
+            "Pin the batches (`pin_memory=True`) and copy them with `non_blocking=True` while the step before runs."
+                .to_owned(),
+        ],
+        kernel: Vec::new(),
+        evidence: class_evidence(cx, GapClass::HostData)
+            .into_iter()
+            .chain(position_evidence(cx, |class| class == GapClass::HostData))
+            .collect(),
+    };
+    Some(draft.finish(cx))
+}

@@ -1,0 +1,92 @@
+//! How many kernels there are, how long they take, and who launches them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jarvis_perf::tables::KernelRow;
+use jarvis_trace::{EventId, EventKind, Ns};
+
+use super::recording::Recording;
+
+/// A kernel is short if it takes less than this.
+const SHORT: Ns = Ns(10_000);
+
+/// Key of kernels whose launch was not recorded.
+const UNLINKED: &str = "unlinked";
+
+/// Kernels by number and length.
+#[derive(Debug, Clone, Default)]
+pub struct Kernels {
+    /// Kernels.
+    pub count: usize,
+    /// Kernels shorter than 10 µs.
+    pub short: usize,
+    /// Their time, summed.
+    pub time: Ns,
+    /// By category of the launching operation; empty until [`Kernels::with_categories`].
+    pub by_category: BTreeMap<Arc<str>, usize>,
+    /// Calls that replayed a GPU graph.
+    pub graph_replays: usize,
+    /// GPU events that they launched.
+    pub replayed: usize,
+}
+
+impl Kernels {
+    pub(crate) fn of(recording: &Recording<'_>) -> Self {
+        let trace = recording.trace;
+        let mut kernels = Self::default();
+        let mut is_graph: Vec<Option<bool>> = vec![None; trace.strings().len()];
+        let mut replays: Vec<EventId> = Vec::new();
+        for g in &recording.gpu {
+            if trace.kind(g.event) == EventKind::Kernel {
+                let time = g.end - g.start;
+                kernels.count += 1;
+                kernels.short += usize::from(time < SHORT);
+                kernels.time = kernels.time + time;
+            }
+            if let Some(launch) = g.launch {
+                let name = trace.name_id(launch.call);
+                if *is_graph[name.index()].get_or_insert_with(|| trace.text(name).contains("GraphLaunch")) {
+                    replays.push(launch.call);
+                }
+            }
+        }
+        kernels.replayed = replays.len();
+        replays.sort_unstable();
+        replays.dedup();
+        kernels.graph_replays = replays.len();
+        kernels
+    }
+
+    /// The same with categories, from the rows of `kernel_summary`.
+    #[must_use]
+    pub fn with_categories(mut self, rows: &[KernelRow]) -> Self {
+        for row in rows {
+            let category = row.category.clone().unwrap_or_else(|| UNLINKED.into());
+            *self.by_category.entry(category).or_default() += row.us.count;
+        }
+        self
+    }
+
+    /// Share of short ones in percent.
+    pub fn short_percent(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { 100.0 * self.short as f64 / self.count as f64 }
+    }
+
+    /// Mean time in microseconds.
+    pub fn mean_us(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.time.as_us() / self.count as f64 }
+    }
+
+    /// What the recording of GPU graphs leaves out; nothing if none was replayed.
+    pub fn graph_note(&self) -> Option<String> {
+        (self.graph_replays > 0).then(|| {
+            format!(
+                "{} GPU events were launched by {} GPU graph replays. The operations inside a graph are not recorded: \
+                 their kernels have no shapes, no modules and no replay package, and gaps between them are not the \
+                 host's.",
+                self.replayed, self.graph_replays
+            )
+        })
+    }
+}

@@ -1,0 +1,30 @@
+//! The system tier: the GPU waits. Idle time, copies, communication, and what the host has to do with it.
+//!
+//! [`System::of`] prepares everything once from a trace; analyzers read [`System`] and never the trace:
+//! [`cpu_idle`] and [`multi_kernel`] make the files, [`findings`] the findings.
+
+mod activity;
+mod classify;
+pub mod communication;
+pub mod copies;
+mod copy_findings;
+pub mod cpu_idle;
+mod direction;
+mod findings;
+pub mod gaps;
+pub mod host_bound;
+mod idle_findings;
+pub mod kernels;
+pub mod multi_kernel;
+pub mod multi_kernel_data;
+mod prepare;
+mod recomputation;
+mod recording;
+mod schedule;
+mod severity;
+pub mod texts;
+
+pub use direction::CopyDirection;
+pub use findings::findings;
+pub use prepare::System;
+pub use severity::Severity;

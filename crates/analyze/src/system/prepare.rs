@@ -1,0 +1,45 @@
+//! Everything the system tier sees, prepared once.
+
+use jarvis_trace::{Population, Trace, Tree};
+
+use super::communication::{Communication, split};
+use super::copies::Copies;
+use super::gaps::Gaps;
+use super::host_bound::HostBound;
+use super::kernels::Kernels;
+use super::recording::Recording;
+
+/// Everything the system tier sees.
+#[derive(Debug, Clone)]
+pub struct System {
+    /// Every wait of the GPU.
+    pub gaps: Gaps,
+    /// What depends on the speed of the host.
+    pub host: HostBound,
+    /// Copies.
+    pub copies: Copies,
+    /// Communication between GPUs.
+    pub communication: Communication,
+    /// Kernels by number and length.
+    pub kernels: Kernels,
+}
+
+impl System {
+    /// Prepares it from a trace. The tree needs Python frames for gaps to be charged to them; the population has to be
+    /// that of the timeline. `None` without GPU events that have a time.
+    pub fn of(trace: &Trace, tree: &Tree, population: Population) -> Option<Self> {
+        let recording = Recording::of(trace, tree, population)?;
+        let gaps = Gaps::of(&recording);
+        let host = HostBound::of(&recording, &gaps);
+        let (works, communicating) = split(&recording);
+        let copies = Copies::of(&recording, &works, &host);
+        let communication = Communication::of(&recording, &communicating, &works);
+        Some(Self { gaps, host, copies, communication, kernels: Kernels::of(&recording) })
+    }
+
+    /// What reports have to say about the recording beside the numbers: what GPU graphs hide, and what a slow host
+    /// means for savings of kernel time.
+    pub fn notes(&self) -> Vec<String> {
+        [self.kernels.graph_note(), self.host.note()].into_iter().flatten().collect()
+    }
+}

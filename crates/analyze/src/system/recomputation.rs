@@ -1,0 +1,80 @@
+//! The finding `recomputation`: forward work repeated in the backward pass.
+
+use jarvis_trace::Ns;
+
+use super::findings::{Cx, Draft, Judged};
+use super::severity::Severity;
+use super::texts::list;
+use crate::finding::{Evidence, PatternId, Range};
+use crate::program::{Leaf, Program};
+use crate::rounding::{shown, shown_ms};
+
+/// Recomputed kernels in percent of the window: never critical or high by itself, since it is a choice.
+const SHARES: [f64; 4] = [f64::INFINITY, f64::INFINITY, 5.0, 1.0];
+
+/// Checkpointing fewer layers brings at least this share of it.
+const AT_LEAST: f64 = 0.3;
+
+/// Whether a leaf repeats forward work. Reentrant checkpointing runs both the repeated forward and the backward inside
+/// one backward node, so there only what stands directly in that node is repeated.
+fn is_repeated(leaf: &Leaf) -> bool {
+    const NODE: &str = "autograd::engine::evaluate_function: ";
+    let mut nodes = leaf.ops_around.iter().filter_map(|op| op.strip_prefix(NODE));
+    let is_checkpoint = |node: &str| node.starts_with("CheckpointFunction");
+    leaf.is_recompute && (nodes.clone().next().is_none_or(is_checkpoint) || !nodes.any(is_checkpoint))
+}
+
+/// Forward work repeated in the backward pass.
+pub(crate) fn recomputation(cx: &Cx<'_>, program: &Program) -> Option<Judged> {
+    let leaves: Vec<&Leaf> = program.leaves.iter().filter(|l| is_repeated(l)).collect();
+    let us: f64 = leaves.iter().map(|l| l.us).sum();
+    let time = Ns((us * 1e3).round() as i64);
+    let kernels: Vec<u32> = leaves.iter().flat_map(|l| l.kernels.iter().map(|k| k.uid)).collect();
+    let removed = cx.system.host.clip_removal(&kernels);
+    // Where the host is the limit, the launches cost more than the kernels.
+    let percent = 100.0 * removed.high.max(time.as_ms()) / cx.system.gaps.window.as_ms();
+    let severity = Severity::above(percent, SHARES);
+    if leaves.is_empty() || severity == Severity::Acceptable {
+        return None;
+    }
+    let mut modules: Vec<&str> = leaves.iter().filter_map(|l| l.module).map(|m| &*program.module(m).base).collect();
+    modules.sort_unstable();
+    modules.dedup();
+    let draft = Draft {
+        pattern: PatternId::RECOMPUTATION,
+        category: "cpu_idle",
+        severity,
+        title: "Forward work is repeated in the backward pass".to_owned(),
+        issue: format!(
+            "{} ms of forward work is repeated in the backward pass (activation checkpointing): {} operations{}.",
+            shown_ms(time.as_ms()),
+            leaves.len(),
+            if modules.is_empty() { String::new() } else { format!(" in {}", list(modules, 3)) }
+        ),
+        operations: Vec::new(),
+        time,
+        saved_ms: Range::new(AT_LEAST * removed.low, removed.high),
+        basis: format!(
+            "The recorded schedule run again without these {} kernels and the host time of their launches: up to {} \
+             ms, {}% of the window; low is 30% of the least of it, for fewer checkpointed layers.",
+            kernels.len(),
+            shown_ms(removed.high),
+            shown(100.0 * removed.high / cx.system.gaps.window.as_ms(), 1)
+        ),
+        algorithmic: vec![
+            "Checkpoint fewer layers if memory allows; this trades memory for the time above.".to_owned(),
+        ],
+        kernel: Vec::new(),
+        evidence: leaves
+            .iter()
+            .take(3)
+            .map(|l| Evidence {
+                table: "ops_summary".to_owned(),
+                row: l.name.to_string(),
+                uid: Some(l.uid),
+                fact: format!("`{}` runs again under checkpointing, {} us", l.name, shown(l.us, 1)),
+            })
+            .collect(),
+    };
+    Some(draft.finish(cx))
+}

@@ -1,0 +1,382 @@
+//! What the system tier reads off a trace, once: GPU events by start with the calls that launched them, profiler
+//! steps, calls in which the host waits for the GPU, and spans in which it fetches input.
+
+use jarvis_trace::{
+    Clock, EventId, EventKind, GpuWork, IntervalSet, Ns, Population, PythonFrames, StrId, Trace, TrackId, Tree,
+};
+
+use super::direction::CopyDirection;
+
+/// Names of calls in which the host waits until the GPU has got somewhere.
+const WAITS: [&str; 4] = ["DeviceSynchronize", "StreamSynchronize", "EventSynchronize", "CtxSynchronize"];
+
+/// Operations that read one value off the GPU.
+const READS: [&str; 2] = ["aten::item", "aten::_local_scalar_dense"];
+
+/// Words in the names of frames and annotations that fetch or prepare input.
+const INPUT_WORDS: [&str; 5] = ["DataLoader", "dataloader", "collate", "tokeniz", "preprocess"];
+
+/// Words in the names of calls that get or give back memory.
+const ALLOCATION_WORDS: [&str; 3] = ["Malloc", "HostAlloc", "Free"];
+
+/// Smaller copies cost their latency whatever they carry.
+const LARGE_COPY: i64 = 64 << 10;
+
+/// The same by time, for recordings without sizes.
+const LONG_COPY: Ns = Ns(20_000);
+
+const STEP_PREFIX: &str = "ProfilerStep#";
+
+const OPTIMIZER_PREFIX: &str = "Optimizer.step";
+
+/// Without recorded steps, synchronizations of the whole device outside of operations tell them apart, if there are at
+/// least this many launches for each.
+const LAUNCHES_PER_STEP: usize = 10;
+
+/// A GPU event with a length.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GpuEvent {
+    pub(crate) event: EventId,
+    pub(crate) start: Ns,
+    pub(crate) end: Ns,
+    pub(crate) work: GpuWork,
+    pub(crate) stream: TrackId,
+    pub(crate) launch: Option<Launch>,
+}
+
+/// The call that launched a GPU event.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Launch {
+    pub(crate) call: EventId,
+    pub(crate) start: Ns,
+    pub(crate) end: Ns,
+}
+
+impl Launch {
+    /// Whether the call returned only when the copy it launched was done. Clocks of host and GPU differ a little, and
+    /// the last part of a staged copy may go on after the call: a tenth of it is forgiven.
+    pub(crate) fn returns_after(&self, copy: &GpuEvent) -> bool {
+        self.end > copy.start && self.end >= copy.end - Ns((copy.end - copy.start).0 / 10)
+    }
+}
+
+/// A call in which the host waits for the GPU.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wait {
+    /// The call, or the reading operation where no call was recorded in it.
+    pub(crate) event: EventId,
+    pub(crate) track: TrackId,
+    pub(crate) start: Ns,
+    pub(crate) end: Ns,
+    /// Whether nothing is launched between it and an edge of its step: steps are told apart by it, not cut in two.
+    pub(crate) at_boundary: bool,
+    /// Whether it waits for a copy between host and device that is more than a value read.
+    pub(crate) copy: bool,
+    /// Position of the GPU event it waits for, where the call says which: copies.
+    pub(crate) awaited: Option<u32>,
+}
+
+/// What the system tier reads off a trace.
+#[derive(Debug)]
+pub(crate) struct Recording<'a> {
+    pub(crate) trace: &'a Trace,
+    pub(crate) tree: &'a Tree,
+    /// GPU events with a length, by start, end and place in the file.
+    pub(crate) gpu: Vec<GpuEvent>,
+    /// First start and last end of GPU events, those without a length too.
+    pub(crate) extent: (Ns, Ns),
+    /// Profiler steps on the host, in order.
+    pub(crate) steps: Vec<(Ns, Ns)>,
+    /// Optimizer steps on the host.
+    pub(crate) optimizer: IntervalSet<Ns>,
+    /// By end.
+    pub(crate) waits: Vec<Wait>,
+    /// Annotations of the input pipeline, in file order.
+    pub(crate) input: Vec<(TrackId, Ns, Ns)>,
+    /// Starts of all launching calls, in order.
+    pub(crate) launches: Vec<Ns>,
+    /// Whether Python frames were recorded and stand in the tree.
+    pub(crate) has_frames: bool,
+}
+
+impl<'a> Recording<'a> {
+    /// Reads a trace. `None` without GPU events that have a time.
+    pub(crate) fn of(trace: &'a Trace, tree: &'a Tree, population: Population) -> Option<Self> {
+        let mut recording = Self {
+            trace,
+            tree,
+            gpu: Vec::new(),
+            extent: (Ns(i64::MAX), Ns(i64::MIN)),
+            steps: Vec::new(),
+            optimizer: IntervalSet::default(),
+            waits: Vec::new(),
+            input: Vec::new(),
+            launches: Vec::new(),
+            has_frames: false,
+        };
+        recording.read_gpu(population);
+        if recording.extent.0 > recording.extent.1 {
+            return None;
+        }
+        recording.read_host();
+        recording.add_waited_copies();
+        recording.waits.sort_unstable_by_key(|w| (w.end, w.event));
+        recording.mark_boundaries();
+        Some(recording)
+    }
+
+    fn read_gpu(&mut self, population: Population) {
+        let (trace, tree) = (self.trace, self.tree);
+        let mut works: Vec<Option<GpuWork>> = vec![None; trace.strings().len()];
+        for event in population.of(tree) {
+            let Some((start, end)) = Ns::span_of(trace, event) else { continue };
+            let end = end.max(start);
+            self.extent = (self.extent.0.min(start), self.extent.1.max(end));
+            if start == end {
+                continue;
+            }
+            let (kind, name) = (trace.kind(event), trace.name_id(event));
+            let work = if kind == EventKind::Kernel {
+                *works[name.index()].get_or_insert_with(|| GpuWork::classify(kind, trace.text(name)))
+            } else {
+                GpuWork::classify(kind, trace.text(name))
+            };
+            let launch = tree.parent(event).and_then(|call| {
+                let start = trace.ts(call)?;
+                Some(Launch { call, start, end: start + trace.dur(call).unwrap_or_default() })
+            });
+            self.gpu.push(GpuEvent { event, start, end, work, stream: trace.track_id(event), launch });
+        }
+        self.gpu.sort_unstable_by_key(|g| (g.start, g.end, g.event));
+        self.launches = self.gpu.iter().filter_map(|g| Some(g.launch?.start)).collect();
+        self.launches.sort_unstable();
+        self.launches.dedup();
+    }
+
+    /// One pass over all events: steps, waits, input.
+    fn read_host(&mut self) {
+        let trace = self.trace;
+        let mut names = Names::new(trace);
+        let mut reads: Vec<EventId> = Vec::new();
+        let mut optimizer: Vec<(Ns, Ns)> = Vec::new();
+        for e in trace.events() {
+            let kind = trace.kind(e);
+            match kind {
+                EventKind::Runtime | EventKind::Driver if names.is(e, Names::WAIT | Names::BLOCKING_COPY) => {
+                    self.waits.extend(wait_of(trace, e));
+                }
+                EventKind::CpuOp if names.is(e, Names::READ) => reads.push(e),
+                EventKind::PythonFunction => self.has_frames = true,
+                EventKind::UserAnnotation => {
+                    let Some(span) = Ns::span_of(trace, e) else { continue };
+                    if trace.name(e).starts_with(STEP_PREFIX) {
+                        self.steps.push(span);
+                    } else if trace.name(e).starts_with(OPTIMIZER_PREFIX) {
+                        optimizer.push(span);
+                    } else if names.is(e, Names::INPUT) {
+                        self.input.push((trace.track_id(e), span.0, span.1));
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.has_frames &= self.tree.options().python == PythonFrames::With;
+        self.steps.sort_unstable();
+        self.optimizer = IntervalSet::merge(optimizer);
+        self.add_reads(&reads);
+    }
+
+    /// Reading operations in which no wait was recorded are waits themselves.
+    fn add_reads(&mut self, reads: &[EventId]) {
+        let mut starts: Vec<(TrackId, Ns)> = self.waits.iter().map(|w| (w.track, w.start)).collect();
+        starts.sort_unstable();
+        for &e in reads {
+            let Some(wait) = wait_of(self.trace, e) else { continue };
+            let inside = starts.partition_point(|&s| s < (wait.track, wait.start));
+            let has_call = starts.get(inside).is_some_and(|&(track, at)| track == wait.track && at < wait.end);
+            let parent = self.tree.parent(e);
+            let in_another = parent.is_some_and(|p| READS.contains(&self.trace.name(p)));
+            if !has_call && !in_another {
+                self.waits.push(wait);
+            }
+        }
+    }
+
+    /// Adds the calls of copies between host and device that return only when the copy is done: the host has waited
+    /// for it. Marks all waits that belong to copies of some size.
+    fn add_waited_copies(&mut self) {
+        let (trace, tree) = (self.trace, self.tree);
+        let mut known: Vec<(EventId, usize)> = self.waits.iter().enumerate().map(|(i, w)| (w.event, i)).collect();
+        known.sort_unstable();
+        // Calls that launch such copies, and the operations they stand in.
+        let mut copying: Vec<EventId> = Vec::new();
+        for (i, g) in self.gpu.iter().enumerate().filter(|(_, g)| g.work == GpuWork::Memcpy) {
+            let Some(launch) = g.launch else { continue };
+            if !CopyDirection::of(trace, g.event).is_host_device() {
+                continue;
+            }
+            if let Ok(at) = known.binary_search_by_key(&launch.call, |k| k.0) {
+                self.waits[known[at].1].awaited = Some(i as u32);
+            } else if launch.returns_after(g) {
+                let wait = wait_of(trace, launch.call);
+                self.waits.extend(wait.map(|w| Wait { awaited: Some(i as u32), ..w }));
+            }
+            if is_large(trace, g) {
+                copying.push(launch.call);
+                copying.extend(tree.parent(launch.call).filter(|&e| trace.kind(e) == EventKind::CpuOp));
+            }
+        }
+        copying.sort_unstable();
+        let copies = |e: EventId| copying.binary_search(&e).is_ok();
+        for wait in &mut self.waits {
+            wait.copy = copies(wait.event) || tree.parent(wait.event).is_some_and(copies);
+        }
+    }
+
+    fn mark_boundaries(&mut self) {
+        let launched = |from: Ns, to: Ns| {
+            let first = self.launches.partition_point(|&l| l < from);
+            self.launches.get(first).is_some_and(|&l| l < to)
+        };
+        let step_of = |at: Ns| {
+            let after = self.steps.partition_point(|&(from, _)| from <= at);
+            after.checked_sub(1).map(|i| self.steps[i]).filter(|&(_, to)| at < to)
+        };
+        let whole = |w: &Wait| {
+            self.trace.name(w.event).contains("DeviceSynchronize")
+                && self.tree.ancestors(w.event).all(|e| self.trace.kind(e) != EventKind::CpuOp)
+        };
+        let inside = |w: &Wait| launched(Ns(i64::MIN), w.start) && launched(w.end, Ns(i64::MAX));
+        let by_device = self.steps.is_empty() && {
+            let count = self.waits.iter().filter(|w| whole(w) && inside(w)).count();
+            count * LAUNCHES_PER_STEP <= self.launches.len()
+        };
+        let marks: Vec<bool> = self
+            .waits
+            .iter()
+            .map(|w| {
+                let (before, after) = match step_of(w.start) {
+                    Some(step) => step,
+                    None if self.steps.is_empty() => (Ns(i64::MIN), Ns(i64::MAX)),
+                    None => return true,
+                };
+                // A copy that is waited for is a launch too; what counts is what comes before and after the call.
+                by_device && whole(w) || !launched(before, w.start) || !launched(w.end, after)
+            })
+            .collect();
+        for (wait, mark) in self.waits.iter_mut().zip(marks) {
+            wait.at_boundary = mark;
+        }
+    }
+
+    /// How many steps the recording has: at least one. Without recorded steps, those told apart by waits.
+    pub(crate) fn step_count(&self) -> usize {
+        let (Some(&first), Some(&last)) = (self.launches.first(), self.launches.last()) else { return 1 };
+        let between = |w: &&Wait| w.at_boundary && first < w.start && w.end < last;
+        if self.steps.is_empty() { 1 + self.waits.iter().filter(between).count() } else { self.steps.len() }
+    }
+
+    /// Whether the host is in an optimizer step.
+    pub(crate) fn in_optimizer(&self, at: Ns) -> bool {
+        let spans = self.optimizer.spans();
+        let after = spans.partition_point(|&(from, _)| from <= at);
+        after > 0 && at < spans[after - 1].1
+    }
+
+    /// The operation that a user would name for a call: the outermost of the framework's operations directly around
+    /// it, else the innermost operation, else the call.
+    pub(crate) fn operation_around(&self, call: EventId) -> EventId {
+        let is_op = |e: &EventId| self.trace.kind(*e) == EventKind::CpuOp;
+        if is_op(&call) {
+            return call;
+        }
+        let mut ops = self.tree.ancestors(call).take_while(is_op).peekable();
+        let innermost = ops.peek().copied();
+        ops.take_while(|&e| self.trace.name(e).starts_with("aten::")).last().or(innermost).unwrap_or(call)
+    }
+
+    /// Whether an operation does nothing but read a value off the GPU.
+    pub(crate) fn is_read(&self, operation: EventId) -> bool {
+        READS.contains(&self.trace.name(operation))
+    }
+
+    /// The innermost frame around a call that is neither built in nor part of the framework.
+    pub(crate) fn user_frame(&self, call: EventId) -> Option<EventId> {
+        self.tree.ancestors(call).find(|&e| {
+            let name = self.trace.name(e);
+            let framework = name.starts_with('<')
+                || name.starts_with("torch/")
+                || name.starts_with("nn.Module: ")
+                || name.contains("site-packages/torch/");
+            self.trace.kind(e) == EventKind::PythonFunction && !framework
+        })
+    }
+}
+
+fn wait_of(trace: &Trace, event: EventId) -> Option<Wait> {
+    let (start, end) = Ns::span_of(trace, event)?;
+    let track = trace.track_id(event);
+    Some(Wait { event, track, start, end, at_boundary: false, copy: false, awaited: None })
+}
+
+/// Whether a copy is more than a value read. Where its size is missing its time tells.
+fn is_large(trace: &Trace, copy: &GpuEvent) -> bool {
+    match trace.arg(copy.event, "bytes").and_then(jarvis_trace::Arg::as_int) {
+        Some(bytes) => bytes >= LARGE_COPY,
+        None => copy.end - copy.start >= LONG_COPY,
+    }
+}
+
+/// What names mean, each distinct one looked at once.
+#[derive(Debug)]
+pub(crate) struct Names<'a> {
+    trace: &'a Trace,
+    known: Vec<u8>,
+}
+
+impl<'a> Names<'a> {
+    pub(crate) const WAIT: u8 = 1;
+    pub(crate) const BLOCKING_COPY: u8 = 2;
+    pub(crate) const READ: u8 = 4;
+    pub(crate) const INPUT: u8 = 8;
+    pub(crate) const ALLOCATION: u8 = 16;
+    const SEEN: u8 = 128;
+
+    pub(crate) fn new(trace: &'a Trace) -> Self {
+        Self { trace, known: vec![0; trace.strings().len()] }
+    }
+
+    /// Whether the name of an event means one of these.
+    pub(crate) fn is(&mut self, e: EventId, any: u8) -> bool {
+        self.meaning(self.trace.name_id(e)) & any != 0
+    }
+
+    fn meaning(&mut self, name: StrId) -> u8 {
+        let known = &mut self.known[name.index()];
+        if *known == 0 {
+            *known = Self::SEEN | meaning(self.trace.text(name));
+        }
+        *known
+    }
+}
+
+fn meaning(name: &str) -> u8 {
+    let any = |words: &[&str]| words.iter().any(|w| name.contains(w));
+    let mut meaning = 0;
+    if any(&WAITS) {
+        meaning |= Names::WAIT;
+    }
+    if name.contains("Memcpy") && !name.contains("Async") {
+        meaning |= Names::BLOCKING_COPY;
+    }
+    if READS.contains(&name) {
+        meaning |= Names::READ;
+    }
+    if any(&INPUT_WORDS) {
+        meaning |= Names::INPUT;
+    }
+    if any(&ALLOCATION_WORDS) {
+        meaning |= Names::ALLOCATION;
+    }
+    meaning
+}

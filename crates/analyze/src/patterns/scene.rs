@@ -298,6 +298,7 @@ fn looks(program: &Program) -> Vec<Look<'_>> {
             name: &leaf.name,
             inputs: &leaf.inputs,
             kernels: &kernels,
+            launches: &[],
             sequence: None,
             annotation: None,
             extra: &[],

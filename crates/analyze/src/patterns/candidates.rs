@@ -1,5 +1,6 @@
 //! `fusion_candidates.json` and `kernel_fusion_metrics.json`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -64,8 +65,8 @@ pub struct FusionCandidate {
     pub kernels: Vec<CandidateKernel>,
     /// Kinds in order, joined by `+`.
     pub kernel_type_signature: String,
-    /// How many there are of each kind, in order of appearance.
-    pub kernel_type_summary: Vec<(&'static str, usize)>,
+    /// How many there are of each kind.
+    pub kernel_type_summary: BTreeMap<&'static str, usize>,
     /// Whether one of them is fused already.
     pub has_fused_kernel: bool,
     /// Measured time of all finds, backward and copies included.
@@ -165,12 +166,9 @@ pub fn fusion_candidates(scene: &Scene<'_>, patterns: &[Pattern]) -> Vec<FusionC
 fn candidate(scene: &Scene<'_>, pattern: &Pattern, variant: usize) -> FusionCandidate {
     let kernels = kernels(scene, pattern);
     let kinds: Vec<&'static str> = kernels.iter().map(|k| k.kind).collect();
-    let mut summary: Vec<(&'static str, usize)> = Vec::new();
+    let mut summary: BTreeMap<&'static str, usize> = BTreeMap::new();
     for kind in &kinds {
-        match summary.iter_mut().find(|s| s.0 == *kind) {
-            Some(s) => s.1 += 1,
-            None => summary.push((kind, 1)),
-        }
+        *summary.entry(kind).or_default() += 1;
     }
     let first: &[LeafId] = pattern.leaves.first().map_or(&[], Vec::as_slice);
     let fused = |l: &LeafId| matches!(scene.look(l.index()).kind, Kind::Attention | Kind::Compiled);

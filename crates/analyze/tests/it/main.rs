@@ -1,0 +1,6 @@
+//! Integration tests: patterns on real traces.
+
+#[cfg(test)]
+mod patterns;
+#[cfg(test)]
+mod support;

@@ -95,6 +95,18 @@ pub enum Priority {
     Low,
 }
 
+impl Priority {
+    /// As reports write it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Critical => "Critical",
+            Self::High => "High",
+            Self::Medium => "Medium",
+            Self::Low => "Low",
+        }
+    }
+}
+
 /// From the cautious to the hopeful end of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Range {

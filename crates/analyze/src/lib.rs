@@ -9,5 +9,8 @@ pub mod program;
 pub mod rounding;
 pub mod rules;
 pub mod system;
+mod testing;
 pub mod texts;
 pub mod thresholds;
+
+#[cfg(test)]

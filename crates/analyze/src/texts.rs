@@ -21,6 +21,7 @@ macro_rules! texts {
         #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "only counts the list")]
         enum Position { $($name,)* }
 
+        #[expect(clippy::doc_markdown, reason = "the sentences as they are said")]
         impl TextId {
             $(#[doc = $template] pub const $name: Self = Self(Position::$name as usize);)*
         }

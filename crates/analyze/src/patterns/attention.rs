@@ -125,8 +125,8 @@ fn core(scene: &Scene<'_>, softmax: usize) -> Option<Instance> {
 }
 
 fn reach(scene: &Scene<'_>, softmax: usize) -> (usize, usize) {
-    let names = scene.names_outwards(scene.module_of(scene.leaf(softmax)));
-    if names.iter().any(|n| HINTS.iter().any(|h| n.contains(h))) { IN_MODULE } else { WINDOW }
+    let hinted = scene.hint(scene.module_of(scene.leaf(softmax)), HINTS).is_some();
+    if hinted { IN_MODULE } else { WINDOW }
 }
 
 /// The nearest batched product; it must fit.

@@ -91,8 +91,7 @@ fn repeats(scene: &Scene<'_>, products: &[Product], period: usize) -> Option<(us
     let own_rows = run.chunks(period).all(|c| c.iter().all(|p| p.rows == c[0].rows));
     let differ = run.iter().step_by(period).any(|p| p.rows != run[0].rows);
     let leaves: Vec<LeafId> = run.iter().map(|p| LeafId(p.at as u32)).collect();
-    let names = scene.names_outwards(scene.common_module(&leaves));
-    let hinted = names.iter().any(|n| HINTS.iter().any(|h| n.contains(h)));
+    let hinted = scene.hint(scene.common_module(&leaves), HINTS).is_some();
     (own_rows && (differ || hinted) && indexed(scene, run, period)).then_some((length, period))
 }
 

@@ -22,7 +22,7 @@
 use super::claims::Claims;
 use super::group::Instance;
 use super::kind::Kind;
-use super::scene::{Look, Scene};
+use super::scene::{Look, Scene, numel};
 use super::show::one;
 use super::{Code, Confidence, Fused};
 use crate::program::LeafId;
@@ -56,7 +56,7 @@ fn product(scene: &Scene<'_>, at: usize) -> Option<Product> {
     };
     let [ref lead @ .., rows, _] = *look.operands.get(skip)?.dims else { return None };
     let &[k, n] = look.operands.get(skip + 1)?.dims else { return None };
-    Some(Product { at, rows: rows * super::scene::numel(lead), weight: (k, n) })
+    Some(Product { at, rows: numel(&[numel(lead), rows]), weight: (k, n) })
 }
 
 /// Finds loops in the sequence of matrix products.

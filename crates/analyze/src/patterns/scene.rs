@@ -39,8 +39,9 @@ impl Operand<'_> {
     }
 }
 
+/// Elements of a shape. Sizes that no tensor has give none, or as many as can be counted.
 pub(crate) fn numel(dims: &[i64]) -> i64 {
-    dims.iter().product()
+    dims.iter().fold(1, |n: i64, d| n.saturating_mul((*d).max(0)))
 }
 
 pub(crate) fn element_size(name: &str) -> f64 {

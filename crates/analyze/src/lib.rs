@@ -9,8 +9,7 @@ pub mod program;
 pub mod rounding;
 pub mod rules;
 pub mod system;
+#[cfg(test)]
 mod testing;
 pub mod texts;
 pub mod thresholds;
-
-#[cfg(test)]

@@ -86,13 +86,13 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
 fn core(scene: &Scene<'_>, softmax: usize) -> Option<Instance> {
     let scores = &scene.look(softmax).full;
     let [ref lead @ .., mq, nk] = scores[..] else { return without_shapes(scene, softmax) };
-    if scores.len() < 3 || nk < 2 {
+    if scores.len() < 3 || nk < 2 || mq < 1 {
         return None;
     }
-    let rows = numel(lead) * mq;
+    let rows = numel(&[numel(lead), mq]);
     let reach = reach(scene, softmax);
-    let scores_fit = |p: &Product| p.batch * p.m == rows && p.n == nk;
-    let values_fit = |p: &Product| p.batch * p.m == rows && p.k == nk;
+    let scores_fit = |p: &Product| numel(&[p.batch, p.m]) == rows && p.n == nk;
+    let values_fit = |p: &Product| numel(&[p.batch, p.m]) == rows && p.k == nk;
     let first = nearest(scene, scene.before(softmax).rev().take(reach.0 + 1), scores_fit)?;
     let last = nearest(scene, scene.after(softmax).take(reach.1 + 1), values_fit)?;
     let (qk, pv) = (Product::of(scene.look(first))?, Product::of(scene.look(last))?);
@@ -125,8 +125,8 @@ fn core(scene: &Scene<'_>, softmax: usize) -> Option<Instance> {
 }
 
 fn reach(scene: &Scene<'_>, softmax: usize) -> (usize, usize) {
-    let names = scene.names_outwards(scene.module_of(scene.leaf(softmax)));
-    if names.iter().any(|n| HINTS.iter().any(|h| n.contains(h))) { IN_MODULE } else { WINDOW }
+    let hinted = scene.hint(scene.module_of(scene.leaf(softmax)), HINTS).is_some();
+    if hinted { IN_MODULE } else { WINDOW }
 }
 
 /// The nearest batched product; it must fit.
@@ -186,8 +186,8 @@ fn causal(scene: &Scene<'_>, leaves: &[LeafId], mq: i64, nk: i64) -> Causal {
 /// Copies of Q, K and V before the first product and of the output after the second, up to the projections; scaling of
 /// Q or K by a number too.
 fn halo(scene: &Scene<'_>, first: usize, last: usize, shape: &Shape) -> Vec<LeafId> {
-    let (q, k) = (shape.batch * shape.mq * shape.d, shape.batch * shape.nk * shape.d);
-    let (v, out) = (shape.batch * shape.nk * shape.dv, shape.batch * shape.mq * shape.dv);
+    let of = |tokens: i64, size: i64| numel(&[shape.batch, tokens, size]);
+    let (q, k, v, out) = (of(shape.mq, shape.d), of(shape.nk, shape.d), of(shape.nk, shape.dv), of(shape.mq, shape.dv));
     let is_copy = |i: usize, sizes: &[i64]| {
         let look = scene.look(i);
         let expanded = look.operands.iter().any(|o| o.strides.is_some_and(|s| s.contains(&0)));
@@ -236,10 +236,10 @@ fn linked_backward(scene: &Scene<'_>, forward: &Instance) -> Option<Instance> {
 /// Backward attention seen by its order alone.
 fn window_backward(scene: &Scene<'_>, softmax: usize) -> Option<Instance> {
     let [ref lead @ .., mq, nk] = scene.look(softmax).full[..] else { return None };
-    let rows = numel(lead) * mq;
+    let scores = numel(&[numel(lead), mq, nk]);
     let fits = |i: &usize| {
-        let sizes = |p: Product| [p.batch * p.m * p.n, p.batch * p.m * p.k, p.batch * p.k * p.n];
-        Product::of(scene.look(*i)).is_some_and(|p| sizes(p).contains(&(rows * nk)))
+        let sizes = |p: Product| [[p.m, p.n], [p.m, p.k], [p.k, p.n]].map(|[a, b]| numel(&[p.batch, a, b]));
+        Product::of(scene.look(*i)).is_some_and(|p| sizes(p).contains(&scores))
     };
     let before: Vec<usize> = scene.before(softmax).rev().take(BACKWARD_REACH.0).filter(fits).take(2).collect();
     let after: Vec<usize> = scene.after(softmax).take(BACKWARD_REACH.1).filter(fits).take(2).collect();

@@ -1,9 +1,9 @@
 //! Copies that attention does not need.
 //!
 //! # What it finds
-//! Key/value heads written out once per query head before attention (`[B, Hkv, r, N, d]` with stride 0 at `r`, or
-//! `repeat_interleave`), and Q, K, V or output copies around a fused attention kernel (at least two, made by
-//! `contiguous` or `clone`).
+//! Key/value heads written out once per query head before attention (`[B, Hkv, r, N, d]` or `[B, N, Hkv, r, d]` with
+//! stride 0 at `r`, as `expand` and `repeat_interleave` leave it), and Q, K, V or output copies around a fused attention
+//! kernel (at least two, made by `contiguous` or `clone`).
 //!
 //! # Why it matters
 //! The copies move r times the bytes of the heads and are read again at once; fused kernels read shared heads and
@@ -47,18 +47,13 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
 /// How often a copy writes each head out.
 fn repeats(scene: &Scene<'_>, at: usize) -> Option<i64> {
     let look = scene.look(at);
-    if look.kind == Kind::Copy
-        && let Some(source) = look.operands.last()
-        && let ([_, _, r, _, _], Some([_, _, 0, _, _])) = (source.dims, source.strides)
-        && *r > 1
-    {
-        return Some(*r);
-    }
-    let interleaved = scene.leaf(at).ops_around.iter().any(|op| &**op == "aten::repeat_interleave");
-    let source = look.operands.last()?;
-    let is_heads = interleaved && look.kind == Kind::Copy && source.dims.len() == 5;
-    let r = source.strides.and_then(|s| s.iter().position(|x| *x == 0)).map(|i| source.dims[i]);
-    r.filter(|r| is_heads && *r > 1)
+    let source = look.operands.last().filter(|_| look.kind == Kind::Copy)?;
+    // Heads before tokens or after them.
+    let r = match (source.dims, source.strides?) {
+        ([_, _, r, _, _], [_, _, 0, _, _]) | ([_, _, _, r, _], [_, _, _, 0, _]) => *r,
+        _ => return None,
+    };
+    (r > 1).then_some(r)
 }
 
 /// Whether attention, in one kernel or several, follows soon.

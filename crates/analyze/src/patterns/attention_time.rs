@@ -1,6 +1,6 @@
 //! What fused attention takes.
 
-use super::scene::{Scene, element_size};
+use super::scene::{Scene, element_size, numel};
 use super::{Fused, show};
 
 /// Whether the upper half of the scores is thrown away.
@@ -86,7 +86,7 @@ pub(crate) fn fused(scene: &Scene<'_>, shape: &Shape, products_us: f64, backward
     let (worst_work, best_work) = shape.work();
     let (times, efficiency) = if backward { (BACKWARD_WORK, BACKWARD_EFFICIENCY) } else { (1.0, 1.0) };
     let time = |work: f64, share: f64| shape.roofline_us(scene, work * times) / (share * efficiency);
-    let scores = (shape.batch * shape.mq * shape.nk) as f64;
+    let scores = numel(&[shape.batch, shape.mq, shape.nk]) as f64;
     let dropout = if shape.dropout { scores * DROPOUT_INSTRUCTIONS / scene.instructions_per_us() } else { 0.0 };
     let best_us = time(best_work, best);
     let worst_us = time(worst_work, worst).min(products_us).max(best_us);

@@ -217,7 +217,7 @@ fn kernels(scene: &Scene<'_>, pattern: &Pattern) -> Vec<CandidateKernel> {
         for (i, kernel) in leaf.kernels.iter().enumerate() {
             let time = |p: &&LeafId| scene.program.leaf(**p).kernels.get(i).map_or(0.0, |k| k.us);
             let total: f64 = peers.iter().map(time).sum();
-            let cost = look.cost.as_deref().filter(|_| i == 0);
+            let cost = look.cost.as_ref().filter(|_| i == 0);
             let written = look.result_bytes();
             kernels.push(CandidateKernel {
                 name: Arc::clone(&kernel.name),

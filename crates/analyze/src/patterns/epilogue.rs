@@ -19,7 +19,7 @@ use super::claims::Claims;
 use super::fused::Part;
 use super::group::Instance;
 use super::kind::Kind;
-use super::scene::{Look, Scene};
+use super::scene::{Look, Scene, numel};
 use super::show::{dims, one};
 use super::{Code, Confidence, Fused};
 use crate::program::LeafId;
@@ -41,7 +41,7 @@ pub(super) fn output(look: &Look<'_>) -> Option<(i64, i64)> {
     let b = look.operands.get(skip + 1)?.dims;
     let n = if look.base == "linear" { b.first() } else { b.last() };
     let n = *n.filter(|_| b.len() >= 2)?;
-    Some((super::scene::numel(lead) * m * n, n))
+    Some((numel(&[numel(lead), m, n]), n))
 }
 
 fn after(scene: &Scene<'_>, claims: &Claims, product: usize) -> Option<Instance> {

@@ -1,5 +1,9 @@
 //! From patterns to findings: one for each change to make, whatever number of shapes it shows in.
 
+use std::sync::Arc;
+
+use jarvis_perf::call::{Dims, InputLists};
+use rapidhash::RapidHashMap;
 use serde_json::Value as Json;
 
 use super::scene::Scene;
@@ -9,7 +13,6 @@ use super::{Code, Confidence, Pattern, is_worth};
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, Priority, Range, Tier};
 use crate::prepared::Row;
 use crate::program::{Leaf, LeafId};
-use jarvis_perf::call::Dims;
 
 /// Most operations that a finding lists; the rest is in the tables.
 const MOST_OPERATIONS: usize = 24;
@@ -250,21 +253,22 @@ impl Maker<'_, '_> {
     }
 
     fn operations(&self) -> Vec<FindingOperation> {
-        let mut found: Vec<(FindingOperation, &Leaf, f64)> = Vec::new();
+        let mut found: Vec<(FindingOperation, f64)> = Vec::new();
+        let mut known: RapidHashMap<(&str, *const InputLists), usize> = RapidHashMap::default();
         for id in self.leaves() {
             let leaf = self.scene.program.leaf(id);
             let roofline = roofline_us(self.scene, id).unwrap_or(f64::NAN);
-            let same = |o: &&mut (FindingOperation, &Leaf, f64)| o.1.name == leaf.name && o.1.inputs == leaf.inputs;
-            match found.iter_mut().find(same) {
-                Some(known) => {
-                    known.0.count += 1;
-                    known.0.time_ms += leaf.us / 1e3;
-                    known.2 += roofline;
-                }
-                None => found.push((self.operation(id, leaf), leaf, roofline)),
-            }
+            // Equal calls share their inputs.
+            let at = *known.entry((&leaf.name, Arc::as_ptr(&leaf.inputs))).or_insert_with(|| {
+                found.push((self.operation(id, leaf), 0.0));
+                found.len() - 1
+            });
+            let (operation, total) = &mut found[at];
+            operation.count += 1;
+            operation.time_ms += leaf.us / 1e3;
+            *total += roofline;
         }
-        for (operation, _, roofline) in &mut found {
+        for (operation, roofline) in &mut found {
             let percent = 100.0 * *roofline / (operation.time_ms * 1e3);
             operation.efficiency_percent = Some(percent).filter(|p| p.is_finite());
         }
@@ -287,10 +291,10 @@ impl Maker<'_, '_> {
         FindingOperation {
             name: leaf.name.to_string(),
             uid: leaf.uid,
-            count: 1,
+            count: 0,
             input_dims: dims,
             input_types: types,
-            time_ms: leaf.us / 1e3,
+            time_ms: 0.0,
             efficiency_percent: None,
             bound: bound(self.scene, id),
             module: (!path.is_empty()).then(|| path.join("/")),
@@ -303,7 +307,7 @@ impl Maker<'_, '_> {
             let uid = pattern.leaves.first().and_then(|l| l.first()).map(|l| self.scene.program.leaf(*l).uid);
             all.extend(pattern.evidence.iter().map(|fact| Evidence {
                 table: "fusion_candidates.json".to_owned(),
-                row: pattern.code.as_str().to_owned(),
+                row: format!("{} {}", pattern.code.as_str(), super::show::dims(&pattern.anchor_dims)),
                 uid,
                 fact: fact.clone(),
             }));

@@ -65,14 +65,14 @@ impl Instance {
             (None, Some(op)) => (Source::Op, Some(Arc::clone(op))),
             (None, None) => (Source::Window, None),
         };
-        let names = scene.names_outwards(module);
-        let hinted = names.iter().find(|n| hints.iter().any(|h| n.contains(h)));
+        let hinted = scene.hint(module, hints);
         let confidence = match (hinted, source) {
             (Some(_), _) if proven < Confidence::Low => Confidence::High,
             (_, Source::Op | Source::Window) => proven.lower(),
             _ => proven,
         };
-        let evidence = hinted.map(|n| format!("its module is named `{n}`")).into_iter().collect();
+        let named = hinted.map(|m| format!("its module is named `{}`", scene.program.module(m).base));
+        let evidence = named.into_iter().collect();
         Self {
             code,
             leaves,

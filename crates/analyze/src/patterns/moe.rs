@@ -22,7 +22,7 @@
 use super::claims::Claims;
 use super::group::Instance;
 use super::kind::Kind;
-use super::scene::{Look, Scene};
+use super::scene::{Look, Scene, numel};
 use super::show::one;
 use super::{Code, Confidence, Fused};
 use crate::program::LeafId;
@@ -56,7 +56,7 @@ fn product(scene: &Scene<'_>, at: usize) -> Option<Product> {
     };
     let [ref lead @ .., rows, _] = *look.operands.get(skip)?.dims else { return None };
     let &[k, n] = look.operands.get(skip + 1)?.dims else { return None };
-    Some(Product { at, rows: rows * super::scene::numel(lead), weight: (k, n) })
+    Some(Product { at, rows: numel(&[numel(lead), rows]), weight: (k, n) })
 }
 
 /// Finds loops in the sequence of matrix products.
@@ -91,8 +91,7 @@ fn repeats(scene: &Scene<'_>, products: &[Product], period: usize) -> Option<(us
     let own_rows = run.chunks(period).all(|c| c.iter().all(|p| p.rows == c[0].rows));
     let differ = run.iter().step_by(period).any(|p| p.rows != run[0].rows);
     let leaves: Vec<LeafId> = run.iter().map(|p| LeafId(p.at as u32)).collect();
-    let names = scene.names_outwards(scene.common_module(&leaves));
-    let hinted = names.iter().any(|n| HINTS.iter().any(|h| n.contains(h)));
+    let hinted = scene.hint(scene.common_module(&leaves), HINTS).is_some();
     (own_rows && (differ || hinted) && indexed(scene, run, period)).then_some((length, period))
 }
 

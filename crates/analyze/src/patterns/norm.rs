@@ -156,6 +156,9 @@ fn rows(scene: &Scene<'_>, at: usize) -> Option<i64> {
         return None;
     }
     let rank = look.full.len() as i64;
+    if rank == 0 {
+        return None;
+    }
     let given = scene.leaf(at).inputs.concrete.as_ref().and_then(|c| jarvis_perf::args::ints(c.get(1)?));
     let mut over: Vec<i64> = match given {
         Some(list) if !list.is_empty() => list.iter().map(|d| if *d < 0 { d + rank } else { *d }).collect(),

@@ -39,10 +39,10 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
 
 fn around(scene: &Scene<'_>, claims: &Claims, cat: usize) -> Option<Instance> {
     let [a, b] = &scene.look(cat).operands[..] else { return None };
-    let whole = a.numel() + b.numel();
+    let whole = a.numel().saturating_add(b.numel());
     let neg = scene.before(cat).rev().take(2).find(|&i| scene.look(i).base == "neg")?;
     let negated = scene.look(neg);
-    if a.dims != b.dims || negated.numel() != a.numel() || a.dims.last().is_none_or(|d| *d < 2) {
+    if a.dims != b.dims || negated.numel() != a.numel() || a.numel() < 2 {
         return None;
     }
     let on_whole = |i: usize, name: &str| scene.look(i).base == name && scene.look(i).numel() == whole;

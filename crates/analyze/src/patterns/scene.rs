@@ -39,8 +39,9 @@ impl Operand<'_> {
     }
 }
 
+/// Elements of a shape. Sizes that no tensor has give none, or as many as can be counted.
 pub(crate) fn numel(dims: &[i64]) -> i64 {
-    dims.iter().product()
+    dims.iter().fold(1, |n: i64, d| n.saturating_mul((*d).max(0)))
 }
 
 pub(crate) fn element_size(name: &str) -> f64 {
@@ -60,11 +61,11 @@ pub(crate) struct Look<'a> {
     /// Shape of the result of an elementwise operation; of others the shape of the largest operand.
     pub(crate) full: Vec<i64>,
     /// Its model's cost, where it has one.
-    pub(crate) cost: Option<Arc<Cost>>,
+    pub(crate) cost: Option<Cost>,
 }
 
 impl<'a> Look<'a> {
-    fn new(leaf: &'a Leaf, cost: Option<Arc<Cost>>) -> Self {
+    fn new(leaf: &'a Leaf) -> Self {
         let kind = kind::of(leaf);
         let operands = operands(&leaf.inputs);
         let full = if matches!(kind, Kind::Elementwise | Kind::Random) {
@@ -75,7 +76,7 @@ impl<'a> Look<'a> {
         let largest = || operands.iter().map(|o| o.dims).max_by_key(|d| numel(d)).unwrap_or_default().to_vec();
         let full = full.unwrap_or_else(largest);
         let in_place = leaf.name.starts_with("aten::") && leaf.name.ends_with('_') && !leaf.name.ends_with("__");
-        Self { kind, base: kind::base(&leaf.name), in_place, operands, full, cost }
+        Self { kind, base: kind::base(&leaf.name), in_place, operands, full, cost: cost(leaf) }
     }
 
     /// Elements of `full`.
@@ -109,6 +110,21 @@ impl<'a> Look<'a> {
     }
 }
 
+/// What a leaf's model says.
+fn cost(leaf: &Leaf) -> Option<Cost> {
+    let kernels: Vec<&str> = leaf.kernels.iter().map(|k| &*k.name).collect();
+    let call = OpCall {
+        name: &leaf.name,
+        inputs: &leaf.inputs,
+        kernels: &kernels,
+        sequence: None,
+        annotation: None,
+        extra: &[],
+        forward: None,
+    };
+    if leaf.is_op { models::evaluate(&call, &Quirks::NONE).cost.ok() } else { None }
+}
+
 /// The tensors of a call.
 fn operands(inputs: &InputLists) -> Vec<Operand<'_>> {
     let dims = inputs.dims.as_deref().unwrap_or_default();
@@ -136,7 +152,12 @@ pub struct Scene<'a> {
     pub(crate) platform: &'a Platform,
     pub(crate) baseline: &'a Baseline,
     pub(crate) utilization: &'a Utilization,
+    /// Equal calls share a look.
     looks: Vec<Look<'a>>,
+    look_of: Vec<u32>,
+    /// Class of each module in lower case, and how many modules there are around and including it.
+    classes: Vec<String>,
+    depths: Vec<u32>,
     /// Number of the unbroken sequence of each leaf.
     sequence: Vec<u32>,
     /// For each leaf the backward leaves it caused, as a range of `backward`.
@@ -156,10 +177,15 @@ impl<'a> Scene<'a> {
         baseline: &'a Baseline,
         utilization: &'a Utilization,
     ) -> Self {
-        let looks = looks(program);
+        let (looks, look_of) = looks(program);
         let is_matrix = |k: Kind| matches!(k, Kind::Matrix | Kind::Grouped | Kind::Convolution | Kind::Attention);
-        let matrix_us: f64 =
-            program.leaves.iter().zip(&looks).filter(|(_, l)| is_matrix(l.kind)).map(|(leaf, _)| leaf.us).sum();
+        let matrix = program.leaves.iter().zip(&look_of).filter(|(_, l)| is_matrix(looks[**l as usize].kind));
+        let matrix_us: f64 = matrix.map(|(leaf, _)| leaf.us).sum();
+        let mut depths: Vec<u32> = Vec::with_capacity(program.modules.len());
+        for module in &program.modules {
+            // An outer module stands before those in it.
+            depths.push(module.parent.map_or(1, |p| depths[p.index()] + 1));
+        }
         let (backward, first_backward) = backward_leaves(program);
         Self {
             program,
@@ -168,6 +194,9 @@ impl<'a> Scene<'a> {
             utilization,
             sequence: sequences(program),
             looks,
+            look_of,
+            classes: program.modules.iter().map(|m| m.base.to_ascii_lowercase()).collect(),
+            depths,
             backward,
             first_backward,
             matrix_ms: matrix_us / 1e3,
@@ -181,7 +210,7 @@ impl<'a> Scene<'a> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.looks.len()
+        self.look_of.len()
     }
 
     pub(crate) fn leaf(&self, at: usize) -> &'a Leaf {
@@ -189,7 +218,7 @@ impl<'a> Scene<'a> {
     }
 
     pub(crate) fn look(&self, at: usize) -> &Look<'a> {
-        &self.looks[at]
+        &self.looks[self.look_of[at] as usize]
     }
 
     /// Whether two leaves stand in one unbroken sequence.
@@ -254,16 +283,21 @@ impl<'a> Scene<'a> {
 
     /// The innermost module that holds all of the leaves.
     pub(crate) fn common_module(&self, leaves: &[LeafId]) -> Option<ModuleId> {
-        let mut common: Option<Vec<ModuleId>> = None;
-        for l in leaves {
-            let inner = self.module_of(self.program.leaf(*l));
-            let chain: Vec<ModuleId> = std::iter::successors(inner, |m| self.program.module(*m).parent).collect();
-            common = Some(match common {
-                None => chain,
-                Some(known) => known.into_iter().filter(|m| chain.contains(m)).collect(),
-            });
+        let mut modules = leaves.iter().map(|l| self.module_of(self.program.leaf(*l)));
+        let first = modules.next()??;
+        modules.try_fold(first, |common, m| self.meet(common, m?))
+    }
+
+    /// The innermost module that holds both.
+    fn meet(&self, mut a: ModuleId, mut b: ModuleId) -> Option<ModuleId> {
+        while a != b {
+            if self.depths[a.index()] >= self.depths[b.index()] {
+                a = self.program.module(a).parent?;
+            } else {
+                b = self.program.module(b).parent?;
+            }
         }
-        common?.first().copied()
+        Some(a)
     }
 
     /// The innermost operation around all of the leaves, if they are not all that same operation's own.
@@ -276,44 +310,34 @@ impl<'a> Scene<'a> {
 
     /// How many modules there are around and including this one.
     pub(crate) fn depth(&self, module: Option<ModuleId>) -> usize {
-        std::iter::successors(module, |m| self.program.module(*m).parent).count()
+        module.map_or(0, |m| self.depths[m.index()] as usize)
     }
 
-    /// Names of a module and those around it, innermost first, in lower case.
-    pub(crate) fn names_outwards(&self, module: Option<ModuleId>) -> Vec<String> {
-        std::iter::successors(module, |m| self.program.module(*m).parent)
-            .map(|m| self.program.module(m).base.to_ascii_lowercase())
-            .collect()
+    /// The innermost of a module and those around it whose class has one of these words; case does not count.
+    pub(crate) fn hint(&self, module: Option<ModuleId>, words: &[&str]) -> Option<ModuleId> {
+        let mut outwards = std::iter::successors(module, |m| self.program.module(*m).parent);
+        outwards.find(|m| words.iter().any(|w| self.classes[m.index()].contains(w)))
     }
 }
 
-/// A call as far as its cost is concerned: name, inputs (shared by equal calls), first kernel.
-type Call<'a> = (&'a str, *const InputLists, Option<&'a str>);
+/// A call as far as its look is concerned: name, inputs (shared by equal calls), kernels.
+type Call<'a> = (&'a str, *const InputLists, usize, Option<&'a str>);
 
-fn looks(program: &Program) -> Vec<Look<'_>> {
-    let mut known: RapidHashMap<Call<'_>, Option<Arc<Cost>>> = RapidHashMap::default();
-    let cost = |leaf: &Leaf| {
-        let kernels: Vec<&str> = leaf.kernels.iter().map(|k| &*k.name).collect();
-        let call = OpCall {
-            name: &leaf.name,
-            inputs: &leaf.inputs,
-            kernels: &kernels,
-            launches: &[],
-            sequence: None,
-            annotation: None,
-            extra: &[],
-            forward: None,
-        };
-        models::evaluate(&call, &Quirks::NONE).cost.ok().map(Arc::new)
-    };
-    let look = |leaf| {
-        let leaf: &Leaf = leaf;
-        let key = (&*leaf.name, Arc::as_ptr(&leaf.inputs), leaf.kernels.first().map(|k| &*k.name));
-        let cost = if leaf.is_op { known.entry(key).or_insert_with(|| cost(leaf)).clone() } else { None };
-        (leaf, cost)
-    };
-    let costs: Vec<_> = program.leaves.iter().map(look).collect();
-    costs.into_iter().map(|(leaf, cost)| Look::new(leaf, cost)).collect()
+/// The different looks, and which one each leaf has.
+fn looks(program: &Program) -> (Vec<Look<'_>>, Vec<u32>) {
+    let mut known: RapidHashMap<Call<'_>, u32> = RapidHashMap::default();
+    let mut looks: Vec<Look<'_>> = Vec::new();
+    let mut look_of = Vec::with_capacity(program.leaves.len());
+    for leaf in &program.leaves {
+        let first = leaf.kernels.first().map(|k| &*k.name);
+        let call = (&*leaf.name, Arc::as_ptr(&leaf.inputs), leaf.kernels.len(), first);
+        let at = *known.entry(call).or_insert_with(|| {
+            looks.push(Look::new(leaf));
+            looks.len() as u32 - 1
+        });
+        look_of.push(at);
+    }
+    (looks, look_of)
 }
 
 /// The median pause between one kernel's end and the next one's start, where they don't overlap; none where the GPU

@@ -2,6 +2,7 @@
 
 mod attention;
 mod chains;
+mod hostile;
 mod loops;
 mod norms;
 mod outputs;

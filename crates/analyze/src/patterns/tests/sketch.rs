@@ -213,7 +213,7 @@ impl Sketch {
 fn contiguous(dims: &[i64]) -> Vec<i64> {
     let mut strides = vec![1; dims.len()];
     for i in (1..dims.len()).rev() {
-        strides[i - 1] = strides[i] * dims[i];
+        strides[i - 1] = dims[i].saturating_mul(strides[i]);
     }
     strides
 }

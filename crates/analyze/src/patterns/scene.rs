@@ -117,6 +117,7 @@ fn cost(leaf: &Leaf) -> Option<Cost> {
         name: &leaf.name,
         inputs: &leaf.inputs,
         kernels: &kernels,
+        launches: &[],
         sequence: None,
         annotation: None,
         extra: &[],

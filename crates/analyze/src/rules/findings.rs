@@ -233,10 +233,8 @@ fn within_host(p: &Prepared, saved: Range, relieved_ms: f64) -> (Range, Option<S
     let (low_cap, high_cap) = ((window - host / least).max(0.0), (window - host / most).max(0.0));
     // Where the GPU starves even without the profiler, a faster one may change nothing; a relieved host does.
     let starved = p.host_ms / most >= p.utilization.busy_time_ms;
-    let (low, high) = match starved {
-        true => (relieved_ms, saved.high.max(least * relieved_ms)),
-        false => (saved.low, saved.high),
-    };
+    let (low, high) =
+        if starved { (relieved_ms, saved.high.max(least * relieved_ms)) } else { (saved.low, saved.high) };
     let capped = Range::new(low.min(low_cap), high.min(high_cap));
     let needs = format!("the host needs {} ms in the trace", shown_ms(host));
     let limit = match () {

@@ -269,7 +269,7 @@ fn basis(cx: &CategoryCx<'_>, fix: &Fix<'_>, transpose_ms: &str, norm_ms: f64) -
     let mut parts = vec![format!("{transpose_ms} ms of transposes go")];
     match fix.outlook {
         Outlook::Done => {
-            parts.push("the images are channels-last already, so only other kernels remove them".to_owned())
+            parts.push("the images are channels-last already, so only other kernels remove them".to_owned());
         }
         Outlook::Doubtful => {
             parts.push("group or instance norms want channels first and may take the gain back".to_owned());

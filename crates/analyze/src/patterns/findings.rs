@@ -307,7 +307,7 @@ impl Maker<'_, '_> {
             let uid = pattern.leaves.first().and_then(|l| l.first()).map(|l| self.scene.program.leaf(*l).uid);
             all.extend(pattern.evidence.iter().map(|fact| Evidence {
                 table: "fusion_candidates.json".to_owned(),
-                row: pattern.code.as_str().to_owned(),
+                row: format!("{} {}", pattern.code.as_str(), super::show::dims(&pattern.anchor_dims)),
                 uid,
                 fact: fact.clone(),
             }));

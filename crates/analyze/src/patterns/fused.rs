@@ -19,7 +19,7 @@ const GOOD_SHARE: f64 = 0.80;
 const OF_BASELINE_AT_WORST: f64 = 0.70;
 const SHARE_AT_WORST: f64 = 0.50;
 /// The same of what the best of the replaced operations reaches, where the bytes are known exactly.
-const OF_OWN_AT_WORST: f64 = 0.85;
+const OF_OWN_AT_WORST: f64 = 0.75;
 /// Instruction counts are estimates: this much less at best, this much more at worst.
 const INSTRUCTIONS: (f64, f64) = (0.8, 1.15);
 /// Of the shorter of memory and arithmetic, what does not hide behind the longer.

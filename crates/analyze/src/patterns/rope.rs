@@ -42,7 +42,7 @@ fn around(scene: &Scene<'_>, claims: &Claims, cat: usize) -> Option<Instance> {
     let whole = a.numel().saturating_add(b.numel());
     let neg = scene.before(cat).rev().take(2).find(|&i| scene.look(i).base == "neg")?;
     let negated = scene.look(neg);
-    if a.dims != b.dims || negated.numel() != a.numel() || a.dims.last().is_none_or(|d| *d < 2) {
+    if a.dims != b.dims || negated.numel() != a.numel() || a.numel() < 2 {
         return None;
     }
     let on_whole = |i: usize, name: &str| scene.look(i).base == name && scene.look(i).numel() == whole;

@@ -313,11 +313,10 @@ impl<'a> Scene<'a> {
         module.map_or(0, |m| self.depths[m.index()] as usize)
     }
 
-    /// The innermost of a module and those around it whose class has one of these words, in lower case.
-    pub(crate) fn hint(&self, module: Option<ModuleId>, words: &[&str]) -> Option<&str> {
-        let outwards = std::iter::successors(module, |m| self.program.module(*m).parent);
-        let mut classes = outwards.map(|m| self.classes[m.index()].as_str());
-        classes.find(|class| words.iter().any(|w| class.contains(w)))
+    /// The innermost of a module and those around it whose class has one of these words; case does not count.
+    pub(crate) fn hint(&self, module: Option<ModuleId>, words: &[&str]) -> Option<ModuleId> {
+        let mut outwards = std::iter::successors(module, |m| self.program.module(*m).parent);
+        outwards.find(|m| words.iter().any(|w| self.classes[m.index()].contains(w)))
     }
 }
 

@@ -24,6 +24,8 @@
 //! mask is causal is known only when `triu` or `tril` made it; other square masks count as possibly causal. Without
 //! recorded shapes it is a guess and no recommendation.
 
+use jarvis_perf::models::Cost;
+
 use super::attention_time::{Causal, Shape, basis, fused};
 use super::claims::Claims;
 use super::group::Instance;
@@ -111,7 +113,7 @@ fn core(scene: &Scene<'_>, softmax: usize) -> Option<Instance> {
         d: qk.k,
         dv: pv.n,
         dtype: element(scene, first),
-        spec: scene.look(first).cost.as_ref().map(jarvis_perf::models::Cost::spec),
+        spec: scene.look(first).cost.as_ref().map(Cost::spec),
         causal: causal(scene, &instance.leaves, mq, nk),
         dropout: instance.leaves.iter().any(|l| scene.look(l.index()).kind == Kind::Random),
     };
@@ -269,7 +271,7 @@ fn backward_shape(scene: &Scene<'_>, softmax: LeafId, leaves: &[LeafId]) -> Opti
         d,
         dv: d,
         dtype: element(scene, at),
-        spec: scene.look(at).cost.as_ref().map(jarvis_perf::models::Cost::spec),
+        spec: scene.look(at).cost.as_ref().map(Cost::spec),
         causal: causal(scene, leaves, mq, nk),
         dropout: leaves
             .iter()

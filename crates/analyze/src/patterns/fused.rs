@@ -26,8 +26,8 @@ const INSTRUCTIONS: (f64, f64) = (0.8, 1.15);
 const NOT_HIDDEN: f64 = 0.15;
 /// Smaller operations say nothing of the memory's speed.
 const LARGE_BYTES: f64 = 8e6;
-/// A kernel takes at least this long, in microseconds.
-const SHORTEST_US: f64 = 2.0;
+/// A kernel takes at least this long, in microseconds: at best, at worst.
+const SHORTEST_US: (f64, f64) = (2.0, 4.0);
 /// Of what should be saved, the least that really is: the rest may be lost to clocks, power or the host.
 const LOW_FACTOR: f64 = 0.65;
 /// Matrix work that stays may run this much slower once the pauses between its kernels are gone: it is then bound by
@@ -79,7 +79,7 @@ impl Part {
         let vector = self.instructions / scene.instructions_per_us();
         let best = memory(self.reads.0, best_share).max(vector * INSTRUCTIONS.0);
         let (m, v) = (memory(self.reads.1, worst_share), vector * INSTRUCTIONS.1);
-        Fused { best_us: best.max(SHORTEST_US), worst_us: (m.max(v) + NOT_HIDDEN * m.min(v)).max(SHORTEST_US) }
+        Fused { best_us: best.max(SHORTEST_US.0), worst_us: (m.max(v) + NOT_HIDDEN * m.min(v)).max(SHORTEST_US.1) }
     }
 
     /// How its time was found.

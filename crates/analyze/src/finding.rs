@@ -95,6 +95,18 @@ pub enum Priority {
     Low,
 }
 
+impl Priority {
+    /// As reports write it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Critical => "Critical",
+            Self::High => "High",
+            Self::Medium => "Medium",
+            Self::Low => "Low",
+        }
+    }
+}
+
 /// From the cautious to the hopeful end of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Range {
@@ -111,6 +123,7 @@ impl Range {
     }
 
     /// End-to-end speed-up if this many milliseconds of a window are saved.
+    #[must_use]
     pub fn speedup(self, window_ms: f64) -> Self {
         // Never all of it: a window without GPU work is no answer.
         let of = |saved: f64| window_ms / (window_ms - saved.min(0.98 * window_ms)).max(f64::MIN_POSITIVE);

@@ -7,5 +7,7 @@ pub mod prepared;
 pub mod program;
 pub mod rounding;
 pub mod rules;
+#[cfg(test)]
+mod testing;
 pub mod texts;
 pub mod thresholds;

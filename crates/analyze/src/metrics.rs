@@ -96,13 +96,48 @@ impl ShortMetrics {
     }
 }
 
-/// Facts in the order in which they are told; each key once.
+/// A fact that an analyzer tells.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Fact {
+    /// A plain value.
+    Value(Json),
+    /// Facts below it.
+    Facts(Facts),
+    /// Several of them.
+    List(Vec<Facts>),
+}
+
+impl Fact {
+    /// The value, if it is a plain one.
+    pub fn value(&self) -> Option<&Json> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Facts(_) | Self::List(_) => None,
+        }
+    }
+}
+
+impl<T: Into<Json>> From<T> for Fact {
+    fn from(value: T) -> Self {
+        Self::Value(value.into())
+    }
+}
+
+/// Facts in the order in which they are told; each key once. (A JSON object of the library would sort them.)
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Facts(Vec<(&'static str, Json)>);
+pub struct Facts(Vec<(&'static str, Fact)>);
 
 impl Facts {
+    /// These facts.
+    pub fn of(facts: impl IntoIterator<Item = (&'static str, Fact)>) -> Self {
+        let mut all = Self::default();
+        all.extend(facts);
+        all
+    }
+
     /// Tells a fact; a key told before takes the new value.
-    pub fn insert(&mut self, key: &'static str, value: impl Into<Json>) {
+    pub fn insert(&mut self, key: &'static str, value: impl Into<Fact>) {
         let value = value.into();
         match self.0.iter_mut().find(|(k, _)| *k == key) {
             Some(known) => known.1 = value,
@@ -111,13 +146,13 @@ impl Facts {
     }
 
     /// The fact of this key.
-    pub fn get(&self, key: &str) -> Option<&Json> {
+    pub fn get(&self, key: &str) -> Option<&Fact> {
         self.0.iter().find(|(k, _)| *k == key).map(|(_, v)| v)
     }
 }
 
-impl Extend<(&'static str, Json)> for Facts {
-    fn extend<T: IntoIterator<Item = (&'static str, Json)>>(&mut self, facts: T) {
+impl<V: Into<Fact>> Extend<(&'static str, V)> for Facts {
+    fn extend<T: IntoIterator<Item = (&'static str, V)>>(&mut self, facts: T) {
         for (key, value) in facts {
             self.insert(key, value);
         }
@@ -178,6 +213,7 @@ pub struct CategoryMetrics {
 
 /// A row.
 #[derive(Debug, Clone, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "the fields of a file, each a fact of its own")]
 pub struct OperationMetrics {
     /// Which one.
     #[serde(skip)]
@@ -320,6 +356,12 @@ pub struct Sentence {
     pub text: String,
 }
 
+/// `Critical`, as these files write it.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer's signature")]
+fn titled<S: serde::Serializer>(priority: &Priority, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(priority.title())
+}
+
 /// Sentences as one text.
 fn joined<S: serde::Serializer>(sentences: &[Sentence], serializer: S) -> Result<S::Ok, S::Error> {
     let texts: Vec<&str> = sentences.iter().map(|s| s.text.as_str()).collect();
@@ -363,8 +405,10 @@ pub struct Bottleneck {
     /// Whether the top operations account for a member.
     pub in_top_ops: bool,
     /// Priority within the category.
+    #[serde(serialize_with = "titled")]
     pub priority_category: Priority,
     /// Priority in the whole.
+    #[serde(serialize_with = "titled")]
     pub priority: Priority,
     /// What is wrong.
     pub issue: String,

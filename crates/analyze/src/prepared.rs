@@ -185,6 +185,7 @@ impl ModelInfo {
 
 /// A row of `unified_perf_summary` with what the analysis knows of it.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "columns of a table, each a fact of its own")]
 pub struct Row {
     /// Which one.
     pub id: RowId,
@@ -355,6 +356,8 @@ pub struct Prepared {
     pub baseline: Baseline,
     /// What a kernel takes that has next to nothing to do, in microseconds: no fix makes one faster.
     pub kernel_floor_us: f64,
+    /// What the host needs to issue the work of the window, in milliseconds, slowed down as it is by the profiler.
+    pub host_ms: f64,
     /// Leaf operations and modules.
     pub program: Program,
     /// Whether shapes were recorded.

@@ -18,9 +18,10 @@ pub struct TextId(usize);
 macro_rules! texts {
     ($($name:ident $id:literal $template:literal;)*) => {
         /// Position of each sentence.
-        #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "only counts the list")]
+        #[expect(non_camel_case_types, reason = "only counts the list")]
         enum Position { $($name,)* }
 
+        #[expect(clippy::doc_markdown, reason = "the sentences as they are said")]
         impl TextId {
             $(#[doc = $template] pub const $name: Self = Self(Position::$name as usize);)*
         }

@@ -30,25 +30,11 @@ pub(crate) fn baseline(rows: &[Row], mean_tbs: &[Option<f64>], peak_tbs: f64, th
     let measured = [Layouts::Contiguous, Layouts::AnyDense]
         .into_iter()
         .find_map(|layouts| measured(rows, peak_tbs, thresholds.get(Threshold::BaselineMinMb), layouts));
-    match measured {
-        Some((tbs, uids)) => Baseline {
-            bandwidth_tbs: tbs,
-            efficiency_percent: 100.0 * tbs / peak_tbs,
-            source: Baseline::MEASURED,
-            rows: uids,
-            seed_bandwidth_tbs,
-        },
-        None => {
-            let percent = thresholds.get(Threshold::BaselineDefault);
-            Baseline {
-                bandwidth_tbs: peak_tbs * percent / 100.0,
-                efficiency_percent: percent,
-                source: Baseline::DEFAULT,
-                rows: Vec::new(),
-                seed_bandwidth_tbs,
-            }
-        }
-    }
+    let usual = peak_tbs * thresholds.get(Threshold::BaselineDefault) / 100.0;
+    let source = if measured.is_some() { Baseline::MEASURED } else { Baseline::DEFAULT };
+    let (bandwidth_tbs, rows) = measured.unwrap_or((usual, Vec::new()));
+    let efficiency_percent = 100.0 * bandwidth_tbs / peak_tbs;
+    Baseline { bandwidth_tbs, efficiency_percent, source, rows, seed_bandwidth_tbs }
 }
 
 fn measured(rows: &[Row], peak_tbs: f64, min_mb: f64, layouts: Layouts) -> Option<(f64, Vec<u32>)> {

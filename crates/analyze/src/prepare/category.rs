@@ -69,13 +69,11 @@ const NORMS: &[&str] = &["layer", "group", "instance", "rms", "l2"];
 /// Key, display name and analyzer of an operation.
 pub(crate) fn category_of(name: &str, report_category: &str) -> (Arc<str>, Arc<str>, &'static str) {
     let key = by_name(name, report_category).or_else(|| mapped(report_category));
-    match key.and_then(|k| CATEGORIES.iter().find(|c| c.key == k)) {
-        Some(info) => (info.key.into(), info.display.into(), info.analyzer),
-        None => {
-            let key: String = report_category.to_lowercase().replace([' ', '/'], "_");
-            (key.into(), report_category.into(), "generic")
-        }
+    if let Some(info) = key.and_then(|k| CATEGORIES.iter().find(|c| c.key == k)) {
+        return (info.key.into(), info.display.into(), info.analyzer);
     }
+    let label: String = report_category.to_lowercase().replace([' ', '/'], "_");
+    (label.into(), report_category.into(), "generic")
 }
 
 fn mapped(report_category: &str) -> Option<&'static str> {

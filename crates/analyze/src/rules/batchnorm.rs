@@ -86,7 +86,7 @@ fn is_training(row: &Row) -> bool {
     told.unwrap_or(row.direction == Direction::Backward)
 }
 
-fn native_percent<'r>(rows: impl Iterator<Item = &'r Row> + Clone) -> f64 {
+fn native_percent<'r>(rows: &(impl Iterator<Item = &'r Row> + Clone)) -> f64 {
     let us = |native: bool| {
         let kernels = rows.clone().flat_map(|r| &r.kernels);
         kernels.filter(|k| !native || kernel_names::is_native(&k.name)).map(|k| k.total_us).sum::<f64>()
@@ -126,7 +126,7 @@ impl Rules for BatchNorm {
                 ("base", &shown(cx.prepared.baseline.efficiency_percent, 1)),
             ];
             said.issue(TextId::I_BN, &values);
-            let native = native_percent(group.members.iter().map(|m| m.row));
+            let native = native_percent(&group.members.iter().map(|m| m.row));
             said.kernel(TextId::B_BN, &[("pct", &shown(native, 0))]);
         }
         said.bound(cx, group);
@@ -158,7 +158,7 @@ impl Rules for BatchNorm {
             ("training_rows", json!(cx.rows().filter(|r| is_training(r)).count())),
             ("inference_rows", json!(cx.rows().filter(|r| !is_training(r)).count())),
             ("channels_last_time_percent", json!(round(cx.of_category(last), 2))),
-            ("native_kernel_time_percent", json!(round(native_percent(cx.rows()), 2))),
+            ("native_kernel_time_percent", json!(round(native_percent(&cx.rows()), 2))),
         ]);
         let share = cx.category.percent_of_compute;
         if (COMMON_SHARE.0..=COMMON_SHARE.1).contains(&share) {

@@ -14,7 +14,7 @@ use super::precision;
 use super::words::{Said, main_kernel};
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::PatternId;
-use crate::metrics::CategoryMetrics;
+use crate::metrics::{CategoryMetrics, Fact, Facts};
 use crate::prepare::percent;
 use crate::prepared::{BoundType, Row};
 use crate::rounding::round;
@@ -192,14 +192,14 @@ impl Rules for Convolution {
         let layouts: BTreeMap<&str, f64> =
             layouts.into_iter().map(|(l, ms)| (l, round(cx.of_category(ms), 2))).collect();
         metrics.category_specific.extend([
-            ("transpose_count", json!(count)),
-            ("transpose_time_ms", json!(round(ms, 3))),
-            ("transpose_overhead_percent", json!(round(share, 2))),
-            ("transpose_level", json!(level)),
-            ("layout_time", json!(layouts)),
+            ("transpose_count", json!(count).into()),
+            ("transpose_time_ms", json!(round(ms, 3)).into()),
+            ("transpose_overhead_percent", json!(round(share, 2)).into()),
+            ("transpose_level", json!(level).into()),
+            ("layout_time", json!(layouts).into()),
             ("by_type", by_type(judged)),
-            ("peak_maf_tflops", json!(cx.peak_maf())),
-            ("peak_hbm_bw_tbs", json!(cx.peak_tbs())),
+            ("peak_maf_tflops", json!(cx.peak_maf()).into()),
+            ("peak_hbm_bw_tbs", json!(cx.peak_tbs()).into()),
         ]);
         if let Some(pattern) = layout::pattern(cx, judged, &is_plain) {
             metrics.patterns.insert(0, pattern);
@@ -219,7 +219,7 @@ fn renumber(cx: &CategoryCx<'_>, metrics: &mut CategoryMetrics) {
 }
 
 /// Calls, time and efficiency by kind, most time first.
-fn by_type(judged: &[Judged<'_>]) -> serde_json::Value {
+fn by_type(judged: &[Judged<'_>]) -> Fact {
     let mut by: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
     for j in judged {
         let kind = Shape::of(j.row).map_or("unknown", |s| s.kind().as_str());
@@ -228,16 +228,15 @@ fn by_type(judged: &[Judged<'_>]) -> serde_json::Value {
     let time = |rows: &[&Row]| rows.iter().map(|r| r.time_ms).sum::<f64>();
     let mut list: Vec<(&str, Vec<&Row>)> = by.into_iter().collect();
     list.sort_by(|a, b| time(&b.1).total_cmp(&time(&a.1)).then(a.0.cmp(b.0)));
-    list.into_iter()
-        .map(|(kind, rows)| {
-            json!({
-                "type": kind,
-                "count": rows.iter().map(|r| r.count).sum::<usize>(),
-                "time_ms": round(time(&rows), 3),
-                "efficiency_percent": aggregate(rows.iter().copied()).map(|e| round(e, 2)),
-            })
-        })
-        .collect()
+    let entry = |(kind, rows): (&str, Vec<&Row>)| {
+        Facts::of([
+            ("type", kind.into()),
+            ("count", rows.iter().map(|r| r.count).sum::<usize>().into()),
+            ("time_ms", round(time(&rows), 3).into()),
+            ("efficiency_percent", json!(aggregate(rows.iter().copied()).map(|e| round(e, 2))).into()),
+        ])
+    };
+    Fact::List(list.into_iter().map(entry).collect())
 }
 
 #[cfg(test)]

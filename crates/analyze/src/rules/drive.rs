@@ -14,6 +14,7 @@ use crate::prepared::Row;
 use crate::program::base_name;
 use crate::rounding::{Ms, Percent, shown, shown_ms};
 use crate::texts::TextId;
+use crate::thresholds::Threshold;
 
 /// What differs from category to category.
 pub(crate) trait Rules {
@@ -138,6 +139,7 @@ fn pattern(cx: &CategoryCx<'_>, code: &str, judged: &[&Judged<'_>]) -> PatternMe
     let low = ranges.iter().map(|r| r.low).sum::<f64>();
     let high = ranges.iter().map(|r| r.high).sum::<f64>();
     let saves = high > 0.0;
+    let floor = cx.limit(Threshold::ReportMinPercent);
     PatternMetrics {
         id: String::new(),
         pattern: of_largest.map_or("", |p| p.code),
@@ -151,7 +153,7 @@ fn pattern(cx: &CategoryCx<'_>, code: &str, judged: &[&Judged<'_>]) -> PatternMe
         percent_of_compute: Percent(cx.of_compute(time_ms)),
         savings_ms_low: saves.then_some(Ms(low)),
         savings_ms_high: saves.then_some(Ms(high)),
-        notable: of_largest.is_some_and(|p| p.notable),
+        notable: of_largest.is_some_and(|p| p.notable) && cx.of_compute(time_ms) >= floor,
         promoted: None,
     }
 }

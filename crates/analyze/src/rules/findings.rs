@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::claims::Claims;
+use super::operation::short_name;
 use super::outcome::CategoryOutcome;
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, PatternId, Priority, Range, Tier};
 use crate::metrics::{Bottleneck, CategoryMetrics, Promoted, Sentence};
@@ -11,6 +12,7 @@ use crate::prepare::{order, percent};
 use crate::prepared::{BoundType, Prepared, Row};
 use crate::program::{RowId, base_name};
 use crate::rounding::{shown, shown_ms};
+use crate::thresholds::Threshold;
 
 /// Most operations and pieces of evidence of a finding.
 const MOST_OPERATIONS: usize = 20;
@@ -81,6 +83,8 @@ struct Draft {
     rows: BTreeMap<RowId, f64>,
     time_ms: f64,
     saved: Range,
+    /// Host time that the fix saves as well.
+    relieves_host_ms: f64,
     replay_reason: Option<String>,
 }
 
@@ -100,6 +104,7 @@ impl Draft {
             rows: p.explains.iter().map(|&r| (r, 1.0)).collect(),
             time_ms: p.time_ms,
             saved: p.saved,
+            relieves_host_ms: 0.0,
             replay_reason: None,
         }
     }
@@ -111,7 +116,7 @@ impl Draft {
             b.rows.iter().map(|&r| (r, left.share(r))).filter(|(_, share)| *share > 0.01).collect();
         let time_ms: f64 = rows.iter().map(|(&r, share)| share * left.prepared.row(r).time_ms).sum();
         let part = if b.time_ms.0 > 0.0 { time_ms / b.time_ms.0 } else { 0.0 };
-        let floor = left.prepared.thresholds.get(crate::thresholds::Threshold::ReportMinPercent);
+        let floor = left.prepared.thresholds.get(Threshold::ReportMinPercent);
         if percent(time_ms, left.prepared.utilization.computation_time_ms) < floor {
             return None;
         }
@@ -129,6 +134,7 @@ impl Draft {
             rows,
             time_ms,
             saved: Range::new(part * range.low, part * range.high),
+            relieves_host_ms: if pattern == PatternId::TINY_GEMMS { host_ms(left.prepared, &b.rows) } else { 0.0 },
             replay_reason: (!b.replay.recommended).then(|| b.replay.reason.clone()),
         })
     }
@@ -152,6 +158,7 @@ impl Draft {
         first.rows.extend(second.rows);
         first.time_ms += second.time_ms;
         first.saved = Range::new(first.saved.low + second.saved.low, first.saved.high + second.saved.high);
+        first.relieves_host_ms += second.relieves_host_ms;
         first.replay_reason = first.replay_reason.and(second.replay_reason);
         *self = first;
     }
@@ -171,6 +178,7 @@ impl Draft {
             rows: BTreeMap::new(),
             time_ms: 0.0,
             saved: Range::new(0.0, 0.0),
+            relieves_host_ms: 0.0,
             replay_reason: None,
         }
     }
@@ -186,10 +194,14 @@ impl Draft {
             uid: None,
             fact,
         }));
+        let (saved, limit) = within_host(prepared, self.saved, self.relieves_host_ms);
         let more = self.basis.len() - 1;
         let mut basis = self.basis.into_iter().next().unwrap_or_default();
         if more > 0 {
             basis.push_str(&format!("; likewise for {more} more of the same kind"));
+        }
+        if let Some(limit) = limit {
+            basis.push_str(&limit);
         }
         let tier = PATTERNS.iter().find(|p| p.id == self.pattern).map_or(Tier::Compute, |p| p.tier);
         Finding {
@@ -204,12 +216,39 @@ impl Draft {
             time_ms: self.time_ms,
             percent_of_total: percent(self.time_ms, total),
             paths: Paths { algorithmic: texts(self.algorithmic), kernel: texts(self.kernel) },
-            impact: Impact { saved_ms: self.saved, speedup: self.saved.speedup(total), basis },
+            impact: Impact { saved_ms: saved, speedup: saved.speedup(total), basis },
             evidence,
             replay_package: None,
             replay_reason: self.replay_reason,
         }
     }
+}
+
+/// What of a saving is left once the host is the limit: the window gets no shorter than the host needs, which is less
+/// than in the trace, because the profiler slows the host down. The second value says so, if it is the case.
+fn within_host(p: &Prepared, saved: Range, relieved_ms: f64) -> (Range, Option<String>) {
+    let window = p.utilization.total_time_ms;
+    let host = (p.host_ms - relieved_ms).max(0.0);
+    let slowdown = |t: Threshold| p.thresholds.get(t);
+    let (least, most) = (slowdown(Threshold::HostSlowdownLow), slowdown(Threshold::HostSlowdownHigh));
+    let (low_cap, high_cap) = ((window - host / least).max(0.0), (window - host / most).max(0.0));
+    // Where the GPU starves even without the profiler, a faster one may change nothing; a relieved host does.
+    let starved = p.host_ms / most >= p.utilization.busy_time_ms;
+    let relief = Range::new(relieved_ms, saved.high.max(least * relieved_ms));
+    let Range { low, high } = if starved { relief } else { saved };
+    let capped = Range::new(low.min(low_cap), high.min(high_cap));
+    let needs = format!("the host needs {} ms in the trace", shown_ms(host));
+    let limit = match () {
+        () if starved => Some(format!("; {needs}, more than the GPU is busy, so a faster GPU may change nothing")),
+        () if capped.low < saved.low || capped.high < saved.high => Some(format!("; {needs} and becomes the limit")),
+        () => None,
+    };
+    (capped, limit)
+}
+
+/// Host time of rows.
+fn host_ms(p: &Prepared, rows: &[RowId]) -> f64 {
+    rows.iter().map(|&r| p.row(r).host_ms).sum()
 }
 
 /// Adds what was not said yet: the same sentence with other numbers says nothing new.
@@ -259,7 +298,7 @@ fn title(pattern: PatternId, b: &Bottleneck) -> String {
         PatternId::MOE_BELOW_BAND => "Expert kernels below the roofline",
         _ => "Operations below the memory bandwidth",
     };
-    format!("{what}: `{}` at {eff}", b.operation)
+    format!("{what}: `{}` at {eff}", short_name(&b.operation))
 }
 
 fn evidence(row: &Row) -> Evidence {

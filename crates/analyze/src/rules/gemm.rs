@@ -12,7 +12,7 @@ use super::precision;
 use super::words::{Said, maybe};
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::PatternId;
-use crate::metrics::CategoryMetrics;
+use crate::metrics::{CategoryMetrics, Fact, Facts};
 use crate::prepare::{kernel_names, percent};
 use crate::prepared::{BoundType, Row};
 use crate::rounding::{round, shown};
@@ -63,7 +63,8 @@ const INFO: AnalyzerInfo = AnalyzerInfo {
         Threshold::GemmSkinnyLong,
         Threshold::GemmPadding,
         Threshold::GemmUnaligned,
-        Threshold::GemmPaddedTarget,
+        Threshold::GemmPaddedBest,
+        Threshold::GemmPaddedLeast,
         Threshold::HighCount,
         Threshold::HighCountUs,
         Threshold::PrecisionGain,
@@ -91,9 +92,8 @@ impl Rules for Gemm {
         let shape = Shape::of(row);
         j.patterns = patterns::of(cx, row, shape.as_ref());
         j.finding = Some(finding(&j));
-        if j.finding == Some(PatternId::MISALIGNED_GEMM) && row.efficiency.bound_type == Some(BoundType::Compute) {
-            j.floor_target = Some(cx.limit(Threshold::GemmPaddedTarget));
-        }
+        j.batchable = j.has(code::TINY_BATCHED_GEMM);
+        targets(cx, row, shape.as_ref(), &mut j);
         classify(cx, row, shape.as_ref(), &mut j);
         j
     }
@@ -104,21 +104,35 @@ impl Rules for Gemm {
 
     fn finish(&self, cx: &CategoryCx<'_>, judged: &[Judged<'_>], metrics: &mut CategoryMetrics) {
         metrics.category_specific.extend([
-            ("quantized_count", json!(count(judged, code::QUANTIZED_GEMM).0)),
-            ("quantized_time_ms", json!(round(count(judged, code::QUANTIZED_GEMM).1, 3))),
-            ("missing_perf_model_count", json!(cx.rows().filter(|r| !r.has_perf_model).count())),
-            ("peak_maf_tflops", json!(cx.peak_maf())),
-            ("peak_hbm_bw_tbs", json!(cx.peak_tbs())),
+            ("quantized_count", json!(count(judged, code::QUANTIZED_GEMM).0).into()),
+            ("quantized_time_ms", json!(round(count(judged, code::QUANTIZED_GEMM).1, 3)).into()),
+            ("missing_perf_model_count", json!(cx.rows().filter(|r| !r.has_perf_model).count()).into()),
+            ("peak_maf_tflops", json!(cx.peak_maf()).into()),
+            ("peak_hbm_bw_tbs", json!(cx.peak_tbs()).into()),
             ("by_call_site", shares(cx, judged, "site", |j| j.row.call_site)),
             (
                 "by_shape_class",
                 shares(cx, judged, "class", |j| Shape::of(j.row).map_or("unknown", |s| s.class(cx, j.row))),
             ),
-            ("native_kernel_time_percent", json!(round(native_percent(cx), 2))),
+            ("native_kernel_time_percent", json!(round(native_percent(cx), 2)).into()),
         ]);
         metrics.notes.push(TextId::A_SPARSE.plain());
         precision::promote(cx, metrics);
         patterns::promote_skinny(cx, judged, metrics);
+    }
+}
+
+/// What a mended product can reach. Few tiles leave a part of the GPU idle, whatever the kernel; padding an odd size
+/// makes it what an aligned one of the same size is.
+fn targets(cx: &CategoryCx<'_>, row: &Row, shape: Option<&Shape>, j: &mut Judgement) {
+    if row.efficiency.bound_type != Some(BoundType::Compute) {
+        return;
+    }
+    let filled = shape.and_then(|s| s.filled(cx.prepared.compute_units?)).unwrap_or(1.0);
+    j.ceiling *= filled;
+    if j.finding == Some(PatternId::MISALIGNED_GEMM) {
+        j.ceiling = filled * cx.limit(Threshold::GemmPaddedBest);
+        j.floor_target = Some(filled * cx.limit(Threshold::GemmPaddedLeast));
     }
 }
 
@@ -171,18 +185,20 @@ fn count(judged: &[Judged<'_>], code: &str) -> (usize, f64) {
 fn shares(
     cx: &CategoryCx<'_>,
     judged: &[Judged<'_>],
-    key: &str,
+    key: &'static str,
     of: impl Fn(&Judged<'_>) -> &'static str,
-) -> serde_json::Value {
+) -> Fact {
     let mut by: std::collections::BTreeMap<&str, f64> = std::collections::BTreeMap::new();
     for j in judged {
         *by.entry(of(j)).or_default() += j.row.time_ms;
     }
     let mut list: Vec<(&str, f64)> = by.into_iter().collect();
     list.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
-    list.into_iter()
-        .map(|(name, ms)| json!({key: name, "time_ms": round(ms, 3), "percent": round(cx.of_category(ms), 2)}))
-        .collect()
+    let entry = |(name, ms): (&str, f64)| {
+        let percent = round(cx.of_category(ms), 2);
+        Facts::of([(key, name.into()), ("time_ms", round(ms, 3).into()), ("percent", percent.into())])
+    };
+    Fact::List(list.into_iter().map(entry).collect())
 }
 
 fn native_percent(cx: &CategoryCx<'_>) -> f64 {

@@ -22,18 +22,32 @@ pub(crate) fn saved(ms: f64, from: f64, to: f64) -> f64 {
 
 /// Time saved if a row ran at `to` percent; never more than what its kernels need just to run.
 pub(crate) fn row_saved(cx: &CategoryCx<'_>, row: &Row, to: f64) -> f64 {
+    saved_above(row, to, cx.prepared.floor_ms(row))
+}
+
+fn saved_above(row: &Row, to: f64, floor_ms: f64) -> f64 {
     let e = row.efficiency.judged().unwrap_or_default();
-    saved(row.time_ms, e, to).min((row.time_ms - cx.prepared.floor_ms(row)).max(0.0))
+    saved(row.time_ms, e, to).min((row.time_ms - floor_ms).max(0.0))
+}
+
+/// What several parts save together. They are estimated apart and rarely all come out at the same end, so their
+/// deviations add in squares.
+pub(crate) fn together(parts: &[Range]) -> Range {
+    let middle: f64 = parts.iter().map(|r| f64::midpoint(r.low, r.high)).sum();
+    let spread: f64 = parts.iter().map(|r| ((r.high - r.low) / 2.0).powi(2)).sum::<f64>().sqrt();
+    Range::new(middle - spread, middle + spread)
 }
 
 /// Range of what mending a row saves: up to the ceiling at best; at least to the lower end of its band, or to the next
 /// step above what it reaches.
 pub(crate) fn row_range(cx: &CategoryCx<'_>, row: &Row, judgement: &Judgement) -> Option<Range> {
     let e = row.efficiency.judged().filter(|&e| e > 0.0)?;
-    let high = row_saved(cx, row, judgement.ceiling);
+    // Calls that become one need the time of one kernel and not of all.
+    let floor_ms = if judgement.batchable { cx.prepared.kernel_floor_us / 1e3 } else { cx.prepared.floor_ms(row) };
+    let high = saved_above(row, judgement.ceiling, floor_ms);
     let target = low_target(e, judgement);
     let low = match target {
-        Some(target) => row_saved(cx, row, target),
+        Some(target) => saved_above(row, target, floor_ms),
         None => cx.limit(Threshold::ImpactLowFactor) * high,
     };
     Some(Range::new(low.min(high), high))
@@ -102,6 +116,7 @@ pub(crate) fn estimates(cx: &CategoryCx<'_>) -> Vec<ImpactEstimate> {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "the numbers are exact")]
 mod tests {
     use super::*;
 
@@ -110,6 +125,14 @@ mod tests {
         assert_eq!(saved(10.0, 25.0, 50.0), 5.0);
         assert_eq!(saved(10.0, 50.0, 25.0), 0.0, "no target below what is reached");
         assert_eq!(saved(10.0, 0.0, 50.0), 0.0);
+    }
+
+    #[test]
+    fn deviations_add_in_squares() {
+        let sum = together(&[Range::new(10.0, 16.0), Range::new(20.0, 28.0)]);
+        assert_eq!((sum.low, sum.high), (32.0, 42.0), "13 + 24 ± √(3² + 4²)");
+        assert_eq!(together(&[]), Range::new(0.0, 0.0));
+        assert_eq!(together(&[Range::new(1.0, 3.0)]), Range::new(1.0, 3.0));
     }
 
     #[test]

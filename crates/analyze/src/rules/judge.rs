@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value as Json;
-
 use super::cx::CategoryCx;
 use crate::finding::PatternId;
-use crate::metrics::Facts;
+use crate::metrics::{Fact, Facts};
 use crate::prepared::{BoundType, EfficiencySource, Row};
 use crate::program::{Direction, RowId};
 use crate::thresholds::Threshold;
@@ -76,6 +74,8 @@ pub(crate) struct Judgement {
     pub(crate) ceiling: f64,
     /// Efficiency that can be counted on if the row is mended, where it is known better than by the usual steps.
     pub(crate) floor_target: Option<f64>,
+    /// Whether its calls could be one: then they are slow even if each takes no longer than a kernel must.
+    pub(crate) batchable: bool,
     /// Whether the row is left out of judgement altogether.
     pub(crate) excluded: bool,
     /// Patterns.
@@ -111,7 +111,7 @@ impl Judgement {
     }
 
     /// Adds what only this analyzer says.
-    pub(crate) fn say(&mut self, key: &'static str, value: impl Into<Json>) {
+    pub(crate) fn say(&mut self, key: &'static str, value: impl Into<Fact>) {
         self.classification.insert(key, value.into());
     }
 
@@ -159,7 +159,7 @@ pub(crate) fn test<'a>(cx: &CategoryCx<'_>, row: &'a Row, judgement: Judgement, 
     let efficiency = &row.efficiency;
     let slow: Vec<&'static str> = match (efficiency.judged(), efficiency.source) {
         // A kernel that needs its time just to run is not slow.
-        (Some(_), _) if of_floor(cx, row) >= judgement.slow_below => Vec::new(),
+        (Some(_), _) if !judgement.batchable && of_floor(cx, row) >= judgement.slow_below => Vec::new(),
         (Some(e), _) => {
             let low = e < cx.limit(Threshold::BottleneckEfficiency) && e < judgement.slow_below;
             let below = judgement.band.is_some() && e < judgement.slow_below;

@@ -3,11 +3,11 @@
 use jarvis_perf::call::InputLists;
 
 use super::cx::CategoryCx;
-use super::impact::{row_saved, saved};
+use super::impact::{row_saved, saved, together};
 use super::judge::{Judged, Judgement, aggregate};
 use super::priority::Weight;
 use super::words::Said;
-use crate::finding::{PatternId, Range};
+use crate::finding::{PatternId, Priority, Range};
 use crate::metrics::{PatternMetrics, Promoted};
 use crate::prepare::{kernel_names, percent};
 use crate::prepared::{Prepared, Row};
@@ -72,17 +72,30 @@ struct Fix<'a> {
     convolutions: Vec<&'a Judged<'a>>,
     /// Batch norms that work on the same images.
     norms: Vec<&'a Row>,
+    /// Poolings that do.
+    pools: Vec<&'a Row>,
     transposes: usize,
     transpose_ms: f64,
-    already_last: bool,
+    outlook: Outlook,
 }
+
+/// Whether another layout helps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outlook {
+    /// Nothing speaks against it.
+    Good,
+    /// Group or instance norms take a good part: their kernels want channels first, so the images would be turned back.
+    Doubtful,
+    /// The images are channels-last already.
+    Done,
+}
+
+/// Norms with kernels for channels first only count from this share of the convolutions' time on, in percent.
+const OTHER_NORMS_PERCENT: f64 = 10.0;
 
 impl<'a> Fix<'a> {
     fn of(cx: &CategoryCx<'a>, judged: &'a [Judged<'a>], is_plain: &dyn Fn(&Judgement) -> bool) -> Self {
         let (count, ms) = judged.iter().map(|j| transposes(j.row)).fold((0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
-        let with: f64 = judged.iter().map(|j| transposes(j.row)).map(|(_, ms)| ms).sum();
-        let last: f64 =
-            judged.iter().filter(|j| Layout::of(j.row) == Layout::ChannelsLast).map(|j| transposes(j.row).1).sum();
         let touched = |j: &&Judged<'_>| {
             transposes(j.row).0 > 0
                 || Layout::of(j.row) == Layout::Contiguous
@@ -90,42 +103,71 @@ impl<'a> Fix<'a> {
                     && j.row.efficiency.judged().is_some_and(|e| e < j.judgement.slow_below)
         };
         let slow = cx.limit(Threshold::BottleneckEfficiency);
-        let norm = |r: &&Row| {
-            &*r.category == "batchnorm"
-                && Layout::of(r) != Layout::ChannelsLast
-                && r.efficiency.judged().is_some_and(|e| e < slow)
-        };
+        let first = |r: &&Row| Layout::of(r) != Layout::ChannelsLast && r.efficiency.judged().is_some_and(|e| e < slow);
+        let rows = || cx.prepared.rows.iter().filter(first);
         Self {
             convolutions: judged.iter().filter(touched).collect(),
-            norms: cx.prepared.rows.iter().filter(norm).collect(),
+            norms: rows().filter(|r| &*r.category == "batchnorm").collect(),
+            pools: rows().filter(|r| r.name.contains("pool") && is_image(r)).collect(),
             transposes: count,
             transpose_ms: ms,
-            already_last: last > 0.5 * with,
+            outlook: outlook(cx, judged, ms),
         }
     }
 
-    fn rows(&self) -> impl Iterator<Item = &'a Row> {
-        self.convolutions.iter().map(|j| j.row).chain(self.norms.iter().copied())
+    /// The rows that the fix explains: all it touches, or just those that change the layout if it may not help.
+    fn rows(&self) -> Vec<&'a Row> {
+        let good = self.outlook == Outlook::Good;
+        let convolutions = self.convolutions.iter().map(|j| j.row).filter(|r| good || transposes(r).0 > 0);
+        let others = self.norms.iter().chain(&self.pools).copied().filter(|_| good);
+        convolutions.chain(others).collect()
     }
 
-    /// Transposes go. Batch norms on images in the other layout come to half of the bandwidth at least, if they are
-    /// large enough to get there, and to the memory ceiling at best. Convolutions in the wrong layout come to the lower
-    /// end of their band at best.
+    /// Transposes go. Batch norms on images in the other layout come to an acceptable share of the bandwidth at least,
+    /// if they are large enough to get there, and to the memory ceiling at best. Convolutions and poolings in the wrong
+    /// layout gain nothing at worst, and come to their band and to a cautious share of the bandwidth at best.
     fn saving(&self, cx: &CategoryCx<'_>) -> Range {
-        let cautious = cx.limit(Threshold::ImpactCautiousMemory);
+        let factor = cx.limit(Threshold::ImpactLowFactor);
         let large = cx.limit(Threshold::BaselineMinMb);
-        let norms = |target: f64, min_mb: f64| -> f64 {
-            let rows = self.norms.iter().filter(|r| r.data_moved_mb.is_some_and(|mb| mb >= min_mb));
+        let sum = |rows: &[&Row], target: f64, min_mb: f64| -> f64 {
+            let rows = rows.iter().filter(|r| r.data_moved_mb.is_some_and(|mb| mb >= min_mb));
             rows.map(|r| row_saved(cx, r, target)).sum()
         };
+        let norms_low = sum(&self.norms, cx.limit(Threshold::EffAcceptable), large);
+        let norms_high = sum(&self.norms, cx.prepared.memory_ceiling(), 0.0);
+        let pools = sum(&self.pools, cx.limit(Threshold::ImpactCautiousMemory), 0.0);
         let convolutions: f64 = self.convolutions.iter().map(|j| rest_saving(j)).sum();
-        let low = self.transpose_ms + if self.already_last { 0.0 } else { norms(cautious, large) };
-        let mut high = self.transpose_ms;
-        if !self.already_last {
-            high += norms(cx.prepared.memory_ceiling(), 0.0) + convolutions;
+        match self.outlook {
+            Outlook::Good => together(&[
+                Range::new(factor * self.transpose_ms, self.transpose_ms),
+                Range::new(factor * norms_low, norms_high),
+                Range::new(0.0, convolutions),
+                Range::new(0.0, pools),
+            ]),
+            Outlook::Doubtful | Outlook::Done => Range::new(0.0, self.transpose_ms),
         }
-        Range::new(cx.limit(Threshold::ImpactLowFactor) * low, high)
     }
+}
+
+fn outlook(cx: &CategoryCx<'_>, judged: &[Judged<'_>], transpose_ms: f64) -> Outlook {
+    let last = judged.iter().filter(|j| Layout::of(j.row) == Layout::ChannelsLast);
+    let last_ms: f64 = last.map(|j| transposes(j.row).1).sum();
+    let others = cx.prepared.rows.iter().filter(|r| {
+        let kind = r.name.contains("group_norm") || r.name.contains("instance_norm");
+        &*r.category == "norm" && kind && is_image(r) && Layout::of(r) != Layout::ChannelsLast
+    });
+    let others_ms: f64 = others.map(|r| r.time_ms).sum();
+    match () {
+        () if last_ms > 0.5 * transpose_ms => Outlook::Done,
+        () if cx.of_category(others_ms) >= OTHER_NORMS_PERCENT => Outlook::Doubtful,
+        () => Outlook::Good,
+    }
+}
+
+/// Whether the first tensor of a row has a batch, channels and at least two sides.
+fn is_image(row: &Row) -> bool {
+    let first = row.inputs.dims.as_ref().and_then(|d| d.iter().find_map(|d| d.shape().filter(|s| !s.is_empty())));
+    first.is_some_and(|s| s.len() >= 4)
 }
 
 /// What the kernels of a convolution that compute would save at the lower end of its band.
@@ -150,7 +192,7 @@ pub(crate) fn pattern(
         return None;
     }
     let saving = fix.saving(cx);
-    let touched: f64 = fix.rows().map(|r| r.time_ms).sum();
+    let touched: f64 = fix.rows().iter().map(|r| r.time_ms).sum();
     let weighty = cx.of_compute(touched) >= cx.limit(Threshold::ReportMinPercent);
     let rows: Vec<RowId> = fix.convolutions.iter().map(|j| j.row.id).collect();
     let with = judged.iter().filter(|j| transposes(j.row).0 > 0);
@@ -180,38 +222,26 @@ fn promoted(cx: &CategoryCx<'_>, fix: &Fix<'_>, share: f64, saving: Range) -> Pr
     let ms = shown_ms(fix.transpose_ms);
     let values = [("pct", &*shown(share, 1)), ("count", &fix.transposes.to_string()), ("time", &ms)];
     said.issue(TextId::I_TRANSPOSE, &values);
-    match () {
-        () if fix.already_last => said.model(TextId::A_LIMITED, &[]),
-        () if share > cx.limit(Threshold::ConvTransposeHigh) => said.model(TextId::A_CHANNELS_LAST, &[]),
-        () => said.model(TextId::A_CHANNELS_LAST_MAYBE, &[("pct", &shown(share, 1))]),
+    let sure = fix.outlook == Outlook::Good && share > cx.limit(Threshold::ConvTransposeHigh);
+    match fix.outlook {
+        Outlook::Done => said.model(TextId::A_LIMITED, &[]),
+        Outlook::Good if sure => said.model(TextId::A_CHANNELS_LAST, &[]),
+        _ => said.model(TextId::A_CHANNELS_LAST_MAYBE, &[("pct", &shown(share, 1))]),
     }
     said.replay();
-    let time_ms: f64 = fix.rows().map(|r| r.time_ms).sum();
+    let rows = fix.rows();
+    let time_ms: f64 = rows.iter().map(|r| r.time_ms).sum();
     let conv_ms: f64 = fix.convolutions.iter().map(|j| j.row.time_ms).sum();
     let norm_ms: f64 = fix.norms.iter().map(|r| r.time_ms).sum();
     let weight = Weight {
-        in_top_ops: fix.rows().any(|r| r.in_top_ops),
-        efficiency: aggregate(fix.rows()),
+        in_top_ops: rows.iter().any(|r| r.in_top_ops),
+        efficiency: aggregate(rows.iter().copied()),
         percent_of_category: cx.of_category(conv_ms),
         percent_of_compute: cx.of_compute(time_ms),
         category_percent_of_compute: cx.category.percent_of_compute,
         notable: true,
     };
-    let mut parts = vec![format!("{ms} ms of transposes go")];
-    if !fix.norms.is_empty() && !fix.already_last {
-        parts.push(format!(
-            "{} ms of batch norm on channels-first inputs run at {}% of bandwidth now and would at {}-{}%",
-            shown_ms(norm_ms),
-            shown(aggregate(fix.norms.iter().copied()).unwrap_or_default(), 1),
-            shown(cx.limit(Threshold::ImpactCautiousMemory), 0),
-            shown(cx.prepared.memory_ceiling(), 0),
-        ));
-    }
-    if !fix.already_last {
-        parts.push("convolutions reach the lower end of their band at best".to_owned());
-    }
-    parts.push(format!("the cautious end counts {} of it", shown(cx.limit(Threshold::ImpactLowFactor), 2)));
-    let basis = parts.join("; ");
+    let basis = basis(cx, fix, &ms, norm_ms);
     let mut facts = vec![format!("{} layout-changing kernels take {ms} ms", fix.transposes)];
     if !fix.norms.is_empty() {
         facts.push(format!("{} ms of batch norm work on channels-first inputs", shown_ms(norm_ms)));
@@ -223,12 +253,43 @@ fn promoted(cx: &CategoryCx<'_>, fix: &Fix<'_>, share: f64, saving: Range) -> Pr
         algorithmic: said.algorithmic,
         kernel: said.kernel,
         basis,
-        explains: fix.rows().map(|r| r.id).collect(),
+        explains: rows.iter().map(|r| r.id).collect(),
         time_ms,
         saved: saving,
-        priority: weight.overall(cx),
+        priority: if fix.outlook == Outlook::Good {
+            weight.overall(cx)
+        } else {
+            weight.overall(cx).max(Priority::Medium)
+        },
         facts,
     }
+}
+
+fn basis(cx: &CategoryCx<'_>, fix: &Fix<'_>, transpose_ms: &str, norm_ms: f64) -> String {
+    let mut parts = vec![format!("{transpose_ms} ms of transposes go")];
+    match fix.outlook {
+        Outlook::Done => {
+            parts.push("the images are channels-last already, so only other kernels remove them".to_owned());
+        }
+        Outlook::Doubtful => {
+            parts.push("group or instance norms want channels first and may take the gain back".to_owned());
+        }
+        Outlook::Good => {
+            if !fix.norms.is_empty() {
+                parts.push(format!(
+                    "{} ms of batch norm on channels-first inputs run at {}% of bandwidth now and would at {}-{}%",
+                    shown_ms(norm_ms),
+                    shown(aggregate(fix.norms.iter().copied()).unwrap_or_default(), 1),
+                    shown(cx.limit(Threshold::EffAcceptable), 0),
+                    shown(cx.prepared.memory_ceiling(), 0),
+                ));
+            }
+            parts.push("convolutions reach the lower end of their band at best".to_owned());
+            let factor = shown(cx.limit(Threshold::ImpactLowFactor), 2);
+            parts.push(format!("the cautious end counts {factor} of what goes; deviations add in squares"));
+        }
+    }
+    parts.join("; ")
 }
 
 #[cfg(test)]

@@ -111,13 +111,9 @@ impl Rules for Moe {
         if kind(row) == "unfused_stage" {
             said.model(TextId::A_MOE_FUSE, &[]);
         }
-        if row.efficiency.bound_type != Some(BoundType::Compute) {
-            said.model(TextId::A_MOE_BATCH, &[]);
-            if !is_narrow(row) {
-                said.model(TextId::A_QUANT, &[]);
-            }
-        } else {
-            said.model(TextId::A_MOE_BATCH, &[]);
+        said.model(TextId::A_MOE_BATCH, &[]);
+        if row.efficiency.bound_type != Some(BoundType::Compute) && !is_narrow(row) {
+            said.model(TextId::A_QUANT, &[]);
         }
         said.selection(row);
         said.replay();

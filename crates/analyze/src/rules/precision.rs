@@ -2,6 +2,7 @@
 
 use super::cx::CategoryCx;
 use super::judge::RowPattern;
+use super::layout::Layout;
 use super::priority::Weight;
 use super::words::Said;
 use crate::finding::{PatternId, Range};
@@ -37,7 +38,8 @@ fn peaks(p: &Prepared, row: &Row) -> Option<(f64, f64)> {
 }
 
 /// What a row would save in the lower precision: its time falls as the peaks rise, at the same efficiency at best and
-/// at half of it at worst, but never below the time that half (a quarter for fp64) of its bytes take.
+/// at half of it at worst, but never below the time that half (a quarter for fp64) of its bytes take. Kernels for the
+/// lower precision may want convolutions in the other layout; at worst every byte is then moved once more each way.
 fn row_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
     let (peak, lower) = peaks(cx.prepared, row)?;
     let shrink = if row.efficiency.compute_spec.as_deref() == Some("matrix_fp64") { 4.0 } else { 2.0 };
@@ -45,7 +47,9 @@ fn row_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
     let memory_ms = bytes / (cx.peak_tbs() * 1e12) * 1e6 * MICRO_TO_MILLI;
     let cautious = cx.limit(Threshold::ImpactCautiousMemory) / 100.0;
     let at_best = (row.time_ms * peak / lower).max(memory_ms);
-    let at_worst = (2.0 * row.time_ms * peak / lower).max(memory_ms / cautious);
+    let turned = &*row.category == "convolution" && Layout::of(row) != Layout::ChannelsLast;
+    let turning_ms = if turned { 2.0 * memory_ms / cautious } else { 0.0 };
+    let at_worst = (2.0 * row.time_ms * peak / lower).max(memory_ms / cautious) + turning_ms;
     Some(Range::new(row.time_ms - at_worst, row.time_ms - at_best))
 }
 

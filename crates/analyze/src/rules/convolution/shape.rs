@@ -70,7 +70,13 @@ impl Shape {
         Self::new(input, filter, 1, Vec::new(), false)
     }
 
-    fn new(input: &[i64], filter: &[i64], groups: i64, dilation: Vec<i64>, transposed: bool) -> Option<Self> {
+    pub(super) fn new(
+        input: &[i64],
+        filter: &[i64],
+        groups: i64,
+        dilation: Vec<i64>,
+        transposed: bool,
+    ) -> Option<Self> {
         let channels = *input.get(1)?;
         let kernel = filter.get(2..).filter(|k| !k.is_empty())?.to_vec();
         Some(Self { kernel, groups, dilation, channels, per_group: *filter.get(1)?, transposed })

@@ -12,6 +12,12 @@ use crate::thresholds::Threshold;
 /// Alignment that fast kernels want, in bytes.
 const ALIGNMENT: i64 = 16;
 
+/// Side of the tile that fast kernels use for small products.
+const USUAL_TILE: i64 = 128;
+
+/// From this ratio of inner dimension to output on, kernels split the inner dimension.
+const DEEP: i64 = 4;
+
 /// Sizes and type of a product.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Shape {
@@ -97,6 +103,16 @@ impl Shape {
         Some((odd.0, odd.1, next_multiple(odd.1, step)))
     }
 
+    /// Part of the GPU that the output's tiles can keep busy, 0 to 1; `None` where splitting the inner dimension could
+    /// make up for few tiles.
+    pub(super) fn filled(&self, compute_units: i64) -> Option<f64> {
+        if compute_units <= 0 || self.k > DEEP * self.long_side() || [self.m, self.n, self.batch].contains(&0) {
+            return None;
+        }
+        let tiles = div_ceil(self.m, USUAL_TILE) as f64 * div_ceil(self.n, USUAL_TILE) as f64 * self.batch as f64;
+        Some((tiles / compute_units as f64).min(1.0))
+    }
+
     /// How the output fits the tiles of the main kernel. Libraries are column-major: their rows are our columns.
     pub(super) fn tiles(&self, row: &Row) -> Option<TileFit> {
         let tile = row.tile?;
@@ -134,10 +150,9 @@ fn operand_type(row: &Row) -> Option<&str> {
 fn by_dims(row: &Row) -> Option<(i64, i64, i64, i64)> {
     let dims = row.inputs.dims.as_ref()?;
     let at = operand_at(row);
-    let (a, b) = (dims.get(at)?.shape()?, dims.get(at + 1)?.shape()?);
-    match (a, b) {
-        (&[m, k], &[k2, n]) if k == k2 => Some((m, n, k, 1)),
-        (&[batch, m, k], &[_, k2, n]) if k == k2 => Some((m, n, k, batch)),
+    match (dims.get(at)?.shape()?, dims.get(at + 1)?.shape()?) {
+        (&[m, k], &[inner, n]) if k == inner => Some((m, n, k, 1)),
+        (&[batch, m, k], &[_, inner, n]) if k == inner => Some((m, n, k, batch)),
         _ => None,
     }
 }

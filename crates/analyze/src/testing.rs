@@ -1,0 +1,121 @@
+//! Made-up programs for the tests of analyzers.
+
+use jarvis_perf::platform::Platform;
+use jarvis_perf::tables::{ReportOptions, build_report};
+use jarvis_trace::{EventBuilder, TraceBuilder};
+
+use crate::finding::{Finding, PatternId};
+use crate::metrics::{CategoryMetrics, Scope};
+use crate::prepare::PrepareOptions;
+use crate::prepared::Prepared;
+use crate::rules::{CategoryOutcome, Claims, analyze_categories, compute_findings};
+
+/// A program, call by call: the host is quick, the GPU runs kernels back to back.
+pub(crate) struct Scene {
+    builder: TraceBuilder,
+    host_us: f64,
+    gpu_us: f64,
+    correlation: i64,
+}
+
+/// A call: name, `Input Dims`, `Input type`, and its kernels with their microseconds.
+pub(crate) struct Call<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) dims: &'a str,
+    pub(crate) types: &'a str,
+    pub(crate) strides: Option<&'a str>,
+    pub(crate) concrete: Option<&'a str>,
+    pub(crate) kernels: &'a [(&'a str, f64)],
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(name: &'a str, dims: &'a str, types: &'a str, kernels: &'a [(&'a str, f64)]) -> Self {
+        Self { name, dims, types, strides: None, concrete: None, kernels }
+    }
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        let mut builder = TraceBuilder::new();
+        builder.fact("deviceProperties", r#"[{"id": 0, "name": "NVIDIA H200", "numSms": 132}]"#);
+        Self { builder, host_us: 0.0, gpu_us: 1000.0, correlation: 0 }
+    }
+
+    /// Makes a call a number of times.
+    pub(crate) fn calls(&mut self, count: usize, call: &Call<'_>) -> &mut Self {
+        for _ in 0..count {
+            self.call(call);
+        }
+        self
+    }
+
+    fn call(&mut self, call: &Call<'_>) {
+        let length = 1.0 + call.kernels.len() as f64;
+        let event: &mut EventBuilder = self.builder.cpu_op(call.name, self.host_us, length);
+        event.arg("Input Dims", call.dims).arg("Input type", call.types);
+        if let Some(strides) = call.strides {
+            event.arg("Input Strides", strides);
+        }
+        if let Some(concrete) = call.concrete {
+            event.arg("Concrete Inputs", concrete);
+        }
+        for (i, (name, us)) in call.kernels.iter().enumerate() {
+            self.correlation += 1;
+            self.builder.launch("cudaLaunchKernel", self.host_us + 0.5 + i as f64, 0.4, self.correlation);
+            self.builder.kernel(name, self.gpu_us, *us, self.correlation);
+            self.gpu_us += us;
+        }
+        self.host_us += length + 0.1;
+    }
+
+    /// A matrix product of bf16 on a kernel of 128x128 tiles.
+    pub(crate) fn mm(&mut self, count: usize, [m, k, n]: [i64; 3], us: f64) -> &mut Self {
+        let dims = format!("[[{m}, {k}], [{k}, {n}]]");
+        let types = r#"["c10::BFloat16", "c10::BFloat16"]"#;
+        self.calls(count, &Call::new("aten::mm", &dims, types, &[(GEMM_KERNEL, us)]))
+    }
+
+    /// An addition of two contiguous bf16 tensors of `mb` MiB each, at `tbs` TB/s: the baseline.
+    pub(crate) fn add(&mut self, count: usize, mb: i64, tbs: f64) -> &mut Self {
+        let elements = mb * 524_288;
+        let dims = format!("[[{elements}], [{elements}], []]");
+        let types = r#"["c10::BFloat16", "c10::BFloat16", "Scalar"]"#;
+        let us = 3.0 * mb as f64 * 1_048_576.0 / (tbs * 1e6);
+        let kernels = [("void at::native::vectorized_elementwise_kernel<8>", us)];
+        let mut call = Call::new("aten::add", &dims, types, &kernels);
+        call.strides = Some("[[1], [1], []]");
+        self.calls(count, &call)
+    }
+
+    pub(crate) fn prepared(&self) -> Prepared {
+        self.prepared_on("H200")
+    }
+
+    pub(crate) fn prepared_on(&self, platform: &str) -> Prepared {
+        let trace = self.builder.build();
+        let platform = Platform::find(platform).unwrap();
+        let options = ReportOptions { call_stack: true, platform: Some(platform.clone()), ..ReportOptions::default() };
+        let report = build_report(&trace, &options).unwrap();
+        Prepared::of(&trace, &report, platform, &PrepareOptions::default())
+    }
+}
+
+/// A kernel name that gives a tile of 128x128.
+pub(crate) const GEMM_KERNEL: &str = "nvjet_sm90_tst_128x128_64x4_1x2_h_bz_TNT";
+
+/// All of an analysis without claims.
+pub(crate) fn analyzed(prepared: &Prepared) -> (Vec<CategoryOutcome>, Vec<Finding>) {
+    let claims = Claims::none();
+    let outcomes = analyze_categories(prepared, &claims, Scope::Standalone);
+    let findings = compute_findings(prepared, &outcomes, &claims);
+    (outcomes, findings)
+}
+
+pub(crate) fn metrics<'o>(outcomes: &'o [CategoryOutcome], category: &str) -> &'o CategoryMetrics {
+    let found = outcomes.iter().find(|o| &*o.category == category).unwrap_or_else(|| panic!("no {category}"));
+    found.metrics().unwrap_or_else(|| panic!("{category} failed"))
+}
+
+pub(crate) fn patterns(findings: &[Finding]) -> Vec<PatternId> {
+    findings.iter().map(|f| f.pattern).collect()
+}

@@ -1,1 +1,240 @@
-//! Tests of the whole preparation.
+//! The whole preparation on made-up programs.
+
+use std::collections::BTreeSet;
+
+use jarvis_perf::platform::Platform;
+use jarvis_perf::tables::{Report, ReportOptions, build_report};
+use jarvis_trace::{Trace, TraceBuilder};
+
+use super::*;
+use crate::metrics::{Manifest, ManifestCategory, ManifestInputs, Metadata, Scope, Status};
+use crate::prepared::{Baseline, BoundType, ModelInfo};
+use crate::program::Direction;
+use crate::testing::{Call, Scene};
+use crate::thresholds::Threshold;
+
+fn report(trace: &Trace) -> (Report, &'static Platform) {
+    let platform = Platform::find("H200").unwrap();
+    let options = ReportOptions { call_stack: true, platform: Some(platform.clone()), ..ReportOptions::default() };
+    (build_report(trace, &options).unwrap(), platform)
+}
+
+fn prepared(b: &TraceBuilder) -> Prepared {
+    let trace = b.build();
+    let (report, platform) = report(&trace);
+    Prepared::of(&trace, &report, platform, &PrepareOptions::default())
+}
+
+#[test]
+fn shares_have_their_own_denominators() {
+    // stream 7  |kernel 60|   gap 40   |kernel 100|
+    let mut b = TraceBuilder::new();
+    for (i, (name, start, us)) in [("aten::mm", 100.0, 60.0), ("aten::relu", 200.0, 100.0)].into_iter().enumerate() {
+        let at = 10.0 * i as f64;
+        b.cpu_op(name, at, 8.0).arg("Input Dims", "[[8, 8], [8, 8]]").arg("Input type", r#"["float", "float"]"#);
+        b.launch("cudaLaunchKernel", at + 1.0, 2.0, i as i64 + 1);
+        b.kernel("k", start, us, i as i64 + 1);
+    }
+    let p = prepared(&b);
+    let u = &p.utilization;
+    assert_eq!((u.total_time_ms, u.computation_time_ms, u.idle_time_ms), (0.2, 0.16, 0.04));
+    assert!((u.computation_time_percent - 80.0).abs() < 1e-9 && (u.idle_time_percent - 20.0).abs() < 1e-9);
+    let mm = p.rows.iter().find(|r| &*r.name == "aten::mm").unwrap();
+    assert!((mm.percent_of_compute - 37.5).abs() < 1e-9);
+    assert!((mm.percent_of_total - 30.0).abs() < 1e-9);
+    assert!((mm.percent_of_category - 100.0).abs() < 1e-9);
+    assert_eq!((&*p.categories[0].key, &*p.categories[1].key), ("elementwise", "gemm"), "most time first");
+}
+
+#[test]
+fn top_operations_are_matched_by_kernels() {
+    // aten::linear has a model; the launching leaf below it has another name.
+    let mut b = TraceBuilder::new();
+    b.cpu_op("aten::_scaled_dot_product_flash_attention", 0.0, 100.0)
+        .arg("Input Dims", "[[2, 4, 2048, 64], [2, 4, 2048, 64], [2, 4, 2048, 64]]")
+        .arg("Input type", r#"["c10::Half", "c10::Half", "c10::Half"]"#);
+    b.cpu_op("aten::_flash_attention_forward", 10.0, 80.0);
+    b.launch("cudaLaunchKernel", 20.0, 5.0, 1);
+    b.kernel("flash_fwd_kernel", 200.0, 50.0, 1);
+    let p = prepared(&b);
+    let top = &p.top_operations[0];
+    assert_eq!(&*top.name, "aten::_flash_attention_forward");
+    assert_eq!(&*top.category, "sdpa_fwd");
+    assert_eq!(top.aliases.iter().map(|a| &**a).collect::<Vec<_>>(), ["aten::_scaled_dot_product_flash_attention"]);
+    assert!(p.rows[0].in_top_ops && top.efficiency_percent.is_some());
+    assert_eq!(top.bound_type, Some(BoundType::Compute));
+}
+
+#[test]
+fn rows_know_their_modules_and_passes() {
+    let mut b = TraceBuilder::new();
+    b.python("nn.Module: Qwen2ForCausalLM_0", 0.0, 500.0);
+    b.python("nn.Module: Qwen2Attention_3", 10.0, 300.0);
+    b.cpu_op("aten::mm", 20.0, 20.0).arg("Input Dims", "[[8, 8], [8, 8]]");
+    b.launch("cudaLaunchKernel", 22.0, 2.0, 1);
+    b.cpu_op("autograd::engine::evaluate_function: MmBackward0", 600.0, 50.0);
+    b.cpu_op("aten::mm", 610.0, 20.0).arg("Input Dims", "[[8, 8], [8, 16]]");
+    b.launch("cudaLaunchKernel", 612.0, 2.0, 2);
+    b.kernel("gemm", 700.0, 10.0, 1);
+    b.kernel("gemm", 720.0, 20.0, 2);
+    let p = prepared(&b);
+    let (forward, backward) = (&p.rows[1], &p.rows[0]);
+    assert_eq!((forward.direction, backward.direction), (Direction::Forward, Direction::Backward));
+    assert_eq!(
+        forward.module_path.iter().map(|m| &**m).collect::<Vec<_>>(),
+        ["Qwen2ForCausalLM_0", "Qwen2Attention_3"]
+    );
+    assert_eq!(forward.call_site, "attention");
+    assert_eq!(forward.launcher_path, "Qwen2ForCausalLM > Qwen2Attention");
+    assert_eq!(backward.launcher_path, "Not found");
+    assert_eq!(p.model.model, "Qwen2");
+    assert_eq!(p.model.scale, ModelInfo::UNKNOWN);
+}
+
+#[test]
+fn the_baseline_takes_large_plain_operands_only() {
+    let mut scene = Scene::new();
+    scene.add(4, 128, 4.0).add(4, 1, 0.1);
+    let p = scene.prepared();
+    assert_eq!((p.baseline.source, p.baseline.rows.len()), (Baseline::MEASURED, 1));
+    assert!((p.baseline.bandwidth_tbs - 4.0).abs() < 1e-3 && (p.memory_ceiling() - 83.33).abs() < 0.1);
+    let mut scene = Scene::new();
+    scene.add(4, 1, 0.1);
+    let p = scene.prepared();
+    assert_eq!((p.baseline.source, p.memory_ceiling()), (Baseline::DEFAULT, 70.0));
+    let mut scene = Scene::new();
+    scene.add(4, 128, 2.0);
+    assert!((scene.prepared().memory_ceiling() - 70.0).abs() < 1e-9, "a poor baseline is no ceiling");
+}
+
+#[test]
+fn host_dominated_rows_and_varying_times_are_told() {
+    let mut b = TraceBuilder::new();
+    b.cpu_op("aten::mm", 0.0, 9000.0).arg("Input Dims", "[[8, 8], [8, 8]]");
+    b.launch("cudaLaunchKernel", 10.0, 2.0, 1);
+    b.kernel("gemm", 9000.0, 100.0, 1);
+    let p = prepared(&b);
+    let time = &p.categories[0].time;
+    assert!(time.has_sync_bottleneck && time.sync_ops_count == 1);
+    assert!((time.sync_time_ms - 8.9).abs() < 1e-9);
+
+    let mut scene = Scene::new();
+    scene.mm(11, [512, 512, 512], 2.0).mm(1, [512, 512, 512], 900.0);
+    let p = scene.prepared();
+    assert!(p.rows[0].high_variance && p.rows[0].cov.unwrap() > 1.0);
+    assert!(p.warnings.iter().any(|w| w.contains("times vary widely")), "{:?}", p.warnings);
+}
+
+#[test]
+fn another_device_than_the_platform_is_told() {
+    let mut scene = Scene::new();
+    scene.mm(2, [512, 512, 512], 20.0);
+    let p = scene.prepared_on("MI300X");
+    assert!(p.warnings[0].contains("`NVIDIA H200`") && p.warnings[0].contains("MI300X"), "{:?}", p.warnings);
+    assert_eq!(p.compute_units, Some(132), "what the trace says of its device");
+}
+
+#[test]
+fn metadata_and_manifest_have_their_fields_in_order() {
+    let mut scene = Scene::new();
+    scene.mm(2, [512, 512, 512], 20.0);
+    let p = scene.prepared();
+    let metadata = Metadata::of(&p, &p.categories[0], "a/b.json.gz", Scope::Standalone, &[Threshold::GemmTimeMs]);
+    let text = serde_json::to_string(&metadata).unwrap();
+    let fields = [
+        "schema_version",
+        "platform",
+        "device_name",
+        "peak_hbm_bw_tbs",
+        "peak_bf16_maf_tflops",
+        "max_achievable_tflops",
+        "peak_source",
+        "memory_gb",
+        "compute_units",
+        "trace_path",
+        "output_dir",
+        "category",
+        "category_name",
+        "tier",
+        "comparison_scope",
+        "gpu_utilization",
+        "time_breakdown",
+        "elementwise_baseline",
+        "thresholds",
+        "trace_loading_policy",
+    ];
+    in_order(&text, &fields);
+    assert!(text.contains(r#""thresholds":{"gemm.time_ms":50.0}"#), "{text}");
+    assert!(text.contains(r#""matrix_bf16":"seed""#) && text.contains(r#""matrix_fp8":"table""#), "{text}");
+    let manifest = Manifest::of(
+        &p,
+        ManifestInputs {
+            trace_path: "a/b.json.gz".to_owned(),
+            compute: vec![ManifestCategory::compute(&p.categories[0], Status::Ok)],
+            ..ManifestInputs::default()
+        },
+    );
+    let text = serde_json::to_string(&manifest).unwrap();
+    let fields = [
+        "schema_version",
+        "platform",
+        "trace_path",
+        "output_dir",
+        "comparison_scope",
+        "run",
+        "gpu_utilization",
+        "utilization_ok",
+        "cpu_idle_critical",
+        "system_first",
+        "top_operations",
+        "categories",
+        "time_metric_note",
+        "peaks",
+    ];
+    in_order(&text, &fields);
+    assert!(text.contains(r#""csv_file":"category_data/gemm_ops.csv""#), "{text}");
+}
+
+fn in_order(json: &str, fields: &[&str]) {
+    let mut at = 0;
+    for field in fields {
+        let key = format!("\"{field}\":");
+        let found = json[at..].find(&key);
+        at += found.unwrap_or_else(|| panic!("`{field}` is missing or out of order in {json}"));
+    }
+}
+
+#[test]
+fn tree_data_tell_of_parents_siblings_and_kernels() {
+    let mut b = TraceBuilder::new();
+    b.python("nn.Module: Block_0", 0.0, 500.0);
+    b.cpu_op("aten::linear", 10.0, 100.0);
+    b.cpu_op("aten::mm", 20.0, 20.0).arg("Input Dims", "[[8, 8], [8, 8]]");
+    b.launch("cudaLaunchKernel", 22.0, 2.0, 1);
+    b.cpu_op("aten::relu", 200.0, 20.0).arg("Input Dims", "[[8, 8]]");
+    b.launch("cudaLaunchKernel", 202.0, 2.0, 2);
+    b.kernel("gemm", 700.0, 10.0, 1);
+    b.kernel("relu", 720.0, 20.0, 2);
+    let trace = b.build();
+    let (report, platform) = report(&trace);
+    let p = Prepared::of(&trace, &report, platform, &PrepareOptions::default());
+    let gemm = p.category("gemm").unwrap();
+    let entries = tree_data::tree_data(&trace, &report, &p, gemm, &BTreeSet::new(), &BTreeMap::new());
+    let entry = entries.values().next().unwrap();
+    assert_eq!(&*entry.op_name, "aten::mm");
+    let chain: Vec<_> = entry.parent_chain.iter().map(|p| (p.name.as_str(), p.module)).collect();
+    assert_eq!(chain, [("aten::linear", false), ("nn.Module: Block_0", true)]);
+    assert_eq!(entry.subtree[0].kernels, ["gemm"]);
+    let siblings: Vec<_> = entry.siblings.iter().map(|s| (&*s.name, s.is_self)).collect();
+    assert_eq!(siblings, [("aten::mm", true), ("aten::relu", false)]);
+}
+
+#[test]
+fn results_do_not_depend_on_who_asks() {
+    let mut scene = Scene::new();
+    scene.mm(3, [512, 512, 512], 20.0).add(3, 64, 4.0);
+    let types = r#"["c10::BFloat16"]"#;
+    scene.calls(3, &Call::new("aten::relu", "[[64, 64]]", types, &[("k", 3.0)]));
+    let text = |p: &Prepared| format!("{:?} {:?} {:?}", p.rows, p.categories, p.top_operations);
+    assert_eq!(text(&scene.prepared()), text(&scene.prepared()));
+}

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::claims::Claims;
+use super::operation::short_name;
 use super::outcome::CategoryOutcome;
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, PatternId, Priority, Range, Tier};
 use crate::metrics::{Bottleneck, CategoryMetrics, Promoted, Sentence};
@@ -233,8 +234,8 @@ fn within_host(p: &Prepared, saved: Range, relieved_ms: f64) -> (Range, Option<S
     let (low_cap, high_cap) = ((window - host / least).max(0.0), (window - host / most).max(0.0));
     // Where the GPU starves even without the profiler, a faster one may change nothing; a relieved host does.
     let starved = p.host_ms / most >= p.utilization.busy_time_ms;
-    let (low, high) =
-        if starved { (relieved_ms, saved.high.max(least * relieved_ms)) } else { (saved.low, saved.high) };
+    let relief = Range::new(relieved_ms, saved.high.max(least * relieved_ms));
+    let Range { low, high } = if starved { relief } else { saved };
     let capped = Range::new(low.min(low_cap), high.min(high_cap));
     let needs = format!("the host needs {} ms in the trace", shown_ms(host));
     let limit = match () {
@@ -297,7 +298,7 @@ fn title(pattern: PatternId, b: &Bottleneck) -> String {
         PatternId::MOE_BELOW_BAND => "Expert kernels below the roofline",
         _ => "Operations below the memory bandwidth",
     };
-    format!("{what}: `{}` at {eff}", b.operation)
+    format!("{what}: `{}` at {eff}", short_name(&b.operation))
 }
 
 fn evidence(row: &Row) -> Evidence {

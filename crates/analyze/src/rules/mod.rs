@@ -112,26 +112,4 @@ pub fn analyzer(id: &str) -> Option<&'static dyn Analyzer> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::prepare::category::CATEGORIES;
-
-    const HEADINGS: [&str; 5] =
-        ["## What it finds", "## Why it matters", "## How it is computed", "## What to do", "## Limits"];
-
-    #[test]
-    fn every_analyzer_is_documented_and_in_charge() {
-        for (i, a) in ANALYZERS.iter().enumerate() {
-            let info = a.info();
-            assert!(ANALYZERS[..i].iter().all(|other| other.info().id != info.id), "{} stands twice", info.id);
-            let mut at = 0;
-            for heading in HEADINGS {
-                let found = info.doc[at..].find(heading);
-                at += found.unwrap_or_else(|| panic!("{}: `{heading}` is missing or out of order", info.id));
-            }
-            assert!(CATEGORIES.iter().any(|c| c.analyzer == info.id), "{} has no category", info.id);
-            assert!(info.time.key().ends_with(".time_ms"));
-        }
-        assert!(CATEGORIES.iter().all(|c| analyzer(c.analyzer).is_some()));
-    }
-}
+mod tests;

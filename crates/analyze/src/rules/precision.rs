@@ -92,7 +92,9 @@ pub(crate) fn promote(cx: &CategoryCx<'_>, metrics: &mut CategoryMetrics) {
     let low = saved.iter().map(|r| r.low).sum::<f64>();
     let high = saved.iter().map(|r| r.high).sum::<f64>();
     let elementwise = if leads(cx) { elementwise_ms(cx.prepared) } else { 0.0 };
-    let promoted = finding(cx, &rows, largest, time_ms, Range::new(low, high + 0.5 * elementwise), elementwise);
+    // Where little is matrix work, nobody changes the precision for the sake of the rest.
+    let around = (0.5 * elementwise).min(high);
+    let promoted = finding(cx, &rows, largest, time_ms, Range::new(low, high + around), elementwise);
     let pattern = metrics.patterns.iter_mut().find(|p| p.pattern == CODE && p.rows.contains(&largest.id));
     if let Some(pattern) = pattern {
         pattern.promoted = Some(promoted);

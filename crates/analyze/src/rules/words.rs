@@ -55,14 +55,14 @@ impl Said {
         let row = group.row();
         let e = &row.efficiency;
         let (Some(bound), Some(percent)) = (e.bound_type, e.judged()) else { return self.unmodeled(cx, group) };
-        let args = plain_args(row);
+        let (op, args) = (short_name(&row.name), plain_args(row));
         let eff = shown(percent, 1);
         let fpb = e.flops_per_byte.map_or_else(|| "-".to_owned(), |x| shown(x, 1));
         match bound {
             BoundType::Compute => self.issue(
                 TextId::I_COMPUTE,
                 &[
-                    ("op", &row.name),
+                    ("op", &op),
                     ("tflops", &maybe(e.tflops_achieved, 1)),
                     ("peak", &maybe(e.resolved_peak_maf, 0)),
                     ("eff", &eff),
@@ -73,7 +73,7 @@ impl Said {
             BoundType::Memory => self.issue(
                 TextId::I_MEMORY,
                 &[
-                    ("op", &row.name),
+                    ("op", &op),
                     ("tbs", &maybe(e.tb_s_achieved, 2)),
                     ("peak", &shown(cx.peak_tbs(), 2)),
                     ("eff", &eff),
@@ -86,7 +86,8 @@ impl Said {
 
     fn unmodeled(&mut self, cx: &CategoryCx<'_>, group: &Group<'_>) {
         let (time, share) = (shown_ms(group.time_ms), shown(cx.of_compute(group.time_ms), 1));
-        self.issue(TextId::I_UNMODELED, &[("op", &group.row().name), ("time", &time), ("pct", &share)]);
+        let op = short_name(&group.row().name);
+        self.issue(TextId::I_UNMODELED, &[("op", &op), ("time", &time), ("pct", &share)]);
     }
 
     /// What closing the gap to the peak bandwidth would bring.

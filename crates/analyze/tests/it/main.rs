@@ -1,6 +1,11 @@
-//! Integration tests: patterns on real traces.
+//! Integration tests of the analysis on real traces. Those of the project stand in `fixtures/`; others are read where
+//! they are present and skipped with a word where not.
 
 #[cfg(test)]
-mod patterns;
+mod oracles;
+#[cfg(test)]
+mod pairs;
+#[cfg(test)]
+mod soundness;
 #[cfg(test)]
 mod support;

@@ -1,140 +1,90 @@
-//! Reading real traces for tests.
+//! Finding traces and analysing them.
 
 use std::path::{Path, PathBuf};
 
 use jarvis_analyze::finding::Finding;
-use jarvis_analyze::patterns::{self, Pattern, Scene};
-use jarvis_analyze::prepared::{Baseline, Utilization};
-use jarvis_analyze::program::{Leaf, Program};
-use jarvis_perf::call::Dims;
-use jarvis_perf::dtype;
-use jarvis_perf::parity::Quirks;
+use jarvis_analyze::metrics::Scope;
+use jarvis_analyze::prepare::PrepareOptions;
+use jarvis_analyze::prepared::Prepared;
+use jarvis_analyze::rules::{CategoryOutcome, Claims, analyze_categories, compute_findings};
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{ReportOptions, build_report};
-use jarvis_trace::{ReadOptions, Trace, Tree, TreeOptions};
+use jarvis_trace::{ReadOptions, Trace};
 
-/// The folder with real traces, where it is at hand.
-pub(crate) fn traces() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let found = root.ancestors().map(|up| up.join("shared/traces")).find(|folder| folder.is_dir());
-    if found.is_none() {
-        println!("skipped: there is no folder shared/traces");
-    }
-    found
-}
-
-/// All traces of a folder, sorted by name.
-pub(crate) fn traces_in(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            found.extend(traces_in(&path));
-        } else if path.to_string_lossy().ends_with(".json.gz") {
-            found.push(path);
-        }
-    }
-    found.sort();
-    found
-}
-
-/// What a trace shows.
+/// An analysis of the compute tier, without patterns over several operations.
 pub(crate) struct Analysis {
-    pub(crate) program: Program,
-    pub(crate) window_ms: f64,
-    pub(crate) computation_ms: f64,
-    pub(crate) patterns: Vec<Pattern>,
+    pub(crate) prepared: Prepared,
+    pub(crate) outcomes: Vec<CategoryOutcome>,
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Analyses a trace; `None` if it is not there or has no GPU events.
-pub(crate) fn analyse(path: &Path) -> Option<Analysis> {
-    if !path.is_file() {
-        println!("skipped: {} is absent", path.display());
-        return None;
+impl Analysis {
+    pub(crate) fn of(path: &Path, platform: &str) -> Option<Self> {
+        let trace = Trace::open(path, &ReadOptions::default()).unwrap();
+        let platform = Platform::find(platform).unwrap();
+        let options = ReportOptions { call_stack: true, platform: Some(platform.clone()), ..ReportOptions::default() };
+        // A trace without GPU events has no report and no analysis.
+        let report = build_report(&trace, &options).ok()?;
+        let prepared = Prepared::of(&trace, &report, platform, &PrepareOptions::default());
+        let claims = Claims::none();
+        let outcomes = analyze_categories(&prepared, &claims, Scope::Standalone);
+        let findings = compute_findings(&prepared, &outcomes, &claims);
+        Some(Self { prepared, outcomes, findings })
     }
-    let trace = Trace::open(path, &ReadOptions::default()).unwrap();
-    let report = build_report(&trace, &ReportOptions::default()).ok()?;
-    let tree = Tree::build(&trace, TreeOptions::default().with_python());
-    let program = Program::of(&trace, &tree, &report.rows.unified);
-    let text = path.to_string_lossy();
-    let name = if text.contains("mi300") {
-        "MI300X"
-    } else if text.contains("h100") {
-        "H100"
-    } else {
-        "H200"
-    };
-    let platform = Platform::find(name).unwrap();
-    let baseline = baseline(&program, platform);
-    let timeline = &report.rows.timeline;
-    let utilization = Utilization {
-        total_time_ms: timeline.total.0 / 1e3,
-        computation_time_ms: timeline.computation.0 / 1e3,
-        ..Utilization::default()
-    };
-    let scene = Scene::new(&program, platform, &baseline, &utilization);
-    let patterns = patterns::detect(&scene);
-    let findings = patterns::findings(&scene, &patterns, &[]);
-    let (window_ms, computation_ms) = (utilization.total_time_ms, utilization.computation_time_ms);
-    Some(Analysis { program, window_ms, computation_ms, patterns, findings })
-}
 
-/// What plain operations on large contiguous tensors reach, weighted by time.
-fn baseline(program: &Program, platform: &Platform) -> Baseline {
-    let peak = platform.mem_bw_gbps.value / 1e3;
-    let (mut moved, mut us) = (0.0, 0.0);
-    for leaf in &program.leaves {
-        if let Some(bytes) = plain_bytes(leaf).filter(|b| *b >= 8e6 && b / leaf.us / 1e6 <= peak) {
-            moved += bytes;
-            us += leaf.us;
-        }
+    /// The finding of this pattern.
+    pub(crate) fn finding(&self, pattern: &str) -> &Finding {
+        let found = self.findings.iter().find(|f| f.pattern.as_str() == pattern);
+        found.unwrap_or_else(|| panic!("no {pattern} among {:?}", self.patterns()))
     }
-    let (bandwidth_tbs, source) = if us > 0.0 { (moved / us / 1e6, "measured") } else { (0.7 * peak, "default") };
-    Baseline {
-        bandwidth_tbs,
-        efficiency_percent: 100.0 * bandwidth_tbs / peak,
-        source,
-        rows: Vec::new(),
-        seed_bandwidth_tbs: None,
+
+    pub(crate) fn patterns(&self) -> Vec<&str> {
+        self.findings.iter().map(|f| f.pattern.as_str()).collect()
     }
 }
 
-/// Bytes of an addition, product or copy whose tensors all have the same shape and lie in order.
-fn plain_bytes(leaf: &Leaf) -> Option<f64> {
-    let plain = ["aten::add", "aten::add_", "aten::mul", "aten::mul_", "aten::copy_"].contains(&&*leaf.name);
-    if !plain || leaf.kernels.iter().any(|k| k.is_copy) {
-        return None;
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A trace of the project, else one of the folder beside it; `None`, with a word, if neither has it.
+pub(crate) fn trace(folder: &str, name: &str) -> Option<PathBuf> {
+    let file = format!("{folder}/{name}.json.gz");
+    let places = [root().join("fixtures").join(&file), shared().join(&file)];
+    let found = places.into_iter().find(|p| p.exists());
+    if found.is_none() {
+        println!("skipped: {file} is not here");
     }
-    let lists = &leaf.inputs;
-    let (dims, types, strides) = (lists.dims.as_ref()?, lists.types.as_ref()?, lists.strides.as_ref()?);
-    let mut shapes: Vec<&[i64]> = Vec::new();
-    let mut bytes = 0.0;
-    for ((dims, name), strides) in dims.iter().zip(types).zip(strides) {
-        let shape = dims.shape()?;
-        if shape.is_empty() {
+    found
+}
+
+/// Where traces that the project does not carry may stand.
+fn shared() -> PathBuf {
+    let beside = ["../shared/traces", "../../shared/traces"].map(|p| root().join(p));
+    let [first, second] = beside;
+    if first.exists() { first } else { second }
+}
+
+/// All traces of both places with the platform they were recorded on.
+pub(crate) fn all_traces() -> Vec<(PathBuf, &'static str)> {
+    let mut out = Vec::new();
+    for (base, folder, platform) in [
+        (root().join("fixtures"), "h200", "H200"),
+        (root().join("fixtures"), "handmade", "MI300X"),
+        (shared(), "h200", "H200"),
+        (shared(), "h100", "H100"),
+        (shared(), "mi300", "MI300X"),
+        (shared(), "mi210", "MI210"),
+        (shared(), "torch_compile_triton", "MI300X"),
+    ] {
+        let Ok(entries) = std::fs::read_dir(base.join(folder)) else {
+            println!("skipped: {folder} is not here");
             continue;
-        }
-        let mut step = 1;
-        for (size, stride) in shape.iter().zip(strides.shape()?).rev() {
-            if *size != 1 && *stride != step {
-                return None;
-            }
-            step *= size;
-        }
-        shapes.push(shape);
-        bytes += step as f64 * size_of(name);
+        };
+        let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
+        files.retain(|p| p.to_string_lossy().ends_with(".json.gz"));
+        files.sort();
+        out.extend(files.into_iter().map(|p| (p, platform)));
     }
-    let first = *shapes.first()?;
-    let written = if leaf.name.ends_with("copy_") { 0.0 } else { size_of(types.first()?) };
-    shapes.iter().all(|s| *s == first).then(|| bytes + written * first.iter().product::<i64>() as f64)
-}
-
-fn size_of(name: &str) -> f64 {
-    dtype::size(name, &Quirks::NONE).map_or(4.0, |s| s as f64)
-}
-
-/// The shape of a leaf's first tensor, for messages.
-pub(crate) fn first_shape(leaf: &Leaf) -> Option<&[i64]> {
-    leaf.inputs.dims.as_ref()?.first().and_then(Dims::shape)
+    out
 }

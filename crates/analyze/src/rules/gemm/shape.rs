@@ -29,6 +29,8 @@ pub(super) struct Shape {
     pub(super) dtype: String,
     /// Bytes of an element.
     pub(super) element: Option<i64>,
+    /// Whether each operand lies column by column in memory.
+    columns: (bool, bool),
 }
 
 /// How a product's output fits the tiles of its kernel.
@@ -61,6 +63,7 @@ impl Shape {
             batch,
             dtype: kind.map(short_type).unwrap_or_default(),
             element: kind.and_then(|t| dtype::size(t, &Quirks::NONE)),
+            columns: (by_columns(row, 0), by_columns(row, 1)),
         })
     }
 
@@ -94,10 +97,13 @@ impl Shape {
         }
     }
 
-    /// The first dimension that is no multiple of the alignment: name, size, next multiple.
+    /// The first dimension that lies along memory and is no multiple of the alignment: name, size, next multiple. Only
+    /// the lengths of contiguous rows matter to kernels, so an odd M of row-major operands does no harm.
     pub(super) fn unaligned(&self) -> Option<(&'static str, i64, i64)> {
         let step = ALIGNMENT / self.element.filter(|&e| e > 0 && e <= ALIGNMENT)?;
-        let dims = [("M", self.m), ("N", self.n), ("K", self.k)];
+        let first = if self.columns.0 { ("M", self.m) } else { ("K", self.k) };
+        let second = if self.columns.1 { ("K", self.k) } else { ("N", self.n) };
+        let dims = [first, second, ("N", self.n)];
         // One row or column is a product with a vector, whose kernels have no such wish.
         let odd = dims.into_iter().find(|&(_, v)| v > 1 && v % step != 0)?;
         Some((odd.0, odd.1, next_multiple(odd.1, step)))
@@ -136,6 +142,12 @@ fn div_ceil(a: i64, b: i64) -> i64 {
 
 pub(super) fn next_multiple(value: i64, step: i64) -> i64 {
     div_ceil(value, step) * step
+}
+
+/// Whether an operand lies column by column in memory; unknown strides are those of rows.
+fn by_columns(row: &Row, operand: usize) -> bool {
+    let strides = row.inputs.strides.as_ref().and_then(|s| s.get(operand_at(row) + operand)?.shape());
+    strides.is_some_and(|s| matches!(s, [.., a, b] if *b != 1 && *a == 1))
 }
 
 fn operand_at(row: &Row) -> usize {

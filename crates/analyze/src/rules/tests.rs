@@ -1,0 +1,204 @@
+//! Tests across analyzers: the list itself, memory-bound categories, claims, failures.
+
+use std::collections::BTreeSet;
+
+use super::outcome::outcome;
+use super::*;
+use crate::finding::PatternId;
+use crate::metrics::{MetricsFile, Scope, ShortMetrics, Status};
+use crate::prepare::category::CATEGORIES;
+use crate::testing::{Call, Scene, analyzed, metrics, patterns};
+
+const HEADINGS: [&str; 5] =
+    ["## What it finds", "## Why it matters", "## How it is computed", "## What to do", "## Limits"];
+
+#[test]
+fn every_analyzer_is_documented_and_in_charge() {
+    for (i, a) in ANALYZERS.iter().enumerate() {
+        let info = a.info();
+        assert!(ANALYZERS[..i].iter().all(|other| other.info().id != info.id), "{} stands twice", info.id);
+        let mut at = 0;
+        for heading in HEADINGS {
+            let found = info.doc[at..].find(heading);
+            at += found.unwrap_or_else(|| panic!("{}: `{heading}` is missing or out of order", info.id));
+        }
+        assert!(CATEGORIES.iter().any(|c| c.analyzer == info.id), "{} has no category", info.id);
+        assert!(info.time.key().ends_with(".time_ms"));
+        // Every limit that the text names is one that the analyzer says it reads.
+        for key in info.doc.split('`').skip(1).step_by(2).filter(|k| k.contains('.') && !k.contains("torch")) {
+            let read = info.all_thresholds();
+            let stem = key.trim_end_matches('*');
+            assert!(read.iter().any(|t| t.key().starts_with(stem)), "{}: `{key}` is not among its limits", info.id);
+        }
+    }
+    assert!(CATEGORIES.iter().all(|c| analyzer(c.analyzer).is_some()));
+}
+
+const BF16: &str = r#"["c10::BFloat16"]"#;
+
+/// A call of one bf16 tensor of 64 MiB that takes `us`.
+fn one_tensor(scene: &mut Scene, name: &str, kernel: &str, us: f64) {
+    scene.calls(10, &Call::new(name, "[[8192, 4096]]", BF16, &[(kernel, us)]));
+}
+
+/// Microseconds in which `mb` MiB move at `percent` of 4.8 TB/s.
+fn at(mb: f64, percent: f64) -> f64 {
+    mb * 1_048_576.0 / 4.8e6 * 100.0 / percent
+}
+
+#[test]
+fn memory_bound_operations_below_two_fifths_of_the_bandwidth() {
+    // Name, MiB that a call moves, category, finding.
+    for (name, mb, category, pattern) in [
+        ("aten::relu", 128.0, "elementwise", PatternId::LOW_BANDWIDTH_ELEMENTWISE),
+        ("aten::_softmax", 128.0, "reduce", PatternId::LOW_BANDWIDTH_REDUCE),
+    ] {
+        for (percent, found) in [(39.0, true), (41.0, false)] {
+            let mut scene = Scene::new();
+            one_tensor(&mut scene, name, "void at::native::some_kernel", at(mb, percent));
+            let (outcomes, findings) = analyzed(&scene.prepared());
+            let e = metrics(&outcomes, category).operations[0].efficiency.efficiency_percent.unwrap().0;
+            assert!((e - percent).abs() < 0.5, "{name}: {e}");
+            let wanted = if found { vec![pattern] } else { vec![] };
+            assert_eq!(patterns(&findings), wanted, "{name} at {percent}%");
+            let b = &metrics(&outcomes, category).bottlenecks;
+            assert!(b.iter().all(|b| !b.algorithmic.is_empty() && !b.kernel.is_empty()), "both paths, always");
+        }
+    }
+}
+
+#[test]
+fn norms_are_measured_against_the_baseline() {
+    let scene = |us: f64| {
+        let mut scene = Scene::new();
+        scene.add(10, 128, 4.0);
+        let dims = "[[8192, 4096], [], [4096], [4096], []]";
+        let types = r#"["c10::BFloat16", "ScalarList", "c10::BFloat16", "c10::BFloat16", "Scalar"]"#;
+        let kernels = [("void at::native::vectorized_layer_norm_kernel", us)];
+        let mut call = Call::new("aten::layer_norm", dims, types, &kernels);
+        call.concrete = Some(r#"["", "[4096]", "", "", "1e-05"]"#);
+        scene.calls(10, &call);
+        scene
+    };
+    let (outcomes, findings) = analyzed(&scene(at(128.0, 20.0)).prepared());
+    assert_eq!(patterns(&findings), [PatternId::NORM_BELOW_BASELINE]);
+    assert!(findings[0].issue.contains("83.3%"), "{}", findings[0].issue);
+    assert_eq!(metrics(&outcomes, "norm").patterns[0].pattern, "BN_BELOW_BASELINE");
+    // Above three tenths of the baseline it is slow and no more.
+    let (outcomes, _) = analyzed(&scene(at(128.0, 30.0)).prepared());
+    assert!(metrics(&outcomes, "norm").patterns.is_empty() && !metrics(&outcomes, "norm").bottlenecks.is_empty());
+    assert_eq!(patterns(&analyzed(&scene(at(128.0, 45.0)).prepared()).1), []);
+}
+
+#[test]
+fn host_copies_are_not_judged() {
+    let mut scene = Scene::new();
+    let types = r#"["c10::BFloat16", "c10::BFloat16"]"#;
+    let dims = "[[8192, 4096], [8192, 4096]]";
+    scene.calls(4, &Call::new("aten::copy_", dims, types, &[("Memcpy HtoD (Pageable -> Device)", 9000.0)]));
+    scene.mm(1, [4096, 4096, 4096], 180.0);
+    let (outcomes, findings) = analyzed(&scene.prepared());
+    assert!(metrics(&outcomes, "elementwise").bottlenecks.is_empty());
+    assert_eq!(patterns(&findings), []);
+}
+
+#[test]
+fn rows_below_the_floor_are_noted_and_not_promoted() {
+    let mut slow = Scene::new();
+    slow.mm(1000, [4096, 4096, 4096], 180.0);
+    slow.calls(1, &Call::new("aten::relu", "[[8192, 4096]]", BF16, &[("k", 500.0)]));
+    let (outcomes, findings) = analyzed(&slow.prepared());
+    let elementwise = metrics(&outcomes, "elementwise");
+    assert!(elementwise.bottlenecks.is_empty() && elementwise.notes[0].contains("below floor"));
+    assert_eq!(patterns(&findings), []);
+}
+
+#[test]
+fn claimed_rows_are_told_elsewhere() {
+    let mut scene = Scene::new();
+    one_tensor(&mut scene, "aten::_softmax", "softmax", at(128.0, 20.0));
+    one_tensor(&mut scene, "aten::relu", "relu", at(128.0, 20.0));
+    let prepared = scene.prepared();
+    let softmax = prepared.rows.iter().find(|r| r.name.contains("softmax")).unwrap().id;
+    let mut claims = Claims::none();
+    claims.add_rows("Attention", PatternId::UNFUSED_ATTENTION, &prepared, &BTreeSet::from([softmax]));
+    let outcomes = analyze_categories(&prepared, &claims, Scope::Standalone);
+    let findings = compute_findings(&prepared, &outcomes, &claims);
+    assert_eq!(patterns(&findings), [PatternId::LOW_BANDWIDTH_ELEMENTWISE]);
+    let reduce = metrics(&outcomes, "reduce");
+    assert!(reduce.operations[0].fusion_flagged, "it stays in its category's metrics");
+    assert_eq!(reduce.operations[0].fusion_candidate_name.as_deref(), Some("Attention"));
+    assert_eq!(reduce.bottlenecks[0].covered_by.as_deref(), Some("Attention"));
+    let sdpa = metrics(&outcomes, "sdpa_fwd");
+    assert_eq!((sdpa.operation_count, sdpa.status), (0, Status::Ok), "attention without an attention operation");
+    let said = |key: &str| sdpa.category_specific.get(key).unwrap().value().unwrap().clone();
+    assert_eq!(said("flash_attention_usage"), "No");
+}
+
+#[test]
+fn half_claimed_rows_count_by_half() {
+    let mut scene = Scene::new();
+    one_tensor(&mut scene, "aten::relu", "relu", at(128.0, 20.0));
+    let prepared = scene.prepared();
+    let whole = analyzed(&prepared).1;
+    let mut claims = Claims::none();
+    let leaves = (0..5).map(crate::program::LeafId).collect();
+    claims.add_leaves("Block", PatternId::ELEMENTWISE_CHAIN, 1, &prepared, &leaves);
+    let outcomes = analyze_categories(&prepared, &claims, Scope::Standalone);
+    let half = compute_findings(&prepared, &outcomes, &claims);
+    assert!((half[0].time_ms - whole[0].time_ms / 2.0).abs() < 1e-9);
+    assert!((half[0].impact.saved_ms.high - whole[0].impact.saved_ms.high / 2.0).abs() < 1e-6);
+}
+
+struct Broken;
+
+impl Analyzer for Broken {
+    fn info(&self) -> &'static AnalyzerInfo {
+        ANALYZERS[0].info()
+    }
+
+    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
+        panic!("row {} is odd", cx.category.rows.len())
+    }
+}
+
+#[test]
+fn a_panic_is_the_failure_of_one_category() {
+    let mut scene = Scene::new();
+    scene.mm(2, [4096, 4096, 4096], 900.0);
+    let prepared = scene.prepared();
+    let (claims, category) = (Claims::none(), &prepared.categories[0]);
+    let cx = CategoryCx { prepared: &prepared, category, claims: &claims, scope: Scope::Standalone };
+    let failed = outcome(&cx, Some(&Broken));
+    assert_eq!(failed.status(), Status::Error);
+    let text = serde_json::to_string(&failed.file).unwrap();
+    assert_eq!(
+        text,
+        r#"{"schema_version":1,"category":"gemm","status":"ERROR","error":"the analyzer failed: row 1 is odd"}"#
+    );
+    assert_eq!(patterns(&compute_findings(&prepared, &[failed], &claims)), [], "nothing is said about it");
+}
+
+#[test]
+fn a_category_without_rows_is_no_failure() {
+    let file = MetricsFile::Short(ShortMetrics::no_data("gemm", "GEMM"));
+    let text = serde_json::to_string(&file).unwrap();
+    assert!(text.contains(r#""status":"NO_DATA","message":"No GEMM operations found in trace""#), "{text}");
+}
+
+#[test]
+fn moe_and_triton_have_their_analyzers() {
+    let mut scene = Scene::new();
+    scene.calls(10, &Call::new("vllm::fused_moe", "[]", "[]", &[("fused_moe_kernel", 900.0)]));
+    let types = r#"["c10::BFloat16", "c10::BFloat16"]"#;
+    let dims = "[[33554432], [33554432]]";
+    let kernels = [("triton_poi_fused_add_mul_0", at(128.0, 20.0))];
+    scene.calls(10, &Call::new("triton_poi_fused_add_mul_0", dims, types, &kernels));
+    let (outcomes, findings) = analyzed(&scene.prepared());
+    let moe = metrics(&outcomes, "moe_fused");
+    assert!(moe.notes.iter().any(|n| n.starts_with("Expert load balance")));
+    assert!(moe.bottlenecks[0].reasons.contains(&"UNMODELED_TIME"), "six fused experts have no model: by time alone");
+    let triton = metrics(&outcomes, "triton");
+    assert_eq!(triton.category_specific.get("pointwise_count").unwrap().value(), Some(&serde_json::json!(10)));
+    assert!(patterns(&findings).contains(&PatternId::TRITON_BELOW_BAND), "{:?}", patterns(&findings));
+}

@@ -1,0 +1,114 @@
+//! What must hold for every trace.
+
+use std::collections::BTreeSet;
+
+use jarvis_analyze::finding::Tier;
+use jarvis_analyze::metrics::Status;
+
+use crate::support::{Analysis, all_traces};
+
+/// Words that a trace cannot back, or that name a vendor's software, outside backticks.
+const FORBIDDEN: &[&str] = &[
+    "bank conflict",
+    "coalesc",
+    "occupancy",
+    "cache hit",
+    "cache miss",
+    "register pressure",
+    "root cause",
+    "cuda",
+    "cudnn",
+    "cublas",
+    "cutlass",
+    "nccl",
+    "hipblas",
+    "rocblas",
+    "miopen",
+    "tensor core",
+    "warp",
+    "wavefront",
+    "definitely",
+    "obviously",
+    "guaranteed",
+    "probably",
+    "likely",
+];
+
+/// A sentence without what stands in backticks.
+fn prose(text: &str) -> String {
+    text.split('`').step_by(2).collect::<String>().to_lowercase()
+}
+
+fn check_words(text: &str, trace: &str) {
+    let prose = prose(text);
+    assert!(!prose.contains(['{', '}']), "{trace}: placeholder left in {text}");
+    assert!(!prose.contains("nan") && !prose.contains("inf "), "{trace}: {text}");
+    for word in FORBIDDEN {
+        assert!(!prose.contains(word), "{trace}: `{word}` in {text}");
+    }
+}
+
+#[test]
+fn findings_are_sound() {
+    for (path, platform) in all_traces() {
+        let name = path.display().to_string();
+        let Some(a) = Analysis::of(&path, platform) else { continue };
+        let window = a.prepared.utilization.total_time_ms;
+        let mut claimed: BTreeSet<u32> = BTreeSet::new();
+        for (i, f) in a.findings.iter().enumerate() {
+            assert_eq!(f.rank, i + 1, "{name}");
+            assert_eq!(f.tier, Tier::Compute, "{name}");
+            let (saved, speedup) = (f.impact.saved_ms, f.impact.speedup);
+            assert!(0.0 <= saved.low && saved.low <= saved.high && saved.high <= window, "{name}: {saved:?}");
+            assert!((speedup.high - window / (window - saved.high.min(0.98 * window))).abs() < 1e-9, "{name}");
+            assert!(!f.paths.algorithmic.is_empty() && !f.paths.kernel.is_empty(), "{name}: {}", f.title);
+            assert!(!f.operations.is_empty() && !f.evidence.is_empty() && !f.impact.basis.is_empty(), "{name}");
+            for text in f.paths.algorithmic.iter().chain(&f.paths.kernel).chain([&f.title, &f.issue, &f.impact.basis]) {
+                check_words(text, &name);
+            }
+            for o in &f.operations {
+                assert!(claimed.insert(o.uid), "{name}: {} is in two findings", o.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn metrics_are_sound() {
+    for (path, platform) in all_traces() {
+        let name = path.display().to_string();
+        let Some(a) = Analysis::of(&path, platform) else { continue };
+        let u = &a.prepared.utilization;
+        let percents = u.computation_time_percent
+            + u.exposed_comm_time_percent
+            + u.exposed_memcpy_time_percent
+            + u.idle_time_percent;
+        assert!((percents - 100.0).abs() < 0.1, "{name}: {percents}");
+        for o in &a.outcomes {
+            assert_eq!(o.status(), Status::Ok, "{name}: {}", o.category);
+            let m = o.metrics().unwrap();
+            let shares: f64 = m.operations.iter().map(|x| x.percent_of_category.0).sum();
+            assert!(m.operations.is_empty() || (shares - 100.0).abs() < 1e-6, "{name}: {} {shares}", o.category);
+            for b in &m.bottlenecks {
+                assert!(!b.algorithmic.is_empty() && !b.kernel.is_empty() && !b.issue.is_empty(), "{name}: {}", b.id);
+                check_words(&b.issue, &name);
+                let texts = b.algorithmic.iter().chain(&b.kernel);
+                texts.for_each(|s| check_words(&s.text, &name));
+            }
+            m.notes.iter().chain(&m.warnings).for_each(|text| check_words(text, &name));
+            let json = serde_json::to_string(&o.file).unwrap();
+            assert!(!json.contains("NaN") && !json.contains("null,null"), "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_same_trace_gives_the_same_bytes() {
+    let Some((path, platform)) = all_traces().into_iter().next() else { return };
+    let bytes = || {
+        let a = Analysis::of(&path, platform).unwrap();
+        let files: Vec<_> = a.outcomes.iter().map(|o| &o.file).collect();
+        format!("{}{}", serde_json::to_string(&files).unwrap(), serde_json::to_string(&a.findings).unwrap())
+    };
+    assert_eq!(bytes(), bytes());
+}

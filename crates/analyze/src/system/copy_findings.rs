@@ -110,7 +110,7 @@ fn operation(o: &CopyOperation) -> FindingOperation {
         time_ms: o.time.ms(),
         efficiency_percent: None,
         bound: None,
-        module: o.caller.as_ref().map(ToString::to_string),
+        module: None,
     }
 }
 

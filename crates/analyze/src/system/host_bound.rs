@@ -64,6 +64,8 @@ pub struct HostBound {
     schedule: Schedule,
     slowdown: (f64, f64),
     window: Ns,
+    /// The window at both ends of the slowdown.
+    unprofiled: [Ns; 2],
     /// What limits the recorded program.
     pub limit: Limit,
     /// How long the window would be without the profiler, in milliseconds.
@@ -74,8 +76,11 @@ impl HostBound {
     pub(crate) fn of(recording: &Recording<'_>, gaps: &Gaps) -> Self {
         let slowdown = if recording.has_frames { SLOWDOWN_WITH_FRAMES } else { SLOWDOWN };
         let schedule = Schedule::of(recording, gaps);
-        let mut host =
-            Self { schedule, slowdown, window: gaps.window, limit: Limit::Gpu, unprofiled_ms: Range::new(0.0, 0.0) };
+        let run = |profiler: f64| schedule.run(&Scenario { profiler, ..Scenario::RECORDED });
+        let unprofiled = [run(slowdown.0), run(slowdown.1)];
+        let unprofiled_ms = Range::new(unprofiled[1].ms(), unprofiled[0].ms());
+        let limit = Limit::Gpu;
+        let mut host = Self { schedule, slowdown, window: gaps.window, unprofiled, limit, unprofiled_ms };
         let share = |profiler: f64| 1.0 - 1.0 / host.speedup(profiler, Fix::Graph);
         host.limit = if share(slowdown.1) > NOTICEABLE {
             Limit::Host
@@ -84,8 +89,6 @@ impl HostBound {
         } else {
             Limit::Gpu
         };
-        let ms = |profiler: f64| host.schedule.run(&Scenario { profiler, ..Scenario::RECORDED }).ms();
-        host.unprofiled_ms = Range::new(ms(slowdown.1), ms(slowdown.0));
         host
     }
 
@@ -103,7 +106,8 @@ impl HostBound {
     pub(crate) fn speedup(&self, profiler: f64, fix: Fix<'_>) -> f64 {
         let recorded = Scenario { profiler, ..Scenario::RECORDED };
         let (before, after) = fix.scenarios(recorded);
-        let (before, after) = (self.schedule.run(&before), self.schedule.run(&after));
+        let before = before.map_or_else(|| self.recorded(profiler), |before| self.schedule.run(&before));
+        let after = self.schedule.run(&after);
         if after.0 <= 0 { 1.0 } else { (before.0 as f64 / after.0 as f64).max(1.0) }
     }
 
@@ -122,9 +126,8 @@ impl HostBound {
     /// recorded.
     pub(crate) fn saved_input(&self, before: Ns) -> Range {
         let speedup = |profiler: f64| {
-            let recorded = Scenario { profiler, ..Scenario::RECORDED };
-            let without = Scenario { without: Without::Input, ..recorded };
-            (self.schedule.run(&recorded) + before).ms() / self.schedule.run(&without).ms()
+            let without = Scenario { profiler, without: Without::Input, ..Scenario::RECORDED };
+            (self.recorded(profiler) + before).ms() / self.schedule.run(&without).ms()
         };
         let saved = |profiler: f64| self.window.ms() * (1.0 - 1.0 / speedup(profiler).max(1.0));
         Range::new(saved(self.slowdown.0), saved(self.slowdown.1))
@@ -182,6 +185,13 @@ impl HostBound {
         }
     }
 
+    /// The window without any change, for one of the slowdowns that occur; the recorded one otherwise.
+    fn recorded(&self, profiler: f64) -> Ns {
+        let ends = [self.slowdown.0, self.slowdown.1];
+        let known = ends.iter().position(|end| end.total_cmp(&profiler).is_eq());
+        known.map_or_else(|| self.schedule.window(), |i| self.unprofiled[i])
+    }
+
     fn positions(&self, kernels: &[u32]) -> Vec<usize> {
         let mut positions: Vec<usize> = kernels.iter().filter_map(|&uid| self.schedule.position(uid)).collect();
         positions.sort_unstable();
@@ -191,8 +201,8 @@ impl HostBound {
 
     fn differences<'a>(&self, change: impl Fn(Scenario<'a>) -> Scenario<'a>) -> Range {
         let difference = |profiler: f64| {
-            let recorded = Scenario { profiler, ..Scenario::RECORDED };
-            (self.schedule.run(&recorded) - self.schedule.run(&change(recorded))).ms()
+            let changed = change(Scenario { profiler, ..Scenario::RECORDED });
+            (self.recorded(profiler) - self.schedule.run(&changed)).ms()
         };
         let all = [1.0, self.slowdown.0, self.slowdown.1].map(difference);
         Range::new(all.into_iter().fold(f64::INFINITY, f64::min), all.into_iter().fold(0.0, f64::max))
@@ -221,19 +231,21 @@ pub(crate) enum Fix<'a> {
 }
 
 impl<'a> Fix<'a> {
-    fn scenarios(self, recorded: Scenario<'a>) -> (Scenario<'a>, Scenario<'a>) {
+    /// Before and after it; nothing before is the program as recorded.
+    fn scenarios(self, recorded: Scenario<'a>) -> (Option<Scenario<'a>>, Scenario<'a>) {
         let waitless = Scenario { without: Without::MidStepWaits, ..recorded };
         match self {
-            Self::Graph => (recorded, Scenario { graph: true, ..recorded }),
-            Self::Compiled => (recorded, Scenario { host: COMPILED_HOST, ..recorded }),
-            Self::NoWaits => (recorded, waitless),
-            Self::NoWaitsCompiled => (recorded, Scenario { host: COMPILED_HOST, ..waitless }),
-            Self::GraphAfterNoWaits => (waitless, Scenario { graph: true, ..waitless }),
-            Self::CompiledAfterNoWaits => (waitless, Scenario { host: COMPILED_HOST, ..waitless }),
-            Self::Copies(shorter) => {
-                (recorded, Scenario { without: Without::Copies, shorter: Some(shorter), ..recorded })
-            }
-            Self::ShorterCopies(shorter) => (recorded, Scenario { shorter: Some(shorter), ..recorded }),
+            Self::Graph => (None, Scenario { graph: true, ..recorded }),
+            Self::Compiled => (None, Scenario { host: COMPILED_HOST, ..recorded }),
+            Self::NoWaits => (None, waitless),
+            Self::NoWaitsCompiled => (None, Scenario { host: COMPILED_HOST, ..waitless }),
+            Self::GraphAfterNoWaits => (Some(waitless), Scenario { graph: true, ..waitless }),
+            Self::CompiledAfterNoWaits => (Some(waitless), Scenario { host: COMPILED_HOST, ..waitless }),
+            Self::Copies(shorter) => (None, Scenario { without: Without::Copies, shorter: Some(shorter), ..recorded }),
+            Self::ShorterCopies(shorter) => (None, Scenario { shorter: Some(shorter), ..recorded }),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -286,7 +286,7 @@ fn waiting_operations(cx: &Cx<'_>) -> Vec<FindingOperation> {
         time_ms: 0.0,
         efficiency_percent: None,
         bound: None,
-        module: o.caller.as_ref().map(ToString::to_string),
+        module: None,
     };
     cx.system.gaps.waiting_operations.iter().take(OPERATIONS).map(operation).collect()
 }

@@ -11,6 +11,8 @@ mod copy_findings;
 pub mod cpu_idle;
 mod direction;
 mod findings;
+#[cfg(test)]
+mod fixture;
 pub mod gaps;
 pub mod host_bound;
 mod idle_findings;

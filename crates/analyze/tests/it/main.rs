@@ -1,0 +1,4 @@
+//! Integration tests of the analysis.
+
+#[cfg(test)]
+mod system;

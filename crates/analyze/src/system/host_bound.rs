@@ -16,8 +16,9 @@
 //! ```
 //!
 //! So savings are not multiplied with some share: the recorded schedule is run again with the kernels shortened
-//! ([`HostBound::clip_savings`]) or not launched at all ([`HostBound::clip_removal`], which also gives back the host
-//! time of their launches), and the difference of the windows is the saving.
+//! ([`HostBound::clip_savings`]), not launched at all ([`HostBound::clip_removal`]) or replaced by fewer
+//! ([`HostBound::clip_fusion`]), the last two giving back the host time of their launches too, and the difference of
+//! the windows is the saving.
 //!
 //! **The profiler's share.** A profiled host is slower than a free one, the GPU is not. In some hundred recordings
 //! whose step time was also measured without the profiler, hosts that held the GPU up ran 1.4 to 2.4 times slower under
@@ -30,7 +31,8 @@ use jarvis_trace::{Clock, Ns};
 
 use super::gaps::Gaps;
 use super::recording::Recording;
-use super::schedule::{Scenario, Schedule, Without};
+use super::rerun::{Scenario, Without};
+use super::schedule::Schedule;
 use crate::finding::Range;
 
 /// How many times slower the profiler makes a host that records Python frames: least and most.
@@ -158,13 +160,30 @@ impl HostBound {
     }
 
     /// What it brings end to end not to launch these kernels at all, in milliseconds of the window: their GPU time
-    /// where the host is ahead, the host time of their launches where it is not.
+    /// where the host is ahead, the host time of their launches where it is not, whichever the profiler left it to be.
     pub fn clip_removal(&self, kernels: &[u32]) -> Range {
         let mut dropped = vec![false; self.schedule.len()];
         for p in self.positions(kernels) {
             dropped[p] = true;
         }
-        self.differences(|s| Scenario { dropped: Some(&dropped), ..s })
+        self.shares(|s| Scenario { dropped: Some(&dropped), ..s })
+    }
+
+    /// What it brings end to end to put one kernel in the place of several, in milliseconds of the window: the GPU time
+    /// that goes and the launches that go. Each group of kernels is replaced by one that takes so many milliseconds.
+    pub fn clip_fusion(&self, groups: &[(&[u32], f64)]) -> Range {
+        let mut dropped = vec![false; self.schedule.len()];
+        let mut shorter = vec![0; self.schedule.len()];
+        for &(kernels, fused_ms) in groups {
+            let positions = self.positions(kernels);
+            // The first one keeps its launch; what the others did is done by then.
+            let Some((&first, others)) = positions.split_first() else { continue };
+            shorter[first] = self.schedule.length(first) - (fused_ms.max(0.0) * 1e6).round() as i64;
+            for &p in others {
+                dropped[p] = true;
+            }
+        }
+        self.shares(|s| Scenario { shorter: Some(&shorter), dropped: Some(&dropped), ..s })
     }
 
     /// What reports have to say beside savings of kernel time; nothing if the GPU is the limit.
@@ -199,12 +218,26 @@ impl HostBound {
         positions
     }
 
+    /// Least and most of what a change saves in milliseconds: of GPU time, which the profiler does not stretch.
     fn differences<'a>(&self, change: impl Fn(Scenario<'a>) -> Scenario<'a>) -> Range {
-        let difference = |profiler: f64| {
+        self.span(|profiler| {
             let changed = change(Scenario { profiler, ..Scenario::RECORDED });
             (self.recorded(profiler) - self.schedule.run(&changed)).ms()
-        };
-        let all = [1.0, self.slowdown.0, self.slowdown.1].map(difference);
+        })
+    }
+
+    /// Least and most of what a change saves, as the same share of the recorded window: of host time, which the
+    /// profiler does stretch.
+    fn shares<'a>(&self, change: impl Fn(Scenario<'a>) -> Scenario<'a>) -> Range {
+        self.span(|profiler| {
+            let changed = change(Scenario { profiler, ..Scenario::RECORDED });
+            let before = self.recorded(profiler).ms();
+            self.window.ms() * (1.0 - self.schedule.run(&changed).ms() / before.max(f64::MIN_POSITIVE))
+        })
+    }
+
+    fn span(&self, saved: impl Fn(f64) -> f64) -> Range {
+        let all = [1.0, self.slowdown.0, self.slowdown.1].map(saved);
         Range::new(all.into_iter().fold(f64::INFINITY, f64::min), all.into_iter().fold(0.0, f64::max))
     }
 }

@@ -22,6 +22,7 @@ pub mod multi_kernel_data;
 mod prepare;
 mod recomputation;
 mod recording;
+mod rerun;
 mod schedule;
 mod severity;
 pub mod texts;

@@ -370,7 +370,7 @@ proptest! {
             let recording = crate::system::recording::Recording::of(&trace, &tree, population).unwrap();
             let gaps = Gaps::of(&recording);
             let schedule = crate::system::schedule::Schedule::of(&recording, &gaps);
-            let run = schedule.run(&crate::system::schedule::Scenario::RECORDED);
+            let run = schedule.run(&crate::system::rerun::Scenario::RECORDED);
             prop_assert_eq!(run, schedule.window());
             let ends = recording.gpu.iter().map(|g| g.end).max();
             let first = recording.gpu.first().map(|g| g.start);

@@ -222,7 +222,7 @@ fn exposed_communication_lists_collectives_and_its_limits() {
     assert_eq!(names(&all), ["exposed_communication"]);
     let f = &all[0];
     assert!(f.issue.contains(SINGLE_RANK));
-    assert_eq!(f.evidence[1].fact, "`allreduce` over 8 ranks, BFloat16, 2.0 MiB: 1 calls, 1.00 ms");
+    assert_eq!(f.evidence[1].fact, "`allreduce` over 8 ranks, BFloat16, 2.0 MiB: 1 call, 1.00 ms");
     // 600 of 1600 µs are exposed; 600 µs of computation hide nothing yet.
     assert!((f.impact.saved_ms.high - 0.6).abs() < 1e-9 && (f.impact.saved_ms.low - 0.18).abs() < 1e-9);
     assert_eq!(names(&found(&exchange(450.0))), [""; 0], "4.8 % are exposed");

@@ -121,7 +121,8 @@ fn waits_for_launches_that_vanish_go_with_them() {
     }
     host.op("aten::mm", 100.0, 10.0);
     let trace = host.b.build();
-    let copies: Vec<u32> = trace.events().filter(|&e| trace.name(e).starts_with("Memcpy")).map(|e| e.uid()).collect();
+    let copies: Vec<u32> =
+        trace.events().filter(|&e| trace.name(e).starts_with("Memcpy")).map(jarvis_trace::EventId::uid).collect();
     let saved = system(&host.b).host.clip_removal(&copies);
     // Ten reads of some 30 µs each on the host.
     assert!(saved.low > 0.2 && saved.high < 0.4, "{saved:?}");

@@ -9,11 +9,11 @@
 //!
 //! Events of a thread stand in order of start with callers first, so what was running at g0 is the chain of callers of
 //! the last event that started before g0, and what started later is a run of the list. Gaps don't overlap, so each
-//! event is looked at for one gap at most.
+//! event is looked at for one gap at most; what lies in an event that covers less than half of the gap is skipped.
 
 use jarvis_trace::{EventId, EventKind, Ns, Trace, TrackId, Tree};
 
-use super::recording::Names;
+use super::recording::{Names, Recording};
 
 /// The time between the end of GPU work and the late launch that ends the wait.
 #[derive(Debug, Clone, Copy)]
@@ -44,16 +44,16 @@ pub(crate) struct Activity {
 }
 
 /// Looks at every late launch. `late` has to be in order of time; the answers are in the same order.
-pub(crate) fn activities(trace: &Trace, tree: &Tree, late: &[Late], input: &[(TrackId, Ns, Ns)]) -> Vec<Activity> {
+pub(crate) fn activities(recording: &Recording<'_>, late: &[Late]) -> Vec<Activity> {
+    let (trace, tree) = (recording.trace, recording.tree);
     let mut found = vec![Activity::default(); late.len()];
     let mut names = Names::new(trace);
     let mut by_track: Vec<usize> = (0..late.len()).collect();
     by_track.sort_by_key(|&i| late[i].track);
     for (track, events) in tree.thread_events() {
-        let mut annotations: Vec<(Ns, Ns)> =
-            input.iter().filter(|i| i.0 == track).map(|&(_, from, to)| (from, to)).collect();
-        annotations.sort_unstable();
-        let mut thread = Thread { trace, tree, events, at: 0, annotations, names: &mut names };
+        let input = Spans { list: recording.input.of(track), at: 0 };
+        let allocations = Spans { list: recording.allocations.of(track), at: 0 };
+        let mut thread = Thread { trace, tree, events, at: 0, input, allocations, names: &mut names };
         let first = by_track.partition_point(|&i| late[i].track < track);
         for &i in by_track[first..].iter().take_while(|&&i| late[i].track == track) {
             found[i] = thread.look(&late[i]);
@@ -69,8 +69,29 @@ struct Thread<'a, 'n> {
     events: &'a [EventId],
     /// First event that starts at or after the last gap looked at.
     at: usize,
-    annotations: Vec<(Ns, Ns)>,
+    input: Spans<'a>,
+    allocations: Spans<'a>,
     names: &'n mut Names<'a>,
+}
+
+/// Spans of a thread in order of start, and how many of them are over.
+struct Spans<'a> {
+    list: &'a [(TrackId, Ns, Ns)],
+    at: usize,
+}
+
+impl Spans<'_> {
+    /// Time of them that lies in a gap, after the host was free.
+    fn within(&mut self, late: &Late) -> Ns {
+        while self.list.get(self.at).is_some_and(|s| s.2 <= late.from) {
+            self.at += 1;
+        }
+        let mut union = Union::new(late.free.max(late.from), late.to);
+        for &(_, start, end) in self.list[self.at..].iter().take_while(|s| s.1 < late.to) {
+            union.add(start, end);
+        }
+        union.covered
+    }
 }
 
 impl Thread<'_, '_> {
@@ -82,19 +103,19 @@ impl Thread<'_, '_> {
         self.trace.end(e).unwrap_or_default()
     }
 
-    /// Moves on to the first event that starts at or after a time: in growing strides, then by halves.
-    fn advance(&mut self, to: Ns) {
-        let (mut low, mut stride) = (self.at, 1);
-        while self.events.get(low + stride).is_some_and(|&e| self.start(e) < to) {
+    /// First event from a position on that starts at or after a time: found in growing strides, then by halves.
+    fn first_from(&self, position: usize, time: Ns) -> usize {
+        let (mut low, mut stride) = (position, 1);
+        while self.events.get(low + stride).is_some_and(|&e| self.start(e) < time) {
             low += stride;
             stride *= 2;
         }
         let high = (low + stride).min(self.events.len());
-        self.at = low + self.events[low..high].partition_point(|&e| self.start(e) < to);
+        low + self.events[low..high].partition_point(|&e| self.start(e) < time)
     }
 
     fn look(&mut self, late: &Late) -> Activity {
-        self.advance(late.from);
+        self.at = self.first_from(self.at, late.from);
         let length = late.to - late.from;
         let mut seen = Seen::new(late);
         // Running when the gap began, innermost first.
@@ -115,7 +136,8 @@ impl Thread<'_, '_> {
             open = self.tree.parent(e);
         }
         // Started in the gap; the last one that covers half of it is the deepest.
-        for &e in &self.events[self.at..] {
+        let mut position = self.at;
+        while let Some(&e) = self.events.get(position) {
             let start = self.start(e);
             if start >= late.to {
                 break;
@@ -128,34 +150,24 @@ impl Thread<'_, '_> {
             self.note(e, start, end, &mut seen);
             if twice(overlap) > length {
                 deepest = Some(e);
+                position += 1;
+            } else {
+                position = self.first_from(position + 1, end);
             }
         }
-        self.note_annotations(late, &mut seen);
         Activity {
             covered: seen.all.covered,
-            allocation: seen.allocation.covered,
-            input: seen.input.covered.max(seen.annotated.covered),
+            allocation: self.allocations.within(late),
+            input: seen.input.covered.max(self.input.within(late)),
             event: deepest.or(seen.outermost.map(|o| o.0)),
         }
     }
 
     fn note(&mut self, e: EventId, start: Ns, end: Ns, seen: &mut Seen) {
         seen.all.add(start, end);
-        match self.trace.kind(e) {
-            EventKind::Runtime | EventKind::Driver if self.names.is(e, Names::ALLOCATION) => {
-                seen.allocation.add(start, end);
-            }
-            EventKind::PythonFunction | EventKind::CpuOp if self.names.is(e, Names::INPUT) => {
-                seen.input.add(start, end);
-            }
-            _ => {}
-        }
-    }
-
-    fn note_annotations(&self, late: &Late, seen: &mut Seen) {
-        let first = self.annotations.partition_point(|a| a.1 <= late.from);
-        for &(start, end) in self.annotations[first..].iter().take_while(|a| a.0 < late.to) {
-            seen.annotated.add(start, end);
+        let can_be = matches!(self.trace.kind(e), EventKind::PythonFunction | EventKind::CpuOp);
+        if can_be && self.names.is(e, Names::INPUT) {
+            seen.input.add(start, end);
         }
     }
 }
@@ -188,16 +200,17 @@ impl Union {
 
 struct Seen {
     all: Union,
-    allocation: Union,
     input: Union,
-    annotated: Union,
     outermost: Option<(EventId, Ns)>,
 }
 
 impl Seen {
     fn new(late: &Late) -> Self {
-        let free = Union::new(late.free.max(late.from), late.to);
-        Self { all: Union::new(late.from, late.to), allocation: free, input: free, annotated: free, outermost: None }
+        Self {
+            all: Union::new(late.from, late.to),
+            input: Union::new(late.free.max(late.from), late.to),
+            outermost: None,
+        }
     }
 
     fn outermost(&mut self, e: EventId, overlap: Ns) {

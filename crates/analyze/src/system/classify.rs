@@ -120,7 +120,7 @@ pub(crate) fn input_before(recording: &Recording<'_>) -> Ns {
     if lead.from >= lead.to {
         return Ns(0);
     }
-    activities(recording.trace, recording.tree, &[lead], &recording.input).first().map_or(Ns(0), |a| a.input)
+    activities(recording, &[lead]).first().map_or(Ns(0), |a| a.input)
 }
 
 /// Replaces the class of a late gap by what the thread was found to do.

@@ -18,6 +18,9 @@ const LINK_RATE: f64 = 60.0;
 /// What overlapping a copy of page-locked memory with computation brings at least.
 const OVERLAPPED_AT_LEAST: f64 = 0.5;
 
+/// Savings are looked at where copies are exposed for more than one in so many nanoseconds of the window.
+const EXPOSED_ONE_IN: i64 = 100;
+
 /// Copies of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct DirectionCopies {
@@ -67,7 +70,8 @@ pub struct Copies {
     pub covered: Ns,
     /// Time in which nothing else went on.
     pub exposed: Ns,
-    /// What faster and hidden copies between host and device would save, in milliseconds of the window.
+    /// What faster and hidden copies between host and device would save, in milliseconds of the window; nothing where
+    /// less than one percent of it is at stake.
     pub saved_ms: Option<Range>,
 }
 
@@ -100,7 +104,9 @@ impl Copies {
         copies.operations.sort_by(|a, b| {
             b.time.cmp(&a.time).then_with(|| (&a.name, a.direction, a.example).cmp(&(&b.name, b.direction, b.example)))
         });
-        copies.saved_ms = saved(recording, host);
+        if copies.exposed.0.saturating_mul(EXPOSED_ONE_IN) > host.window().0 {
+            copies.saved_ms = saved(recording, host);
+        }
         copies
     }
 

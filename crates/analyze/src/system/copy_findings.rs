@@ -1,4 +1,11 @@
 //! Findings about copies and communication: `blocking_copies`, `exposed_communication`.
+//!
+//! **What it finds.** Time in which the GPU only copies to or from the host, or only communicates.
+//! **Why it matters.** That time is lost for computation although the GPU has other units for it.
+//! **How it is computed.** Exposed time by interval arithmetic ([`super::copies`], [`super::communication`]); what hidden
+//! copies bring by running the recorded schedule again without them.
+//! **What to do.** Pin, copy ahead, copy less; overlap collectives or make them smaller.
+//! **Limits.** One rank does not show how long a collective waited for the others, so its saving is the widest guess here.
 
 use jarvis_trace::{Clock, Ns};
 
@@ -7,7 +14,7 @@ use super::copies::CopyOperation;
 use super::direction::CopyDirection;
 use super::findings::{Cx, Draft, Judged, timeline_evidence};
 use super::severity::{EXPOSED, Severity};
-use super::texts::{SINGLE_RANK, bytes, list, ms_and_percent};
+use super::texts::{SINGLE_RANK, bytes, counted, list, ms_and_percent};
 use crate::finding::{Evidence, FindingOperation, PatternId, Range};
 use crate::rounding::shown_ms;
 
@@ -110,7 +117,7 @@ fn operation(o: &CopyOperation) -> FindingOperation {
         time_ms: o.time.ms(),
         efficiency_percent: None,
         bound: None,
-        module: o.caller.as_ref().map(ToString::to_string),
+        module: None,
     }
 }
 
@@ -119,7 +126,13 @@ fn copy_evidence(o: &CopyOperation) -> Evidence {
         table: "multi_kernel_data.json".to_owned(),
         row: format!("memcpy_summary.by_direction {}", o.direction.as_str()),
         uid: Some(o.example),
-        fact: format!("`{}` copies {} in {} calls, {} ms", o.name, bytes(o.bytes), o.count, shown_ms(o.time.ms())),
+        fact: format!(
+            "`{}` copies {} in {}, {} ms",
+            o.name,
+            bytes(o.bytes),
+            counted(o.count, "call"),
+            shown_ms(o.time.ms())
+        ),
     }
 }
 
@@ -180,5 +193,5 @@ fn collective_line(c: &Collective) -> String {
     let group = c.group_size.map_or_else(String::new, |n| format!(" over {n} ranks"));
     let dtype = c.dtype.as_deref().unwrap_or("unknown type");
     let size = c.message_bytes.map_or_else(|| "unknown size".to_owned(), bytes);
-    format!("`{}`{group}, {dtype}, {size}: {} calls, {} ms", c.name, c.count, shown_ms(c.time.ms()))
+    format!("`{}`{group}, {dtype}, {size}: {}, {} ms", c.name, counted(c.count, "call"), shown_ms(c.time.ms()))
 }

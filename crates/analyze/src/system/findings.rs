@@ -124,3 +124,6 @@ pub(crate) fn timeline_evidence(cx: &Cx<'_>, row: &str, ms: f64, percent: f64) -
         fact: format!("{row} is {} of {of} ms ({share}%)", shown_ms(ms)),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -231,7 +231,7 @@ impl Gaps {
         let mut seen: Vec<Option<Activity>> = vec![None; bare.len()];
         for spans_of in [late_spans, handed_over_spans] {
             let late = spans_of(recording, &bare, &classes);
-            let found = activities(recording.trace, recording.tree, &late, &recording.input);
+            let found = activities(recording, &late);
             for (span, activity) in late.iter().zip(found) {
                 refine(&mut classes[span.gap].0, span, &activity);
                 seen[span.gap] = Some(activity);
@@ -407,3 +407,6 @@ impl<'a, 'r> Tables<'a, 'r> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

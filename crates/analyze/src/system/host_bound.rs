@@ -16,8 +16,9 @@
 //! ```
 //!
 //! So savings are not multiplied with some share: the recorded schedule is run again with the kernels shortened
-//! ([`HostBound::clip_savings`]) or not launched at all ([`HostBound::clip_removal`], which also gives back the host
-//! time of their launches), and the difference of the windows is the saving.
+//! ([`HostBound::clip_savings`]), not launched at all ([`HostBound::clip_removal`]) or replaced by fewer
+//! ([`HostBound::clip_fusion`]), the last two giving back the host time of their launches too, and the difference of
+//! the windows is the saving.
 //!
 //! **The profiler's share.** A profiled host is slower than a free one, the GPU is not. In some hundred recordings
 //! whose step time was also measured without the profiler, hosts that held the GPU up ran 1.4 to 2.4 times slower under
@@ -30,7 +31,8 @@ use jarvis_trace::{Clock, Ns};
 
 use super::gaps::Gaps;
 use super::recording::Recording;
-use super::schedule::{Scenario, Schedule, Without};
+use super::rerun::{Scenario, Without};
+use super::schedule::Schedule;
 use crate::finding::Range;
 
 /// How many times slower the profiler makes a host that records Python frames: least and most.
@@ -64,6 +66,8 @@ pub struct HostBound {
     schedule: Schedule,
     slowdown: (f64, f64),
     window: Ns,
+    /// The window at both ends of the slowdown.
+    unprofiled: [Ns; 2],
     /// What limits the recorded program.
     pub limit: Limit,
     /// How long the window would be without the profiler, in milliseconds.
@@ -74,8 +78,11 @@ impl HostBound {
     pub(crate) fn of(recording: &Recording<'_>, gaps: &Gaps) -> Self {
         let slowdown = if recording.has_frames { SLOWDOWN_WITH_FRAMES } else { SLOWDOWN };
         let schedule = Schedule::of(recording, gaps);
-        let mut host =
-            Self { schedule, slowdown, window: gaps.window, limit: Limit::Gpu, unprofiled_ms: Range::new(0.0, 0.0) };
+        let run = |profiler: f64| schedule.run(&Scenario { profiler, ..Scenario::RECORDED });
+        let unprofiled = [run(slowdown.0), run(slowdown.1)];
+        let unprofiled_ms = Range::new(unprofiled[1].ms(), unprofiled[0].ms());
+        let limit = Limit::Gpu;
+        let mut host = Self { schedule, slowdown, window: gaps.window, unprofiled, limit, unprofiled_ms };
         let share = |profiler: f64| 1.0 - 1.0 / host.speedup(profiler, Fix::Graph);
         host.limit = if share(slowdown.1) > NOTICEABLE {
             Limit::Host
@@ -84,8 +91,6 @@ impl HostBound {
         } else {
             Limit::Gpu
         };
-        let ms = |profiler: f64| host.schedule.run(&Scenario { profiler, ..Scenario::RECORDED }).ms();
-        host.unprofiled_ms = Range::new(ms(slowdown.1), ms(slowdown.0));
         host
     }
 
@@ -103,7 +108,8 @@ impl HostBound {
     pub(crate) fn speedup(&self, profiler: f64, fix: Fix<'_>) -> f64 {
         let recorded = Scenario { profiler, ..Scenario::RECORDED };
         let (before, after) = fix.scenarios(recorded);
-        let (before, after) = (self.schedule.run(&before), self.schedule.run(&after));
+        let before = before.map_or_else(|| self.recorded(profiler), |before| self.schedule.run(&before));
+        let after = self.schedule.run(&after);
         if after.0 <= 0 { 1.0 } else { (before.0 as f64 / after.0 as f64).max(1.0) }
     }
 
@@ -122,9 +128,8 @@ impl HostBound {
     /// recorded.
     pub(crate) fn saved_input(&self, before: Ns) -> Range {
         let speedup = |profiler: f64| {
-            let recorded = Scenario { profiler, ..Scenario::RECORDED };
-            let without = Scenario { without: Without::Input, ..recorded };
-            (self.schedule.run(&recorded) + before).ms() / self.schedule.run(&without).ms()
+            let without = Scenario { profiler, without: Without::Input, ..Scenario::RECORDED };
+            (self.recorded(profiler) + before).ms() / self.schedule.run(&without).ms()
         };
         let saved = |profiler: f64| self.window.ms() * (1.0 - 1.0 / speedup(profiler).max(1.0));
         Range::new(saved(self.slowdown.0), saved(self.slowdown.1))
@@ -155,13 +160,30 @@ impl HostBound {
     }
 
     /// What it brings end to end not to launch these kernels at all, in milliseconds of the window: their GPU time
-    /// where the host is ahead, the host time of their launches where it is not.
+    /// where the host is ahead, the host time of their launches where it is not, whichever the profiler left it to be.
     pub fn clip_removal(&self, kernels: &[u32]) -> Range {
         let mut dropped = vec![false; self.schedule.len()];
         for p in self.positions(kernels) {
             dropped[p] = true;
         }
-        self.differences(|s| Scenario { dropped: Some(&dropped), ..s })
+        self.shares(|s| Scenario { dropped: Some(&dropped), ..s })
+    }
+
+    /// What it brings end to end to put one kernel in the place of several, in milliseconds of the window: the GPU time
+    /// that goes and the launches that go. Each group of kernels is replaced by one that takes so many milliseconds.
+    pub fn clip_fusion(&self, groups: &[(&[u32], f64)]) -> Range {
+        let mut dropped = vec![false; self.schedule.len()];
+        let mut shorter = vec![0; self.schedule.len()];
+        for &(kernels, fused_ms) in groups {
+            let positions = self.positions(kernels);
+            // The first one keeps its launch; what the others did is done by then.
+            let Some((&first, others)) = positions.split_first() else { continue };
+            shorter[first] = self.schedule.length(first) - (fused_ms.max(0.0) * 1e6).round() as i64;
+            for &p in others {
+                dropped[p] = true;
+            }
+        }
+        self.shares(|s| Scenario { shorter: Some(&shorter), dropped: Some(&dropped), ..s })
     }
 
     /// What reports have to say beside savings of kernel time; nothing if the GPU is the limit.
@@ -182,6 +204,13 @@ impl HostBound {
         }
     }
 
+    /// The window without any change, for one of the slowdowns that occur; the recorded one otherwise.
+    fn recorded(&self, profiler: f64) -> Ns {
+        let ends = [self.slowdown.0, self.slowdown.1];
+        let known = ends.iter().position(|end| end.total_cmp(&profiler).is_eq());
+        known.map_or_else(|| self.schedule.window(), |i| self.unprofiled[i])
+    }
+
     fn positions(&self, kernels: &[u32]) -> Vec<usize> {
         let mut positions: Vec<usize> = kernels.iter().filter_map(|&uid| self.schedule.position(uid)).collect();
         positions.sort_unstable();
@@ -189,12 +218,26 @@ impl HostBound {
         positions
     }
 
+    /// Least and most of what a change saves in milliseconds: of GPU time, which the profiler does not stretch.
     fn differences<'a>(&self, change: impl Fn(Scenario<'a>) -> Scenario<'a>) -> Range {
-        let difference = |profiler: f64| {
-            let recorded = Scenario { profiler, ..Scenario::RECORDED };
-            (self.schedule.run(&recorded) - self.schedule.run(&change(recorded))).ms()
-        };
-        let all = [1.0, self.slowdown.0, self.slowdown.1].map(difference);
+        self.span(|profiler| {
+            let changed = change(Scenario { profiler, ..Scenario::RECORDED });
+            (self.recorded(profiler) - self.schedule.run(&changed)).ms()
+        })
+    }
+
+    /// Least and most of what a change saves, as the same share of the recorded window: of host time, which the
+    /// profiler does stretch.
+    fn shares<'a>(&self, change: impl Fn(Scenario<'a>) -> Scenario<'a>) -> Range {
+        self.span(|profiler| {
+            let changed = change(Scenario { profiler, ..Scenario::RECORDED });
+            let before = self.recorded(profiler).ms();
+            self.window.ms() * (1.0 - self.schedule.run(&changed).ms() / before.max(f64::MIN_POSITIVE))
+        })
+    }
+
+    fn span(&self, saved: impl Fn(f64) -> f64) -> Range {
+        let all = [1.0, self.slowdown.0, self.slowdown.1].map(saved);
         Range::new(all.into_iter().fold(f64::INFINITY, f64::min), all.into_iter().fold(0.0, f64::max))
     }
 }
@@ -221,19 +264,21 @@ pub(crate) enum Fix<'a> {
 }
 
 impl<'a> Fix<'a> {
-    fn scenarios(self, recorded: Scenario<'a>) -> (Scenario<'a>, Scenario<'a>) {
+    /// Before and after it; nothing before is the program as recorded.
+    fn scenarios(self, recorded: Scenario<'a>) -> (Option<Scenario<'a>>, Scenario<'a>) {
         let waitless = Scenario { without: Without::MidStepWaits, ..recorded };
         match self {
-            Self::Graph => (recorded, Scenario { graph: true, ..recorded }),
-            Self::Compiled => (recorded, Scenario { host: COMPILED_HOST, ..recorded }),
-            Self::NoWaits => (recorded, waitless),
-            Self::NoWaitsCompiled => (recorded, Scenario { host: COMPILED_HOST, ..waitless }),
-            Self::GraphAfterNoWaits => (waitless, Scenario { graph: true, ..waitless }),
-            Self::CompiledAfterNoWaits => (waitless, Scenario { host: COMPILED_HOST, ..waitless }),
-            Self::Copies(shorter) => {
-                (recorded, Scenario { without: Without::Copies, shorter: Some(shorter), ..recorded })
-            }
-            Self::ShorterCopies(shorter) => (recorded, Scenario { shorter: Some(shorter), ..recorded }),
+            Self::Graph => (None, Scenario { graph: true, ..recorded }),
+            Self::Compiled => (None, Scenario { host: COMPILED_HOST, ..recorded }),
+            Self::NoWaits => (None, waitless),
+            Self::NoWaitsCompiled => (None, Scenario { host: COMPILED_HOST, ..waitless }),
+            Self::GraphAfterNoWaits => (Some(waitless), Scenario { graph: true, ..waitless }),
+            Self::CompiledAfterNoWaits => (Some(waitless), Scenario { host: COMPILED_HOST, ..waitless }),
+            Self::Copies(shorter) => (None, Scenario { without: Without::Copies, shorter: Some(shorter), ..recorded }),
+            Self::ShorterCopies(shorter) => (None, Scenario { shorter: Some(shorter), ..recorded }),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,12 @@
 //! Findings about idle time: `launch_bound`, `host_sync`, `input_starved`.
+//!
+//! **What it finds.** Launches that come late, waits of the host in the middle of a step, input that is not there.
+//! **Why it matters.** While the GPU waits for the host, no kernel can be fast enough to help.
+//! **How it is computed.** Gaps are charged by [`super::gaps`]; what a change brings is the recorded schedule run again
+//! with it, at both ends of what the profiler may have cost ([`super::host_bound`]).
+//! **What to do.** Issue less or at once, don't wait, load ahead.
+//! **Limits.** A trace shows that a launch came late, not what the host could do faster; a program that can be neither
+//! compiled nor captured gains less than the low end.
 
 use jarvis_trace::Ns;
 
@@ -7,7 +15,7 @@ use super::findings::{Cx, Draft, Judged, timeline_evidence};
 use super::gaps::{GapClass, Tally};
 use super::host_bound::{Fix, Limit};
 use super::severity::{EXPOSED, IDLE, Severity};
-use super::texts::{list, ms_and_percent, short};
+use super::texts::{counted, list, ms_and_percent, short};
 use crate::finding::{Evidence, FindingOperation, PatternId, Range};
 use crate::rounding::{shown, shown_ms};
 
@@ -173,7 +181,7 @@ fn class_evidence(cx: &Cx<'_>, class: GapClass) -> Option<Evidence> {
         table: "cpu_idle_metrics.json".to_owned(),
         row: format!("gap_analysis.by_class {}", class.as_str()),
         uid: None,
-        fact: format!("{} gaps of class {}, {} ms", tally.count, class.as_str(), shown_ms(tally.time.as_ms())),
+        fact: format!("{}: {}, {} ms", class.as_str(), counted(tally.count, "gap"), shown_ms(tally.time.as_ms())),
     })
 }
 
@@ -184,10 +192,10 @@ fn activity_evidence(cx: &Cx<'_>) -> impl Iterator<Item = Evidence> {
         row: format!("gap_analysis.by_host_activity {}", a.name),
         uid: Some(a.example),
         fact: format!(
-            "the host is in `{}` during {} ms of idle time ({} gaps)",
+            "the host is in `{}` during {} ms of idle time ({})",
             short(&a.name),
             shown_ms(a.tally.time.as_ms()),
-            a.tally.count
+            counted(a.tally.count, "gap")
         ),
     })
 }
@@ -286,7 +294,7 @@ fn waiting_operations(cx: &Cx<'_>) -> Vec<FindingOperation> {
         time_ms: 0.0,
         efficiency_percent: None,
         bound: None,
-        module: o.caller.as_ref().map(ToString::to_string),
+        module: None,
     };
     cx.system.gaps.waiting_operations.iter().take(OPERATIONS).map(operation).collect()
 }
@@ -300,7 +308,7 @@ fn wait_basis(cx: &Cx<'_>, cuts: bool) -> String {
     };
     format!(
         "The recorded schedule run again without these waits for a profiler that slowed the host down {least} to \
-         {most} times: low without them alone, {high}; late launches after waits or not make up {} ms.",
+         {most} times: low without them alone, {high}; all late launches together make up {} ms.",
         shown_ms(cx.system.gaps.late().as_ms())
     )
 }
@@ -330,9 +338,9 @@ fn wait_evidence(cx: &Cx<'_>) -> Vec<Evidence> {
         row: format!("gap_analysis.by_host_activity {}", o.name),
         uid: Some(o.example),
         fact: format!(
-            "`{}` drains the queue before {} gaps, {} ms",
+            "`{}` drains the queue before {}, {} ms",
             o.name,
-            o.gaps.count,
+            counted(o.gaps.count, "gap"),
             shown_ms(o.gaps.time.as_ms())
         ),
     }));
@@ -340,7 +348,7 @@ fn wait_evidence(cx: &Cx<'_>) -> Vec<Evidence> {
         table: "cpu_idle_metrics.json".to_owned(),
         row: format!("sync.by_name {}", w.name),
         uid: None,
-        fact: format!("`{}` is called {} times and takes {} ms on the host", w.name, w.count, shown_ms(w.time.as_ms())),
+        fact: format!("`{}` takes {} ms on the host in {}", w.name, shown_ms(w.time.as_ms()), counted(w.count, "call")),
     }));
     evidence.extend(position_evidence(cx, |class| class == GapClass::HostSync));
     evidence

@@ -11,6 +11,8 @@ mod copy_findings;
 pub mod cpu_idle;
 mod direction;
 mod findings;
+#[cfg(test)]
+mod fixture;
 pub mod gaps;
 pub mod host_bound;
 mod idle_findings;
@@ -20,6 +22,7 @@ pub mod multi_kernel_data;
 mod prepare;
 mod recomputation;
 mod recording;
+mod rerun;
 mod schedule;
 mod severity;
 pub mod texts;

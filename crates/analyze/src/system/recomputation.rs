@@ -1,4 +1,10 @@
-//! The finding `recomputation`: forward work repeated in the backward pass.
+//! The finding `recomputation`.
+//!
+//! **What it finds.** Forward work repeated in the backward pass by activation checkpointing.
+//! **Why it matters.** It is work the step could do without, if memory allowed.
+//! **How it is computed.** Leaves that the tree marks as recomputed; the recorded schedule run again without them.
+//! **What to do.** Checkpoint fewer layers.
+//! **Limits.** Host time of the checkpointing machinery outside of the repeated operations is not counted.
 
 use jarvis_trace::Ns;
 

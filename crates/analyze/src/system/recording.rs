@@ -91,8 +91,10 @@ pub(crate) struct Recording<'a> {
     pub(crate) optimizer: IntervalSet<Ns>,
     /// By end.
     pub(crate) waits: Vec<Wait>,
-    /// Annotations of the input pipeline, in file order.
-    pub(crate) input: Vec<(TrackId, Ns, Ns)>,
+    /// Annotations of the input pipeline.
+    pub(crate) input: ByTrack,
+    /// Calls that get or give back memory.
+    pub(crate) allocations: ByTrack,
     /// Starts of all launching calls, in order.
     pub(crate) launches: Vec<Ns>,
     /// Whether Python frames were recorded and stand in the tree.
@@ -110,7 +112,8 @@ impl<'a> Recording<'a> {
             steps: Vec::new(),
             optimizer: IntervalSet::default(),
             waits: Vec::new(),
-            input: Vec::new(),
+            input: ByTrack::default(),
+            allocations: ByTrack::default(),
             launches: Vec::new(),
             has_frames: false,
         };
@@ -165,6 +168,9 @@ impl<'a> Recording<'a> {
                 EventKind::Runtime | EventKind::Driver if names.is(e, Names::WAIT | Names::BLOCKING_COPY) => {
                     self.waits.extend(wait_of(trace, e));
                 }
+                EventKind::Runtime | EventKind::Driver if names.is(e, Names::ALLOCATION) => {
+                    self.allocations.add(trace, e);
+                }
                 EventKind::CpuOp if names.is(e, Names::READ) => reads.push(e),
                 EventKind::PythonFunction => self.has_frames = true,
                 EventKind::UserAnnotation => {
@@ -174,13 +180,15 @@ impl<'a> Recording<'a> {
                     } else if trace.name(e).starts_with(OPTIMIZER_PREFIX) {
                         optimizer.push(span);
                     } else if names.is(e, Names::INPUT) {
-                        self.input.push((trace.track_id(e), span.0, span.1));
+                        self.input.add(trace, e);
                     }
                 }
                 _ => {}
             }
         }
         self.has_frames &= self.tree.options().python == PythonFrames::With;
+        self.input.sort();
+        self.allocations.sort();
         self.steps.sort_unstable();
         self.optimizer = IntervalSet::merge(optimizer);
         self.add_reads(&reads);
@@ -324,6 +332,29 @@ fn is_large(trace: &Trace, copy: &GpuEvent) -> bool {
     match trace.arg(copy.event, "bytes").and_then(jarvis_trace::Arg::as_int) {
         Some(bytes) => bytes >= LARGE_COPY,
         None => copy.end - copy.start >= LONG_COPY,
+    }
+}
+
+/// Spans of host time, thread by thread and in order of start.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ByTrack {
+    spans: Vec<(TrackId, Ns, Ns)>,
+}
+
+impl ByTrack {
+    fn add(&mut self, trace: &Trace, e: EventId) {
+        self.spans.extend(Ns::span_of(trace, e).map(|(from, to)| (trace.track_id(e), from, to)));
+    }
+
+    fn sort(&mut self) {
+        self.spans.sort_unstable();
+    }
+
+    /// The spans of a thread.
+    pub(crate) fn of(&self, track: TrackId) -> &[(TrackId, Ns, Ns)] {
+        let first = self.spans.partition_point(|s| s.0 < track);
+        let count = self.spans[first..].partition_point(|s| s.0 == track);
+        &self.spans[first..first + count]
     }
 }
 

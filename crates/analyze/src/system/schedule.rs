@@ -17,12 +17,12 @@
 //! It is a model of one host and one order: launches of all threads form one sequence, and kernels keep the order in
 //! which they ran.
 
-use jarvis_trace::{EventId, Ns, TrackId};
+use jarvis_trace::{EventId, EventKind, Ns, TrackId};
 
 use super::gaps::{GapClass, Gaps};
 use super::recording::{Recording, Wait};
 
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 
 /// Time between the start of a launching call and the start of its kernel on an idle GPU, where the trace has too few
 /// to tell: 8 to 12 µs were seen on every machine at hand.
@@ -35,7 +35,7 @@ const USUAL_QUEUE_GAP: i64 = 1_500;
 const GRAPH_GAP: i64 = 800;
 
 /// Longer gaps between queued kernels are waits of the device and stay.
-const LONGEST_QUEUE_GAP: i64 = 10_000;
+pub(super) const LONGEST_QUEUE_GAP: i64 = 10_000;
 
 /// A kernel launched this long before it could start had surely been queued.
 const SURELY_QUEUED: i64 = 20_000;
@@ -51,40 +51,42 @@ const CLOCK_SLACK: Ns = Ns(1_000);
 
 /// A GPU event. Times are from the first GPU event on, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
-struct Work {
-    start: i64,
-    end: i64,
+pub(super) struct Work {
+    pub(super) start: i64,
+    pub(super) end: i64,
     /// The GPU event that ended last before it started.
-    after: u32,
+    pub(super) after: u32,
     /// The one before it on its stream.
-    follows: u32,
+    pub(super) follows: u32,
     /// Time after `after`.
-    gap: i64,
+    pub(super) gap: i64,
     /// Time after its launch.
-    latency: i64,
+    pub(super) latency: i64,
     /// How long the launching call took: the part of the latency that the profiler slows down.
-    call: i64,
+    pub(super) call: i64,
     /// Whether its launch was recorded.
-    linked: bool,
+    pub(super) linked: bool,
 }
 
 /// Something the host does, with the time since the thing before.
 #[derive(Debug, Clone, Copy)]
-struct Step {
-    delta: i64,
+pub(super) struct Step {
+    pub(super) delta: i64,
     /// Of it: time that faster launching does not shorten.
-    fixed: i64,
+    pub(super) fixed: i64,
     /// Of that: time spent on input.
-    input: i64,
+    pub(super) input: i64,
+    /// Of `delta`, but for `read`: the rest of the operation that launched before.
+    pub(super) carried: i64,
     /// Of `delta`: time in operations that read a value off the GPU in the middle of a step.
-    read: i64,
+    pub(super) read: i64,
     /// Whether it is the first launch of a step.
-    opens: bool,
-    act: Act,
+    pub(super) opens: bool,
+    pub(super) act: Act,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Act {
+pub(super) enum Act {
     /// Launches these positions of `launched`.
     Launch { from: u32, to: u32 },
     /// Waits until a GPU event has ended, if it had not.
@@ -98,54 +100,17 @@ enum Act {
     },
 }
 
-/// Which waits of the host are left out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Without {
-    /// None.
-    #[default]
-    Nothing,
-    /// Those in the middle of a step, with the operations that only read a value.
-    MidStepWaits,
-    /// Those for copies.
-    Copies,
-    /// The time spent on input.
-    Input,
-}
-
-/// What is changed when the schedule is run again.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Scenario<'a> {
-    /// How many times slower the profiler made the host: its time is divided by this.
-    pub(crate) profiler: f64,
-    /// What is left of the host's own time between launches.
-    pub(crate) host: f64,
-    /// Whether all launches of a step are issued at once, as a GPU graph does.
-    pub(crate) graph: bool,
-    /// What the host no longer does.
-    pub(crate) without: Without,
-    /// By how many nanoseconds each GPU event is shorter.
-    pub(crate) shorter: Option<&'a [i64]>,
-    /// Which GPU events are no longer launched at all.
-    pub(crate) dropped: Option<&'a [bool]>,
-}
-
-impl Scenario<'_> {
-    /// As recorded.
-    pub(crate) const RECORDED: Self =
-        Self { profiler: 1.0, host: 1.0, graph: false, without: Without::Nothing, shorter: None, dropped: None };
-}
-
 /// The recorded schedule.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Schedule {
-    works: Vec<Work>,
-    steps: Vec<Step>,
-    launched: Vec<u32>,
+    pub(super) works: Vec<Work>,
+    pub(super) steps: Vec<Step>,
+    pub(super) launched: Vec<u32>,
     /// UIDs of the GPU events with their positions, in order.
     uids: Vec<(u32, u32)>,
-    graph_gap: i64,
+    pub(super) graph_gap: i64,
     /// When the host does the first thing.
-    host_start: i64,
+    pub(super) host_start: i64,
 }
 
 impl Schedule {
@@ -162,6 +127,12 @@ impl Schedule {
     /// Number of GPU events.
     pub(crate) fn len(&self) -> usize {
         self.works.len()
+    }
+
+    /// From the first start to the last end: what an unchanged run gives.
+    pub(crate) fn window(&self) -> Ns {
+        let first = self.works.first().map_or(0, |w| w.start);
+        Ns(self.works.iter().map(|w| w.end).max().map_or(0, |last| last - first))
     }
 
     /// Position of the GPU event with this UID.
@@ -186,13 +157,19 @@ impl Schedule {
         let mut opens = StepStarts { steps: &recording.steps, next: 0, pending: true };
         let mut clock = acts.first().map_or(recording.extent.0, |a| a.at);
         self.host_start = (clock - recording.extent.0).0;
+        let mut before: Option<Operation> = None;
         for act in acts {
             let delta = (act.at - clock).max(Ns(0));
-            let mut step = Step { delta: delta.0, fixed: 0, input: 0, read: 0, opens: false, act: act.act };
-            step.read = overlap(&reads, &mut read_at, clock, act.at).0;
+            let read = overlap(&reads, &mut read_at, clock, act.at);
+            let mut step =
+                Step { delta: delta.0, fixed: 0, input: 0, carried: 0, read: read.0, opens: false, act: act.act };
             if let Act::Launch { .. } = act.act {
-                (step.fixed, step.input) = late.fixed(act.at, delta - Ns(step.read));
+                (step.fixed, step.input) = late.fixed(act.at, delta - read);
                 step.opens = opens.at_launch(act.at);
+                let rest = before.filter(|b| act.operation.is_none_or(|o| o.event != b.event)).map(|b| b.end - clock);
+                step.carried =
+                    (rest.unwrap_or(Ns(0)).min(delta) - read).0.clamp(0, step.delta - step.fixed - step.read);
+                before = act.operation;
             }
             if let Act::Wait { at_boundary: true, .. } = act.act {
                 opens.pending = true;
@@ -215,14 +192,9 @@ impl Schedule {
             let from = self.launched.len() as u32;
             self.launched.extend(call.iter().map(|c| c.2));
             let act = Act::Launch { from, to: self.launched.len() as u32 };
-            acts.push(Timed { at: call[0].0, until: None, act });
+            acts.push(Timed { at: call[0].0, until: None, act, operation: Operation::around(recording, call[0].1) });
         }
         acts
-    }
-
-    /// How long the window is if the schedule is run under a scenario.
-    pub(crate) fn run(&self, scenario: &Scenario<'_>) -> Ns {
-        Run::new(self, scenario).finish()
     }
 }
 
@@ -231,6 +203,22 @@ struct Timed {
     at: Ns,
     until: Option<Ns>,
     act: Act,
+    operation: Option<Operation>,
+}
+
+/// The outermost of the operations directly around a launch.
+#[derive(Debug, Clone, Copy)]
+struct Operation {
+    event: EventId,
+    end: Ns,
+}
+
+impl Operation {
+    fn around(recording: &Recording<'_>, call: EventId) -> Option<Self> {
+        let is_op = |e: &EventId| recording.trace.kind(*e) == EventKind::CpuOp;
+        let event = recording.tree.ancestors(call).take_while(is_op).last()?;
+        Some(Self { event, end: recording.trace.end(event)? })
+    }
 }
 
 /// GPU events with what they wait for, and the gap within GPU graphs.
@@ -344,7 +332,7 @@ fn waits(recording: &Recording<'_>, works: &ByEnd<'_>) -> Vec<Timed> {
         let awaited = awaited.map_or(NONE, |e| e.1);
         let (at_boundary, copy) = (w.at_boundary, w.copy);
         let act = Act::Wait { length: (w.end - w.start).0, awaited, back, at_boundary, copy };
-        Some(Timed { at: w.start, until: Some(w.end), act })
+        Some(Timed { at: w.start, until: Some(w.end), act, operation: None })
     };
     waits.into_iter().filter_map(held_up).collect()
 }
@@ -423,133 +411,6 @@ impl LateLaunches {
         match self.list.binary_search_by_key(&launch, |l| l.0) {
             Ok(i) => (self.list[i].1.min(most).0, self.list[i].2.min(most).0),
             Err(_) => (0, 0),
-        }
-    }
-}
-
-/// The schedule while it runs.
-struct Run<'a> {
-    schedule: &'a Schedule,
-    scenario: &'a Scenario<'a>,
-    /// When each GPU event is launched; `NOT_YET` before.
-    issued: Vec<i64>,
-    ends: Vec<i64>,
-    /// How many GPU events have run, in their order.
-    done: usize,
-    host: i64,
-    first: i64,
-    last: i64,
-}
-
-const NOT_YET: i64 = i64::MIN;
-
-impl<'a> Run<'a> {
-    fn new(schedule: &'a Schedule, scenario: &'a Scenario<'a>) -> Self {
-        let count = schedule.works.len();
-        Self {
-            schedule,
-            scenario,
-            issued: vec![NOT_YET; count],
-            ends: vec![0; count],
-            done: 0,
-            host: schedule.host_start,
-            first: i64::MAX,
-            last: i64::MIN,
-        }
-    }
-
-    fn finish(mut self) -> Ns {
-        for step in &self.schedule.steps {
-            self.host += self.host_time(step);
-            match step.act {
-                Act::Launch { from, to } => {
-                    for &work in &self.schedule.launched[from as usize..to as usize] {
-                        self.issued[work as usize] = self.host;
-                    }
-                    self.advance();
-                }
-                Act::Wait { length, awaited, back, at_boundary, copy } => {
-                    let left_out = match self.scenario.without {
-                        Without::MidStepWaits => !at_boundary && !copy,
-                        Without::Copies => copy,
-                        Without::Nothing | Without::Input => false,
-                    };
-                    if !left_out {
-                        self.wait(length, awaited, back);
-                    }
-                }
-            }
-        }
-        self.advance();
-        debug_assert_eq!(self.done, self.schedule.works.len(), "every GPU event runs");
-        Ns(self.last.saturating_sub(self.first).max(0))
-    }
-
-    /// Host time under the profiler as it would be without.
-    fn scaled(&self, time: f64) -> i64 {
-        (time / self.scenario.profiler).round() as i64
-    }
-
-    /// Host time before a step.
-    fn host_time(&self, step: &Step) -> i64 {
-        let s = self.scenario;
-        let at_boundary = matches!(step.act, Act::Wait { at_boundary: true, .. });
-        let at_once = s.graph && !step.opens && !at_boundary;
-        let factor = if at_once || self.drops(step) { 0.0 } else { s.host };
-        let own = (step.delta - step.fixed - step.read) as f64 * factor;
-        let read = if s.without == Without::MidStepWaits { 0 } else { step.read };
-        let fixed = if s.without == Without::Input { step.fixed - step.input } else { step.fixed };
-        self.scaled(own + read as f64) + fixed
-    }
-
-    fn drops(&self, step: &Step) -> bool {
-        let (Some(dropped), Act::Launch { from, to }) = (self.scenario.dropped, step.act) else { return false };
-        self.schedule.launched[from as usize..to as usize].iter().all(|&w| dropped[w as usize])
-    }
-
-    fn wait(&mut self, length: i64, awaited: u32, back: i64) {
-        if awaited == NONE {
-            self.host += self.scaled(length as f64);
-        } else if (awaited as usize) < self.done {
-            self.host = self.host.max(self.ends[awaited as usize] + self.scaled(back as f64));
-        } else {
-            // Kernels ran in another order than they were launched in: the wait stays as long as it was.
-            self.host += length;
-        }
-    }
-
-    /// Runs the GPU events that can run, in their order.
-    fn advance(&mut self) {
-        while let Some(work) = self.schedule.works.get(self.done) {
-            let issued = self.issued[self.done];
-            if work.linked && issued == NOT_YET {
-                break;
-            }
-            let dropped = self.scenario.dropped.is_some_and(|d| d[self.done]);
-            let mut start = NOT_YET;
-            if work.after != NONE {
-                let short = self.scenario.graph && work.gap < LONGEST_QUEUE_GAP;
-                let gap = if short { work.gap.min(self.schedule.graph_gap) } else { work.gap };
-                start = self.ends[work.after as usize] + if dropped { 0 } else { gap };
-            }
-            if work.follows != NONE {
-                start = start.max(self.ends[work.follows as usize]);
-            }
-            if work.linked && !(dropped && start > NOT_YET) {
-                let in_call = work.latency.min(work.call).max(0);
-                start = start.max(issued + self.scaled(in_call as f64) + work.latency - in_call);
-            }
-            if start == NOT_YET {
-                start = work.start;
-            }
-            let mut end = start;
-            if !dropped {
-                end += work.end - work.start - self.scenario.shorter.map_or(0, |s| s[self.done]);
-                self.first = self.first.min(start);
-                self.last = self.last.max(end);
-            }
-            self.ends[self.done] = end;
-            self.done += 1;
         }
     }
 }

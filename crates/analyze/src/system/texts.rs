@@ -21,6 +21,11 @@ pub(crate) fn ms_and_percent(ms: f64, percent: f64) -> String {
     format!("{} ms ({}% of the trace)", shown_ms(ms), shown(percent, 1))
 }
 
+/// A number of things: `1 gap`, `2 gaps`.
+pub(crate) fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Names in backticks with commas between; at most `most`.
 pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>, most: usize) -> String {
     let names: Vec<&str> = names.into_iter().collect();

@@ -1,11 +1,4 @@
-//! Integration tests of the analysis on real traces. Those of the project stand in `fixtures/`; others are read where
-//! they are present and skipped with a word where not.
+//! Integration tests of the analysis.
 
 #[cfg(test)]
-mod oracles;
-#[cfg(test)]
-mod pairs;
-#[cfg(test)]
-mod soundness;
-#[cfg(test)]
-mod support;
+mod system;

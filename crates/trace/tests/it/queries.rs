@@ -133,6 +133,22 @@ fn the_index_lists_hosts_by_start_and_gpu_events_by_link() {
     assert_eq!(uids(&NameIndex::of_tree(&trace, &tree)), [3, 4, 1, 8, 6]);
 }
 
+#[test]
+fn threads_list_their_events_callers_first() {
+    let mut b = TraceBuilder::new();
+    // thread 2   |-- late --------|        |-- alone --|
+    //               |inside|
+    // thread 1      |-- op --|
+    b.cpu_op("alone", 50.0, 5.0).on(1, 2);
+    b.cpu_op("op", 12.0, 5.0);
+    b.cpu_op("inside", 12.0, 2.0).on(1, 2);
+    b.cpu_op("late", 10.0, 20.0).on(1, 2);
+    let trace = b.build();
+    let tree = Tree::build(&trace, TreeOptions::default());
+    let found: Vec<_> = tree.thread_events().map(|(_, events)| names(&trace, events)).collect();
+    assert_eq!(found, [vec!["late", "inside", "alone"], vec!["op"]]);
+}
+
 fn lines(text: &str) -> Vec<&str> {
     text.lines().collect()
 }

@@ -1,0 +1,383 @@
+use jarvis_trace::TraceBuilder;
+
+use super::*;
+use crate::finding::Priority;
+use crate::program::Program;
+use crate::system::cpu_idle::CpuIdleMetrics;
+use crate::system::fixture::{Host, system, tree, utilization};
+use crate::system::multi_kernel::MultiKernelMetrics;
+use crate::system::multi_kernel_data::MultiKernelData;
+use crate::system::texts::SINGLE_RANK;
+
+fn found(b: &TraceBuilder) -> Vec<Finding> {
+    findings(&system(b), &utilization(b), None)
+}
+
+fn names(findings: &[Finding]) -> Vec<&'static str> {
+    findings.iter().map(|f| f.pattern.as_str()).collect()
+}
+
+/// Two steps of 40 operations that take `host` µs each and launch kernels of `kernel` µs.
+//
+// host  |op||op||op| ... |wait|   |op||op| ...
+// GPU     |k|  |k|  |k| ...         |k|  |k| ...
+fn steps(host_us: f64, kernel_us: f64) -> Host {
+    let mut host = Host::default();
+    for step in 0..2 {
+        let start = host.now;
+        for _ in 0..40 {
+            host.op("aten::mm", host_us, kernel_us);
+        }
+        host.end_step(step, start);
+    }
+    host
+}
+
+#[test]
+fn late_launches_of_small_kernels_are_launch_bound() {
+    let host = steps(50.0, 5.0);
+    let all = found(&host.b);
+    assert_eq!(names(&all), ["launch_bound"]);
+    let f = &all[0];
+    assert_eq!((f.rank, f.priority, f.tier), (1, Priority::Critical, Tier::System));
+    // 80 operations of 50 µs, of which the kernels take 5: low with 45 % less host time, high with steps at once.
+    assert!(f.impact.speedup.low > 1.6 && f.impact.speedup.low < 1.82, "{:?}", f.impact);
+    assert!(f.impact.speedup.high > 4.0 && f.impact.speedup.high < 8.0, "{:?}", f.impact);
+    assert!(f.impact.basis.ends_with(PROFILER_COST));
+    assert_eq!(f.paths.kernel, [NO_KERNEL]);
+    assert!(f.paths.algorithmic[0].contains("GPU graph"));
+    assert!(f.evidence.iter().any(|e| e.fact.starts_with("at ") && e.uid.is_some()), "positions for a trace viewer");
+    assert!(f.time_ms > 3.0 && f.percent_of_total > 80.0);
+}
+
+#[test]
+fn a_busy_gpu_is_not_launch_bound() {
+    // Kernels longer than their operations: the queue is never empty.
+    assert_eq!(names(&found(&steps(50.0, 55.0).b)), [""; 0]);
+    // Kernels a little shorter: idle time is under 15 % of the window.
+    assert_eq!(names(&found(&steps(50.0, 44.0).b)), [""; 0]);
+}
+
+#[test]
+fn a_profiler_that_may_explain_it_makes_it_milder() {
+    // 40 % idle, but a host 1.3 times faster already keeps the GPU nearly busy.
+    let all = found(&steps(50.0, 30.0).b);
+    assert_eq!(names(&all), ["launch_bound"]);
+    assert_eq!(all[0].priority, Priority::Low);
+    assert!(all[0].issue.contains("without the profiler"));
+    assert!(all[0].impact.speedup.low < 1.05);
+}
+
+#[test]
+fn a_replayed_graph_is_not_launch_bound_and_says_what_is_missing() {
+    // host  |graph launch|                          |wait|
+    // GPU        |k||k||k||k| ... 40 kernels, 1 µs apart
+    let mut b = TraceBuilder::new();
+    for step in 0..2 {
+        let at = 1000.0 * f64::from(step);
+        b.annotation(&format!("ProfilerStep#{step}"), at - 60.0, 990.0);
+        b.launch("cudaGraphLaunch", at - 20.0, 15.0, step.into());
+        for k in 0..40 {
+            b.kernel("k", at + 3.0 * f64::from(k), 2.0, step.into());
+        }
+        b.runtime("cudaDeviceSynchronize", at, 125.0);
+    }
+    let s = system(&b);
+    assert_eq!(s.kernels.graph_replays, 2);
+    assert_eq!(names(&findings(&s, &utilization(&b), None)), [""; 0]);
+    assert!(s.notes()[0].starts_with("80 GPU events were launched by 2 GPU graph replays."), "{:?}", s.notes());
+}
+
+/// Two steps with a read after every tenth operation.
+fn reads(host_us: f64, kernel_us: f64, reads: usize) -> Host {
+    let mut host = Host::default();
+    for step in 0..2 {
+        let start = host.now;
+        for i in 0..40 {
+            host.op("aten::mm", host_us, kernel_us);
+            if i % 10 == 4 && i / 10 < reads {
+                host.item();
+            }
+        }
+        host.end_step(step, start);
+    }
+    host
+}
+
+#[test]
+fn reads_within_the_step_come_before_launches() {
+    let all = found(&reads(50.0, 5.0, 4).b);
+    assert_eq!(names(&all), ["host_sync", "launch_bound"]);
+    assert_eq!((all[0].priority, all[1].priority), (Priority::Critical, Priority::High));
+    assert_eq!(all[0].operations[0].name, "aten::item");
+    assert_eq!(all[0].operations[0].count, 8);
+    assert!(all[0].impact.speedup.high / all[0].impact.speedup.low < 3.0, "{:?}", all[0].impact);
+    assert!(all[1].paths.algorithmic[0].starts_with("First remove the synchronizations"));
+}
+
+#[test]
+fn one_read_in_a_step_is_no_finding_if_it_costs_little() {
+    assert_eq!(names(&found(&reads(50.0, 5.0, 1).b)), ["launch_bound"]);
+}
+
+#[test]
+fn reads_that_drain_a_full_queue_are_found_without_idle_launches() {
+    // The GPU is the limit, but each read lets it run dry.
+    let all = found(&reads(20.0, 40.0, 4).b);
+    assert_eq!(names(&all), ["host_sync"]);
+    assert!(all[0].impact.speedup.low > 1.02 && all[0].impact.speedup.high < 1.25, "{:?}", all[0].impact);
+}
+
+#[test]
+fn input_is_a_finding_of_its_own() {
+    // host  |-- dataloader 2 ms --||op||op| ... |wait||-- dataloader 2 ms --||op| ...
+    // GPU                            |k| |k| ...                               |k| ...
+    let build = |input: f64| {
+        let mut host = Host::default();
+        for step in 0..3 {
+            let start = host.now;
+            host.b.python("torch/utils/data/dataloader.py(1): __next__", host.now, input);
+            host.now += input;
+            for _ in 0..40 {
+                host.op("aten::mm", 20.0, 25.0);
+            }
+            host.end_step(step, start);
+        }
+        host.b
+    };
+    let all = found(&build(2000.0));
+    assert_eq!(names(&all), ["input_starved"]);
+    assert_eq!(all[0].priority, Priority::Critical);
+    // 3 ms a step, of which 1 ms is left: half of the input gone gives 1.5x, all of it 3x.
+    assert!(all[0].impact.speedup.high > 2.7 && all[0].impact.speedup.high < 3.2, "{:?}", all[0].impact);
+    assert!(all[0].impact.speedup.low > 1.3 && all[0].impact.speedup.low < 1.6, "{:?}", all[0].impact);
+    assert!(all[0].issue.contains("before the first launch"));
+    assert_eq!(names(&found(&build(40.0))), [""; 0], "5 % of the window are worth a word, 4.6 % are not");
+}
+
+/// Steps that copy `bytes` to the device first, `us` long and waited for.
+//
+// host  |-- copy --------||op||op|..    |-- copy --------||op||op|..
+// GPU     |-- memcpy ----|  |k||k|..      |-- memcpy ----|  |k||k|..
+fn copying(bytes: i64, us: f64, kind: &str) -> TraceBuilder {
+    let mut host = Host::default();
+    host.op("aten::mm", 20.0, 50.0);
+    for i in 0..8 {
+        let at = host.now;
+        let start = (at + 12.0).max(host.gpu);
+        host.gpu = start + us;
+        host.b.cpu_op("aten::to", at, host.gpu + 15.0 - at);
+        host.b.launch("cudaMemcpyAsync", at + 2.0, host.gpu + 8.0 - at, 1000 + i);
+        let name = format!("Memcpy HtoD ({kind} -> Device)");
+        host.b.gpu("gpu_memcpy", &name, start, us, 1000 + i, 7).arg("bytes", bytes);
+        host.now = host.gpu + 20.0;
+        for _ in 0..10 {
+            host.op("aten::mm", 20.0, 50.0);
+        }
+    }
+    host.b
+}
+
+#[test]
+fn copies_that_nothing_hides_are_found() {
+    // 8 MiB in 2 ms are 4 GB/s: pinned memory at 20 GB/s would take 0.42 ms.
+    let b = copying(8 << 20, 2000.0, "Pageable");
+    let all = found(&b);
+    assert_eq!(names(&all), ["blocking_copies"]);
+    let f = &all[0];
+    assert_eq!(f.priority, Priority::Critical);
+    // 20.2 ms, of which 16 are copies: 3.4 are left pinned, none hidden.
+    assert!(f.impact.speedup.low > 2.3 && f.impact.speedup.low < 2.8, "{:?}", f.impact);
+    assert!(f.impact.speedup.high > 3.8 && f.impact.speedup.high < 5.5, "{:?}", f.impact);
+    assert!(f.paths.algorithmic[0].contains("`aten::to`"));
+    assert_eq!((f.operations[0].name.as_str(), f.operations[0].count), ("aten::to", 8));
+    let copies = *system(&b).copies.direction(crate::system::CopyDirection::HostToDevice);
+    assert_eq!((copies.count, copies.waited_for, copies.pageable, copies.bytes), (8, 8, 8, 64 << 20));
+    assert_eq!(copies.exposed, copies.time);
+    // Small ones cost the wait for them, not the copy.
+    assert_eq!(names(&found(&copying(4096, 5.0, "Pageable"))), ["host_sync"]);
+}
+
+/// A gradient exchange beside some computation.
+//
+// stream 7   |-- mm 0..1000 ------|
+// stream 9        |-- nccl 600..600+us ---------|
+fn exchange(us: f64) -> TraceBuilder {
+    let mut b = TraceBuilder::new();
+    b.launch("cudaLaunchKernel", -10.0, 5.0, 1);
+    b.launch("cudaLaunchKernel", -5.0, 5.0, 2);
+    b.kernel("mm", 0.0, 1000.0, 1);
+    b.gpu("kernel", "ncclDevKernel_AllReduce_Sum_bf16", 600.0, us, 2, 9)
+        .arg("Collective name", "allreduce")
+        .arg("Group size", 8)
+        .arg("dtype", "BFloat16")
+        .arg("In msg nelems", 1_048_576);
+    b
+}
+
+#[test]
+fn exposed_communication_lists_collectives_and_its_limits() {
+    let b = exchange(1000.0);
+    let all = found(&b);
+    assert_eq!(names(&all), ["exposed_communication"]);
+    let f = &all[0];
+    assert!(f.issue.contains(SINGLE_RANK));
+    assert_eq!(f.evidence[1].fact, "`allreduce` over 8 ranks, BFloat16, 2.0 MiB: 1 call, 1.00 ms");
+    // 600 of 1600 µs are exposed; 600 µs of computation hide nothing yet.
+    assert!((f.impact.saved_ms.high - 0.6).abs() < 1e-9 && (f.impact.saved_ms.low - 0.18).abs() < 1e-9);
+    assert_eq!(names(&found(&exchange(450.0))), [""; 0], "4.8 % are exposed");
+    let metrics = MultiKernelMetrics::of(&system(&b), &utilization(&b));
+    assert_eq!(metrics.cross_validation.status, "PASS", "{:?}", metrics.cross_validation);
+    assert!((metrics.overlap_assessment.overlap_ratio.unwrap().0 - 0.4).abs() < 1e-9);
+    assert!(metrics.is_flagged());
+}
+
+#[test]
+fn recomputed_forward_work_is_found() {
+    // |-- checkpoint.py(1): recompute_fn --|
+    //   |-- aten::mm --|
+    //        |launch|
+    let mut host = steps(20.0, 50.0);
+    let at = host.now;
+    host.b.python("torch/utils/checkpoint.py(1): recompute_fn", at, 1000.0);
+    for _ in 0..10 {
+        host.op("aten::mm", 20.0, 50.0);
+    }
+    let trace = host.b.build();
+    let tree = tree(&trace);
+    let program = Program::of(&trace, &tree, &jarvis_perf::tables::Unified::default());
+    let all = findings(&system(&host.b), &utilization(&host.b), Some(&program));
+    assert_eq!(names(&all), ["recomputation"]);
+    let f = &all[0];
+    assert_eq!(f.priority, Priority::Medium);
+    assert!((f.time_ms - 0.5).abs() < 1e-9);
+    assert!(f.impact.saved_ms.high > 0.45 && f.impact.saved_ms.low > 0.1, "{:?}", f.impact);
+    assert_eq!(names(&findings(&system(&host.b), &utilization(&host.b), None)), [""; 0]);
+}
+
+#[test]
+fn late_launches_of_the_optimizer_name_it() {
+    // host  |-- Optimizer.step ----------------------|
+    //        |op||op||op| ... each launches a tiny kernel
+    let mut host = steps(50.0, 2.0);
+    host.b.annotation("Optimizer.step#Adam.step", -10.0, host.now + 100.0);
+    let all = found(&host.b);
+    assert_eq!(names(&all), ["launch_bound"]);
+    assert_eq!(all[0].priority, Priority::High, "the optimizer's own finding is more exact");
+    assert!(all[0].paths.algorithmic[0].contains("`fused=True`"));
+}
+
+#[test]
+fn ranges_are_never_too_wide_to_use() {
+    // 99 % idle: issuing each step at once would give some 40x.
+    let all = found(&steps(500.0, 2.0).b);
+    let speedup = all[0].impact.speedup;
+    assert!(speedup.high / speedup.low <= WIDEST + 1e-9, "{speedup:?}");
+    assert!((speedup.low - 1.8).abs() < 0.05, "{speedup:?}");
+}
+
+/// Keys of an object.
+fn keys(value: &serde_json::Value) -> Vec<&str> {
+    let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    keys
+}
+
+#[test]
+fn the_idle_file_has_its_fields() {
+    let b = reads(50.0, 5.0, 4).b;
+    let metrics = CpuIdleMetrics::of(&system(&b), &utilization(&b));
+    assert_eq!(metrics.severity, Severity::Critical);
+    let json = serde_json::to_value(&metrics).unwrap();
+    let fields = [
+        "gap_analysis",
+        "gpu_utilization",
+        "idle_flagged",
+        "impact_estimates",
+        "kernel_analysis",
+        "patterns_detected",
+        "potential_speedup",
+        "severity",
+        "status",
+        "sync",
+        "target_idle_percent",
+    ];
+    assert_eq!(keys(&json), fields);
+    assert_eq!(json["severity"], "CRITICAL");
+    let gaps = &json["gap_analysis"];
+    assert_eq!(keys(gaps), ["by_class", "by_host_activity", "edge_gap_ms", "gap_count", "histogram", "top_gaps"]);
+    assert_eq!(keys(&gaps["by_class"][0]), ["class", "count", "percent_of_idle", "time_ms"]);
+    assert_eq!(gaps["top_gaps"][0]["rank"], 1);
+    assert_eq!(json["sync"]["by_name"]["cudaStreamSynchronize"]["count"], 8);
+    assert_eq!(json["target_idle_percent"], 20.0);
+    let patterns: Vec<&str> = metrics.patterns_detected.iter().map(|p| p.name).collect();
+    assert_eq!(patterns, ["launch_overhead", "small_kernels", "synchronization", "host_work"]);
+    assert_eq!(json["impact_estimates"], serde_json::json!([]));
+    let shares: f64 = metrics.gap_analysis.by_class.iter().map(|c| c.percent_of_idle.0).sum();
+    assert!((shares - 100.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_multi_kernel_files_have_their_fields() {
+    let mut b = exchange(1000.0);
+    b.launch("cudaMemcpyAsync", -3.0, 2.0, 3);
+    b.gpu("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", 1600.0, 400.0, 3, 11).arg("bytes", 1024);
+    let (s, u) = (system(&b), utilization(&b));
+    let data = serde_json::to_value(MultiKernelData::of(&s)).unwrap();
+    assert_eq!(keys(&data), ["memcpy_summary", "nccl_summary", "overlap_analysis"]);
+    let copies = &data["memcpy_summary"]["by_direction"]["D2H"];
+    let fields = [
+        "avg_bytes",
+        "avg_time_us",
+        "count",
+        "exposed_time_us",
+        "max_time_us",
+        "sync_like_count",
+        "total_bytes",
+        "total_time_us",
+    ];
+    assert_eq!(keys(copies), fields);
+    assert_eq!((&copies["exposed_time_us"], &copies["total_bytes"]), (&400.0.into(), &1024.into()));
+    let collective = &data["nccl_summary"]["by_collective"][0];
+    let fields = ["collective", "count", "dtype", "exposed_time_us", "group_size", "message_bytes", "total_time_us"];
+    assert_eq!(keys(collective), fields);
+    assert_eq!(collective["message_bytes"], 2_097_152);
+    assert_eq!(data["overlap_analysis"]["comm_overlap_ratio"], 0.4);
+    let metrics = serde_json::to_value(MultiKernelMetrics::of(&s, &u)).unwrap();
+    let fields = [
+        "cross_validation",
+        "impact_estimates",
+        "memcpy_assessment",
+        "memcpy_summary",
+        "nccl_blocking_assessment",
+        "nccl_summary",
+        "overlap_analysis",
+        "overlap_assessment",
+        "patterns_detected",
+        "status",
+        "total_time_ms",
+    ];
+    assert_eq!(keys(&metrics), fields);
+    assert_eq!(metrics["overlap_analysis"]["exposed_comm_time_ms"], 0.6);
+    assert_eq!(metrics["memcpy_assessment"]["issues"][0]["severity"], "CRITICAL");
+    assert_eq!(metrics["status"], "OK");
+    let none = serde_json::to_value(MultiKernelMetrics::of(&system(&steps(20.0, 50.0).b), &u)).unwrap();
+    assert_eq!(none["status"], "NO_DATA");
+}
+
+#[test]
+fn texts_keep_to_neutral_words() {
+    let mut all = found(&reads(50.0, 5.0, 4).b);
+    all.extend(found(&copying(8 << 20, 2000.0, "Pageable")));
+    all.extend(found(&exchange(1000.0)));
+    for f in all {
+        let facts = f.evidence.iter().map(|e| &e.fact);
+        let prose = [&f.title, &f.issue, &f.impact.basis].into_iter().chain(&f.paths.algorithmic).chain(facts);
+        let text: String = prose.flat_map(|p| p.split('`').step_by(2)).collect();
+        for word in
+            ["CUDA", "cuda", "HIP", "NCCL", "nccl", "straggler", "guaranteed", "probably", "likely", "root cause"]
+        {
+            assert!(!text.contains(word), "{word} in {text}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+use jarvis_trace::TraceBuilder;
+
+use super::*;
+use crate::system::fixture::{Host, system};
+
+/// UIDs of the GPU events of a trace, by start.
+fn kernels(b: &TraceBuilder) -> Vec<u32> {
+    let trace = b.build();
+    let mut found: Vec<_> = trace.events().filter(|&e| trace.kind(e).is_gpu()).collect();
+    found.sort_by_key(|&e| trace.ts(e));
+    found.into_iter().map(jarvis_trace::EventId::uid).collect()
+}
+
+fn close(a: f64, b: f64) {
+    assert!((a - b).abs() < 1e-6, "{a} is not {b}");
+}
+
+/// Launches 10 µs apart, kernels of 100 µs: the host is ahead.
+//
+// host  |r1||r2||r3|...
+// GPU     |-- k1 -----||-- k2 -----||-- k3 -----| ...
+fn host_ahead() -> TraceBuilder {
+    let mut host = Host::default();
+    for _ in 0..20 {
+        host.op("aten::mm", 10.0, 100.0);
+    }
+    host.b
+}
+
+/// Launches 100 µs apart, kernels of 10 µs: the GPU is ahead.
+//
+// host  |r1|           |r2|           |r3|           ...
+// GPU      |k1|           |k2|           |k3|        ...
+fn gpu_ahead() -> TraceBuilder {
+    let mut host = Host::default();
+    for _ in 0..20 {
+        host.op("aten::mm", 100.0, 10.0);
+    }
+    host.b
+}
+
+#[test]
+fn what_the_host_is_ahead_of_is_saved_in_full() {
+    let b = host_ahead();
+    let host = system(&b).host;
+    assert_eq!(host.limit, Limit::Gpu);
+    assert_eq!(host.note(), None);
+    let kernels = kernels(&b);
+    let saved = host.clip_savings(0.5, &kernels[5..15]);
+    close(saved.low, 0.5);
+    close(saved.high, 0.5);
+}
+
+#[test]
+fn what_the_gpu_is_ahead_of_saves_nothing() {
+    let b = gpu_ahead();
+    let host = system(&b).host;
+    assert_eq!(host.limit, Limit::Host);
+    assert!(host.note().unwrap().contains("saves nothing"));
+    let kernels = kernels(&b);
+    // The last kernel ends the window, so what it saves counts; the others hide under their launch gaps.
+    let saved = host.clip_savings(0.095, &kernels[..19]);
+    close(saved.low, 0.0);
+    close(saved.high, 0.0);
+    let last = host.clip_savings(0.005, &kernels[19..]);
+    close(last.low, 0.005);
+}
+
+#[test]
+fn a_saving_is_cut_where_the_next_launch_comes() {
+    // host  |r1|                    |r2 at 60|
+    // GPU     |-- k1 8..108 -----------------||-- k2 109..119 --|
+    //         |-- k1 8..28 --|               |-- k2 68..78 --|      80 µs off k1 bring 41 µs
+    let mut host = Host::default();
+    host.launch(0.0, "kernel", "k1", 100.0);
+    host.launch(60.0, "kernel", "k2", 10.0);
+    let kernels = kernels(&host.b);
+    let saved = system(&host.b).host.clip_savings(0.080, &kernels[..1]);
+    close(saved.low, 0.041);
+    // A host 2.3 times faster would have launched at 26 µs: 34 µs less to wait for. (Its call takes 4 of the 8 µs.)
+    assert!(saved.high > 0.07 && saved.high <= 0.08, "{saved:?}");
+}
+
+#[test]
+fn savings_are_never_more_than_asked_for_or_there() {
+    let b = host_ahead();
+    let host = system(&b).host;
+    let kernels = kernels(&b);
+    assert!(host.clip_savings(10.0, &kernels).high <= 2.1, "the window is 2.1 ms");
+    assert_eq!(host.clip_savings(0.0, &kernels), Range::new(0.0, 0.0));
+    assert_eq!(host.clip_savings(1.0, &[]), Range::new(0.0, 0.0));
+    assert_eq!(host.clip_savings(1.0, &[u32::MAX]), Range::new(0.0, 0.0));
+    let range = host.clip_range(Range::new(0.2, 0.4), &kernels);
+    close(range.low, 0.2);
+    close(range.high, 0.4);
+}
+
+#[test]
+fn launches_that_vanish_give_their_host_time_back() {
+    // host  |r1|           |r2|           |r3|        every second operation is dropped: half of the host time goes
+    let b = gpu_ahead();
+    let kernels = kernels(&b);
+    let odd: Vec<u32> = kernels.iter().copied().skip(1).step_by(2).collect();
+    let saved = system(&b).host.clip_removal(&odd);
+    assert!(saved.high > 0.9 && saved.high < 1.1, "ten operations of 100 µs: {saved:?}");
+    assert!(saved.low > 0.9, "the same share of a faster host's time: {saved:?}");
+    // Where the host is ahead they give their GPU time back.
+    let b = host_ahead();
+    let kernels = self::kernels(&b);
+    let saved = system(&b).host.clip_removal(&kernels[5..10]);
+    close(saved.low, 0.505);
+}
+
+#[test]
+fn waits_for_launches_that_vanish_go_with_them() {
+    // host  |op|..|op||item  wait|..|op|..      nothing is left of a read whose copy is not launched
+    let mut host = Host::default();
+    for _ in 0..10 {
+        host.op("aten::mm", 100.0, 10.0);
+        host.item();
+    }
+    host.op("aten::mm", 100.0, 10.0);
+    let trace = host.b.build();
+    let copies: Vec<u32> =
+        trace.events().filter(|&e| trace.name(e).starts_with("Memcpy")).map(jarvis_trace::EventId::uid).collect();
+    let saved = system(&host.b).host.clip_removal(&copies);
+    // Ten reads of some 30 µs each on the host.
+    assert!(saved.low > 0.2 && saved.high < 0.4, "{saved:?}");
+}
+
+#[test]
+fn fused_kernels_save_their_launches_where_the_host_is_slow() {
+    // host  |r1|     |r2|     |r3|     |r4| ...      four operations become one of 20 µs
+    let b = gpu_ahead();
+    let kernels = kernels(&b);
+    let groups: Vec<(&[u32], f64)> = kernels.chunks(4).map(|group| (group, 0.020)).collect();
+    let saved = system(&b).host.clip_fusion(&groups);
+    assert!(saved.low > 1.3 && saved.high < 1.6, "15 of 20 operations go: {saved:?}");
+    // Where the GPU is, they save its time: 400 µs become 150, and three gaps of 1 µs go too.
+    let b = host_ahead();
+    let kernels = self::kernels(&b);
+    let saved = system(&b).host.clip_fusion(&[(&kernels[4..8], 0.150)]);
+    close(saved.low, 0.253);
+}
+
+#[test]
+fn a_host_that_is_slow_only_under_the_profiler_is_told() {
+    // Kernels of 80 µs, operations of 100 µs: without frames the host may be 1.3 to 2.3 times faster.
+    let mut host = Host::default();
+    for _ in 0..20 {
+        host.op("aten::mm", 100.0, 80.0);
+    }
+    let s = system(&host.b);
+    assert_eq!(s.host.limit, Limit::HostWhileProfiled);
+    assert!(s.host.note().unwrap().contains("2.3"));
+    // The window is 1.98 ms; the GPU alone needs 1.62.
+    assert!(s.host.unprofiled_ms.low > 1.6 && s.host.unprofiled_ms.high < 1.7, "{:?}", s.host.unprofiled_ms);
+}
+
+#[test]
+fn frames_make_the_profiler_cost_more() {
+    let mut with = gpu_ahead();
+    with.python("train.py(1): main", -10.0, 10_000.0);
+    assert_eq!(system(&with).host.slowdown(), SLOWDOWN_WITH_FRAMES);
+    assert_eq!(system(&gpu_ahead()).host.slowdown(), SLOWDOWN);
+}
+
+#[test]
+fn waits_that_vanish_let_the_host_run_ahead() {
+    // host  |op||op|..|op||item  wait|........|op||op|..|op||item  wait|
+    // GPU     |k1||k2|..            |k10|c|     |k1||k2|..          |k10|c|
+    let mut host = Host::default();
+    for step in 0..2 {
+        let start = host.now;
+        for _ in 0..4 {
+            for _ in 0..10 {
+                host.op("aten::mm", 20.0, 40.0);
+            }
+            host.item();
+        }
+        host.op("aten::mm", 20.0, 40.0);
+        host.end_step(step, start);
+    }
+    let s = system(&host.b);
+    let ends = s.host.slowdown();
+    // Four times a step the GPU waits some 30 µs for the first launch; without the waits it does not.
+    let gain = s.host.speedup(1.0, Fix::NoWaits);
+    assert!(gain > 1.05 && gain < 1.12, "{gain}");
+    assert!(s.host.speedup(ends.1, Fix::NoWaits) < gain, "less with a faster host");
+    assert!(s.host.speedup(1.0, Fix::NoWaitsCompiled) >= gain);
+    assert!(s.host.speedup(1.0, Fix::Graph) < gain, "a graph does not take the waits away");
+}

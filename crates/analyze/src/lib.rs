@@ -8,6 +8,7 @@ pub mod prepared;
 pub mod program;
 pub mod rounding;
 pub mod rules;
+pub mod system;
 #[cfg(test)]
 mod testing;
 pub mod texts;

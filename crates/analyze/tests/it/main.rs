@@ -1,4 +1,17 @@
-//! Integration tests of the analysis.
+//! Integration tests of the analysis on real traces. Those of the project stand in `fixtures/`; others are read where
+//! they are present and skipped with a word where not.
 
+#[cfg(test)]
+mod oracles;
+#[cfg(test)]
+mod pairs;
+#[cfg(test)]
+mod pattern_support;
+#[cfg(test)]
+mod patterns;
+#[cfg(test)]
+mod soundness;
+#[cfg(test)]
+mod support;
 #[cfg(test)]
 mod system;

@@ -5,7 +5,7 @@ use std::path::Path;
 use jarvis_analyze::finding::PatternId;
 use jarvis_analyze::patterns::{Code, Confidence, Pattern};
 
-use crate::support::{Analysis, analyse, first_shape, traces, traces_in};
+use crate::pattern_support::{Analysis, analyse, first_shape, traces, traces_in};
 
 fn group<'a>(analysis: &'a Analysis, code: Code, anchor: &[i64]) -> &'a Pattern {
     let found = analysis.patterns.iter().find(|p| p.code == code && p.anchor_dims == anchor);

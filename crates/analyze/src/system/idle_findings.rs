@@ -246,13 +246,13 @@ pub(crate) fn host_sync(cx: &Cx<'_>) -> Option<Judged> {
     if waits.count == 0 {
         return None;
     }
-    let removed = host.saved(&[Fix::NoWaits]);
+    let removed = host.saved_without_waits(&[Fix::NoWaits, Fix::NoReads]);
     let often = waits.count >= WAITS_PER_STEP * gaps.steps && cx.percent(waits.time) >= WAITS_OF_WINDOW;
     if !often && removed.speedup(gaps.window.as_ms()).high < NOTICEABLE {
         return None;
     }
     let cuts = often && super::gaps::percent(waits.time, gaps.late()) >= WAITS_OF_LATE;
-    let saved_ms = if cuts { host.saved(&[Fix::NoWaits, Fix::NoWaitsCompiled]) } else { removed };
+    let saved_ms = if cuts { host.saved_without_waits(&[Fix::NoWaits, Fix::NoReadsCompiled]) } else { removed };
     let mut severity = Severity::above(cx.percent(waits.time), EXPOSED);
     if cuts && gaps.idle_without_edges_percent() > CARD_PERCENT {
         severity = severity.min(Severity::above(gaps.idle_without_edges_percent(), IDLE));
@@ -301,14 +301,11 @@ fn waiting_operations(cx: &Cx<'_>) -> Vec<FindingOperation> {
 
 fn wait_basis(cx: &Cx<'_>, cuts: bool) -> String {
     let (least, most) = cx.system.host.slowdown();
-    let high = if cuts {
-        "high with what lies between them compiled as well"
-    } else {
-        "high at the end of that span that gives more"
-    };
+    let high =
+        if cuts { "high without the reads and with what lies between them compiled" } else { "high without the reads" };
     format!(
-        "The recorded schedule run again without these waits for a profiler that slowed the host down {least} to \
-         {most} times: low without them alone, {high}; all late launches together make up {} ms.",
+        "The recorded schedule run again without these waits, for a profiler that slowed the host down {least} to \
+         {most} times or not at all: low with all other host work as it is, {high}; all late launches together make up {} ms.",
         shown_ms(cx.system.gaps.late().as_ms())
     )
 }

@@ -10,8 +10,10 @@ pub(crate) enum Without {
     /// None.
     #[default]
     Nothing,
-    /// Those in the middle of a step, with the operations that only read a value.
+    /// Those in the middle of a step.
     MidStepWaits,
+    /// The same with the operations that only read a value.
+    Reads,
     /// Those for copies.
     Copies,
     /// The time spent on input.
@@ -102,7 +104,7 @@ impl<'a> Run<'a> {
                     }
                     self.host += self.before_wait(step, at_boundary);
                     let left_out = match self.scenario.without {
-                        Without::MidStepWaits => !at_boundary && !copy,
+                        Without::MidStepWaits | Without::Reads => !at_boundary && !copy,
                         Without::Copies => copy,
                         Without::Nothing | Without::Input => false,
                     };
@@ -131,7 +133,7 @@ impl<'a> Run<'a> {
         let factor = if s.graph && !step.opens { 0.0 } else { s.host };
         let before = if self.dropping { 0 } else { step.carried };
         let own = if dropped { 0 } else { step.delta - step.fixed - step.read - step.carried };
-        let read = if s.without == Without::MidStepWaits || self.dropping { 0 } else { step.read };
+        let read = if s.without == Without::Reads || self.dropping { 0 } else { step.read };
         let fixed = if s.without == Without::Input { step.fixed - step.input } else { step.fixed };
         self.scaled((before + own) as f64 * factor + read as f64) + fixed
     }
@@ -139,7 +141,7 @@ impl<'a> Run<'a> {
     fn before_wait(&self, step: &Step, at_boundary: bool) -> i64 {
         let s = self.scenario;
         let factor = if s.graph && !at_boundary { 0.0 } else { s.host };
-        let read = if s.without == Without::MidStepWaits { 0 } else { step.read };
+        let read = if s.without == Without::Reads { 0 } else { step.read };
         self.scaled((step.delta - step.read) as f64 * factor + read as f64)
     }
 

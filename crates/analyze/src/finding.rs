@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::program::RowId;
+
 /// What a finding is about. The names are stable and in [`PATTERNS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
@@ -220,6 +222,16 @@ pub struct Finding {
     pub replay_package: Option<String>,
     /// Why there is no replay package.
     pub replay_reason: Option<String>,
+    /// Rows of the performance report it speaks of, each with the share of its time that is meant.
+    #[serde(skip)]
+    pub rows: Vec<(RowId, f64)>,
+}
+
+impl Finding {
+    /// What the change is expected to save, in milliseconds of the window: the middle of the range.
+    pub fn expected_ms(&self) -> f64 {
+        f64::midpoint(self.impact.saved_ms.low, self.impact.saved_ms.high)
+    }
 }
 
 #[cfg(test)]

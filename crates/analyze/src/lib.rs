@@ -1,11 +1,13 @@
 //! From tables to findings: what is slow, why it matters, what to change.
 
+pub mod analysis;
 pub mod finding;
 pub mod metrics;
 pub mod patterns;
 pub mod prepare;
 pub mod prepared;
 pub mod program;
+pub mod rank;
 pub mod rounding;
 pub mod rules;
 pub mod system;

@@ -1,7 +1,11 @@
 //! Turns values into the bytes of output files. Nothing here opens a file: who calls decides where the bytes go.
 
+pub mod data;
 pub mod language;
 mod output;
 pub mod render;
+mod run;
+pub mod sections;
 
 pub use output::OutputFile;
+pub use run::{ReplayEntry, Run, RunLabels};

@@ -476,9 +476,9 @@ pub struct Fusion {
     /// Kernel time of all.
     pub time_ms: Ms,
     /// Time that a fused form would take, hopeful end.
-    pub fused_time_ms_low: Ms,
+    pub fused_time_ms_low: Option<Ms>,
     /// Cautious end.
-    pub fused_time_ms_high: Ms,
+    pub fused_time_ms_high: Option<Ms>,
 }
 
 /// An entry of `<category>_tree_data.json`, which is keyed by the UID as text.

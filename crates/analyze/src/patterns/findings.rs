@@ -11,8 +11,10 @@ use super::show::{ms, one};
 use super::texts::TextId;
 use super::{Code, Confidence, Pattern, is_worth};
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, Priority, Range, Tier};
+use crate::prepare::place;
 use crate::prepared::Row;
-use crate::program::{Leaf, LeafId};
+use crate::program::{Leaf, LeafId, RowId};
+use crate::system::host_bound::{HostBound, Limit};
 
 /// Most operations that a finding lists; the rest is in the tables.
 const MOST_OPERATIONS: usize = 24;
@@ -29,8 +31,9 @@ const SHORT_SEQUENCE: i64 = 1024;
 const TYPICAL_GAIN: f64 = 3.0;
 
 /// Findings of the patterns that are worth a change, most saving first. `rows` are those of the performance report, to
-/// tell whether the operations are among the top ones; without them shares of time decide alone.
-pub fn findings(scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row]) -> Vec<Finding> {
+/// tell whether the operations are among the top ones; without them shares of time decide alone. `host` says how much
+/// of a saving arrives where the GPU waits for the host.
+pub fn findings(scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row], host: Option<&HostBound>) -> Vec<Finding> {
     let mut groups: Vec<Vec<&Pattern>> = Vec::new();
     for pattern in patterns.iter().filter(|p| p.confidence < Confidence::Low && p.saved_ms.is_some()) {
         match groups.iter_mut().find(|g| same_change(g[0], pattern)) {
@@ -40,7 +43,7 @@ pub fn findings(scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row]) -> Vec<Fi
     }
     let computation = scene.utilization.computation_time_ms;
     let worth = |f: &Finding| is_worth(f.impact.saved_ms, computation);
-    let made = groups.iter().map(|g| Maker { scene, rows, patterns: g }.finding());
+    let made = groups.iter().map(|g| Maker { scene, rows, patterns: g, host }.finding());
     let mut findings: Vec<Finding> = made.filter(worth).collect();
     findings.sort_by(|a, b| {
         let key = |f: &Finding| f.impact.saved_ms.high;
@@ -62,6 +65,7 @@ struct Maker<'a, 'p> {
     scene: &'a Scene<'a>,
     rows: &'a [Row],
     patterns: &'p [&'p Pattern],
+    host: Option<&'a HostBound>,
 }
 
 impl Maker<'_, '_> {
@@ -69,7 +73,8 @@ impl Maker<'_, '_> {
         let first = self.first();
         let time_ms = self.time_ms();
         let total = self.scene.utilization.total_time_ms;
-        let saved_ms = self.saved();
+        let gpu_saved = self.saved();
+        let (saved_ms, limit) = self.within_host(gpu_saved);
         let tier = PATTERNS.iter().find(|p| p.id == first.id).map_or(Tier::Fusion, |p| p.tier);
         let operations = self.operations();
         let largest = operations.first().map_or(0, |o| o.uid);
@@ -78,17 +83,18 @@ impl Maker<'_, '_> {
             pattern: first.id,
             tier,
             category: category(first.code).to_owned(),
-            priority: self.priority(time_ms, saved_ms),
+            priority: self.priority(time_ms, gpu_saved),
             title: self.title(),
             issue: self.issue(time_ms),
             evidence: self.evidence(&operations),
             operations,
             time_ms,
             percent_of_total: if total > 0.0 { 100.0 * time_ms / total } else { 0.0 },
-            paths: self.paths(time_ms, saved_ms),
-            impact: Impact { saved_ms, speedup: saved_ms.speedup(total), basis: self.basis() },
+            paths: self.paths(time_ms, gpu_saved),
+            impact: Impact { saved_ms, speedup: saved_ms.speedup(total), basis: self.basis() + &limit },
             replay_package: None,
             replay_reason: Some(format!("several operations in a row; the largest, uid {largest}, can be replayed")),
+            rows: self.row_shares(),
         }
     }
 
@@ -108,8 +114,56 @@ impl Maker<'_, '_> {
         Range::new(sum(|s| s.low), sum(|s| s.high))
     }
 
+    /// What arrives end to end where the GPU waits for the host: the recorded schedule is run again with one kernel in
+    /// the place of each find. The second value says so.
+    fn within_host(&self, saved: Range) -> (Range, String) {
+        let Some(host) = self.host.filter(|h| h.limit != Limit::Gpu) else { return (saved, String::new()) };
+        let whole = self.time_ms();
+        let groups: Vec<(Vec<u32>, f64)> = self.patterns.iter().flat_map(|p| self.replaced(p)).collect();
+        let after = |saved: f64| {
+            let left = 1.0 - (saved / whole.max(f64::MIN_POSITIVE)).min(1.0);
+            let groups: Vec<(&[u32], f64)> = groups.iter().map(|(k, ms)| (k.as_slice(), ms * left)).collect();
+            host.clip_fusion(&groups)
+        };
+        let arrives = Range::new(after(saved.low).low, after(saved.high).high);
+        let text = " The GPU waits for the host here, so the range is what the recorded schedule gives with these \
+                    launches replaced.";
+        (arrives, text.to_owned())
+    }
+
+    /// Kernels that one would replace, find by find, forward and backward apart, with their milliseconds.
+    fn replaced(&self, pattern: &Pattern) -> Vec<(Vec<u32>, f64)> {
+        let none = Vec::new();
+        let mut groups = Vec::with_capacity(2 * pattern.leaves.len());
+        for (i, leaves) in pattern.leaves.iter().enumerate() {
+            let halo = pattern.halo.get(i).unwrap_or(&none);
+            let backward = pattern.backward.get(i).unwrap_or(&none);
+            for part in [[leaves, halo], [backward, &none]] {
+                let leaves = || part.iter().copied().flatten().map(|&l| self.scene.program.leaf(l));
+                let mut kernels: Vec<(jarvis_trace::Ns, u32)> =
+                    leaves().flat_map(|l| l.kernels.iter().map(|k| (k.start, k.uid))).collect();
+                kernels.sort_unstable();
+                let ms: f64 = leaves().map(|l| l.us / 1e3).sum();
+                if !kernels.is_empty() {
+                    groups.push((kernels.into_iter().map(|k| k.1).collect(), ms));
+                }
+            }
+        }
+        groups
+    }
+
     fn leaves(&self) -> Vec<LeafId> {
         self.patterns.iter().flat_map(|p| p.all_leaves()).collect()
+    }
+
+    /// Rows with the share of their time that the operations stand for.
+    fn row_shares(&self) -> Vec<(RowId, f64)> {
+        if self.rows.is_empty() {
+            return Vec::new();
+        }
+        let row_us: Vec<f64> = self.rows.iter().map(|r| r.time_ms * 1e3).collect();
+        let leaves = self.leaves();
+        place::shares(self.scene.program, leaves.iter().map(|l| l.index()), &row_us)
     }
 
     fn instances(&self) -> usize {

@@ -220,6 +220,7 @@ impl Draft {
             evidence,
             replay_package: None,
             replay_reason: self.replay_reason,
+            rows: self.rows.into_iter().collect(),
         }
     }
 }

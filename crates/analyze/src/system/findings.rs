@@ -101,6 +101,7 @@ impl Draft {
             evidence: self.evidence,
             replay_package: None,
             replay_reason: Some("a wait of the GPU can't be replayed as an operation".to_owned()),
+            rows: Vec::new(),
         };
         (self.severity, finding)
     }

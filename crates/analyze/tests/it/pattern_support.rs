@@ -75,7 +75,7 @@ pub(crate) fn analyse(path: &Path) -> Option<Analysis> {
     };
     let scene = Scene::new(&program, platform, &baseline, &utilization);
     let patterns = patterns::detect(&scene);
-    let findings = patterns::findings(&scene, &patterns, &[]);
+    let findings = patterns::findings(&scene, &patterns, &[], None);
     let (window_ms, computation_ms) = (utilization.total_time_ms, utilization.computation_time_ms);
     Some(Analysis { program, window_ms, computation_ms, patterns, findings })
 }

@@ -187,7 +187,7 @@ impl Sketch {
         let utilization = Utilization { total_time_ms: ms, computation_time_ms: ms, ..Utilization::default() };
         let scene = Scene::new(&program, platform, &baseline, &utilization);
         let patterns = detect(&scene);
-        let findings = findings(&scene, &patterns, &[]);
+        let findings = findings(&scene, &patterns, &[], None);
         test(&scene, &patterns, &findings)
     }
 

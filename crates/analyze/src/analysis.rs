@@ -1,0 +1,195 @@
+//! The whole analysis of one trace: every tier once, and the findings of all of them in one order.
+//!
+//! Patterns come first, because the rows they explain are told there and not again row by row; then the analyzers of
+//! the categories; then the system tier, which also says how much of a saving the host lets through.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jarvis_perf::platform::Platform;
+use jarvis_perf::tables::Report;
+use jarvis_trace::{Population, Trace};
+
+use crate::finding::{Finding, PatternId};
+use crate::metrics::{Fusion, Scope, Status, TreeEntry};
+use crate::patterns::candidates::{FusionCandidate, FusionMetrics, fusion_candidates, fusion_metrics};
+use crate::patterns::{self, Code, Confidence, Pattern, Scene};
+use crate::prepare::PrepareOptions;
+use crate::prepare::tree_data::tree_data;
+use crate::prepared::Prepared;
+use crate::program::{LeafId, RowId};
+use crate::rank;
+use crate::rounding::Ms;
+use crate::rules::{CategoryOutcome, Claims, analyze_categories, compute_findings};
+use crate::system::{self, System};
+use crate::thresholds::Thresholds;
+
+/// How to analyse.
+#[derive(Debug, Clone)]
+pub struct AnalysisOptions {
+    /// The limits in force.
+    pub thresholds: Thresholds,
+    /// Whether a reference is compared with.
+    pub scope: Scope,
+    /// GPU events that the timeline of the report counts.
+    pub population: Population,
+}
+
+impl Default for AnalysisOptions {
+    fn default() -> Self {
+        Self { thresholds: Thresholds::default(), scope: Scope::Standalone, population: Population::Linked }
+    }
+}
+
+/// Everything that is known about a trace in the end.
+#[derive(Debug)]
+pub struct Analysis {
+    /// What all analyzers saw.
+    pub prepared: Prepared,
+    /// Whether a reference is compared with.
+    pub scope: Scope,
+    /// The system tier; `None` if no GPU event has a time.
+    pub system: Option<System>,
+    /// All patterns, those that save most first.
+    pub patterns: Vec<Pattern>,
+    /// Rows that patterns explain.
+    pub claims: Claims,
+    /// What came of each category, most time first.
+    pub outcomes: Vec<CategoryOutcome>,
+    /// `fusion_candidates.json`.
+    pub fusion_candidates: Vec<FusionCandidate>,
+    /// `kernel_fusion_metrics.json`.
+    pub fusion: FusionMetrics,
+    /// `<category>_tree_data.json`, in the order of the categories.
+    pub tree_data: Vec<(Arc<str>, BTreeMap<u32, TreeEntry>)>,
+    /// All findings, ranked.
+    pub findings: Vec<Finding>,
+    /// What failed or could not be read, in the order in which reports tell it.
+    pub warnings: Vec<String>,
+}
+
+impl Analysis {
+    /// Analyses a trace. The report must be one of this trace, made with
+    /// [`call_stack`](jarvis_perf::tables::ReportOptions::call_stack).
+    pub fn of(trace: &Trace, report: &Report, platform: &Platform, options: &AnalysisOptions) -> Self {
+        let prepare = PrepareOptions { thresholds: options.thresholds.clone() };
+        let prepared = Prepared::of(trace, report, platform, &prepare);
+        let system = System::of(trace, &report.tree, options.population);
+        let system = system.map(|s| System { kernels: s.kernels.with_categories(&report.rows.kernels), ..s });
+        let scene = Scene::of(&prepared);
+        let patterns = patterns::detect(&scene);
+        let computation_ms = prepared.utilization.computation_time_ms;
+        let claims = claims(&prepared, &patterns, computation_ms);
+        let outcomes = analyze_categories(&prepared, &claims, options.scope);
+        let host = system.as_ref().map(|s| &s.host);
+        let mut findings = compute_findings(&prepared, &outcomes, &claims);
+        findings.extend(patterns::findings(&scene, &patterns, &prepared.rows, host));
+        if let Some(system) = &system {
+            let waits = system::findings(system, &prepared.utilization, Some(&prepared.program));
+            // The tier that runs the schedule again without the repeated work knows more about it.
+            let told =
+                |f: &Finding| f.pattern == PatternId::RECOMPUTATION && waits.iter().any(|w| w.pattern == f.pattern);
+            findings.retain(|f| !told(f));
+            findings.extend(waits);
+        }
+        let findings = rank::ranked(findings, &prepared);
+        let fusion_candidates = fusion_candidates(&scene, &patterns);
+        let fusion = fusion_metrics(&scene, &patterns);
+        let tree_data = all_tree_data(trace, report, &prepared, &outcomes, &patterns);
+        let mut warnings = prepared.warnings.clone();
+        warnings.extend(system.iter().flat_map(System::notes));
+        Self {
+            scope: options.scope,
+            system,
+            patterns,
+            claims,
+            outcomes,
+            fusion_candidates,
+            fusion,
+            tree_data,
+            findings,
+            warnings,
+            prepared,
+        }
+    }
+
+    /// Categories whose analyzer failed, with what it said.
+    pub fn failures(&self) -> impl Iterator<Item = &CategoryOutcome> {
+        self.outcomes.iter().filter(|o| o.status() == Status::Error)
+    }
+
+    /// The finding that speaks of most of a row's time, if any speaks of half of it.
+    pub fn finding_of(&self, row: RowId) -> Option<&Finding> {
+        let share = |f: &Finding| f.rows.iter().filter(|(r, _)| *r == row).map(|(_, s)| *s).sum::<f64>();
+        let most = self.findings.iter().map(|f| (share(f), f)).fold(None, |most: Option<(f64, &Finding)>, (s, f)| {
+            if most.is_none_or(|(m, _)| s > m) { Some((s, f)) } else { most }
+        });
+        most.filter(|(s, _)| *s >= 0.5).map(|(_, f)| f)
+    }
+}
+
+/// Patterns that are told as findings of their own claim what they explain.
+fn claims(prepared: &Prepared, patterns: &[Pattern], computation_ms: f64) -> Claims {
+    let mut claims = Claims::none();
+    for p in patterns.iter().filter(|p| p.code != Code::Recomputation && p.is_promoted(computation_ms)) {
+        let name = p.module.as_deref().unwrap_or(p.id.as_str());
+        let leaves: BTreeSet<LeafId> = p.all_leaves().collect();
+        claims.add_leaves(name, p.id, p.instances, prepared, &leaves);
+    }
+    claims
+}
+
+/// Tree data of all categories that have rows.
+fn all_tree_data(
+    trace: &Trace,
+    report: &Report,
+    prepared: &Prepared,
+    outcomes: &[CategoryOutcome],
+    patterns: &[Pattern],
+) -> Vec<(Arc<str>, BTreeMap<u32, TreeEntry>)> {
+    let fusion = fusion_of_rows(prepared, patterns);
+    let of = |key: &str| outcomes.iter().find(|o| &*o.category == key).and_then(CategoryOutcome::metrics);
+    let mut all = Vec::with_capacity(prepared.categories.len());
+    for category in &prepared.categories {
+        let members = of(&category.key).into_iter().flat_map(|m| &m.bottlenecks).flat_map(|b| b.rows.iter().copied());
+        let bottlenecks: BTreeSet<RowId> = members.collect();
+        let data = tree_data(trace, report, prepared, category, &bottlenecks, &fusion);
+        all.push((Arc::clone(&category.key), data));
+    }
+    all
+}
+
+/// The pattern that covers most of each row.
+fn fusion_of_rows(prepared: &Prepared, patterns: &[Pattern]) -> BTreeMap<RowId, Fusion> {
+    let mut best: BTreeMap<RowId, (f64, usize)> = BTreeMap::new();
+    for (i, pattern) in patterns.iter().enumerate() {
+        if pattern.confidence == Confidence::Low || pattern.code == Code::Recomputation {
+            continue;
+        }
+        let mut us: BTreeMap<RowId, f64> = BTreeMap::new();
+        for leaf in pattern.all_leaves().map(|l| prepared.program.leaf(l)) {
+            if let Some(row) = leaf.row {
+                *us.entry(row).or_default() += leaf.us;
+            }
+        }
+        for (row, us) in us {
+            let known = best.entry(row).or_insert((us, i));
+            if us > known.0 {
+                *known = (us, i);
+            }
+        }
+    }
+    best.into_iter().map(|(row, (_, i))| (row, fusion(&patterns[i]))).collect()
+}
+
+fn fusion(pattern: &Pattern) -> Fusion {
+    Fusion {
+        pattern: pattern.code.as_str().to_owned(),
+        candidate: pattern.module.as_deref().unwrap_or(pattern.id.as_str()).to_owned(),
+        kernels_per_instance: pattern.ops.len(),
+        instances: pattern.instances,
+        time_ms: Ms(pattern.time_ms),
+        fused_time_ms_low: pattern.fused_ms.map(|r| Ms(r.low)),
+        fused_time_ms_high: pattern.fused_ms.map(|r| Ms(r.high)),
+    }
+}

@@ -1,0 +1,62 @@
+//! What an analysis is rendered from: the analysis, the performance report, and what the user said about the run.
+
+use jarvis_analyze::analysis::Analysis;
+use jarvis_perf::tables::Report;
+use jarvis_trace::{Summary, Trace};
+
+/// What the user said about the run.
+#[derive(Debug, Clone, Default)]
+pub struct RunLabels {
+    /// The trace as the user typed it.
+    pub trace_path: String,
+    /// A label.
+    pub cluster: Option<String>,
+    /// A label.
+    pub container: Option<String>,
+    /// What the model is called in reports; inferred if not given.
+    pub model_name: Option<String>,
+    /// Options of the command that change results, as the user gave them.
+    pub flags: Vec<String>,
+}
+
+/// A replay package that the run wrote.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReplayEntry {
+    /// Operation.
+    pub op: String,
+    /// Path relative to the output folder.
+    pub path: String,
+    /// Shapes in it.
+    pub shapes: usize,
+    /// Kernel time in the trace of those shapes.
+    pub time_ms: f64,
+}
+
+/// Everything that outputs are made of. Renderers read it and nothing else.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    /// The analysis.
+    pub analysis: &'a Analysis,
+    /// The performance report it was made from.
+    pub report: &'a Report,
+    /// What is in the trace.
+    pub summary: &'a Summary,
+    /// The trace, for names and counts; never for judgement.
+    pub trace: &'a Trace,
+    /// What the user said about the run.
+    pub labels: &'a RunLabels,
+    /// Replay packages, in order of time.
+    pub replay: &'a [ReplayEntry],
+}
+
+impl Run<'_> {
+    /// The name that titles use: what the user said, else what the modules say, else `Workload`.
+    pub fn model_name(&self) -> &str {
+        let inferred = &self.analysis.prepared.model.model;
+        match &self.labels.model_name {
+            Some(name) => name,
+            None if inferred.is_empty() || inferred == jarvis_analyze::prepared::ModelInfo::UNKNOWN => "Workload",
+            None => inferred,
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::program::RowId;
+use crate::rounding::{self, Ms, Ratio};
 
 /// What a finding is about. The names are stable and in [`PATTERNS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -133,12 +134,29 @@ impl Range {
     }
 }
 
+/// A range as files write it.
+#[derive(Serialize)]
+struct RangeFile<T> {
+    low: T,
+    high: T,
+}
+
+fn ms_range<S: serde::Serializer>(range: &Range, serializer: S) -> Result<S::Ok, S::Error> {
+    RangeFile { low: Ms(range.low), high: Ms(range.high) }.serialize(serializer)
+}
+
+fn ratio_range<S: serde::Serializer>(range: &Range, serializer: S) -> Result<S::Ok, S::Error> {
+    RangeFile { low: Ratio(range.low), high: Ratio(range.high) }.serialize(serializer)
+}
+
 /// What a change would bring.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Impact {
     /// Milliseconds of the traced window.
+    #[serde(serialize_with = "ms_range")]
     pub saved_ms: Range,
     /// End to end: window / (window − saved).
+    #[serde(serialize_with = "ratio_range")]
     pub speedup: Range,
     /// How the range was found, in one sentence with its numbers.
     pub basis: String,
@@ -167,8 +185,10 @@ pub struct FindingOperation {
     /// `Input type`, as recorded.
     pub input_types: serde_json::Value,
     /// Kernel time of all calls.
+    #[serde(serialize_with = "rounding::as_ms")]
     pub time_ms: f64,
     /// Percent of what the hardware could do.
+    #[serde(serialize_with = "rounding::as_some_percent")]
     pub efficiency_percent: Option<f64>,
     /// `compute` or `memory`.
     pub bound: Option<&'static str>,
@@ -209,8 +229,10 @@ pub struct Finding {
     /// The operations.
     pub operations: Vec<FindingOperation>,
     /// Of the traced window.
+    #[serde(serialize_with = "rounding::as_ms")]
     pub time_ms: f64,
     /// Of the traced window.
+    #[serde(serialize_with = "rounding::as_percent")]
     pub percent_of_total: f64,
     /// What to do.
     pub paths: Paths,

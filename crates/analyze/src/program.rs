@@ -55,6 +55,18 @@ pub enum Direction {
     Unknown,
 }
 
+impl Direction {
+    /// As files write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Forward => "fwd",
+            Self::Backward => "bwd",
+            Self::Optimizer => "opt",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// A kernel, copy or fill of a leaf.
 #[derive(Debug, Clone)]
 pub struct LeafKernel {

@@ -34,6 +34,28 @@ rounded! {
     Ratio 4;
 }
 
+/// For fields that hold a plain number: `#[serde(serialize_with = "rounding::as_ms")]`.
+macro_rules! fields {
+    ($($name:ident $kind:ident;)*) => {
+        $(pub(crate) fn $name<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+            $kind(*value).serialize(serializer)
+        })*
+    };
+}
+
+/// The same for fields that may hold none.
+macro_rules! optional_fields {
+    ($($name:ident $kind:ident;)*) => {
+        $(#[expect(clippy::ref_option, reason = "the serializer's signature")]
+        pub(crate) fn $name<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+            value.map($kind).serialize(serializer)
+        })*
+    };
+}
+
+fields! { as_ms Ms; as_us Us; as_percent Percent; as_ratio Ratio; }
+optional_fields! { as_some_ms Ms; as_some_percent Percent; as_some_ratio Ratio; }
+
 fn number<S: Serializer>(serializer: S, value: f64, decimals: i32) -> Result<S::Ok, S::Error> {
     if value.is_finite() { serializer.serialize_f64(round(value, decimals)) } else { serializer.serialize_none() }
 }

@@ -9,6 +9,7 @@ use super::kind::Kind;
 use super::scene::Scene;
 use super::{Code, Confidence, Pattern, Source};
 use crate::program::{LeafId, Program};
+use crate::rounding;
 
 /// What one kernel of a candidate does, over all finds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -21,16 +22,21 @@ pub struct CandidateKernel {
     /// The operation that launched it.
     pub op: Arc<str>,
     /// Mean time over the finds.
+    #[serde(serialize_with = "rounding::as_us")]
     pub dur_us_mean: f64,
     /// Time over all finds.
+    #[serde(serialize_with = "rounding::as_us")]
     pub dur_us_total: f64,
     /// Whether it could be part of a fused kernel.
     pub eligible: bool,
     /// Bytes it reads / 10⁶.
+    #[serde(serialize_with = "rounding::as_some_ratio")]
     pub data_in_mb: Option<f64>,
     /// Bytes it writes / 10⁶.
+    #[serde(serialize_with = "rounding::as_some_ratio")]
     pub data_out_mb: Option<f64>,
     /// Operations / 10⁹.
+    #[serde(serialize_with = "rounding::as_some_ratio")]
     pub gflops: Option<f64>,
     /// Unit and precision.
     pub compute_spec: Option<String>,
@@ -70,6 +76,7 @@ pub struct FusionCandidate {
     /// Whether one of them is fused already.
     pub has_fused_kernel: bool,
     /// Measured time of all finds, backward and copies included.
+    #[serde(serialize_with = "rounding::as_us")]
     pub total_kernel_time_us: f64,
     /// Shape of the operation it was recognised by.
     pub input_dims: Vec<i64>,
@@ -87,10 +94,13 @@ pub struct FusionEstimate {
     /// The pattern.
     pub pattern: Code,
     /// Share of the total time saved, in percent: middle, low, high.
+    #[serde(serialize_with = "rounding::as_ratio")]
     pub impact_score: f64,
     /// Cautious end.
+    #[serde(serialize_with = "rounding::as_ratio")]
     pub impact_score_low: f64,
     /// Hopeful end.
+    #[serde(serialize_with = "rounding::as_ratio")]
     pub impact_score_high: f64,
     /// `full` if all kernels have a model, `partial` if some have, `measured` if nothing but the time is known.
     pub estimation: &'static str,
@@ -99,12 +109,16 @@ pub struct FusionEstimate {
     /// `matrix_compute` if matrix products take part, else `memory_bound`.
     pub fusion_type: &'static str,
     /// Time now: kernels of one find times finds.
+    #[serde(serialize_with = "rounding::as_ms")]
     pub time_ms: f64,
     /// Time of the replacement at best.
+    #[serde(serialize_with = "rounding::as_some_ms")]
     pub fused_time_ms: Option<f64>,
     /// Cautious end of what is saved.
+    #[serde(serialize_with = "rounding::as_some_ms")]
     pub savings_ms_low: Option<f64>,
     /// Hopeful end.
+    #[serde(serialize_with = "rounding::as_some_ms")]
     pub savings_ms_high: Option<f64>,
     /// Number of finds.
     pub instance_count: usize,
@@ -134,8 +148,10 @@ pub struct FusionMetrics {
     /// Of these, those with an estimate.
     pub estimated_count: usize,
     /// Time of all candidates.
+    #[serde(serialize_with = "rounding::as_ms")]
     pub total_time_ms: f64,
     /// Sum of the scores.
+    #[serde(serialize_with = "rounding::as_ratio")]
     pub total_impact_score: f64,
     /// One for each candidate.
     pub impact_estimates: Vec<FusionEstimate>,

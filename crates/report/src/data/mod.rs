@@ -1,8 +1,73 @@
-//! The machine-readable files of an analysis: tables and JSON, one file a function.
+//! The machine-readable files of an analysis: tables and JSON. Field names and their order are stable; `schemas/` has
+//! a JSON Schema of each kind of file.
+//!
+//! JSON is written straight from the values of the analysis: two spaces, keys in the order of the fields, numbers
+//! rounded as they are written, no value that is not a number.
+
+mod categories;
+mod findings;
+mod manifest;
+mod ops_csv;
+mod stems;
+mod system;
+
+use serde::Serialize;
+
+pub use stems::Stems;
 
 use crate::{OutputFile, Run};
 
+/// The folder of what is known about each category.
+pub(crate) const CATEGORY_DATA: &str = "category_data";
+
+/// The folder of what each analyzer was given.
+pub(crate) const METADATA: &str = "metadata";
+
+/// The manifest, at the root and again in [`CATEGORY_DATA`], where older readers look.
+pub(crate) const MANIFEST: &str = "category_manifest.json";
+
+/// The machine form of the findings.
+pub(crate) const FINDINGS: &str = "findings.json";
+
+/// What the model seems to be.
+pub(crate) const MODEL_INFO: &str = "metadata/model_info.json";
+
 /// All of them.
-pub fn files(_run: &Run<'_>) -> Vec<OutputFile> {
-    Vec::new()
+pub fn files(run: &Run<'_>) -> Vec<OutputFile> {
+    let stems = Stems::of(run.analysis);
+    let manifest = json(&manifest::manifest(run, &stems));
+    let mut files = vec![
+        OutputFile::new(MANIFEST, manifest.clone()),
+        OutputFile::new(format!("{CATEGORY_DATA}/{MANIFEST}"), manifest),
+    ];
+    files.extend(system::files(run));
+    files.extend(categories::files(run, &stems));
+    files.push(OutputFile::new(MODEL_INFO, json(&run.analysis.prepared.model)));
+    files.push(OutputFile::new(FINDINGS, json(&findings::document(run))));
+    files
+}
+
+/// A value as the bytes of a JSON file.
+fn json(value: &impl Serialize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // Writing into memory does not fail, and all keys are texts or whole numbers.
+    if serde_json::to_writer_pretty(&mut bytes, value).is_err() {
+        bytes.clear();
+    }
+    bytes.push(b'\n');
+    bytes
+}
+
+/// A value with the version of its file before it.
+#[derive(Debug, Serialize)]
+struct Versioned<T> {
+    schema_version: u32,
+    #[serde(flatten)]
+    body: T,
+}
+
+impl<T> Versioned<T> {
+    fn new(body: T) -> Self {
+        Self { schema_version: jarvis_analyze::metrics::SCHEMA_VERSION, body }
+    }
 }

@@ -1,0 +1,69 @@
+//! Files of the compute categories: rows, metadata, metrics, tree data.
+
+use jarvis_analyze::metrics::{CategoryMetrics, Metadata, MetricsFile};
+use jarvis_analyze::prepared::{Category, TimeBreakdown};
+use jarvis_analyze::rules::{CategoryOutcome, analyzer};
+
+use super::{CATEGORY_DATA, METADATA, Stems, json, ops_csv};
+use crate::{OutputFile, ReplayEntry, Run};
+
+/// All of them, most time first.
+pub(crate) fn files(run: &Run<'_>, stems: &Stems) -> Vec<OutputFile> {
+    let a = run.analysis;
+    let table = run.report.table("unified_perf_summary");
+    let mut files = Vec::new();
+    for outcome in &a.outcomes {
+        let stem = stems.get(&outcome.category);
+        let mut add =
+            |folder: &str, end: &str, bytes| files.push(OutputFile::new(format!("{folder}/{stem}{end}"), bytes));
+        let category = a.prepared.category(&outcome.category);
+        if let Some(category) = category {
+            add(CATEGORY_DATA, "_ops.csv", ops_csv::render(&a.prepared, category, table));
+        }
+        add(CATEGORY_DATA, "_metrics.json", metrics(outcome, run.replay));
+        if category.is_some() {
+            let known = a.tree_data.iter().find(|(key, _)| *key == outcome.category);
+            let entries = known.map(|(_, entries)| entries);
+            add(CATEGORY_DATA, "_tree_data.json", entries.map_or_else(|| b"{}\n".to_vec(), json));
+        }
+        add(METADATA, "_metadata.json", metadata(run, outcome, category));
+    }
+    files
+}
+
+fn metadata(run: &Run<'_>, outcome: &CategoryOutcome, category: Option<&Category>) -> Vec<u8> {
+    let a = run.analysis;
+    let thresholds = analyzer(outcome.analyzer).map(|a| a.info().all_thresholds()).unwrap_or_default();
+    let of = |category: &Category| Metadata::of(&a.prepared, category, &run.labels.trace_path, a.scope, &thresholds);
+    json(&category.map_or_else(|| of(&without_rows(outcome)), of))
+}
+
+/// A category that only a pattern names.
+fn without_rows(outcome: &CategoryOutcome) -> Category {
+    Category {
+        key: outcome.category.clone(),
+        display: outcome.display.clone(),
+        rows: Vec::new(),
+        time_ms: 0.0,
+        percent_of_compute: 0.0,
+        percent_of_total: 0.0,
+        analyzer: outcome.analyzer,
+        operation_count: 0,
+        time: TimeBreakdown::default(),
+    }
+}
+
+/// What the analyzer said, with the replay packages that were made since.
+fn metrics(outcome: &CategoryOutcome, replay: &[ReplayEntry]) -> Vec<u8> {
+    let MetricsFile::Full(full) = &outcome.file else { return json(&outcome.file) };
+    let made = |op: &str| replay.iter().find(|r| r.op == op);
+    if !full.bottlenecks.iter().any(|b| b.replay.recommended && made(&b.operation).is_some()) {
+        return json(&outcome.file);
+    }
+    let mut full: CategoryMetrics = (**full).clone();
+    for bottleneck in full.bottlenecks.iter_mut().filter(|b| b.replay.recommended) {
+        let name = made(&bottleneck.operation).map(|r| r.path.rsplit('/').next().unwrap_or(&r.path).to_owned());
+        bottleneck.replay.package = name.or(bottleneck.replay.package.take());
+    }
+    json(&full)
+}

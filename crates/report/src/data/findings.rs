@@ -1,0 +1,127 @@
+//! `findings.json`: the one place that other programs read. Its names are stable.
+
+use std::path::Path;
+
+use jarvis_analyze::finding::{Finding, Tier};
+use jarvis_analyze::metrics::{Peaks, UtilizationMetrics};
+use jarvis_analyze::prepared::ModelInfo;
+use jarvis_trace::Severity;
+use serde::Serialize;
+
+use crate::Run;
+
+/// Name and version of the form.
+pub(crate) const SCHEMA: &str = "jarvis.findings/1";
+
+/// The whole file.
+#[derive(Serialize)]
+pub(crate) struct Document<'a> {
+    schema: &'static str,
+    trace: TraceRead<'a>,
+    platform: PlatformUsed<'a>,
+    gpu_timeline: UtilizationMetrics,
+    model: Model<'a>,
+    findings: Vec<Finding>,
+    warnings: Vec<String>,
+}
+
+/// What was read.
+#[derive(Serialize)]
+struct TraceRead<'a> {
+    /// As the user gave it.
+    path: &'a str,
+    /// Its base name.
+    file: &'a str,
+    events: usize,
+    steps: usize,
+    device_count: usize,
+    capture: Capture,
+}
+
+/// What the profiler was told to record: what is missing here limits the findings.
+#[derive(Serialize)]
+struct Capture {
+    shapes: bool,
+    python_stack: bool,
+    profiler_steps: bool,
+}
+
+/// What it was measured against.
+#[derive(Serialize)]
+struct PlatformUsed<'a> {
+    name: &'a str,
+    device_name: Option<&'a str>,
+    compute_units: Option<i64>,
+    memory_gb: Option<f64>,
+    #[serde(flatten)]
+    peaks: Peaks,
+}
+
+/// What the model seems to be.
+#[derive(Serialize)]
+struct Model<'a> {
+    /// As reports call it.
+    name: &'a str,
+    #[serde(flatten)]
+    info: &'a ModelInfo,
+}
+
+/// The file of a run.
+pub(crate) fn document<'a>(run: &'a Run<'_>) -> Document<'a> {
+    let p = &run.analysis.prepared;
+    let path = run.labels.trace_path.as_str();
+    Document {
+        schema: SCHEMA,
+        trace: TraceRead {
+            path,
+            file: Path::new(path).file_name().and_then(|n| n.to_str()).unwrap_or(path),
+            events: run.trace.len(),
+            steps: run.summary.steps.len(),
+            device_count: p.device_count,
+            capture: Capture {
+                shapes: p.has_shapes,
+                python_stack: p.program.has_frames,
+                profiler_steps: !run.summary.steps.is_empty(),
+            },
+        },
+        platform: PlatformUsed {
+            name: &p.platform.name,
+            device_name: p.device_name.as_deref(),
+            compute_units: p.compute_units,
+            memory_gb: p.platform.memory_gb.map(|f| f.value),
+            peaks: Peaks::of(p),
+        },
+        gpu_timeline: (&p.utilization).into(),
+        model: Model { name: run.model_name(), info: &p.model },
+        findings: run.analysis.findings.iter().map(|f| with_replay(run, f)).collect(),
+        warnings: warnings(run),
+    }
+}
+
+/// A finding with the replay package of its operation, or with the reason why there is none.
+fn with_replay(run: &Run<'_>, finding: &Finding) -> Finding {
+    let mut finding = finding.clone();
+    let replayable = finding.tier == Tier::Compute && finding.replay_reason.is_none();
+    if finding.replay_package.is_none() && replayable {
+        let made = finding.operations.iter().find_map(|o| run.replay.iter().find(|r| r.op == o.name));
+        match made {
+            Some(entry) => finding.replay_package = Some(entry.path.clone()),
+            None => finding.replay_reason = Some("no package was written in this run".to_owned()),
+        }
+    }
+    finding
+}
+
+/// What failed, what the recording lacks, and what a reader of the numbers should know, in this order.
+fn warnings(run: &Run<'_>) -> Vec<String> {
+    let failed = run.analysis.failures().map(|o| {
+        let why = match &o.file {
+            jarvis_analyze::metrics::MetricsFile::Short(short) => short.error.as_deref().unwrap_or_default(),
+            jarvis_analyze::metrics::MetricsFile::Full(_) => "",
+        };
+        format!("{}: {why}", o.display)
+    });
+    let defects = run.report.diagnostics.seen().filter(|(d, ..)| d.severity > Severity::Info);
+    let defects = defects.map(|(d, count, _)| format!("{} ({count}x): {}. {}", d.id, d.meaning, d.remedy));
+    failed.chain(defects).chain(run.analysis.warnings.iter().cloned()).collect()
+}

@@ -1,6 +1,7 @@
 //! The command line: parse, run one command, map the result to an exit status. The only place that knows about
 //! terminals, the environment and standard streams.
 
+mod analyze;
 mod explain;
 mod failure;
 mod info;
@@ -8,6 +9,7 @@ mod model;
 mod platform_args;
 mod platforms;
 mod report;
+mod style;
 mod tree;
 
 use std::io::{self, Write};
@@ -49,6 +51,8 @@ pub(crate) struct Common {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// The main job: where the GPU's time goes, what to change, what each change would bring
+    Analyze(analyze::AnalyzeArgs),
     /// What is in a trace: events, devices, streams, steps, capture options, data quality
     Info(info::InfoArgs),
     /// Questions about the call tree
@@ -152,6 +156,7 @@ pub fn main() -> ExitCode {
     };
     let session = Session { common: cli.common };
     let result = match cli.command {
+        Command::Analyze(args) => analyze::run(&session, &args),
         Command::Info(args) => info::run(&session, &args),
         Command::Tree(args) => tree::run(&session, &args),
         Command::Report(args) => report::run(&session, &args),

@@ -3,6 +3,7 @@
 mod questions;
 mod summary;
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -175,16 +176,28 @@ fn write(session: &Session, folder: &Path, analyzed: &mut Analyzed) -> Result<Wr
     }
     let files = std::mem::take(&mut analyzed.files);
     let findings = files.iter().find(|f| f.path == Path::new(FINDINGS)).map(|f| f.bytes.clone()).unwrap_or_default();
+    let before = listed(folder);
+    let names: BTreeSet<PathBuf> = files.iter().map(|f| f.path.clone()).collect();
     let mut batch = Batch::default();
     for file in files {
         batch.add(folder, file)?;
     }
-    batch.add(folder, OutputFile::new(RUN_LOG, run_log(analyzed)))?;
+    batch.add(folder, OutputFile::new(RUN_LOG, run_log(analyzed, &names)))?;
     batch.write()?;
+    // Results of another trace or of other options would look like results of this run.
+    output::remove_listed(folder, before.into_iter().filter(|old| !names.contains(old)));
     Ok(Written { findings })
 }
 
-fn run_log(analyzed: &Analyzed) -> Vec<u8> {
+/// Files that an earlier run into the folder says it wrote.
+fn listed(folder: &Path) -> Vec<PathBuf> {
+    let text = std::fs::read(folder.join(RUN_LOG)).unwrap_or_default();
+    let log: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+    let files = log["files"].as_array().into_iter().flatten();
+    files.filter_map(|name| Some(PathBuf::from(name.as_str()?))).collect()
+}
+
+fn run_log(analyzed: &Analyzed, files: &BTreeSet<PathBuf>) -> Vec<u8> {
     let stages: Vec<_> = analyzed
         .stages
         .iter()
@@ -204,6 +217,7 @@ fn run_log(analyzed: &Analyzed) -> Vec<u8> {
         "failed_categories": failures,
         "warnings": analyzed.analysis.warnings,
         "data_quality": diagnostics,
+        "files": files.iter().map(|f| f.to_string_lossy().replace('\\', "/")).collect::<Vec<_>>(),
     });
     format!("{log:#}\n").into_bytes()
 }

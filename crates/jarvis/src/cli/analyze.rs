@@ -6,11 +6,13 @@ mod summary;
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use jarvis_analyze::thresholds::Thresholds;
+use jarvis_perf::platform::Platform;
 use jarvis_report::{OutputFile, RunLabels};
+use jarvis_trace::Trace;
 use serde_json::json;
 
 use super::platform_args::PlatformArgs;
@@ -25,6 +27,13 @@ use crate::pipeline::{AnalyzeError, AnalyzeOptions, Analyzed, analyze};
 const FINDINGS: &str = "findings.json";
 /// Timings and warnings: the one file that differs between runs.
 const RUN_LOG: &str = "run_log.json";
+
+/// A real recording: two steps of a small Llama with eager attention on an H200.
+const DEMO_TRACE: &[u8] = include_bytes!("../../assets/demo.json.gz");
+/// What it is called in its reports.
+const DEMO_NAME: &str = "demo_llama_h200.json.gz";
+/// Where it was recorded.
+const DEMO_PLATFORM: &str = "H200";
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -112,19 +121,42 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
         flags: flags(args),
     };
     let options = AnalyzeOptions { platform, labels, extension, thresholds };
-    let mut analyzed = analyze(&trace, &options)?;
+    finish(session, &trace, &options, &inputs.folder, read)
+}
+
+/// The same on the trace that comes with the binary.
+pub(crate) fn demo(session: &Session, folder: &Path) -> Result<(), Failure> {
+    let began = Instant::now();
+    output::probe(folder)?;
+    let trace = Trace::read(DEMO_TRACE, DEMO_NAME, &session.read_options())?;
+    let read = began.elapsed();
+    let platform = Platform::find(DEMO_PLATFORM)?.clone();
+    let labels = RunLabels { trace_path: DEMO_NAME.to_owned(), ..RunLabels::default() };
+    let options = AnalyzeOptions { platform, labels, extension: None, thresholds: Thresholds::default() };
+    finish(session, &trace, &options, folder, read)
+}
+
+/// From the trace to the output folder and the summary.
+fn finish(
+    session: &Session,
+    trace: &Trace,
+    options: &AnalyzeOptions,
+    folder: &Path,
+    read: Duration,
+) -> Result<(), Failure> {
+    let mut analyzed = analyze(trace, options)?;
     analyzed.stages.insert(0, ("read", read));
-    let written = write(session, &inputs.folder, &mut analyzed)?;
+    let written = write(session, folder, &mut analyzed)?;
     let mut out = io::stdout().lock();
     if session.common.json {
         out.write_all(&written.findings)?;
     } else {
         let style = Style::of(&io::stdout());
-        let view = summary::View { trace: &trace, inputs: &inputs, analyzed: &analyzed, options: &options };
+        let view = summary::View { trace, folder, analyzed: &analyzed, options };
         out.write_all(view.text(style).as_bytes())?;
     }
     out.flush()?;
-    session.report(&inputs.trace, &analyzed.report.diagnostics)?;
+    session.report(Path::new(&options.labels.trace_path), &analyzed.report.diagnostics)?;
     failed_categories(session, &analyzed)
 }
 

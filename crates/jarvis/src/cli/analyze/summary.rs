@@ -1,13 +1,13 @@
 //! What `jarvis analyze` prints: one screen that a person can act on.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use jarvis_analyze::finding::{Finding, Priority};
 use jarvis_analyze::rank;
 use jarvis_analyze::rounding::{shown, shown_ms};
 use jarvis_trace::Trace;
 
-use super::Inputs;
 use crate::cli::info::thousands;
 use crate::cli::platforms::number;
 use crate::cli::style::Style;
@@ -25,7 +25,7 @@ const INDENT: &str = "                ";
 /// Everything the summary tells.
 pub(super) struct View<'a> {
     pub(super) trace: &'a Trace,
-    pub(super) inputs: &'a Inputs,
+    pub(super) folder: &'a Path,
     pub(super) analyzed: &'a Analyzed,
     pub(super) options: &'a AnalyzeOptions,
 }
@@ -46,7 +46,7 @@ impl View<'_> {
         let events = thousands(self.trace.len() as u64);
         let steps = self.analyzed.analysis.prepared.program.steps;
         let steps = if steps > 0 { format!(", {steps} steps") } else { String::new() };
-        let _ = writeln!(out, "{}: {events} events{steps}", style.strong(&self.inputs.trace.display().to_string()));
+        let _ = writeln!(out, "{}: {events} events{steps}", style.strong(&self.options.labels.trace_path));
         let rate = p.peak("matrix_bf16").map_or(String::new(), |f| format!(", {} TFLOPS bf16", number(f.value)));
         let _ = writeln!(out, "measured against {}: {} TB/s{rate}", p.name, number(p.mem_bw_gbps.value / 1e3));
         let u = &self.analyzed.analysis.prepared.utilization;
@@ -99,7 +99,7 @@ impl View<'_> {
     }
 
     fn files(&self, out: &mut String, style: Style) {
-        let folder = &self.inputs.folder;
+        let folder = self.folder;
         let _ = writeln!(out, "\n{}", style.strong("Written"));
         for (name, what) in [
             ("standalone_analysis_fair.md", "the report"),

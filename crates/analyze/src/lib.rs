@@ -2,6 +2,7 @@
 
 pub mod analysis;
 pub mod finding;
+pub mod lowering;
 pub mod metrics;
 pub mod patterns;
 pub mod prepare;

@@ -3,6 +3,7 @@
 pub mod analysis;
 pub mod explain;
 pub mod finding;
+pub mod lowering;
 pub mod metrics;
 pub mod patterns;
 pub mod prepare;

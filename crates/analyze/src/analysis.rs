@@ -10,7 +10,7 @@ use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::Report;
 use jarvis_trace::{Population, Trace};
 
-use crate::finding::{Finding, PatternId};
+use crate::finding::Finding;
 use crate::metrics::{Fusion, Scope, Status, TreeEntry};
 use crate::patterns::candidates::{FusionCandidate, FusionMetrics, fusion_candidates, fusion_metrics};
 use crate::patterns::{self, Code, Confidence, Pattern, Scene};
@@ -82,15 +82,10 @@ impl Analysis {
         let claims = claims(&prepared, &patterns, computation_ms);
         let outcomes = analyze_categories(&prepared, &claims, options.scope);
         let host = system.as_ref().map(|s| &s.host);
-        let mut findings = compute_findings(&prepared, &outcomes, &claims);
+        let mut findings = compute_findings(&prepared, &outcomes, &claims, host);
         findings.extend(patterns::findings(&scene, &patterns, &prepared.rows, host));
         if let Some(system) = &system {
-            let waits = system::findings(system, &prepared.utilization, Some(&prepared.program));
-            // The tier that runs the schedule again without the repeated work knows more about it.
-            let told =
-                |f: &Finding| f.pattern == PatternId::RECOMPUTATION && waits.iter().any(|w| w.pattern == f.pattern);
-            findings.retain(|f| !told(f));
-            findings.extend(waits);
+            findings.extend(system::findings(system, &prepared.utilization, Some(&prepared.program)));
         }
         let findings = rank::ranked(findings, &prepared);
         let fusion_candidates = fusion_candidates(&scene, &patterns);

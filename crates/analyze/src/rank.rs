@@ -18,6 +18,9 @@ const HIGH_GAIN: f64 = 10.0;
 const NOT_CRITICAL_GAIN: f64 = 3.0;
 const NOT_HIGH_GAIN: f64 = 0.5;
 
+/// Weight of a finding that names no operations beside those that do.
+const GENERIC: f64 = 2.0 / 3.0;
+
 /// Settles how urgent each finding is, sorts them and numbers them; the change to make first is 1.
 pub fn ranked(mut findings: Vec<Finding>, prepared: &Prepared) -> Vec<Finding> {
     let window = prepared.utilization.total_time_ms;
@@ -55,9 +58,12 @@ fn settled(finding: &Finding, window_ms: f64) -> Priority {
 
 fn order(a: &Finding, b: &Finding, prepared: &Prepared) -> Ordering {
     let top = |f: &Finding| f.rows.iter().any(|&(r, _)| prepared.row(r).in_top_ops);
+    // Faster launching is what helps in general; a change that names what is launched too often goes first even if it
+    // brings somewhat less.
+    let weight = |f: &Finding| if f.pattern == PatternId::LAUNCH_BOUND { GENERIC } else { 1.0 } * f.expected_ms();
     a.priority
         .cmp(&b.priority)
-        .then(b.expected_ms().total_cmp(&a.expected_ms()))
+        .then(weight(b).total_cmp(&weight(a)))
         .then(top(b).cmp(&top(a)))
         .then(b.time_ms.total_cmp(&a.time_ms))
         .then_with(|| (a.pattern, &a.category, &a.title).cmp(&(b.pattern, &b.category, &b.title)))

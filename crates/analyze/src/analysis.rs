@@ -133,7 +133,7 @@ fn fold_kernel_work(findings: &mut [Finding], outcomes: &[CategoryOutcome]) {
         let Some(finding) = findings.iter_mut().find(speaks).filter(|f| b.finding != Some(f.pattern)) else { continue };
         for sentence in &b.kernel {
             if !finding.paths.kernel.contains(&sentence.text) {
-                finding.paths.kernel.push(sentence.text.clone());
+                finding.paths.kernel.push(format!("`{}`: {}", b.operation, sentence.text));
             }
         }
         finding.evidence.push(Evidence {

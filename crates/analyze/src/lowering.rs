@@ -17,6 +17,9 @@ const FACTOR: f64 = 2.0;
 /// Rows below this share of the computation time are not asked about, in percent.
 const MIN_PERCENT: f64 = 0.5;
 
+/// Calls shorter than this are mostly launch, whatever the kernel, in microseconds.
+const MIN_US: f64 = 10.0;
+
 /// In what the rows of an operation differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Difference {
@@ -60,7 +63,7 @@ pub fn lowering_differences(prepared: &Prepared) -> Vec<LoweringDifference> {
     }
     let mut found: Vec<(f64, LoweringDifference)> = Vec::new();
     for rows in by_op.values() {
-        for row in rows.iter().filter(|r| r.percent_of_compute >= MIN_PERCENT) {
+        for row in rows.iter().filter(|r| r.percent_of_compute >= MIN_PERCENT && r.mean_us >= MIN_US) {
             for (difference, peer) in
                 [(Difference::Kernel, other_kernel(row, rows)), (Difference::KernelCount, fewer(row, rows))]
             {

@@ -88,6 +88,15 @@ impl Line {
         self.0.iter().map(text).collect()
     }
 
+    /// Words of language; names are data.
+    fn words(&self) -> usize {
+        let words = |s: &Span| match s {
+            Span::Code(_) => 0,
+            Span::Text(t) | Span::Strong(t) | Span::Link { text: t, .. } => t.split_whitespace().count(),
+        };
+        self.0.iter().map(words).sum()
+    }
+
     fn push_text(&mut self, text: &str) {
         match self.0.last_mut() {
             Some(Span::Text(known)) => known.push_str(text),
@@ -234,9 +243,7 @@ pub fn say_once(blocks: Vec<Block>, free: &[&str]) -> Vec<Block> {
         let kept = line.sentences().into_iter().filter(|s| {
             let text = s.plain();
             let text = text.trim();
-            free.iter().any(|f| text.contains(f))
-                || text.split_whitespace().count() < LONG_SENTENCE
-                || said.insert(text.to_owned())
+            free.iter().any(|f| text.contains(f)) || s.words() < LONG_SENTENCE || said.insert(text.to_owned())
         });
         Line(kept.flat_map(|l| l.0).collect())
     };
@@ -258,6 +265,32 @@ pub fn say_once(blocks: Vec<Block>, free: &[&str]) -> Vec<Block> {
             other => out.push(other),
         }
     }
+    without_empty_parts(out)
+}
+
+/// Takes out headings that nothing stands below.
+fn without_empty_parts(blocks: Vec<Block>) -> Vec<Block> {
+    let mut out: Vec<Block> = Vec::with_capacity(blocks.len());
+    // From the end: a heading is empty if nothing or a heading as high, a place or a line follows.
+    let mut next: Option<u8> = Some(0);
+    for block in blocks.into_iter().rev() {
+        let keeps = match &block {
+            Block::Heading(level, _) => next.is_none_or(|after| after > *level),
+            _ => true,
+        };
+        if !keeps {
+            continue;
+        }
+        next = match &block {
+            Block::Heading(level, _) => Some(*level),
+            // A place belongs to the heading after it.
+            Block::Anchor(_) => next,
+            Block::Rule => Some(0),
+            _ => None,
+        };
+        out.push(block);
+    }
+    out.reverse();
     out
 }
 
@@ -282,6 +315,21 @@ mod tests {
         assert_eq!(once[1], Block::list(["Short one.", "Other."]));
         let free = say_once(vec![Block::paragraph(twice), Block::paragraph(twice)], &["three four"]);
         assert_eq!(free.len(), 2);
+    }
+
+    #[test]
+    fn a_heading_with_nothing_below_goes() {
+        let blocks = vec![
+            Block::heading(1, "Title"),
+            Block::heading(2, "Part"),
+            Block::heading(3, "Empty"),
+            Block::heading(3, "Full"),
+            Block::paragraph("Text."),
+            Block::heading(3, "Last"),
+        ];
+        let headings: Vec<Block> =
+            say_once(blocks, &[]).into_iter().filter(|b| matches!(b, Block::Heading(..))).collect();
+        assert_eq!(headings, [Block::heading(1, "Title"), Block::heading(2, "Part"), Block::heading(3, "Full")]);
     }
 
     #[test]

@@ -185,8 +185,19 @@ fn prose(markdown: &str) -> Vec<(usize, String)> {
     lines
 }
 
+/// The cells of a row; a pipe behind a backslash is part of its cell.
 fn cells(row: &str) -> Vec<String> {
-    row.trim_matches('|').split('|').map(|c| c.trim().to_owned()).collect()
+    let mut cells = vec![String::new()];
+    let mut escaped = false;
+    for c in row.trim().trim_start_matches('|').trim_end_matches('|').chars() {
+        match (c, cells.last_mut()) {
+            ('|', _) if !escaped => cells.push(String::new()),
+            (_, Some(cell)) => cell.push(c),
+            (_, None) => {}
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    cells.iter().map(|c| c.trim().to_owned()).collect()
 }
 
 /// Columns that hold names as the trace has them.
@@ -241,6 +252,8 @@ mod tests {
         assert!(phrases("```\nncclDevKernel occupancy\n```").is_empty());
         let table = "| Kernel | Note |\n|---|---|\n| ncclAllReduce | collective |\n| x | uses nccl |";
         assert_eq!(phrases(table), ["nccl"]);
+        let piped = "| Kernel | Note |\n|---|---|\n| a\\|nccl | fine |";
+        assert!(phrases(piped).is_empty(), "an escaped pipe ends no cell");
         assert!(phrases("### Hardware Reference\n- 132 SM\n").is_empty());
         assert_eq!(phrases("### Hardware Reference\n- 132 SM\n### Model\n- 3 SM"), ["sm"]);
     }

@@ -293,7 +293,7 @@ fn describe(scene: &Scene<'_>, instance: &mut Instance, shape: &Shape) {
     let softmax = scene.look(instance.anchor.index());
     instance.evidence.push(format!(
         "{} on {} stands between batched matrix products of head size {} and {}",
-        scene.program.leaf(instance.anchor).name,
+        crate::texts::quoted(&scene.program.leaf(instance.anchor).name),
         dims(&softmax.full),
         shape.d,
         shape.dv

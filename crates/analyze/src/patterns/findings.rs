@@ -9,13 +9,13 @@ use serde_json::Value as Json;
 
 use super::scene::Scene;
 use super::show::{ms, one};
-use super::texts::TextId;
 use super::{Code, Confidence, Pattern, is_worth};
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, Priority, Range, Tier};
 use crate::prepare::place;
 use crate::prepared::Row;
 use crate::program::{Leaf, LeafId, RowId};
 use crate::system::host_bound::{HostBound, Limit, Replacement};
+use crate::texts::{TextId, counted, quoted};
 
 /// Most operations that a finding lists; the rest is in the tables.
 const MOST_OPERATIONS: usize = 24;
@@ -247,7 +247,7 @@ impl Maker<'_, '_> {
             Code::Recomputation => "Forward work recomputed in the backward pass",
         };
         match &self.first().module {
-            Some(module) => format!("{what} in `{module}`"),
+            Some(module) => format!("{what} in {}", quoted(module)),
             None => what.to_owned(),
         }
     }
@@ -259,7 +259,8 @@ impl Maker<'_, '_> {
 
     fn issue(&self, time_ms: f64) -> String {
         let first = self.first();
-        let (time, instances, place) = (ms(time_ms), self.instances().to_string(), self.place());
+        let (time, calls, place) = (ms(time_ms), counted(self.instances(), "call"), self.place());
+        let kernels = counted(first.ops.len(), "kernel");
         let (r, n) = (self.fact("r"), first.ops.len().to_string());
         let text = match first.code {
             Code::UnfusedAttention | Code::UnfusedAttentionBackward => TextId::I_UNFUSED,
@@ -268,6 +269,8 @@ impl Maker<'_, '_> {
             Code::MoeExpertLoop => TextId::I_EXPERTS,
             Code::UnfusedOptimizer => TextId::I_OPT,
             Code::Recomputation => TextId::I_RECOMPUTE,
+            Code::GemmEpilogue => TextId::I_EPILOGUE,
+            _ if first.module.is_none() => TextId::I_FUSION_LOOSE,
             _ => TextId::I_FUSION,
         };
         let n = if matches!(first.code, Code::MoeExpertLoop | Code::UnfusedOptimizer) { self.fact("n") } else { n };
@@ -275,7 +278,8 @@ impl Maker<'_, '_> {
             ("module", &place),
             ("n", &n),
             ("time", &time),
-            ("instances", &instances),
+            ("calls", &calls),
+            ("kernels", &kernels),
             ("r", &r),
             ("op", &first.anchor),
             ("list", &short_ops(first)),
@@ -285,14 +289,15 @@ impl Maker<'_, '_> {
     fn paths(&self, time_ms: f64, saved: Range) -> Paths {
         let first = self.first();
         let n = first.ops.len().to_string();
-        let compile = || TextId::A_COMPILE.fill(&[("n", &n)]);
-        let (low, high) = (ms(saved.low), ms(saved.high));
-        let fuse_norm =
-            |name: &str| TextId::A_FUSE_NORM.fill(&[("name", name), ("savings_low", &low), ("savings_high", &high)]);
+        let compile = || match first.ops.len() {
+            1 => TextId::A_COMPILE_INTO.plain(),
+            _ => TextId::A_COMPILE.fill(&[("n", &n)]),
+        };
+        let fuse_norm = |name: &str| TextId::A_FUSE_NORM.fill(&[("name", name)]);
         let algorithmic = match first.code {
             Code::UnfusedAttention | Code::UnfusedAttentionBackward => self.attention_path(time_ms, saved),
             Code::RepeatedKvHeads => vec![TextId::A_GQA.plain()],
-            Code::SdpaCopyOverhead => vec![TextId::A_STRIDED.fill(&[("time", &ms(time_ms))])],
+            Code::SdpaCopyOverhead => vec![TextId::A_STRIDED.plain()],
             Code::MoeExpertLoop => vec![TextId::A_MOE_FUSE.plain(), TextId::A_BATCH.plain(), TextId::N_MOE.plain()],
             Code::UnfusedOptimizer => vec![TextId::A_FOREACH.plain()],
             Code::Recomputation => vec![TextId::A_RECOMPUTE.plain()],
@@ -307,7 +312,10 @@ impl Maker<'_, '_> {
             Code::ElementwiseChain | Code::UnfusedModule => vec![compile()],
             Code::GemmEpilogue => {
                 let bytes: f64 = first.leaves[0].iter().map(|l| self.scene.look(l.index()).result_bytes()).sum();
-                vec![TextId::A_FUSE.fill(&[("list", &first.anchor), ("mb", &one(2.0 * bytes / 1e6))]), compile()]
+                vec![
+                    TextId::A_FUSE.fill(&[("list", &quoted(&first.anchor)), ("mb", &one(2.0 * bytes / 1e6))]),
+                    compile(),
+                ]
             }
         };
         let mut kernel = vec![TextId::B_REPLAY.plain()];
@@ -403,7 +411,7 @@ impl Maker<'_, '_> {
             table: "unified_perf_summary".to_owned(),
             row: o.name.clone(),
             uid: Some(o.uid),
-            fact: format!("{} calls, {} ms", o.count, ms(o.time_ms)),
+            fact: format!("{}, {} ms", counted(o.count, "call"), ms(o.time_ms)),
         }));
         all
     }

@@ -71,7 +71,8 @@ impl Instance {
             (_, Source::Op | Source::Window) => proven.lower(),
             _ => proven,
         };
-        let named = hinted.map(|m| format!("its module is named `{}`", scene.program.module(m).base));
+        let named =
+            hinted.map(|m| format!("its module is named {}", crate::texts::quoted(&scene.program.module(m).base)));
         let evidence = named.into_iter().collect();
         Self {
             code,

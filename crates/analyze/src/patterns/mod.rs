@@ -27,7 +27,6 @@ mod recompute;
 mod rope;
 mod scene;
 mod show;
-pub mod texts;
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ mod rows;
 pub mod timing;
 mod top;
 pub mod tree_data;
-mod warnings;
+pub mod warnings;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -3,7 +3,19 @@
 use jarvis_perf::platform::{Platform, Source};
 use jarvis_perf::tables::Report;
 
+use super::args::SEPARATOR;
 use crate::prepared::Prepared;
+use crate::rounding::{shown, shown_ms};
+use crate::texts::quoted;
+
+/// Told where no Python frames were recorded.
+pub const NO_STACK: &str = "No Python stack in the trace: module patterns are limited; record with `with_stack=True`.";
+
+/// Told where no shapes were recorded.
+pub const NO_SHAPES: &str = "No shapes in the trace: no efficiency and no replay; record with `record_shapes=True`.";
+
+/// Told where no profiler step was recorded.
+pub const NO_STEP: &str = "No profiler step in the trace: times are of the whole window.";
 
 /// Category times may differ from the computation time by this much before it is told, in percent.
 const TIME_SUM_TOLERANCE: f64 = 10.0;
@@ -16,33 +28,33 @@ pub(crate) fn warnings(p: &Prepared, report: &Report) -> Vec<String> {
     out.extend(other_device(p));
     for row in p.rows.iter().filter(|r| r.efficiency.is_anomaly) {
         let percent = row.efficiency.efficiency_percent.unwrap_or_default();
-        out.push(format!(
-            "`{}` {}: {percent:.1}% of peak exceeds the peak; verify the measurement",
-            row.name, row.args
-        ));
+        let args = row.args.replace(SEPARATOR, ", ");
+        let name = quoted(&row.name);
+        out.push(format!("{name} on {args} reaches {}% of peak: verify the measurement.", shown(percent, 1)));
     }
     for row in p.rows.iter().filter(|r| r.high_variance) {
-        let cov = row.cov.unwrap_or_default();
-        out.push(format!("`{}`: times vary widely (deviation {cov:.2} of the mean, {:.2} ms)", row.name, row.time_ms));
+        let cov = shown(row.cov.unwrap_or_default(), 2);
+        out.push(format!(
+            "The times of {} vary widely: deviation {cov} of the mean, {} ms in all.",
+            quoted(&row.name),
+            shown_ms(row.time_ms)
+        ));
     }
     out.extend(time_sum(p));
     if !p.program.has_frames {
-        out.push("no Python stack in the trace: module patterns are limited; record with `with_stack=True`".to_owned());
+        out.push(NO_STACK.to_owned());
     }
     if !p.has_shapes {
-        out.push("no shapes in the trace: no efficiency and no replay; record with `record_shapes=True`".to_owned());
-    }
-    let graphs = p.rows.iter().filter(|r| r.name.contains("GraphLaunch")).map(|r| r.count).sum::<usize>();
-    if graphs > 0 {
-        out.push(format!("{graphs} GPU graph launches: the operations inside the graphs are not recorded"));
+        out.push(NO_SHAPES.to_owned());
     }
     if p.program.steps == 0 {
-        out.push("no profiler step in the trace: times are of the whole window".to_owned());
+        out.push(NO_STEP.to_owned());
     }
     let (count, us) = report.rows.unlinked;
     let kernel_us: f64 = p.rows.iter().map(|r| r.time_ms * 1e3).sum();
     if us > UNLINKED_TOLERANCE / 100.0 * kernel_us {
-        out.push(format!("{count} GPU events ({:.2} ms) have no recorded launch and belong to no operation", us / 1e3));
+        let time = shown_ms(us / 1e3);
+        out.push(format!("{count} GPU events ({time} ms) have no recorded launch and belong to no operation."));
     }
     out.extend(derived_peaks(p));
     out
@@ -53,7 +65,7 @@ fn other_device(p: &Prepared) -> Option<String> {
     let memory = None;
     let found = Platform::from_device(name, p.compute_units.and_then(|n| u32::try_from(n).ok()), memory)?;
     (found.platform.name != p.platform.name)
-        .then(|| format!("the trace is of `{name}`; the analysis uses the peaks of {}", p.platform.name))
+        .then(|| format!("The trace is of {}; the analysis uses the peaks of {}.", quoted(name), p.platform.name))
 }
 
 fn time_sum(p: &Prepared) -> Option<String> {
@@ -61,7 +73,11 @@ fn time_sum(p: &Prepared) -> Option<String> {
     let compute = p.utilization.computation_time_ms;
     let far = compute > 0.0 && (sum - compute).abs() > TIME_SUM_TOLERANCE / 100.0 * compute;
     far.then(|| {
-        format!("category times add up to {sum:.2} ms, computation time is {compute:.2} ms: streams overlap or kernels belong to no operation")
+        let (sum, compute) = (shown_ms(sum), shown_ms(compute));
+        format!(
+            "Category times add up to {sum} ms, computation time is {compute} ms: streams overlap, or kernels belong to \
+             no operation."
+        )
     })
 }
 
@@ -74,5 +90,5 @@ fn derived_peaks(p: &Prepared) -> Option<String> {
         .collect();
     specs.sort_unstable();
     specs.dedup();
-    (!specs.is_empty()).then(|| format!("derived peaks used for {}", specs.join(", ")))
+    (!specs.is_empty()).then(|| format!("Derived peaks are used for {}.", specs.join(", ")))
 }

@@ -13,7 +13,7 @@ use crate::prepare::percent;
 use crate::prepared::Row;
 use crate::program::base_name;
 use crate::rounding::{Ms, Percent, shown, shown_ms};
-use crate::texts::TextId;
+use crate::texts::{TextId, counted, quoted};
 use crate::thresholds::Threshold;
 
 /// What differs from category to category.
@@ -82,11 +82,11 @@ fn warnings(cx: &CategoryCx<'_>) -> Vec<String> {
     for row in cx.rows() {
         if row.efficiency.is_anomaly {
             let e = row.efficiency.efficiency_percent.unwrap_or_default();
-            out.push(format!("`{}` {}: {}% of peak; verify the measurement", row.name, row.args, shown(e, 1)));
+            out.push(format!("{} {}: {}% of peak; verify the measurement", quoted(&row.name), row.args, shown(e, 1)));
         }
         if row.high_variance {
             let cov = row.cov.unwrap_or_default();
-            out.push(format!("`{}`: times vary widely (deviation {} of the mean)", row.name, shown(cov, 2)));
+            out.push(format!("{}: times vary widely (deviation {} of the mean)", quoted(&row.name), shown(cov, 2)));
         }
     }
     let time = &cx.category.time;
@@ -100,7 +100,9 @@ fn warnings(cx: &CategoryCx<'_>) -> Vec<String> {
 
 fn notes(judged: &[Judged<'_>]) -> Vec<String> {
     let small = judged.iter().filter(|j| j.below_floor);
-    small.map(|j| format!("`{}` {}: {} ms, below floor", j.row.name, j.row.args, shown_ms(j.row.time_ms))).collect()
+    small
+        .map(|j| format!("{} {}: {} ms, below floor", quoted(&j.row.name), j.row.args, shown_ms(j.row.time_ms)))
+        .collect()
 }
 
 /// One entry for each code and operation, in order of time.
@@ -132,7 +134,7 @@ fn pattern(cx: &CategoryCx<'_>, code: &str, judged: &[&Judged<'_>]) -> PatternMe
     let of_largest = largest.judgement.patterns.iter().find(|p| p.code == code);
     let mut evidence = of_largest.map(|p| p.evidence.clone()).unwrap_or_default();
     if judged.len() > 1 {
-        evidence.push(format!("{} more shapes", judged.len() - 1));
+        evidence.push(counted(judged.len() - 1, "more shape"));
     }
     let time_ms: f64 = judged.iter().map(|j| j.row.time_ms).sum();
     let ranges: Vec<_> = judged.iter().filter_map(|j| impact::row_range(cx, j.row, &j.judgement)).collect();

@@ -14,6 +14,7 @@ use crate::prepared::{BoundType, Prepared, Row};
 use crate::program::{RowId, base_name};
 use crate::rounding::{shown, shown_ms};
 use crate::system::host_bound::HostBound;
+use crate::texts::{counted, quoted};
 use crate::thresholds::Threshold;
 
 /// Most operations and pieces of evidence of a finding.
@@ -259,6 +260,7 @@ fn merged(drafts: Vec<Draft>) -> Vec<Draft> {
 fn title(pattern: PatternId, b: &Bottleneck) -> String {
     let eff =
         b.efficiency_percent.map_or_else(|| "unknown efficiency".to_owned(), |e| format!("{}% of peak", shown(e.0, 1)));
+    let eff = if b.member_count > 1 { eff + " on average" } else { eff };
     let what = match pattern {
         PatternId::TINY_GEMMS => "Tiny batched GEMMs",
         PatternId::MISALIGNED_GEMM => "GEMM sizes that do not fit the kernels",
@@ -275,7 +277,7 @@ fn title(pattern: PatternId, b: &Bottleneck) -> String {
         PatternId::MOE_BELOW_BAND => "Expert kernels below the roofline",
         _ => "Operations below the memory bandwidth",
     };
-    format!("{what}: `{}` at {eff}", short_name(&b.operation))
+    format!("{what}: {} at {eff}", quoted(&short_name(&b.operation)))
 }
 
 fn evidence(row: &Row) -> Evidence {
@@ -284,7 +286,7 @@ fn evidence(row: &Row) -> Evidence {
         table: "unified_perf_summary".to_owned(),
         row: format!("{} {}", row.name, row.args.replace(SEPARATOR, ", ")).trim_end().to_owned(),
         uid: Some(row.uid),
-        fact: format!("{} calls, {} ms{rate}", row.count, shown_ms(row.time_ms)),
+        fact: format!("{}, {} ms{rate}", counted(row.count, "call"), shown_ms(row.time_ms)),
     }
 }
 

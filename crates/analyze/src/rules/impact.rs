@@ -15,6 +15,9 @@ const STEPS: [f64; 3] = [20.0, 50.0, 80.0];
 /// A step is worth naming if it lies this far above what is reached, in percent of peak.
 const MIN_STEP: f64 = 5.0;
 
+/// What is left exceeds the projection by this factor if the time a kernel needs just to run is the limit.
+const FLOOR_FACTOR: f64 = 1.05;
+
 /// Time saved if `ms` at efficiency `from` ran at `to`, both in percent.
 pub(crate) fn saved(ms: f64, from: f64, to: f64) -> f64 {
     if to > from && from > 0.0 { ms * (1.0 - from / to) } else { 0.0 }
@@ -74,12 +77,18 @@ pub(crate) fn of_group(cx: &CategoryCx<'_>, group: &Group<'_>) -> BottleneckImpa
         || format!("{} of that", shown(cx.limit(Threshold::ImpactLowFactor), 2)),
         |t| format!("{}% of peak", shown(t, 0)),
     );
+    let left = group.time_ms - high;
+    let at = match () {
+        // Its shapes have ceilings of their own; that of the largest does not tell for all.
+        () if ceiling <= e => "at what each of its shapes can reach".to_owned(),
+        () if left > FLOOR_FACTOR * group.time_ms * e / ceiling => "with kernels that can't get any shorter".to_owned(),
+        () => format!("at {}%", shown(ceiling, 0)),
+    };
     let basis = format!(
-        "{} ms at {}% of peak would take {} ms at {}%; the cautious end assumes {reached}",
+        "{} ms at {}% of peak would take {} ms {at}; the cautious end assumes {reached}",
         shown_ms(group.time_ms),
         shown(e, 1),
-        shown_ms(group.time_ms - high),
-        shown(ceiling, 0),
+        shown_ms(left),
     );
     BottleneckImpact { targets, saved_ms_low: Some(Ms(low)), saved_ms_high: Some(Ms(high)), basis }
 }

@@ -248,7 +248,7 @@ fn promoted(cx: &CategoryCx<'_>, fix: &Fix<'_>, share: f64, saving: Range) -> Pr
     }
     Promoted {
         pattern: PatternId::LAYOUT_TRANSPOSES,
-        title: format!("Layout transposes take {}% of convolution time", shown(share, 1)),
+        title: "Layout transposes around convolutions".to_owned(),
         issue: said.issue,
         algorithmic: said.algorithmic,
         kernel: said.kernel,

@@ -140,7 +140,7 @@ fn finding(
     let explains: Vec<RowId> = rows.iter().map(|r| r.id).collect();
     Promoted {
         pattern: PatternId::FULL_PRECISION_GEMM,
-        title: format!("{} ms of matrix work in {dtype}", shown_ms(time_ms)),
+        title: format!("Matrix work in {dtype}"),
         issue: said.issue,
         algorithmic: said.algorithmic,
         kernel: said.kernel,

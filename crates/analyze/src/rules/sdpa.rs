@@ -17,7 +17,7 @@ use crate::metrics::CategoryMetrics;
 use crate::prepared::Row;
 use crate::program::Direction;
 use crate::rounding::{round, shown};
-use crate::texts::TextId;
+use crate::texts::{TextId, quoted};
 use crate::thresholds::Threshold;
 use shape::{Kind, Shape, Workload};
 
@@ -230,12 +230,19 @@ fn notes(judged: &[Judged<'_>], metrics: &mut CategoryMetrics) {
             ]));
         }
         if shape.d_qk > 0 && !USUAL_HEADS.contains(&shape.d_qk) {
-            metrics.notes.push(format!("`{}`: head size {} is not one of the usual sizes", j.row.name, shape.d_qk));
+            metrics.notes.push(format!(
+                "{}: head size {} is not one of the usual sizes",
+                quoted(&j.row.name),
+                shape.d_qk
+            ));
         }
         if shape.heads() == "GQA" {
-            metrics
-                .notes
-                .push(format!("`{}`: {} query heads share {} key/value heads", j.row.name, shape.h_q, shape.h_kv));
+            metrics.notes.push(format!(
+                "{}: {} query heads share {} key/value heads",
+                quoted(&j.row.name),
+                shape.h_q,
+                shape.h_kv
+            ));
         }
     }
     metrics.notes.dedup();

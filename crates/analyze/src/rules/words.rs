@@ -9,7 +9,7 @@ use crate::prepare::args::SEPARATOR;
 use crate::prepare::kernel_names;
 use crate::prepared::{BoundType, Row};
 use crate::rounding::{shown, shown_ms};
-use crate::texts::TextId;
+use crate::texts::{TextId, quoted};
 
 /// What is said of a bottleneck.
 #[derive(Debug, Clone, Default)]
@@ -93,18 +93,9 @@ impl Said {
     /// What closing the gap to the peak bandwidth would bring.
     pub(crate) fn bandwidth(&mut self, cx: &CategoryCx<'_>, group: &Group<'_>) {
         let Some(e) = group.efficiency else { return };
-        let tbs = group.row().efficiency.tb_s_achieved;
         let ceiling = cx.prepared.memory_ceiling();
         let saved = impact::saved(group.time_ms, e, ceiling);
-        self.kernel(
-            TextId::B_BW,
-            &[
-                ("tbs", &maybe(tbs, 2)),
-                ("peak", &shown(cx.peak_tbs(), 2)),
-                ("saved", &shown_ms(saved)),
-                ("ceiling", &shown(ceiling, 0)),
-            ],
-        );
+        self.kernel(TextId::B_BW, &[("saved", &shown_ms(saved)), ("ceiling", &shown(ceiling, 0))]);
     }
 
     /// Which kernel was chosen.
@@ -179,7 +170,7 @@ pub(crate) fn neighbours(cx: &CategoryCx<'_>, row: &Row) -> Vec<String> {
         let together = leaf.thread == own.thread && leaf.module == own.module && leaf.step == own.step;
         let category = &*cx.prepared.row(leaf.row?).category;
         let light = matches!(category, "elementwise" | "reduce" | "norm" | "batchnorm");
-        (together && light).then(|| format!("`{}`", leaf.name))
+        (together && light).then(|| quoted(&leaf.name))
     };
     let around = [at.checked_sub(1), Some(at + 1)];
     let mut names: Vec<String> = around.into_iter().flatten().filter_map(fusable).collect();

@@ -14,7 +14,7 @@ use super::copies::CopyOperation;
 use super::direction::CopyDirection;
 use super::findings::{Cx, Draft, Judged, timeline_evidence};
 use super::severity::{EXPOSED, Severity};
-use super::texts::{SINGLE_RANK, bytes, counted, list, ms_and_percent};
+use super::texts::{SINGLE_RANK, bytes, counted, list, ms_and_percent, quoted};
 use crate::finding::{Evidence, FindingOperation, PatternId, Range};
 use crate::rounding::shown_ms;
 
@@ -127,8 +127,8 @@ fn copy_evidence(o: &CopyOperation) -> Evidence {
         row: format!("memcpy_summary.by_direction {}", o.direction.as_str()),
         uid: Some(o.example),
         fact: format!(
-            "`{}` copies {} in {}, {} ms",
-            o.name,
+            "{} copies {} in {}, {} ms",
+            quoted(&o.name),
             bytes(o.bytes),
             counted(o.count, "call"),
             shown_ms(o.time.ms())
@@ -193,5 +193,5 @@ fn collective_line(c: &Collective) -> String {
     let group = c.group_size.map_or_else(String::new, |n| format!(" over {n} ranks"));
     let dtype = c.dtype.as_deref().unwrap_or("unknown type");
     let size = c.message_bytes.map_or_else(|| "unknown size".to_owned(), bytes);
-    format!("`{}`{group}, {dtype}, {size}: {}, {} ms", c.name, counted(c.count, "call"), shown_ms(c.time.ms()))
+    format!("{}{group}, {dtype}, {size}: {}, {} ms", quoted(&c.name), counted(c.count, "call"), shown_ms(c.time.ms()))
 }

@@ -122,7 +122,7 @@ pub(crate) fn timeline_evidence(cx: &Cx<'_>, row: &str, ms: f64, percent: f64) -
         table: "gpu_timeline".to_owned(),
         row: row.to_owned(),
         uid: None,
-        fact: format!("{row} is {} of {of} ms ({share}%)", shown_ms(ms)),
+        fact: format!("`{row}` is {} of {of} ms ({share}%)", shown_ms(ms)),
     }
 }
 

@@ -15,7 +15,7 @@ use super::findings::{Cx, Draft, Judged, timeline_evidence};
 use super::gaps::{GapClass, Tally};
 use super::host_bound::{Fix, Limit};
 use super::severity::{EXPOSED, IDLE, Severity};
-use super::texts::{counted, list, ms_and_percent, short};
+use super::texts::{counted, list, ms_and_percent, quoted, short};
 use crate::finding::{Evidence, FindingOperation, PatternId, Range};
 use crate::rounding::{shown, shown_ms};
 
@@ -181,7 +181,7 @@ fn class_evidence(cx: &Cx<'_>, class: GapClass) -> Option<Evidence> {
         table: "cpu_idle_metrics.json".to_owned(),
         row: format!("gap_analysis.by_class {}", class.as_str()),
         uid: None,
-        fact: format!("{}: {}, {} ms", class.as_str(), counted(tally.count, "gap"), shown_ms(tally.time.as_ms())),
+        fact: format!("`{}`: {}, {} ms", class.as_str(), counted(tally.count, "gap"), shown_ms(tally.time.as_ms())),
     })
 }
 
@@ -192,8 +192,8 @@ fn activity_evidence(cx: &Cx<'_>) -> impl Iterator<Item = Evidence> {
         row: format!("gap_analysis.by_host_activity {}", a.name),
         uid: Some(a.example),
         fact: format!(
-            "the host is in `{}` during {} ms of idle time ({})",
-            short(&a.name),
+            "the host is in {} during {} ms of idle time ({})",
+            quoted(&short(&a.name)),
             shown_ms(a.tally.time.as_ms()),
             counted(a.tally.count, "gap")
         ),
@@ -207,10 +207,10 @@ fn position_evidence(cx: &Cx<'_>, of: impl Fn(GapClass) -> bool) -> impl Iterato
         row: format!("gap_analysis.top_gaps {rank}"),
         uid: Some(gap.after_uid),
         fact: format!(
-            "at {} ms the GPU waits {} us before `{}` ({})",
+            "at {} ms the GPU waits {} us before {} (`{}`)",
             shown(gap.start.as_ms(), 3),
             shown(gap.length.as_us(), 1),
-            short(&gap.after_kernel),
+            quoted(&short(&gap.after_kernel)),
             gap.class.as_str()
         ),
     })
@@ -335,8 +335,8 @@ fn wait_evidence(cx: &Cx<'_>) -> Vec<Evidence> {
         row: format!("gap_analysis.by_host_activity {}", o.name),
         uid: Some(o.example),
         fact: format!(
-            "`{}` drains the queue before {}, {} ms",
-            o.name,
+            "{} drains the queue before {}, {} ms",
+            quoted(&o.name),
             counted(o.gaps.count, "gap"),
             shown_ms(o.gaps.time.as_ms())
         ),
@@ -345,7 +345,12 @@ fn wait_evidence(cx: &Cx<'_>) -> Vec<Evidence> {
         table: "cpu_idle_metrics.json".to_owned(),
         row: format!("sync.by_name {}", w.name),
         uid: None,
-        fact: format!("`{}` takes {} ms on the host in {}", w.name, shown_ms(w.time.as_ms()), counted(w.count, "call")),
+        fact: format!(
+            "{} takes {} ms on the host in {}",
+            quoted(&w.name),
+            shown_ms(w.time.as_ms()),
+            counted(w.count, "call")
+        ),
     }));
     evidence.extend(position_evidence(cx, |class| class == GapClass::HostSync));
     evidence

@@ -10,7 +10,7 @@ use jarvis_trace::Ns;
 
 use super::findings::{Cx, Draft, Judged};
 use super::severity::Severity;
-use super::texts::list;
+use super::texts::{list, quoted};
 use crate::finding::{Evidence, PatternId, Range};
 use crate::program::{Leaf, Program};
 use crate::rounding::{shown, shown_ms};
@@ -69,7 +69,7 @@ pub(crate) fn recomputation(cx: &Cx<'_>, program: &Program) -> Option<Judged> {
                 table: "ops_summary".to_owned(),
                 row: l.name.to_string(),
                 uid: Some(l.uid),
-                fact: format!("`{}` runs again under checkpointing, {} us", l.name, shown(l.us, 1)),
+                fact: format!("{} runs again under checkpointing, {} us", quoted(&l.name), shown(l.us, 1)),
             })
             .collect(),
     };

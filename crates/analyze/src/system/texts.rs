@@ -1,6 +1,7 @@
 //! Fixed sentences of the system tier.
 
 use crate::rounding::{shown, shown_ms};
+pub(crate) use crate::texts::{counted, quoted};
 
 /// Stands wherever a saving depends on host times.
 pub const PROFILER_COST: &str = "Host times in a trace include the profiler's own cost, so the end-to-end gain without \
@@ -21,15 +22,10 @@ pub(crate) fn ms_and_percent(ms: f64, percent: f64) -> String {
     format!("{} ms ({}% of the trace)", shown_ms(ms), shown(percent, 1))
 }
 
-/// A number of things: `1 gap`, `2 gaps`.
-pub(crate) fn counted(count: usize, thing: &str) -> String {
-    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
-}
-
 /// Names in backticks with commas between; at most `most`.
 pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>, most: usize) -> String {
     let names: Vec<&str> = names.into_iter().collect();
-    let mut text = names.iter().take(most).map(|n| format!("`{}`", short(n))).collect::<Vec<_>>().join(", ");
+    let mut text = names.iter().take(most).map(|n| quoted(&short(n))).collect::<Vec<_>>().join(", ");
     if names.len() > most {
         text += &format!(" and {} more", names.len() - most);
     }

@@ -138,7 +138,8 @@ fn escape(text: &str) -> String {
     while let Some(c) = rest.next() {
         let after = rest.peek().copied().unwrap_or(' ');
         match c {
-            '<' => out += "&lt;",
+            // Before anything else it opens no tag.
+            '<' if after.is_ascii_alphabetic() || matches!(after, '/' | '!' | '?') => out += "&lt;",
             '&' if after.is_alphanumeric() || after == '#' => out += "&amp;",
             '\\' | '*' | '[' | '~' | '`' => {
                 out.push('\\');
@@ -222,6 +223,7 @@ mod tests {
         assert_eq!(show("- no item"), "\\- no item\n");
         assert_eq!(show("1.25 ms & more, R&D"), "1.25 ms & more, R&amp;D\n");
         assert_eq!(show("a\n\nb"), "a  b\n");
+        assert_eq!(show("1 < 2 <b> </b> <!-- x"), "1 < 2 &lt;b> &lt;/b> &lt;!-- x\n");
         assert_eq!(anchor("detail-a\"><b>"), "detail-a---b-");
     }
 }

@@ -45,23 +45,23 @@ pub(crate) fn bottleneck(
         facts.push(("Kernels", kernels(o)));
         facts.push(("Called from", called_from(analysis, o)));
     }
-    facts.push(("Listed for", reasons(b).into()));
+    facts.push(("Why", reasons(b).into()));
     let told = finding(analysis, b).filter(|_| place == Place::Fair);
     if let Some(f) = told {
-        facts.push(("Advice", format!("→ recommendation {}", f.rank).into()));
+        facts.push(("Advice", format!("→ recommendation R{}", f.rank).into()));
     } else {
         facts.push(("Issue", b.issue.as_str().into()));
-        facts.push(("Algorithmic", text(&b.algorithmic).into()));
-        facts.push(("Kernel", text(&b.kernel).into()));
+        facts.push(("Algorithmic", path(&b.algorithmic).into()));
+        facts.push(("Kernel", path(&b.kernel).into()));
     }
     if let Some(name) = &b.covered_by {
-        facts.push(("Part of", Line::code(name).and_prose(", told as one finding")));
+        facts.push(("Part of", Line::code(name)));
     }
     facts.push(("Priority", b.priority.title().into()));
     let mut blocks =
         vec![Block::Heading(level, Line::prose(&format!("{number}. ")).and_code(&b.operation)), Block::facts(facts)];
     if !b.impact.targets.is_empty() {
-        blocks.push(Block::Paragraph(Line::strong("Impact Projection").and_prose(" (if op improves to X% of peak):")));
+        blocks.push(Block::Paragraph(Line::strong("Impact Projection").and_prose(" (at X% of peak):")));
         blocks.push(Block::Table(projection(&b.impact.targets)));
     }
     blocks
@@ -123,19 +123,22 @@ fn called_from(analysis: &Analysis, o: &OperationMetrics) -> Line {
 fn reasons(b: &Bottleneck) -> String {
     let word = |code: &&str| {
         match *code {
-            "TIME_ABS" => "long total time",
-            "TIME_SHARE" => "large share of the category",
+            "TIME_ABS" => "total time",
+            "TIME_SHARE" => "category share",
             "LOW_EFFICIENCY" => "low efficiency",
-            "BELOW_BAND" => "below the expected band",
-            "UNMODELED_TIME" => "no performance model",
+            "BELOW_BAND" => "below band",
+            "UNMODELED_TIME" => "no model",
             other => other,
         }
         .to_owned()
     };
-    b.reasons.iter().map(word).collect::<Vec<_>>().join(", ")
+    // Below its band it is low for its kind; that says more.
+    let banded = b.reasons.contains(&"BELOW_BAND");
+    let told = b.reasons.iter().filter(|r| !(banded && **r == "LOW_EFFICIENCY"));
+    told.map(word).collect::<Vec<_>>().join(", ")
 }
 
-fn text(sentences: &[Sentence]) -> String {
+fn path(sentences: &[Sentence]) -> String {
     let texts: Vec<&str> = sentences.iter().map(|s| s.text.as_str()).collect();
     if texts.is_empty() { "Nothing to add.".to_owned() } else { texts.join(" ") }
 }

@@ -1,5 +1,7 @@
 //! What the recording left out, and how to record it.
 
+use jarvis_analyze::prepare::warnings::{NO_SHAPES, NO_STACK, NO_STEP};
+
 use crate::Run;
 use crate::sections::kernels::{launched_without_operation, share};
 use crate::sections::words::{counted, pct};
@@ -20,15 +22,15 @@ pub(crate) fn notes(run: &Run<'_>) -> Vec<CaptureNote> {
     let mut notes = Vec::new();
     let mut add = |short: &str, detail: String| notes.push(CaptureNote { short: short.to_owned(), detail });
     if let Some(k) = run.analysis.system.as_ref().map(|s| &s.kernels).filter(|k| k.graph_replays > 0) {
+        let (events, replays) = (counted(k.replayed, "GPU event"), counted(k.graph_replays, "GPU graph replay"));
         add(
-            "profile one step without GPU graphs to see operations, shapes and modules; kernels replayed by a graph \
-             show only names and times.",
-            format!(
-                "{} ran inside {}: no operation, no shape and no module belongs to them, so their efficiency is not \
-                 known and no replay package can be made.",
-                counted(k.replayed, "GPU event"),
-                counted(k.graph_replays, "GPU graph replay")
+            &format!(
+                "{events} of {replays} show only kernel names and times; profile one step without GPU graphs to see \
+                 operations, shapes and modules."
             ),
+            "What runs inside a graph has no operation, shape or module, so its efficiency is not known and no replay \
+             package can be made of it."
+                .to_owned(),
         );
     } else if ops == 0 {
         add(
@@ -72,6 +74,7 @@ pub(crate) fn notes(run: &Run<'_>) -> Vec<CaptureNote> {
 }
 
 /// Whether a warning of the analysis says what these notes say.
-pub(crate) fn is_about_capture(warning: &str) -> bool {
-    ["no Python stack", "no shapes in", "no profiler step", "GPU graph"].iter().any(|w| warning.contains(w))
+pub(crate) fn is_about_capture(run: &Run<'_>, warning: &str) -> bool {
+    let graphs = run.analysis.system.as_ref().and_then(|s| s.kernels.graph_note());
+    [NO_STACK, NO_SHAPES, NO_STEP].contains(&warning) || graphs.is_some_and(|g| g == warning)
 }

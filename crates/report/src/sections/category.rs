@@ -2,7 +2,7 @@
 //! report leaves out what its recommendations say.
 
 use jarvis_analyze::analysis::Analysis;
-use jarvis_analyze::metrics::{CategoryMetrics, MetricsFile, OperationMetrics, PatternMetrics, Status};
+use jarvis_analyze::metrics::{Bottleneck, CategoryMetrics, MetricsFile, OperationMetrics, PatternMetrics, Status};
 use jarvis_analyze::rounding::shown;
 use jarvis_analyze::rules::CategoryOutcome;
 
@@ -73,15 +73,40 @@ pub(crate) fn body(analysis: &Analysis, metrics: &CategoryMetrics, place: Place)
         blocks.push(Block::heading(place.level(), "Operations Breakdown"));
         blocks.extend(operations(metrics, place));
     }
-    blocks.push(Block::heading(place.level(), "Key Bottlenecks"));
-    if metrics.bottlenecks.is_empty() {
-        blocks.push(Block::paragraph("No bottlenecks above the thresholds."));
-    }
-    for (i, b) in metrics.bottlenecks.iter().enumerate() {
-        blocks.extend(bottleneck(analysis, metrics, b, i + 1, place));
+    if !metrics.operations.is_empty() {
+        blocks.push(Block::heading(place.level(), "Key Bottlenecks"));
+        blocks.extend(bottlenecks(analysis, metrics, place));
     }
     blocks.extend(patterns(metrics, place));
     blocks.extend(notes(metrics, place));
+    blocks
+}
+
+fn bottlenecks(analysis: &Analysis, metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
+    if metrics.bottlenecks.is_empty() {
+        return vec![Block::paragraph("No bottlenecks above the thresholds.")];
+    }
+    // Of what has no model the fair report can say nothing but its time.
+    let bare = |b: &Bottleneck| place == Place::Fair && b.efficiency_percent.is_none();
+    let (timed, told): (Vec<&Bottleneck>, Vec<&Bottleneck>) = metrics.bottlenecks.iter().partition(|b| bare(b));
+    let mut blocks = Vec::new();
+    for (i, b) in told.iter().enumerate() {
+        blocks.extend(bottleneck(analysis, metrics, b, i + 1, place));
+    }
+    if !timed.is_empty() {
+        blocks.push(Block::paragraph("Large, but without a performance model:"));
+        let mut table = Table::new(&["Operation", ">Count", ">Time (ms)", ">% of Compute", "Priority"]);
+        for b in timed {
+            table.row([
+                Line::code(&b.operation),
+                cell(b.count.to_string()),
+                cell(ms(b.time_ms.0)),
+                cell(pct(b.percent_of_compute.0)),
+                cell(b.priority.title()),
+            ]);
+        }
+        blocks.push(Block::Table(table));
+    }
     blocks
 }
 

@@ -11,6 +11,9 @@ use super::words::{cell, counted, ms, pct, sentence, us};
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
 
+/// The file that findings of patterns name as their source.
+const CANDIDATES: &str = "fusion_candidates.json";
+
 /// Key of the category.
 pub(crate) const KEY: &str = "kernel_fusion";
 
@@ -143,17 +146,17 @@ pub(crate) fn word(c: Confidence) -> &'static str {
     }
 }
 
-/// The finding that speaks of a candidate: the one of its kind that lists one of its operations.
+/// The finding that speaks of a candidate: the one that rests on candidates of its kind.
 fn finding<'a>(run: &Run<'a>, c: &FusionCandidate) -> Option<&'a Finding> {
-    let same = |f: &&Finding| {
-        f.pattern == c.pattern.id() && f.operations.iter().any(|o| c.op_uids.binary_search(&o.uid).is_ok())
-    };
+    let code = c.pattern.as_str().trim_end_matches("_BWD");
+    let of_kind = |row: &str| row.split(' ').next().is_some_and(|kind| kind.trim_end_matches("_BWD") == code);
+    let same = |f: &&Finding| f.evidence.iter().any(|e| e.table == CANDIDATES && of_kind(&e.row));
     run.analysis.findings.iter().find(same)
 }
 
 fn told_in(run: &Run<'_>, c: &FusionCandidate) -> String {
     match finding(run, c) {
-        Some(f) if is_recommendation(f) => format!("recommendation {}", f.rank),
+        Some(f) if is_recommendation(f) => format!("recommendation R{}", f.rank),
         Some(f) => format!("finding {}", f.rank),
         None => "-".to_owned(),
     }

@@ -8,6 +8,7 @@ use jarvis_analyze::thresholds::Threshold;
 
 use super::advice::advice;
 use super::category::Place;
+use super::cross::is_recommendation;
 use super::words::{cell, counted, ms, pct, sentence, us};
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
@@ -45,6 +46,7 @@ pub(crate) fn body(run: &Run<'_>, place: Place) -> Vec<Block> {
         blocks.push(Block::Table(utilization(&m)));
     }
     let gaps = &m.gap_analysis;
+    let told = place == Place::File || run.analysis.findings.iter().any(|f| f.category == KEY && is_recommendation(f));
     if !gaps.by_class.is_empty() {
         blocks.push(Block::heading(level, "Gap Classes"));
         blocks.push(Block::Table(classes(gaps)));
@@ -53,16 +55,18 @@ pub(crate) fn body(run: &Run<'_>, place: Place) -> Vec<Block> {
         blocks.push(Block::heading(level, "Gap Lengths"));
         blocks.push(Block::Table(lengths(gaps)));
     }
-    if !gaps.top_gaps.is_empty() {
+    if told && !gaps.top_gaps.is_empty() {
         blocks.push(Block::heading(level, "Longest Gaps"));
         blocks.push(Block::Table(longest(gaps, if place == Place::File { 10 } else { 5 })));
         blocks.push(Block::paragraph(VIEWER));
     }
-    if !gaps.by_host_activity.is_empty() {
+    if told && !gaps.by_host_activity.is_empty() {
         blocks.push(Block::heading(level, "Host Activity During Gaps"));
         blocks.push(Block::Table(activities(gaps, if place == Place::File { 10 } else { 5 })));
     }
-    blocks.extend(patterns(&m, level));
+    if told {
+        blocks.extend(patterns(&m, level));
+    }
     if place == Place::File {
         blocks.extend(recommendations(run, level));
     }

@@ -1,9 +1,9 @@
 //! Memory copies, collective communication, and how much computation hides them.
 
-use jarvis_analyze::system::CopyDirection;
 use jarvis_analyze::system::System;
 use jarvis_analyze::system::multi_kernel::MultiKernelMetrics;
 use jarvis_analyze::system::texts::SINGLE_RANK;
+use jarvis_analyze::system::{CopyDirection, Severity};
 use jarvis_analyze::thresholds::Threshold;
 
 use super::advice::advice;
@@ -34,6 +34,15 @@ pub(crate) fn is_actionable(run: &Run<'_>) -> bool {
     is_present(run) && (flagged || low) || run.analysis.findings.iter().any(|f| f.category == KEY)
 }
 
+/// Whether the fair report should speak of it.
+pub(crate) fn is_notable(run: &Run<'_>) -> bool {
+    let Some(system) = &run.analysis.system else { return false };
+    let m = MultiKernelMetrics::of(system, &run.analysis.prepared.utilization);
+    let worst = [m.memcpy_assessment.severity, m.nccl_blocking_assessment.severity, m.overlap_assessment.severity];
+    is_present(run) && worst.iter().any(|s| *s < Severity::Low)
+        || run.analysis.findings.iter().any(|f| f.category == KEY)
+}
+
 /// `system_findings/multi_kernel_findings.md`.
 pub(crate) fn file(run: &Run<'_>) -> Vec<Block> {
     let mut blocks =
@@ -56,10 +65,14 @@ pub(crate) fn body(run: &Run<'_>, place: Place) -> Vec<Block> {
         blocks.push(Block::heading(level, "Summary"));
     }
     blocks.push(Block::Table(summary(&m)));
-    blocks.push(Block::heading(level, "Memory Copy Analysis"));
-    blocks.extend(copies(system, rows));
-    blocks.push(Block::heading(level, "Communication"));
-    blocks.extend(communication(system, rows));
+    if place == Place::File || system.copies.count() > 0 {
+        blocks.push(Block::heading(level, "Memory Copy Analysis"));
+        blocks.extend(copies(system, rows));
+    }
+    if place == Place::File || system.communication.count > 0 {
+        blocks.push(Block::heading(level, "Communication"));
+        blocks.extend(communication(system, rows));
+    }
     if system.communication.count > 0 {
         blocks.push(Block::heading(level, "Overlap"));
         blocks.push(Block::paragraph(sentence(&m.overlap_assessment.description)));

@@ -1,6 +1,7 @@
 //! The head of a category: its share and average, and what only its analyzer has to say.
 
 use jarvis_analyze::analysis::Analysis;
+use jarvis_analyze::finding::PatternId;
 use jarvis_analyze::metrics::{CategoryMetrics, Fact, Facts};
 use serde_json::Value as Json;
 
@@ -10,12 +11,17 @@ use crate::blocks::Block;
 
 /// The paragraph and the analyzer's own lines.
 pub(crate) fn overview(analysis: &Analysis, metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
-    let mut text = if metrics.operations.is_empty() {
-        format!("No operation is called {} in this trace.", metrics.display_name)
-    } else {
-        let share = pct(metrics.percent_of_compute.0);
-        let calls = counted(metrics.operation_count, "call");
-        format!("{}: {share}% of compute time in {calls}, {} ms.", metrics.display_name, ms(metrics.total_time_ms.0))
+    let (calls, time) = (counted(metrics.operation_count, "call"), ms(metrics.total_time_ms.0));
+    let mut text = match place {
+        _ if metrics.operations.is_empty() => {
+            format!("No {} operation is in the trace; attention runs as separate operations.", metrics.display_name)
+        }
+        // The heading has the share.
+        Place::Fair => format!("{calls}, {time} ms."),
+        Place::File => {
+            let share = pct(metrics.percent_of_compute.0);
+            format!("{} operations account for {share}% of compute time ({calls}, {time} ms).", metrics.display_name)
+        }
     };
     match metrics.average_efficiency_percent {
         Some(e) => text += &format!(" Average efficiency: {}%.", pct(e.0)),
@@ -40,7 +46,7 @@ fn own_lines(analysis: &Analysis, metrics: &CategoryMetrics, place: Place) -> Ve
     let analyzer = analysis.outcomes.iter().find(|o| o.category == metrics.category).map_or("", |o| o.analyzer);
     match analyzer {
         "gemm" => shares(facts, "by_call_site", "site").map(|t| ("Called from", t)).into_iter().collect(),
-        "sdpa" => attention(analysis, metrics),
+        "sdpa" => attention(analysis, metrics, place),
         "convolution" => convolution(facts),
         // The baseline is one fact of the whole trace: the fair report tells it where it belongs.
         "elementwise" => baseline(analysis).into_iter().collect(),
@@ -69,7 +75,7 @@ fn baseline(analysis: &Analysis) -> Option<(&'static str, String)> {
     Some(("Elementwise baseline", text))
 }
 
-fn attention(analysis: &Analysis, metrics: &CategoryMetrics) -> Vec<(&'static str, String)> {
+fn attention(analysis: &Analysis, metrics: &CategoryMetrics, place: Place) -> Vec<(&'static str, String)> {
     let facts = &metrics.category_specific;
     let mut lines = Vec::new();
     if let Some(usage) = text(facts, "flash_attention_usage") {
@@ -88,9 +94,10 @@ fn attention(analysis: &Analysis, metrics: &CategoryMetrics) -> Vec<(&'static st
         let shown: Vec<String> = lengths.iter().take(6).map(|(n, t)| format!("{n} ({} ms)", ms(*t))).collect();
         lines.push(("Sequence lengths", shown.join(", ")));
     }
-    let unfused = number(facts, "unfused_attention_time_ms").filter(|t| *t > 0.0);
-    if let Some(time) = unfused {
-        let calls = facts.get("unfused_attention_instances").and_then(Fact::value).and_then(Json::as_u64).unwrap_or(0);
+    let unfused: Vec<_> = analysis.claims.of_pattern(PatternId::UNFUSED_ATTENTION).collect();
+    let time: f64 = unfused.iter().map(|c| c.time_ms).sum();
+    if place == Place::File && time > 0.0 {
+        let calls: usize = unfused.iter().map(|c| c.instances).sum();
         let share = 100.0 * time / analysis.prepared.utilization.computation_time_ms.max(f64::MIN_POSITIVE);
         lines.push((
             "Attention in separate operations",

@@ -94,7 +94,10 @@ pub(crate) fn shapes(args: &str) -> String {
 
 /// How a finding's range was found, in a few words; the whole of it stands in the detailed section.
 pub(crate) fn basis(finding: &Finding) -> &'static str {
+    let whole = &finding.impact.basis;
     match finding.pattern {
+        _ if whole.contains("may change nothing") => "projection; nothing at all while the host is the limit",
+        _ if whole.contains("launches replaced") => "the recorded schedule run again with fewer launches",
         PatternId::UNFUSED_ATTENTION => "performance model of one fused attention kernel",
         PatternId::REPEATED_KV_HEADS => "measured time of the copies",
         PatternId::FULL_PRECISION_GEMM => "ratio of the two peaks",
@@ -104,11 +107,11 @@ pub(crate) fn basis(finding: &Finding) -> &'static str {
         | PatternId::ELEMENTWISE_CHAIN
         | PatternId::UNFUSED_MODULE
         | PatternId::UNFUSED_OPTIMIZER => "one pass over the same data",
-        PatternId::LAUNCH_BOUND | PatternId::HOST_SYNC | PatternId::INPUT_STARVED | PatternId::RECOMPUTATION => {
-            "the recorded schedule run again without it"
-        }
+        PatternId::LAUNCH_BOUND => "the recorded schedule run again with less host time",
+        PatternId::HOST_SYNC | PatternId::INPUT_STARVED => "the recorded schedule run again without these waits",
+        PatternId::RECOMPUTATION => "the recorded schedule run again without the repeated work",
         PatternId::BLOCKING_COPIES | PatternId::EXPOSED_COMMUNICATION => "time that nothing overlaps",
-        _ => "projection from the efficiency now to one that such operations reach",
+        _ => "projection to an efficiency that such operations reach",
     }
 }
 
@@ -132,10 +135,12 @@ pub(crate) fn cell(text: impl Into<String>) -> Line {
     Line::prose(&text.into())
 }
 
-/// The first letter in upper case, and a full stop at the end.
+/// A full stop at the end, and the first letter in upper case if it begins a word and not a name.
 pub(crate) fn sentence(text: &str) -> String {
+    let word = text.split(' ').next().unwrap_or_default().trim_end_matches([',', ':', ';']);
+    let is_word = !word.is_empty() && word.chars().all(|c| c.is_ascii_alphabetic() || c == '-' || c == '/');
     let mut chars = text.chars();
-    let first: String = chars.next().map(|c| c.to_uppercase().collect()).unwrap_or_default();
+    let first: String = chars.next().map(|c| if is_word { c.to_ascii_uppercase() } else { c }).into_iter().collect();
     let end = if text.ends_with(['.', ':', '?']) { "" } else { "." };
     format!("{first}{}{end}", chars.as_str())
 }
@@ -156,5 +161,6 @@ mod tests {
         assert_eq!(in_top(Some(3)), "#3 in Top Operations");
         assert_eq!(sentence("no shapes"), "No shapes.");
         assert_eq!(sentence("`a` is"), "`a` is.");
+        assert_eq!(sentence("aten::mm is"), "aten::mm is.");
     }
 }

@@ -1,6 +1,6 @@
 //! The detailed analysis: one section a category, with what the recommendations rest on.
 
-use jarvis_analyze::finding::{Finding, PatternId, Tier};
+use jarvis_analyze::finding::{Evidence, Finding, PatternId, Tier};
 use jarvis_analyze::thresholds::Threshold;
 
 use crate::Run;
@@ -58,12 +58,31 @@ fn compute_sections(run: &Run<'_>) -> (Vec<Section>, Vec<String>) {
             small.push(outcome.category.to_string());
             continue;
         }
-        let share = format!("{} ({}% of compute)", outcome.display, pct(m.percent_of_compute.0));
-        let mut body = category::body(run.analysis, m, Place::Fair);
+        let mut body = match m.operations.iter().all(|o| is_replayed(&o.name)) && !m.operations.is_empty() {
+            true => vec![Block::Paragraph(
+                Line::prose("All of it are kernels of GPU graph replays, see ")
+                    .and_link("Kernels Without Operations", "detail-kernels")
+                    .and_prose("."),
+            )],
+            false => category::body(run.analysis, m, Place::Fair),
+        };
         body.extend(behind(run, &outcome.category));
-        sections.push(Section { anchor: outcome.category.to_string(), title: share, body });
+        let title = match m.operations.is_empty() {
+            true => outcome.display.to_string(),
+            false => format!("{} ({}% of compute)", outcome.display, pct(m.percent_of_compute.0)),
+        };
+        // Attention without operations of its own counts with the time of those that make it up.
+        let told = recommendations(run).into_iter().filter(|f| *f.category == *outcome.category).map(|f| f.time_ms);
+        let time = if m.operations.is_empty() { told.sum() } else { m.total_time_ms.0 };
+        sections.push((time, Section { anchor: outcome.category.to_string(), title, body }));
     }
-    (sections, small)
+    sections.sort_by(|a, b| b.0.total_cmp(&a.0));
+    (sections.into_iter().map(|(_, s)| s).collect(), small)
+}
+
+/// Whether a row stands for a kernel that a GPU graph launched.
+fn is_replayed(operation: &str) -> bool {
+    operation.contains("GraphLaunch->")
 }
 
 /// Sections of the system tier that have something to say.
@@ -71,7 +90,7 @@ fn system_sections(run: &Run<'_>) -> Vec<Section> {
     type System = (&'static str, fn(&Run<'_>) -> bool, fn(&Run<'_>, Place) -> Vec<Block>);
     let all: [System; 3] = [
         (idle::KEY, idle::is_actionable, idle::body),
-        (multi_kernel::KEY, multi_kernel::is_actionable, multi_kernel::body),
+        (multi_kernel::KEY, multi_kernel::is_notable, multi_kernel::body),
         (fusion::KEY, fusion::is_actionable, fusion::body),
     ];
     let mut sections = Vec::new();
@@ -112,7 +131,7 @@ fn behind(run: &Run<'_>, category: &str) -> Vec<Block> {
             blocks.push(Block::Table(operations(f)));
             let more = f.operations.len().saturating_sub(MOST_OPERATIONS);
             if more > 0 {
-                blocks.push(Block::paragraph(format!("{more} more stand in `findings.json`.")));
+                blocks.push(Block::paragraph(format!("{more} more in `findings.json`.")));
             }
         }
     }
@@ -121,7 +140,12 @@ fn behind(run: &Run<'_>, category: &str) -> Vec<Block> {
 
 fn rests_on(f: &Finding) -> Vec<(Option<String>, Line)> {
     let mut items = vec![(Some("Basis".to_owned()), Line::from(sentence(&f.impact.basis)))];
-    let facts: Vec<&str> = f.evidence.iter().map(|e| e.fact.as_str()).collect();
+    // What the tables of the section show is not told again.
+    let shown = |e: &&Evidence| match f.tier {
+        Tier::System => f.pattern != PatternId::LAUNCH_BOUND && e.uid.is_some() && e.row.contains("by_"),
+        _ => e.table != "unified_perf_summary",
+    };
+    let facts: Vec<&str> = f.evidence.iter().filter(shown).map(|e| e.fact.as_str()).collect();
     let facts: Vec<&str> = match f.tier {
         // The tables of a category have what its rows show.
         Tier::Compute if !lists_operations(f) => Vec::new(),
@@ -136,8 +160,10 @@ fn rests_on(f: &Finding) -> Vec<(Option<String>, Line)> {
     items.extend(facts.into_iter().map(|fact| (Some("Seen".to_owned()), Line::from(sentence(fact)))));
     match (&f.replay_package, &f.replay_reason) {
         (Some(path), _) => items.push((Some("Replay".to_owned()), Line::code(path))),
-        (None, Some(reason)) => items.push((Some("Replay".to_owned()), format!("none: {reason}").into())),
-        (None, None) => {}
+        (None, Some(reason)) if f.tier != Tier::System => {
+            items.push((Some("Replay".to_owned()), sentence(reason).into()));
+        }
+        (None, _) => {}
     }
     items
 }
@@ -176,7 +202,7 @@ fn shapes_of(dims: &serde_json::Value) -> String {
 fn kernel_section(run: &Run<'_>) -> Option<Section> {
     let found = launched_without_operation(run);
     let share = kernels::share(&found)?;
-    let title = format!("Kernels Without Operations ({}% of kernel time)", pct(share));
+    let title = format!("Kernels Without Operations ({}% of kernel time)", pct(share.min(100.0)));
     Some(Section { anchor: "kernels".to_owned(), title, body: kernels::table(&found) })
 }
 

@@ -14,6 +14,9 @@ use crate::blocks::{Block, say_once};
 /// A part of the report; nothing if it has nothing to say.
 type Part = fn(&Run<'_>) -> Vec<Block>;
 
+/// How a recommendation points to its details.
+const SEE: &str = "See Detailed Analysis:";
+
 /// The parts in their order, a line across between them.
 const PARTS: &[Part] = &[summary::blocks, warnings::blocks, recommendations::blocks, detail::blocks, appendix::blocks];
 
@@ -27,7 +30,7 @@ pub(crate) fn document(run: &Run<'_>) -> Vec<Block> {
         }
         blocks.extend(part);
     }
-    say_once(blocks, &[TextId::B_REPLAY.template()])
+    say_once(blocks, &[TextId::B_REPLAY.template(), SEE])
 }
 
 /// Title of a report, with what tells it from the other.

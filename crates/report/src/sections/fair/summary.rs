@@ -6,25 +6,41 @@ use jarvis_analyze::metrics::Fact;
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
 use crate::sections::cross::recommendations;
-use crate::sections::kernels::{LaunchedKernel, launched_without_operation};
+use crate::sections::kernels::{LaunchedKernel, launched_without_operation, share};
 use crate::sections::words::{cell, counted, ms, ms_range, pct, speedup};
 
 /// Most operations of the table.
 const MOST_OPERATIONS: usize = 6;
+
+/// With so few operations there is room for kernels, and for how many.
+const FEW_OPERATIONS: usize = 1;
+const FEW_KERNELS: usize = 3;
 
 /// Losses below this share of the trace are not worth a clause, in percent.
 const LOSS_PERCENT: f64 = 1.0;
 
 /// The part.
 pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
-    vec![
+    let mut blocks = vec![
         Block::heading(2, "Executive Summary"),
         Block::paragraph(paragraph(run)),
         Block::Table(metrics(run)),
         Block::heading(3, "Top Operations"),
         Block::Paragraph(Line::strong("These operations consume the most GPU time - prioritize optimizations here")),
         Block::Table(top(run)),
-    ]
+    ];
+    // A replay of a graph is one launch; its kernels tell more.
+    let kernels = launched_without_operation(run);
+    let few = run.analysis.prepared.top_operations.len() <= FEW_OPERATIONS;
+    if few && !run.analysis.prepared.top_operations.is_empty() && share(&kernels).is_some() {
+        blocks.push(Block::Paragraph(Line::strong("Their largest kernels")));
+        let mut table = Table::new(&["Kernel", "Launched by", ">Time (ms)", ">% of Kernel Time"]);
+        for k in kernels.iter().take(FEW_KERNELS) {
+            table.row([Line::code(k.name), cell(k.launch()), cell(ms(k.time_ms)), cell(pct(k.percent))]);
+        }
+        blocks.push(Block::Table(table));
+    }
+    blocks
 }
 
 fn paragraph(run: &Run<'_>) -> String {

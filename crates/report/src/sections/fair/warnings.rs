@@ -25,7 +25,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
         blocks.push(Block::Table(table));
         blocks.push(Block::paragraph("These are excluded from the recommendations below."));
     }
-    let told: Vec<&String> = analysis.warnings.iter().filter(|w| !capture::is_about_capture(w)).collect();
+    let told: Vec<&String> = analysis.warnings.iter().filter(|w| !capture::is_about_capture(run, w)).collect();
     let mut items: Vec<Line> = told.iter().take(MOST).map(|w| Line::from(sentence(&shapes(w)))).collect();
     if told.len() > MOST {
         items.push(format!("{} more stand in `standalone_analysis_rough.md`.", told.len() - MOST).into());

@@ -30,7 +30,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
                 b.source
             ),
         ),
-        ("Plain mean over `add_`, `mul`, `copy_`", seed),
+        ("Plain mean over additions, products and copies", seed),
         ("Ceiling for memory-bound work", format!("{}% of peak", pct(p.memory_ceiling()))),
     ])];
     let mut table = Table::new(&["Operation", "Shapes", ">MB per Call", ">TB/s", ">Time (ms)", "Used"]);

@@ -1,0 +1,160 @@
+//! The reports of every trace at hand: language, limits, links, nothing twice, the same bytes again.
+
+use jarvis_report::ReplayEntry;
+
+use crate::markdown_rules::{check_page, part, repeated};
+use crate::runs::{Analysed, each, fixture};
+
+#[test]
+fn every_page_of_every_trace_keeps_the_rules() {
+    each(|a| {
+        let pages = a.pages();
+        for page in &pages {
+            check_page(&format!("{}: {}", a.name, page.path), &page.text);
+        }
+        let again = a.pages();
+        assert!(pages.iter().zip(&again).all(|(x, y)| x.path == y.path && x.text == y.text), "{}", a.name);
+        check_files(a, &pages.iter().map(|p| p.path.as_str()).collect::<Vec<_>>());
+        check_summary(a);
+        check_recommendations(a);
+        let twice = repeated(&a.fair());
+        assert!(twice.is_empty(), "{}: said twice: {twice:#?}", a.name);
+        check_rough(a);
+    });
+}
+
+/// One findings file a category, in the folder of its tier.
+fn check_files(a: &Analysed, paths: &[&str]) {
+    for o in &a.analysis.outcomes {
+        assert!(paths.contains(&format!("category_findings/{}_findings.md", o.category).as_str()), "{}", o.category);
+    }
+    let system = ["cpu_idle", "multi_kernel", "kernel_fusion"];
+    for path in paths {
+        let name = path.rsplit('/').next().unwrap().trim_end_matches("_findings.md");
+        if path.contains('/') {
+            assert_eq!(path.starts_with("system_findings/"), system.contains(&name), "{path}");
+        }
+    }
+    assert!(paths.contains(&"system_findings/cpu_idle_findings.md"));
+    let present = !a.analysis.fusion_candidates.is_empty();
+    assert_eq!(paths.contains(&"system_findings/kernel_fusion_findings.md"), present);
+}
+
+fn check_summary(a: &Analysed) {
+    let fair = a.fair();
+    let summary = part(&fair, "## Executive Summary", "---");
+    assert!(summary.len() <= 20, "{}: {} lines", a.name, summary.len());
+    assert!(summary[0].split_whitespace().count() <= 60, "{}: {}", a.name, summary[0]);
+    let wanted =
+        ["Total Compute Time", "GPU Utilization", "Idle Time", "Exposed Communication", "Top Bottleneck Category"];
+    for row in wanted {
+        assert!(summary.iter().any(|l| l.starts_with(&format!("| {row} |"))), "{}: {row}", a.name);
+    }
+    let headings: Vec<&str> = fair.lines().filter(|l| l.starts_with("## ")).filter(|l| *l != "## Warnings").collect();
+    assert_eq!(
+        headings,
+        ["## Executive Summary", "## Recommendations", "## Detailed Analysis", "## Appendix"],
+        "{}",
+        a.name
+    );
+}
+
+fn check_recommendations(a: &Analysed) {
+    let fair = a.fair();
+    let text = part(&fair, "## Recommendations", "## ").join("\n");
+    let all: Vec<&str> = text.split("\n### ").skip(1).collect();
+    let expected = jarvis_analyze::rank::recommended(&a.analysis.findings).count().min(12);
+    assert_eq!(all.len(), expected, "{}", a.name);
+    for (r, f) in all.iter().zip(&a.analysis.findings) {
+        let lines: Vec<&str> = r.lines().take_while(|l| *l != "---").collect();
+        assert!(lines.len() <= 10, "{}: {r}", a.name);
+        for label in ["**Operation**: ", "**Issue**: ", "**Action**: Path A: ", "**Impact**: "] {
+            assert!(lines.iter().any(|l| l.starts_with(label)), "{}: no {label} in {r}", a.name);
+        }
+        assert!(r.contains(" Path B: "), "{}: {r}", a.name);
+        assert!(r.contains("Top Operations)") || r.contains("not in the top 10"), "{}: {r}", a.name);
+        assert!(r.contains(&format!("](#detail-{})", f.category)), "{}: {r}", a.name);
+        let impact = lines.iter().find(|l| l.starts_with("**Impact**")).unwrap();
+        assert!(impact.contains(" ms") || impact.contains("not quantified"), "{}: {impact}", a.name);
+    }
+}
+
+fn check_rough(a: &Analysed) {
+    let rough = a.rough();
+    for heading in [
+        "## Analysis Process Summary",
+        "### Step 1: Identify Traces & Setup",
+        "### Step 2: Generate Reports",
+        "### Step 3-5: Prepare Category Data",
+        "### Step 6: Category Analyses",
+        "### Step 7: Optimization Paths Determination",
+        "## Raw Data Exploration",
+        "## Tree Analysis",
+        "## Analysis Gaps",
+        "## Questions for Further Investigation",
+    ] {
+        assert!(rough.lines().any(|l| l == heading), "{}: no {heading}", a.name);
+    }
+    let marks = part(&rough, "### What Became of the Top Operations", "#");
+    let tops = a.analysis.prepared.top_operations.len();
+    assert_eq!(marks.len().saturating_sub(2), tops, "{}", a.name);
+    for row in marks.iter().skip(2) {
+        let mark = row.trim_end_matches(" |").rsplit("| ").next().unwrap();
+        let known = [
+            "recommendation R",
+            "covered by R",
+            "finding ",
+            "within expected",
+            "no performance model",
+            "below floor",
+            "part of",
+            "bottleneck ",
+        ];
+        assert!(known.iter().any(|k| mark.starts_with(k)), "{}: {mark}", a.name);
+    }
+    assert!(rough.len() < 400_000, "{}: the rough report has {} bytes", a.name, rough.len());
+}
+
+#[test]
+fn host_bound_traces_say_that_shorter_kernels_save_nothing() {
+    each(|a| {
+        let Some(note) = a.analysis.system.as_ref().and_then(|s| s.host.note()) else { return };
+        assert!(a.fair().contains(&note), "{}", a.name);
+    });
+}
+
+#[test]
+fn graph_replays_are_told_by_their_kernels() {
+    let fair = fixture("h200", "decode_graphed.json.gz").fair();
+    assert!(fair.contains("GPU graph replay"), "{fair}");
+    assert!(fair.contains("profile one step without GPU graphs"), "{fair}");
+    assert!(fair.contains("Kernels Without Operations"), "{fair}");
+    assert!(!fair.contains("(Synthetic Op)"), "rows that the report makes up are not operations of the program");
+}
+
+#[test]
+fn a_trace_without_operations_asks_for_them() {
+    let a = fixture("handmade", "gpu_only.json");
+    assert!(a.fair().contains("record the host too"));
+    assert!(a.rough().contains("no host operations"));
+}
+
+#[test]
+fn replay_packages_are_listed() {
+    let a = fixture("h200", "tiny_bmm_window.json.gz");
+    let entry = ReplayEntry {
+        op: "aten::bmm".to_owned(),
+        path: "replay_packages/aten_bmm_replay_package.zip".to_owned(),
+        shapes: 3,
+        time_ms: 13.714,
+    };
+    let pages = a.pages_with(&[entry]);
+    let fair = pages.iter().find(|p| p.path == "standalone_analysis_fair.md").unwrap();
+    assert!(fair.text.contains("- `replay_packages/aten_bmm_replay_package.zip` - 3 shapes, 13.71 ms\n"));
+}
+
+#[test]
+fn fair_reports_read_as_they_did() {
+    insta::assert_snapshot!("fair_attn_unfused", fixture("h200", "attn_unfused.json.gz").fair());
+    insta::assert_snapshot!("fair_decode_graphed", fixture("h200", "decode_graphed.json.gz").fair());
+}

@@ -1,0 +1,118 @@
+//! Analyses of traces, and the Markdown made of them.
+
+use std::path::{Path, PathBuf};
+
+use jarvis_analyze::analysis::{Analysis, AnalysisOptions};
+use jarvis_perf::platform::Platform;
+use jarvis_perf::tables::{Report, ReportOptions, build_report};
+use jarvis_report::{ReplayEntry, Run, RunLabels, sections};
+use jarvis_trace::{ReadOptions, Summary, Trace};
+
+/// A trace with all that reports are made of.
+pub(crate) struct Analysed {
+    pub(crate) name: String,
+    pub(crate) analysis: Analysis,
+    trace: Trace,
+    report: Report,
+    summary: Summary,
+    labels: RunLabels,
+}
+
+/// A file.
+pub(crate) struct Page {
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+impl Analysed {
+    pub(crate) fn of(name: &str, trace: Trace, platform: &str) -> Option<Self> {
+        let platform = Platform::find(platform).unwrap();
+        let options = ReportOptions { call_stack: true, platform: Some(platform.clone()), ..ReportOptions::default() };
+        // A trace without GPU events has no report and no analysis.
+        let report = build_report(&trace, &options).ok()?;
+        let analysis = Analysis::of(&trace, &report, platform, &AnalysisOptions::default());
+        let summary = Summary::of(&trace);
+        let labels = RunLabels { trace_path: name.to_owned(), ..RunLabels::default() };
+        Some(Self { name: name.to_owned(), analysis, trace, report, summary, labels })
+    }
+
+    pub(crate) fn open(path: &Path, platform: &str) -> Option<Self> {
+        let trace = Trace::open(path, &ReadOptions::default()).unwrap();
+        Self::of(&path.file_name().unwrap().to_string_lossy(), trace, platform)
+    }
+
+    pub(crate) fn pages_with(&self, replay: &[ReplayEntry]) -> Vec<Page> {
+        let run = Run {
+            analysis: &self.analysis,
+            report: &self.report,
+            summary: &self.summary,
+            trace: &self.trace,
+            labels: &self.labels,
+            replay,
+        };
+        let page = |f: jarvis_report::OutputFile| Page {
+            path: f.path.to_str().unwrap().to_owned(),
+            text: String::from_utf8(f.bytes).unwrap(),
+        };
+        sections::files(&run).into_iter().map(page).collect()
+    }
+
+    pub(crate) fn pages(&self) -> Vec<Page> {
+        self.pages_with(&[])
+    }
+
+    pub(crate) fn page(&self, path: &str) -> String {
+        self.pages().into_iter().find(|p| p.path == path).unwrap_or_else(|| panic!("no {path}")).text
+    }
+
+    pub(crate) fn fair(&self) -> String {
+        self.page("standalone_analysis_fair.md")
+    }
+
+    pub(crate) fn rough(&self) -> String {
+        self.page("standalone_analysis_rough.md")
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A trace that the project carries.
+pub(crate) fn fixture(folder: &str, name: &str) -> Analysed {
+    let platform = if folder == "h200" { "H200" } else { "MI300X" };
+    Analysed::open(&root().join("fixtures").join(folder).join(name), platform).unwrap()
+}
+
+/// All traces of the project and of the folder beside it, each analysed once.
+pub(crate) fn each(check: impl Fn(&Analysed)) {
+    let shared = ["../shared/traces", "../../shared/traces"].map(|p| root().join(p));
+    let shared = shared.into_iter().find(|p| p.exists()).unwrap_or_default();
+    let mut seen = 0;
+    for (base, folder, platform) in [
+        (root().join("fixtures"), "h200", "H200"),
+        (root().join("fixtures"), "handmade", "MI300X"),
+        (shared.clone(), "h200", "H200"),
+        (shared.clone(), "h100", "H100"),
+        (shared.clone(), "mi300", "MI300X"),
+        (shared.clone(), "mi210", "MI210"),
+        (shared, "torch_compile_triton", "MI300X"),
+    ] {
+        let Ok(entries) = std::fs::read_dir(base.join(folder)) else {
+            println!("skipped: {folder} is not here");
+            continue;
+        };
+        let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
+        files.retain(|p| {
+            let name = p.to_string_lossy();
+            let data = ["facts.json", "arch.json"].iter().any(|end| name.ends_with(end));
+            (name.ends_with(".json") || name.ends_with(".json.gz")) && !data
+        });
+        files.sort();
+        for analysed in files.iter().filter_map(|p| Analysed::open(p, platform)) {
+            check(&analysed);
+            seen += 1;
+        }
+    }
+    assert!(seen >= 8, "only {seen} traces were looked at");
+}

@@ -4,12 +4,14 @@ mod document;
 mod error;
 mod general;
 mod gzip;
+mod literal;
 mod number;
 mod pipeline;
 mod rows;
 mod scan;
 mod shapes;
 mod simd;
+mod texts;
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};

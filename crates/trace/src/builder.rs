@@ -187,7 +187,7 @@ impl TraceBuilder {
         for event in &self.events {
             add(&mut columns, event);
         }
-        Trace::new(columns, self.facts.clone(), Diagnostics::default())
+        Trace::new(columns, self.facts.clone(), Diagnostics::default(), 1)
     }
 
     /// The same events as the text of a trace file.

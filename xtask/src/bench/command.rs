@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, ensure};
 
 use super::candidates::{self, Candidate};
+use super::instructions;
 use super::measure::{self, Samples};
 use super::table::{self, Row};
 use super::trace::{self, Trace};
@@ -52,7 +53,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let floor = measure::run(&[xtask.display().to_string(), "--version".to_owned()])?.peak_bytes;
     let rows = measure_all(&candidates, &traces, args.runs, &folder.join("out"))?;
 
-    let text = format!("{}\n{}\n{}", preamble(args, floor), table::markdown(&rows), closing(&skipped));
+    let counts = if instructions::available() {
+        eprintln!("counting instructions");
+        instructions::section(&jarvis, &traces)?
+    } else {
+        skipped.push("instruction counts: there is no valgrind on this machine".to_owned());
+        String::new()
+    };
+
+    let text =
+        format!("{}\n{}\n{counts}\n{}", preamble(args, floor), table::markdown(&rows), closing(&skipped));
     println!("{text}");
     let latest = folder.join("latest.md");
     fs::write(&latest, &text).with_context(|| format!("cannot write {}", latest.display()))?;
@@ -121,7 +131,8 @@ fn preamble(args: &Args, floor: u64) -> String {
     format!(
         "# Benchmark\n\n{cores} cores, {} {}. Best of {} runs in turns after one that does not count, files in memory, \
          programs built with the `dist` profile. MB are 10^6 bytes of JSON before compression. Ratios are to the \
-         compressed file of the same trace. Growth is the exponent since the next smaller trace: 1 is linear. \
+         compressed file of the same trace. Growth is the exponent of wall and of processor time since the next \
+         smaller trace: 1 is linear. \
          Peak memory below {:.1} MiB cannot be told apart.\n",
         std::env::consts::OS,
         std::env::consts::ARCH,

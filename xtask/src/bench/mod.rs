@@ -4,6 +4,7 @@
 mod candidates;
 mod command;
 pub(crate) mod inflate;
+mod instructions;
 mod measure;
 mod table;
 mod trace;

@@ -16,8 +16,8 @@ pub(crate) struct Row {
 }
 
 const HEADER: &str = "\
-| trace | file | command | wall s | median s | cpu s | × inflate | × gzip -dc | MB/s | events/s | peak MiB | peak / JSON | growth |
-|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|
+| trace | file | command | wall s | median s | cpu s | × inflate | × gzip -dc | MB/s | events/s | peak MiB | peak / JSON | growth | cpu growth |
+|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|
 ";
 
 /// Draws the rows. Ratios are to the yardsticks on the compressed file of the same trace.
@@ -33,7 +33,7 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
         };
         let _ = writeln!(
             text,
-            "| {} | {file} | {} | {} | {} | {} | {} | {} | {:.0} | {} | {:.1} | {:.3} | {} |",
+            "| {} | {file} | {} | {} | {} | {} | {} | {} | {:.0} | {} | {:.1} | {:.3} | {} | {} |",
             trace.name,
             row.label,
             seconds(wall),
@@ -45,7 +45,8 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
             thousands(trace.events as f64 / wall.as_secs_f64()),
             row.samples.peak_bytes() as f64 / f64::from(1 << 20),
             row.samples.peak_bytes() as f64 / trace.json_bytes as f64,
-            growth(rows, row),
+            growth(rows, row, Samples::best),
+            growth(rows, row, Samples::cpu),
         );
     }
     text
@@ -60,7 +61,7 @@ fn ratio(wall: Duration, base: Option<Duration>) -> String {
 }
 
 /// The exponent with which time grew since the next smaller generated trace: 1 is linear.
-fn growth(rows: &[Row], row: &Row) -> String {
+fn growth(rows: &[Row], row: &Row, time: fn(&Samples) -> Duration) -> String {
     if !row.trace.name.starts_with("generated") {
         return String::new();
     }
@@ -70,7 +71,7 @@ fn growth(rows: &[Row], row: &Row) -> String {
         .filter(|other| other.trace.name.starts_with("generated") && other.trace.json_bytes < row.trace.json_bytes)
         .max_by_key(|other| other.trace.json_bytes);
     smaller.map_or_else(String::new, |other| {
-        let times = row.samples.best().as_secs_f64() / other.samples.best().as_secs_f64();
+        let times = time(&row.samples).as_secs_f64() / time(&other.samples).as_secs_f64();
         let bytes = row.trace.json_bytes as f64 / other.trace.json_bytes as f64;
         format!("{:.2}", times.ln() / bytes.ln())
     })
@@ -123,10 +124,10 @@ mod tests {
         let lines: Vec<&str> = text.lines().skip(2).collect();
         assert_eq!(
             lines[1],
-            "| generated 10MB | gz 0.6 MB | jarvis info | 0.0120 | 0.0120 | 0.0120 | 1.20 |  | 833 | 3.33 M | 4.0 | 0.419 |  |"
+            "| generated 10MB | gz 0.6 MB | jarvis info | 0.0120 | 0.0120 | 0.0120 | 1.20 |  | 833 | 3.33 M | 4.0 | 0.419 |  |  |"
         );
         // 240 ms after 12 ms for ten times the bytes: ln 20 / ln 10.
-        assert!(lines[4].contains("| 2.40 | 0.60 |") && lines[4].ends_with("| 1.30 |"), "{}", lines[4]);
-        assert!(lines[5].ends_with("|  |"), "{}", lines[5]);
+        assert!(lines[4].contains("| 2.40 | 0.60 |") && lines[4].ends_with("| 1.30 | 1.30 |"), "{}", lines[4]);
+        assert!(lines[5].ends_with("|  |  |"), "{}", lines[5]);
     }
 }

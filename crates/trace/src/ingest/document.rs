@@ -37,6 +37,8 @@ pub(super) struct Document {
     fields: Vec<general::Field>,
     lesson: Lesson,
     trailing_seen: bool,
+    /// What stood between the last two events.
+    gap: Gap,
     /// Events that went the general way.
     pub(super) slow_events: u64,
 }
@@ -62,6 +64,7 @@ impl Document {
             fields: Vec::new(),
             lesson: Lesson::default(),
             trailing_seen: false,
+            gap: Gap::default(),
             slow_events: 0,
         }
     }
@@ -215,7 +218,7 @@ impl Document {
     fn events(&mut self, buf: &[u8], pos: usize, in_object: bool, last: bool) -> Progress {
         let mut pos = pos;
         loop {
-            let element = skip_separators(buf, pos);
+            let element = self.gap.skip(buf, pos);
             match buf.get(element) {
                 None => return Progress::To(buf.len()),
                 Some(b'{') => match self.event(buf, element, last) {
@@ -288,6 +291,38 @@ impl Document {
             Err(Stop::Incomplete) => Progress::Wait(pos),
             Err(Stop::Malformed) => self.recover_event(buf, pos, last),
         }
+    }
+}
+
+/// What stands between events: as a rule the same few bytes everywhere.
+#[derive(Debug, Default)]
+struct Gap {
+    /// Those bytes with the brace that follows them; all zeros while none are known.
+    word: u64,
+    mask: u64,
+    len: usize,
+}
+
+impl Gap {
+    /// Position of the first byte at or after `pos` that is neither blank nor comma.
+    #[inline]
+    fn skip(&mut self, buf: &[u8], pos: usize) -> usize {
+        match buf.get(pos..).and_then(|rest| rest.first_chunk()) {
+            Some(bytes) if (u64::from_le_bytes(*bytes) ^ self.word) & self.mask == 0 && self.len > 0 => pos + self.len,
+            _ => self.other(buf, pos),
+        }
+    }
+
+    #[inline(never)]
+    fn other(&mut self, buf: &[u8], pos: usize) -> usize {
+        let element = skip_separators(buf, pos);
+        let len = element - pos;
+        if len < 8 && buf.get(element) == Some(&b'{') {
+            let mut word = [0; 8];
+            word[..=len].copy_from_slice(&buf[pos..=element]);
+            *self = Self { word: u64::from_le_bytes(word), mask: u64::MAX >> (56 - 8 * len), len };
+        }
+        element
     }
 }
 

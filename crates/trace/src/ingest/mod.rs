@@ -4,12 +4,13 @@ mod document;
 mod error;
 mod general;
 mod gzip;
+mod literal;
 mod number;
 mod pipeline;
 mod rows;
 mod scan;
 mod shapes;
-mod simd;
+mod texts;
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -79,7 +80,7 @@ impl Trace {
             && options.threads > 1
             && let Some(document) = read_parallel(open, options.threads).map_err(failed)?
         {
-            return finish(document, Diagnostics::default(), path);
+            return finish(document, Diagnostics::default(), path, options);
         }
         read(head, rest, path, options)
     }
@@ -123,10 +124,10 @@ fn read(head: Vec<u8>, rest: impl Read + Send, path: &Path, options: &ReadOption
             let mut gunzip = Gunzip::new(whole);
             if options.threads > 1 && !small {
                 let (document, gunzip) = read_piped(gunzip, document).map_err(failed)?;
-                return finish(document, gunzip.diagnostics, path);
+                return finish(document, gunzip.diagnostics, path, options);
             }
             let document = read_inline(&mut gunzip, document).map_err(failed)?;
-            finish(document, gunzip.diagnostics, path)
+            finish(document, gunzip.diagnostics, path, options)
         }
         Format::Json => {
             let mut plain = Plain(whole);
@@ -135,12 +136,12 @@ fn read(head: Vec<u8>, rest: impl Read + Send, path: &Path, options: &ReadOption
             } else {
                 read_inline(&mut plain, document).map_err(failed)?
             };
-            finish(document, Diagnostics::default(), path)
+            finish(document, Diagnostics::default(), path, options)
         }
     }
 }
 
-fn finish(document: Document, container: Diagnostics, path: &Path) -> Result<Trace, ReadError> {
+fn finish(document: Document, container: Diagnostics, path: &Path, options: &ReadOptions) -> Result<Trace, ReadError> {
     let no_events = matches!(
         document.state,
         State::Start | State::NotATrace | State::Keys { seen_events: false } | State::Done { seen_events: false }
@@ -157,7 +158,7 @@ fn finish(document: Document, container: Diagnostics, path: &Path) -> Result<Tra
     let mut diagnostics = container;
     diagnostics.append(&document.rows.diagnostics, 0, 0);
     count_by_class(&document.rows.columns, &mut diagnostics);
-    Ok(Trace::new(document.rows.columns, document.facts, diagnostics))
+    Ok(Trace::new(document.rows.columns, document.facts, diagnostics, options.threads))
 }
 
 /// Defects that all events of a class share are counted once the events are known.

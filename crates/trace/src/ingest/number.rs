@@ -7,101 +7,114 @@ pub(super) enum Number {
     Float(f64),
 }
 
-/// Up to eight digits at `pos`: their value and how many there are. Needs eight readable bytes.
+const ZEROS: u64 = 0x3030_3030_3030_3030;
+
+/// How many of the eight bytes are digits, up to the first that is none.
 #[inline]
-fn digits8(buf: &[u8], pos: usize) -> Option<(u64, u32)> {
-    let chunk = u64::from_le_bytes(*buf.get(pos..)?.first_chunk::<8>()?);
-    // Bytes that are digits become 0..=9; the high bit of each byte then tells the others apart.
-    let value = chunk ^ 0x3030_3030_3030_3030;
-    let other = ((value.wrapping_add(0x7676_7676_7676_7676)) | value) & 0x8080_8080_8080_8080;
-    let count = other.trailing_zeros() / 8;
-    if count == 0 {
-        return Some((0, 0));
-    }
+fn digit_count(chunk: u64) -> u32 {
+    // Digits become 0..=9; the high bit of each byte then tells the others apart.
+    let value = chunk ^ ZEROS;
+    ((value.wrapping_add(0x7676_7676_7676_7676) | value) & 0x8080_8080_8080_8080).trailing_zeros() / 8
+}
+
+/// Value of the first `count` bytes, 1 to 8 of them, which are digits.
+#[inline]
+fn digits(chunk: u64, count: u32) -> u64 {
     // Leading zeros in place of what is not ours, then pairs, fours, eights.
-    let v = value << (64 - 8 * count);
-    let v = (v & 0x0f0f_0f0f_0f0f_0f0f).wrapping_mul(2561) >> 8;
+    let v = (chunk ^ ZEROS) << (64 - 8 * count);
+    let v = v.wrapping_mul(2561) >> 8;
     let v = (v & 0x00ff_00ff_00ff_00ff).wrapping_mul(6_553_601) >> 16;
-    Some(((v & 0x0000_ffff_0000_ffff).wrapping_mul(42_949_672_960_001) >> 32, count))
+    (v & 0x0000_ffff_0000_ffff).wrapping_mul(42_949_672_960_001) >> 32
 }
 
 const POWERS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
-/// Digits at `pos` (at most 16 of them): value and position after them.
+/// Bytes of a number that the quick readers look at.
+const WINDOW: usize = 24;
+
+/// Up to 16 digits at the start of a window: their value, how many there are, and the eight bytes after them.
 #[inline]
-fn digits(buf: &[u8], pos: usize) -> Option<(u64, usize)> {
-    let (high, n) = digits8(buf, pos)?;
-    if n < 8 {
-        return Some((high, pos + n as usize));
-    }
-    let (low, m) = digits8(buf, pos + 8)?;
-    if m == 8 {
+fn leading_digits(window: &[u8; WINDOW]) -> Option<(u64, u32, u64)> {
+    let (words, _) = window.as_chunks::<8>();
+    let word = |i: usize| u64::from_le_bytes(words[i]);
+    let after = |i: usize, count: u32| ((u128::from(word(i + 1)) << 64 | u128::from(word(i))) >> (8 * count)) as u64;
+    let count = digit_count(word(0));
+    if count == 0 {
         return None;
     }
-    Some((high * POWERS[m as usize] + low, pos + 8 + m as usize))
+    let high = digits(word(0), count);
+    if count < 8 {
+        return Some((high, count, after(0, count)));
+    }
+    let count = digit_count(word(1));
+    if count == 0 {
+        return Some((high, 8, word(1)));
+    }
+    Some((high * POWERS[count as usize] + digits(word(1), count), 8 + count, after(1, count)))
 }
 
-/// Microseconds with at most three decimals at `pos`, as nanoseconds. `None` for every other form (and near the end
-/// of the buffer): those go the slow way.
+/// Microseconds with at most three decimals at the start of `text`, as nanoseconds, and what follows. `None` for
+/// every other form (and near the end of the text): those go the slow way.
 #[inline]
-pub(super) fn micros(buf: &[u8], pos: usize) -> Option<(i64, usize)> {
-    let (whole, end) = digits(buf, pos)?;
-    if end == pos {
-        return None;
-    }
-    let tail = *buf.get(end..)?.first_chunk::<8>()?;
+pub(super) fn micros(text: &[u8]) -> Option<(i64, &[u8])> {
+    let (whole, count, tail) = leading_digits(text.first_chunk()?)?;
+    let [point, a, b, c, after, ..] = tail.to_le_bytes();
+    let is_exponent = |byte: u8| byte | 0x20 == b'e';
     // Writers print all three decimals: look at those at once.
-    let word = u64::from_le_bytes(tail);
-    let digits = (word >> 8) ^ 0x3030_3030;
-    let not_digits = (digits.wrapping_add(0x0076_7676) | digits) & 0x0080_8080;
-    if tail[0] == b'.' && not_digits == 0 {
-        let [a, b, c, after, ..] = digits.to_le_bytes();
-        let fraction = u64::from(a) * 100 + u64::from(b) * 10 + u64::from(c);
-        // The fourth byte was flipped too: a digit is below ten.
-        let done = after > 9 && !matches!(after ^ 0x30, b'e' | b'E');
-        return done.then_some(((whole * 1000 + fraction) as i64, end + 4));
-    }
-    match tail {
-        [b'.', ..] => {
-            let (fraction, n) = digits8(buf, end + 1)?;
-            let scale = match n {
-                1 => 100,
-                2 => 10,
-                _ => return None,
-            };
-            let after = end + 1 + n as usize;
-            let done = !matches!(buf.get(after)?, b'e' | b'E' | b'-');
-            done.then_some(((whole * 1000 + fraction * scale) as i64, after))
-        }
-        [b'e' | b'E', ..] => None,
-        _ => Some(((whole * 1000) as i64, end)),
-    }
-}
-
-/// A whole number of at most seven digits at `pos`, which most numbers of a trace are.
-#[inline]
-pub(super) fn small(buf: &[u8], pos: usize) -> Option<(u32, usize)> {
-    let (value, n) = digits8(buf, pos)?;
-    let end = pos + n as usize;
-    let whole = (1..8).contains(&n) && !matches!(buf.get(end)?, b'.' | b'e' | b'E');
-    whole.then_some((value as u32, end))
-}
-
-/// A whole number or float at `pos`, in the forms that occur all the time; `None` for the rest.
-#[inline]
-pub(super) fn number(buf: &[u8], pos: usize) -> Option<(Number, usize)> {
-    let negative = *buf.get(pos)? == b'-';
-    let first = pos + usize::from(negative);
-    let (value, end) = digits(buf, first)?;
-    if end == first {
+    let three = ((tail >> 8) ^ ZEROS) & 0x00ff_ffff;
+    let (fraction, len) = if point == b'.' && (three.wrapping_add(0x0076_7676) | three) & 0x0080_8080 == 0 {
+        let value = |digit: u8| u64::from(digit & 0x0f);
+        (value(a) * 100 + value(b) * 10 + value(c), if is_exponent(after) || after.is_ascii_digit() { 0 } else { 4 })
+    } else if point == b'.' {
+        few_decimals([a, b, c])
+    } else if is_exponent(point) || point.is_ascii_digit() {
+        (0, 0)
+    } else {
+        return Some((i64::try_from(whole * 1000).ok()?, text.get(count as usize..)?));
+    };
+    if len == 0 {
         return None;
     }
-    if matches!(buf.get(end)?, b'.' | b'e' | b'E') {
-        let end = token_end(buf, pos)?;
-        return parse(&buf[pos..end]).map(|n| (n, end));
+    Some((i64::try_from(whole * 1000 + fraction).ok()?, text.get(count as usize + len..)?))
+}
+
+/// One or two decimals: nanoseconds, and how long they are with the point; 0 for another form.
+#[cold]
+fn few_decimals(bytes: [u8; 3]) -> (u64, usize) {
+    let value = |digit: u8| u64::from(digit & 0x0f);
+    let ends = |byte: u8| !matches!(byte, b'e' | b'E' | b'-');
+    match bytes.map(|b| b.is_ascii_digit()) {
+        [true, true, _] if ends(bytes[2]) => (value(bytes[0]) * 100 + value(bytes[1]) * 10, 3),
+        [true, false, _] if ends(bytes[1]) => (value(bytes[0]) * 100, 2),
+        _ => (0, 0),
+    }
+}
+
+/// A whole number of at most seven digits at the start of `text`, which most numbers of a trace are, and what follows.
+#[inline]
+pub(super) fn small(text: &[u8]) -> Option<(u32, &[u8])> {
+    let chunk = u64::from_le_bytes(*text.first_chunk()?);
+    let count = digit_count(chunk);
+    if count == 0 || count == 8 || matches!((chunk >> (8 * count)) as u8, b'.' | b'e' | b'E') {
+        return None;
+    }
+    Some((digits(chunk, count) as u32, text.get(count as usize..)?))
+}
+
+/// A whole number or float at the start of `text`, in the forms that occur all the time, and what follows; `None` for
+/// the rest.
+#[inline]
+pub(super) fn number(text: &[u8]) -> Option<(Number, &[u8])> {
+    let unsigned = text.strip_prefix(b"-").unwrap_or(text);
+    let (value, count, tail) = leading_digits(unsigned.first_chunk()?)?;
+    let after = tail as u8;
+    if matches!(after, b'.' | b'e' | b'E') || after.is_ascii_digit() {
+        let (token, rest) = text.split_at_checked(token_end(text, 0)?)?;
+        return parse(token).map(|n| (n, rest));
     }
     let value = value as i64;
-    Some((Number::Int(if negative { -value } else { value }), end))
+    let value = if unsigned.len() < text.len() { -value } else { value };
+    Some((Number::Int(value), unsigned.get(count as usize..)?))
 }
 
 /// Position of the byte that ends the bare word at `pos`.
@@ -154,7 +167,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn padded(s: &str) -> Vec<u8> {
-        format!("{s}, ----------------").into_bytes()
+        format!("{s}, ------------------------").into_bytes()
     }
 
     #[test]
@@ -166,12 +179,30 @@ mod tests {
             ("24706.900", 24_706_900),
             ("1.5", 1_500),
             ("9999999999999.99", 9_999_999_999_999_990),
+            ("1700000000000000.123", 1_700_000_000_000_000_123),
+            ("1700000000000000", 1_700_000_000_000_000_000),
+            ("12345678", 12_345_678_000),
+            ("12345678.9", 12_345_678_900),
         ] {
-            assert_eq!(micros(&padded(text), 0), Some((ns, text.len())), "{text}");
+            let padded = padded(text);
+            assert_eq!(micros(&padded), Some((ns, &padded[text.len()..])), "{text}");
             assert_eq!(micros_slow(text.as_bytes()), Some((ns, false)), "{text}");
         }
-        for odd in ["1.2345", "1e3", "-1", "1.", ".5", "NaN", "0.-500", "99999999999999999"] {
-            assert_eq!(micros(&padded(odd), 0), None, "{odd} goes the slow way");
+        for odd in [
+            "1.2345",
+            "1e3",
+            "-1",
+            "1.",
+            ".5",
+            "NaN",
+            "0.-500",
+            "1.5e3",
+            "1.25e3",
+            "1.2-",
+            "9999999999999999",
+            "99999999999999999",
+        ] {
+            assert_eq!(micros(&padded(odd)), None, "{odd} goes the slow way");
         }
         assert_eq!(micros_slow(b"0.-500"), Some((-500, false)));
         assert_eq!(micros_slow(b"1e3"), Some((1_000_000, false)));
@@ -193,23 +224,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fast_numbers_equal_slow_ones(i in -9_999_999_999_999i64..9_999_999_999_999, f in 0u32..1000, d in 0usize..4) {
+        fn fast_numbers_equal_slow_ones(i in -9_999_999_999_999_999i64..9_999_999_999_999_999, f in 0u32..1000, d in 0usize..4) {
             let text = if d == 0 { i.to_string() } else { format!("{i}.{:0d$}", f % 10u32.pow(d as u32)) };
             let buf = padded(&text);
-            let (n, end) = number(&buf, 0).unwrap();
-            prop_assert_eq!(end, text.len());
+            let (n, rest) = number(&buf).unwrap();
+            prop_assert_eq!(rest, &buf[text.len()..]);
             prop_assert_eq!(Some(n), parse(text.as_bytes()));
-            if let Some((value, small_end)) = small(&buf, 0) {
-                prop_assert_eq!((Number::Int(i64::from(value)), small_end), (n, end));
+            if let Some((value, small_rest)) = small(&buf) {
+                prop_assert_eq!((Number::Int(i64::from(value)), small_rest), (n, rest));
             }
             if i >= 0 {
-                prop_assert_eq!(micros(&buf, 0).map(|(ns, _)| ns), micros_slow(text.as_bytes()).map(|(ns, _)| ns));
+                prop_assert_eq!(micros(&buf).map(|(ns, _)| ns), micros_slow(text.as_bytes()).map(|(ns, _)| ns));
             }
         }
 
         #[test]
         fn nothing_panics(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
-            let _ = (micros(&bytes, 0), number(&bytes, 0), micros_slow(&bytes), parse(&bytes));
+            let _ = (micros(&bytes), small(&bytes), number(&bytes), micros_slow(&bytes), parse(&bytes));
         }
     }
 }

@@ -1,19 +1,11 @@
 //! Finding the end of strings and lists.
 
-use super::simd::{Marks, marks, quotes_and_backslashes};
+use memchr::memchr2;
 
 /// Position of the first quote or backslash at or after `pos`.
 #[inline]
-pub(super) fn quote_or_backslash(buf: &[u8], mut pos: usize) -> Option<usize> {
-    while let Some(chunk) = buf.get(pos..).and_then(|rest| rest.first_chunk::<16>()) {
-        let mask = quotes_and_backslashes(chunk);
-        if mask != 0 {
-            return Some(pos + mask.trailing_zeros() as usize);
-        }
-        pos += 16;
-    }
-    let rest = buf.get(pos..)?;
-    rest.iter().position(|&b| b == b'"' || b == b'\\').map(|i| pos + i)
+fn quote_or_backslash(buf: &[u8], pos: usize) -> Option<usize> {
+    memchr2(b'"', b'\\', buf.get(pos..)?).map(|i| pos + i)
 }
 
 /// Position of the quote that closes the string whose content starts at `pos`, and whether it holds escapes.
@@ -35,44 +27,6 @@ pub(super) fn string_end(buf: &[u8], pos: usize) -> Option<(usize, bool)> {
 /// Position after the bracket that closes the list or object opening at `pos`.
 #[inline]
 pub(super) fn brackets_end(buf: &[u8], start: usize) -> Option<usize> {
-    let mut pos = start;
-    let mut depth = 0i64;
-    // All ones while inside a string.
-    let mut in_string = 0u32;
-    while let Some(chunk) = buf.get(pos..).and_then(|rest| rest.first_chunk::<16>()) {
-        let Marks { quotes, backslashes, opens, closes } = marks(chunk);
-        if backslashes != 0 {
-            return brackets_end_slow(buf, start);
-        }
-        // A byte is inside a string if the number of quotes up to it is odd: a running XOR of the quote mask.
-        let mut inside = quotes;
-        inside ^= inside << 1;
-        inside ^= inside << 2;
-        inside ^= inside << 4;
-        inside ^= inside << 8;
-        inside = (inside ^ in_string) & 0xffff;
-        in_string = if inside & 0x8000 != 0 { u32::MAX } else { 0 };
-        let (opens, closes) = (opens & !inside, closes & !inside);
-        if depth > i64::from(closes.count_ones()) {
-            depth += i64::from(opens.count_ones()) - i64::from(closes.count_ones());
-        } else {
-            let mut both = opens | closes;
-            while both != 0 {
-                let bit = both & both.wrapping_neg();
-                depth += if opens & bit != 0 { 1 } else { -1 };
-                if depth == 0 {
-                    return Some(pos + bit.trailing_zeros() as usize + 1);
-                }
-                both ^= bit;
-            }
-        }
-        pos += 16;
-    }
-    brackets_end_slow(buf, start)
-}
-
-#[cold]
-fn brackets_end_slow(buf: &[u8], start: usize) -> Option<usize> {
     let mut pos = start;
     let mut depth = 0usize;
     loop {
@@ -103,7 +57,6 @@ pub(super) fn skip_blanks(buf: &[u8], mut pos: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn strings_end_at_the_first_quote_that_is_not_escaped() {
@@ -114,11 +67,13 @@ mod tests {
         assert_eq!(string_end(b"ends in backslash \\", 0), None);
     }
 
-    proptest! {
-        #[test]
-        fn brackets_match_the_slow_way(text in r#"[\[\]{}"\\ab,]{0,80}"#) {
-            let text = format!("[{text}");
-            prop_assert_eq!(brackets_end(text.as_bytes(), 0), brackets_end_slow(text.as_bytes(), 0));
+    #[test]
+    fn brackets_in_strings_do_not_count() {
+        for (list, after) in [("[]", 2), (r#"[[1], {"a]": "}\"]"}]"#, 21), (r#"["\\"]"#, 6)] {
+            assert_eq!(brackets_end(format!("{list}, [").as_bytes(), 0), Some(after), "{list}");
+        }
+        for open in ["[", "[[]", r#"["]"#, r#"["]\"]"#] {
+            assert_eq!(brackets_end(open.as_bytes(), 0), None, "{open}");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Every distinct text of a trace, stored once. Names and argument texts repeat thousands of times, so all later
 //! work (comparison, grouping, parsing of argument lists) is done once per distinct text.
 
+use std::ops::Range;
+
 use hashbrown::HashTable;
 
 use super::ids::StrId;
@@ -22,9 +24,7 @@ pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
 impl Strings {
     /// The text.
     pub fn get(&self, id: StrId) -> &str {
-        let end = self.ends[id.index()];
-        let start = if id.0 == 0 { 0 } else { self.ends[id.index() - 1] };
-        &self.arena[start..end]
+        &self.arena[self.span(id)]
     }
 
     /// The handle of a text, if the trace has it.
@@ -47,10 +47,22 @@ impl Strings {
         self.arena.len()
     }
 
-    pub(crate) fn bytes_of(&self, id: StrId) -> &[u8] {
+    /// All texts, one behind the other.
+    #[inline]
+    pub(crate) fn arena(&self) -> &[u8] {
+        self.arena.as_bytes()
+    }
+
+    /// Where a text stands among all.
+    #[inline]
+    pub(crate) fn span(&self, id: StrId) -> Range<usize> {
         let end = self.ends[id.index()];
         let start = if id.0 == 0 { 0 } else { self.ends[id.index() - 1] };
-        &self.arena.as_bytes()[start..end]
+        start..end
+    }
+
+    fn bytes_of(&self, id: StrId) -> &[u8] {
+        &self.arena.as_bytes()[self.span(id)]
     }
 
     #[inline]

@@ -238,12 +238,19 @@ pub struct Trace {
     columns: Columns,
     facts: Facts,
     diagnostics: Diagnostics,
+    threads: usize,
 }
 
 impl Trace {
-    pub(crate) fn new(mut columns: Columns, facts: Facts, diagnostics: Diagnostics) -> Self {
+    /// `threads` is how many its reader was allowed to use.
+    pub(crate) fn new(mut columns: Columns, facts: Facts, diagnostics: Diagnostics, threads: usize) -> Self {
         columns.class_index = HashMap::new();
-        Self { columns, facts, diagnostics }
+        Self { columns, facts, diagnostics, threads }
+    }
+
+    /// Threads that work on this trace may use; what it was read with.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
     }
 
     /// Number of elements of `traceEvents`, whatever they are.

@@ -2,8 +2,9 @@
 
 use super::Tree;
 use super::by_key::ByKey;
+use super::join::join;
 use super::nest::NONE;
-use super::roles::Roles;
+use super::roles::LinkRoles;
 use crate::diagnostics::{At, Defect};
 use crate::model::{EventId, EventKind, Key, Ns, StrId, Trace, TrackId};
 
@@ -60,22 +61,49 @@ impl Pairs {
     }
 }
 
-impl Tree {
-    /// Ties forward and backward together; needs the host nodes.
-    pub(crate) fn link_backward(&mut self, trace: &Trace, roles: &Roles) {
+/// What is known of forward and backward before the host nodes are.
+#[derive(Debug)]
+pub(crate) struct Backward {
+    wrappers: Wrappers,
+    /// By sequence number, in order of the backward events.
+    pairs: Vec<Pair>,
+    /// Where flows begin, by their number, and where they end.
+    starts: ByKey,
+    ends: Vec<EventId>,
+}
+
+impl Backward {
+    /// `None` if the recording knows of no backward work.
+    pub(crate) fn of(trace: &Trace, roles: &mut LinkRoles) -> Option<Self> {
         if roles.sequenced.is_empty() && roles.backward_ends.is_empty() {
-            return;
+            return None;
         }
         let wrappers = Wrappers::of(trace);
         let mut pairs = by_sequence_number(trace, &roles.sequenced, &wrappers);
         pairs.sort_by_key(|p| p.backward);
-        if !roles.backward_ends.is_empty() {
-            let added = self.check_flows(trace, roles, &pairs, &wrappers);
+        let ends = std::mem::take(&mut roles.backward_ends);
+        let starts =
+            if ends.is_empty() { ByKey::default() } else { ByKey::new(trace, Key::FlowId, &roles.backward_starts) };
+        Some(Self { wrappers, pairs, starts, ends })
+    }
+}
+
+impl Tree {
+    /// Ties forward and backward together; needs the host nodes.
+    pub(crate) fn link_backward(&mut self, trace: &Trace, backward: Backward, side_by_side: bool) {
+        let (first, second) = backward.ends.split_at(backward.ends.len() / 2);
+        let check = |ends| self.check_flows(trace, &backward, ends);
+        let (first, second) = join(side_by_side, || check(first), || check(second));
+        let mut pairs = backward.pairs;
+        for (wrapper, forward) in first.into_iter().chain(second) {
+            self.diagnostics.add(Defect::BackwardLinkMismatch, At::Event(wrapper.uid()));
             if self.options.backward == BackwardLinks::AndFlows {
-                pairs.extend(added);
-                pairs.sort_by_key(|p| p.backward);
-                pairs.dedup_by_key(|p| p.backward);
+                pairs.extend(forward.map(|forward| Pair { forward, backward: wrapper }));
             }
+        }
+        if self.options.backward == BackwardLinks::AndFlows {
+            pairs.sort_by_key(|p| p.backward);
+            pairs.dedup_by_key(|p| p.backward);
         }
         let mut by_forward: Vec<_> =
             pairs.iter().map(|p| ((self.node_of[p.forward.index()], p.forward), p.backward)).collect();
@@ -84,26 +112,23 @@ impl Tree {
         self.pairs = Pairs { by_forward, by_backward };
     }
 
-    /// Compares links by sequence number with the recorded flows. Gives the pairs that only the flows know.
-    fn check_flows(&mut self, trace: &Trace, roles: &Roles, pairs: &[Pair], wrappers: &Wrappers) -> Vec<Pair> {
-        let starts = ByKey::new(trace, Key::FlowId, &roles.backward_starts);
-        let mut added: Vec<Pair> = Vec::new();
-        for &end in &roles.backward_ends {
+    /// Compares links by sequence number with recorded flows. Gives the wrappers that disagree, each with its forward
+    /// event where only the flow knows one.
+    fn check_flows(&self, trace: &Trace, backward: &Backward, ends: &[EventId]) -> Vec<(EventId, Option<EventId>)> {
+        let mut mismatches = Vec::new();
+        for &end in ends {
             let Some(id) = trace.int(end, Key::FlowId) else { continue };
-            let Some(&start) = starts.get(id).last() else { continue };
-            let Some(wrapper) = self.wrapper_at(trace, end, wrappers) else { continue };
-            let known = pairs.binary_search_by_key(&wrapper, |p| p.backward).ok().map(|i| pairs[i].forward);
+            let Some(&start) = backward.starts.get(id).last() else { continue };
+            let Some(wrapper) = self.wrapper_at(trace, end, &backward.wrappers) else { continue };
+            let known = backward.pairs.binary_search_by_key(&wrapper, |p| p.backward);
+            let known = known.ok().map(|i| backward.pairs[i].forward);
             if known.is_some_and(|f| place_of(trace, f) == place_of(trace, start)) {
                 continue;
             }
-            self.diagnostics.add(Defect::BackwardLinkMismatch, At::Event(wrapper.uid()));
-            if known.is_none()
-                && let Some(forward) = self.ops_at(trace, start).last()
-            {
-                added.push(Pair { forward, backward: wrapper });
-            }
+            let forward = if known.is_none() { self.ops_at(trace, start).last() } else { None };
+            mismatches.push((wrapper, forward));
         }
-        added
+        mismatches
     }
 
     /// The wrapper around the operation that a flow leads to.
@@ -140,6 +165,7 @@ impl Tree {
 }
 
 /// Which names are those of wrappers: each distinct name is looked at once.
+#[derive(Debug)]
 struct Wrappers {
     of_name: Vec<bool>,
 }

@@ -1,7 +1,7 @@
 //! Which runtime call launched which GPU event.
 
 use super::by_key::ByKey;
-use super::roles::Roles;
+use super::roles::LinkRoles;
 use crate::diagnostics::{At, Defect, Diagnostics};
 use crate::model::{EventId, Id, Key, Trace};
 use crate::parity::Fidelity;
@@ -68,7 +68,7 @@ fn contains_launch(name: &str) -> bool {
 }
 
 /// Links GPU events to runtime calls.
-pub(crate) fn link(trace: &Trace, roles: &Roles, fidelity: Fidelity, diagnostics: &mut Diagnostics) -> Links {
+pub(crate) fn link(trace: &Trace, roles: &LinkRoles, fidelity: Fidelity, diagnostics: &mut Diagnostics) -> Links {
     let key = linking_key(trace, &roles.runtime);
     let by_key = ByKey::new(trace, key, &roles.gpu);
     let mut slots = vec![Slot::default(); by_key.slots()];

@@ -25,6 +25,7 @@
 mod annotation;
 mod backward;
 mod by_key;
+mod join;
 mod launchers;
 mod link;
 mod names;

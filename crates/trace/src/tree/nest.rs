@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::roles::{Roles, Thread};
+use super::roles::{HostRoles, Thread};
 use crate::clock::Clock;
 use crate::diagnostics::{At, Defect, Diagnostics};
 use crate::model::{EventId, EventKind, Key, Ns, Trace, TrackId};
@@ -53,17 +53,17 @@ pub(crate) fn start_order<C: Clock>(trace: &Trace, a: EventId, b: EventId) -> Or
 }
 
 /// Nests the events of all threads.
-pub(crate) fn nest(trace: &Trace, roles: &mut Roles, nesting: Nesting, diagnostics: &mut Diagnostics) -> Nested {
+pub(crate) fn nest(trace: &Trace, roles: &mut HostRoles, nesting: Nesting, diagnostics: &mut Diagnostics) -> Nested {
     match nesting {
         Nesting::Exact => nest_by::<Ns>(trace, roles, nesting, diagnostics),
         Nesting::Float => nest_by::<crate::Us>(trace, roles, nesting, diagnostics),
     }
 }
 
-fn nest_by<C: Clock>(trace: &Trace, roles: &mut Roles, nesting: Nesting, diagnostics: &mut Diagnostics) -> Nested {
+fn nest_by<C: Clock>(trace: &Trace, roles: &mut HostRoles, nesting: Nesting, diagnostics: &mut Diagnostics) -> Nested {
     let count = roles.threads.iter().map(|t| t.piles.len()).sum();
-    // GPU events and calls without a time become nodes later on.
-    let nodes = count + roles.timeless.len() + roles.gpu.len();
+    // Calls without a time become nodes later on.
+    let nodes = count + roles.timeless.len();
     let mut nested = Nested {
         event_of: Vec::with_capacity(nodes),
         parent: Vec::with_capacity(nodes),

@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::backward::{BackwardLinks, Pairs};
+use super::backward::{Backward, BackwardLinks, Pairs};
 use super::by_key::ByKey;
+use super::join::join;
 use super::link::{Link, Links, link};
 use super::nest::{NONE, Nested, ThreadNodes, nest};
 use super::recompute::Recompute;
-use super::roles::Roles;
+use super::roles::{HostRoles, LinkRoles};
 use crate::diagnostics::{At, Defect, Diagnostics};
 use crate::model::{EventId, Trace, TrackId};
 use crate::parity::{Fidelity, Nesting};
@@ -52,6 +53,27 @@ impl TreeOptions {
     }
 }
 
+/// Events from which on a second thread pays.
+const WORTH_A_THREAD: usize = 50_000;
+
+/// The part of the tree that needs no host nodes: who launched what, and what belongs to which forward operation.
+struct Launches {
+    gpu: Vec<EventId>,
+    links: Links,
+    backward: Option<Backward>,
+    diagnostics: Diagnostics,
+}
+
+impl Launches {
+    fn of(trace: &Trace, options: TreeOptions) -> Self {
+        let mut diagnostics = Diagnostics::default();
+        let mut roles = LinkRoles::of(trace, &mut diagnostics);
+        let links = link(trace, &roles, options.fidelity, &mut diagnostics);
+        let backward = Backward::of(trace, &mut roles);
+        Self { gpu: roles.gpu, links, backward, diagnostics }
+    }
+}
+
 /// The call tree of a trace: host calls by time, GPU events under the calls that launched them.
 ///
 /// Nodes are numbered so that a subtree is a range: first the host events thread by thread in preorder, then host
@@ -87,24 +109,36 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Builds the tree of a trace.
+    /// Builds the tree of a trace, on two threads if the trace is long and was read so. The result is the same.
     pub fn build(trace: &Trace, options: TreeOptions) -> Self {
-        let mut diagnostics = Diagnostics::default();
-        let with_python = options.python == PythonFrames::With;
-        let mut roles = Roles::of(trace, with_python, &mut diagnostics);
-        let nested = nest(trace, &mut roles, options.nesting, &mut diagnostics);
-        let Links { links, by_key } = link(trace, &roles, options.fidelity, &mut diagnostics);
-        let mut tree = Self::assemble(trace, options, nested, &roles.timeless);
-        tree.attach(&links);
-        tree.by_key = by_key;
-        tree.has_cpu_ops = roles.has_cpu_ops;
-        tree.gpu = std::mem::take(&mut roles.gpu);
-        tree.diagnostics = diagnostics;
+        Self::build_on(trace, options, trace.threads() > 1 && trace.len() >= WORTH_A_THREAD)
+    }
+
+    fn build_on(trace: &Trace, options: TreeOptions, side_by_side: bool) -> Self {
+        let launches = || Launches::of(trace, options);
+        let (launches, mut tree) = join(side_by_side, launches, || Self::of_hosts(trace, options));
+        tree.attach(&launches.links.links);
+        tree.by_key = launches.links.by_key;
+        tree.gpu = launches.gpu;
+        tree.diagnostics.extend(&launches.diagnostics);
         tree.report_unlinked();
-        tree.link_backward(trace, &roles);
-        if with_python {
+        if let Some(backward) = launches.backward {
+            tree.link_backward(trace, backward, side_by_side);
+        }
+        if options.python == PythonFrames::With {
             tree.mark_recompute(trace);
         }
+        tree
+    }
+
+    /// The host part of the tree.
+    fn of_hosts(trace: &Trace, options: TreeOptions) -> Self {
+        let mut diagnostics = Diagnostics::default();
+        let mut roles = HostRoles::of(trace, options.python == PythonFrames::With, &mut diagnostics);
+        let nested = nest(trace, &mut roles, options.nesting, &mut diagnostics);
+        let mut tree = Self::assemble(trace, options, nested, &roles.timeless);
+        tree.has_cpu_ops = roles.has_cpu_ops;
+        tree.diagnostics = diagnostics;
         tree
     }
 
@@ -163,6 +197,9 @@ impl Tree {
             }
             taken += count;
         }
+        self.event_of.reserve_exact(links.len());
+        self.parent.reserve_exact(links.len());
+        self.falls.reserve_exact(links.len());
         let mut falls = 0;
         for (i, &number) in order.iter().enumerate() {
             let link = links[number as usize];
@@ -365,5 +402,37 @@ impl Tree {
     /// Number of forward/backward links.
     pub fn backward_link_count(&self) -> usize {
         self.pairs.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TraceBuilder;
+
+    #[test]
+    fn two_threads_build_the_same_tree() {
+        let mut b = TraceBuilder::new();
+        for i in 0..40u32 {
+            let (at, flow) = (f64::from(i) * 100.0, i64::from(i));
+            b.cpu_op("aten::linear", at, 90.0).arg("Sequence number", flow);
+            b.flow('s', "fwdbwd", at, flow);
+            b.launch("cudaLaunchKernel", at + 10.0, 5.0, flow);
+            b.kernel("gemm", at + 20.0, 30.0, flow % 37);
+            let name = "autograd::engine::evaluate_function: AddmmBackward0";
+            b.cpu_op(name, at + 5000.0, 50.0).on(1, 2).arg("Sequence number", flow / 2);
+            b.flow('f', "fwdbwd", at + 5000.0, flow).on(1, 2);
+        }
+        let trace = b.build();
+        for options in [
+            TreeOptions::default().with_python(),
+            TreeOptions::default().like_reference(),
+            TreeOptions { backward: BackwardLinks::AndFlows, ..TreeOptions::default() },
+        ] {
+            let [one, two] = [false, true].map(|side_by_side| Tree::build_on(&trace, options, side_by_side));
+            assert!(one.backward_link_count() > 0 && one.linked_gpu_events().count() > 0);
+            assert!(one.diagnostics.count(Defect::BackwardLinkMismatch) > 0);
+            assert_eq!(format!("{one:?}"), format!("{two:?}"));
+        }
     }
 }

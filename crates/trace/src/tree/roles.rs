@@ -1,4 +1,5 @@
-//! First step of the build: one pass over the events that sorts out who takes part in what.
+//! First step of the build: who takes part in what. Host calls and launches are sorted out by passes of their own, so
+//! that the two can go on side by side.
 
 use super::piles::Piles;
 use crate::diagnostics::{At, Defect, Diagnostics};
@@ -11,13 +12,19 @@ pub(crate) struct Thread {
     pub(crate) piles: Piles,
 }
 
-/// Events by what they do in the tree; every list is in file order.
+/// Host events by thread.
 #[derive(Debug, Default)]
-pub(crate) struct Roles {
+pub(crate) struct HostRoles {
     pub(crate) threads: Vec<Thread>,
-    pub(crate) runtime: Vec<EventId>,
     /// Runtime calls that cannot nest because a time is missing; they can still launch.
     pub(crate) timeless: Vec<EventId>,
+    pub(crate) has_cpu_ops: bool,
+}
+
+/// What launches, what is launched and what ties the two; every list is in file order.
+#[derive(Debug, Default)]
+pub(crate) struct LinkRoles {
+    pub(crate) runtime: Vec<EventId>,
     pub(crate) gpu: Vec<EventId>,
     pub(crate) launch_starts: Vec<EventId>,
     pub(crate) launch_ends: Vec<EventId>,
@@ -25,30 +32,65 @@ pub(crate) struct Roles {
     pub(crate) backward_ends: Vec<EventId>,
     /// Events with a sequence number.
     pub(crate) sequenced: Vec<EventId>,
-    pub(crate) has_cpu_ops: bool,
-}
-
-/// What all events of a layout have in common.
-#[derive(Clone, Copy)]
-struct ClassRole {
-    kind: EventKind,
-    /// Position in `threads`; `NONE` if such events do not nest.
-    thread: u32,
-    sequenced: bool,
 }
 
 const NONE: u32 = u32::MAX;
 
-impl Roles {
+impl HostRoles {
     pub(crate) fn of(trace: &Trace, with_python: bool, diagnostics: &mut Diagnostics) -> Self {
         let mut roles = Self::default();
-        let classes = roles.classes(trace, with_python);
+        let threads = roles.threads_of_classes(trace, with_python);
         for e in trace.events() {
-            let class = classes[trace.class_id(e).index()];
-            if class.sequenced {
+            let class = trace.class_id(e).index();
+            let thread = threads[class];
+            if thread == NONE {
+                continue;
+            }
+            if let (Some(ts), Some(dur)) = (trace.ts(e), trace.dur(e)) {
+                roles.threads[thread as usize].piles.add(e, ts, dur);
+            } else {
+                diagnostics.add(Defect::MissingTime, At::Event(e.uid()));
+                if trace.kind(e).is_runtime() {
+                    roles.timeless.push(e);
+                }
+            }
+        }
+        // There is no class without an event.
+        roles.has_cpu_ops = trace.classes().iter().any(|class| class.kind == EventKind::CpuOp);
+        roles
+    }
+
+    /// For each layout the position of its thread in `threads`; `NONE` if such events do not nest.
+    fn threads_of_classes(&mut self, trace: &Trace, with_python: bool) -> Vec<u32> {
+        let mut thread_of_track = vec![NONE; trace.tracks().len()];
+        let thread = |class: &Class| {
+            let (kind, place) = (class.kind, class.layout.track);
+            let host =
+                kind == EventKind::CpuOp || kind.is_runtime() || with_python && kind == EventKind::PythonFunction;
+            if !host {
+                return NONE;
+            }
+            if thread_of_track[place.index()] == NONE {
+                thread_of_track[place.index()] = self.threads.len() as u32;
+                self.threads.push(Thread { track: place, piles: Piles::default() });
+            }
+            thread_of_track[place.index()]
+        };
+        trace.classes().iter().map(thread).collect()
+    }
+}
+
+impl LinkRoles {
+    pub(crate) fn of(trace: &Trace, diagnostics: &mut Diagnostics) -> Self {
+        let mut roles = Self::default();
+        let classes: Vec<(EventKind, bool)> =
+            trace.classes().iter().map(|class| (class.kind, class.slot_of(Key::SequenceNumber).is_some())).collect();
+        for e in trace.events() {
+            let (kind, sequenced) = classes[trace.class_id(e).index()];
+            if sequenced {
                 roles.sequenced.push(e);
             }
-            match class.kind {
+            match kind {
                 EventKind::Runtime | EventKind::Driver => roles.runtime.push(e),
                 EventKind::Kernel | EventKind::GpuMemcpy | EventKind::GpuMemset => {
                     roles.gpu.push(e);
@@ -60,41 +102,9 @@ impl Roles {
                 EventKind::LaunchFlowEnd => roles.launch_ends.push(e),
                 EventKind::BackwardFlowStart => roles.backward_starts.push(e),
                 EventKind::BackwardFlowEnd => roles.backward_ends.push(e),
-                EventKind::CpuOp => roles.has_cpu_ops = true,
                 _ => {}
-            }
-            if class.thread == NONE {
-                continue;
-            }
-            if let (Some(ts), Some(dur)) = (trace.ts(e), trace.dur(e)) {
-                roles.threads[class.thread as usize].piles.add(e, ts, dur);
-            } else {
-                diagnostics.add(Defect::MissingTime, At::Event(e.uid()));
-                if class.kind.is_runtime() {
-                    roles.timeless.push(e);
-                }
             }
         }
         roles
-    }
-
-    /// Roles per layout, and the threads that host events stand on.
-    fn classes(&mut self, trace: &Trace, with_python: bool) -> Vec<ClassRole> {
-        let mut thread_of_track = vec![NONE; trace.tracks().len()];
-        let role = |class: &Class| {
-            let (kind, place) = (class.kind, class.layout.track);
-            let host =
-                kind == EventKind::CpuOp || kind.is_runtime() || with_python && kind == EventKind::PythonFunction;
-            if host && thread_of_track[place.index()] == NONE {
-                thread_of_track[place.index()] = self.threads.len() as u32;
-                self.threads.push(Thread { track: place, piles: Piles::default() });
-            }
-            ClassRole {
-                kind,
-                thread: if host { thread_of_track[place.index()] } else { NONE },
-                sequenced: class.slot_of(Key::SequenceNumber).is_some(),
-            }
-        };
-        trace.classes().iter().map(role).collect()
     }
 }

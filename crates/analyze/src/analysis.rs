@@ -10,7 +10,7 @@ use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::Report;
 use jarvis_trace::{Population, Trace};
 
-use crate::finding::{Finding, PatternId};
+use crate::finding::{Evidence, Finding};
 use crate::metrics::{Fusion, Scope, Status, TreeEntry};
 use crate::patterns::candidates::{FusionCandidate, FusionMetrics, fusion_candidates, fusion_metrics};
 use crate::patterns::{self, Code, Confidence, Pattern, Scene};
@@ -82,16 +82,12 @@ impl Analysis {
         let claims = claims(&prepared, &patterns, computation_ms);
         let outcomes = analyze_categories(&prepared, &claims, options.scope);
         let host = system.as_ref().map(|s| &s.host);
-        let mut findings = compute_findings(&prepared, &outcomes, &claims);
+        let mut findings = compute_findings(&prepared, &outcomes, &claims, host);
         findings.extend(patterns::findings(&scene, &patterns, &prepared.rows, host));
         if let Some(system) = &system {
-            let waits = system::findings(system, &prepared.utilization, Some(&prepared.program));
-            // The tier that runs the schedule again without the repeated work knows more about it.
-            let told =
-                |f: &Finding| f.pattern == PatternId::RECOMPUTATION && waits.iter().any(|w| w.pattern == f.pattern);
-            findings.retain(|f| !told(f));
-            findings.extend(waits);
+            findings.extend(system::findings(system, &prepared.utilization, Some(&prepared.program)));
         }
+        fold_kernel_work(&mut findings, &outcomes);
         let findings = rank::ranked(findings, &prepared);
         let fusion_candidates = fusion_candidates(&scene, &patterns);
         let fusion = fusion_metrics(&scene, &patterns);
@@ -125,6 +121,27 @@ impl Analysis {
             if most.is_none_or(|(m, _)| s > m) { Some((s, f)) } else { most }
         });
         most.filter(|(s, _)| *s >= 0.5).map(|(_, f)| f)
+    }
+}
+
+/// A bottleneck that a pattern explains is no finding of its own, but if it calls for a reproducer, whoever must keep
+/// the code as it is needs to read so: what its kernel team can do goes to the finding that covers it.
+fn fold_kernel_work(findings: &mut [Finding], outcomes: &[CategoryOutcome]) {
+    let covered = outcomes.iter().filter_map(CategoryOutcome::metrics).flat_map(|m| &m.bottlenecks);
+    for b in covered.filter(|b| b.replay.required) {
+        let speaks = |f: &&mut Finding| b.rows.iter().all(|r| f.rows.iter().any(|(row, s)| row == r && *s > 0.5));
+        let Some(finding) = findings.iter_mut().find(speaks).filter(|f| b.finding != Some(f.pattern)) else { continue };
+        for sentence in &b.kernel {
+            if !finding.paths.kernel.contains(&sentence.text) {
+                finding.paths.kernel.push(format!("`{}`: {}", b.operation, sentence.text));
+            }
+        }
+        finding.evidence.push(Evidence {
+            table: "unified_perf_summary".to_owned(),
+            row: b.operation.to_string(),
+            uid: b.tree_uids.first().copied(),
+            fact: b.issue.clone(),
+        });
     }
 }
 

@@ -120,6 +120,9 @@ pub struct Range {
 }
 
 impl Range {
+    /// Most of a window that a change is said to save.
+    pub const MOST: f64 = 0.995;
+
     /// Both ends at least zero, in order.
     pub fn new(a: f64, b: f64) -> Self {
         Self { low: a.min(b).max(0.0), high: a.max(b).max(0.0) }
@@ -129,7 +132,7 @@ impl Range {
     #[must_use]
     pub fn speedup(self, window_ms: f64) -> Self {
         // Never all of it: a window without GPU work is no answer.
-        let of = |saved: f64| window_ms / (window_ms - saved.min(0.98 * window_ms)).max(f64::MIN_POSITIVE);
+        let of = |saved: f64| window_ms / (window_ms - saved.min(Self::MOST * window_ms)).max(f64::MIN_POSITIVE);
         Self { low: of(self.low), high: of(self.high) }
     }
 }

@@ -1,7 +1,9 @@
 //! From tables to findings: what is slow, why it matters, what to change.
 
 pub mod analysis;
+pub mod explain;
 pub mod finding;
+pub mod lowering;
 pub mod metrics;
 pub mod patterns;
 pub mod prepare;

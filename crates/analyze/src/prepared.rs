@@ -213,6 +213,8 @@ pub struct Row {
     pub std_us: Option<f64>,
     /// Host time of all calls.
     pub host_ms: f64,
+    /// Most calls of it one after another, with no other GPU work between them.
+    pub back_to_back: usize,
     /// Of its category's kernel time.
     pub percent_of_category: f64,
     /// Of the computation time.
@@ -356,8 +358,6 @@ pub struct Prepared {
     pub baseline: Baseline,
     /// What a kernel takes that has next to nothing to do, in microseconds: no fix makes one faster.
     pub kernel_floor_us: f64,
-    /// What the host needs to issue the work of the window, in milliseconds, slowed down as it is by the profiler.
-    pub host_ms: f64,
     /// Leaf operations and modules.
     pub program: Program,
     /// Whether shapes were recorded.

@@ -123,6 +123,21 @@ pub struct Leaf {
     pub is_recompute: bool,
 }
 
+impl Leaf {
+    /// Whether it repeats forward work under activation checkpointing. In the reentrant form both the repeated forward
+    /// and the backward of the block run inside one backward node; there only what stands directly in that node is
+    /// repeated.
+    pub fn is_repeated(&self) -> bool {
+        const NODE: &str = "autograd::engine::evaluate_function: ";
+        const BLOCK: &str = "CheckpointFunctionBackward";
+        if !self.ops_around.iter().any(|op| op.contains(BLOCK)) {
+            return self.is_recompute;
+        }
+        let innermost = self.ops_around.iter().find_map(|op| op.strip_prefix(NODE));
+        innermost.is_some_and(|node| node.contains(BLOCK))
+    }
+}
+
 /// What stands for a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ModuleKind {

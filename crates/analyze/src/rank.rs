@@ -1,12 +1,32 @@
 //! The one order of findings: how urgent, then how much the change is expected to bring end to end.
+//!
+//! Urgency is first what shares and efficiencies say ([`Priority`] as each tier sets it). What a change is expected to
+//! bring end to end then moves it: a kernel that hides behind launches is no emergency however slow it is, and a change
+//! that would shorten the window by a tenth matters whatever its rows look like. Waits of the GPU keep the level of
+//! their tier, which knows what must go first: a step with host waits cannot be captured as a whole.
 
 use std::cmp::Ordering;
 
-use crate::finding::{Finding, Priority};
+use crate::finding::{Finding, PatternId, Priority, Tier};
 use crate::prepared::Prepared;
 
-/// Sorts findings and numbers them, the change to make first being 1.
+/// Expected saving, in percent of the window, from which a change is critical, and at least of high priority.
+const CRITICAL_GAIN: f64 = 30.0;
+const HIGH_GAIN: f64 = 10.0;
+
+/// Expected savings below these, in percent of the window, are not critical, and of medium priority at most.
+const NOT_CRITICAL_GAIN: f64 = 3.0;
+const NOT_HIGH_GAIN: f64 = 0.5;
+
+/// Weight of a finding that names no operations beside those that do.
+const GENERIC: f64 = 2.0 / 3.0;
+
+/// Settles how urgent each finding is, sorts them and numbers them; the change to make first is 1.
 pub fn ranked(mut findings: Vec<Finding>, prepared: &Prepared) -> Vec<Finding> {
+    let window = prepared.utilization.total_time_ms;
+    for finding in &mut findings {
+        finding.priority = settled(finding, window);
+    }
     findings.sort_by(|a, b| order(a, b, prepared));
     for (i, finding) in findings.iter_mut().enumerate() {
         finding.rank = i + 1;
@@ -14,11 +34,36 @@ pub fn ranked(mut findings: Vec<Finding>, prepared: &Prepared) -> Vec<Finding> {
     findings
 }
 
+/// How urgent a finding is once its gain is known.
+fn settled(finding: &Finding, window_ms: f64) -> Priority {
+    let gain = if window_ms > 0.0 { 100.0 * finding.expected_ms() / window_ms } else { 0.0 };
+    if finding.tier == Tier::System && finding.pattern != PatternId::RECOMPUTATION {
+        return finding.priority;
+    }
+    let at_least = match gain {
+        g if g >= CRITICAL_GAIN => Priority::Critical,
+        g if g >= HIGH_GAIN => Priority::High,
+        _ => Priority::Low,
+    };
+    // Where the host is the limit, a faster kernel may bring nothing at all.
+    let sure = 100.0 * finding.impact.saved_ms.low >= NOT_HIGH_GAIN * window_ms;
+    let at_most = match gain {
+        g if g < NOT_HIGH_GAIN => Priority::Medium,
+        g if g < NOT_CRITICAL_GAIN || !sure => Priority::High,
+        _ => Priority::Critical,
+    };
+    // The more urgent a level is, the smaller it is.
+    finding.priority.min(at_least).max(at_most)
+}
+
 fn order(a: &Finding, b: &Finding, prepared: &Prepared) -> Ordering {
     let top = |f: &Finding| f.rows.iter().any(|&(r, _)| prepared.row(r).in_top_ops);
+    // Faster launching is what helps in general; a change that names what is launched too often goes first even if it
+    // brings somewhat less.
+    let weight = |f: &Finding| if f.pattern == PatternId::LAUNCH_BOUND { GENERIC } else { 1.0 } * f.expected_ms();
     a.priority
         .cmp(&b.priority)
-        .then(b.expected_ms().total_cmp(&a.expected_ms()))
+        .then(weight(b).total_cmp(&weight(a)))
         .then(top(b).cmp(&top(a)))
         .then(b.time_ms.total_cmp(&a.time_ms))
         .then_with(|| (a.pattern, &a.category, &a.title).cmp(&(b.pattern, &b.category, &b.title)))

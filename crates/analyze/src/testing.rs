@@ -107,7 +107,7 @@ pub(crate) const GEMM_KERNEL: &str = "nvjet_sm90_tst_128x128_64x4_1x2_h_bz_TNT";
 pub(crate) fn analyzed(prepared: &Prepared) -> (Vec<CategoryOutcome>, Vec<Finding>) {
     let claims = Claims::none();
     let outcomes = analyze_categories(prepared, &claims, Scope::Standalone);
-    let findings = compute_findings(prepared, &outcomes, &claims);
+    let findings = compute_findings(prepared, &outcomes, &claims, None);
     (outcomes, findings)
 }
 

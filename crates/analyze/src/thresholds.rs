@@ -81,12 +81,11 @@ thresholds! {
     GemmTinyDepth          "gemm.tiny.depth"                  256.0  "count" "J"    "inner dimension of a tiny product is at most this";
     GemmTinyFactor         "gemm.tiny.factor"                 5.0    "ratio" "S001" "slower than its roofline by more than this is more than batching overhead";
     GemmTinyLong           "gemm.tiny.long_side"              64.0   "count" "J"    "the long side of a tiny product is at most this";
+    GemmTinyLoop           "gemm.tiny.loop"                   16.0   "count" "J"    "equal products one after another from which they are a loop";
     GemmTinyShort          "gemm.tiny.short_side"             16.0   "count" "J"    "the short side of a tiny product is at most this";
     GemmUnaligned          "gemm.unaligned_efficiency"        60.0   "%"     "J"    "an unaligned product at or above this shows no harm";
     GemmPaddedBest         "gemm.padded_best_percent"         90.0   "%"     "J"    "what an aligned product of the same size reaches at best, if it fills the GPU";
     GemmPaddedLeast        "gemm.padded_least_percent"        50.0   "%"     "J"    "what an aligned product of the same size reaches at least, if it fills the GPU";
-    HostSlowdownLow        "host.slowdown_low"                1.25   "ratio" "J"    "the profiler makes the host at least this much slower (1.3 to 1.8 on six workloads)";
-    HostSlowdownHigh       "host.slowdown_high"               2.0    "ratio" "J"    "the profiler makes the host at most this much slower";
     HighCount              "high_count.calls"                 1000.0 "count" "J"    "this many equal calls are many";
     HighCountUs            "high_count.mean_us"               10.0   "us"    "J"    "calls shorter than this are short";
     ImpactCautiousMemory   "impact.cautious_memory_percent"   50.0   "%"     "N"    "bandwidth that a rewritten memory-bound kernel reaches at least";

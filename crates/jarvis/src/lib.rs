@@ -3,5 +3,6 @@
 pub mod cli;
 pub mod exit;
 pub mod output;
+pub mod pipeline;
 
 pub use jarvis_trace as trace;

@@ -77,8 +77,7 @@ pub struct Batch {
 impl Batch {
     /// Adds a file to be written below `root`.
     pub fn add(&mut self, root: &Path, file: OutputFile) -> Result<(), OutputError> {
-        let inside = file.path.components().all(|part| matches!(part, Component::Normal(_)));
-        if !inside || file.path.as_os_str().is_empty() {
+        if !is_inside(&file.path) {
             return Err(OutputError::Outside { path: file.path });
         }
         self.files.push((root.join(file.path), file.bytes));
@@ -123,6 +122,28 @@ impl Batch {
         }
         Ok(staged)
     }
+}
+
+/// Removes files of an earlier run from an output folder, and folders that are empty then. Names that lead out of the
+/// folder are left alone, as is what can't be removed: an old file does no harm that a failed run would not.
+pub fn remove_listed(root: &Path, names: impl IntoIterator<Item = PathBuf>) {
+    for name in names {
+        if !is_inside(&name) {
+            continue;
+        }
+        let path = root.join(&name);
+        if fs::remove_file(&path).is_ok() {
+            let folders = name.ancestors().skip(1).filter(|a| !a.as_os_str().is_empty());
+            for folder in folders {
+                let _ = fs::remove_dir(root.join(folder));
+            }
+        }
+    }
+}
+
+/// Whether a relative path stays inside the folder it is relative to.
+fn is_inside(path: &Path) -> bool {
+    !path.as_os_str().is_empty() && path.components().all(|part| matches!(part, Component::Normal(_)))
 }
 
 /// A file that is written but does not have its name yet.

@@ -1,5 +1,6 @@
 //! From patterns to findings: one for each change to make, whatever number of shapes it shows in.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jarvis_perf::call::{Dims, InputLists};
@@ -16,7 +17,7 @@ use crate::prepare::args::SEPARATOR;
 use crate::prepare::place;
 use crate::prepared::Row;
 use crate::program::{Leaf, LeafId, RowId};
-use crate::system::host_bound::{HostBound, Limit};
+use crate::system::host_bound::{HostBound, Limit, Replacement};
 
 /// Most operations that a finding lists; the rest is in the tables.
 const MOST_OPERATIONS: usize = 24;
@@ -32,12 +33,23 @@ const SHORT_SEQUENCE: i64 = 1024;
 /// Speed-ups of attention below this are not called typical.
 const TYPICAL_GAIN: f64 = 3.0;
 
+/// Kernels that stay of each find: one fused one, or two where a gradient of the weights is a reduction of its own.
+const LAUNCHES_LEFT: [usize; 2] = [1, 2];
+/// A grouped expert layer launches as much as this many turns of the loop: sorting, counting, gathering and scattering
+/// are kernels of their own. Six pairs lay between 2.0 and 2.9.
+const EXPERTS_LEFT: [f64; 2] = [1.5, 3.5];
+/// What calling a compiled function takes the host, in microseconds: guards are checked and its kernels launched.
+/// Measured: 100 to 180 with one kernel.
+const COMPILED_CALL_US: (f64, f64) = (50.0, 150.0);
+
 /// Findings of the patterns that are worth a change, most saving first. `rows` are those of the performance report, to
 /// tell whether the operations are among the top ones; without them shares of time decide alone. `host` says how much
 /// of a saving arrives where the GPU waits for the host.
 pub fn findings(scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row], host: Option<&HostBound>) -> Vec<Finding> {
     let mut groups: Vec<Vec<&Pattern>> = Vec::new();
-    for pattern in patterns.iter().filter(|p| p.confidence < Confidence::Low && p.saved_ms.is_some()) {
+    // Repeated forward work is a matter of the schedule: the system tier tells it.
+    let told = |p: &&Pattern| p.confidence < Confidence::Low && p.saved_ms.is_some() && p.code != Code::Recomputation;
+    for pattern in patterns.iter().filter(told) {
         match groups.iter_mut().find(|g| same_change(g[0], pattern)) {
             Some(group) => group.push(pattern),
             None => groups.push(vec![pattern]),
@@ -116,27 +128,26 @@ impl Maker<'_, '_> {
         Range::new(sum(|s| s.low), sum(|s| s.high))
     }
 
-    /// What arrives end to end where the GPU waits for the host: the recorded schedule is run again with one kernel in
-    /// the place of each find. The second value says so.
+    /// What arrives end to end where the GPU waits for the host: the recorded schedule is run again with fewer kernels
+    /// in the place of each find. The second value says so.
     fn within_host(&self, saved: Range) -> (Range, String) {
         let Some(host) = self.host.filter(|h| h.limit != Limit::Gpu) else { return (saved, String::new()) };
-        let whole = self.time_ms();
-        let groups: Vec<(Vec<u32>, f64)> = self.patterns.iter().flat_map(|p| self.replaced(p)).collect();
-        let after = |saved: f64| {
-            let left = 1.0 - (saved / whole.max(f64::MIN_POSITIVE)).min(1.0);
-            let groups: Vec<(&[u32], f64)> = groups.iter().map(|(k, ms)| (k.as_slice(), ms * left)).collect();
-            host.clip_fusion(&groups)
-        };
-        let arrives = Range::new(after(saved.low).low, after(saved.high).high);
+        let whole = self.time_ms().max(f64::MIN_POSITIVE);
+        let left = |saved: f64| 1.0 - (saved / whole).min(1.0);
+        let left = Range::new(left(saved.high), left(saved.low));
+        let replacements: Vec<Replacement> = self.patterns.iter().flat_map(|p| self.replacements(p, left)).collect();
         let text = " The GPU waits for the host here, so the range is what the recorded schedule gives with these \
                     launches replaced.";
-        (arrives, text.to_owned())
+        (host.clip_fusion(&replacements), text.to_owned())
     }
 
-    /// Kernels that one would replace, find by find, forward and backward apart, with their milliseconds.
-    fn replaced(&self, pattern: &Pattern) -> Vec<(Vec<u32>, f64)> {
+    /// What takes the place of a pattern's kernels, find by find, forward and backward apart; `left` of their time is
+    /// left.
+    fn replacements(&self, pattern: &Pattern, left: Range) -> Vec<Replacement> {
         let none = Vec::new();
-        let mut groups = Vec::with_capacity(2 * pattern.leaves.len());
+        let mut all = Vec::with_capacity(2 * pattern.leaves.len());
+        let experts: f64 = self.fact("n").parse().unwrap_or(1.0);
+        let call_us = self.call_us(pattern);
         for (i, leaves) in pattern.leaves.iter().enumerate() {
             let halo = pattern.halo.get(i).unwrap_or(&none);
             let backward = pattern.backward.get(i).unwrap_or(&none);
@@ -146,12 +157,34 @@ impl Maker<'_, '_> {
                     leaves().flat_map(|l| l.kernels.iter().map(|k| (k.start, k.uid))).collect();
                 kernels.sort_unstable();
                 let ms: f64 = leaves().map(|l| l.us / 1e3).sum();
-                if !kernels.is_empty() {
-                    groups.push((kernels.into_iter().map(|k| k.1).collect(), ms));
+                if kernels.is_empty() {
+                    continue;
                 }
+                let launches = match pattern.code {
+                    Code::MoeExpertLoop => EXPERTS_LEFT.map(|n| (n * kernels.len() as f64 / experts) as usize),
+                    _ => LAUNCHES_LEFT,
+                };
+                all.push(Replacement {
+                    kernels: kernels.into_iter().map(|k| k.1).collect(),
+                    ms: Range::new(ms * left.low, ms * left.high),
+                    launches: (launches[0], launches[1]),
+                    call_us,
+                    merged: pattern.code != Code::MoeExpertLoop,
+                });
             }
         }
-        groups
+        all
+    }
+
+    /// Host time for each find beside that of its launches, best and worst. At best all finds of a step are in one
+    /// compiled function, at worst each is one of its own.
+    fn call_us(&self, pattern: &Pattern) -> (f64, f64) {
+        if !needs_compiler(pattern.code) {
+            return (0.0, 0.0);
+        }
+        let steps: BTreeSet<Option<u32>> = pattern.all_leaves().map(|l| self.scene.program.leaf(l).step).collect();
+        let per_step = (pattern.instances / steps.len().max(1)).max(1);
+        (COMPILED_CALL_US.0 / per_step as f64, COMPILED_CALL_US.1)
     }
 
     fn leaves(&self) -> Vec<LeafId> {
@@ -409,6 +442,14 @@ fn roofline_us(scene: &Scene<'_>, id: LeafId) -> Option<f64> {
 
 fn bound(scene: &Scene<'_>, id: LeafId) -> Option<&'static str> {
     sides(scene, id).map(|(c, m)| if c >= m { "compute" } else { "memory" })
+}
+
+/// Whether no call of the library takes the place of the operations, so that they must be compiled.
+fn needs_compiler(code: Code) -> bool {
+    matches!(
+        code,
+        Code::ElementwiseChain | Code::UnfusedModule | Code::GemmEpilogue | Code::UnfusedRope | Code::UnfusedSwiglu
+    )
 }
 
 /// The category whose readers the finding is for.

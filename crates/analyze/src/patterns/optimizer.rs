@@ -15,13 +15,13 @@
 //! `fused=True` or `foreach=True`.
 //!
 //! # Limits
-//! Steps are known by the annotation that PyTorch puts around them. What the host gains is the system tier's matter.
+//! Steps are known by the annotation that PyTorch puts around them.
 
 use super::claims::Claims;
 use super::fused::Part;
 use super::group::Instance;
 use super::kind::Kind;
-use super::scene::Scene;
+use super::scene::{Look, Scene};
 use super::{Code, Confidence};
 use crate::program::{Direction, LeafId};
 
@@ -45,13 +45,20 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
             steps.push(Vec::new());
         }
         let look = scene.look(at);
-        let free = claims.is_free(at) && matches!(look.kind, Kind::Elementwise | Kind::Copy | Kind::Random);
+        let part = matches!(look.kind, Kind::Elementwise | Kind::Copy | Kind::Random) || is_read(look);
+        let free = claims.is_free(at) && part;
         if free && let Some(step) = steps.last_mut() {
             step.push(LeafId(at as u32));
         }
     }
-    let found = steps.into_iter().filter(|s| s.len() >= LEAST_LEAVES).filter_map(|s| instance(scene, s)).collect();
+    let computing = |s: &[LeafId]| s.iter().filter(|l| !is_read(scene.look(l.index()))).count();
+    let found = steps.into_iter().filter(|s| computing(s) >= LEAST_LEAVES).filter_map(|s| instance(scene, s)).collect();
     claims.settle(scene, found)
+}
+
+/// Whether the host reads a value, as the step number of each parameter: a fused step does not.
+fn is_read(look: &Look<'_>) -> bool {
+    matches!(look.base, "_local_scalar_dense" | "item")
 }
 
 fn instance(scene: &Scene<'_>, leaves: Vec<LeafId>) -> Option<Instance> {

@@ -20,15 +20,12 @@ use super::claims::Claims;
 use super::group::Instance;
 use super::scene::Scene;
 use super::{Code, Confidence, Fused};
-use crate::program::{Leaf, LeafId};
-
-const BLOCK: &str = "CheckpointFunctionBackward";
-const WRAPPER: &str = "autograd::engine::evaluate_function";
+use crate::program::LeafId;
 
 /// Finds recomputed stretches. They claim nothing: what is slow in them is slow in the forward pass as well.
 pub(super) fn find(scene: &Scene<'_>, _claims: &mut Claims) -> Vec<Instance> {
     let mut runs: Vec<Vec<LeafId>> = Vec::new();
-    for at in (0..scene.len()).filter(|&i| is_recomputed(scene.leaf(i))) {
+    for at in (0..scene.len()).filter(|&i| scene.leaf(i).is_repeated()) {
         let id = LeafId(at as u32);
         match runs.last_mut() {
             Some(run)
@@ -42,16 +39,6 @@ pub(super) fn find(scene: &Scene<'_>, _claims: &mut Claims) -> Vec<Instance> {
         }
     }
     runs.into_iter().map(|run| instance(scene, run)).collect()
-}
-
-/// Whether a leaf repeats forward work. In the reentrant form the backward of the block runs inside the same event, but
-/// under wrappers of its own.
-fn is_recomputed(leaf: &Leaf) -> bool {
-    if leaf.ops_around.iter().any(|op| op.contains(BLOCK)) {
-        let wrapper = leaf.ops_around.iter().find(|op| op.starts_with(WRAPPER));
-        return wrapper.is_some_and(|w| w.contains(BLOCK));
-    }
-    leaf.is_recompute
 }
 
 fn instance(scene: &Scene<'_>, run: Vec<LeafId>) -> Instance {

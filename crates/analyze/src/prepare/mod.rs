@@ -5,7 +5,6 @@ pub(crate) mod baseline;
 pub mod category;
 mod efficiency;
 mod fallback;
-mod host;
 pub mod kernel_names;
 mod model_info;
 pub mod place;
@@ -52,7 +51,6 @@ impl Prepared {
         let mean_tbs: Vec<Option<f64>> = report.rows.unified.rows.iter().map(|r| r.tb_per_s.mean).collect();
         let peak_tbs = platform.mem_bw_gbps.value / 1e3;
         let baseline = baseline::baseline(&rows, &mean_tbs, peak_tbs, &thresholds);
-        let host_ms = host::host_ms(trace, &report.tree);
         let kernel_floor_us = timing::kernel_floor_us(&rows, &thresholds);
         let model = model_info::model_info(&program, &rows, &categories);
         let devices = trace.facts().devices();
@@ -68,7 +66,6 @@ impl Prepared {
             top_operations,
             baseline,
             kernel_floor_us,
-            host_ms,
             program,
             has_shapes: summary.shaped_ops.0 > 0,
             device_count: devices.len(),

@@ -42,6 +42,11 @@ pub(crate) fn leaves_by_row(program: &Program, rows: usize) -> Vec<Vec<usize>> {
     out
 }
 
+/// Stretches of a row's leaves, given in program order, with no other leaf between them.
+pub(crate) fn back_to_back(leaves: &[usize]) -> impl Iterator<Item = &[usize]> {
+    leaves.chunk_by(|a, b| a + 1 == *b)
+}
+
 /// The pass that most of a row's time belongs to.
 pub(crate) fn direction(name: &str, report_category: &str, leaves: &[&Leaf]) -> Direction {
     let named = report_category.ends_with("_bwd") || name.ends_with("_backward") || name.contains("Backward");

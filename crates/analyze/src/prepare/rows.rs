@@ -34,7 +34,11 @@ pub(crate) fn rows(
         let own: Vec<&Leaf> = leaves[i].iter().map(|&l| &program.leaves[l]).collect();
         let inputs = Arc::new(unified.calls_of(row).next().map(|c| input_lists(trace, c.event)).unwrap_or_default());
         let place = Place { leaves: &own, modules: modules.of_row(&own) };
-        out.push(one(RowId(i as u32), row, inputs, place, platform, thresholds));
+        let row = one(RowId(i as u32), row, inputs, place, platform, thresholds);
+        out.push(Row {
+            back_to_back: super::place::back_to_back(&leaves[i]).map(|r| r.len()).max().unwrap_or(0),
+            ..row
+        });
     }
     out
 }
@@ -93,6 +97,7 @@ fn one(
         max_us: row.kernel_us.max.unwrap_or_default(),
         std_us: row.kernel_us.std,
         host_ms,
+        back_to_back: 0,
         percent_of_category: 0.0,
         percent_of_compute: 0.0,
         percent_of_total: 0.0,

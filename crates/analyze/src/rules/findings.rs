@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::claims::Claims;
+use super::fix::Fix;
 use super::operation::short_name;
 use super::outcome::CategoryOutcome;
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, PatternId, Priority, Range, Tier};
@@ -12,6 +13,7 @@ use crate::prepare::{order, percent};
 use crate::prepared::{BoundType, Prepared, Row};
 use crate::program::{RowId, base_name};
 use crate::rounding::{shown, shown_ms};
+use crate::system::host_bound::HostBound;
 use crate::thresholds::Threshold;
 
 /// Most operations and pieces of evidence of a finding.
@@ -19,7 +21,13 @@ const MOST_OPERATIONS: usize = 20;
 
 /// Findings of the compute tier, the one to act on first ranked 1. No row's time is counted twice: a pattern that names
 /// a fix takes the rows it explains, and rows claimed by patterns over several operations are left to those.
-pub fn compute_findings(prepared: &Prepared, outcomes: &[CategoryOutcome], claims: &Claims) -> Vec<Finding> {
+/// `host` says how much of a saving arrives where the GPU waits for the host.
+pub fn compute_findings(
+    prepared: &Prepared,
+    outcomes: &[CategoryOutcome],
+    claims: &Claims,
+    host: Option<&HostBound>,
+) -> Vec<Finding> {
     let metrics: Vec<&CategoryMetrics> = outcomes.iter().filter_map(CategoryOutcome::metrics).collect();
     let mut explained: BTreeSet<RowId> = BTreeSet::new();
     let mut drafts: Vec<Draft> = Vec::new();
@@ -34,7 +42,7 @@ pub fn compute_findings(prepared: &Prepared, outcomes: &[CategoryOutcome], claim
             drafts.extend(Draft::bottleneck(m, b, &Left { prepared, claims, explained: &explained }));
         }
     }
-    let mut findings: Vec<Finding> = merged(drafts).into_iter().map(|d| d.finding(prepared)).collect();
+    let mut findings: Vec<Finding> = merged(drafts).into_iter().map(|d| d.finding(prepared, host)).collect();
     findings.sort_by(|a, b| {
         let top = |f: &Finding| f.operations.iter().any(|o| in_top(prepared, o));
         a.priority
@@ -83,8 +91,6 @@ struct Draft {
     rows: BTreeMap<RowId, f64>,
     time_ms: f64,
     saved: Range,
-    /// Host time that the fix saves as well.
-    relieves_host_ms: f64,
     replay_reason: Option<String>,
 }
 
@@ -104,7 +110,6 @@ impl Draft {
             rows: p.explains.iter().map(|&r| (r, 1.0)).collect(),
             time_ms: p.time_ms,
             saved: p.saved,
-            relieves_host_ms: 0.0,
             replay_reason: None,
         }
     }
@@ -134,7 +139,6 @@ impl Draft {
             rows,
             time_ms,
             saved: Range::new(part * range.low, part * range.high),
-            relieves_host_ms: if pattern == PatternId::TINY_GEMMS { host_ms(left.prepared, &b.rows) } else { 0.0 },
             replay_reason: (!b.replay.recommended).then(|| b.replay.reason.clone()),
         })
     }
@@ -158,7 +162,6 @@ impl Draft {
         first.rows.extend(second.rows);
         first.time_ms += second.time_ms;
         first.saved = Range::new(first.saved.low + second.saved.low, first.saved.high + second.saved.high);
-        first.relieves_host_ms += second.relieves_host_ms;
         first.replay_reason = first.replay_reason.and(second.replay_reason);
         *self = first;
     }
@@ -178,12 +181,11 @@ impl Draft {
             rows: BTreeMap::new(),
             time_ms: 0.0,
             saved: Range::new(0.0, 0.0),
-            relieves_host_ms: 0.0,
             replay_reason: None,
         }
     }
 
-    fn finding(self, prepared: &Prepared) -> Finding {
+    fn finding(self, prepared: &Prepared, host: Option<&HostBound>) -> Finding {
         let mut rows: Vec<&Row> = self.rows.keys().map(|&r| prepared.row(r)).collect();
         rows.sort_by(|a, b| order(a, b));
         let total = prepared.utilization.total_time_ms;
@@ -194,7 +196,8 @@ impl Draft {
             uid: None,
             fact,
         }));
-        let (saved, limit) = within_host(prepared, self.saved, self.relieves_host_ms);
+        let fix = Fix { saved: self.saved, time_ms: self.time_ms, batches: self.pattern == PatternId::TINY_GEMMS };
+        let (saved, limit) = fix.within_host(prepared, host, &self.rows);
         let more = self.basis.len() - 1;
         let mut basis = self.basis.into_iter().next().unwrap_or_default();
         if more > 0 {
@@ -223,33 +226,6 @@ impl Draft {
             rows: self.rows.into_iter().collect(),
         }
     }
-}
-
-/// What of a saving is left once the host is the limit: the window gets no shorter than the host needs, which is less
-/// than in the trace, because the profiler slows the host down. The second value says so, if it is the case.
-fn within_host(p: &Prepared, saved: Range, relieved_ms: f64) -> (Range, Option<String>) {
-    let window = p.utilization.total_time_ms;
-    let host = (p.host_ms - relieved_ms).max(0.0);
-    let slowdown = |t: Threshold| p.thresholds.get(t);
-    let (least, most) = (slowdown(Threshold::HostSlowdownLow), slowdown(Threshold::HostSlowdownHigh));
-    let (low_cap, high_cap) = ((window - host / least).max(0.0), (window - host / most).max(0.0));
-    // Where the GPU starves even without the profiler, a faster one may change nothing; a relieved host does.
-    let starved = p.host_ms / most >= p.utilization.busy_time_ms;
-    let relief = Range::new(relieved_ms, saved.high.max(least * relieved_ms));
-    let Range { low, high } = if starved { relief } else { saved };
-    let capped = Range::new(low.min(low_cap), high.min(high_cap));
-    let needs = format!("the host needs {} ms in the trace", shown_ms(host));
-    let limit = match () {
-        () if starved => Some(format!("; {needs}, more than the GPU is busy, so a faster GPU may change nothing")),
-        () if capped.low < saved.low || capped.high < saved.high => Some(format!("; {needs} and becomes the limit")),
-        () => None,
-    };
-    (capped, limit)
-}
-
-/// Host time of rows.
-fn host_ms(p: &Prepared, rows: &[RowId]) -> f64 {
-    rows.iter().map(|&r| p.row(r).host_ms).sum()
 }
 
 /// Adds what was not said yet: the same sentence with other numbers says nothing new.

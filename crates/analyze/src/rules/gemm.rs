@@ -59,6 +59,7 @@ const INFO: AnalyzerInfo = AnalyzerInfo {
         Threshold::GemmTinyDepth,
         Threshold::GemmTinyCount,
         Threshold::GemmTinyFactor,
+        Threshold::GemmTinyLoop,
         Threshold::GemmSkinnyShort,
         Threshold::GemmSkinnyLong,
         Threshold::GemmPadding,

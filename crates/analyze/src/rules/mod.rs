@@ -8,6 +8,7 @@ mod cx;
 mod drive;
 mod elementwise;
 mod findings;
+mod fix;
 mod gemm;
 mod generic;
 mod impact;

@@ -123,7 +123,7 @@ fn claimed_rows_are_told_elsewhere() {
     let mut claims = Claims::none();
     claims.add_rows("Attention", PatternId::UNFUSED_ATTENTION, &prepared, &BTreeSet::from([softmax]));
     let outcomes = analyze_categories(&prepared, &claims, Scope::Standalone);
-    let findings = compute_findings(&prepared, &outcomes, &claims);
+    let findings = compute_findings(&prepared, &outcomes, &claims, None);
     assert_eq!(patterns(&findings), [PatternId::LOW_BANDWIDTH_ELEMENTWISE]);
     let reduce = metrics(&outcomes, "reduce");
     assert!(reduce.operations[0].fusion_flagged, "it stays in its category's metrics");
@@ -145,7 +145,7 @@ fn half_claimed_rows_count_by_half() {
     let leaves = (0..5).map(crate::program::LeafId).collect();
     claims.add_leaves("Block", PatternId::ELEMENTWISE_CHAIN, 1, &prepared, &leaves);
     let outcomes = analyze_categories(&prepared, &claims, Scope::Standalone);
-    let half = compute_findings(&prepared, &outcomes, &claims);
+    let half = compute_findings(&prepared, &outcomes, &claims, None);
     assert!((half[0].time_ms - whole[0].time_ms / 2.0).abs() < 1e-9);
     assert!((half[0].impact.saved_ms.high - whole[0].impact.saved_ms.high / 2.0).abs() < 1e-6);
 }
@@ -176,7 +176,7 @@ fn a_panic_is_the_failure_of_one_category() {
         text,
         r#"{"schema_version":1,"category":"gemm","status":"ERROR","error":"the analyzer failed: row 1 is odd"}"#
     );
-    assert_eq!(patterns(&compute_findings(&prepared, &[failed], &claims)), [], "nothing is said about it");
+    assert_eq!(patterns(&compute_findings(&prepared, &[failed], &claims, None)), [], "nothing is said about it");
 }
 
 #[test]

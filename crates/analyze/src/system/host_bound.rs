@@ -31,7 +31,7 @@ use jarvis_trace::{Clock, Ns};
 
 use super::gaps::Gaps;
 use super::recording::Recording;
-use super::rerun::{Scenario, Without};
+use super::rerun::{Fate, Scenario, Without};
 use super::schedule::Schedule;
 use crate::finding::Range;
 
@@ -47,6 +47,10 @@ const COMPILED_HOST: f64 = 0.55;
 
 /// The host is the limit if issuing each step at once would shorten the window by more than this share.
 const NOTICEABLE: f64 = 0.10;
+
+/// Of the host time of launches that are replaced, what the call in their place takes at the cautious end beside that
+/// of the launch that stays. (Fifteen pairs of norms, attention and optimizers lay between nothing and a tenth.)
+const LEFT_BEHIND: f64 = 0.15;
 
 /// What limits the speed of the recorded program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -170,28 +174,54 @@ impl HostBound {
     /// What it brings end to end not to launch these kernels at all, in milliseconds of the window: their GPU time
     /// where the host is ahead, the host time of their launches where it is not, whichever the profiler left it to be.
     pub fn clip_removal(&self, kernels: &[u32]) -> Range {
-        let mut dropped = vec![false; self.schedule.len()];
+        let mut fates = vec![Fate::Stays; self.schedule.len()];
         for p in self.positions(kernels) {
-            dropped[p] = true;
+            fates[p] = Fate::Gone;
         }
-        self.shares(|s| Scenario { dropped: Some(&dropped), ..s })
+        self.shares(|s| Scenario { fates: Some(&fates), ..s })
     }
 
-    /// What it brings end to end to put one kernel in the place of several, in milliseconds of the window: the GPU time
-    /// that goes and the launches that go. Each group of kernels is replaced by one that takes so many milliseconds.
-    pub fn clip_fusion(&self, groups: &[(&[u32], f64)]) -> Range {
-        let mut dropped = vec![false; self.schedule.len()];
+    /// What it brings end to end to put fewer kernels in the place of several, in milliseconds of the window: the GPU
+    /// time that goes and the launches that go. At the cautious end the replacements are as slow and as many as they
+    /// may be, and what calls them still takes a part of the host time of what they replace.
+    pub fn clip_fusion(&self, replacements: &[Replacement]) -> Range {
+        let [low, high] = [End::Cautious, End::Hopeful].map(|end| self.fusion(replacements, end));
+        Range::new(low.low, high.high)
+    }
+
+    fn fusion(&self, replacements: &[Replacement], end: End) -> Range {
+        let mut fates = vec![Fate::Stays; self.schedule.len()];
         let mut shorter = vec![0; self.schedule.len()];
-        for &(kernels, fused_ms) in groups {
-            let positions = self.positions(kernels);
-            // The first one keeps its launch; what the others did is done by then.
-            let Some((&first, others)) = positions.split_first() else { continue };
-            shorter[first] = self.schedule.length(first) - (fused_ms.max(0.0) * 1e6).round() as i64;
-            for &p in others {
-                dropped[p] = true;
+        let mut added = vec![0; self.schedule.len()];
+        let cautious = end == End::Cautious;
+        for r in replacements {
+            let positions = self.positions(&r.kernels);
+            let (launches, ms) = if cautious { (r.launches.1, r.ms.high) } else { (r.launches.0, r.ms.low) };
+            // The first ones keep their launch; what the others did is done by then.
+            let (stay, go) = positions.split_at(launches.clamp(1, positions.len().max(1)).min(positions.len()));
+            let Some(&first) = stay.first() else { continue };
+            let now: i64 = stay.iter().map(|&p| self.schedule.length(p)).sum();
+            let share = ms.max(0.0) * 1e6 / now.max(1) as f64;
+            for &p in stay {
+                let length = self.schedule.length(p) as f64;
+                shorter[p] = (length - length * share).round() as i64;
+                fates[p] = Fate::Replaced;
+            }
+            added[first] = (if cautious { r.call_us.1 } else { r.call_us.0 } * 1e3).round() as i64;
+            for &p in go {
+                fates[p] = if r.merged { Fate::Merged } else { Fate::Gone };
             }
         }
-        self.shares(|s| Scenario { shorter: Some(&shorter), dropped: Some(&dropped), ..s })
+        let left_behind = if cautious { LEFT_BEHIND } else { 0.0 };
+        let changed = Scenario {
+            fates: Some(&fates),
+            shorter: Some(&shorter),
+            added: Some(&added),
+            left_behind,
+            ..Scenario::RECORDED
+        };
+        let [a, b] = [self.slowdown.0, self.slowdown.1].map(|p| self.share_saved(&Scenario { profiler: p, ..changed }));
+        Range::new(a, b)
     }
 
     /// What reports have to say beside savings of kernel time; nothing if the GPU is the limit.
@@ -237,17 +267,41 @@ impl HostBound {
     /// Least and most of what a change saves, as the same share of the recorded window: of host time, which the
     /// profiler does stretch.
     fn shares<'a>(&self, change: impl Fn(Scenario<'a>) -> Scenario<'a>) -> Range {
-        self.span(|profiler| {
-            let changed = change(Scenario { profiler, ..Scenario::RECORDED });
-            let before = self.recorded(profiler).ms();
-            self.window.ms() * (1.0 - self.schedule.run(&changed).ms() / before.max(f64::MIN_POSITIVE))
-        })
+        self.span(|profiler| self.share_saved(&change(Scenario { profiler, ..Scenario::RECORDED })))
+    }
+
+    /// What one run saves, as a share of the window under the same profiler, in milliseconds of the recorded one.
+    fn share_saved(&self, changed: &Scenario<'_>) -> f64 {
+        let before = self.recorded(changed.profiler).ms();
+        self.window.ms() * (1.0 - self.schedule.run(changed).ms() / before.max(f64::MIN_POSITIVE))
     }
 
     fn span(&self, saved: impl Fn(f64) -> f64) -> Range {
         let all = [1.0, self.slowdown.0, self.slowdown.1].map(saved);
         Range::new(all.into_iter().fold(f64::INFINITY, f64::min), all.into_iter().fold(0.0, f64::max))
     }
+}
+
+/// Kernels in the place of others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Replacement {
+    /// UIDs of what is replaced.
+    pub kernels: Vec<u32>,
+    /// GPU time of what takes their place, in milliseconds: at best, at worst.
+    pub ms: Range,
+    /// Launches that stay: fewest, most.
+    pub launches: (usize, usize),
+    /// Host time that the call in their place takes on top, in microseconds: at best, at worst.
+    pub call_us: (f64, f64),
+    /// Whether that call may also take a part of the host time of what it replaces.
+    pub merged: bool,
+}
+
+/// An end of a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Cautious,
+    Hopeful,
 }
 
 /// A change to the host's side.

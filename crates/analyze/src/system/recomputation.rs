@@ -21,18 +21,9 @@ const SHARES: [f64; 4] = [f64::INFINITY, f64::INFINITY, 5.0, 1.0];
 /// Checkpointing fewer layers brings at least this share of it.
 const AT_LEAST: f64 = 0.3;
 
-/// Whether a leaf repeats forward work. Reentrant checkpointing runs both the repeated forward and the backward inside
-/// one backward node, so there only what stands directly in that node is repeated.
-fn is_repeated(leaf: &Leaf) -> bool {
-    const NODE: &str = "autograd::engine::evaluate_function: ";
-    let mut nodes = leaf.ops_around.iter().filter_map(|op| op.strip_prefix(NODE));
-    let is_checkpoint = |node: &str| node.starts_with("CheckpointFunction");
-    leaf.is_recompute && (nodes.clone().next().is_none_or(is_checkpoint) || !nodes.any(is_checkpoint))
-}
-
 /// Forward work repeated in the backward pass.
 pub(crate) fn recomputation(cx: &Cx<'_>, program: &Program) -> Option<Judged> {
-    let leaves: Vec<&Leaf> = program.leaves.iter().filter(|l| is_repeated(l)).collect();
+    let leaves: Vec<&Leaf> = program.leaves.iter().filter(|l| l.is_repeated()).collect();
     let us: f64 = leaves.iter().map(|l| l.us).sum();
     let time = Ns((us * 1e3).round() as i64);
     let kernels: Vec<u32> = leaves.iter().flat_map(|l| l.kernels.iter().map(|k| k.uid)).collect();
@@ -48,7 +39,7 @@ pub(crate) fn recomputation(cx: &Cx<'_>, program: &Program) -> Option<Judged> {
     modules.dedup();
     let draft = Draft {
         pattern: PatternId::RECOMPUTATION,
-        category: "cpu_idle",
+        category: "recomputation",
         severity,
         title: "Forward work is repeated in the backward pass".to_owned(),
         issue: format!(

@@ -20,6 +20,27 @@ pub(crate) enum Without {
     Input,
 }
 
+/// What becomes of a GPU event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Fate {
+    /// It stays.
+    #[default]
+    Stays,
+    /// Something takes its place that the host does not wait for.
+    Replaced,
+    /// It is no longer launched.
+    Gone,
+    /// It is no longer launched, but the call that does its work instead takes a part of its host time.
+    Merged,
+}
+
+impl Fate {
+    /// Whether it is not launched any more.
+    fn is_gone(self) -> bool {
+        matches!(self, Self::Gone | Self::Merged)
+    }
+}
+
 /// What is changed when the schedule is run again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scenario<'a> {
@@ -33,14 +54,30 @@ pub(crate) struct Scenario<'a> {
     pub(crate) without: Without,
     /// By how many nanoseconds each GPU event is shorter.
     pub(crate) shorter: Option<&'a [i64]>,
-    /// Which GPU events are no longer launched at all.
-    pub(crate) dropped: Option<&'a [bool]>,
+    /// What becomes of each GPU event.
+    pub(crate) fates: Option<&'a [Fate]>,
+    /// Share of the host time of merged launches that is still spent.
+    pub(crate) left_behind: f64,
+    /// Host time in nanoseconds that comes on top before the launch of each GPU event, by a host that nothing slows.
+    pub(crate) added: Option<&'a [i64]>,
 }
 
 impl Scenario<'_> {
     /// As recorded.
-    pub(crate) const RECORDED: Self =
-        Self { profiler: 1.0, host: 1.0, graph: false, without: Without::Nothing, shorter: None, dropped: None };
+    pub(crate) const RECORDED: Self = Self {
+        profiler: 1.0,
+        host: 1.0,
+        graph: false,
+        without: Without::Nothing,
+        shorter: None,
+        fates: None,
+        left_behind: 0.0,
+        added: None,
+    };
+
+    fn fate(&self, work: usize) -> Fate {
+        self.fates.map_or(Fate::Stays, |f| f[work])
+    }
 }
 
 impl Schedule {
@@ -62,8 +99,8 @@ struct Run<'a> {
     host: i64,
     first: i64,
     last: i64,
-    /// Whether the last launch is no longer there: waits for it go with it.
-    dropping: bool,
+    /// What became of the last launch: waits for one that is gone or replaced go with it.
+    last_fate: Fate,
 }
 
 const NOT_YET: i64 = i64::MIN;
@@ -80,7 +117,7 @@ impl<'a> Run<'a> {
             host: schedule.host_start,
             first: i64::MAX,
             last: i64::MIN,
-            dropping: false,
+            last_fate: Fate::Stays,
         }
     }
 
@@ -89,17 +126,18 @@ impl<'a> Run<'a> {
             match step.act {
                 Act::Launch { from, to } => {
                     let launched = &self.schedule.launched[from as usize..to as usize];
-                    let dropped = self.scenario.dropped.is_some_and(|d| launched.iter().all(|&w| d[w as usize]));
-                    self.host += self.before_launch(step, dropped);
-                    self.dropping = dropped;
+                    let fate = self.fate_of(launched);
+                    self.host += self.before_launch(step, fate);
+                    self.last_fate = fate;
                     for &work in launched {
+                        self.host += self.scenario.added.map_or(0, |a| a[work as usize]);
                         self.issued[work as usize] = self.host;
                     }
                     self.advance();
                 }
                 Act::Wait { length, awaited, back, at_boundary, copy } => {
                     // What waits for a launch that is not there goes with it.
-                    if self.dropping && !at_boundary {
+                    if self.last_fate != Fate::Stays && !at_boundary {
                         continue;
                     }
                     self.host += self.before_wait(step, at_boundary);
@@ -119,6 +157,16 @@ impl<'a> Run<'a> {
         Ns(self.last.saturating_sub(self.first).max(0))
     }
 
+    /// What becomes of a call that launches several GPU events: it is gone if they all are.
+    fn fate_of(&self, launched: &[u32]) -> Fate {
+        let fates = || launched.iter().map(|&w| self.scenario.fate(w as usize));
+        if fates().all(Fate::is_gone) {
+            launched.first().map_or(Fate::Gone, |&w| self.scenario.fate(w as usize))
+        } else {
+            fates().find(|&f| f == Fate::Replaced).unwrap_or(Fate::Stays)
+        }
+    }
+
     /// Host time under the profiler as it would be without, to the nearest nanosecond. (`round` is a call on machines
     /// without the instruction; this is not, and takes half the time of a run.)
     fn scaled(&self, time: f64) -> i64 {
@@ -128,14 +176,20 @@ impl<'a> Run<'a> {
 
     /// Host time before a launch. A launch that is not there takes the time of its operation along: what is left is the
     /// rest of the operation before, if that is there.
-    fn before_launch(&self, step: &Step, dropped: bool) -> i64 {
+    fn before_launch(&self, step: &Step, fate: Fate) -> i64 {
         let s = self.scenario;
         let factor = if s.graph && !step.opens { 0.0 } else { s.host };
-        let before = if self.dropping { 0 } else { step.carried };
-        let own = if dropped { 0 } else { step.delta - step.fixed - step.read - step.carried };
-        let read = if s.without == Without::Reads || self.dropping { 0 } else { step.read };
+        let share = |fate: Fate| match fate {
+            Fate::Stays | Fate::Replaced => 1.0,
+            Fate::Gone => 0.0,
+            Fate::Merged => s.left_behind,
+        };
+        let before = step.carried as f64 * share(self.last_fate);
+        let own = step.delta - step.fixed - step.read - step.carried;
+        let own = own as f64 * share(fate);
+        let read = if s.without == Without::Reads || self.last_fate != Fate::Stays { 0 } else { step.read };
         let fixed = if s.without == Without::Input { step.fixed - step.input } else { step.fixed };
-        self.scaled((before + own) as f64 * factor + read as f64) + fixed
+        self.scaled((before + own) * factor + read as f64) + fixed
     }
 
     fn before_wait(&self, step: &Step, at_boundary: bool) -> i64 {
@@ -163,7 +217,7 @@ impl<'a> Run<'a> {
             if work.linked && issued == NOT_YET {
                 break;
             }
-            let dropped = self.scenario.dropped.is_some_and(|d| d[self.done]);
+            let dropped = self.scenario.fate(self.done).is_gone();
             let mut start = NOT_YET;
             if work.after != NONE {
                 let short = self.scenario.graph && work.gap < LONGEST_QUEUE_GAP;

@@ -1,4 +1,6 @@
-//! `jarvis explain`: what jarvis does with an operation.
+//! `jarvis explain`: what jarvis does with an operation, or what a pattern means.
+
+mod topics;
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -19,10 +21,14 @@ Examples:
   jarvis explain aten::mm
   jarvis explain triton_poi_fused_add_mul_0
   jarvis explain softmax                       operations with this text in their name
-  jarvis explain my_namespace::my_op --json    what becomes of an operation jarvis does not know")]
+  jarvis explain my_namespace::my_op --json    what becomes of an operation jarvis does not know
+  jarvis explain unfused_attention             what a pattern means, how it is found, what to do
+  jarvis explain gemm                          what an analyzer does, and its limits
+  jarvis explain patterns                      all patterns and analyzers
+  jarvis explain thresholds                    all limits, for `jarvis analyze --thresholds`")]
 pub(crate) struct ExplainArgs {
-    /// Operation name, or part of one
-    #[arg(value_name = "OP")]
+    /// Operation name or part of one, pattern, analyzer, `patterns` or `thresholds`
+    #[arg(value_name = "OP_OR_PATTERN")]
     op: String,
 }
 
@@ -31,8 +37,16 @@ pub(crate) fn run(session: &Session, args: &ExplainArgs) -> Result<(), Failure> 
     if name.is_empty() {
         return Err(Failure::usage("an operation needs a name").help("for example: jarvis explain aten::mm"));
     }
-    let answer = Answer::to(name);
     let mut out = io::stdout().lock();
+    if let Some(topic) = topics::of(name) {
+        if session.common.json {
+            writeln!(out, "{:#}", topic.json())?;
+        } else {
+            out.write_all(topic.text().as_bytes())?;
+        }
+        return Ok(out.flush()?);
+    }
+    let answer = Answer::to(name);
     if session.common.json {
         writeln!(out, "{:#}", answer.json())?;
     } else {

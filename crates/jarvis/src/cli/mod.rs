@@ -1,21 +1,24 @@
 //! The command line: parse, run one command, map the result to an exit status. The only place that knows about
 //! terminals, the environment and standard streams.
 
+mod analyze;
 mod check;
 mod explain;
 mod failure;
 mod info;
+mod manual;
 mod model;
 mod platform_args;
 mod platforms;
 mod report;
+mod style;
 mod tree;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use jarvis_trace::{Defect, Diagnostics, ReadOptions, Severity, Trace};
 
 use crate::exit;
@@ -50,6 +53,10 @@ pub(crate) struct Common {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// The main job: where the GPU's time goes, what to change, what each change would bring
+    Analyze(analyze::AnalyzeArgs),
+    /// The same on a real trace that comes with jarvis, to see what it does
+    Demo(DemoArgs),
     /// What is in a trace: events, devices, streams, steps, capture options, data quality
     Info(info::InfoArgs),
     /// Questions about the call tree
@@ -64,6 +71,17 @@ enum Command {
     Model(model::ModelArgs),
     /// What jarvis does with an operation: category, sheet, model
     Explain(explain::ExplainArgs),
+    /// Completions for a shell, to be put where it looks for them
+    Completions(manual::CompletionsArgs),
+    /// Manual pages, one for each command
+    Man(manual::ManArgs),
+}
+
+#[derive(Debug, Args)]
+struct DemoArgs {
+    /// Output folder
+    #[arg(long, short, value_name = "DIR", default_value = "jarvis_demo")]
+    output: PathBuf,
 }
 
 /// What a command works with.
@@ -74,16 +92,22 @@ pub(crate) struct Session {
 impl Session {
     /// Reads a trace; `-` is standard input.
     pub(crate) fn open(&self, path: &Path) -> Result<Trace, Failure> {
-        let mut options = ReadOptions::default();
-        if let Some(threads) = self.common.threads {
-            options.threads = threads.max(1);
-        }
+        let options = self.read_options();
         let trace = if path == Path::new("-") {
             Trace::read(io::stdin(), "standard input", &options)?
         } else {
             Trace::open(path, &options)?
         };
         Ok(trace)
+    }
+
+    /// How traces are read.
+    pub(crate) fn read_options(&self) -> ReadOptions {
+        let mut options = ReadOptions::default();
+        if let Some(threads) = self.common.threads {
+            options.threads = threads.max(1);
+        }
+        options
     }
 
     /// Something the user should do something about.
@@ -155,6 +179,8 @@ pub fn main() -> ExitCode {
     };
     let session = Session { common: cli.common };
     let result = match cli.command {
+        Command::Analyze(args) => analyze::run(&session, &args),
+        Command::Demo(args) => analyze::demo(&session, &args.output),
         Command::Info(args) => info::run(&session, &args),
         Command::Tree(args) => tree::run(&session, &args),
         Command::Report(args) => report::run(&session, &args),
@@ -162,6 +188,8 @@ pub fn main() -> ExitCode {
         Command::Platforms(args) => platforms::run(&session, &args),
         Command::Model(args) => model::run(&session, &args),
         Command::Explain(args) => explain::run(&session, &args),
+        Command::Completions(args) => manual::completions(&args, Cli::command()),
+        Command::Man(args) => manual::man(&args, Cli::command()),
     };
     match result {
         Ok(()) => ExitCode::from(exit::OK),

@@ -18,7 +18,7 @@ use crate::exit;
 use crate::output::{self, Batch, OutputError};
 
 /// Folder of the outputs, beside the trace.
-const FOLDER: &str = "analysis_output";
+pub(crate) const FOLDER: &str = "analysis_output";
 /// Names of the outputs in it.
 const WORKBOOK: &str = "perf_report.xlsx";
 const CSV_FOLDER: &str = "perf_report_csvs";
@@ -197,7 +197,7 @@ impl Places {
 }
 
 /// The folder of the trace; the working folder for standard input.
-fn beside(trace: &Path) -> &Path {
+pub(crate) fn beside(trace: &Path) -> &Path {
     if trace == Path::new("-") { Path::new("") } else { trace.parent().unwrap_or(Path::new("")) }
 }
 
@@ -205,7 +205,7 @@ pub(crate) fn run(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
     let path = &args.trace.trace;
     let places = Places::of(path, &args.files);
     places.probe()?;
-    let extension = extension(session, path, args)?;
+    let extension = extension(session, path, args.extension.as_deref(), args.parity)?;
     let named = args.platform.named()?;
     let trace = session.open(path)?;
     // The reference has no roofline unless a platform is named.
@@ -236,7 +236,12 @@ pub(crate) fn run(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
 
 /// The user's own models: those beside the trace, overlaid by those named. The file beside the trace would change the
 /// reference's numbers unasked, so it does not count under parity.
-fn extension(session: &Session, trace: &Path, args: &ReportArgs) -> Result<Option<Extension>, Failure> {
+pub(crate) fn extension(
+    session: &Session,
+    trace: &Path,
+    named: Option<&Path>,
+    parity: bool,
+) -> Result<Option<Extension>, Failure> {
     let parse = |path: &Path| -> Result<Extension, Failure> {
         let text = super::read_text(path)?;
         Extension::parse(&text, &path.display().to_string()).map_err(|error| {
@@ -246,14 +251,14 @@ fn extension(session: &Session, trace: &Path, args: &ReportArgs) -> Result<Optio
     };
     let found = beside(trace).join(EXTENSION);
     let mut extension = match found.is_file() {
-        true if args.parity => {
+        true if parity => {
             session.note(&format!("{} is left out under --parity; name it with --extension", found.display()));
             None
         }
         true => Some(parse(&found)?),
         false => None,
     };
-    if let Some(path) = &args.extension {
+    if let Some(path) = named {
         extension.get_or_insert_default().overlay(parse(path)?);
     }
     Ok(extension)

@@ -1,10 +1,9 @@
 //! `jarvis report`.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::support::{Run, fixture, jarvis, jarvis_fed};
+use crate::support::{Run, files, fixture, jarvis, jarvis_fed};
 
 /// Runs `jarvis report` on a fixture into a folder.
 fn report(trace: &str, out: &Path, more: &[&str]) -> Run {
@@ -12,24 +11,6 @@ fn report(trace: &str, out: &Path, more: &[&str]) -> Run {
     let mut args = vec!["report", trace.to_str().expect("UTF-8"), "-o", &out];
     args.extend(more);
     jarvis(&args)
-}
-
-/// Every file below a folder, by its path in it.
-fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut pending = vec![root.to_path_buf()];
-    while let Some(folder) = pending.pop() {
-        for entry in fs::read_dir(&folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                pending.push(path);
-            } else {
-                let name = path.strip_prefix(root).expect("inside").to_string_lossy().replace('\\', "/");
-                found.insert(name, fs::read(&path).expect("a file"));
-            }
-        }
-    }
-    found
 }
 
 fn csv(root: &Path, sheet: &str) -> String {

@@ -1,6 +1,8 @@
 //! Running the binary.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// A committed fixture.
@@ -44,4 +46,22 @@ fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_jarvis"));
     command.args(args).stdin(Stdio::null());
     command
+}
+
+/// Every file below a folder, by its path in it.
+pub(crate) fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut pending = vec![root.to_path_buf()];
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                pending.push(path);
+            } else {
+                let name = path.strip_prefix(root).expect("inside").to_string_lossy().replace('\\', "/");
+                found.insert(name, fs::read(&path).expect("a file"));
+            }
+        }
+    }
+    found
 }

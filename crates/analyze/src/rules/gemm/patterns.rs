@@ -53,11 +53,21 @@ pub(super) fn of(cx: &CategoryCx<'_>, row: &Row, shape: Option<&Shape>) -> Vec<R
 
 fn tiny(cx: &CategoryCx<'_>, row: &Row, s: &Shape) -> Option<RowPattern> {
     let many = s.batch as f64 * row.count as f64 >= cx.limit(Threshold::GemmTinyCount);
-    (s.is_tiny(cx) && many).then(|| {
+    (s.is_tiny(cx) && many || is_looped(cx, row)).then(|| {
         let mut evidence = vec![format!("{} matrices per call", s.batch), format!("M={} N={} K={}", s.m, s.n, s.k)];
+        if is_looped(cx, row) {
+            evidence.push(format!("{} calls one after another", row.back_to_back));
+        }
         evidence.extend(over_roofline(row).map(|f| format!("{}x the roofline time", shown(f, 1))));
         RowPattern::new(code::TINY_BATCHED_GEMM, evidence).high().kernel_work()
     })
+}
+
+/// Many calls in a row with nothing between them, each of which could be done before a kernel has started and ended:
+/// what one call gives the next is not used, so they could be one.
+fn is_looped(cx: &CategoryCx<'_>, row: &Row) -> bool {
+    let short = row.efficiency.roofline_time_us.is_some_and(|us| us < cx.prepared.kernel_floor_us);
+    row.back_to_back as f64 >= cx.limit(Threshold::GemmTinyLoop) && short
 }
 
 fn skinny(cx: &CategoryCx<'_>, row: &Row, s: &Shape) -> Option<RowPattern> {

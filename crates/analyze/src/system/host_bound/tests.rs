@@ -133,13 +133,23 @@ fn fused_kernels_save_their_launches_where_the_host_is_slow() {
     // host  |r1|     |r2|     |r3|     |r4| ...      four operations become one of 20 µs
     let b = gpu_ahead();
     let kernels = kernels(&b);
-    let groups: Vec<(&[u32], f64)> = kernels.chunks(4).map(|group| (group, 0.020)).collect();
+    let replacement = |kernels: &[u32], ms: f64, launches| {
+        let ms = Range::new(ms, ms);
+        Replacement { kernels: kernels.to_vec(), ms, launches, call_us: (0.0, 0.0), merged: true }
+    };
+    let groups: Vec<Replacement> = kernels.chunks(4).map(|group| replacement(group, 0.020, (1, 1))).collect();
     let saved = system(&b).host.clip_fusion(&groups);
-    assert!(saved.low > 1.3 && saved.high < 1.6, "15 of 20 operations go: {saved:?}");
+    assert!(saved.high > 1.4 && saved.high < 1.6, "15 of 20 operations go: {saved:?}");
+    assert!(saved.low > 0.8 * 1.4 && saved.low < 0.9 * 1.6, "a call in their place takes time too: {saved:?}");
+    let groups: Vec<Replacement> = kernels.chunks(4).map(|group| replacement(group, 0.020, (2, 2))).collect();
+    let saved = system(&b).host.clip_fusion(&groups);
+    assert!(saved.high > 0.9 && saved.high < 1.1, "10 of 20 operations go: {saved:?}");
+    let costly: Vec<Replacement> = groups.into_iter().map(|g| Replacement { call_us: (0.0, 500.0), ..g }).collect();
+    close(system(&b).host.clip_fusion(&costly).low, 0.0);
     // Where the GPU is, they save its time: 400 µs become 150, and three gaps of 1 µs go too.
     let b = host_ahead();
     let kernels = self::kernels(&b);
-    let saved = system(&b).host.clip_fusion(&[(&kernels[4..8], 0.150)]);
+    let saved = system(&b).host.clip_fusion(&[replacement(&kernels[4..8], 0.150, (1, 1))]);
     close(saved.low, 0.253);
 }
 

@@ -1,0 +1,153 @@
+//! Kernel lowering differences: the same operation runs on other kernels for other shapes, and does not fare as well.
+//!
+//! **What it finds.** Rows of one operation whose main kernels differ while their efficiencies lie more than a factor
+//! of two apart, and rows that need more kernels per call than the others of their operation.
+//! **Why it matters.** Another kernel for the same work shows what this shape could reach.
+//! **Limits.** Which kernel is chosen is seen, why it is chosen is not. Rows that cost next to nothing are left out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::prepared::{Prepared, Row};
+use crate::program::RowId;
+
+/// Efficiencies this many times apart are worth a question.
+const FACTOR: f64 = 2.0;
+
+/// Rows below this share of the computation time are not asked about, in percent.
+const MIN_PERCENT: f64 = 0.5;
+
+/// In what the rows of an operation differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Difference {
+    /// In the main kernel, and in efficiency by more than a factor of two.
+    Kernel,
+    /// In the number of kernels per call.
+    KernelCount,
+}
+
+/// A shape of an operation and how it runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lowered {
+    /// Row of the performance report.
+    pub row: RowId,
+    /// Its main kernel.
+    pub kernel: Arc<str>,
+    /// Kernels per call.
+    pub kernels: usize,
+    /// Mean time of a call in microseconds.
+    pub mean_us: f64,
+    /// Percent of what the hardware could do.
+    pub efficiency_percent: Option<f64>,
+}
+
+/// An operation that runs differently for different shapes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoweringDifference {
+    /// Operation.
+    pub op: Arc<str>,
+    /// In what its rows differ.
+    pub difference: Difference,
+    /// The slow or many-kernel row first, then the one it is compared with.
+    pub rows: [Lowered; 2],
+}
+
+/// All differences, those of the rows with most time first. Each row is asked about at most once for each kind.
+pub fn lowering_differences(prepared: &Prepared) -> Vec<LoweringDifference> {
+    let mut by_op: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
+    for row in prepared.rows.iter().filter(|r| !r.kernels.is_empty()) {
+        by_op.entry(&row.name).or_default().push(row);
+    }
+    let mut found: Vec<(f64, LoweringDifference)> = Vec::new();
+    for rows in by_op.values() {
+        for row in rows.iter().filter(|r| r.percent_of_compute >= MIN_PERCENT) {
+            for (difference, peer) in
+                [(Difference::Kernel, other_kernel(row, rows)), (Difference::KernelCount, fewer(row, rows))]
+            {
+                let Some(peer) = peer else { continue };
+                let rows = [lowered(row), lowered(peer)];
+                found.push((row.time_ms, LoweringDifference { op: Arc::clone(&row.name), difference, rows }));
+            }
+        }
+    }
+    found.sort_by(|(a, x), (b, y)| {
+        b.total_cmp(a).then_with(|| (&x.op, x.difference, x.rows[0].row).cmp(&(&y.op, y.difference, y.rows[0].row)))
+    });
+    found.into_iter().map(|(_, d)| d).collect()
+}
+
+/// The row of the same direction that does best on another kernel, if that is more than twice as well.
+fn other_kernel<'a>(row: &Row, rows: &[&'a Row]) -> Option<&'a Row> {
+    let own = row.efficiency.judged()?;
+    let better = rows.iter().filter(|r| r.direction == row.direction && main_kernel(r) != main_kernel(row));
+    let better = better.filter_map(|r| Some((r.efficiency.judged()?, *r)));
+    let best = better
+        .fold(None, |best: Option<(f64, &Row)>, (e, r)| if best.is_none_or(|b| e > b.0) { Some((e, r)) } else { best });
+    best.filter(|(e, _)| *e > FACTOR * own).map(|(_, r)| r)
+}
+
+/// The largest row of the operation that needs one kernel, if this one needs more and most others don't.
+fn fewer<'a>(row: &Row, rows: &[&'a Row]) -> Option<&'a Row> {
+    if row.kernels.len() < 2 {
+        return None;
+    }
+    let single: Vec<&&Row> = rows.iter().filter(|r| r.kernels.len() == 1).collect();
+    let most = 2 * single.len() > rows.len() - 1;
+    single.into_iter().filter(|_| most).copied().reduce(|a, b| if b.time_ms > a.time_ms { b } else { a })
+}
+
+fn main_kernel(row: &Row) -> Option<&Arc<str>> {
+    row.kernels.last().map(|k| &k.name)
+}
+
+fn lowered(row: &Row) -> Lowered {
+    Lowered {
+        row: row.id,
+        kernel: main_kernel(row).cloned().unwrap_or_else(|| "".into()),
+        kernels: row.kernels.len(),
+        mean_us: row.mean_us,
+        efficiency_percent: row.efficiency.judged(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Call, Scene};
+
+    fn mm<'a>(dims: &'a str, kernels: &'a [(&'a str, f64)]) -> Call<'a> {
+        Call::new("aten::mm", dims, r#"["c10::BFloat16", "c10::BFloat16"]"#, kernels)
+    }
+
+    #[test]
+    fn another_kernel_that_does_far_better_is_found() {
+        let mut scene = Scene::new();
+        scene.calls(4, &mm("[[4096, 4096], [4096, 4096]]", &[("good_128x128", 200.0)]));
+        scene.calls(4, &mm("[[4096, 4096], [4096, 4000]]", &[("bad_64x64", 900.0)]));
+        scene.calls(4, &mm("[[4096, 4096], [4096, 2048]]", &[("good_128x128", 110.0)]));
+        let found = lowering_differences(&scene.prepared());
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((&*found[0].op, found[0].difference), ("aten::mm", Difference::Kernel));
+        assert_eq!((&*found[0].rows[0].kernel, &*found[0].rows[1].kernel), ("bad_64x64", "good_128x128"));
+        assert!(found[0].rows[1].efficiency_percent > found[0].rows[0].efficiency_percent.map(|e| 2.0 * e));
+    }
+
+    #[test]
+    fn a_row_of_more_kernels_than_its_neighbours_is_found() {
+        let mut scene = Scene::new();
+        scene.calls(4, &mm("[[4096, 4096], [4096, 4096]]", &[("gemm", 200.0)]));
+        scene.calls(4, &mm("[[64, 8192], [8192, 64]]", &[("splitk", 200.0), ("reduce", 10.0)]));
+        scene.calls(4, &mm("[[4096, 4096], [4096, 2048]]", &[("gemm", 110.0)]));
+        let found = lowering_differences(&scene.prepared());
+        let counts: Vec<_> = found.iter().filter(|d| d.difference == Difference::KernelCount).collect();
+        assert_eq!(counts.len(), 1);
+        assert_eq!((counts[0].rows[0].kernels, counts[0].rows[1].kernels), (2, 1));
+    }
+
+    #[test]
+    fn one_kernel_for_all_shapes_is_no_difference() {
+        let mut scene = Scene::new();
+        scene.mm(4, [4096, 4096, 4096], 200.0).mm(4, [64, 4096, 4096], 200.0);
+        assert_eq!(lowering_differences(&scene.prepared()), []);
+    }
+}

@@ -1,0 +1,79 @@
+//! What of a saving of kernel time arrives end to end: the recorded schedule is run again with it.
+
+use std::collections::BTreeMap;
+
+use crate::finding::Range;
+use crate::prepare::place::back_to_back;
+use crate::prepared::Prepared;
+use crate::program::RowId;
+use crate::rounding::shown_ms;
+use crate::system::host_bound::{HostBound, Replacement};
+
+/// What putting the operands of a loop together may take the host, in microseconds: two calls over a list of tensors.
+const STACKING_US: f64 = 100.0;
+/// Launches of a batched product: alone, and with its operands put together before and its results taken apart after.
+const LAUNCHES: (usize, usize) = (1, 4);
+
+/// A change to rows.
+pub(super) struct Fix {
+    /// Kernel time that it saves.
+    pub(super) saved: Range,
+    /// Kernel time that it is about.
+    pub(super) time_ms: f64,
+    /// Whether calls one after another become one call.
+    pub(super) batches: bool,
+}
+
+impl Fix {
+    /// What arrives, and what is to be said about it if that is not all.
+    pub(super) fn within_host(
+        &self,
+        prepared: &Prepared,
+        host: Option<&HostBound>,
+        rows: &BTreeMap<RowId, f64>,
+    ) -> (Range, Option<String>) {
+        let Some(host) = host else { return (self.saved, None) };
+        let mut leaves: Vec<usize> = Vec::new();
+        for (i, leaf) in prepared.program.leaves.iter().enumerate() {
+            if leaf.row.is_some_and(|r| rows.contains_key(&r)) {
+                leaves.push(i);
+            }
+        }
+        let batches = self.batches && back_to_back(&leaves).any(|b| b.len() > 1);
+        if batches {
+            let text = "; calls one after another become one, and with them go their launches";
+            return (host.clip_fusion(&self.batched(prepared, &leaves)), Some(text.to_owned()));
+        }
+        let kernels: Vec<u32> =
+            leaves.iter().flat_map(|&l| &prepared.program.leaves[l].kernels).map(|k| k.uid).collect();
+        let arrives = host.clip_range(self.saved, &kernels);
+        let lost = self.saved.high - arrives.high;
+        let less = self.saved.low - arrives.low > 0.1 * self.saved.low || lost > 0.1 * self.saved.high;
+        let text = || {
+            format!(
+                "; of {} to {} ms of kernel time so much is left in the recorded schedule, where the GPU then waits for \
+                 launches",
+                shown_ms(self.saved.low),
+                shown_ms(self.saved.high)
+            )
+        };
+        (arrives, less.then(text))
+    }
+
+    fn batched(&self, prepared: &Prepared, leaves: &[usize]) -> Vec<Replacement> {
+        let left = |saved: f64| 1.0 - (saved / self.time_ms.max(f64::MIN_POSITIVE)).min(1.0);
+        let (best, worst) = (left(self.saved.high), left(self.saved.low));
+        let replacement = |batch: &[usize]| {
+            let of = || batch.iter().map(|&l| &prepared.program.leaves[l]);
+            let ms: f64 = of().map(|l| l.us / 1e3).sum();
+            Replacement {
+                kernels: of().flat_map(|l| l.kernels.iter().map(|k| k.uid)).collect(),
+                ms: Range::new(ms * best, ms * worst),
+                launches: LAUNCHES,
+                call_us: (0.0, STACKING_US),
+                merged: false,
+            }
+        };
+        back_to_back(leaves).map(replacement).collect()
+    }
+}

@@ -1,0 +1,283 @@
+//! `jarvis analyze`: the main job. Reads a trace, judges it, writes the output folder, prints one screen.
+
+mod questions;
+mod summary;
+
+use std::collections::BTreeSet;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use jarvis_analyze::thresholds::Thresholds;
+use jarvis_perf::platform::Platform;
+use jarvis_report::{OutputFile, RunLabels};
+use jarvis_trace::Trace;
+use serde_json::json;
+
+use super::platform_args::PlatformArgs;
+use super::report::{FOLDER, beside, extension};
+use super::style::Style;
+use super::{Failure, Session};
+use crate::exit;
+use crate::output::{self, Batch};
+use crate::pipeline::{AnalyzeError, AnalyzeOptions, Analyzed, analyze};
+
+/// The machine form of the result.
+const FINDINGS: &str = "findings.json";
+/// Timings and warnings: the one file that differs between runs.
+const RUN_LOG: &str = "run_log.json";
+
+/// A real recording: two steps of a small Llama with eager attention on an H200.
+const DEMO_TRACE: &[u8] = include_bytes!("../../assets/demo.json.gz");
+/// What it is called in its reports.
+const DEMO_NAME: &str = "demo_llama_h200.json.gz";
+/// Where it was recorded.
+const DEMO_PLATFORM: &str = "H200";
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Writes the output folder (default: analysis_output beside the trace):
+  standalone_analysis_fair.md     the report for everyone
+  standalone_analysis_rough.md    the working record
+  findings.json                   the same for programs
+  perf_report.xlsx, perf_report_csvs/, category_data/, category_findings/, system_findings/, metadata/
+
+In a terminal, what is missing is asked for.
+
+Examples:
+  jarvis analyze trace.json.gz                               platform taken from the trace
+  jarvis analyze trace.json.gz --platform MI300X -o out
+  jarvis analyze trace.json.gz --json | jq '.findings[0]'    what to change first, for a program
+  jarvis analyze trace.json.gz --thresholds limits.json      other limits (jarvis explain thresholds lists them)")]
+pub(crate) struct AnalyzeArgs {
+    /// Trace file, plain or gzipped JSON; `-` for standard input
+    #[arg(value_name = "TRACE")]
+    trace: Option<PathBuf>,
+    /// Output folder [default: `analysis_output` beside the trace]
+    #[arg(long, short, value_name = "DIR", visible_alias = "output-dir")]
+    output: Option<PathBuf>,
+    /// What the model is called in the reports [default: inferred from the trace]
+    #[arg(long, value_name = "NAME")]
+    model_name: Option<String>,
+    /// File with models and categories of your own (jarvis.toml beside the trace is read by itself)
+    #[arg(long, value_name = "FILE")]
+    extension: Option<PathBuf>,
+    /// File with other limits for the rules (JSON or TOML)
+    #[arg(long, value_name = "FILE")]
+    thresholds: Option<PathBuf>,
+    #[command(flatten)]
+    platform: PlatformArgs,
+    #[command(flatten)]
+    labels: LabelArgs,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Labels")]
+struct LabelArgs {
+    /// Where the trace was recorded, as the reports should say it
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    /// The container it was recorded in, as the reports should say it
+    #[arg(long, value_name = "NAME")]
+    container: Option<String>,
+}
+
+/// What is needed before the work can begin.
+struct Inputs {
+    trace: PathBuf,
+    folder: PathBuf,
+    labels: LabelArgs,
+    platform: PlatformArgs,
+}
+
+pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> {
+    let began = Instant::now();
+    let mut inputs = inputs(session, args)?;
+    output::probe(&inputs.folder)?;
+    let extension = extension(session, &inputs.trace, args.extension.as_deref(), false)?;
+    let thresholds = thresholds(args.thresholds.as_deref())?;
+    // A platform that can't be used is told before the trace is read.
+    inputs.platform.named()?;
+    let trace = session.open(&inputs.trace)?;
+    let read = began.elapsed();
+    let mut chosen = inputs.platform.choose(&trace)?;
+    if chosen.platform.is_none() && questions::can_ask(session) {
+        inputs.platform.platform = Some(questions::platform(chosen.doubt.as_deref())?);
+        chosen = inputs.platform.choose(&trace)?;
+    }
+    let Some(platform) = chosen.platform else {
+        return Err(Failure::usage(chosen.doubt.unwrap_or_else(|| "no platform is known".to_owned()))
+            .help("`jarvis platforms` lists the platforms and tells how to describe another one"));
+    };
+    if let Some(doubt) = &chosen.doubt {
+        session.warn(doubt);
+    }
+    let labels = RunLabels {
+        trace_path: inputs.trace.to_string_lossy().into_owned(),
+        cluster: inputs.labels.cluster.clone(),
+        container: inputs.labels.container.clone(),
+        model_name: args.model_name.clone(),
+        flags: flags(args),
+    };
+    let options = AnalyzeOptions { platform, labels, extension, thresholds };
+    finish(session, &trace, &options, &inputs.folder, read)
+}
+
+/// The same on the trace that comes with the binary.
+pub(crate) fn demo(session: &Session, folder: &Path) -> Result<(), Failure> {
+    let began = Instant::now();
+    output::probe(folder)?;
+    let trace = Trace::read(DEMO_TRACE, DEMO_NAME, &session.read_options())?;
+    let read = began.elapsed();
+    let platform = Platform::find(DEMO_PLATFORM)?.clone();
+    let labels = RunLabels { trace_path: DEMO_NAME.to_owned(), ..RunLabels::default() };
+    let options = AnalyzeOptions { platform, labels, extension: None, thresholds: Thresholds::default() };
+    finish(session, &trace, &options, folder, read)
+}
+
+/// From the trace to the output folder and the summary.
+fn finish(
+    session: &Session,
+    trace: &Trace,
+    options: &AnalyzeOptions,
+    folder: &Path,
+    read: Duration,
+) -> Result<(), Failure> {
+    let mut analyzed = analyze(trace, options)?;
+    analyzed.stages.insert(0, ("read", read));
+    let written = write(session, folder, &mut analyzed)?;
+    let mut out = io::stdout().lock();
+    if session.common.json {
+        out.write_all(&written.findings)?;
+    } else {
+        let style = Style::of(&io::stdout());
+        let view = summary::View { trace, folder, analyzed: &analyzed, options };
+        out.write_all(view.text(style).as_bytes())?;
+    }
+    out.flush()?;
+    session.report(Path::new(&options.labels.trace_path), &analyzed.report.diagnostics)?;
+    failed_categories(session, &analyzed)
+}
+
+/// The trace and the folder, asked for if need be.
+fn inputs(session: &Session, args: &AnalyzeArgs) -> Result<Inputs, Failure> {
+    let (labels, platform) = (args.labels.clone(), args.platform.clone());
+    let folder = |trace: &Path| args.output.clone().unwrap_or_else(|| beside(trace).join(FOLDER));
+    match &args.trace {
+        Some(trace) => Ok(Inputs { folder: folder(trace), trace: trace.clone(), labels, platform }),
+        None if questions::can_ask(session) => questions::inputs(args),
+        None => Err(Failure::usage("no trace is named: TRACE is missing")
+            .help("for example: jarvis analyze trace.json.gz; in a terminal jarvis asks for what is missing")),
+    }
+}
+
+fn thresholds(path: Option<&Path>) -> Result<Thresholds, Failure> {
+    let Some(path) = path else { return Ok(Thresholds::default()) };
+    Thresholds::from_text(&super::read_text(path)?)
+        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())).help(error.help()))
+}
+
+/// Options that change results, as reports repeat them.
+fn flags(args: &AnalyzeArgs) -> Vec<String> {
+    let mut flags = Vec::new();
+    let mut add = |name: &str, value: Option<String>| {
+        flags.extend(value.map(|value| format!("--{name} {value}")));
+    };
+    let file = |path: &Option<PathBuf>| path.as_ref().map(|p| p.to_string_lossy().into_owned());
+    add("platform", args.platform.platform.clone());
+    add("arch", file(&args.platform.arch));
+    add("extension", file(&args.extension));
+    add("thresholds", file(&args.thresholds));
+    add("model-name", args.model_name.clone());
+    flags
+}
+
+/// What was written.
+struct Written {
+    findings: Vec<u8>,
+}
+
+/// Writes the folder: all of it or nothing.
+fn write(session: &Session, folder: &Path, analyzed: &mut Analyzed) -> Result<Written, Failure> {
+    if !analyzed.cuts.is_empty() {
+        let jarvis_report::render::xlsx::Cuts { texts, rows, columns } = analyzed.cuts;
+        session.warn(&format!(
+            "a workbook can't hold {texts} long texts, {rows} rows and {columns} columns in full: the CSV files do"
+        ));
+    }
+    let files = std::mem::take(&mut analyzed.files);
+    let findings = files.iter().find(|f| f.path == Path::new(FINDINGS)).map(|f| f.bytes.clone()).unwrap_or_default();
+    let before = listed(folder);
+    let names: BTreeSet<PathBuf> = files.iter().map(|f| f.path.clone()).collect();
+    let mut batch = Batch::default();
+    for file in files {
+        batch.add(folder, file)?;
+    }
+    batch.add(folder, OutputFile::new(RUN_LOG, run_log(analyzed, &names)))?;
+    batch.write()?;
+    // Results of another trace or of other options would look like results of this run.
+    output::remove_listed(folder, before.into_iter().filter(|old| !names.contains(old)));
+    Ok(Written { findings })
+}
+
+/// Files that an earlier run into the folder says it wrote.
+fn listed(folder: &Path) -> Vec<PathBuf> {
+    let text = std::fs::read(folder.join(RUN_LOG)).unwrap_or_default();
+    let log: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+    let files = log["files"].as_array().into_iter().flatten();
+    files.filter_map(|name| Some(PathBuf::from(name.as_str()?))).collect()
+}
+
+fn run_log(analyzed: &Analyzed, files: &BTreeSet<PathBuf>) -> Vec<u8> {
+    let stages: Vec<_> = analyzed
+        .stages
+        .iter()
+        .map(|(name, took)| json!({"stage": name, "ms": took.as_micros() as f64 / 1e3}))
+        .collect();
+    let failures: Vec<_> = analyzed.analysis.failures().map(|o| &*o.category).collect();
+    let diagnostics: Vec<_> = analyzed
+        .report
+        .diagnostics
+        .seen()
+        .map(|(d, count, _)| json!({"id": d.id, "count": count, "meaning": d.meaning, "remedy": d.remedy}))
+        .collect();
+    let log = json!({
+        "schema_version": 1,
+        "version": env!("CARGO_PKG_VERSION"),
+        "stages": stages,
+        "failed_categories": failures,
+        "warnings": analyzed.analysis.warnings,
+        "data_quality": diagnostics,
+        "files": files.iter().map(|f| f.to_string_lossy().replace('\\', "/")).collect::<Vec<_>>(),
+    });
+    format!("{log:#}\n").into_bytes()
+}
+
+/// A category that failed is told, and a failure of the command if the user asked for that.
+fn failed_categories(session: &Session, analyzed: &Analyzed) -> Result<(), Failure> {
+    let failed: Vec<&str> = analyzed.analysis.failures().map(|o| &*o.display).collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let what = format!("left out because its analysis failed: {}", failed.join(", "));
+    session.warn(&what);
+    if session.common.strict {
+        return Err(Failure::new(exit::GATE, what).help("run without --strict to use what is there"));
+    }
+    Ok(())
+}
+
+impl From<AnalyzeError> for Failure {
+    fn from(error: AnalyzeError) -> Self {
+        match error {
+            AnalyzeError::Report(error) => error.into(),
+            AnalyzeError::Workbook(text) => Self::new(exit::OUTPUT, text),
+        }
+    }
+}
+
+/// Whether both ends of the conversation are a person.
+fn is_conversation() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}

@@ -1,0 +1,159 @@
+//! What `jarvis analyze` prints: one screen that a person can act on.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use jarvis_analyze::finding::{Finding, Priority};
+use jarvis_analyze::rank;
+use jarvis_analyze::rounding::{shown, shown_ms};
+use jarvis_trace::Trace;
+
+use crate::cli::info::thousands;
+use crate::cli::platforms::number;
+use crate::cli::style::Style;
+use crate::pipeline::{AnalyzeOptions, Analyzed};
+
+/// Findings shown.
+const SHOWN: usize = 5;
+/// Warnings shown.
+const WARNINGS: usize = 4;
+/// Characters of a line.
+const WIDTH: usize = 110;
+/// What stands before the second and third line of a finding.
+const INDENT: &str = "                ";
+
+/// Everything the summary tells.
+pub(super) struct View<'a> {
+    pub(super) trace: &'a Trace,
+    pub(super) folder: &'a Path,
+    pub(super) analyzed: &'a Analyzed,
+    pub(super) options: &'a AnalyzeOptions,
+}
+
+impl View<'_> {
+    pub(super) fn text(&self, style: Style) -> String {
+        let mut out = String::new();
+        self.head(&mut out, style);
+        out.push('\n');
+        self.findings(&mut out, style);
+        self.warnings(&mut out, style);
+        self.files(&mut out, style);
+        out
+    }
+
+    fn head(&self, out: &mut String, style: Style) {
+        let p = &self.options.platform;
+        let events = thousands(self.trace.len() as u64);
+        let steps = self.analyzed.analysis.prepared.program.steps;
+        let steps = if steps > 0 { format!(", {steps} steps") } else { String::new() };
+        let _ = writeln!(out, "{}: {events} events{steps}", style.strong(&self.options.labels.trace_path));
+        let rate = p.peak("matrix_bf16").map_or(String::new(), |f| format!(", {} TFLOPS bf16", number(f.value)));
+        let _ = writeln!(out, "measured against {}: {} TB/s{rate}", p.name, number(p.mem_bw_gbps.value / 1e3));
+        let u = &self.analyzed.analysis.prepared.utilization;
+        let _ = write!(
+            out,
+            "{} ms on the GPU: {}% computing, {}% idle",
+            shown_ms(u.total_time_ms),
+            shown(u.computation_time_percent, 1),
+            shown(u.idle_time_percent, 1)
+        );
+        for (percent, what) in
+            [(u.exposed_comm_time_percent, "communication alone"), (u.exposed_memcpy_time_percent, "copies alone")]
+        {
+            if percent >= 0.05 {
+                let _ = write!(out, ", {}% {what}", shown(percent, 1));
+            }
+        }
+        out.push('\n');
+    }
+
+    fn findings(&self, out: &mut String, style: Style) {
+        let all = &self.analyzed.analysis.findings;
+        let recommended: Vec<&Finding> = rank::recommended(all).collect();
+        if recommended.is_empty() {
+            let _ = writeln!(out, "No bottleneck exceeds the thresholds.");
+            return;
+        }
+        let _ = writeln!(out, "{}", style.strong("What to change, in this order"));
+        for finding in recommended.iter().take(SHOWN) {
+            finding_lines(out, finding, style);
+        }
+        if recommended.len() > SHOWN {
+            let _ = writeln!(out, "{}", style.faint(&format!("    {} more in the reports", recommended.len() - SHOWN)));
+        }
+    }
+
+    fn warnings(&self, out: &mut String, style: Style) {
+        let warnings = &self.analyzed.analysis.warnings;
+        if warnings.is_empty() {
+            return;
+        }
+        let _ = writeln!(out, "\n{}", style.strong("Mind"));
+        for warning in warnings.iter().take(WARNINGS) {
+            wrapped(out, "  - ", "    ", warning);
+        }
+        if warnings.len() > WARNINGS {
+            let more = format!("    {} more in the reports", warnings.len() - WARNINGS);
+            let _ = writeln!(out, "{}", style.faint(&more));
+        }
+    }
+
+    fn files(&self, out: &mut String, style: Style) {
+        let folder = self.folder;
+        let _ = writeln!(out, "\n{}", style.strong("Written"));
+        for (name, what) in [
+            ("standalone_analysis_fair.md", "the report"),
+            ("standalone_analysis_rough.md", "the working record"),
+            ("findings.json", "for programs"),
+            ("perf_report.xlsx", "every table"),
+        ] {
+            let path = folder.join(name).display().to_string();
+            let _ = writeln!(out, "  {path}  {}", style.faint(what));
+        }
+    }
+}
+
+fn finding_lines(out: &mut String, f: &Finding, style: Style) {
+    let level = style.priority(f.priority, &format!("{:<8}", f.priority.title()));
+    let _ = writeln!(out, "{:>3}  {level}   {}", f.rank, cut(&f.title, WIDTH - INDENT.len()));
+    let saved = &f.impact.saved_ms;
+    let speedup = &f.impact.speedup;
+    let _ = writeln!(
+        out,
+        "{INDENT}saves {} to {} ms of the window: {}x to {}x end to end",
+        shown_ms(saved.low),
+        shown_ms(saved.high),
+        shown(speedup.low, 2),
+        shown(speedup.high, 2)
+    );
+    let path = f.paths.algorithmic.first().or(f.paths.kernel.first());
+    if let Some(path) = path.filter(|_| f.priority < Priority::Low) {
+        wrapped(out, INDENT, INDENT, path);
+    }
+}
+
+/// Text in lines of [`WIDTH`], at words.
+fn wrapped(out: &mut String, first: &str, rest: &str, text: &str) {
+    let mut line = first.to_owned();
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            let _ = writeln!(out, "{line}");
+            rest.clone_into(&mut line);
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    let _ = writeln!(out, "{line}");
+}
+
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width - 1).chain(['…']).collect()
+}

@@ -1,0 +1,45 @@
+//! Colour and emphasis, on a terminal only.
+
+use std::io::IsTerminal;
+
+use jarvis_analyze::finding::Priority;
+
+/// Whether to emphasise, and how.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Style {
+    on: bool,
+}
+
+impl Style {
+    /// For this stream: plain if it is no terminal, or if the user does not want colours.
+    pub(crate) fn of(stream: &impl IsTerminal) -> Self {
+        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|v| v == "dumb");
+        Self { on: stream.is_terminal() && !unwanted && !dumb }
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// For headings and what matters.
+    pub(crate) fn strong(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    /// For what can be skipped.
+    pub(crate) fn faint(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    /// For how urgent something is.
+    pub(crate) fn priority(self, priority: Priority, text: &str) -> String {
+        let code = match priority {
+            Priority::Critical => "1;31",
+            Priority::High => "33",
+            Priority::Medium => "32",
+            Priority::Low => "2",
+        };
+        self.paint(code, text)
+    }
+}

@@ -1,0 +1,141 @@
+//! The whole way from a trace to the files of its analysis. Nothing here knows about terminals, and nothing is
+//! written: who calls decides what becomes of the files.
+
+use std::time::{Duration, Instant};
+
+use jarvis_analyze::analysis::{Analysis, AnalysisOptions};
+use jarvis_analyze::metrics::Scope;
+use jarvis_analyze::thresholds::Thresholds;
+use jarvis_perf::extension::Extension;
+use jarvis_perf::platform::Platform;
+use jarvis_perf::tables::{Report, ReportError, ReportOptions, build_report};
+use jarvis_report::render::{csv, xlsx};
+use jarvis_report::{OutputFile, ReplayEntry, Run, RunLabels, data, sections};
+use jarvis_trace::{Population, Summary, Trace};
+
+/// Names of the performance report in an output folder.
+pub const WORKBOOK: &str = "perf_report.xlsx";
+/// Folder of its CSV files.
+pub const CSV_FOLDER: &str = "perf_report_csvs";
+
+/// How to analyse a trace.
+#[derive(Debug, Clone)]
+pub struct AnalyzeOptions {
+    /// The GPU to measure against.
+    pub platform: Platform,
+    /// What the user said about the run.
+    pub labels: RunLabels,
+    /// Models of the user's own.
+    pub extension: Option<Extension>,
+    /// Limits of the rules.
+    pub thresholds: Thresholds,
+}
+
+/// Why there is no analysis.
+#[derive(Debug, thiserror::Error)]
+pub enum AnalyzeError {
+    /// There is no performance report to analyse.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+    /// The workbook could not be made.
+    #[error("the workbook could not be made: {0}")]
+    Workbook(String),
+}
+
+/// A finished analysis with the files that tell of it.
+#[derive(Debug)]
+pub struct Analyzed {
+    /// The analysis.
+    pub analysis: Analysis,
+    /// The performance report.
+    pub report: Report,
+    /// What is in the trace.
+    pub summary: Summary,
+    /// All files, with paths relative to the output folder.
+    pub files: Vec<OutputFile>,
+    /// What a workbook could not hold in full.
+    pub cuts: xlsx::Cuts,
+    /// How long each stage took.
+    pub stages: Vec<(&'static str, Duration)>,
+}
+
+/// Analyses a trace.
+pub fn analyze(trace: &Trace, options: &AnalyzeOptions) -> Result<Analyzed, AnalyzeError> {
+    let mut clock = StageClock::default();
+    let (report, population) = report(trace, options)?;
+    clock.stage("perf_report");
+    let made = std::thread::scope(|scope| {
+        // The sheets depend on nothing that follows, so they are rendered beside it.
+        let sheets = scope.spawn(|| sheets(&report));
+        let analysis_options =
+            AnalysisOptions { thresholds: options.thresholds.clone(), scope: Scope::Standalone, population };
+        let analysis = Analysis::of(trace, &report, &options.platform, &analysis_options);
+        clock.stage("analysis");
+        let summary = Summary::of(trace);
+        let replay: Vec<ReplayEntry> = Vec::new();
+        let run = Run {
+            analysis: &analysis,
+            report: &report,
+            summary: &summary,
+            trace,
+            labels: &options.labels,
+            replay: &replay,
+        };
+        let mut files = data::files(&run);
+        files.extend(sections::files(&run));
+        clock.stage("reports");
+        let sheets = sheets.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        clock.stage("sheets");
+        sheets.map(|sheets| (analysis, summary, files, sheets))
+    });
+    let (analysis, summary, mut files, (sheets, cuts)) = made?;
+    files.extend(sheets);
+    Ok(Analyzed { analysis, report, summary, files, cuts, stages: clock.stages })
+}
+
+/// The performance report with everything that analysis reads. Where no GPU event has a recorded launch, all are
+/// counted: there is nothing else to tell of.
+fn report(trace: &Trace, options: &AnalyzeOptions) -> Result<(Report, Population), ReportError> {
+    let linked = ReportOptions {
+        platform: Some(options.platform.clone()),
+        extension: options.extension.clone(),
+        call_stack: true,
+        ..ReportOptions::default()
+    };
+    match build_report(trace, &linked) {
+        Err(ReportError::AllUnlinked { .. }) => {
+            let all = ReportOptions { include_unlinked: true, ..linked };
+            build_report(trace, &all).map(|report| (report, Population::All))
+        }
+        report => report.map(|report| (report, Population::Linked)),
+    }
+}
+
+/// The performance report as files.
+fn sheets(report: &Report) -> Result<(Vec<OutputFile>, xlsx::Cuts), AnalyzeError> {
+    let workbook = xlsx::render(&report.tables).map_err(|error| AnalyzeError::Workbook(error.to_string()))?;
+    let mut files = csv::files(&report.tables, CSV_FOLDER, csv::Texts::Guarded);
+    files.push(OutputFile { path: WORKBOOK.into(), bytes: workbook.bytes });
+    Ok((files, workbook.cuts))
+}
+
+/// Tells how long stages take.
+#[derive(Debug)]
+struct StageClock {
+    last: Instant,
+    stages: Vec<(&'static str, Duration)>,
+}
+
+impl Default for StageClock {
+    fn default() -> Self {
+        Self { last: Instant::now(), stages: Vec::new() }
+    }
+}
+
+impl StageClock {
+    fn stage(&mut self, name: &'static str) {
+        let now = Instant::now();
+        self.stages.push((name, now - self.last));
+        self.last = now;
+    }
+}

@@ -1,0 +1,294 @@
+//! What a report is made of, before a format is chosen: headings, paragraphs, tables, lists, trees. Text is data here;
+//! renderers escape it, so nothing that a trace holds can become markup.
+
+use std::collections::BTreeSet;
+
+/// A piece of a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Span {
+    /// Language.
+    Text(String),
+    /// A name as the trace has it, or a call to type.
+    Code(String),
+    /// Language that stands out.
+    Strong(String),
+    /// A link to an [`Block::Anchor`] of the same document.
+    Link {
+        /// What is shown.
+        text: String,
+        /// Name of the anchor.
+        anchor: String,
+    },
+}
+
+/// A line of text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Line(pub Vec<Span>);
+
+impl Line {
+    /// Nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Language in which names stand between backticks.
+    pub fn prose(text: &str) -> Self {
+        Self::new().and_prose(text)
+    }
+
+    /// A name as the trace has it.
+    pub fn code(name: &str) -> Self {
+        Self::new().and_code(name)
+    }
+
+    /// Language that stands out.
+    pub fn strong(text: &str) -> Self {
+        Self(vec![Span::Strong(text.to_owned())])
+    }
+
+    /// Adds language in which names stand between backticks. A backtick without a partner is just a character.
+    #[must_use]
+    pub fn and_prose(mut self, text: &str) -> Self {
+        let parts: Vec<&str> = text.split('`').collect();
+        for (i, part) in parts.iter().enumerate() {
+            let is_code = i % 2 == 1 && i + 1 < parts.len();
+            if is_code {
+                self.0.push(Span::Code((*part).to_owned()));
+            } else {
+                self.push_text(part);
+            }
+        }
+        self
+    }
+
+    /// Adds a name.
+    #[must_use]
+    pub fn and_code(mut self, name: &str) -> Self {
+        self.0.push(Span::Code(name.to_owned()));
+        self
+    }
+
+    /// Adds a link to an anchor.
+    #[must_use]
+    pub fn and_link(mut self, text: &str, anchor: &str) -> Self {
+        self.0.push(Span::Link { text: text.to_owned(), anchor: anchor.to_owned() });
+        self
+    }
+
+    /// Whether there is nothing to read.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|s| matches!(s, Span::Text(t) if t.trim().is_empty()))
+    }
+
+    /// The text without marks, for comparison.
+    pub fn plain(&self) -> String {
+        let text = |s: &Span| match s {
+            Span::Text(t) | Span::Code(t) | Span::Strong(t) | Span::Link { text: t, .. } => t.clone(),
+        };
+        self.0.iter().map(text).collect()
+    }
+
+    fn push_text(&mut self, text: &str) {
+        match self.0.last_mut() {
+            Some(Span::Text(known)) => known.push_str(text),
+            _ if text.is_empty() => {}
+            _ => self.0.push(Span::Text(text.to_owned())),
+        }
+    }
+
+    /// The line cut into its sentences: a sentence ends with a full stop and a space outside of names.
+    fn sentences(&self) -> Vec<Self> {
+        let mut all = vec![Self::new()];
+        let push = |all: &mut Vec<Self>, span: Span| {
+            if let Some(last) = all.last_mut() {
+                last.0.push(span);
+            }
+        };
+        for span in &self.0 {
+            let Span::Text(text) = span else {
+                push(&mut all, span.clone());
+                continue;
+            };
+            let mut parts = text.split_inclusive(". ").peekable();
+            while let Some(part) = parts.next() {
+                let ends = part.ends_with(". ");
+                push(&mut all, Span::Text(part.to_owned()));
+                if ends {
+                    all.push(Self::new());
+                }
+                if parts.peek().is_none() {
+                    break;
+                }
+            }
+        }
+        all.retain(|l| !l.0.is_empty());
+        all
+    }
+}
+
+impl From<&str> for Line {
+    fn from(text: &str) -> Self {
+        Self::prose(text)
+    }
+}
+
+impl From<String> for Line {
+    fn from(text: String) -> Self {
+        Self::prose(&text)
+    }
+}
+
+/// Which side a column is set to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    /// Texts.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    /// Headers and the side each column is set to.
+    pub columns: Vec<(String, Align)>,
+    /// Rows, each as long as the headers.
+    pub rows: Vec<Vec<Line>>,
+}
+
+impl Table {
+    /// A table with these headers; those that begin with `>` are columns of numbers.
+    pub fn new(headers: &[&str]) -> Self {
+        let column = |h: &&str| match h.strip_prefix('>') {
+            Some(h) => (h.to_owned(), Align::Right),
+            None => ((*h).to_owned(), Align::Left),
+        };
+        Self { columns: headers.iter().map(column).collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row. What is missing is left empty, what is too much is dropped.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Line>) -> &mut Self {
+        let mut row: Vec<Line> = cells.into_iter().take(self.columns.len()).collect();
+        row.resize(self.columns.len(), Line::new());
+        self.rows.push(row);
+        self
+    }
+}
+
+/// A part of a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Block {
+    /// A heading; 1 is the title.
+    Heading(u8, Line),
+    /// A place to link to.
+    Anchor(String),
+    /// A paragraph.
+    Paragraph(Line),
+    /// Lines with a label each, one below the other; a line without a label stands alone.
+    Labels(Vec<(String, Line)>),
+    /// A list.
+    List {
+        /// Numbered or not.
+        ordered: bool,
+        /// Items; a label stands out in front.
+        items: Vec<(Option<String>, Line)>,
+    },
+    /// A table.
+    Table(Table),
+    /// Lines of a tree with their depth, names as the trace has them.
+    Tree(Vec<(usize, String)>),
+    /// A line across.
+    Rule,
+}
+
+impl Block {
+    /// A heading.
+    pub fn heading(level: u8, text: impl Into<Line>) -> Self {
+        Self::Heading(level, text.into())
+    }
+
+    /// A paragraph.
+    pub fn paragraph(text: impl Into<Line>) -> Self {
+        Self::Paragraph(text.into())
+    }
+
+    /// A list of lines.
+    pub fn list<L: Into<Line>>(items: impl IntoIterator<Item = L>) -> Self {
+        Self::List { ordered: false, items: items.into_iter().map(|l| (None, l.into())).collect() }
+    }
+
+    /// A list of labelled lines.
+    pub fn facts<L: Into<Line>>(items: impl IntoIterator<Item = (&'static str, L)>) -> Self {
+        Self::List { ordered: false, items: items.into_iter().map(|(k, l)| (Some(k.to_owned()), l.into())).collect() }
+    }
+}
+
+/// Sentences shorter than this may stand twice.
+const LONG_SENTENCE: usize = 8;
+
+/// Takes out sentences that were said before, and what is left empty by that. `free` sentences may stand again.
+/// Recommendations and what stands before them are read first, so what is dropped stands in the less important place.
+pub fn say_once(blocks: Vec<Block>, free: &[&str]) -> Vec<Block> {
+    let mut said: BTreeSet<String> = BTreeSet::new();
+    let mut fresh = |line: Line| {
+        let kept = line.sentences().into_iter().filter(|s| {
+            let text = s.plain();
+            let text = text.trim();
+            free.iter().any(|f| text.contains(f))
+                || text.split_whitespace().count() < LONG_SENTENCE
+                || said.insert(text.to_owned())
+        });
+        Line(kept.flat_map(|l| l.0).collect())
+    };
+    let mut out = Vec::with_capacity(blocks.len());
+    for block in blocks {
+        match block {
+            Block::Paragraph(line) => out.extend(Some(fresh(line)).filter(|l| !l.is_empty()).map(Block::Paragraph)),
+            Block::Labels(lines) => {
+                let lines: Vec<_> = lines.into_iter().map(|(label, line)| (label, fresh(line))).collect();
+                out.push(Block::Labels(lines.into_iter().filter(|(_, l)| !l.is_empty()).collect()));
+            }
+            Block::List { ordered, items } => {
+                let items: Vec<_> = items.into_iter().map(|(label, line)| (label, fresh(line))).collect();
+                let items: Vec<_> = items.into_iter().filter(|(_, l)| !l.is_empty()).collect();
+                if !items.is_empty() {
+                    out.push(Block::List { ordered, items });
+                }
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_between_backticks() {
+        let line = Line::prose("`aten::mm` is slow; a lone ` stays");
+        assert_eq!(line.0.len(), 2);
+        assert_eq!(line.0[0], Span::Code("aten::mm".to_owned()));
+        assert_eq!(line.plain(), "aten::mm is slow; a lone ` stays".replace('`', ""), "the lone one is dropped");
+    }
+
+    #[test]
+    fn long_sentences_are_said_once() {
+        let twice = "One two three four five six seven eight. Short one.";
+        let blocks = vec![Block::paragraph(twice), Block::list([twice, "Other."])];
+        let once = say_once(blocks, &[]);
+        assert_eq!(once.len(), 2);
+        assert_eq!(once[1], Block::list(["Short one.", "Other."]));
+        let free = say_once(vec![Block::paragraph(twice), Block::paragraph(twice)], &["three four"]);
+        assert_eq!(free.len(), 2);
+    }
+
+    #[test]
+    fn a_table_keeps_its_shape() {
+        let mut table = Table::new(&["Name", ">ms"]);
+        table.row([Line::code("a")]).row(["a", "b", "c"].map(Line::prose));
+        assert!(table.rows.iter().all(|r| r.len() == 2));
+        assert_eq!(table.columns[1], ("ms".to_owned(), Align::Right));
+    }
+}

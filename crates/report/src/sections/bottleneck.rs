@@ -1,0 +1,160 @@
+//! One bottleneck of a category: what, where, why, both paths, and what it would take at better efficiencies.
+
+use jarvis_analyze::analysis::Analysis;
+use jarvis_analyze::finding::Finding;
+use jarvis_analyze::metrics::{Bottleneck, CategoryMetrics, OperationMetrics, Sentence, Target};
+use jarvis_analyze::prepared::{BoundType, KernelTile};
+
+use super::category::Place;
+use super::cross::is_recommendation;
+use super::words::{cell, counted, ms, pct, shapes, us};
+use crate::blocks::{Block, Line, Table};
+
+/// Most kernels that a bottleneck names.
+const MOST_KERNELS: usize = 3;
+
+/// The bottleneck as the `number`th of its category.
+pub(crate) fn bottleneck(
+    analysis: &Analysis,
+    metrics: &CategoryMetrics,
+    b: &Bottleneck,
+    number: usize,
+    place: Place,
+) -> Vec<Block> {
+    let level = if place == Place::File { 3 } else { 5 };
+    let largest = metrics
+        .operations
+        .iter()
+        .filter(|o| b.rows.contains(&o.row))
+        .max_by(|x, y| x.time_ms.0.total_cmp(&y.time_ms.0));
+    let mut facts: Vec<(&'static str, Line)> = vec![
+        ("Shapes", shapes_line(b)),
+        (
+            "Time",
+            format!(
+                "{} ms ({}% of compute), {}",
+                ms(b.time_ms.0),
+                pct(b.percent_of_compute.0),
+                counted(b.count, "call")
+            )
+            .into(),
+        ),
+        ("Efficiency", efficiency(b).into()),
+    ];
+    if let Some(o) = largest {
+        facts.push(("Kernels", kernels(o)));
+        facts.push(("Called from", called_from(analysis, o)));
+    }
+    facts.push(("Listed for", reasons(b).into()));
+    let told = finding(analysis, b).filter(|_| place == Place::Fair);
+    if let Some(f) = told {
+        facts.push(("Advice", format!("→ recommendation {}", f.rank).into()));
+    } else {
+        facts.push(("Issue", b.issue.as_str().into()));
+        facts.push(("Algorithmic", text(&b.algorithmic).into()));
+        facts.push(("Kernel", text(&b.kernel).into()));
+    }
+    if let Some(name) = &b.covered_by {
+        facts.push(("Part of", Line::code(name).and_prose(", told as one finding")));
+    }
+    facts.push(("Priority", b.priority.title().into()));
+    let mut blocks =
+        vec![Block::Heading(level, Line::prose(&format!("{number}. ")).and_code(&b.operation)), Block::facts(facts)];
+    if !b.impact.targets.is_empty() {
+        blocks.push(Block::Paragraph(Line::strong("Impact Projection").and_prose(" (if op improves to X% of peak):")));
+        blocks.push(Block::Table(projection(&b.impact.targets)));
+    }
+    blocks
+}
+
+/// The recommendation that tells a bottleneck: the one that speaks of most of its largest row.
+pub(crate) fn finding<'a>(analysis: &'a Analysis, b: &Bottleneck) -> Option<&'a Finding> {
+    let told = b.rows.iter().find_map(|r| analysis.finding_of(*r));
+    told.filter(|f| is_recommendation(f))
+}
+
+fn shapes_line(b: &Bottleneck) -> Line {
+    let line = Line::code(&shapes(&b.args));
+    match b.member_count {
+        0 | 1 => line,
+        n => line.and_prose(&format!(" and {}", counted(n - 1, "more shape"))),
+    }
+}
+
+fn efficiency(b: &Bottleneck) -> String {
+    let of = match b.bound_type {
+        Some(BoundType::Compute) => "peak MAF",
+        Some(BoundType::Memory) => "peak HBM bandwidth",
+        None => "peak",
+    };
+    b.efficiency_percent.map_or_else(|| "not known".to_owned(), |e| format!("{}% of {of}", pct(e.0)))
+}
+
+fn kernels(o: &OperationMetrics) -> Line {
+    let mut line = Line::new();
+    for (i, k) in o.kernels.iter().take(MOST_KERNELS).enumerate() {
+        let tile = k.tile.map(|t| format!(", tile {}", tile(t))).unwrap_or_default();
+        line = line.and_prose(if i > 0 { "; " } else { "" }).and_code(&k.short_name);
+        line = line.and_prose(&format!(" {} us{tile}", us(k.mean_us.0)));
+    }
+    match o.kernels.len().saturating_sub(MOST_KERNELS) {
+        0 => line,
+        more => line.and_prose(&format!("; {more} more")),
+    }
+}
+
+/// `128x128x64`.
+pub(crate) fn tile(t: KernelTile) -> String {
+    let k = t.k.map(|k| format!("x{k}")).unwrap_or_default();
+    format!("{}x{}{k}", t.m, t.n)
+}
+
+fn called_from(analysis: &Analysis, o: &OperationMetrics) -> Line {
+    let site = analysis.prepared.row(o.row).call_site;
+    let site = if site == "unknown" { String::new() } else { format!(" ({site})") };
+    match o.module_chain.last() {
+        Some(module) => Line::code(module).and_prose(&site),
+        None if o.launcher_path == "Not found" => "not recorded".into(),
+        None => Line::code(&o.launcher_path).and_prose(&site),
+    }
+}
+
+/// The reason codes in words.
+fn reasons(b: &Bottleneck) -> String {
+    let word = |code: &&str| {
+        match *code {
+            "TIME_ABS" => "long total time",
+            "TIME_SHARE" => "large share of the category",
+            "LOW_EFFICIENCY" => "low efficiency",
+            "BELOW_BAND" => "below the expected band",
+            "UNMODELED_TIME" => "no performance model",
+            other => other,
+        }
+        .to_owned()
+    };
+    b.reasons.iter().map(word).collect::<Vec<_>>().join(", ")
+}
+
+fn text(sentences: &[Sentence]) -> String {
+    let texts: Vec<&str> = sentences.iter().map(|s| s.text.as_str()).collect();
+    if texts.is_empty() { "Nothing to add.".to_owned() } else { texts.join(" ") }
+}
+
+/// What an operation would take at better efficiencies.
+pub(crate) fn projection(targets: &[Target]) -> Table {
+    let mut table = Table::new(&["Target Efficiency", ">Time", "E2E Improvement"]);
+    for t in targets {
+        let differ = (t.compute_percent.0 - t.e2e_percent.0).abs() > 0.1;
+        let e2e = if differ { format!(", {}% of the trace", pct(t.e2e_percent.0)) } else { String::new() };
+        table.row([
+            cell(format!("{}% of peak", jarvis_analyze::rounding::shown(t.target_percent.0, 0))),
+            cell(format!("{} ms", ms(t.time_ms.0))),
+            cell(format!(
+                "{}% faster for this op ({}% of compute{e2e})",
+                pct(t.op_faster_percent.0),
+                pct(t.compute_percent.0)
+            )),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,77 @@
+//! What the recording left out, and how to record it.
+
+use crate::Run;
+use crate::sections::kernels::{launched_without_operation, share};
+use crate::sections::words::{counted, pct};
+
+/// Something the recording left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CaptureNote {
+    /// What to change, with what it adds, in one sentence.
+    pub short: String,
+    /// What is missing and what follows from it.
+    pub detail: String,
+}
+
+/// What the recording left out, the most important first.
+pub(crate) fn notes(run: &Run<'_>) -> Vec<CaptureNote> {
+    let p = &run.analysis.prepared;
+    let (shaped, ops) = run.summary.shaped_ops;
+    let mut notes = Vec::new();
+    let mut add = |short: &str, detail: String| notes.push(CaptureNote { short: short.to_owned(), detail });
+    if let Some(k) = run.analysis.system.as_ref().map(|s| &s.kernels).filter(|k| k.graph_replays > 0) {
+        add(
+            "profile one step without GPU graphs to see operations, shapes and modules; kernels replayed by a graph \
+             show only names and times.",
+            format!(
+                "{} ran inside {}: no operation, no shape and no module belongs to them, so their efficiency is not \
+                 known and no replay package can be made.",
+                counted(k.replayed, "GPU event"),
+                counted(k.graph_replays, "GPU graph replay")
+            ),
+        );
+    } else if ops == 0 {
+        add(
+            "record the host too (`activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]`); without operations only \
+             kernel names and times are known.",
+            "The trace holds no host operations: kernels can't be assigned to operations, so there are no efficiencies, \
+             no patterns and no replay packages."
+                .to_owned(),
+        );
+    } else if let Some(percent) = share(&launched_without_operation(run)) {
+        add(
+            "start the profiler before the work is launched; kernels launched earlier belong to no operation.",
+            format!("{}% of kernel time has no recorded operation and is in no category.", pct(percent)),
+        );
+    }
+    if ops > 0 && !p.has_shapes {
+        add(
+            "record with `record_shapes=True`; this adds efficiencies, shape patterns and replay packages.",
+            format!(
+                "{shaped} of {} have shapes: no efficiency can be computed for them.",
+                counted(ops as usize, "operation")
+            ),
+        );
+    }
+    if ops > 0 && !p.program.has_frames {
+        add(
+            "record with `with_stack=True` (and `with_modules=True`); this adds modules, source lines and patterns \
+             that span a module.",
+            "The trace holds no Python frames: operations can't be assigned to modules or lines of code, and fusion \
+             candidates are found by their order alone."
+                .to_owned(),
+        );
+    }
+    if p.program.steps == 0 {
+        add(
+            "call `profiler.step()` once per iteration; this separates waits within a step from those between steps.",
+            "The trace marks no profiler step: all times are of the whole window, warm-up included.".to_owned(),
+        );
+    }
+    notes
+}
+
+/// Whether a warning of the analysis says what these notes say.
+pub(crate) fn is_about_capture(warning: &str) -> bool {
+    ["no Python stack", "no shapes in", "no profiler step", "GPU graph"].iter().any(|w| warning.contains(w))
+}

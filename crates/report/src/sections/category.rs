@@ -1,0 +1,169 @@
+//! A compute category: overview, operations, bottlenecks, patterns, notes. The findings file has all of it, the fair
+//! report leaves out what its recommendations say.
+
+use jarvis_analyze::analysis::Analysis;
+use jarvis_analyze::metrics::{CategoryMetrics, MetricsFile, OperationMetrics, PatternMetrics, Status};
+use jarvis_analyze::rounding::shown;
+use jarvis_analyze::rules::CategoryOutcome;
+
+use super::bottleneck::bottleneck;
+use super::overview::overview;
+use super::words::{bound, cell, counted, efficiency, ms, pct, sentence, shapes};
+use crate::blocks::{Block, Line, Table};
+
+/// Where a category is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In its own file.
+    File,
+    /// Within the fair report, three levels down.
+    Fair,
+}
+
+impl Place {
+    /// Level of the headings of a category's parts.
+    fn level(self) -> u8 {
+        match self {
+            Self::File => 2,
+            Self::Fair => 4,
+        }
+    }
+
+    /// Most operations of the table.
+    fn operations(self) -> usize {
+        match self {
+            Self::File => 40,
+            Self::Fair => 12,
+        }
+    }
+}
+
+/// `category_findings/<category>_findings.md`.
+pub(crate) fn file(analysis: &Analysis, outcome: &CategoryOutcome) -> Vec<Block> {
+    let title = Block::heading(1, format!("{} Analysis Summary", outcome.display));
+    match &outcome.file {
+        MetricsFile::Short(short) if short.status == Status::Error => {
+            let error = short.error.as_deref().unwrap_or("no message");
+            vec![
+                title,
+                Block::paragraph("Status: ERROR"),
+                Block::paragraph(Line::prose("Error: ").and_code(error)),
+                Block::paragraph("This category is excluded from the recommendations."),
+            ]
+        }
+        MetricsFile::Short(short) => {
+            vec![title, Block::paragraph(short.message.clone().unwrap_or_else(|| "No data.".to_owned()))]
+        }
+        MetricsFile::Full(metrics) => {
+            let mut blocks = vec![title, Block::paragraph("Status: SUCCESS")];
+            blocks.extend(body(analysis, metrics, Place::File));
+            blocks
+        }
+    }
+}
+
+/// What is below the title.
+pub(crate) fn body(analysis: &Analysis, metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    if place == Place::File {
+        blocks.push(Block::heading(place.level(), "Overview"));
+    }
+    blocks.extend(overview(analysis, metrics, place));
+    if !metrics.operations.is_empty() {
+        blocks.push(Block::heading(place.level(), "Operations Breakdown"));
+        blocks.extend(operations(metrics, place));
+    }
+    blocks.push(Block::heading(place.level(), "Key Bottlenecks"));
+    if metrics.bottlenecks.is_empty() {
+        blocks.push(Block::paragraph("No bottlenecks above the thresholds."));
+    }
+    for (i, b) in metrics.bottlenecks.iter().enumerate() {
+        blocks.extend(bottleneck(analysis, metrics, b, i + 1, place));
+    }
+    blocks.extend(patterns(metrics, place));
+    blocks.extend(notes(metrics, place));
+    blocks
+}
+
+fn operations(metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
+    let most = place.operations();
+    let mut blocks = vec![Block::Table(operations_table(&metrics.operations, most))];
+    let rest = metrics.operations.get(most..).unwrap_or_default();
+    if !rest.is_empty() {
+        let time: f64 = rest.iter().map(|o| o.time_ms.0).sum();
+        blocks.push(Block::paragraph(format!(
+            "{} take {} ms more; `category_data/{}_ops.csv` lists all.",
+            counted(rest.len(), "smaller row"),
+            ms(time),
+            metrics.category
+        )));
+    }
+    blocks
+}
+
+/// Operations with their times and efficiencies.
+pub(crate) fn operations_table(operations: &[OperationMetrics], most: usize) -> Table {
+    let mut table = Table::new(&[
+        "Operation",
+        ">Count",
+        ">Time (ms)",
+        ">% of Category",
+        "Efficiency",
+        ">FLOPS/Byte",
+        "Type",
+        "Shapes",
+    ]);
+    for o in operations.iter().take(most) {
+        table.row([
+            Line::code(&o.name),
+            cell(o.count.to_string()),
+            cell(ms(o.time_ms.0)),
+            cell(pct(o.percent_of_category.0)),
+            cell(efficiency(&o.efficiency)),
+            cell(o.efficiency.flops_per_byte.map_or_else(|| "-".to_owned(), |f| shown(f.0, 1))),
+            cell(bound(o.efficiency.bound_type)),
+            Line::code(&shapes(&o.args)),
+        ]);
+    }
+    table
+}
+
+fn patterns(metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
+    let told = |p: &&PatternMetrics| place == Place::File || p.notable;
+    let told: Vec<&PatternMetrics> = metrics.patterns.iter().filter(told).collect();
+    if told.is_empty() {
+        return Vec::new();
+    }
+    let mut table =
+        Table::new(&["Pattern", "Confidence", "Evidence", "Module", ">Calls", ">Time (ms)", ">% of Compute"]);
+    for p in told {
+        table.row([
+            Line::code(p.pattern),
+            cell(p.confidence),
+            cell(p.evidence.join("; ")),
+            p.module.as_deref().map_or_else(|| cell("-"), Line::code),
+            cell(p.instances.to_string()),
+            cell(ms(p.time_ms.0)),
+            cell(pct(p.percent_of_compute.0)),
+        ]);
+    }
+    vec![Block::heading(place.level(), "Patterns"), Block::Table(table)]
+}
+
+fn notes(metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
+    let specific = |key: &str| metrics.category_specific.get(key).and_then(|f| f.value()).and_then(|v| v.as_u64());
+    let unmodelled = metrics.operations.iter().filter(|o| o.efficiency.efficiency_percent.is_none()).count();
+    let mut items: Vec<Line> = Vec::new();
+    if place == Place::File || unmodelled > 0 {
+        items.push(format!("Missing perf models: {unmodelled}").into());
+    }
+    if let Some(count) = specific("quantized_count").filter(|n| place == Place::File || *n > 0) {
+        items.push(format!("Quantized GEMMs detected: {count}").into());
+    }
+    let remarks = metrics.notes.iter().chain(&metrics.warnings);
+    items.extend(remarks.map(|n| Line::from(sentence(&shapes(n)))));
+    if items.is_empty() {
+        return Vec::new();
+    }
+    vec![Block::heading(place.level(), "Additional Notes"), Block::list(items)]
+}

@@ -1,0 +1,68 @@
+//! The appendix: hardware, model, replay packages.
+
+use jarvis_analyze::metrics::Peaks;
+use jarvis_analyze::prepared::Prepared;
+
+use crate::Run;
+use crate::blocks::{Block, Line};
+use crate::sections::words::{counted, figure, ms};
+
+/// The part.
+pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
+    let p = &run.analysis.prepared;
+    let mut hardware = vec![
+        ("Platform", p.platform.name.clone()),
+        ("Peak HBM BW", format!("{} TB/s", figure(p.peak_hbm_tbs()))),
+        ("Peak MAF", peaks(p)),
+    ];
+    if let Some(memory) = p.platform.memory_gb {
+        hardware.push(("Memory", format!("{} GB", figure(memory.value))));
+    }
+    if let Some(name) = &p.device_name {
+        hardware.push(("Device of the trace", format!("`{}`", name.replace('`', "'"))));
+    }
+    let m = &p.model;
+    let mut blocks = vec![
+        Block::heading(2, "Appendix"),
+        Block::heading(3, "Hardware Reference"),
+        Block::facts(hardware),
+        Block::heading(3, "Model"),
+        Block::facts([
+            ("Model", run.labels.model_name.as_deref().unwrap_or(&m.model)),
+            ("Architecture", &*m.architecture),
+            ("Scale", &*m.scale),
+            ("Precision", &*m.precision),
+        ]),
+        Block::heading(3, "Replay Artifacts"),
+    ];
+    blocks.extend(replay(run));
+    blocks
+}
+
+/// `990 TFLOPS (BF16), 1980 TFLOPS (FP8)`: matrix rates that are known.
+fn peaks(p: &Prepared) -> String {
+    let peaks = Peaks::of(p);
+    let known = jarvis_perf::platform::COMPUTE_SPECS.iter().filter_map(|spec| {
+        let name = spec.strip_prefix("matrix_")?.to_uppercase();
+        let value = peaks.max_achievable_tflops.get(*spec)?;
+        Some(format!("{} TFLOPS ({name})", figure(*value)))
+    });
+    let known: Vec<String> = known.collect();
+    if known.is_empty() { "not known".to_owned() } else { known.join(", ") }
+}
+
+fn replay(run: &Run<'_>) -> Vec<Block> {
+    if run.replay.is_empty() {
+        return vec![Block::paragraph("No replay package was written in this run.")];
+    }
+    let items = run
+        .replay
+        .iter()
+        .map(|r| Line::code(&r.path).and_prose(&format!(" - {}, {} ms", counted(r.shapes, "shape"), ms(r.time_ms))));
+    vec![
+        Block::list(items),
+        Block::paragraph(
+            "The packages reproduce bottlenecks; what slows a kernel down is found by running them under hardware counters.",
+        ),
+    ]
+}

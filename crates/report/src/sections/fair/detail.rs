@@ -1,0 +1,221 @@
+//! The detailed analysis: one section a category, with what the recommendations rest on.
+
+use jarvis_analyze::finding::{Finding, PatternId, Tier};
+use jarvis_analyze::thresholds::Threshold;
+
+use crate::Run;
+use crate::blocks::{Block, Line, Table};
+use crate::sections::category::{self, Place};
+use crate::sections::cross::{is_recommendation, recommendations};
+use crate::sections::kernels::{self, launched_without_operation};
+use crate::sections::words::{cell, ms, ms_range, pct, sentence, shapes};
+use crate::sections::{detail_name, fusion, idle, multi_kernel};
+
+/// Most operations that a finding lists.
+const MOST_OPERATIONS: usize = 10;
+
+/// Most facts that a finding rests on.
+const MOST_EVIDENCE: usize = 4;
+
+/// A section in the making.
+struct Section {
+    anchor: String,
+    title: String,
+    body: Vec<Block>,
+}
+
+/// The part.
+pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
+    let p = &run.analysis.prepared;
+    let system_first = p.utilization.computation_time_percent < p.thresholds.get(Threshold::UtilComputeOk);
+    let (compute, small) = compute_sections(run);
+    let system = system_sections(run);
+    let mut sections = if system_first { system } else { Vec::new() };
+    let later = if system_first { Vec::new() } else { system_sections(run) };
+    sections.extend(compute);
+    sections.extend(later);
+    sections.extend(other_sections(run));
+    sections.extend(kernel_section(run));
+    sections.extend(further(run));
+    sections.extend(remainder(run, &small));
+    let mut blocks = vec![Block::heading(2, "Detailed Analysis")];
+    for (i, s) in sections.into_iter().enumerate() {
+        blocks.push(Block::Anchor(format!("detail-{}", s.anchor)));
+        blocks.push(Block::heading(3, format!("{}. {}", i + 1, s.title)));
+        blocks.extend(s.body);
+    }
+    blocks
+}
+
+/// Sections of the categories, most time first, and the keys of those too small for one.
+fn compute_sections(run: &Run<'_>) -> (Vec<Section>, Vec<String>) {
+    let floor = run.analysis.prepared.thresholds.get(Threshold::ReportMinPercent);
+    let linked = |key: &str| recommendations(run).iter().any(|f| f.category == key);
+    let (mut sections, mut small) = (Vec::new(), Vec::new());
+    for outcome in &run.analysis.outcomes {
+        let Some(m) = outcome.metrics() else { continue };
+        if m.percent_of_compute.0 < floor && !linked(&outcome.category) {
+            small.push(outcome.category.to_string());
+            continue;
+        }
+        let share = format!("{} ({}% of compute)", outcome.display, pct(m.percent_of_compute.0));
+        let mut body = category::body(run.analysis, m, Place::Fair);
+        body.extend(behind(run, &outcome.category));
+        sections.push(Section { anchor: outcome.category.to_string(), title: share, body });
+    }
+    (sections, small)
+}
+
+/// Sections of the system tier that have something to say.
+fn system_sections(run: &Run<'_>) -> Vec<Section> {
+    type System = (&'static str, fn(&Run<'_>) -> bool, fn(&Run<'_>, Place) -> Vec<Block>);
+    let all: [System; 3] = [
+        (idle::KEY, idle::is_actionable, idle::body),
+        (multi_kernel::KEY, multi_kernel::is_actionable, multi_kernel::body),
+        (fusion::KEY, fusion::is_actionable, fusion::body),
+    ];
+    let mut sections = Vec::new();
+    for (key, is_actionable, body) in all {
+        let findings = run.analysis.findings.iter().any(|f| f.category == key && is_recommendation(f));
+        if is_actionable(run) || findings {
+            let mut body = body(run, Place::Fair);
+            body.extend(behind(run, key));
+            sections.push(Section { anchor: key.to_owned(), title: detail_name(run, key), body });
+        }
+    }
+    sections
+}
+
+/// Sections for findings whose category has no rows of its own.
+fn other_sections(run: &Run<'_>) -> Vec<Section> {
+    let system = [idle::KEY, multi_kernel::KEY, fusion::KEY];
+    let mut sections: Vec<Section> = Vec::new();
+    for f in recommendations(run) {
+        let analysed = run.analysis.outcomes.iter().any(|o| *o.category == *f.category && o.metrics().is_some());
+        let known =
+            analysed || system.contains(&f.category.as_str()) || sections.iter().any(|s| s.anchor == f.category);
+        if !known {
+            let body = behind(run, &f.category);
+            sections.push(Section { anchor: f.category.clone(), title: detail_name(run, &f.category), body });
+        }
+    }
+    sections
+}
+
+/// What the recommendations of a category rest on.
+fn behind(run: &Run<'_>, category: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    for f in recommendations(run).into_iter().filter(|f| f.category == category) {
+        blocks.push(Block::heading(4, format!("Behind R{}", f.rank)));
+        blocks.push(Block::List { ordered: false, items: rests_on(f) });
+        if lists_operations(f) {
+            blocks.push(Block::Table(operations(f)));
+            let more = f.operations.len().saturating_sub(MOST_OPERATIONS);
+            if more > 0 {
+                blocks.push(Block::paragraph(format!("{more} more stand in `findings.json`.")));
+            }
+        }
+    }
+    blocks
+}
+
+fn rests_on(f: &Finding) -> Vec<(Option<String>, Line)> {
+    let mut items = vec![(Some("Basis".to_owned()), Line::from(sentence(&f.impact.basis)))];
+    let facts: Vec<&str> = f.evidence.iter().map(|e| e.fact.as_str()).collect();
+    let facts: Vec<&str> = match f.tier {
+        // The tables of a category have what its rows show.
+        Tier::Compute if !lists_operations(f) => Vec::new(),
+        _ => facts.into_iter().take(MOST_EVIDENCE).collect(),
+    };
+    for (label, more) in [("Path A, further", &f.paths.algorithmic), ("Path B, further", &f.paths.kernel)] {
+        let more: Vec<&str> = more.iter().skip(1).map(String::as_str).collect();
+        if !more.is_empty() {
+            items.push((Some(label.to_owned()), more.join(" ").into()));
+        }
+    }
+    items.extend(facts.into_iter().map(|fact| (Some("Seen".to_owned()), Line::from(sentence(fact)))));
+    match (&f.replay_package, &f.replay_reason) {
+        (Some(path), _) => items.push((Some("Replay".to_owned()), Line::code(path))),
+        (None, Some(reason)) => items.push((Some("Replay".to_owned()), format!("none: {reason}").into())),
+        (None, None) => {}
+    }
+    items
+}
+
+/// Whether the finding is of operations that no table of its category shows together.
+fn lists_operations(f: &Finding) -> bool {
+    let spans = [PatternId::UNFUSED_ATTENTION, PatternId::REPEATED_KV_HEADS, PatternId::MOE_EXPERT_LOOP];
+    f.tier == Tier::Fusion || spans.contains(&f.pattern)
+}
+
+fn operations(f: &Finding) -> Table {
+    let mut table = Table::new(&["Operation", ">Calls", ">Time (ms)", ">% of Peak", "Shapes"]);
+    for o in f.operations.iter().take(MOST_OPERATIONS) {
+        table.row([
+            Line::code(&o.name),
+            cell(o.count.to_string()),
+            cell(ms(o.time_ms)),
+            cell(o.efficiency_percent.map_or_else(|| "-".to_owned(), pct)),
+            Line::code(&shapes_of(&o.input_dims)),
+        ]);
+    }
+    table
+}
+
+/// `(4,16,2048), (2048)` out of the recorded dims.
+fn shapes_of(dims: &serde_json::Value) -> String {
+    let shape = |d: &serde_json::Value| {
+        let numbers: Vec<String> = d.as_array()?.iter().map(ToString::to_string).collect();
+        (!numbers.is_empty()).then(|| format!("({})", numbers.join(",")))
+    };
+    let all: Vec<String> = dims.as_array().into_iter().flatten().filter_map(shape).collect();
+    shapes(&all.join(", "))
+}
+
+/// Kernels that belong to no operation.
+fn kernel_section(run: &Run<'_>) -> Option<Section> {
+    let found = launched_without_operation(run);
+    let share = kernels::share(&found)?;
+    let title = format!("Kernels Without Operations ({}% of kernel time)", pct(share));
+    Some(Section { anchor: "kernels".to_owned(), title, body: kernels::table(&found) })
+}
+
+/// Findings that are no recommendations.
+fn further(run: &Run<'_>) -> Option<Section> {
+    let rest: Vec<&Finding> = run.analysis.findings.iter().filter(|f| !is_recommendation(f)).collect();
+    if rest.is_empty() {
+        return None;
+    }
+    let mut table = Table::new(&["Rank", "Finding", "Priority", ">Time (ms)", "Saves"]);
+    for f in rest {
+        table.row([
+            cell(f.rank.to_string()),
+            cell(&*f.title),
+            cell(f.priority.title()),
+            cell(ms(f.time_ms)),
+            cell(ms_range(f.impact.saved_ms)),
+        ]);
+    }
+    Some(Section {
+        anchor: "further".to_owned(),
+        title: "Further Findings".to_owned(),
+        body: vec![Block::Table(table)],
+    })
+}
+
+/// Categories too small for a section, and those that failed.
+fn remainder(run: &Run<'_>, small: &[String]) -> Option<Section> {
+    let p = &run.analysis.prepared;
+    let failed = |key: &str| run.analysis.failures().any(|o| *o.category == *key);
+    let rest: Vec<_> = p.categories.iter().filter(|c| small.iter().any(|s| **s == *c.key) || failed(&c.key)).collect();
+    if rest.is_empty() {
+        return None;
+    }
+    let share: f64 = rest.iter().map(|c| c.percent_of_compute).sum();
+    let items = rest.iter().map(|c| {
+        let note = if failed(&c.key) { ", analysis failed" } else { "" };
+        format!("{}: {} ms ({}%){note}", c.display, ms(c.time_ms), pct(c.percent_of_compute))
+    });
+    let title = format!("Unanalysed remainder ({}% of compute)", pct(share));
+    Some(Section { anchor: "remainder".to_owned(), title, body: vec![Block::list(items)] })
+}

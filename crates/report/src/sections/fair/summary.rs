@@ -1,0 +1,148 @@
+//! The executive summary: one paragraph, one table, the operations that take most time. At most twenty lines.
+
+use jarvis_analyze::finding::{Finding, Priority};
+use jarvis_analyze::metrics::Fact;
+
+use crate::Run;
+use crate::blocks::{Block, Line, Table};
+use crate::sections::cross::recommendations;
+use crate::sections::kernels::{LaunchedKernel, launched_without_operation};
+use crate::sections::words::{cell, counted, ms, ms_range, pct, speedup};
+
+/// Most operations of the table.
+const MOST_OPERATIONS: usize = 6;
+
+/// Losses below this share of the trace are not worth a clause, in percent.
+const LOSS_PERCENT: f64 = 1.0;
+
+/// The part.
+pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
+    vec![
+        Block::heading(2, "Executive Summary"),
+        Block::paragraph(paragraph(run)),
+        Block::Table(metrics(run)),
+        Block::heading(3, "Top Operations"),
+        Block::Paragraph(Line::strong("These operations consume the most GPU time - prioritize optimizations here")),
+        Block::Table(top(run)),
+    ]
+}
+
+fn paragraph(run: &Run<'_>) -> String {
+    let p = &run.analysis.prepared;
+    let u = &p.utilization;
+    let loss = [
+        (u.idle_time_percent, "idle"),
+        (u.exposed_comm_time_percent, "waiting for communication"),
+        (u.exposed_memcpy_time_percent, "waiting for memory copies"),
+    ];
+    let loss = loss.into_iter().reduce(|a, b| if b.0 > a.0 { b } else { a }).filter(|l| l.0 >= LOSS_PERCENT);
+    let loss = loss.map(|(percent, what)| format!(", {}% {what}", pct(percent))).unwrap_or_default();
+    let mut text = format!(
+        "{} on {}: {} ms of GPU time, {}% computing{loss}.",
+        run.model_name().replace('`', "'"),
+        p.platform.name,
+        ms(u.total_time_ms),
+        pct(u.computation_time_percent)
+    );
+    if let Some(c) = p.categories.first() {
+        text += &format!(" {} takes {}% of compute", c.display, pct(c.percent_of_compute));
+        text += &match p.top_operations.first() {
+            Some(t) if *t.category == *c.key => {
+                format!(", led by `{}` ({}%).", name(&t.name), pct(t.percent_of_compute))
+            }
+            Some(t) => format!("; the largest operation is `{}` ({}%).", name(&t.name), pct(t.percent_of_compute)),
+            None => ".".to_owned(),
+        };
+    }
+    text + " " + &outlook(run, &recommendations(run))
+}
+
+/// A name that fits into a sentence.
+fn name(name: &str) -> String {
+    let short: String = name.chars().take(60).collect();
+    let end = if short.len() < name.len() { "..." } else { "" };
+    short.replace('`', "'") + end
+}
+
+/// What can be gained.
+fn outlook(run: &Run<'_>, found: &[&Finding]) -> String {
+    let count = |p: Priority| found.iter().filter(|f| f.priority == p).count();
+    let Some(first) = found.first() else {
+        let unmodelled = run.analysis.outcomes.iter().filter_map(|o| o.metrics()).flat_map(|m| &m.bottlenecks);
+        return if unmodelled.filter(|b| b.efficiency_percent.is_none()).count() > 0 {
+            "No change can be put in numbers: what takes most time has no performance model.".to_owned()
+        } else {
+            "No bottleneck exceeds the thresholds.".to_owned()
+        };
+    };
+    let mut text = format!(
+        "{} ({} critical, {} high)",
+        counted(found.len(), "recommendation"),
+        count(Priority::Critical),
+        count(Priority::High)
+    );
+    if first.impact.saved_ms.high > 0.0 {
+        text += &format!(
+            "; the first alone saves {}, {} end to end",
+            ms_range(first.impact.saved_ms),
+            speedup(first.impact.speedup)
+        );
+    }
+    text + "."
+}
+
+fn metrics(run: &Run<'_>) -> Table {
+    let p = &run.analysis.prepared;
+    let u = &p.utilization;
+    let top = p
+        .categories
+        .first()
+        .map_or_else(|| "not known".to_owned(), |c| format!("{} ({}%)", c.display, pct(c.percent_of_compute)));
+    let mut table = Table::new(&["Metric", "Value"]);
+    for (name, value) in [
+        ("Total Compute Time", format!("{} ms", ms(u.computation_time_ms))),
+        ("GPU Utilization", format!("{}%", pct(u.computation_time_percent))),
+        ("Idle Time", format!("{}%", pct(u.idle_time_percent))),
+        ("Exposed Communication", format!("{}%", pct(u.exposed_comm_time_percent))),
+        ("Top Bottleneck Category", top),
+        ("Flash Attention Usage", flash(run).to_owned()),
+    ] {
+        table.row([cell(name), cell(value)]);
+    }
+    table
+}
+
+/// Whether attention runs on a fused kernel, as its analyzers saw it.
+fn flash<'a>(run: &Run<'a>) -> &'a str {
+    let said = run.analysis.outcomes.iter().filter(|o| o.analyzer == "sdpa").filter_map(|o| o.metrics());
+    let mut said =
+        said.filter_map(|m| m.category_specific.get("flash_attention_usage").and_then(Fact::value)?.as_str());
+    said.next().unwrap_or("No attention operations in the trace")
+}
+
+fn top(run: &Run<'_>) -> Table {
+    let p = &run.analysis.prepared;
+    let mut table = Table::new(&["Rank", "Operation", "Category", ">Time (ms)", ">% of Total Compute"]);
+    for t in p.top_operations.iter().take(MOST_OPERATIONS) {
+        let category = p.category(&t.category).map_or(&*t.category, |c| &*c.display);
+        table.row([
+            cell(t.rank.to_string()),
+            Line::code(&t.name),
+            cell(category),
+            cell(ms(t.time_ms)),
+            cell(pct(t.percent_of_compute)),
+        ]);
+    }
+    if p.top_operations.is_empty() {
+        // Without operations the kernels have to stand for them.
+        for (i, k) in launched_without_operation(run).iter().take(MOST_OPERATIONS).enumerate() {
+            kernel_row(&mut table, i + 1, k, p.utilization.computation_time_ms);
+        }
+    }
+    table
+}
+
+fn kernel_row(table: &mut Table, rank: usize, k: &LaunchedKernel<'_>, compute_ms: f64) {
+    let share = if compute_ms > 0.0 { pct(100.0 * k.time_ms / compute_ms) } else { "-".to_owned() };
+    table.row([cell(rank.to_string()), Line::code(k.name), cell(k.launch()), cell(ms(k.time_ms)), cell(share)]);
+}

@@ -1,0 +1,152 @@
+//! The head of a category: its share and average, and what only its analyzer has to say.
+
+use jarvis_analyze::analysis::Analysis;
+use jarvis_analyze::metrics::{CategoryMetrics, Fact, Facts};
+use serde_json::Value as Json;
+
+use super::category::Place;
+use super::words::{counted, ms, pct};
+use crate::blocks::Block;
+
+/// The paragraph and the analyzer's own lines.
+pub(crate) fn overview(analysis: &Analysis, metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
+    let mut text = if metrics.operations.is_empty() {
+        format!("No operation is called {} in this trace.", metrics.display_name)
+    } else {
+        let share = pct(metrics.percent_of_compute.0);
+        let calls = counted(metrics.operation_count, "call");
+        format!("{}: {share}% of compute time in {calls}, {} ms.", metrics.display_name, ms(metrics.total_time_ms.0))
+    };
+    match metrics.average_efficiency_percent {
+        Some(e) => text += &format!(" Average efficiency: {}%.", pct(e.0)),
+        None if metrics.operations.is_empty() => {}
+        None => text += " Average efficiency: not known, no operation here has a performance model.",
+    }
+    let modelled = metrics.modeled_time_percent.0;
+    if metrics.average_efficiency_percent.is_some() && modelled < 99.95 {
+        text += &format!(" {}% of the time has a performance model.", pct(modelled));
+    }
+    let mut blocks = vec![Block::paragraph(text)];
+    let lines = own_lines(analysis, metrics, place);
+    if !lines.is_empty() {
+        blocks.push(Block::facts(lines));
+    }
+    blocks
+}
+
+/// Lines by analyzer.
+fn own_lines(analysis: &Analysis, metrics: &CategoryMetrics, place: Place) -> Vec<(&'static str, String)> {
+    let facts = &metrics.category_specific;
+    let analyzer = analysis.outcomes.iter().find(|o| o.category == metrics.category).map_or("", |o| o.analyzer);
+    match analyzer {
+        "gemm" => shares(facts, "by_call_site", "site").map(|t| ("Called from", t)).into_iter().collect(),
+        "sdpa" => attention(analysis, metrics),
+        "convolution" => convolution(facts),
+        // The baseline is one fact of the whole trace: the fair report tells it where it belongs.
+        "elementwise" => baseline(analysis).into_iter().collect(),
+        "batchnorm" | "norm" | "reduce" if place == Place::File => baseline(analysis).into_iter().collect(),
+        "triton" => triton(facts),
+        _ => Vec::new(),
+    }
+}
+
+/// What simple operations reach.
+fn baseline(analysis: &Analysis) -> Option<(&'static str, String)> {
+    let b = &analysis.prepared.baseline;
+    let text = if b.source == jarvis_analyze::prepared::Baseline::MEASURED {
+        format!(
+            "{} TB/s ({}% of peak), measured on {} of simple elementwise operations",
+            jarvis_analyze::rounding::shown(b.bandwidth_tbs, 2),
+            pct(b.efficiency_percent),
+            counted(b.rows.len(), "row")
+        )
+    } else {
+        format!(
+            "{}% of peak, the usual share; no operation of this trace is large enough to measure it",
+            pct(b.efficiency_percent)
+        )
+    };
+    Some(("Elementwise baseline", text))
+}
+
+fn attention(analysis: &Analysis, metrics: &CategoryMetrics) -> Vec<(&'static str, String)> {
+    let facts = &metrics.category_specific;
+    let mut lines = Vec::new();
+    if let Some(usage) = text(facts, "flash_attention_usage") {
+        lines.push(("Flash Attention", usage.to_owned()));
+    }
+    let mut lengths: Vec<(u64, f64)> = Vec::new();
+    for o in &metrics.operations {
+        let length = o.classification.get("seq_len").or_else(|| o.classification.get("n_q"));
+        let Some(n) = length.and_then(Fact::value).and_then(Json::as_u64) else { continue };
+        match lengths.iter_mut().find(|l| l.0 == n) {
+            Some(known) => known.1 += o.time_ms.0,
+            None => lengths.push((n, o.time_ms.0)),
+        }
+    }
+    if !lengths.is_empty() {
+        let shown: Vec<String> = lengths.iter().take(6).map(|(n, t)| format!("{n} ({} ms)", ms(*t))).collect();
+        lines.push(("Sequence lengths", shown.join(", ")));
+    }
+    let unfused = number(facts, "unfused_attention_time_ms").filter(|t| *t > 0.0);
+    if let Some(time) = unfused {
+        let calls = facts.get("unfused_attention_instances").and_then(Fact::value).and_then(Json::as_u64).unwrap_or(0);
+        let share = 100.0 * time / analysis.prepared.utilization.computation_time_ms.max(f64::MIN_POSITIVE);
+        lines.push((
+            "Attention in separate operations",
+            format!("{} ms in {calls} calls ({}% of compute)", ms(time), pct(share)),
+        ));
+    }
+    lines
+}
+
+fn convolution(facts: &Facts) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if let Some(percent) = number(facts, "transpose_overhead_percent") {
+        let level = text(facts, "transpose_level").unwrap_or("acceptable");
+        lines.push(("Transpose overhead", format!("{}% ({level})", pct(percent))));
+    }
+    if let Some(Fact::Facts(layouts)) = facts.get("layout_time") {
+        let shown = ["contiguous", "channels_last", "other", "unknown"].into_iter();
+        let shown: Vec<String> =
+            shown.filter_map(|k| Some(format!("{} {}%", k.replace('_', "-"), pct(number(layouts, k)?)))).collect();
+        if !shown.is_empty() {
+            lines.push(("Input layouts by time", shown.join(", ")));
+        }
+    }
+    if let Some(Fact::List(kinds)) = facts.get("by_type") {
+        let one = |k: &Facts| {
+            let e = number(k, "efficiency_percent").map_or_else(String::new, |e| format!(" at {}%", pct(e)));
+            Some(format!("{} {} ms{e}", text(k, "type")?, ms(number(k, "time_ms")?)))
+        };
+        lines.push(("Kinds", kinds.iter().filter_map(one).collect::<Vec<_>>().join(", ")));
+    }
+    lines
+}
+
+fn triton(facts: &Facts) -> Vec<(&'static str, String)> {
+    let kinds = ["pointwise", "reduction", "persistent", "template", "other"];
+    let count = |k: &str| facts.get(&format!("{k}_count")).and_then(Fact::value).and_then(Json::as_u64);
+    let shown: Vec<String> = kinds
+        .into_iter()
+        .filter_map(|k| Some(format!("{} {}", count(k).filter(|n| *n > 0)?, k.replace('_', " "))))
+        .collect();
+    if shown.is_empty() { Vec::new() } else { vec![("Kernel types", shown.join(", "))] }
+}
+
+/// `mlp 50.9%, attention 32.6%`.
+fn shares(facts: &Facts, key: &str, name: &str) -> Option<String> {
+    let Some(Fact::List(all)) = facts.get(key) else { return None };
+    let one = |f: &Facts| Some(format!("{} {}%", text(f, name)?, pct(number(f, "percent")?)));
+    let shown: Vec<String> = all.iter().filter_map(one).collect();
+    let told = all.len() > 1 || all.first().and_then(|f| text(f, name)).is_some_and(|site| site != "unknown");
+    told.then(|| shown.join(", ")).filter(|t| !t.is_empty())
+}
+
+fn number(facts: &Facts, key: &str) -> Option<f64> {
+    facts.get(key).and_then(Fact::value).and_then(Json::as_f64)
+}
+
+fn text<'a>(facts: &'a Facts, key: &str) -> Option<&'a str> {
+    facts.get(key).and_then(Fact::value).and_then(Json::as_str)
+}

@@ -1,0 +1,63 @@
+//! How the elementwise baseline came about: rows used and rows rejected.
+
+use jarvis_analyze::prepared::Row;
+use jarvis_analyze::rounding::shown;
+
+use super::capped;
+use crate::Run;
+use crate::blocks::{Block, Line, Table};
+use crate::sections::words::{cell, figure, ms, pct, shapes};
+
+/// Simple operations that are looked at.
+const SIMPLE: &[&str] = &["aten::add", "aten::add_", "aten::mul", "aten::mul_", "aten::copy_"];
+
+/// Most rows of the table.
+const MOST_ROWS: usize = 20;
+
+/// The computation.
+pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
+    let p = &run.analysis.prepared;
+    let b = &p.baseline;
+    let seed = b.seed_bandwidth_tbs.map_or_else(|| "not known".to_owned(), |t| format!("{} TB/s", shown(t, 2)));
+    let mut blocks = vec![Block::facts([
+        (
+            "Used",
+            format!(
+                "{} TB/s, {}% of {} TB/s ({})",
+                shown(b.bandwidth_tbs, 2),
+                pct(b.efficiency_percent),
+                figure(p.peak_hbm_tbs()),
+                b.source
+            ),
+        ),
+        ("Plain mean over `add_`, `mul`, `copy_`", seed),
+        ("Ceiling for memory-bound work", format!("{}% of peak", pct(p.memory_ceiling()))),
+    ])];
+    let mut table = Table::new(&["Operation", "Shapes", ">MB per Call", ">TB/s", ">Time (ms)", "Used"]);
+    for row in p.rows.iter().filter(|r| SIMPLE.contains(&&*r.name)) {
+        let used = b.rows.contains(&row.uid);
+        table.row([
+            Line::code(&row.name),
+            Line::code(&shapes(&row.args)),
+            cell(row.data_moved_mb.map_or_else(|| "-".to_owned(), |mb| shown(mb, 1))),
+            cell(row.efficiency.tb_s_achieved.map_or_else(|| "-".to_owned(), |t| shown(t, 2))),
+            cell(ms(row.time_ms)),
+            cell(if used { "yes".to_owned() } else { format!("no: {}", rejected(row, p.peak_hbm_tbs())) }),
+        ]);
+    }
+    if !table.rows.is_empty() {
+        blocks.extend(capped(table, MOST_ROWS, "perf_report_csvs/unified_perf_summary.csv"));
+    }
+    blocks
+}
+
+/// Why a row does not count.
+fn rejected(row: &Row, peak_tbs: f64) -> &'static str {
+    match (row.data_moved_mb, row.efficiency.tb_s_achieved) {
+        _ if row.is_host_copy => "a copy between host and device",
+        (None, _) | (_, None) => "no performance model",
+        (Some(mb), _) if mb < 8.0 => "too small",
+        (_, Some(t)) if t > peak_tbs => "above the peak",
+        _ => "operands differ in shape or layout",
+    }
+}

@@ -1,0 +1,160 @@
+//! Numbers and phrases as all reports write them.
+
+use jarvis_analyze::finding::{Finding, PatternId, Priority, Range};
+use jarvis_analyze::metrics::EfficiencyMetrics;
+use jarvis_analyze::prepared::{BoundType, EfficiencySource};
+use jarvis_analyze::rounding::{shown, shown_ms};
+
+use crate::blocks::Line;
+
+/// Percent with one decimal and no sign: `45.6`.
+pub(crate) fn pct(value: f64) -> String {
+    shown(value, 1)
+}
+
+/// Milliseconds: `13.71`.
+pub(crate) fn ms(value: f64) -> String {
+    shown_ms(value)
+}
+
+/// Microseconds: `1142.5`.
+pub(crate) fn us(value: f64) -> String {
+    shown(value, 1)
+}
+
+/// A number of things: `1 call`, `2 calls`.
+pub(crate) fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
+/// `16.70 to 19.80 ms`, or one number where both ends are the same.
+pub(crate) fn ms_range(range: Range) -> String {
+    let (low, high) = (ms(range.low), ms(range.high));
+    match () {
+        () if low == high => format!("{high} ms"),
+        () if range.low <= 0.0 || low == "0.000" => format!("up to {high} ms"),
+        () => format!("{low} to {high} ms"),
+    }
+}
+
+/// `1.72x to 1.98x`.
+pub(crate) fn speedup(range: Range) -> String {
+    let (low, high) = (shown(range.low, 2), shown(range.high, 2));
+    if low == high { format!("{high}x") } else { format!("{low}x to {high}x") }
+}
+
+/// `#2 in Top Operations`, or that it is not there.
+pub(crate) fn in_top(rank: Option<usize>) -> String {
+    rank.map_or_else(|| "not in the top 10".to_owned(), |n| format!("#{n} in Top Operations"))
+}
+
+/// The circle of a priority.
+pub(crate) fn icon(priority: Priority) -> &'static str {
+    match priority {
+        Priority::Critical => "🔴",
+        Priority::High => "🟡",
+        Priority::Medium => "🟢",
+        Priority::Low => "⚪",
+    }
+}
+
+/// `memory-bound`, or a dash.
+pub(crate) fn bound(bound: Option<BoundType>) -> &'static str {
+    match bound {
+        Some(BoundType::Compute) => "compute-bound",
+        Some(BoundType::Memory) => "memory-bound",
+        None => "-",
+    }
+}
+
+/// `30.6% of 5.3 TB/s`; a lower bound is marked as one.
+pub(crate) fn efficiency(e: &EfficiencyMetrics) -> String {
+    let Some(percent) = e.efficiency_percent else { return "-".to_owned() };
+    let mark = if e.source == EfficiencySource::ByteEstimate { "≥ " } else { "" };
+    let peak = match (e.bound_type, e.resolved_peak_maf) {
+        (Some(BoundType::Compute), Some(peak)) => format!("{} TFLOPS/s", figure(peak)),
+        _ => format!("{} TB/s", figure(e.resolved_peak_hbm_bw)),
+    };
+    let doubt = if e.is_anomaly { " (verify)" } else { "" };
+    format!("{mark}{}% of {peak}{doubt}", pct(percent.0))
+}
+
+/// A peak as it is listed: no more decimals than it has.
+pub(crate) fn figure(value: f64) -> String {
+    let text = shown(value, 4);
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    text.to_owned()
+}
+
+/// Arguments on one line.
+pub(crate) fn shapes(args: &str) -> String {
+    let line = args.replace("<br>", ", ");
+    if line.is_empty() { "-".to_owned() } else { line }
+}
+
+/// How a finding's range was found, in a few words; the whole of it stands in the detailed section.
+pub(crate) fn basis(finding: &Finding) -> &'static str {
+    match finding.pattern {
+        PatternId::UNFUSED_ATTENTION => "performance model of one fused attention kernel",
+        PatternId::REPEATED_KV_HEADS => "measured time of the copies",
+        PatternId::FULL_PRECISION_GEMM => "ratio of the two peaks",
+        PatternId::LAYOUT_TRANSPOSES => "measured transposes, and norms at the usual bandwidth",
+        PatternId::MOE_EXPERT_LOOP => "the same work in grouped calls",
+        PatternId::UNFUSED_NORM
+        | PatternId::ELEMENTWISE_CHAIN
+        | PatternId::UNFUSED_MODULE
+        | PatternId::UNFUSED_OPTIMIZER => "one pass over the same data",
+        PatternId::LAUNCH_BOUND | PatternId::HOST_SYNC | PatternId::INPUT_STARVED | PatternId::RECOMPUTATION => {
+            "the recorded schedule run again without it"
+        }
+        PatternId::BLOCKING_COPIES | PatternId::EXPOSED_COMMUNICATION => "time that nothing overlaps",
+        _ => "projection from the efficiency now to one that such operations reach",
+    }
+}
+
+/// The line that tells what a finding brings.
+pub(crate) fn impact(finding: &Finding, total_ms: f64) -> String {
+    let saved = finding.impact.saved_ms;
+    if saved.high <= 0.0 {
+        return "not quantified.".to_owned();
+    }
+    format!(
+        "saves {} of {} ms ({} end to end); basis: {}.",
+        ms_range(saved),
+        ms(total_ms),
+        speedup(finding.impact.speedup),
+        basis(finding)
+    )
+}
+
+/// A cell with a number.
+pub(crate) fn cell(text: impl Into<String>) -> Line {
+    Line::prose(&text.into())
+}
+
+/// The first letter in upper case, and a full stop at the end.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    let first: String = chars.next().map(|c| c.to_uppercase().collect()).unwrap_or_default();
+    let end = if text.ends_with(['.', ':', '?']) { "" } else { "." };
+    format!("{first}{}{end}", chars.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_as_a_person_writes_them() {
+        assert_eq!(ms_range(Range::new(1.0, 2.0)), "1.00 to 2.00 ms");
+        assert_eq!(ms_range(Range::new(0.0, 2.0)), "up to 2.00 ms");
+        assert_eq!(ms_range(Range::new(2.0, 2.001)), "2.00 ms");
+        assert_eq!(speedup(Range::new(1.001, 1.004)), "1.00x");
+        assert_eq!(figure(5.3), "5.3");
+        assert_eq!(figure(990.0), "990");
+        assert_eq!(counted(1, "call"), "1 call");
+        assert_eq!(in_top(Some(3)), "#3 in Top Operations");
+        assert_eq!(sentence("no shapes"), "No shapes.");
+        assert_eq!(sentence("`a` is"), "`a` is.");
+    }
+}

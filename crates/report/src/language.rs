@@ -1,6 +1,8 @@
 //! The language of reports: vendor-neutral words, nothing claimed that a trace cannot show, no winners. Every written
 //! Markdown file is checked; the templates obey by construction, so a hit is a fault of ours.
 
+use std::borrow::Cow;
+
 /// A word or phrase that must not appear, and what to say instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
@@ -137,8 +139,9 @@ const HARDWARE_SECTION: &str = "Hardware Reference";
 pub fn violations(markdown: &str) -> Vec<Violation> {
     let mut found = Vec::new();
     for (line, text) in prose(markdown) {
+        let lower = text.to_lowercase();
         for rule in VENDOR_WORDS.iter().chain(UNSEEN).chain(CONTEST) {
-            if rule.hits(&text) {
+            if rule.hits(&text, &lower) {
                 found.push(Violation { line, phrase: rule.phrase, instead: rule.instead, text: text.clone() });
             }
         }
@@ -150,7 +153,7 @@ pub fn violations(markdown: &str) -> Vec<Violation> {
 }
 
 /// The lines that are language, with their numbers.
-fn prose(markdown: &str) -> Vec<(usize, String)> {
+pub(crate) fn prose(markdown: &str) -> Vec<(usize, String)> {
     let mut lines = Vec::new();
     let mut fenced = false;
     let mut in_hardware = false;
@@ -213,13 +216,13 @@ fn without_code(text: &str) -> String {
 }
 
 impl Rule {
-    fn hits(&self, text: &str) -> bool {
-        let lower = text.to_lowercase();
+    /// Whether it is broken by a line, which is also given in lower case.
+    fn hits(&self, text: &str, lower: &str) -> bool {
         let (haystack, needle) = match self.matched {
-            Capitals => (text, self.phrase.to_uppercase()),
-            Word | Stem => (lower.as_str(), self.phrase.to_owned()),
+            Capitals => (text, Cow::Owned(self.phrase.to_uppercase())),
+            Word | Stem => (lower, Cow::Borrowed(self.phrase)),
         };
-        haystack.match_indices(needle.as_str()).any(|(at, _)| {
+        haystack.match_indices(&*needle).any(|(at, _)| {
             let before = haystack[..at].chars().next_back();
             let after = haystack[at + needle.len()..].chars().next();
             let free = |c: Option<char>| c.is_none_or(|c| !(c.is_alphanumeric() || c == '_'));

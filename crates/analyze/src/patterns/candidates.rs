@@ -162,7 +162,7 @@ pub struct FusionMetrics {
 }
 
 /// Codes that are no fusion: nothing takes the place of the operations, or a loop is reordered.
-fn is_fusion(code: Code) -> bool {
+pub(super) fn is_fusion(code: Code) -> bool {
     !matches!(code, Code::Recomputation | Code::RepeatedKvHeads | Code::SdpaCopyOverhead | Code::MoeExpertLoop)
 }
 

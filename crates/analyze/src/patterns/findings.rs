@@ -7,10 +7,12 @@ use jarvis_perf::call::{Dims, InputLists};
 use rapidhash::RapidHashMap;
 use serde_json::Value as Json;
 
+use super::candidates::is_fusion;
 use super::scene::Scene;
 use super::show::{ms, one};
 use super::{Code, Confidence, Pattern, is_worth};
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, Priority, Range, Tier};
+use crate::prepare::args::SEPARATOR;
 use crate::prepare::place;
 use crate::prepared::Row;
 use crate::program::{Leaf, LeafId, RowId};
@@ -399,21 +401,38 @@ impl Maker<'_, '_> {
     fn evidence(&self, operations: &[FindingOperation]) -> Vec<Evidence> {
         let mut all: Vec<Evidence> = Vec::new();
         for pattern in self.patterns.iter().take(MOST_BASES) {
-            let uid = pattern.leaves.first().and_then(|l| l.first()).map(|l| self.scene.program.leaf(*l).uid);
-            all.extend(pattern.evidence.iter().map(|fact| Evidence {
-                table: "fusion_candidates.json".to_owned(),
-                row: format!("{} {}", pattern.code.as_str(), super::show::dims(&pattern.anchor_dims)),
-                uid,
-                fact: fact.clone(),
-            }));
+            let first = pattern.leaves.first().and_then(|l| l.first()).copied();
+            // What is no fusion is in no list of candidates: its rows are all there is to see.
+            let source = match first {
+                Some(leaf) if !is_fusion(pattern.code) => self.source(self.scene.program.leaf(leaf)),
+                _ => Evidence {
+                    table: "fusion_candidates.json".to_owned(),
+                    row: format!("{} {}", pattern.code.as_str(), super::show::dims(&pattern.anchor_dims)),
+                    uid: first.map(|l| self.scene.program.leaf(l).uid),
+                    fact: String::new(),
+                },
+            };
+            all.extend(pattern.evidence.iter().map(|fact| Evidence { fact: fact.clone(), ..source.clone() }));
         }
-        all.extend(operations.iter().take(MOST_BASES).map(|o| Evidence {
-            table: "unified_perf_summary".to_owned(),
-            row: o.name.clone(),
-            uid: Some(o.uid),
-            fact: format!("{}, {} ms", counted(o.count, "call"), ms(o.time_ms)),
-        }));
+        let leaves = self.leaves();
+        for operation in operations.iter().take(MOST_BASES) {
+            let leaf = leaves.iter().map(|&l| self.scene.program.leaf(l)).find(|l| l.uid == operation.uid);
+            let fact = format!("`{}`: {}, {} ms", operation.name, counted(operation.count, "call"), ms(operation.time_ms));
+            all.extend(leaf.map(|leaf| Evidence { fact, ..self.source(leaf) }));
+        }
         all
+    }
+
+    /// The row of the performance report that has the time of a leaf: the modelled call around it, else the launcher.
+    fn source(&self, leaf: &Leaf) -> Evidence {
+        let row = leaf.row.and_then(|r| self.rows.get(r.index()));
+        let (table, name, uid) = match row {
+            Some(row) => {
+                ("unified_perf_summary", format!("{} {}", row.name, row.args.replace(SEPARATOR, ", ")), row.uid)
+            }
+            None => ("ops_summary", leaf.name.to_string(), leaf.uid),
+        };
+        Evidence { table: table.to_owned(), row: name.trim_end().to_owned(), uid: Some(uid), fact: String::new() }
     }
 }
 

@@ -2,6 +2,7 @@
 //! terminals, the environment and standard streams.
 
 mod analyze;
+mod check;
 mod explain;
 mod failure;
 mod info;
@@ -62,6 +63,8 @@ enum Command {
     Tree(tree::TreeArgs),
     /// The performance report: a workbook and CSV files, and a summary
     Report(report::ReportArgs),
+    /// Verifies a finished output folder: files, schemas, links, sums, language
+    Check(check::CheckArgs),
     /// The hardware figures everything is measured against, and how to add some
     Platforms(platforms::PlatformsArgs),
     /// FLOPs, bytes and roofline time of an operation without a trace
@@ -181,6 +184,7 @@ pub fn main() -> ExitCode {
         Command::Info(args) => info::run(&session, &args),
         Command::Tree(args) => tree::run(&session, &args),
         Command::Report(args) => report::run(&session, &args),
+        Command::Check(args) => check::run(&session, &args),
         Command::Platforms(args) => platforms::run(&session, &args),
         Command::Model(args) => model::run(&session, &args),
         Command::Explain(args) => explain::run(&session, &args),

@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, reason = "a test that can't run the binary has failed")]
 
 mod analyze;
+mod check;
 mod inspect;
 mod reference;
 mod report;

@@ -1,11 +1,13 @@
 //! Analyses of traces, and the Markdown made of them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use jarvis_analyze::analysis::{Analysis, AnalysisOptions};
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{Report, ReportOptions, build_report};
-use jarvis_report::{ReplayEntry, Run, RunLabels, sections};
+use jarvis_report::render::csv::{self, Texts};
+use jarvis_report::{OutputFile, ReplayEntry, Run, RunLabels, data, sections};
 use jarvis_trace::{ReadOptions, Summary, Trace};
 
 /// A trace with all that reports are made of.
@@ -16,6 +18,7 @@ pub(crate) struct Analysed {
     report: Report,
     summary: Summary,
     labels: RunLabels,
+    pub(crate) replay: Vec<ReplayEntry>,
 }
 
 /// A file.
@@ -33,7 +36,7 @@ impl Analysed {
         let analysis = Analysis::of(&trace, &report, platform, &AnalysisOptions::default());
         let summary = Summary::of(&trace);
         let labels = RunLabels { trace_path: name.to_owned(), ..RunLabels::default() };
-        Some(Self { name: name.to_owned(), analysis, trace, report, summary, labels })
+        Some(Self { name: name.to_owned(), analysis, trace, report, summary, labels, replay: Vec::new() })
     }
 
     pub(crate) fn open(path: &Path, platform: &str) -> Option<Self> {
@@ -41,15 +44,33 @@ impl Analysed {
         Self::of(&path.file_name().unwrap().to_string_lossy(), trace, platform)
     }
 
-    pub(crate) fn pages_with(&self, replay: &[ReplayEntry]) -> Vec<Page> {
-        let run = Run {
+    fn run_with<'a>(&'a self, replay: &'a [ReplayEntry]) -> Run<'a> {
+        Run {
             analysis: &self.analysis,
             report: &self.report,
             summary: &self.summary,
             trace: &self.trace,
             labels: &self.labels,
             replay,
-        };
+        }
+    }
+
+    pub(crate) fn run(&self) -> Run<'_> {
+        self.run_with(&self.replay)
+    }
+
+    /// The machine files by name.
+    pub(crate) fn data(&self) -> BTreeMap<String, Vec<u8>> {
+        named(data::files(&self.run()))
+    }
+
+    /// The sheets of the performance report by name.
+    pub(crate) fn sheets(&self) -> BTreeMap<String, Vec<u8>> {
+        named(csv::files(&self.report.tables, "perf_report_csvs", Texts::Guarded))
+    }
+
+    pub(crate) fn pages_with(&self, replay: &[ReplayEntry]) -> Vec<Page> {
+        let run = self.run_with(replay);
         let page = |f: jarvis_report::OutputFile| Page {
             path: f.path.to_str().unwrap().to_owned(),
             text: String::from_utf8(f.bytes).unwrap(),
@@ -72,6 +93,14 @@ impl Analysed {
     pub(crate) fn rough(&self) -> String {
         self.page("standalone_analysis_rough.md")
     }
+}
+
+fn named(files: Vec<OutputFile>) -> BTreeMap<String, Vec<u8>> {
+    let count = files.len();
+    let named: BTreeMap<String, Vec<u8>> =
+        files.into_iter().map(|f| (f.path.to_str().unwrap().replace('\\', "/"), f.bytes)).collect();
+    assert_eq!(named.len(), count, "a file stands twice");
+    named
 }
 
 fn root() -> PathBuf {

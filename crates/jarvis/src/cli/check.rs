@@ -1,0 +1,118 @@
+//! `jarvis check`: verifies a finished output folder.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use jarvis_report::check::{Folder, Level, Problem, check};
+use serde_json::json;
+
+use super::{Failure, Session};
+use crate::exit;
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "One line for each check that does not hold; exit status 1 if there is one.\n\nExamples:\n  jarvis check analysis_output\n  jarvis check analysis_output --json"
+)]
+pub(crate) struct CheckArgs {
+    /// Output folder of `jarvis analyze`
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+pub(crate) fn run(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
+    let read = Contents::of(&args.folder)?;
+    let mut folder = Folder::new();
+    for name in &read.folders {
+        folder.folder(name.clone());
+    }
+    for (name, bytes) in &read.files {
+        folder.file(name.clone(), bytes);
+    }
+    if !folder.is_output() {
+        return Err(Failure::new(exit::INPUT, format!("{}: no output of `jarvis analyze`", args.folder.display()))
+            .help("name the folder that has `category_manifest.json` and `findings.json`"));
+    }
+    let problems = check(&folder);
+    let failed = problems.iter().filter(|p| p.level == Level::Failed).count();
+    let mut out = io::stdout().lock();
+    if session.common.json {
+        writeln!(out, "{:#}", machine_form(&args.folder, folder.len(), failed, &problems))?;
+    } else {
+        for problem in problems.iter().filter(|p| p.level == Level::Failed || !session.common.quiet) {
+            writeln!(out, "{problem}")?;
+        }
+        if failed == 0 && !session.common.quiet {
+            writeln!(out, "ok: {} files, every check holds", folder.len())?;
+        }
+    }
+    out.flush()?;
+    if failed == 0 {
+        return Ok(());
+    }
+    let checks = if failed == 1 { "1 check does".to_owned() } else { format!("{failed} checks do") };
+    Err(Failure::new(exit::GATE, format!("{}: {checks} not hold", args.folder.display())).help(
+        "run `jarvis analyze` again into an empty folder; if that does not help, please report it with the lines above",
+    ))
+}
+
+fn machine_form(folder: &Path, files: usize, failed: usize, problems: &[Problem]) -> serde_json::Value {
+    json!({
+        "schema": "jarvis.check/1",
+        "folder": folder.to_string_lossy(),
+        "ok": failed == 0,
+        "files": files,
+        "failed": failed,
+        "warnings": problems.len() - failed,
+        "problems": problems,
+    })
+}
+
+/// Files whose contents are looked at.
+const READ: [&str; 3] = ["json", "md", "csv"];
+
+/// Folders deeper than this are not part of an output.
+const DEEPEST: usize = 4;
+
+/// What is in a folder.
+#[derive(Default)]
+struct Contents {
+    files: BTreeMap<String, Vec<u8>>,
+    folders: Vec<String>,
+}
+
+impl Contents {
+    fn of(root: &Path) -> Result<Self, Failure> {
+        let mut contents = Self::default();
+        contents.add(root, "", 0)?;
+        contents.folders.sort_unstable();
+        Ok(contents)
+    }
+
+    fn add(&mut self, path: &Path, inside: &str, depth: usize) -> Result<(), Failure> {
+        let unreadable = |path: &Path, error: io::Error| {
+            Failure::new(exit::INPUT, format!("{}: {error}", path.display()))
+                .help("name a folder that `jarvis analyze` wrote and that can be read")
+        };
+        for entry in std::fs::read_dir(path).map_err(|e| unreadable(path, e))? {
+            let entry = entry.map_err(|e| unreadable(path, e))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let name = if inside.is_empty() { name } else { format!("{inside}/{name}") };
+            let kind = entry.file_type().map_err(|e| unreadable(&entry.path(), e))?;
+            if kind.is_dir() && depth < DEEPEST {
+                self.add(&entry.path(), &name, depth + 1)?;
+                self.folders.push(name);
+            } else if kind.is_file() {
+                let read = Path::new(&name).extension().is_some_and(|e| READ.iter().any(|r| e == *r));
+                let bytes = if read {
+                    std::fs::read(entry.path()).map_err(|e| unreadable(&entry.path(), e))?
+                } else {
+                    Vec::new()
+                };
+                self.files.insert(name, bytes);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,160 @@
+//! Numbers that must agree with each other: percentages, sums, ranks, speed-ups.
+
+use jarvis_analyze::finding::PATTERNS;
+use serde_json::Value;
+
+use super::folder::{Folder, Problems};
+use super::{Facts, list};
+
+/// How far category times may lie from the computation time, in percent.
+const TIME_SUM_TOLERANCE: f64 = 10.0;
+
+/// What rounding to two decimals leaves of a sum of four percentages.
+const PERCENT_TOLERANCE: f64 = 0.1;
+
+pub(super) fn check(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
+    utilization(folder, facts, problems);
+    time_sum(facts, problems);
+    for category in facts.categories("compute_kernel") {
+        if let Some(name) = category["metrics_file"].as_str() {
+            metrics(facts.json(name), category, name, problems);
+        }
+    }
+    top_operations(facts, problems);
+    findings(&facts.findings, problems);
+}
+
+/// The parts of the GPU's time add up to 100 %, and all files tell the same.
+fn utilization(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
+    const PARTS: [&str; 4] =
+        ["computation_time_percent", "exposed_comm_time_percent", "exposed_memcpy_time_percent", "idle_time_percent"];
+    let all = &facts.manifest["gpu_utilization"];
+    let sum: f64 = PARTS.iter().filter_map(|part| all[part].as_f64()).sum();
+    if all["total_time_ms"].as_f64().is_some_and(|t| t > 0.0) && (sum - 100.0).abs() > PERCENT_TOLERANCE {
+        problems.fail("percent", "category_manifest.json", format!("the GPU's time adds up to {sum:.2} %"));
+    }
+    let told = |name: &str, other: &Value, problems: &mut Problems| {
+        if other.is_object() && all.is_object() && other != all {
+            problems.fail("percent", name, "the GPU's time differs from that of the manifest");
+        }
+    };
+    told("findings.json", &facts.findings["gpu_timeline"], problems);
+    for name in folder.ending("_metadata.json") {
+        told(name, &facts.json(name)["gpu_utilization"], problems);
+    }
+}
+
+/// Category times add up to about the computation time. Where streams overlap or launches were not recorded they do
+/// not, and the findings have to say so.
+fn time_sum(facts: &Facts, problems: &mut Problems) {
+    let sum: f64 = facts.categories("compute_kernel").filter_map(|c| c["gpu_kernel_time_ms"].as_f64()).sum();
+    let Some(compute) = facts.manifest["gpu_utilization"]["computation_time_ms"].as_f64() else { return };
+    // Times are rounded to microseconds, and each category once.
+    let slack = TIME_SUM_TOLERANCE / 100.0 * compute + 0.001 * facts.categories("compute_kernel").count() as f64;
+    if compute <= 0.0 || (sum - compute).abs() <= slack {
+        return;
+    }
+    let text = format!("category times add up to {sum:.3} ms, computation time is {compute:.3} ms");
+    let told = list(&facts.findings["warnings"])
+        .filter_map(Value::as_str)
+        .any(|w| w.contains("category times add up") || w.contains("have no recorded launch"));
+    if told {
+        problems.warn("time_sum", "category_manifest.json", text);
+    } else {
+        problems.fail("time_sum", "category_manifest.json", text + " and no warning says why");
+    }
+}
+
+/// Shares of a category, its order, and its time as the manifest has it.
+fn metrics(metrics: &Value, category: &Value, name: &str, problems: &mut Problems) {
+    if metrics["status"] != category["status"] {
+        problems.fail("status", name, format!("{}, the manifest says {}", metrics["status"], category["status"]));
+    }
+    if metrics["status"] != "OK" {
+        return;
+    }
+    if metrics["total_time_ms"] != category["gpu_kernel_time_ms"] {
+        problems.fail("time_sum", name, "its time differs from that of the manifest");
+    }
+    let share = |v: &Value| v["percent_of_category"].as_f64().unwrap_or_default();
+    for bottleneck in list(&metrics["bottlenecks"]).filter(|b| share(b) > 100.0 + PERCENT_TOLERANCE) {
+        problems.fail("percent", name, format!("{} has {:.1} % of its category", bottleneck["id"], share(bottleneck)));
+    }
+    for key in ["operations", "bottlenecks"] {
+        let sum: f64 = list(&metrics[key]).map(share).sum();
+        // Each share is rounded by itself.
+        if sum > 100.0 + PERCENT_TOLERANCE + 0.005 * list(&metrics[key]).count() as f64 {
+            problems.fail("percent", name, format!("shares of `{key}` add up to {sum:.2} %"));
+        }
+        let times: Vec<f64> = list(&metrics[key]).filter_map(|v| v["time_ms"].as_f64()).collect();
+        if times.windows(2).any(|pair| pair[0] < pair[1]) {
+            problems.fail("order", name, format!("`{key}` are not in order of time"));
+        }
+    }
+}
+
+fn top_operations(facts: &Facts, problems: &mut Problems) {
+    let ranks: Vec<u64> = list(&facts.manifest["top_operations"]).filter_map(|t| t["rank"].as_u64()).collect();
+    if !ranks.iter().copied().eq(1..=ranks.len() as u64) {
+        problems.fail("order", "category_manifest.json", "ranks of top operations are not 1, 2, 3, ...");
+    }
+}
+
+/// Ranks, tiers, ranges and speed-ups.
+fn findings(document: &Value, problems: &mut Problems) {
+    const FILE: &str = "findings.json";
+    let window = document["gpu_timeline"]["total_time_ms"].as_f64().unwrap_or_default();
+    for (finding, rank) in list(&document["findings"]).zip(1_u64..) {
+        if finding["rank"].as_u64() != Some(rank) {
+            problems.fail("rank", FILE, format!("finding {rank} has rank {}", finding["rank"]));
+        }
+        let known = PATTERNS.iter().find(|p| finding["pattern"] == p.id.as_str());
+        let tier = known.and_then(|p| serde_json::to_value(p.tier).ok());
+        if tier.is_some_and(|tier| tier != finding["tier"]) {
+            problems.fail("tier", FILE, format!("{} is not of tier {}", finding["pattern"], finding["tier"]));
+        }
+        let impact = &finding["impact"];
+        for range in [&impact["saved_ms"], &impact["speedup"]] {
+            if range["low"].as_f64() > range["high"].as_f64() {
+                problems.fail("impact", FILE, format!("finding {rank}: the low end lies above the high end"));
+            }
+        }
+        for end in ["low", "high"] {
+            let (saved, speedup) = (impact["saved_ms"][end].as_f64(), impact["speedup"][end].as_f64());
+            if let (Some(saved), Some(speedup)) = (saved, speedup)
+                && !is_speedup(window, saved, speedup)
+            {
+                let text = format!("finding {rank}: saving {saved} of {window} ms is not a speed-up of {speedup}");
+                problems.fail("impact", FILE, text);
+            }
+        }
+    }
+}
+
+/// Whether a speed-up is window / (window − saved), as far as rounding lets one see. Never all of the window is saved.
+fn is_speedup(window: f64, saved: f64, speedup: f64) -> bool {
+    const ROUNDED: f64 = 0.000_6;
+    let of = |window: f64, saved: f64| window / (window - saved.min(0.98 * window)).max(f64::MIN_POSITIVE);
+    if window <= ROUNDED {
+        return true;
+    }
+    let least = of(window + ROUNDED, (saved - ROUNDED).max(0.0));
+    let most = of(window - ROUNDED, saved + ROUNDED);
+    speedup >= least - 1e-4 && speedup <= most + 1e-4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_speedup_follows_from_what_is_saved() {
+        assert!(is_speedup(100.0, 50.0, 2.0));
+        assert!(is_speedup(100.0, 0.0, 1.0));
+        assert!(is_speedup(40.028, 10.5, 1.3556));
+        assert!(is_speedup(0.011, 0.005, 1.8333), "rounded times of a short window");
+        assert!(is_speedup(100.0, 1e6, 50.0), "never all of it");
+        assert!(!is_speedup(100.0, 50.0, 2.1));
+        assert!(!is_speedup(100.0, 50.0, 1.0));
+    }
+}

@@ -1,0 +1,178 @@
+//! Recommendations: complete, short, both paths, a number for what they bring; and nothing said twice.
+
+use std::collections::BTreeMap;
+
+use jarvis_analyze::texts::TextId;
+
+use super::folder::Problems;
+use super::markdown::{Document, Line};
+use super::reports::Report;
+use super::text::targets;
+use super::{Facts, list};
+
+/// Most lines of a recommendation, its heading included.
+const CARD_LINES: usize = 10;
+
+/// Most recommendations.
+const CARDS: usize = 12;
+
+/// A sentence of this many words or more must not stand twice.
+const SENTENCE_WORDS: usize = 8;
+
+/// Checks the recommendations and returns how many there are.
+pub(super) fn check(report: &Report<'_>, facts: &Facts, problems: &mut Problems) -> usize {
+    let name = report.name;
+    let Some(lines) = report.document.section(|level, title| level == 2 && title.starts_with("Recommendations")) else {
+        return 0;
+    };
+    let cards = cards(lines);
+    for (title, card) in &cards {
+        one(title, card, facts.is_comparative(), name, problems);
+    }
+    if cards.len() > CARDS {
+        problems.fail("limit", name, format!("{} recommendations, at most {CARDS} are allowed", cards.len()));
+    }
+    let urgent = list(&facts.findings["findings"]).any(|f| f["priority"] != "low");
+    let nothing = report.document.lines.iter().any(|l| l.text.contains("No bottleneck exceeds the thresholds."));
+    if cards.is_empty() && urgent && !facts.is_comparative() {
+        problems.fail("W11", name, "there are findings and no recommendation");
+    }
+    if cards.is_empty() && !urgent && !nothing && !facts.is_comparative() {
+        problems.fail("W11", name, "no recommendation, and no word that there is none");
+    }
+    cards.len()
+}
+
+/// The blocks under headings of level three that speak of a priority.
+fn cards<'l, 'a>(lines: &'l [Line<'a>]) -> Vec<(&'a str, Vec<&'l Line<'a>>)> {
+    let mut cards: Vec<(&str, Vec<&Line<'_>>)> = Vec::new();
+    for line in lines {
+        match line.heading() {
+            Some((3, title)) => cards.push((title, vec![line])),
+            _ if line.text == "---" => {}
+            _ => {
+                if let Some((_, card)) = cards.last_mut() {
+                    card.push(line);
+                }
+            }
+        }
+    }
+    cards.retain(|(title, _)| title.contains("Priority"));
+    cards
+}
+
+fn one(title: &str, card: &[&Line<'_>], compared: bool, name: &str, problems: &mut Problems) {
+    let line = card.first().map_or(1, |l| l.number);
+    let mut fail = |check, text: String| problems.fail_at(check, name, line, format!("`{title}`: {text}"));
+    let said = card.iter().filter(|l| l.says()).count();
+    if said > CARD_LINES {
+        fail("limit", format!("{said} lines, at most {CARD_LINES} are allowed"));
+    }
+    if card.iter().any(|l| l.is_table() || l.is_code) {
+        fail("limit", "tables and code belong to the detailed analysis".to_owned());
+    }
+    if card.iter().any(|l| has_shape(l.text)) {
+        fail("limit", "shapes belong to the detailed analysis".to_owned());
+    }
+    let field = |label: &str| {
+        let with = format!("**{label}**:");
+        card.iter().find_map(|l| l.text.strip_prefix(with.as_str()).map(str::trim)).filter(|t| !t.is_empty())
+    };
+    let labels: &[&str] =
+        if compared { &["Gap", "Action", "Impact"] } else { &["Operation", "Issue", "Action", "Impact"] };
+    for label in labels.iter().filter(|l| field(l).is_none()) {
+        fail("W11", format!("no line `**{label}**:`"));
+    }
+    let action = field("Action").unwrap_or_default();
+    for path in ["Path A:", "Path B:"] {
+        let count = action.matches(path).count();
+        if count != 1 {
+            fail("paths", format!("the action has `{path}` {count} times"));
+        }
+    }
+    if action.trim_end().ends_with(':') || action.contains("Path A: Path B:") {
+        fail("paths", "a path says nothing".to_owned());
+    }
+    let impact = field("Impact").unwrap_or_default();
+    if !impact.bytes().any(|b| b.is_ascii_digit()) && !impact.contains("not quantified") {
+        fail("impact", "the impact has neither a number nor `not quantified`".to_owned());
+    }
+    let link = card.iter().find(|l| l.text.starts_with('→'));
+    if link.is_none_or(|l| !targets(l.text).any(|t| t.starts_with('#'))) {
+        fail("W11", "no link to the details".to_owned());
+    }
+}
+
+/// Whether a text has something like `(37632,8,64)` outside of code.
+fn has_shape(text: &str) -> bool {
+    let outside = text.split('`').step_by(2);
+    outside.flat_map(|part| part.split('(').skip(1)).filter_map(|rest| rest.split(')').next()).any(|inner| {
+        inner.contains(',')
+            && inner.split(',').all(|n| !n.trim().is_empty() && n.trim().bytes().all(|b| b.is_ascii_digit()))
+    })
+}
+
+/// No long sentence stands twice in a file.
+pub(super) fn duplicates(report: &Report<'_>, problems: &mut Problems) {
+    let exempt = TextId::B_REPLAY.plain();
+    let exempt = exempt.trim_end_matches('.');
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for (line, sentence) in sentences(&report.document) {
+        if sentence == exempt {
+            continue;
+        }
+        if let Some(first) = seen.get(&sentence) {
+            problems.fail_at("duplicate", report.name, line, format!("stands on line {first} too: {sentence}"));
+        } else {
+            seen.insert(sentence, line);
+        }
+    }
+}
+
+/// The long sentences of a document with their lines; tables, code, headings and link lines have none.
+fn sentences(document: &Document<'_>) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for line in &document.lines {
+        if line.is_code || line.is_table() || line.heading().is_some() || line.text.starts_with('→') {
+            continue;
+        }
+        let text = without_label(line.text).replace("Path A:", "\n").replace("Path B:", "\n");
+        for sentence in text.replace(". ", "\n").replace("? ", "\n").split('\n') {
+            let sentence = sentence.trim().trim_end_matches(['.', '?']);
+            if sentence.split_whitespace().count() >= SENTENCE_WORDS {
+                found.push((line.number, sentence.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+/// A line without list mark and bold label.
+fn without_label(text: &str) -> &str {
+    let text = text.strip_prefix("- ").unwrap_or(text);
+    let Some(rest) = text.strip_prefix("**") else { return text };
+    match rest.split_once("**") {
+        Some((label, after)) if label.ends_with(':') || after.starts_with(':') => after.trim_start_matches(':').trim(),
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_are_lists_of_numbers_in_brackets() {
+        assert!(has_shape("on (37632,8,64) bf16"));
+        assert!(!has_shape("`(1,2)` and (11.5% of compute, 12 calls) and (3)"));
+    }
+
+    #[test]
+    fn sentences_are_told_apart() {
+        let text = "- **Issue:** one two three four five six seven eight. Short one.\n\
+                    **Action**: Path A: do a b c d e f g h. Path B: do i j k l m n o p.\n\
+                    | a b c d e f g h i |\n→ *See a b c d e f g h i*\n";
+        let found: Vec<String> = sentences(&Document::of(text)).into_iter().map(|(_, s)| s).collect();
+        assert_eq!(found, ["one two three four five six seven eight", "do a b c d e f g h", "do i j k l m n o p"]);
+    }
+}

@@ -1,0 +1,337 @@
+//! A small output folder made by hand, and what the checks say when something in it is changed.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+type Files = BTreeMap<String, String>;
+
+fn utilization() -> Value {
+    json!({
+        "total_time_ms": 100.0, "computation_time_ms": 90.0, "computation_time_percent": 90.0,
+        "exposed_comm_time_ms": 0.0, "exposed_comm_time_percent": 0.0, "exposed_memcpy_time_ms": 2.0,
+        "exposed_memcpy_time_percent": 2.0, "idle_time_ms": 8.0, "idle_time_percent": 8.0, "busy_time_ms": 92.0,
+        "total_comm_time_ms": 0.0, "total_memcpy_time_ms": 2.0
+    })
+}
+
+fn category(name: &str, display: &str, tier: &str, ms: f64) -> Value {
+    let compute = tier == "compute_kernel";
+    let place = if compute { "category_findings" } else { "system_findings" };
+    let path = |end: &str| compute.then(|| format!("category_data/{name}{end}"));
+    json!({
+        "name": name, "display_name": display, "skill": name, "tier": tier, "ops_count": 1, "operation_count": 12,
+        "gpu_kernel_time_ms": ms, "percent_of_compute": ms / 0.9, "cpu_duration_ms": 1.0, "sync_time_ms": 0.0,
+        "sync_ops_count": 0, "has_sync_bottleneck": false, "csv_file": path("_ops.csv"),
+        "metadata_file": null, "metrics_file": format!("category_data/{name}_metrics.json"),
+        "tree_data_file": path("_tree_data.json"), "findings_file": format!("{place}/{name}_findings.md"),
+        "data_file": null, "status": "OK", "priority": null
+    })
+}
+
+fn manifest() -> Value {
+    json!({
+        "schema_version": 1, "platform": "MI300X", "trace_path": "/data/t.json.gz", "output_dir": ".",
+        "comparison_scope": "standalone",
+        "run": {"cluster": null, "container": null, "model_name": "M", "python_stack": true, "record_shapes": true,
+                "steps": 1, "device_count": 1},
+        "gpu_utilization": utilization(), "utilization_ok": false, "cpu_idle_critical": false, "system_first": true,
+        "top_operations": [{"rank": 1, "name": "aten::bmm", "category": "gemm", "time_ms": 90.0,
+            "percent_of_compute": 100.0, "cumulative_percent": 100.0, "count": 12, "bound_type": "memory",
+            "flops_per_byte": 3.76, "efficiency_percent": 1.36, "aliases": []}],
+        "categories": [category("cpu_idle", "CPU/Idle Time", "system", 0.0),
+                       category("gemm", "GEMM", "compute_kernel", 90.0)],
+        "time_metric_note": "rank by gpu_kernel_time_ms",
+        "peaks": {"peak_hbm_bw_tbs": 5.3, "peak_bf16_maf_tflops": 708.0,
+                  "max_achievable_tflops": {"matrix_bf16": 708.0}, "peak_source": {"matrix_bf16": "seed"}}
+    })
+}
+
+fn model() -> Value {
+    let evidence = json!({"model": "m", "architecture": "a", "scale": "s", "precision": "p"});
+    let unknown = "Cannot be inferred from trace";
+    json!({"model": "Timesformer", "architecture": "Transformer", "scale": unknown, "precision": "BF16", "evidence": evidence})
+}
+
+fn findings() -> Value {
+    let finding = json!({
+        "rank": 1, "pattern": "tiny_gemms", "tier": "compute", "category": "gemm", "priority": "critical",
+        "title": "t", "issue": "i", "operations": [], "time_ms": 90.0, "percent_of_total": 90.0,
+        "paths": {"algorithmic": ["a"], "kernel": ["b"]},
+        "impact": {"saved_ms": {"low": 20.0, "high": 50.0}, "speedup": {"low": 1.25, "high": 2.0}, "basis": "b"},
+        "evidence": [{"table": "unified_perf_summary", "row": "aten::bmm (37632,8,64)", "uid": 5120, "fact": "f"},
+                     {"table": "gpu_timeline", "row": "idle_time", "uid": null, "fact": "f"}],
+        "replay_package": "replay_packages/aten_bmm_replay_package.zip", "replay_reason": null
+    });
+    let mut model = model();
+    model["name"] = "M".into();
+    json!({
+        "schema": "jarvis.findings/1",
+        "trace": {"path": "/data/t.json.gz", "file": "t.json.gz", "events": 9, "steps": 1, "device_count": 1,
+                  "capture": {"shapes": true, "python_stack": true, "profiler_steps": true}},
+        "platform": {"name": "MI300X", "device_name": null, "compute_units": null, "memory_gb": null,
+                     "peak_hbm_bw_tbs": 5.3, "peak_bf16_maf_tflops": 708.0, "max_achievable_tflops": {}, "peak_source": {}},
+        "gpu_timeline": utilization(), "model": model, "findings": [finding], "warnings": []
+    })
+}
+
+fn metrics() -> Value {
+    let bottleneck = json!({
+        "id": "gemm-1", "operation": "aten::bmm", "tree_uids": [5120], "args": "", "member_count": 1, "count": 12,
+        "time_ms": 90.0, "percent_of_category": 100.0, "percent_of_compute": 100.0, "percent_of_total": 90.0,
+        "efficiency_percent": 1.36, "bound_type": "memory", "reasons": ["TIME_SHARE"], "patterns": [],
+        "in_top_ops": true, "priority_category": "High", "priority": "Critical", "issue": "", "algorithmic": "",
+        "kernel": "", "text_ids": [], "impact": {"targets": [], "saved_ms_low": 20.0, "saved_ms_high": 50.0, "basis": ""},
+        "replay": {"recommended": true, "reason": "", "package": "aten_bmm_replay_package.zip"}
+    });
+    json!({
+        "schema_version": 1, "category": "gemm", "display_name": "GEMM", "status": "OK",
+        "comparison_scope": "standalone", "total_time_ms": 90.0, "percent_of_compute": 100.0, "percent_of_total": 90.0,
+        "operation_count": 12, "unique_args_count": 1, "average_efficiency_percent": null,
+        "mean_efficiency_percent_unweighted": null, "modeled_time_percent": 0.0, "operations": [],
+        "bottlenecks": [bottleneck], "patterns": [], "category_specific": {}, "impact_estimates": [], "warnings": []
+    })
+}
+
+const FAIR: &str = "# M - MI300X Standalone Analysis
+
+## Executive Summary
+M on MI300X: 100.00 ms of GPU time, 90.0% computing.
+
+| Metric | Value |
+|--------|-------|
+| Total Compute Time | 90.00 ms |
+| GPU Utilization | 90.0% |
+| Idle Time | 8.0% |
+| Exposed Communication | 0.0% |
+| Top Bottleneck Category | GEMM (100.0%) |
+
+### Top Operations
+**These operations consume the most GPU time - prioritize optimizations here**
+
+| Rank | Operation | Category | Time (ms) | % of Total Compute |
+|------|-----------|----------|-----------|--------------------|
+| 1 | aten::bmm | GEMM | 90.00 | 100.0 |
+
+---
+
+## Recommendations
+
+### 🔴 Critical Priority: GEMM: aten::bmm at 1.4% of peak
+**Operation**: `aten::bmm` (#1 in Top Operations)
+**Issue**: 37632 matrices of 8x8x64 per call.
+**Action**: Path A: Batch the small products into one call. Path B: Replay artifact recommended for kernel team to investigate and optimize.
+**Impact**: 20.00-50.00 ms (1.25-2.00x end to end).
+→ *See [Detailed Analysis: GEMM](#detail-gemm) for details*
+
+---
+
+## Detailed Analysis
+
+<a id=\"detail-gemm\"></a>
+### 1. GEMM (100.0% of compute)
+Replay artifact recommended for kernel team to investigate and optimize.
+
+---
+
+## Appendix
+
+### Hardware Reference
+- **Platform**: MI300X
+- **Peak HBM BW**: 5.3 TB/s
+- **Peak MAF**: 708 TFLOPS (BF16)
+
+### Model
+- **Model**: Timesformer **Architecture**: Transformer **Precision**: BF16
+";
+
+const ROUGH: &str = "# M - MI300X Standalone Analysis (Rough)
+
+## Analysis Process Summary
+### Step 1: Identify Traces & Setup
+The trace /data/t.json.gz was read.
+### Step 2: Generate Reports
+x
+### Step 3-5: Prepare Category Data
+x
+### Step 6: Category Analyses
+x
+### Step 7: Optimization Paths Determination
+x
+## Raw Data Exploration
+
+| Rank | Operation | Finding |
+|------|-----------|---------|
+| 1 | `aten::bmm` | recommendation R1 |
+
+## Tree Analysis
+x
+## Analysis Gaps
+x
+## Questions for Further Investigation
+x
+";
+
+fn good() -> Files {
+    let manifest = manifest().to_string();
+    let idle = json!({"schema_version": 1, "category": "cpu_idle", "status": "NO_DATA", "message": "none"});
+    let files = [
+        ("category_manifest.json", manifest.clone()),
+        ("category_data/category_manifest.json", manifest),
+        ("category_data/cpu_idle_metrics.json", idle.to_string()),
+        ("category_data/gemm_metrics.json", metrics().to_string()),
+        ("category_data/gemm_tree_data.json", "{}".to_owned()),
+        (
+            "category_data/gemm_ops.csv",
+            "name,enhanced_category,percent_of_category,in_top_ops,efficiency_percent\naten::bmm,gemm,100.0,True,1.36\n"
+                .to_owned(),
+        ),
+        ("metadata/model_info.json", model().to_string()),
+        ("findings.json", findings().to_string()),
+        ("category_findings/gemm_findings.md", "# GEMM Analysis Summary\n\nStatus: SUCCESS\n".to_owned()),
+        ("system_findings/cpu_idle_findings.md", "# CPU/Idle Time Analysis Findings\n\nNothing.\n".to_owned()),
+        ("perf_report.xlsx", String::new()),
+        ("perf_report_csvs/unified_perf_summary.csv", "name,ex_UID\naten::bmm,5120\n".to_owned()),
+        ("perf_report_csvs/gpu_timeline.csv", "type,time ms\nidle_time,8.0\n".to_owned()),
+        ("replay_packages/aten_bmm_replay_package.zip", String::new()),
+        ("standalone_analysis_fair.md", FAIR.to_owned()),
+        ("standalone_analysis_rough.md", ROUGH.to_owned()),
+    ];
+    files.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
+}
+
+fn problems(files: &Files) -> Vec<String> {
+    let mut folder = Folder::new();
+    for (name, text) in files {
+        folder.file(name.clone(), text.as_bytes());
+    }
+    check(&folder).iter().map(Problem::to_string).collect()
+}
+
+/// The checks that fail after a change, each once.
+fn failing(change: impl FnOnce(&mut Files)) -> Vec<String> {
+    let mut files = good();
+    change(&mut files);
+    let mut checks: Vec<String> =
+        problems(&files).iter().filter_map(|p| p.split(' ').nth(1).map(str::to_owned)).collect();
+    checks.dedup();
+    checks
+}
+
+fn json_of(files: &Files, name: &str) -> Value {
+    serde_json::from_str(&files[name]).unwrap()
+}
+
+fn edit(files: &mut Files, name: &str, change: impl FnOnce(&mut Value)) {
+    let mut document = json_of(files, name);
+    change(&mut document);
+    let text = document.to_string();
+    if name == "category_manifest.json" {
+        files.insert(format!("category_data/{name}"), text.clone());
+    }
+    files.insert(name.to_owned(), text);
+}
+
+fn replace<'a>(name: &'a str, from: &'a str, to: &'a str) -> impl FnOnce(&mut Files) + 'a {
+    move |files| {
+        let text = &files[name];
+        assert!(text.contains(from), "{from}");
+        let text = text.replacen(from, to, 1);
+        files.insert(name.to_owned(), text);
+    }
+}
+
+#[test]
+fn a_good_folder_has_no_problem() {
+    // The metrics of idle time are the short form, which the manifest would call NO_DATA; the tier has no such check.
+    assert_eq!(problems(&good()), [] as [&str; 0]);
+}
+
+#[test]
+fn missing_files_and_strangers_are_noticed() {
+    let without = |name: &'static str| failing(|files| drop(files.remove(name)));
+    assert_eq!(without("category_data/gemm_tree_data.json"), ["W5"]);
+    assert_eq!(without("category_findings/gemm_findings.md"), ["W1", "W6"]);
+    assert_eq!(without("metadata/model_info.json"), ["W1", "W3"]);
+    assert_eq!(without("perf_report_csvs/unified_perf_summary.csv"), ["W4", "evidence"]);
+    assert_eq!(without("replay_packages/aten_bmm_replay_package.zip"), ["replay"]);
+    assert_eq!(without("standalone_analysis_fair.md"), ["files"]);
+    let stranger =
+        |files: &mut Files| drop(files.insert("system_findings/gemm_findings.md".into(), "# G\n\nx\n".into()));
+    assert_eq!(failing(stranger), ["W7"]);
+    assert_eq!(failing(|f| drop(f.insert("findings.json".into(), "{\"a\": NaN}".into()))), ["json"]);
+    assert_eq!(failing(replace("category_data/gemm_ops.csv", "1.36", "nan")), ["nan"]);
+    let escape = |f: &mut Files| edit(f, "category_manifest.json", |m| m["categories"][1]["data_file"] = "../x".into());
+    assert_eq!(failing(escape), ["path"]);
+}
+
+#[test]
+fn numbers_that_contradict_each_other_are_noticed() {
+    let findings = |change: fn(&mut Value)| failing(|f| edit(f, "findings.json", change));
+    assert_eq!(findings(|d| d["findings"][0]["rank"] = 2.into()), ["rank"]);
+    assert_eq!(findings(|d| d["findings"][0]["tier"] = "system".into()), ["tier"]);
+    assert_eq!(findings(|d| d["findings"][0]["impact"]["speedup"]["high"] = 3.into()), ["impact"]);
+    assert_eq!(findings(|d| d["findings"][0]["pattern"] = "new".into()), ["schema"]);
+    assert_eq!(findings(|d| d["findings"][0]["replay_package"] = Value::Null), ["replay"]);
+    assert_eq!(findings(|d| d["findings"][0]["evidence"][1]["row"] = "no_time".into()), ["evidence"]);
+    assert_eq!(findings(|d| d["gpu_timeline"]["idle_time_ms"] = 9.into()), ["percent"]);
+    let shares = |m: &mut Value| m["bottlenecks"][0]["percent_of_category"] = 130.into();
+    assert_eq!(failing(|f| edit(f, "category_data/gemm_metrics.json", shares)), ["percent"]);
+    let slower = |m: &mut Value| m["categories"][1]["gpu_kernel_time_ms"] = 50.into();
+    assert_eq!(failing(|f| edit(f, "category_manifest.json", slower)), ["time_sum"]);
+    let told = |f: &mut Files| {
+        edit(f, "category_manifest.json", slower);
+        edit(f, "category_data/gemm_metrics.json", |m| m["total_time_ms"] = 50.into());
+        let warning = "category times add up to 50.00 ms, computation time is 90.00 ms";
+        edit(f, "findings.json", |d| d["warnings"] = json!([warning]));
+    };
+    let mut files = good();
+    told(&mut files);
+    let found = problems(&files);
+    assert!(found.len() == 1 && found[0].starts_with("WARN time_sum"), "{found:?}");
+}
+
+#[test]
+fn the_short_report_keeps_its_limits() {
+    let fair = |from: &str, to: &str| failing(replace("standalone_analysis_fair.md", from, to));
+    assert_eq!(fair("## Appendix", "## Annex"), ["W9"]);
+    assert_eq!(fair("| Idle Time | 8.0% |", "| Idle Time | 18.0% |"), ["W10"]);
+    assert_eq!(fair("| Idle Time | 8.0% |\n", ""), ["W10"]);
+    assert_eq!(fair("90.0% computing.", "90.0% computing.\n1\n2\n3\n4\n5\n6\n7"), ["limit"]);
+    assert_eq!(fair("90.0% computing.", &"word ".repeat(61)), ["limit"]);
+    assert_eq!(fair("**Issue**: 37632 matrices of 8x8x64 per call.\n", ""), ["W11"]);
+    assert_eq!(fair("Path B: ", ""), ["paths"]);
+    assert_eq!(fair("20.00-50.00 ms (1.25-2.00x end to end).", "much."), ["impact"]);
+    assert_eq!(fair("20.00-50.00 ms (1.25-2.00x end to end).", "not quantified."), [] as [&str; 0]);
+    assert_eq!(fair("(#detail-gemm)", "(#detail-sdpa)"), ["link"]);
+    assert_eq!(fair("of 8x8x64 per call.", "of (8,8,64) per call."), ["limit"]);
+    assert_eq!(fair("per call.\n", "per call.\n1\n2\n3\n4\n5\n"), ["limit"]);
+    assert_eq!(fair("### 1. GEMM", "### 2. GEMM"), ["order"]);
+    assert_eq!(fair("5.3 TB/s", "3.35 TB/s"), ["W12"]);
+    assert_eq!(fair("**Precision**: BF16", "**Precision**: FP8"), ["W13"]);
+    let twice = "Batch all of the small products into one single call.";
+    assert_eq!(fair("Batch the small products into one call.", &format!("{twice} {twice}")), ["duplicate"]);
+    let nothing = |f: &mut Files| edit(f, "findings.json", |d| d["findings"] = json!([]));
+    assert_eq!(failing(nothing), [] as [&str; 0], "more recommendations than findings are no fault of the folder");
+}
+
+#[test]
+fn the_long_report_accounts_for_every_top_operation() {
+    let rough = |from: &str, to: &str| failing(replace("standalone_analysis_rough.md", from, to));
+    assert_eq!(rough("recommendation R1", "recommendation R2"), ["top_ops"]);
+    assert_eq!(rough("| 1 | `aten::bmm` | recommendation R1 |\n", ""), ["top_ops"]);
+    assert_eq!(rough("## Analysis Gaps", "## Gaps"), ["W9"]);
+    assert_eq!(rough("## Tree Analysis\nx", "## Tree Analysis"), ["empty"]);
+    assert_eq!(rough("The trace", "The file /home/u/a.py of the trace"), ["path"]);
+    assert_eq!(rough("was read", "was read in {ms} ms"), ["placeholder"]);
+    assert_eq!(rough("was read", "obviously was read"), ["language"]);
+}
+
+#[test]
+fn problems_read_as_one_line() {
+    let problem =
+        Problem { level: Level::Failed, check: "W10", file: "a.md".to_owned(), line: Some(3), text: "x".to_owned() };
+    assert_eq!(problem.to_string(), "FAIL W10 a.md:3: x");
+}

@@ -1,0 +1,169 @@
+//! What holds for every Markdown file: language, no placeholder left, no number that is none, links that lead
+//! somewhere, no empty section.
+
+use super::Facts;
+use super::folder::{Folder, Problems};
+use super::layout::is_relative;
+use super::markdown::Document;
+use crate::language;
+
+pub(super) fn check(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
+    let trace = facts.manifest["trace_path"].as_str().unwrap_or_default();
+    for name in folder.ending(".md") {
+        let Some(text) = folder.text(name) else {
+            problems.fail("text", name, "no UTF-8 text");
+            continue;
+        };
+        for v in language::violations(text) {
+            problems.fail_at("language", name, v.line, format!("`{}`; say: {}", v.phrase, v.instead));
+        }
+        for (line, text) in language::prose(text) {
+            if let Some(placeholder) = placeholder(&text) {
+                problems.fail_at("placeholder", name, line, format!("{placeholder} was not filled in"));
+            }
+            if let Some(word) = no_number(&text) {
+                problems.fail_at("nan", name, line, format!("`{word}` is no number"));
+            }
+            if let Some(path) = absolute_path(&text, trace) {
+                problems.fail_at("path", name, line, format!("{path} is an absolute path"));
+            }
+        }
+        let document = Document::of(text);
+        empty_sections(&document, name, problems);
+        links(folder, &document, name, problems);
+    }
+}
+
+/// `{name}` outside of code.
+fn placeholder(text: &str) -> Option<&str> {
+    text.match_indices('{').find_map(|(at, _)| {
+        let end = text[at..].find('}')?;
+        let inner = &text[at + 1..at + end];
+        let named = inner.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        (!inner.is_empty() && named).then(|| &text[at..=at + end])
+    })
+}
+
+/// `NaN` or `inf` as a word.
+fn no_number(text: &str) -> Option<&str> {
+    let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    words.into_iter().find(|w| matches!(*w, "NaN" | "nan" | "inf" | "Inf" | "Infinity"))
+}
+
+/// A path from the root of a file system, apart from the trace as the user named it.
+fn absolute_path<'a>(text: &'a str, trace: &str) -> Option<&'a str> {
+    let tokens = text.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | '[' | ']' | ',' | '"' | '\''));
+    tokens.map(|t| t.trim_end_matches(['.', ':', ';'])).find(|t| {
+        let mut bytes = t.bytes();
+        let unix = bytes.next() == Some(b'/')
+            && bytes.next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_')
+            && t[1..].contains('/');
+        let windows = t.get(1..3) == Some(":\\") && t.as_bytes()[0].is_ascii_alphabetic();
+        (unix || windows) && (trace.is_empty() || *t != trace)
+    })
+}
+
+/// A heading with nothing below it but headings of its level or above.
+fn empty_sections(document: &Document<'_>, name: &str, problems: &mut Problems) {
+    let lines = &document.lines;
+    for (i, line) in lines.iter().enumerate() {
+        let Some((level, title)) = line.heading() else { continue };
+        let next = lines[i + 1..].iter().find(|l| l.says() && !is_anchor(l.text));
+        let empty = next.is_none_or(|l| l.heading().is_some_and(|(other, _)| other <= level));
+        if empty {
+            problems.fail_at("empty", name, line.number, format!("the section `{title}` is empty"));
+        }
+    }
+}
+
+fn is_anchor(text: &str) -> bool {
+    text.starts_with("<a id=") && text.ends_with("</a>")
+}
+
+/// Links lead to anchors of the file or to files of the folder, and an anchor stands once.
+fn links(folder: &Folder<'_>, document: &Document<'_>, name: &str, problems: &mut Problems) {
+    let mut anchors: Vec<&str> = Vec::new();
+    for line in document.lines.iter().filter(|l| !l.is_code) {
+        for rest in line.text.split("<a id=\"").skip(1) {
+            let anchor = rest.split('"').next().unwrap_or_default();
+            if anchors.contains(&anchor) {
+                problems.fail_at("anchor", name, line.number, format!("the anchor `{anchor}` stands twice"));
+            }
+            anchors.push(anchor);
+        }
+    }
+    let slugs: Vec<String> = document.headings().map(|(_, title, _)| slug(title)).collect();
+    let place = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+    for line in document.lines.iter().filter(|l| !l.is_code) {
+        for target in targets(line.text) {
+            let known = match target.strip_prefix('#') {
+                Some(anchor) => anchors.contains(&anchor) || slugs.iter().any(|s| s == anchor),
+                None if target.contains("://") || target.starts_with("mailto:") => true,
+                None => {
+                    let file = target.split('#').next().unwrap_or(target);
+                    let beside = if place.is_empty() { file.to_owned() } else { format!("{place}/{file}") };
+                    is_relative(file) && (folder.has(file) || folder.has(&beside))
+                }
+            };
+            if !known {
+                problems.fail_at("link", name, line.number, format!("`{target}` leads nowhere"));
+            }
+        }
+    }
+}
+
+/// The targets of the links of a line, those in code left out.
+pub(super) fn targets(text: &str) -> impl Iterator<Item = &str> {
+    // Every second part stands between backticks.
+    text.split('`').step_by(2).flat_map(|part| part.split("](").skip(1)).filter_map(|rest| rest.split(')').next())
+}
+
+/// The anchor that renderers give a heading.
+fn slug(title: &str) -> String {
+    let kept = title.to_lowercase();
+    kept.chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_and_words_that_are_no_numbers() {
+        assert_eq!(placeholder("takes {ms} ms"), Some("{ms}"));
+        assert_eq!(placeholder("a set {1, 2} and {}"), None);
+        assert_eq!(no_number("at NaN% of peak"), Some("NaN"));
+        assert_eq!(no_number("information about nano"), None);
+    }
+
+    #[test]
+    fn absolute_paths() {
+        assert_eq!(absolute_path("see /home/u/x.json.", ""), Some("/home/u/x.json"));
+        assert_eq!(absolute_path("see C:\\x\\y", ""), Some("C:\\x\\y"));
+        assert_eq!(absolute_path("12 TB/s and/or FLOPS/Byte / x", ""), None);
+        assert_eq!(absolute_path("the trace /data/t.json.gz was read", "/data/t.json.gz"), None);
+    }
+
+    fn problems(text: &str) -> Vec<String> {
+        let mut folder = Folder::new();
+        folder.file("a.md", text.as_bytes());
+        folder.file("dir/x.csv", b"");
+        let facts = Facts::default();
+        let mut found = Problems::default();
+        check(&folder, &facts, &mut found);
+        found.into_list().into_iter().map(|p| format!("{} {}", p.check, p.line.unwrap_or_default())).collect()
+    }
+
+    #[test]
+    fn sections_links_and_anchors() {
+        assert!(problems("# T\n\n## A\ntext [x](#detail-a) [y](dir/x.csv) [z](https://e.org/)\n<a id=\"detail-a\"></a>\n### B\n`[q](#no)`\n").is_empty());
+        assert_eq!(problems("# T\n## A\n---\n## B\ntext\n"), ["empty 2"]);
+        assert_eq!(problems("# T\n[x](#no) [y](dir/y.csv) [z](../z)\n"), ["link 2", "link 2", "link 2"]);
+        assert_eq!(problems("# T\n<a id=\"d\"></a>\nx\n<a id=\"d\"></a>\n"), ["anchor 4"]);
+        assert_eq!(problems("# T\nSee [below](#the-end).\n## The end\nIt takes {x} ms.\n"), ["placeholder 4"]);
+        assert_eq!(problems("# T\nUses cuBLAS.\n"), ["language 2"]);
+    }
+}

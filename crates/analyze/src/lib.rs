@@ -1,5 +1,6 @@
 //! From tables to findings: what is slow, why it matters, what to change.
 
+pub mod compare;
 pub mod finding;
 pub mod metrics;
 pub mod patterns;

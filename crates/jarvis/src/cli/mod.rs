@@ -1,6 +1,8 @@
 //! The command line: parse, run one command, map the result to an exit status. The only place that knows about
 //! terminals, the environment and standard streams.
 
+mod compare;
+mod diff;
 mod explain;
 mod failure;
 mod info;
@@ -55,6 +57,10 @@ enum Command {
     Tree(tree::TreeArgs),
     /// The performance report: a workbook and CSV files, and a summary
     Report(report::ReportArgs),
+    /// Finished reports side by side: what changed, in a workbook and CSV files
+    Compare(compare::CompareArgs),
+    /// Two traces by their call trees: which work differs, and what that costs
+    Diff(diff::DiffArgs),
     /// The hardware figures everything is measured against, and how to add some
     Platforms(platforms::PlatformsArgs),
     /// FLOPs, bytes and roofline time of an operation without a trace
@@ -155,6 +161,8 @@ pub fn main() -> ExitCode {
         Command::Info(args) => info::run(&session, &args),
         Command::Tree(args) => tree::run(&session, &args),
         Command::Report(args) => report::run(&session, &args),
+        Command::Compare(args) => compare::run(&session, &args),
+        Command::Diff(args) => diff::run(&session, &args),
         Command::Platforms(args) => platforms::run(&session, &args),
         Command::Model(args) => model::run(&session, &args),
         Command::Explain(args) => explain::run(&session, &args),

@@ -1,6 +1,8 @@
 //! Tables to bytes, one format a file.
 
 pub mod csv;
+pub mod merged_tree;
 mod names;
 mod number;
+pub mod op_map;
 pub mod xlsx;

@@ -176,7 +176,7 @@ fn specs(
         for source in known.chain(more).collect::<Vec<_>>() {
             let having: Vec<&Table> = reports.iter().filter_map(|r| find(r, source)).filter(|t| t.rows() > 0).collect();
             if having.len() == reports.len() || !quirks.seven_op_sheets && !having.is_empty() {
-                specs.push(sheets::op_sheet(source, &having));
+                specs.push(sheets::op_sheet(source, &having, quirks.seven_op_sheets));
             }
         }
     }

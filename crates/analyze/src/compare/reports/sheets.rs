@@ -86,6 +86,9 @@ const OP_DROPPED_IN_VARIANTS: &[&str] = &[
 ];
 /// Start of the names of parameter columns.
 const PARAM: &str = "param: ";
+/// Parameters that tell how a kernel did the work, not what the work was: they differ from device to device.
+const OF_THE_KERNEL: [&str; 5] =
+    ["param: transpose", "param: tile_m", "param: tile_n", "param: tile_k", "param: split_k"];
 
 /// Sheets of operations that the reference compares, with the names of their results.
 pub(crate) const SEVEN_OP_SHEETS: [(&str, &str); 7] = [
@@ -238,12 +241,14 @@ pub(crate) fn is_op_sheet(table: &Table) -> bool {
         && ["name", OP_METRICS[0], OP_METRICS[2]].iter().all(|h| table.column(h).is_some())
 }
 
-/// How a sheet of operations is compared: keys are its name and the parameters that all these tables have.
-pub(crate) fn op_sheet(source: &str, tables: &[&Table]) -> SheetSpec {
+/// How a sheet of operations is compared: keys are its name and the parameters that all these tables have, of the
+/// kernel too if `kernels_differ`.
+pub(crate) fn op_sheet(source: &str, tables: &[&Table], kernels_differ: bool) -> SheetSpec {
     let result = SEVEN_OP_SHEETS.iter().find(|(name, _)| *name == source).map_or(source, |(_, result)| result);
     let mut params: Vec<String> = tables.first().map_or_else(Vec::new, |first| {
         let names = first.columns.iter().map(|c| c.header.as_str());
-        let shared = |h: &&str| h.starts_with(PARAM) && tables.iter().all(|t| t.column(h).is_some());
+        let is_key = |h: &str| h.starts_with(PARAM) && (kernels_differ || !OF_THE_KERNEL.contains(&h));
+        let shared = |h: &&str| is_key(h) && tables.iter().all(|t| t.column(h).is_some());
         names.filter(shared).map(str::to_owned).collect()
     });
     params.sort_unstable();

@@ -6,7 +6,7 @@
 use rapidhash::RapidHashMap;
 
 /// What a call is compared by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CallKey {
     /// Its name.
     pub(crate) name: u64,

@@ -11,6 +11,9 @@ use super::matching::{CallKey, pairs};
 use super::merged::{MergedNode, MergedTree};
 use super::names::neutral_name;
 
+/// The sort of host calls that are no launches.
+const CALL: u8 = 4;
+
 /// Rounds in which wrappers are opened: deeper nests of wrappers stay closed.
 const ROUNDS: usize = 8;
 
@@ -22,9 +25,10 @@ fn mixed(hash: u64, with: u64) -> u64 {
 /// A tree with what its calls are compared by.
 struct Side<'a> {
     view: TreeView<'a>,
-    keys: RapidHashMap<EventId, CallKey>,
-    /// Hash of the calls below, without the call itself.
-    below: RapidHashMap<EventId, u64>,
+    /// By event.
+    keys: Vec<CallKey>,
+    /// Hash of the calls below, without the call itself; by event.
+    below: Vec<u64>,
     roots: Vec<EventId>,
     hash: u64,
 }
@@ -39,7 +43,8 @@ struct TextHashes {
 impl<'a> Side<'a> {
     fn new(view: TreeView<'a>) -> Self {
         let roots = roots(view);
-        let mut side = Self { view, keys: RapidHashMap::default(), below: RapidHashMap::default(), roots, hash: 0 };
+        let count = view.trace().len();
+        let mut side = Self { view, keys: vec![CallKey::default(); count], below: vec![0; count], roots, hash: 0 };
         let mut hashes = TextHashes::default();
         let mut pending: Vec<(EventId, bool)> = side.roots.iter().rev().map(|&r| (r, false)).collect();
         while let Some((e, seen)) = pending.pop() {
@@ -53,7 +58,7 @@ impl<'a> Side<'a> {
         }
         let trace = view.trace();
         let durations = view.tree().linked_gpu_events().map(|e| trace.dur(e).map_or(0, |d| d.0 as u64));
-        let trees = side.roots.iter().map(|r| side.keys[r].tree);
+        let trees = side.roots.iter().map(|&r| side.key_of(r).tree);
         side.hash = trees.chain(durations).fold(0, mixed);
         side
     }
@@ -69,9 +74,13 @@ impl<'a> Side<'a> {
         };
         let lists = [Key::InputDims, Key::InputType].map(|key| text(key).unwrap_or(0));
         let args = lists.into_iter().fold(name, mixed);
-        let below = children.iter().map(|c| self.keys[c].tree).fold(children.len() as u64, mixed);
-        self.below.insert(e, below);
-        self.keys.insert(e, CallKey { name, args, tree: mixed(args, below) });
+        let below = children.iter().map(|&c| self.key_of(c).tree).fold(children.len() as u64, mixed);
+        self.below[e.index()] = below;
+        self.keys[e.index()] = CallKey { name, args, tree: mixed(args, below) };
+    }
+
+    fn key_of(&self, e: EventId) -> CallKey {
+        self.keys[e.index()]
     }
 
     /// Calls that lead to GPU work, in order of time.
@@ -86,7 +95,7 @@ impl<'a> Side<'a> {
     }
 
     fn keys(&self, items: &[Item]) -> Vec<CallKey> {
-        items.iter().map(|i| self.keys[&i.event]).collect()
+        items.iter().map(|i| self.key_of(i.event)).collect()
     }
 
     /// A call of the host that is no launch: it may be a wrapper.
@@ -102,7 +111,7 @@ impl<'a> Side<'a> {
             EventKind::GpuMemcpy => 1,
             EventKind::GpuMemset => 2,
             kind if kind.is_runtime() => 3,
-            _ => 4,
+            _ => CALL,
         }
     }
 }
@@ -170,7 +179,7 @@ impl Merger<'_> {
             let id = add(&mut tree, task.parent, task.events);
             let lists = [0, 1].map(|side| task.events[side].map_or_else(Vec::new, |e| self.sides[side].children(e)));
             let same = match task.events {
-                [Some(a), Some(b)] => self.sides[0].below[&a] == self.sides[1].below[&b],
+                [Some(a), Some(b)] => self.sides[0].below[a.index()] == self.sides[1].below[b.index()],
                 _ => true,
             };
             let slots = if same { side_by_side(&lists) } else { self.slots(lists) };
@@ -238,7 +247,7 @@ impl Merger<'_> {
         if left.iter().any(Vec::is_empty) {
             return false;
         }
-        let key = |side: usize, e: EventId| self.sides[side].keys[&e];
+        let key = |side: usize, e: EventId| self.sides[side].key_of(e);
         let names = [0, 1].map(|side| -> RapidHashSet<u64> {
             left[side].iter().map(|&at| key(side, items[side][at].event).name).collect()
         });
@@ -274,7 +283,7 @@ impl Merger<'_> {
         let mut wrapper = event;
         while side.may_wrap(wrapper) {
             let children = side.children(wrapper);
-            if children.iter().any(|&c| side.may_wrap(c) && wanted.contains(&side.keys[&c].name)) {
+            if children.iter().any(|&c| side.may_wrap(c) && wanted.contains(&side.key_of(c).name)) {
                 return Some((wrapper, children));
             }
             let [only] = children[..] else { return None };
@@ -304,7 +313,7 @@ impl Merger<'_> {
             let event = |side: usize, at: usize| items[side][at].event;
             let work = |side: usize, at: usize| {
                 let e = event(side, at);
-                self.sides[side].may_wrap(e).then(|| self.sides[side].below[&e])
+                self.sides[side].may_wrap(e).then(|| self.sides[side].below[e.index()])
             };
             a.retain(|&i| {
                 let same = b.iter().position(|&j| work(0, i).is_some() && work(0, i) == work(1, j));
@@ -314,12 +323,25 @@ impl Merger<'_> {
                 })
             });
             if let ([i], [j]) = (&a[..], &b[..])
-                && self.sides[0].sort_of(event(0, *i)) == self.sides[1].sort_of(event(1, *j))
+                && self.may_correspond(event(0, *i), event(1, *j))
             {
                 found.push((*i, *j));
             }
         }
         found.sort_unstable();
+    }
+}
+
+impl Merger<'_> {
+    /// Whether calls of different names at one place can be the same thing: launches and kernels can; operations if
+    /// they get the same shapes.
+    fn may_correspond(&self, one: EventId, two: EventId) -> bool {
+        let [a, b] = [self.sides[0].sort_of(one), self.sides[1].sort_of(two)];
+        let dims = |side: usize, e: EventId| {
+            let trace = self.sides[side].view.trace();
+            trace.text_id(e, Key::InputDims).map(|id| trace.text(id))
+        };
+        a == b && (a != CALL || dims(0, one).is_some() && dims(0, one) == dims(1, two))
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod analysis;
 pub mod explain;
+pub mod compare;
 pub mod finding;
 pub mod lowering;
 pub mod metrics;

@@ -2,6 +2,10 @@
 //! they are present and skipped with a word where not.
 
 #[cfg(test)]
+mod compare_reports;
+#[cfg(test)]
+mod compare_tree;
+#[cfg(test)]
 mod oracles;
 #[cfg(test)]
 mod pairs;

@@ -3,6 +3,8 @@
 
 mod analyze;
 mod check;
+mod compare;
+mod diff;
 mod explain;
 mod failure;
 mod info;
@@ -65,6 +67,10 @@ enum Command {
     Report(report::ReportArgs),
     /// Verifies a finished output folder: files, schemas, links, sums, language
     Check(check::CheckArgs),
+    /// Finished reports side by side: what changed, in a workbook and CSV files
+    Compare(compare::CompareArgs),
+    /// Two traces by their call trees: which work differs, and what that costs
+    Diff(diff::DiffArgs),
     /// The hardware figures everything is measured against, and how to add some
     Platforms(platforms::PlatformsArgs),
     /// FLOPs, bytes and roofline time of an operation without a trace
@@ -185,6 +191,8 @@ pub fn main() -> ExitCode {
         Command::Tree(args) => tree::run(&session, &args),
         Command::Report(args) => report::run(&session, &args),
         Command::Check(args) => check::run(&session, &args),
+        Command::Compare(args) => compare::run(&session, &args),
+        Command::Diff(args) => diff::run(&session, &args),
         Command::Platforms(args) => platforms::run(&session, &args),
         Command::Model(args) => model::run(&session, &args),
         Command::Explain(args) => explain::run(&session, &args),

@@ -2,6 +2,8 @@
 
 mod summary;
 
+pub(super) use summary::cut;
+
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 

@@ -3,6 +3,7 @@
 
 mod analyze;
 mod check;
+mod compare;
 mod inspect;
 mod reference;
 mod report;

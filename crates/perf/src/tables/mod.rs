@@ -34,6 +34,7 @@ pub use op_sheets::{OpSheet, OpSheetRow};
 pub use options::{ReportError, ReportOptions};
 pub use report::{ModelFailure, Report, ReportRows, build_report, tree_options};
 pub use stats::Stats;
+pub use texts::tuple_text;
 pub use unified::{RowModel, Unified, UnifiedCall, UnifiedRow};
 
 /// One cell.

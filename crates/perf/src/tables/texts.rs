@@ -82,7 +82,7 @@ pub(crate) fn list_text(json: &str) -> String {
 }
 
 /// A JSON list in the notation of Python, lists as tuples: `[[1, 2], []]` → `((1, 2), ())`, `["a"]` → `('a',)`.
-pub(crate) fn tuple_text(json: &str) -> String {
+pub fn tuple_text(json: &str) -> String {
     if !is_container(json) {
         return json.to_owned();
     }

@@ -2,6 +2,8 @@
 
 pub mod csv;
 pub mod markdown;
+pub mod merged_tree;
 mod names;
 mod number;
+pub mod op_map;
 pub mod xlsx;

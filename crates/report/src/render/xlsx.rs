@@ -80,6 +80,11 @@ pub struct XlsxError(#[from] WriterError);
 
 /// A workbook of these tables. Without tables it has one empty sheet, since a workbook must have one.
 pub fn render(tables: &[Table]) -> Result<Rendered, XlsxError> {
+    render_hiding(tables, &[])
+}
+
+/// The same with some columns hidden: for each table, whether each column is; what is not said is shown.
+pub fn render_hiding(tables: &[Table], hidden: &[Vec<bool>]) -> Result<Rendered, XlsxError> {
     let mut workbook = Workbook::new();
     workbook.set_zip_compression_level(LEVEL);
     let created = ExcelDateTime::from_ymd(2000, 1, 1)?;
@@ -87,9 +92,13 @@ pub fn render(tables: &[Table]) -> Result<Rendered, XlsxError> {
     let styles = Styles::new();
     let mut cuts = Cuts::default();
     let names = names::unique(tables.iter().map(|t| t.name.as_str()), NAME_LIMIT, NOT_IN_NAMES);
-    for (table, name) in tables.iter().zip(&names) {
+    for (at, (table, name)) in tables.iter().zip(&names).enumerate() {
         let sheet = new_sheet(&mut workbook, table)?;
         sheet.set_name(name)?;
+        let hides = hidden.get(at).map_or(&[][..], Vec::as_slice);
+        for (column, _) in (0_u16..).zip(hides.iter().take(COLUMN_LIMIT)).filter(|(_, hide)| **hide) {
+            sheet.set_column_hidden(column)?;
+        }
         cuts += write_sheet(sheet, table, &styles)?;
     }
     if tables.is_empty() {

@@ -176,7 +176,8 @@ fn label(row: &UnifiedRow) -> String {
     cut(&format!("{} {dims}", row.identity.name), NAME_WIDTH - 2)
 }
 
-fn cut(text: &str, width: usize) -> String {
+/// A text, cut where it is longer.
+pub(crate) fn cut(text: &str, width: usize) -> String {
     let text = text.trim_end();
     if text.chars().count() <= width {
         return text.to_owned();

@@ -1,6 +1,7 @@
 //! Turns values into the bytes of output files. Nothing here opens a file: who calls decides where the bytes go.
 
 pub mod data;
+pub mod html;
 pub mod language;
 mod output;
 pub mod render;

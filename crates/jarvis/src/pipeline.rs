@@ -10,7 +10,7 @@ use jarvis_perf::extension::Extension;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{Report, ReportError, ReportOptions, build_report};
 use jarvis_report::render::{csv, xlsx};
-use jarvis_report::{OutputFile, ReplayEntry, Run, RunLabels, data, sections};
+use jarvis_report::{OutputFile, ReplayEntry, Run, RunLabels, data, html, sections};
 use jarvis_trace::{Population, Summary, Trace};
 
 /// Names of the performance report in an output folder.
@@ -84,6 +84,9 @@ pub fn analyze(trace: &Trace, options: &AnalyzeOptions) -> Result<Analyzed, Anal
         let mut files = data::files(&run);
         files.extend(sections::files(&run));
         clock.stage("reports");
+        let beside = beside(&files, &report);
+        files.extend(html::files(&run, &beside));
+        clock.stage("page");
         let sheets = sheets.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         clock.stage("sheets");
         sheets.map(|sheets| (analysis, summary, files, sheets))
@@ -109,6 +112,13 @@ fn report(trace: &Trace, options: &AnalyzeOptions) -> Result<(Report, Population
         }
         report => report.map(|report| (report, Population::Linked)),
     }
+}
+
+/// Files that the page can link to.
+fn beside(files: &[OutputFile], report: &Report) -> Vec<String> {
+    let written = files.iter().map(|f| f.path.to_string_lossy().replace('\\', "/"));
+    let sheets = report.tables.iter().map(|t| format!("{CSV_FOLDER}/{}.csv", t.name));
+    written.chain(sheets).collect()
 }
 
 /// The performance report as files.

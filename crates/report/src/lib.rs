@@ -3,6 +3,7 @@
 pub mod blocks;
 pub mod check;
 pub mod data;
+pub mod html;
 pub mod language;
 mod output;
 pub mod render;

@@ -1,0 +1,135 @@
+//! The findings as cards, in the order of their rank.
+
+use jarvis_analyze::finding::{Evidence, Finding, Priority, Tier};
+use jarvis_analyze::rounding::{shown, shown_ms};
+
+use super::markup::{Markup, px};
+
+/// Most operations and facts of a card.
+const MOST: usize = 12;
+
+/// Where evidence can be looked up.
+pub(crate) struct Links<'a> {
+    /// Files beside the page.
+    pub(crate) files: &'a [String],
+    /// UIDs of the rows in the table of operations.
+    pub(crate) rows: &'a [u32],
+}
+
+impl Links<'_> {
+    /// The file that holds a table, if it was written beside the page.
+    fn file(&self, table: &str) -> Option<&str> {
+        let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+        let wanted = [table.to_owned(), format!("{table}.csv"), format!("{table}.json")];
+        self.files.iter().map(String::as_str).find(|path| wanted.contains(&name(path)))
+    }
+}
+
+/// One card.
+pub(crate) fn card(m: &mut Markup, f: &Finding, window_ms: f64, links: &Links<'_>) {
+    let id = format!("finding-{}", f.rank);
+    let class = format!("card p-{}", f.priority.title().to_lowercase());
+    m.open("article", &[("class", &class), ("id", &id), ("tabindex", &"-1")]);
+    m.raw("<header>");
+    m.leaf("span", &[("class", &"rank")], f.rank);
+    m.open("h3", &[]).prose(&f.title).close("h3");
+    m.leaf("span", &[("class", &"badge")], f.priority.title());
+    m.raw("</header>");
+    m.open("p", &[("class", &"issue")]).prose(&f.issue).close("p");
+    gain(m, f, window_ms);
+    if f.priority < Priority::Low || !f.paths.algorithmic.is_empty() {
+        m.open("div", &[("class", &"paths")]);
+        path(m, "A", "Change the model or its calls", &f.paths.algorithmic);
+        path(m, "B", "Change the kernel", &f.paths.kernel);
+        m.close("div");
+    }
+    details(m, f, links);
+    m.close("article");
+}
+
+fn gain(m: &mut Markup, f: &Finding, window_ms: f64) {
+    let (saved, speedup) = (&f.impact.saved_ms, &f.impact.speedup);
+    let share = |ms: f64| px(if window_ms > 0.0 { (100.0 * ms / window_ms).min(100.0) } else { 0.0 });
+    m.open("dl", &[("class", &"facts")]);
+    fact(m, "saves", &format!("{} to {} ms", shown_ms(saved.low), shown_ms(saved.high)), "saved");
+    fact(m, "end to end", &format!("{}× to {}×", shown(speedup.low, 2), shown(speedup.high, 2)), "speedup");
+    let time = format!("{} ms, {} %", shown_ms(f.time_ms), shown(f.percent_of_total, 1));
+    fact(m, "is about", &time, "time");
+    let tier = match f.tier {
+        Tier::Compute => "operation",
+        Tier::Fusion => "fusion",
+        Tier::System => "system",
+    };
+    fact(m, "kind", &format!("{tier} · {}", f.pattern.as_str()), "kind");
+    m.close("dl");
+    let tip = format!(
+        "saves {} to {} ms\nof a window of {} ms\n{}",
+        shown_ms(saved.low),
+        shown_ms(saved.high),
+        shown_ms(window_ms),
+        f.impact.basis
+    );
+    m.open("div", &[("class", &"gauge"), ("data-tip", &tip), ("aria-hidden", &"true")]);
+    m.open("span", &[("class", &"sure"), ("style", &format!("width:{}%", share(saved.low)))]).close("span");
+    m.open("span", &[("class", &"hoped"), ("style", &format!("width:{}%", share(saved.high - saved.low)))]);
+    m.close("span").close("div");
+}
+
+fn fact(m: &mut Markup, name: &'static str, value: &str, field: &'static str) {
+    m.raw("<div>").leaf("dt", &[], name).leaf("dd", &[("data-field", &field)], value).raw("</div>");
+}
+
+fn path(m: &mut Markup, letter: &'static str, name: &'static str, steps: &[String]) {
+    if steps.is_empty() {
+        return;
+    }
+    m.raw("<div>").open("h4", &[]).leaf("span", &[("class", &"letter")], letter).text(name).close("h4");
+    m.raw("<ul>");
+    for step in steps {
+        m.open("li", &[]).prose(step).close("li");
+    }
+    m.raw("</ul></div>");
+}
+
+fn details(m: &mut Markup, f: &Finding, links: &Links<'_>) {
+    m.raw("<details><summary>Evidence</summary>");
+    m.open("p", &[("class", &"basis")]).prose(&f.impact.basis).close("p");
+    m.raw("<ul class=\"evidence\">");
+    for evidence in f.evidence.iter().take(MOST) {
+        m.raw("<li>");
+        source(m, evidence, links);
+        m.raw(": ").prose(&evidence.fact).raw("</li>");
+    }
+    if f.evidence.len() > MOST {
+        m.leaf("li", &[], format!("{} more in findings.json", f.evidence.len() - MOST));
+    }
+    m.raw("</ul>");
+    match (&f.replay_package, &f.replay_reason) {
+        (Some(path), _) => {
+            m.raw("<p>Replay package: ").leaf("code", &[], path).raw("</p>");
+        }
+        (None, Some(reason)) => {
+            m.open("p", &[("class", &"faint")]).text("No replay package: ").prose(reason).raw("</p>");
+        }
+        (None, None) => {}
+    }
+    m.raw("</details>");
+}
+
+/// Where a fact stands: a row of the table below, else a file beside the page.
+fn source(m: &mut Markup, e: &Evidence, links: &Links<'_>) {
+    match e.uid.filter(|uid| links.rows.contains(uid)) {
+        Some(uid) => {
+            m.open("button", &[("type", &"button"), ("class", &"link"), ("data-show-uid", &uid)]).text(&e.row);
+            m.close("button");
+        }
+        None => {
+            m.open("span", &[("class", &"name")]).text(&e.row).close("span");
+        }
+    }
+    m.raw(" in ");
+    match links.file(&e.table) {
+        Some(path) => m.leaf("a", &[("href", &path)], &e.table),
+        None => m.leaf("code", &[], &e.table),
+    };
+}

@@ -1,0 +1,157 @@
+//! `Markup`: the one writer of HTML and SVG. What is not a literal of this program can only get in escaped.
+
+use std::fmt::Display;
+
+/// Longest text of a trace that a page repeats, in characters. Names of 10,000 characters exist.
+pub(crate) const LONGEST: usize = 240;
+
+/// Longest sentence, in characters: sentences quote names.
+const LONGEST_PROSE: usize = 1200;
+
+/// An attribute: its name and anything that can be shown. The value is escaped.
+pub(crate) type Attribute<'a> = (&'static str, &'a dyn Display);
+
+/// HTML or SVG in the making.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Markup(String);
+
+impl Markup {
+    /// Markup that this program wrote itself.
+    pub(crate) fn raw(&mut self, markup: &'static str) -> &mut Self {
+        self.0.push_str(markup);
+        self
+    }
+
+    /// Text.
+    pub(crate) fn text(&mut self, text: impl Display) -> &mut Self {
+        let text = text.to_string();
+        self.escape(&text);
+        self
+    }
+
+    /// A sentence in which names of code stand between backticks.
+    pub(crate) fn prose(&mut self, text: &str) -> &mut Self {
+        let text = clipped(text, LONGEST_PROSE);
+        for (i, part) in text.split('`').enumerate() {
+            if i % 2 == 1 {
+                self.leaf("code", &[], part);
+            } else {
+                self.text(part);
+            }
+        }
+        self
+    }
+
+    /// `<tag a="b">`
+    pub(crate) fn open(&mut self, tag: &'static str, attributes: &[Attribute<'_>]) -> &mut Self {
+        self.tag(tag, attributes);
+        self.raw(">")
+    }
+
+    /// `</tag>`
+    pub(crate) fn close(&mut self, tag: &'static str) -> &mut Self {
+        self.raw("</").raw(tag).raw(">")
+    }
+
+    /// `<tag a="b"/>`, for elements of SVG that hold nothing.
+    pub(crate) fn empty(&mut self, tag: &'static str, attributes: &[Attribute<'_>]) -> &mut Self {
+        self.tag(tag, attributes);
+        self.raw("/>")
+    }
+
+    /// An element that holds a text.
+    pub(crate) fn leaf(&mut self, tag: &'static str, attributes: &[Attribute<'_>], text: impl Display) -> &mut Self {
+        self.open(tag, attributes).text(text).close(tag)
+    }
+
+    /// All of it.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn tag(&mut self, tag: &'static str, attributes: &[Attribute<'_>]) {
+        self.raw("<").raw(tag);
+        for (name, value) in attributes {
+            self.raw(" ").raw(*name).raw("=\"");
+            self.escape(&value.to_string());
+            self.raw("\"");
+        }
+    }
+
+    fn escape(&mut self, text: &str) {
+        for c in text.chars() {
+            match c {
+                '&' => self.0.push_str("&amp;"),
+                '<' => self.0.push_str("&lt;"),
+                '>' => self.0.push_str("&gt;"),
+                '"' => self.0.push_str("&quot;"),
+                '\'' => self.0.push_str("&#39;"),
+                '\n' => self.0.push('\n'),
+                c if is_unprintable(c) => self.0.push(char::REPLACEMENT_CHARACTER),
+                c => self.0.push(c),
+            }
+        }
+    }
+}
+
+/// Control characters, and those that turn the direction of the text that follows: a name must not rearrange the page.
+fn is_unprintable(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A text of the trace as pages repeat it: printable, and not longer than [`LONGEST`].
+pub(crate) fn printable(text: &str) -> String {
+    clipped(text, LONGEST)
+}
+
+/// The same with another limit.
+pub(crate) fn clipped(text: &str, most: usize) -> String {
+    let clean = |c: char| if is_unprintable(c) { char::REPLACEMENT_CHARACTER } else { c };
+    let mut out: String = text.chars().take(most).map(clean).collect();
+    if text.chars().nth(most).is_some() {
+        out.pop();
+        out.push('…');
+    }
+    out
+}
+
+/// A coordinate or length: as many decimals as can be seen.
+pub(crate) fn px(value: f64) -> String {
+    let text = format!("{value:.2}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_gets_in_unescaped() {
+        let hostile = "</script><img src=x onerror=\"alert('1')\">&\u{0}\u{202e}";
+        let mut m = Markup::default();
+        m.open("p", &[("title", &hostile)]).text(hostile).close("p");
+        let escaped = "&lt;/script&gt;&lt;img src=x onerror=&quot;alert(&#39;1&#39;)&quot;&gt;&amp;\u{fffd}\u{fffd}";
+        assert_eq!(m.as_str(), format!("<p title=\"{escaped}\">{escaped}</p>"));
+    }
+
+    #[test]
+    fn names_in_sentences_are_code() {
+        let mut m = Markup::default();
+        m.prose("use `a<b` now");
+        assert_eq!(m.as_str(), "use <code>a&lt;b</code> now");
+    }
+
+    #[test]
+    fn long_texts_are_cut() {
+        let cut = printable(&"ä".repeat(10_000));
+        assert_eq!(cut.chars().count(), LONGEST);
+        assert!(cut.ends_with('…'));
+        assert_eq!(clipped("abc", 3), "abc");
+    }
+
+    #[test]
+    fn coordinates_are_short() {
+        assert_eq!([px(1.0), px(0.126), px(-0.001), px(100.0)], ["1", "0.13", "0", "100"]);
+    }
+}

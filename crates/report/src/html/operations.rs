@@ -1,0 +1,140 @@
+//! The table of operations, one row for each operation with the same arguments: the rows of `unified_perf_summary`.
+
+use jarvis_analyze::prepare::args;
+use jarvis_analyze::program::RowId;
+use jarvis_analyze::rounding::{Ms, Percent, Ratio};
+use jarvis_perf::roofline::Bound;
+use jarvis_perf::tables::{UnifiedRow, input_lists};
+use serde::Serialize;
+
+use super::family::Family;
+use super::source::Source;
+use super::texts::{TextId, Texts};
+
+/// Most rows a page holds; the CSV files have all.
+const MOST_ROWS: usize = 1000;
+
+/// A row.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Operation {
+    pub(crate) name: TextId,
+    pub(crate) args: TextId,
+    pub(crate) category: TextId,
+    pub(crate) family: u8,
+    pub(crate) uid: u32,
+    pub(crate) count: usize,
+    /// Kernel time of all calls.
+    pub(crate) ms: Ms,
+    /// Of the traced window.
+    pub(crate) percent: Percent,
+    /// Percent of what the hardware could do.
+    pub(crate) efficiency: Option<Percent>,
+    /// Whether the efficiency cannot be.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) anomaly: bool,
+    pub(crate) bound: Option<&'static str>,
+    pub(crate) spec: Option<TextId>,
+    /// Operations per byte.
+    pub(crate) intensity: Option<Ratio>,
+    pub(crate) tflops: Option<Ratio>,
+    pub(crate) tbs: Option<Ratio>,
+    /// The kernel with most time.
+    pub(crate) kernel: Option<TextId>,
+    /// Kernels of a call.
+    pub(crate) kernels: usize,
+    pub(crate) module: Option<TextId>,
+    /// Rank of the finding that speaks of it.
+    pub(crate) finding: Option<usize>,
+}
+
+/// The rows of a page.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct Operations {
+    /// Most time first.
+    pub(crate) rows: Vec<Operation>,
+    /// Rows left out.
+    pub(crate) more_rows: usize,
+    /// Their kernel time.
+    pub(crate) more_ms: Ms,
+}
+
+impl Operations {
+    pub(crate) fn of(source: &Source<'_>, texts: &mut Texts) -> Self {
+        let all = &source.report.rows.unified.rows;
+        let rows = all.iter().take(MOST_ROWS).enumerate().map(|(i, row)| operation(source, texts, i, row)).collect();
+        let rest = &all[all.len().min(MOST_ROWS)..];
+        let more_ms = rest.iter().map(|r| r.kernel_us.sum / 1e3).sum();
+        Self { rows, more_rows: rest.len(), more_ms: Ms(more_ms) }
+    }
+}
+
+fn operation(source: &Source<'_>, texts: &mut Texts, at: usize, row: &UnifiedRow) -> Operation {
+    let plain = unjudged(source, texts, row);
+    match source.run {
+        Some(run) => judged(run, texts, RowId(at as u32), plain),
+        None => plain,
+    }
+}
+
+/// What the sheet itself says.
+fn unjudged(source: &Source<'_>, texts: &mut Texts, row: &UnifiedRow) -> Operation {
+    let model = row.model.as_ref();
+    let args = source.report.rows.unified.calls_of(row).next().map(|c| args::render(&input_lists(source.trace, c.event)));
+    let ms = row.kernel_us.sum / 1e3;
+    let total_ms = source.report.rows.timeline.total.0 / 1e3;
+    let kernel = row.kernels.kernels.last();
+    Operation {
+        name: texts.add(&row.identity.name),
+        args: texts.add(args.as_deref().unwrap_or_default()),
+        category: texts.add(&row.identity.category),
+        family: Family::of_category(&row.identity.category).number(),
+        uid: row.ex_uid,
+        count: row.calls.len(),
+        ms: Ms(ms),
+        percent: Percent(if total_ms > 0.0 { 100.0 * ms / total_ms } else { 0.0 }),
+        efficiency: row.pct_roofline.mean.map(Percent),
+        anomaly: false,
+        bound: model.and_then(|m| m.roofline).map(|(_, bound)| match bound {
+            Bound::Compute => "compute",
+            Bound::Memory | Bound::MemoryBytesOnly => "memory",
+        }),
+        spec: model.and_then(|m| m.compute_spec.as_ref()).map(|s| texts.add(s)),
+        intensity: model.and_then(|m| m.flops_per_byte).map(Ratio),
+        tflops: row.tflops_per_s.mean.map(Ratio),
+        tbs: row.tb_per_s.mean.map(Ratio),
+        kernel: kernel.map(|k| texts.add(&k.name)),
+        kernels: row.kernels.kernels.len(),
+        module: None,
+        finding: None,
+    }
+}
+
+/// What the analysis says, where it knows better.
+fn judged(run: &crate::Run<'_>, texts: &mut Texts, id: RowId, plain: Operation) -> Operation {
+    use jarvis_analyze::prepared::BoundType;
+    let prepared = &run.analysis.prepared;
+    let Some(row) = prepared.rows.get(id.index()) else { return plain };
+    let e = &row.efficiency;
+    let display = prepared.category(&row.category).map_or(&row.category, |c| &c.display);
+    let module: Vec<&str> = row.module_path.iter().map(|m| &**m).collect();
+    Operation {
+        args: texts.add(&row.args),
+        category: texts.add(display),
+        family: Family::of_category(&row.category).number(),
+        ms: Ms(row.time_ms),
+        percent: Percent(row.percent_of_total),
+        efficiency: e.efficiency_percent.map(Percent),
+        anomaly: e.is_anomaly,
+        bound: e.bound_type.map(|b| match b {
+            BoundType::Compute => "compute",
+            BoundType::Memory => "memory",
+        }),
+        spec: e.compute_spec.as_ref().map(|s| texts.add(s)),
+        intensity: e.flops_per_byte.map(Ratio),
+        tflops: e.tflops_achieved.map(Ratio),
+        tbs: e.tb_s_achieved.map(Ratio),
+        module: (!module.is_empty()).then(|| texts.add(&module.join(" › "))),
+        finding: run.analysis.finding_of(id).map(|f| f.rank),
+        ..plain
+    }
+}

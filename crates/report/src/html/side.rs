@@ -1,0 +1,119 @@
+//! All that a page shows of one trace. A comparison will have two of them.
+
+use std::collections::BTreeMap;
+
+use jarvis_analyze::finding::Finding;
+use jarvis_trace::{EventId, EventKind, GpuWork, StrId, Trace};
+use serde::Serialize;
+
+use super::family::Family;
+use super::icicle::{self, Node};
+use super::operations::Operations;
+use super::roofline::Roofline;
+use super::source::Source;
+use super::strip::{self, Strip};
+use super::texts::Texts;
+use super::waterfall::Waterfall;
+
+/// A part of the timeline.
+#[derive(Debug, Clone)]
+pub(crate) struct Share {
+    /// Class of its colour, and its name in tests.
+    pub(crate) key: &'static str,
+    pub(crate) label: &'static str,
+    pub(crate) meaning: &'static str,
+    pub(crate) ms: f64,
+    pub(crate) percent: f64,
+}
+
+/// One trace.
+#[derive(Debug, Clone)]
+pub(crate) struct Side<'a> {
+    pub(crate) source: Source<'a>,
+    pub(crate) total_ms: f64,
+    pub(crate) shares: Vec<Share>,
+    pub(crate) findings: &'a [Finding],
+    pub(crate) waterfall: Waterfall,
+    pub(crate) roofline: Option<Roofline>,
+    pub(crate) data: SideData,
+}
+
+/// What the script of the page reads.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct SideData {
+    pub(crate) texts: Texts,
+    pub(crate) operations: Operations,
+    pub(crate) icicle: Option<Node>,
+    pub(crate) strip: Option<Strip>,
+}
+
+impl<'a> Side<'a> {
+    pub(crate) fn of(source: Source<'a>) -> Self {
+        let mut texts = Texts::default();
+        let families = families(&source);
+        let operations = Operations::of(&source, &mut texts);
+        let roofline = Roofline::of(&operations, &texts, source.platform);
+        let icicle = icicle::icicle(&source, &families, &mut texts);
+        let strip = strip::strip(&source, &families, &mut texts);
+        let findings = source.run.map_or(&[][..], |run| &run.analysis.findings);
+        let total_ms = source.report.rows.timeline.total.0 / 1e3;
+        Self {
+            source,
+            total_ms,
+            shares: shares(&source),
+            findings,
+            waterfall: Waterfall::of(findings, total_ms),
+            roofline,
+            data: SideData { texts, operations, icicle, strip },
+        }
+    }
+}
+
+fn shares(source: &Source<'_>) -> Vec<Share> {
+    let t = &source.report.rows.timeline;
+    let total = t.total.0;
+    let share = |key, label, meaning, us: f64| Share {
+        key,
+        label,
+        meaning,
+        ms: us / 1e3,
+        percent: if total > 0.0 { 100.0 * us / total } else { 0.0 },
+    };
+    vec![
+        share("compute", "Computing", "some kernel computes", t.computation.0),
+        share("comm", "Communication alone", "only communication goes on", t.exposed_communication.0),
+        share("copy", "Copies alone", "only copies go on", t.exposed_memcpy.0),
+        share("idle", "Idle", "nothing goes on", t.idle.0),
+    ]
+}
+
+/// The family of each GPU event, by its position in the trace.
+fn families(source: &Source<'_>) -> Vec<Family> {
+    let (trace, unified) = (source.trace, &source.report.rows.unified);
+    let mut families = vec![Family::Other; trace.len()];
+    for (i, row) in unified.rows.iter().enumerate() {
+        let judged = source.run.and_then(|run| run.analysis.prepared.rows.get(i));
+        let family = Family::of_category(judged.map_or(&row.identity.category, |r| &r.category));
+        for kernel in unified.calls_of(row).flat_map(|c| &c.kernels) {
+            families[kernel.index()] = family;
+        }
+    }
+    // Names repeat and are long: each is looked at once for each kind of event.
+    let mut known: BTreeMap<(StrId, bool), Option<Family>> = BTreeMap::new();
+    for &e in source.report.tree.all_gpu_events() {
+        let key = (trace.name_id(e), trace.kind(e) == EventKind::Kernel);
+        if let Some(family) = *known.entry(key).or_insert_with(|| by_work(trace, e)) {
+            families[e.index()] = family;
+        }
+    }
+    families
+}
+
+/// Copies and communication are what they are, whoever launched them.
+fn by_work(trace: &Trace, e: EventId) -> Option<Family> {
+    match GpuWork::classify(trace.kind(e), trace.name(e)) {
+        GpuWork::Computation => None,
+        GpuWork::Communication => Some(Family::Communication),
+        GpuWork::Memcpy => Some(Family::Copy),
+    }
+}

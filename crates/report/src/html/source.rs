@@ -1,0 +1,61 @@
+//! What a page is made from. `analyze` and `report` know different things of a trace; a page shows what there is.
+
+use std::path::Path;
+
+use jarvis_analyze::program::Program;
+use jarvis_analyze::system::gaps::Gaps;
+use jarvis_perf::platform::Platform;
+use jarvis_perf::tables::Report;
+use jarvis_trace::{Population, Summary, Trace};
+
+use crate::Run;
+
+/// A trace with its performance report, and its analysis if there is one.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// The trace.
+    pub trace: &'a Trace,
+    /// Its performance report.
+    pub report: &'a Report,
+    /// What is in the trace.
+    pub summary: &'a Summary,
+    /// The trace as the user typed it.
+    pub trace_path: &'a str,
+    /// Heading of the page; the name of the file if there is none.
+    pub title: Option<&'a str>,
+    /// What it is measured against; without it there is no roofline.
+    pub platform: Option<&'a Platform>,
+    /// Operations and modules in order.
+    pub program: &'a Program,
+    /// Waits of the GPU and why.
+    pub gaps: Option<&'a Gaps>,
+    /// GPU events that the timeline counts.
+    pub population: Population,
+    /// The analysis, if one was made.
+    pub run: Option<&'a Run<'a>>,
+}
+
+impl<'a> Source<'a> {
+    /// Of a run of `analyze`.
+    pub fn of_run(run: &'a Run<'a>) -> Self {
+        let prepared = &run.analysis.prepared;
+        let linked = run.report.tree.linked_gpu_events().next().is_some();
+        Self {
+            trace: run.trace,
+            report: run.report,
+            summary: run.summary,
+            trace_path: &run.labels.trace_path,
+            title: Some(run.model_name()),
+            platform: Some(&prepared.platform),
+            program: &prepared.program,
+            gaps: run.analysis.system.as_ref().map(|s| &s.gaps),
+            population: if linked { Population::Linked } else { Population::All },
+            run: Some(run),
+        }
+    }
+
+    /// Name of the trace's file.
+    pub(crate) fn file_name(&self) -> &'a str {
+        Path::new(self.trace_path).file_name().and_then(|n| n.to_str()).unwrap_or(self.trace_path)
+    }
+}

@@ -3,5 +3,6 @@
 pub mod language;
 mod output;
 pub mod render;
+pub mod replay;
 
 pub use output::OutputFile;

@@ -7,6 +7,7 @@ mod info;
 mod model;
 mod platform_args;
 mod platforms;
+mod replay;
 mod report;
 mod tree;
 
@@ -55,6 +56,8 @@ enum Command {
     Tree(tree::TreeArgs),
     /// The performance report: a workbook and CSV files, and a summary
     Report(report::ReportArgs),
+    /// Packages with which slow operations can be run again without the model
+    Replay(replay::ReplayArgs),
     /// The hardware figures everything is measured against, and how to add some
     Platforms(platforms::PlatformsArgs),
     /// FLOPs, bytes and roofline time of an operation without a trace
@@ -155,6 +158,7 @@ pub fn main() -> ExitCode {
         Command::Info(args) => info::run(&session, &args),
         Command::Tree(args) => tree::run(&session, &args),
         Command::Report(args) => report::run(&session, &args),
+        Command::Replay(args) => replay::run(&session, &args),
         Command::Platforms(args) => platforms::run(&session, &args),
         Command::Model(args) => model::run(&session, &args),
         Command::Explain(args) => explain::run(&session, &args),

@@ -77,8 +77,9 @@ struct Source {
 
 pub(crate) fn run(session: &Session, args: &ReplayArgs) -> Result<(), Failure> {
     if args.op.is_empty() && !args.list {
-        return Err(Failure::usage("no operation is named")
-            .help("add --op NAME, or --list to see what could be packaged"));
+        return Err(
+            Failure::usage("no operation is named").help("add --op NAME, or --list to see what could be packaged")
+        );
     }
     let root = args.output.clone().unwrap_or_else(|| usual_folder(&args.source));
     if !args.list {
@@ -141,7 +142,8 @@ fn read_folder(args: &ReplayArgs) -> Result<Source, Failure> {
             .help("name a trace, or the output folder of `jarvis report`")
     })?;
     let failed = |error: &dyn std::fmt::Display| {
-        Failure::new(exit::INPUT, format!("{}: {error}", table.display())).help("make the report anew with `jarvis report`")
+        Failure::new(exit::INPUT, format!("{}: {error}", table.display()))
+            .help("make the report anew with `jarvis report`")
     };
     let bytes = std::fs::read(&table).map_err(|error| failed(&error))?;
     let rows = replay::of_csv(&bytes).map_err(|error| failed(&error))?;
@@ -158,8 +160,14 @@ fn packaged(
     let origin = Origin { platform: source.platform.as_ref(), device_name: source.device.as_deref() };
     let made = replay::packages(&source.rows, selection, origin)?;
     if made.packages.is_empty() && made.skipped.is_empty() {
-        return Err(Failure::usage(format!("{}: no operation is called {}", args.source.display(), args.op.join(" or ")))
-            .help("`jarvis replay TRACE --list` shows what there is; `*` stands for any text, --match contains for a part"));
+        return Err(Failure::usage(format!(
+            "{}: no operation is called {}",
+            args.source.display(),
+            args.op.join(" or ")
+        ))
+        .help(
+            "`jarvis replay TRACE --list` shows what there is; `*` stands for any text, --match contains for a part",
+        ));
     }
     let mut batch = Batch::default();
     for file in made.files.iter().cloned().chain([made.index.clone()]) {
@@ -203,9 +211,14 @@ fn listed(session: &Session, candidates: &[Candidate<'_>]) -> String {
         let row = candidate.row;
         let lost = row.lost_us().map_or_else(|| "-".to_owned(), |us| format!("{:.3}", us / 1e3));
         let roof = row.efficiency_percent.map_or_else(|| "-".to_owned(), |p| format!("{p:.1}"));
-        let what = candidate.refusal.as_ref().map_or_else(|| shortened(&candidate.args), |reason| format!("no: {reason}"));
+        let what =
+            candidate.refusal.as_ref().map_or_else(|| shortened(&candidate.args), |reason| format!("no: {reason}"));
         let op = shortened(&row.op);
-        text.push_str(&format!("{lost:>9} {:>9.3} {roof:>7} {:>6}  {op}  {what}\n", row.kernel_us.sum / 1e3, row.count));
+        text.push_str(&format!(
+            "{lost:>9} {:>9.3} {roof:>7} {:>6}  {op}  {what}\n",
+            row.kernel_us.sum / 1e3,
+            row.count
+        ));
     }
     text
 }

@@ -3,5 +3,6 @@
 
 mod inspect;
 mod reference;
+mod replay;
 mod report;
 mod support;

@@ -49,7 +49,7 @@ def arguments(argv):
     p.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help="import before resolving")
     p.add_argument("--isolate", action="store_true", help="one process per entry")
     p.add_argument("--dry-run", action="store_true", help="build the arguments, call nothing")
-    p.add_argument("--max-gflop", type=float, metavar="X", help="skip entries with more work than this")
+    p.add_argument("--max-gflop", type=float, metavar="X", help="build, but do not call, entries with more work than this")
     p.add_argument("--seed", type=int, default=0, metavar="N")
     p.add_argument("--stop-on-error", action="store_true")
     p.add_argument("--list", action="store_true", help="show the entries and stop")
@@ -133,19 +133,18 @@ def replay(entry, clock, args):
     """Result of one entry: section 10.4 of the format."""
     result = {"id": entry["id"], "op_name": entry["op_name"], "overload": None, "status": "ok", "reason": None}
     result["trace_us"] = entry["trace"]["kernel_time_us"]["mean"]
-    result["count"] = entry["count"]
+    result["count"] = entry["count"] or 1
     try:
         if entry["replayable"] == "no":
             raise Skip("; ".join(entry["assumptions"]) or "not replayable")
-        flops = entry["trace"].get("flops") or 0
-        if args.max_gflop is not None and flops > args.max_gflop * 1e9:
-            raise Skip("More than %g GFLOP." % args.max_gflop)
         check_memory(entry, args)
         apply_settings(entry)
         call = Call(entry, args.device, args.seed)
         result["overload"] = call.overload.name
         result["schema"] = str(call.overload.schema)
         result["assumptions"] = entry["assumptions"] + [a for a in call.assumptions if a not in entry["assumptions"]]
+        if args.max_gflop is not None and (entry["trace"].get("flops") or 0) > args.max_gflop * 1e9:
+            raise Skip("More than %g GFLOP." % args.max_gflop)
         if not args.dry_run:
             with torch.no_grad():
                 if args.verify:
@@ -336,7 +335,7 @@ def main(argv=None):
         return 2
     if args.list:
         for entry in entries:
-            print("%-40s %6d x %9.1f us  %s" % (entry["id"], entry["count"], entry["trace"]["kernel_time_us"]["mean"], shapes(entry)))
+            print("%-40s %6s x %9.1f us  %s" % (entry["id"], entry["count"] or "-", entry["trace"]["kernel_time_us"]["mean"], shapes(entry)))
         return 0
     for module in sorted({module for entry in entries for module in entry["imports"]} | set(args.imports)):
         try:

@@ -37,13 +37,12 @@ class Skip(Exception):
 
 def torch_dtype(recorded):
     """The torch type of a recorded element type."""
-    name = re.sub(r"c10::|at::", "", recorded).strip().lower()
-    name = DTYPES.get(name, name)
+    name = DTYPES.get(re.sub(r"c10::|at::", "", recorded).strip().lower())
+    if name is None:
+        raise Skip("unknown element type %s" % recorded)
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):
-        if name in DTYPES.values():
-            raise Skip("this PyTorch has no %s" % name)
-        raise Skip("unknown element type %s" % recorded)
+        raise Skip("this PyTorch has no %s" % name)
     return dtype
 
 
@@ -119,7 +118,8 @@ class Argument:
         if got.kind == "none":
             if self.optional:
                 return 2
-            return 1 if self.kind in ("String", "DeviceObj", "Generator") or self.has_default else None
+            undefined = self.kind == "Tensor" and not self.list
+            return 1 if undefined or self.kind in ("String", "DeviceObj", "Generator") or self.has_default else None
         if self.kind == "Tensor":
             if self.list:
                 return 2 if got.kind == "tensors" and not self.optional_items else None
@@ -331,6 +331,7 @@ class Call:
         self.overload = resolve(entry, self.recorded)
         self.builder = Builder(device, seed)
         self.hints = hints(entry)
+        self.casts = (entry.get("settings") or {}).get("autocast")
         self.args, self.kwargs, self.written = self.build()
         self.saved = [tensor.clone() for tensor in self.written]
         self.calls = 0
@@ -394,7 +395,7 @@ class Call:
                 note = "string argument %s is not recorded; default %r used" % (arg.name, arg.default)
                 self.builder.assumptions.append(note)
             return arg.default
-        if arg.kind == "Generator":
+        if arg.kind in ("Generator", "Tensor") and not arg.list:
             return None
         raise Skip("Argument %s of type %s cannot be rebuilt." % (arg.name, arg.kind))
 
@@ -409,7 +410,14 @@ class Call:
         return value
 
     def __call__(self):
+        if self.casts:
+            with torch.autocast(self.device.type, dtype=self.cast_type()):
+                return self.overload.call(*self.args, **self.kwargs)
         return self.overload.call(*self.args, **self.kwargs)
+
+    def cast_type(self):
+        """Type of automatic mixed precision; not every CPU can cast to float16."""
+        return torch.bfloat16 if self.device.type == "cpu" else getattr(torch, self.casts)
 
     def reset_if_due(self):
         """Outside the timed region: in-place operations must neither overflow nor fade to denormals."""

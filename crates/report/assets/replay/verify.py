@@ -44,7 +44,8 @@ def verify(call):
         expected = flat(call.overload.call(*wide, **keyword))
     except Exception as error:  # noqa: BLE001 - operations fail in many ways where there is no CPU kernel
         return {"ok": None, "text": "not verified: no CPU kernel (%s)" % str(error).split("\n")[0][:100]}
-    got = flat(call())
+    # Cloned, since in-place operations return what is reset below.
+    got = [tensor.clone() for tensor in flat(call())]
     for tensor, saved in zip(call.written, call.saved):
         tensor.copy_(saved)
     worst, limit = 0.0, 0.0

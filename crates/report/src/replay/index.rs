@@ -6,6 +6,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::describe::rounded;
+use super::layout;
 use super::select::{Op, Tier};
 
 /// Form of the file.
@@ -56,14 +57,13 @@ struct Index<'a> {
 
 /// The bytes of the file.
 pub(crate) fn render(packages: &[PackageInfo], skipped: &[Skipped]) -> Result<Vec<u8>, serde_json::Error> {
-    let mut bytes = serde_json::to_vec_pretty(&Index { schema_version: SCHEMA_VERSION, packages, skipped })?;
-    bytes.push(b'\n');
-    Ok(bytes)
+    Ok(layout::to_string(&Index { schema_version: SCHEMA_VERSION, packages, skipped })?.into_bytes())
 }
 
 /// What a package holds.
 pub(crate) fn info(op: &Op<'_>, file: &str, bytes: &[u8]) -> PackageInfo {
-    let with_roof = op.entries.iter().filter_map(|e| Some((e.row.roofline_us? * e.row.count as f64, e.row.kernel_us.sum)));
+    let with_roof =
+        op.entries.iter().filter_map(|e| Some((e.row.roofline_us? * e.row.count as f64, e.row.kernel_us.sum)));
     let (roof, taken) = with_roof.fold((0.0, 0.0), |sum, (roof, us)| (sum.0 + roof, sum.1 + us));
     let mut assumptions: Vec<String> = Vec::new();
     for text in op.entries.iter().flat_map(|e| &e.rebuilt.assumptions) {

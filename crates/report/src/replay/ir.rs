@@ -48,6 +48,9 @@ pub(crate) struct Settings {
     /// The same for convolutions and recurrent layers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cudnn_allow_tf32: Option<bool>,
+    /// Type of automatic mixed precision, if it was on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) autocast: Option<&'static str>,
 }
 
 /// Operations whose result's size depends on values.
@@ -83,7 +86,7 @@ pub(crate) fn rebuild(op: &str, row: &Row, inputs: Option<&[Input]>) -> Result<R
         call: None,
         assumptions: Vec::new(),
         imports: MODULES.iter().filter(|(name, _)| *name == space).map(|(_, module)| *module).collect(),
-        settings: settings(row, inputs),
+        settings: Settings { autocast: autocast(op, row, inputs), ..tf32(row, inputs) },
     };
     if DATA_DEPENDENT.iter().any(|name| op.starts_with(name)) {
         rebuilt.assumptions.push(words::DATA_DEPENDENT.to_owned());
@@ -120,9 +123,10 @@ fn refuse_by_name(op: &str, row: &Row) -> Result<(), String> {
         return Err(words::GRAPH.to_owned());
     }
     if !op.contains("::") {
-        return Err(words::no_operation(&[]));
+        return Err(words::NO_OPERATION.to_owned());
     }
-    let transfer = |name: &str| name.starts_with("Memcpy") && !name.contains("DtoD") && !name.contains("Device -> Device");
+    let transfer =
+        |name: &str| name.starts_with("Memcpy") && !name.contains("DtoD") && !name.contains("Device -> Device");
     if !row.kernels.is_empty() && row.kernels.iter().all(|k| transfer(&k.name)) {
         return Err(words::TRANSFER.to_owned());
     }
@@ -142,7 +146,15 @@ fn refuse_by_inputs(inputs: &[Input]) -> Result<(), String> {
     }
 }
 
-fn settings(row: &Row, inputs: &[Input]) -> Settings {
+/// Type of automatic mixed precision: on if the trace shows the casts, or if the call is not possible without.
+fn autocast(op: &str, row: &Row, inputs: &[Input]) -> Option<&'static str> {
+    let types: Vec<&'static str> = inputs.iter().filter_map(|i| Some(dtype(&i.kind)?.0)).collect();
+    let narrow = types.iter().copied().find(|t| ["bfloat16", "float16"].contains(t));
+    let is_mixed = op == "aten::layer_norm" && narrow.is_some() && types.contains(&"float32");
+    (row.casts || is_mixed).then(|| narrow.unwrap_or("bfloat16"))
+}
+
+fn tf32(row: &Row, inputs: &[Input]) -> Settings {
     let is_fp32 = inputs.iter().any(|input| dtype(&input.kind).is_some_and(|d| d.0 == "float32"));
     if !is_fp32 || row.kernels.is_empty() {
         return Settings::default();
@@ -150,8 +162,8 @@ fn settings(row: &Row, inputs: &[Input]) -> Settings {
     let names: Vec<&str> = row.kernels.iter().map(|k| &*k.name).collect();
     let tf32 = Some(kernels::uses_tf32(&names));
     match &*row.category {
-        "GEMM" => Settings { allow_tf32: tf32, cudnn_allow_tf32: None },
-        category if category.starts_with("CONV") => Settings { allow_tf32: None, cudnn_allow_tf32: tf32 },
+        "GEMM" => Settings { allow_tf32: tf32, ..Settings::default() },
+        category if category.starts_with("CONV") => Settings { cudnn_allow_tf32: tf32, ..Settings::default() },
         _ => Settings::default(),
     }
 }
@@ -268,6 +280,8 @@ fn nothing(arg: &Argument, notes: &mut Vec<String>) -> Result<Part, String> {
             notes.push(format!("string argument {} is not recorded; default {default} used", arg.name));
             Ok(("str", json!(default), true))
         }
+        // A tensor that is not defined is recorded like one that is missing.
+        "Tensor" if !kind.is_list => Ok(("none", Json::Null, false)),
         _ if kind.optional || arg.default.is_some() => Ok(("none", Json::Null, false)),
         _ => Err(words::opaque(arg.name, &arg.text)),
     }

@@ -8,6 +8,7 @@ mod describe;
 mod index;
 mod inputs;
 mod ir;
+mod layout;
 mod package;
 mod readme;
 mod rows;

@@ -12,7 +12,7 @@ use super::index::hex;
 use super::inputs::Input;
 use super::ir::{CallIr, Settings};
 use super::select::Op;
-use super::{Entry, Origin, ReplayError, readme};
+use super::{Entry, Origin, ReplayError, layout, readme};
 
 /// Form of an entry.
 const IR_VERSION: u32 = 1;
@@ -180,8 +180,7 @@ fn trace_json<'e>(entry: &'e Entry<'_>, origin: Origin<'e>, anonymous: bool) -> 
 /// The bytes of a package.
 pub(crate) fn zip(op: &Op<'_>, origin: Origin<'_>, anonymous: bool) -> Result<Vec<u8>, ReplayError> {
     let entries: Vec<EntryJson<'_>> = (0..op.entries.len()).map(|at| entry_json(op, at, origin, anonymous)).collect();
-    let mut ir = serde_json::to_string_pretty(&entries)?;
-    ir.push('\n');
+    let ir = layout::to_string(&entries)?;
     let readme = readme::render(op, origin, anonymous);
     let mut members: Vec<(&str, &str)> = vec![("replay_ir.json", &ir)];
     members.extend(REPLAYER);

@@ -1,16 +1,20 @@
 //! The README of a package: what to run and which time to beat.
 
+use super::Origin;
 use super::describe::args;
 use super::package::id;
 use super::select::Op;
-use super::Origin;
 
 /// The text of the README.
 pub(crate) fn render(op: &Op<'_>, origin: Origin<'_>, anonymous: bool) -> String {
     let shapes = if op.entries.len() == 1 { "1 shape".to_owned() } else { format!("{} shapes", op.entries.len()) };
     let device = origin.device_name.filter(|_| !anonymous).unwrap_or("the traced GPU");
     let peaks = origin.platform.map_or_else(String::new, |p| {
-        format!(" \"Of peak\" is measured against jarvis's figures for {} ({} TB/s).", p.name, p.mem_bw_gbps.value / 1e3)
+        format!(
+            " \"Of peak\" is measured against jarvis's figures for {} ({} TB/s).",
+            p.name,
+            p.mem_bw_gbps.value / 1e3
+        )
     });
     let mut text = format!(
         "# {} alone\n\n\

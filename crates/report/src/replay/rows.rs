@@ -58,6 +58,8 @@ pub struct Row {
     pub compute_spec: Option<Arc<str>>,
     /// Name of the report's row, where another operation with the same kernels stands for it.
     pub substituted_for: Option<Arc<str>>,
+    /// Whether automatic casts were on: the call cast its arguments and then called itself.
+    pub(crate) casts: bool,
     /// Operations around the calls with the same kernels, innermost first.
     pub(crate) around: Vec<(Arc<str>, Option<Vec<Input>>)>,
 }
@@ -78,15 +80,18 @@ pub fn of_report(trace: &Trace, tree: &Tree, report: &ReportRows) -> Vec<Row> {
         let name = &row.identity.name;
         let mut events = Vec::new();
         if is_synthetic(name) || !name.contains("::") {
-            events = report.unified.calls_of(row).map(|call| (stand_in(trace, tree, name, call.event), call.event)).collect();
+            events = report.unified.calls_of(row).map(|call| stand_in(trace, tree, name, call.event)).collect();
         }
-        if events.is_empty() || events.iter().any(|(found, _)| found.is_none()) {
+        if events.is_empty() || events.contains(&None) {
             let mut plain = of_unified(row);
-            plain.around = report.unified.calls_of(row).next().map_or_else(Vec::new, |c| around(trace, tree, c.event));
+            if let Some(first) = report.unified.calls_of(row).next() {
+                plain.around = around(trace, tree, first.event);
+                plain.casts = casts(trace, tree, first.event);
+            }
             rows.push(plain);
             continue;
         }
-        for event in events.into_iter().filter_map(|(found, _)| found) {
+        for event in events.into_iter().flatten() {
             let inputs = inputs::of_lists(&input_lists(trace, event));
             let key = (trace.name(event).to_owned(), inputs);
             let group = stand_ins.entry(key).or_insert_with(|| StandIns::new(name, row));
@@ -138,6 +143,7 @@ impl<'r> StandIns<'r> {
             bytes: None,
             compute_spec: None,
             substituted_for: None,
+            casts: false,
             around: Vec::new(),
         });
         row.op = op.into();
@@ -194,6 +200,12 @@ fn stand_in(trace: &Trace, tree: &Tree, name: &str, event: EventId) -> Option<Ev
     None
 }
 
+/// Whether an operation casts its arguments and then calls itself, as it does under automatic mixed precision.
+fn casts(trace: &Trace, tree: &Tree, event: EventId) -> bool {
+    let below = |name: &str| tree.children(event).any(|c| trace.kind(c) == EventKind::CpuOp && trace.name(c) == name);
+    below("aten::to") && below(trace.name(event))
+}
+
 /// Operations around an event that have exactly its kernels.
 fn around(trace: &Trace, tree: &Tree, event: EventId) -> Vec<(Arc<str>, Option<Vec<Input>>)> {
     let kernels = tree.gpu_event_count(event);
@@ -223,6 +235,7 @@ fn of_unified(row: &UnifiedRow) -> Row {
         bytes: model.and_then(|m| m.data_moved_mb).map(mebibytes),
         compute_spec: model.and_then(|m| m.compute_spec.clone()),
         substituted_for: None,
+        casts: false,
         around: Vec::new(),
     }
 }
@@ -318,6 +331,7 @@ impl Columns<'_> {
             bytes: number("Data Moved (MB)").map(mebibytes),
             compute_spec: text("Compute Spec").map(Arc::from),
             substituted_for: None,
+            casts: false,
             around: Vec::new(),
         })
     }

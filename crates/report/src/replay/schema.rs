@@ -72,7 +72,9 @@ impl Argument {
         match given {
             Given::Nothing if kind.optional => Some(2),
             Given::Nothing => {
-                (matches!(kind.base, "str" | "Device" | "Generator") || self.default.is_some()).then_some(1)
+                let not_recorded = matches!(kind.base, "str" | "Device" | "Generator");
+                let undefined = kind.base == "Tensor" && !kind.is_list;
+                (not_recorded || undefined || self.default.is_some()).then_some(1)
             }
             Given::Tensor => (kind.base == "Tensor" && !kind.is_list).then_some(2),
             Given::Tensors => (kind.base == "Tensor" && kind.is_list && !kind.optional_items).then_some(2),
@@ -203,7 +205,8 @@ mod tests {
 
     #[test]
     fn types_are_taken_apart() {
-        let schema = Schema::parse("aten::x.o(Tensor(a!) self, Tensor?[] i, SymInt[2]? k=[1, 1], *, Tensor(b!) out) -> ()");
+        let schema =
+            Schema::parse("aten::x.o(Tensor(a!) self, Tensor?[] i, SymInt[2]? k=[1, 1], *, Tensor(b!) out) -> ()");
         let schema = schema.unwrap();
         assert_eq!((schema.name, schema.overload), ("aten::x", "o"));
         let [first, list, sizes, out] = &schema.arguments[..] else { panic!("{schema:?}") };
@@ -231,7 +234,10 @@ mod tests {
         assert_eq!(overload("aten::arange", &[&[one.clone()], &tail[..]].concat()), Some(""));
         assert_eq!(overload("aten::arange", &[&[one.clone(), one.clone()], &tail[..]].concat()), Some("start"));
         let dtype = input("Scalar", &[], "15");
-        assert_eq!(overload("aten::arange", &[one.clone(), one.clone(), one, input("long int", &[0], "")]), Some("start_out"));
+        assert_eq!(
+            overload("aten::arange", &[one.clone(), one.clone(), one, input("long int", &[0], "")]),
+            Some("start_out")
+        );
         let to_copy = [x(), dtype, nothing(), nothing(), nothing(), input("Scalar", &[], "False"), nothing()];
         assert_eq!(overload("aten::_to_copy", &to_copy), Some(""));
         assert_eq!(overload("aten::div", &[number]), None);

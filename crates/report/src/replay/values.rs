@@ -98,26 +98,63 @@ const INDICES: &[(&str, &str, Limit)] = &[
 
 /// Names of arguments whose whole numbers address memory.
 const ADDRESSES: &[&str] = &[
-    "block_table", "cu_seqlens", "cum_seq", "index", "indices", "input_lengths", "lengths", "offs", "offsets",
-    "seqlen", "seqused", "target", "targets", "target_lengths",
+    "block_table",
+    "cu_seqlens",
+    "cum_seq",
+    "index",
+    "indices",
+    "input_lengths",
+    "lengths",
+    "offs",
+    "offsets",
+    "seqlen",
+    "seqused",
+    "target",
+    "targets",
+    "target_lengths",
 ];
 
 /// Operations that overwrite their first argument without reading it.
 const OVERWRITING: &[&str] = &[
-    "aten::bernoulli_", "aten::copy_", "aten::exponential_", "aten::fill_", "aten::normal_", "aten::random_",
-    "aten::uniform_", "aten::zero_",
+    "aten::bernoulli_",
+    "aten::copy_",
+    "aten::exponential_",
+    "aten::fill_",
+    "aten::normal_",
+    "aten::random_",
+    "aten::uniform_",
+    "aten::zero_",
 ];
 
 /// Operations whose floats must be positive, by the beginning of their name.
 const POSITIVE_OPS: &[&str] = &[
-    "aten::bernoulli", "aten::binary_cross_entropy", "aten::log10", "aten::log1p", "aten::log2", "aten::log_",
-    "aten::multinomial", "aten::poisson", "aten::pow", "aten::rsqrt", "aten::sqrt",
+    "aten::bernoulli",
+    "aten::binary_cross_entropy",
+    "aten::log10",
+    "aten::log1p",
+    "aten::log2",
+    "aten::log_",
+    "aten::multinomial",
+    "aten::poisson",
+    "aten::pow",
+    "aten::rsqrt",
+    "aten::sqrt",
 ];
 
 /// Floats that are spreads, scales or normalisers, and so positive in any real call.
 const POSITIVE_ARGUMENTS: &[&str] = &[
-    "invstd", "logsumexp", "rstd", "running_var", "save_invstd", "save_var", "scale", "scale_a", "scale_b",
-    "scale_result", "total_weight", "var",
+    "invstd",
+    "logsumexp",
+    "rstd",
+    "running_var",
+    "save_invstd",
+    "save_var",
+    "scale",
+    "scale_a",
+    "scale_b",
+    "scale_result",
+    "total_weight",
+    "var",
 ];
 
 /// How a tensor argument of a call is filled, or why no safe values are known.
@@ -147,7 +184,8 @@ fn is_positive(schema: &Schema, arg: &Argument) -> bool {
 
 /// A tensor without dimensions of Python's own types beside one with dimensions: a number of the program.
 fn is_wrapped_number(input: &Input, inputs: &[Input]) -> bool {
-    let is_number = input.dims.one().is_empty() && dtype(&input.kind).is_some_and(|d| ["float64", "int64"].contains(&d.0));
+    let is_number =
+        input.dims.one().is_empty() && dtype(&input.kind).is_some_and(|d| ["float64", "int64"].contains(&d.0));
     is_number && inputs.iter().any(|other| other.given() == Given::Tensor && !other.dims.one().is_empty())
 }
 
@@ -274,7 +312,10 @@ mod tests {
         assert!(wrapped.on_host && wrapped.init == Init::Ones);
         let whole = of("aten::mul", 1, &[x.clone(), tensor("int", &[8])]).unwrap();
         assert!(whole.assumed && whole.range == Some([1, 8]));
-        assert_eq!(of("aten::mm", 0, &[tensor("c10::qint8", &[2, 2]), x]), Err("unknown element type c10::qint8".to_owned()));
+        assert_eq!(
+            of("aten::mm", 0, &[tensor("c10::qint8", &[2, 2]), x]),
+            Err("unknown element type c10::qint8".to_owned())
+        );
     }
 
     #[test]

@@ -18,6 +18,9 @@ pub(crate) const TRANSFER: &str = "Host transfer, not a GPU kernel.";
 pub(crate) const LAYOUT: &str = "Tensor layout not recorded.";
 /// Calls on empty tensors.
 pub(crate) const NOTHING: &str = "nothing to compute";
+/// Names that are none of the dispatcher's.
+pub(crate) const NO_OPERATION: &str =
+    "Not a dispatcher operation, and no single operation below it has the same kernels.";
 /// Results of unknown size.
 pub(crate) const DATA_DEPENDENT: &str = "output size depends on values";
 
@@ -44,14 +47,6 @@ pub(crate) fn overlapping(name: &str) -> String {
 /// A call that no known overload takes.
 pub(crate) fn no_overload(op: &str) -> String {
     format!("The recorded inputs fit no overload of {op}.")
-}
-
-/// A name that is none of the dispatcher's.
-pub(crate) fn no_operation(below: &[&str]) -> String {
-    if below.is_empty() {
-        return "Not a dispatcher operation, and none below it has the same kernels.".to_owned();
-    }
-    format!("Not a dispatcher operation; the operations below it were packaged: {}.", below.join(", "))
 }
 
 /// A kernel that stands for itself.

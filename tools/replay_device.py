@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Runs replay packages on a GPU and tells how many run and how near their times come to the trace's.
 
-    for t in TRACES; do jarvis replay $t --op '*' --max-packages 1000 --max-entries 1000 -o packages/$(basename $t .json.gz); done
+    for t in TRACES; do
+        jarvis replay $t --op '*' --max-packages 1000 --max-entries 1000 -o packages/$(basename $t .json.gz)
+    done
     python3 tools/replay_device.py packages --json results.json [-- options of the replayer]
 
 Every package is unpacked and run with its own replayer, all in one process so that PyTorch starts once. The table has
@@ -39,7 +41,8 @@ def run_package(path, options):
         printed = io.StringIO()
         try:
             with contextlib.redirect_stdout(printed):
-                importlib.import_module("batched_replay").main([os.path.join(folder, "replay_ir.json"), "--json", out] + options)
+                arguments = [os.path.join(folder, "replay_ir.json"), "--json", out] + options
+                importlib.import_module("batched_replay").main(arguments)
         finally:
             sys.path.remove(folder)
         with open(out) as file:
@@ -60,18 +63,23 @@ def summarize(name, entries):
     same = [e for e in judged if e.get("kernel_match") == "same kernels"]
     return {
         "trace": name, "entries": len(entries), "ms": total / 1e3, "ran_percent": 100 * ran / total if total else 0,
-        "failed": sum(e["status"] == "failed" for e in entries), "skipped": sum(e["status"] == "skipped" for e in entries),
+        "failed": sum(e["status"] == "failed" for e in entries),
+        "skipped": sum(e["status"] == "skipped" for e in entries),
         "judged": len(judged), "near": len(near), "same_kernels": len(same),
     }
 
 
 def row(s):
     share = lambda n: "%d (%.0f %%)" % (n, 100.0 * n / s["judged"]) if s["judged"] else "-"
-    return "| %s | %d | %.2f | %.1f %% | %d | %d | %s | %s |" % (
-        s["trace"], s["entries"], s["ms"], s["ran_percent"], s["failed"], s["judged"], share(s["near"]), share(s["same_kernels"]))
+    ran = "%.1f %%" % s["ran_percent"] if s["entries"] else "-"
+    return "| %s | %d | %.2f | %s | %d | %d | %s | %s |" % (
+        s["trace"], s["entries"], s["ms"], ran, s["failed"] + s["skipped"], s["judged"], share(s["near"]),
+        share(s["same_kernels"]))
 
 
-HEAD = "| trace | calls | GPU ms | ran, by time | failed | above 20 us | within 15 % | same kernels |\n" + "| --- " + "| ---: " * 7 + "|"
+HEAD = """\
+| trace | calls | GPU ms | ran, by time | did not run | above 20 us | within 15 % | same kernels |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"""
 
 
 def main():

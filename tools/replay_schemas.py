@@ -20,7 +20,8 @@ def schemas(name):
         found = [str(getattr(packet, overload)._schema) for overload in packet.overloads()]
     except (AttributeError, RuntimeError):
         return []
-    return sorted(text for text in found if "Tensor" in text and not re.search(r"Dimname|str dim\b|str\[\]|\bt\[\]|Any\b", text))
+    odd = re.compile(r"Dimname|str dim\b|str\[\]|\bt\[\]|Any\b")
+    return sorted(text for text in found if "Tensor" in text and not odd.search(text))
 
 
 def main():
@@ -31,7 +32,8 @@ def main():
         if line and not line.startswith("#"):
             kept.setdefault(re.split(r"[.(]", line)[0], []).append(line)
     names = sorted(set(kept) | set(sys.argv[2:]))
-    print("# Schemas of operations, as PyTorch %s prints them; made by tools/replay_schemas.py." % torch.__version__.split("+")[0])
+    version = torch.__version__.split("+")[0]
+    print("# Schemas of operations, as PyTorch %s prints them; made by tools/replay_schemas.py." % version)
     for name in names:
         for text in schemas(name) or kept.get(name, []):
             print(text)

@@ -34,27 +34,27 @@ def arguments(argv):
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("ir", nargs="?", default=os.path.join(here, "replay_ir.json"), help="replay_ir.json")
     p.add_argument("--device", default=default, help="cuda (also for ROCm) or cpu [%(default)s]")
-    p.add_argument("--op", "--op-filter", dest="op", default="", metavar="TEXT", help="only entries with this in their id")
+    p.add_argument("--op", "--op-filter", default="", metavar="TEXT", help="only entries with this in their id")
     p.add_argument("--op-limit", type=int, metavar="N", help="only the first N entries")
     p.add_argument("--id", help="only this entry")
     p.add_argument("--warmup", type=int, default=10, metavar="N", help="untimed calls, also at least 50 ms [10]")
     p.add_argument("--repeat", "--iters", dest="iters", type=int, metavar="N", help="timed calls [20 to 200]")
-    p.add_argument("--cache", choices=("cold", "warm", "both"), default="both", help="state of the last-level cache [both]")
+    p.add_argument("--cache", choices=("cold", "warm", "both"), default="both", help="last-level cache [both]")
     p.add_argument("--flush-mb", type=int, default=512, metavar="N", help="size of the flush buffer [512]")
     p.add_argument("--graph", action="store_true", help="time through a captured GPU graph")
     p.add_argument("--profile", dest="profile", action="store_true", default=True, help=argparse.SUPPRESS)
     p.add_argument("--no-profile", dest="profile", action="store_false", help="no kernel names and durations")
     p.add_argument("--backward", action="store_true", help="also time the gradient, where the operation has one")
     p.add_argument("--verify", action="store_true", help="compare the result with the CPU's in a wider type")
-    p.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help="import before resolving")
+    p.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help="import it first")
     p.add_argument("--isolate", action="store_true", help="one process per entry")
     p.add_argument("--dry-run", action="store_true", help="build the arguments, call nothing")
-    p.add_argument("--max-gflop", type=float, metavar="X", help="build, but do not call, entries with more work than this")
+    p.add_argument("--max-gflop", type=float, metavar="X", help="build but do not call what takes more work")
     p.add_argument("--seed", type=int, default=0, metavar="N")
     p.add_argument("--stop-on-error", action="store_true")
     p.add_argument("--list", action="store_true", help="show the entries and stop")
     p.add_argument("--verbose", action="store_true", help="show kernels, schemas and assumptions")
-    p.add_argument("--json", default="replay_results.json", metavar="FILE", help="machine-readable results [%(default)s]")
+    p.add_argument("--json", default="replay_results.json", metavar="FILE", help="results [%(default)s]")
     return p.parse_args(argv)
 
 
@@ -335,7 +335,8 @@ def main(argv=None):
         return 2
     if args.list:
         for entry in entries:
-            print("%-40s %6s x %9.1f us  %s" % (entry["id"], entry["count"] or "-", entry["trace"]["kernel_time_us"]["mean"], shapes(entry)))
+            us = entry["trace"]["kernel_time_us"]["mean"]
+            print("%-40s %6s x %9.1f us  %s" % (entry["id"], entry["count"] or "-", us, shapes(entry)))
         return 0
     for module in sorted({module for entry in entries for module in entry["imports"]} | set(args.imports)):
         try:

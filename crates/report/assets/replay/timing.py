@@ -4,6 +4,7 @@ import bisect
 import math
 import re
 import time
+import warnings
 
 import torch
 
@@ -138,6 +139,8 @@ def profiled(call, clock, modes, n):
     """GPU work of `n` calls by cache mode, as the profiler sees it: busy time of a call and its kernels."""
     from torch.profiler import ProfilerActivity, profile, record_function
 
+    # Newer versions remark on every run that they keep one cycle only: one is all there is.
+    warnings.filterwarnings("ignore", message=".*Profiler clears events.*")
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         for mode in modes:
             for i in range(n):

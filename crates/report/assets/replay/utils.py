@@ -21,7 +21,7 @@ DTYPES = {
 }
 
 # Integer arguments that address memory: without a rule for them nothing safe can be made up.
-ADDRESSES = re.compile(r"(^|_)(ind|idx|index|indices|table|tables|slot|slots|mapping|ids|lens|seqlen|seqlens)(_|s?$)|seq_len")
+ADDRESSES = re.compile(r"(^|_)(ind|idx|index|indices|tables?|slots?|mapping|ids|lens|seqlens?)(_|s?$)|seq_len")
 OFFSETS = re.compile(r"cu_seq|(^|_)(offsets|offs|splits|indptr)$")
 
 # In-place operations see their own output again; after this many calls they get fresh values.
@@ -260,15 +260,26 @@ class Builder:
             fill = torch.zeros if init == "zeros" else torch.ones
             return fill(count, dtype=dtype, device=device)
         if init == "offsets":
-            low, high = value["range"]
-            steps = torch.linspace(low, high, count, dtype=torch.float64) if count > 1 else torch.full((1,), high)
-            return steps.round().to(dtype).to(device)
+            return self.offsets(count, *value["range"]).to(dtype).to(device)
         generator = self.generator if device == self.device else self.cpu_generator
         if init in ("index", "uniform", "bool"):
             low, high = value.get("range") or ([0, 2] if init == "bool" else [0, 8])
             wide = torch.randint(low, max(high, low + 1), (count,), generator=generator, device=device)
             return wide.to(dtype)
         return random_floats(count, dtype, device, generator, init)
+
+
+    def offsets(self, count, low, high):
+        """Rising numbers up to `high`: evenly spaced from 0, else the ends of groups that tokens fall into at random.
+
+        Ends are multiples of 16, which some kernels ask for.
+        """
+        if low == 0 or count == 1:
+            return torch.linspace(low if count > 1 else high, high, count, dtype=torch.float64).round()
+        groups = torch.randint(0, count, (high,), generator=self.cpu_generator)
+        ends = torch.bincount(groups, minlength=count).cumsum(0) // 16 * 16
+        ends[-1] = high
+        return ends
 
 
 def random_floats(count, dtype, device, generator, init):
@@ -293,7 +304,8 @@ def guess(arg, got, recorded):
     """Description of a tensor for which the entry says nothing: the operation was not known when it was written."""
     shape, note = got.dims, None
     dtype = torch_dtype(got.type)
-    wrapped = not shape and dtype in (torch.float64, torch.int64) and any(r.kind == "tensor" and r.dims for r in recorded)
+    wrapped = not shape and dtype in (torch.float64, torch.int64) and not re.search(r"philox|seed|rng", arg.name)
+    wrapped = wrapped and any(r.kind == "tensor" and r.dims for r in recorded)
     value = {"shape": shape, "dtype": got.type, "strides": got.strides, "device": "cpu" if wrapped else "gpu"}
     if wrapped:
         value["init"] = "ones"

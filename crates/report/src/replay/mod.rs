@@ -149,3 +149,6 @@ pub fn packages(rows: &[Row], selection: &Selection, origin: Origin<'_>) -> Resu
     let index = OutputFile::new(format!("{FOLDER}/index.json"), index::render(&infos, &chosen.skipped)?);
     Ok(Packages { files, index, packages: infos, skipped: chosen.skipped })
 }
+
+#[cfg(test)]
+mod tests;

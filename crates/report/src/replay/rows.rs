@@ -118,7 +118,7 @@ struct StandIns<'r> {
     percent: f64,
 }
 
-impl<'r> StandIns<'r> {
+impl StandIns<'_> {
     fn new(name: &Arc<str>, row: &UnifiedRow) -> Self {
         let category = Arc::clone(&row.identity.category);
         Self { events: BTreeSet::new(), name: Arc::clone(name), category, model: None, percent: 0.0 }
@@ -184,7 +184,7 @@ fn is_synthetic(name: &str) -> bool {
 
 /// The operation that did the work of an event that is none itself: of a lone kernel the operation that launched it,
 /// of a wrapper the operation inside with the same kernels.
-fn stand_in(trace: &Trace, tree: &Tree, name: &str, event: EventId) -> Option<EventId> {
+pub(crate) fn stand_in(trace: &Trace, tree: &Tree, name: &str, event: EventId) -> Option<EventId> {
     let is_op = |e: EventId| trace.kind(e) == EventKind::CpuOp && trace.name(e).contains("::");
     if is_synthetic(name) {
         return is_op(event).then_some(event);
@@ -343,10 +343,7 @@ fn kernels_of_cell(cell: &str) -> Vec<Kernel> {
     let mut rest = cell;
     while let Some((_, after)) = rest.split_once("{'name': ") {
         let end = after.find(", 'stream'").unwrap_or(after.len());
-        let name = match literal::parse(&after[..end]) {
-            Some(Value::Str(name)) => name,
-            _ => break,
-        };
+        let Some(Value::Str(name)) = literal::parse(&after[..end]) else { break };
         let mean = after.split_once("'mean_duration_us': ").map_or("", |(_, number)| number);
         // The reference's tables write `np.float64(2.0)`.
         let mean = mean.strip_prefix("np.float64(").unwrap_or(mean);

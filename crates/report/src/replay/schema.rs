@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(overload("aten::addmm", &[&addmm[..], &[x()]].concat()), Some("out"));
         let nothing = || input("", &[], "");
         let tail = [nothing(), nothing(), nothing(), nothing()];
-        assert_eq!(overload("aten::arange", &[&[one.clone()], &tail[..]].concat()), Some(""));
+        assert_eq!(overload("aten::arange", &[std::slice::from_ref(&one), &tail[..]].concat()), Some(""));
         assert_eq!(overload("aten::arange", &[&[one.clone(), one.clone()], &tail[..]].concat()), Some("start"));
         let dtype = input("Scalar", &[], "15");
         assert_eq!(

@@ -97,64 +97,31 @@ const INDICES: &[(&str, &str, Limit)] = &[
 ];
 
 /// Names of arguments whose whole numbers address memory.
+#[rustfmt::skip]
 const ADDRESSES: &[&str] = &[
-    "block_table",
-    "cu_seqlens",
-    "cum_seq",
-    "index",
-    "indices",
-    "input_lengths",
-    "lengths",
-    "offs",
-    "offsets",
-    "seqlen",
-    "seqused",
-    "target",
-    "targets",
-    "target_lengths",
+    "block_table", "cu_seqlens", "cum_seq", "index", "indices", "input_lengths", "lengths", "offs", "offsets",
+    "seqlen", "seqused", "target", "targets", "target_lengths",
 ];
 
 /// Operations that overwrite their first argument without reading it.
+#[rustfmt::skip]
 const OVERWRITING: &[&str] = &[
-    "aten::bernoulli_",
-    "aten::copy_",
-    "aten::exponential_",
-    "aten::fill_",
-    "aten::normal_",
-    "aten::random_",
-    "aten::uniform_",
-    "aten::zero_",
+    "aten::bernoulli_", "aten::copy_", "aten::exponential_", "aten::fill_", "aten::normal_", "aten::random_",
+    "aten::uniform_", "aten::zero_",
 ];
 
 /// Operations whose floats must be positive, by the beginning of their name.
+#[rustfmt::skip]
 const POSITIVE_OPS: &[&str] = &[
-    "aten::bernoulli",
-    "aten::binary_cross_entropy",
-    "aten::log10",
-    "aten::log1p",
-    "aten::log2",
-    "aten::log_",
-    "aten::multinomial",
-    "aten::poisson",
-    "aten::pow",
-    "aten::rsqrt",
-    "aten::sqrt",
+    "aten::bernoulli", "aten::binary_cross_entropy", "aten::log10", "aten::log1p", "aten::log2", "aten::log_",
+    "aten::multinomial", "aten::poisson", "aten::pow", "aten::rsqrt", "aten::sqrt",
 ];
 
 /// Floats that are spreads, scales or normalisers, and so positive in any real call.
+#[rustfmt::skip]
 const POSITIVE_ARGUMENTS: &[&str] = &[
-    "invstd",
-    "logsumexp",
-    "rstd",
-    "running_var",
-    "save_invstd",
-    "save_var",
-    "scale",
-    "scale_a",
-    "scale_b",
-    "scale_result",
-    "total_weight",
-    "var",
+    "invstd", "logsumexp", "rstd", "running_var", "save_invstd", "save_var", "scale", "scale_a", "scale_b",
+    "scale_result", "total_weight", "var",
 ];
 
 /// How a tensor argument of a call is filled, or why no safe values are known.
@@ -164,7 +131,7 @@ pub(crate) fn fill(schema: &Schema, at: usize, inputs: &[Input]) -> Result<Fill,
     if arg.is_out || (at == 0 && OVERWRITING.contains(&schema.name)) {
         return Ok(Fill::of(Init::Empty));
     }
-    if is_wrapped_number(input, inputs) {
+    if is_wrapped_number(arg, input, inputs) {
         return Ok(Fill { on_host: true, ..Fill::of(Init::Ones) });
     }
     match family {
@@ -183,7 +150,11 @@ fn is_positive(schema: &Schema, arg: &Argument) -> bool {
 }
 
 /// A tensor without dimensions of Python's own types beside one with dimensions: a number of the program.
-fn is_wrapped_number(input: &Input, inputs: &[Input]) -> bool {
+fn is_wrapped_number(arg: &Argument, input: &Input, inputs: &[Input]) -> bool {
+    // The state of a random generator lies on the device.
+    if arg.name.starts_with("philox") || arg.name.contains("seed") || arg.name.contains("rng") {
+        return false;
+    }
     let is_number =
         input.dims.one().is_empty() && dtype(&input.kind).is_some_and(|d| ["float64", "int64"].contains(&d.0));
     is_number && inputs.iter().any(|other| other.given() == Given::Tensor && !other.dims.one().is_empty())
@@ -305,8 +276,8 @@ mod tests {
     #[test]
     fn values_fit_what_the_operation_takes() {
         let x = tensor("float", &[8, 8]);
-        assert_eq!(of("aten::rsqrt", 0, &[x.clone()]), Ok(Fill::of(Init::Positive)));
-        assert_eq!(of("aten::neg", 0, &[x.clone()]), Ok(Fill::of(Init::Normal)));
+        assert_eq!(of("aten::rsqrt", 0, std::slice::from_ref(&x)), Ok(Fill::of(Init::Positive)));
+        assert_eq!(of("aten::neg", 0, std::slice::from_ref(&x)), Ok(Fill::of(Init::Normal)));
         assert_eq!(of("aten::fill_", 0, &[x.clone(), number("1")]), Ok(Fill::of(Init::Empty)));
         let wrapped = of("aten::mul", 1, &[x.clone(), tensor("double", &[])]).unwrap();
         assert!(wrapped.on_host && wrapped.init == Init::Ones);

@@ -1,8 +1,8 @@
 //! From tables to findings: what is slow, why it matters, what to change.
 
 pub mod analysis;
-pub mod explain;
 pub mod compare;
+pub mod explain;
 pub mod finding;
 pub mod lowering;
 pub mod metrics;

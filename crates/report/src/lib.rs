@@ -7,6 +7,7 @@ pub mod html;
 pub mod language;
 mod output;
 pub mod render;
+pub mod replay;
 mod run;
 pub mod sections;
 

@@ -37,6 +37,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "sizes",    about: "no source file is longer than a person can keep",    run: file_sizes::check },
     Step { name: "lint",     about: "clippy has nothing to say about any target",         run: lint },
     Step { name: "tools",    about: "programs that tests talk to are installed",           run: tools },
+    Step { name: "python",   about: "pyflakes has nothing to say about the replayer and the tools", run: python },
     Step { name: "tests",    about: "unit and integration tests pass",                    run: tests },
     Step { name: "doctests", about: "examples in the documentation work",                 run: doctests },
     Step { name: "traces",   about: "real traces are at hand for the tests that read them", run: traces },
@@ -56,13 +57,17 @@ fn lint(root: &Path) -> Result<Outcome> {
     cargo(root, &["clippy", "--quiet", "--workspace", "--all-targets", "--", "--deny", "warnings"])
 }
 
-/// Programs that tests talk to: the command, and the Debian package that has it.
-const TOOLS: &[(&str, &str)] = &[("soffice", "libreoffice-calc")];
+/// Programs that tests talk to: a command that shows whether it is there, and the Debian package that has it.
+const TOOLS: &[(&str, &[&str], &str)] = &[
+    ("soffice", &["--version"], "libreoffice-calc"),
+    ("/usr/bin/python3", &["-c", "import torch"], "python3-torch"),
+    ("pyflakes3", &["--version"], "pyflakes3"),
+];
 
 /// Installs what is missing where that is possible without asking; tests that need what can't be had say so.
 #[expect(clippy::unnecessary_wraps, reason = "all checks of the list have one type")]
 fn tools(_root: &Path) -> Result<Outcome> {
-    let missing = || TOOLS.iter().filter(|(command, _)| !runs(command, &["--version"])).map(|(_, package)| *package);
+    let missing = || TOOLS.iter().filter(|(command, args, _)| !runs(command, args)).map(|(.., package)| *package);
     if missing().next().is_none() {
         return Ok(Outcome::Passed);
     }
@@ -77,6 +82,18 @@ fn tools(_root: &Path) -> Result<Outcome> {
     } else {
         Outcome::Skipped(format!("not installed and not to be had here: {}", packages.join(", ")))
     })
+}
+
+/// Folders of Python files.
+const PYTHON: &[&str] = &["crates/report/assets/replay", "crates/report/tests/python", "tools"];
+
+fn python(root: &Path) -> Result<Outcome> {
+    if !runs("pyflakes3", &["--version"]) {
+        return Ok(Outcome::Skipped("pyflakes3 is not installed".to_owned()));
+    }
+    let status = Command::new("pyflakes3").args(PYTHON).current_dir(root).status().context("cannot run pyflakes3")?;
+    ensure!(status.success(), "pyflakes3 found faults");
+    Ok(Outcome::Passed)
 }
 
 /// Whether a command runs to a good end.

@@ -417,7 +417,8 @@ impl Maker<'_, '_> {
         let leaves = self.leaves();
         for operation in operations.iter().take(MOST_BASES) {
             let leaf = leaves.iter().map(|&l| self.scene.program.leaf(l)).find(|l| l.uid == operation.uid);
-            let fact = format!("`{}`: {}, {} ms", operation.name, counted(operation.count, "call"), ms(operation.time_ms));
+            let fact =
+                format!("`{}`: {}, {} ms", operation.name, counted(operation.count, "call"), ms(operation.time_ms));
             all.extend(leaf.map(|leaf| Evidence { fact, ..self.source(leaf) }));
         }
         all

@@ -12,6 +12,7 @@ mod manual;
 mod model;
 mod platform_args;
 mod platforms;
+mod replay;
 mod report;
 mod style;
 mod tree;
@@ -71,6 +72,8 @@ enum Command {
     Compare(compare::CompareArgs),
     /// Two traces by their call trees: which work differs, and what that costs
     Diff(diff::DiffArgs),
+    /// Packages with which slow operations can be run again without the model
+    Replay(replay::ReplayArgs),
     /// The hardware figures everything is measured against, and how to add some
     Platforms(platforms::PlatformsArgs),
     /// FLOPs, bytes and roofline time of an operation without a trace
@@ -193,6 +196,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&session, &args),
         Command::Compare(args) => compare::run(&session, &args),
         Command::Diff(args) => diff::run(&session, &args),
+        Command::Replay(args) => replay::run(&session, &args),
         Command::Platforms(args) => platforms::run(&session, &args),
         Command::Model(args) => model::run(&session, &args),
         Command::Explain(args) => explain::run(&session, &args),

@@ -6,5 +6,6 @@ mod check;
 mod compare;
 mod inspect;
 mod reference;
+mod replay;
 mod report;
 mod support;

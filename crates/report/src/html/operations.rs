@@ -79,7 +79,8 @@ fn operation(source: &Source<'_>, texts: &mut Texts, at: usize, row: &UnifiedRow
 /// What the sheet itself says.
 fn unjudged(source: &Source<'_>, texts: &mut Texts, row: &UnifiedRow) -> Operation {
     let model = row.model.as_ref();
-    let args = source.report.rows.unified.calls_of(row).next().map(|c| args::render(&input_lists(source.trace, c.event)));
+    let args =
+        source.report.rows.unified.calls_of(row).next().map(|c| args::render(&input_lists(source.trace, c.event)));
     let ms = row.kernel_us.sum / 1e3;
     let total_ms = source.report.rows.timeline.total.0 / 1e3;
     let kernel = row.kernels.kernels.last();

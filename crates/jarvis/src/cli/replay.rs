@@ -1,0 +1,251 @@
+//! `jarvis replay`: packages with which single operations can be run again without the model.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use jarvis_perf::platform::Platform;
+use jarvis_perf::tables::{ReportOptions, build_report};
+use jarvis_report::replay::{self, Candidate, Matching, Origin, Packages, ReplayError, Row, Selection, Tier};
+use jarvis_trace::Diagnostics;
+use serde_json::{Value as Json, json};
+
+use super::platform_args::PlatformArgs;
+use super::{Failure, Session};
+use crate::exit;
+use crate::output::{self, Batch};
+
+/// Folder of the outputs, beside the trace.
+const FOLDER: &str = "analysis_output";
+/// Where a finished report has the table that is read.
+const TABLES: [&str; 2] = ["perf_report_csvs/unified_perf_summary.csv", "unified_perf_summary.csv"];
+/// Most characters of a call's arguments in a list.
+const ARGS_WIDTH: usize = 90;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Writes one zip per operation to analysis_output/replay_packages/ beside the trace: shapes, types and arguments of its
+slowest calls, a script that needs nothing but PyTorch, and the times to beat. docs/replay.md shows the whole way.
+
+Examples:
+  jarvis replay trace.json.gz --list                      what could be packaged, most time lost first
+  jarvis replay trace.json.gz --op aten::mm
+  jarvis replay trace.json.gz --op 'aten::*_backward' --op aten::bmm -o out
+  jarvis replay analysis_output --op aten::mm             from the CSV files of a finished report")]
+pub(crate) struct ReplayArgs {
+    /// Trace file, `-` for standard input, or the folder of a finished report
+    #[arg(value_name = "TRACE_OR_DIR")]
+    source: PathBuf,
+    /// Operation to package; `*` stands for any text (repeatable, or a list with commas)
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    op: Vec<String>,
+    /// Show what could be packaged, most time lost to the roof first, and write nothing
+    #[arg(long)]
+    list: bool,
+    /// Compare names whole or take any name that contains the text
+    #[arg(long = "match", value_name = "HOW", value_enum, default_value_t = How::Whole)]
+    matching: How,
+    /// Leave out kernel names, the device's name and counts
+    #[arg(long)]
+    anonymous: bool,
+    /// Most packages
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    max_packages: usize,
+    /// Most calls in a package
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    max_entries: usize,
+    /// Output folder [default: `analysis_output` beside the trace, or the folder of the report]
+    #[arg(long, short, value_name = "DIR")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    platform: PlatformArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum How {
+    Whole,
+    Contains,
+}
+
+/// What is packaged, and where it comes from.
+struct Source {
+    rows: Vec<Row>,
+    platform: Option<Platform>,
+    device: Option<String>,
+    diagnostics: Diagnostics,
+}
+
+pub(crate) fn run(session: &Session, args: &ReplayArgs) -> Result<(), Failure> {
+    if args.op.is_empty() && !args.list {
+        return Err(
+            Failure::usage("no operation is named").help("add --op NAME, or --list to see what could be packaged")
+        );
+    }
+    let root = args.output.clone().unwrap_or_else(|| usual_folder(&args.source));
+    if !args.list {
+        output::probe(&root)?;
+    }
+    let source = read(session, args)?;
+    let names: Vec<&str> = if args.op.is_empty() { vec!["*"] } else { args.op.iter().map(String::as_str).collect() };
+    let mut selection = Selection::of(names, Tier::Requested);
+    selection.matching = if args.matching == How::Contains { Matching::Contains } else { Matching::Whole };
+    selection.anonymous = args.anonymous;
+    (selection.most_packages, selection.most_entries) = (args.max_packages, args.max_entries);
+    let text = if args.list {
+        listed(session, &replay::candidates(&source.rows, &selection))
+    } else {
+        packaged(session, args, &source, &selection, &root)?
+    };
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    session.report(&args.source, &source.diagnostics)
+}
+
+fn usual_folder(source: &Path) -> PathBuf {
+    if source.is_dir() {
+        return source.to_path_buf();
+    }
+    let beside = if source == Path::new("-") { Path::new("") } else { source.parent().unwrap_or(Path::new("")) };
+    beside.join(FOLDER)
+}
+
+fn read(session: &Session, args: &ReplayArgs) -> Result<Source, Failure> {
+    if args.source.is_dir() {
+        return read_folder(args);
+    }
+    let trace = session.open(&args.source)?;
+    let chosen = args.platform.choose(&trace)?;
+    if let Some(doubt) = &chosen.doubt {
+        session.warn(doubt);
+    }
+    let options = ReportOptions {
+        platform: chosen.platform.clone(),
+        kernel_summary: false,
+        short_kernel_study: false,
+        coll_analysis: false,
+        ..ReportOptions::default()
+    };
+    let report = build_report(&trace, &options)?;
+    Ok(Source {
+        rows: replay::of_report(&trace, &report.tree, &report.rows),
+        platform: chosen.platform,
+        device: trace.facts().devices().into_iter().map(|d| d.name).find(|name| !name.is_empty()),
+        diagnostics: report.diagnostics,
+    })
+}
+
+fn read_folder(args: &ReplayArgs) -> Result<Source, Failure> {
+    let folder = &args.source;
+    let table = TABLES.iter().map(|name| folder.join(name)).find(|path| path.is_file()).ok_or_else(|| {
+        Failure::new(exit::INPUT, format!("{}: there is no unified_perf_summary.csv in this folder", folder.display()))
+            .help("name a trace, or the output folder of `jarvis report`")
+    })?;
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::new(exit::INPUT, format!("{}: {error}", table.display()))
+            .help("make the report anew with `jarvis report`")
+    };
+    let bytes = std::fs::read(&table).map_err(|error| failed(&error))?;
+    let rows = replay::of_csv(&bytes).map_err(|error| failed(&error))?;
+    Ok(Source { rows, platform: args.platform.named()?, device: None, diagnostics: Diagnostics::default() })
+}
+
+fn packaged(
+    session: &Session,
+    args: &ReplayArgs,
+    source: &Source,
+    selection: &Selection,
+    root: &Path,
+) -> Result<String, Failure> {
+    let origin = Origin { platform: source.platform.as_ref(), device_name: source.device.as_deref() };
+    let made = replay::packages(&source.rows, selection, origin)?;
+    if made.packages.is_empty() && made.skipped.is_empty() {
+        return Err(Failure::usage(format!(
+            "{}: no operation is called {}",
+            args.source.display(),
+            args.op.join(" or ")
+        ))
+        .help(
+            "`jarvis replay TRACE --list` shows what there is; `*` stands for any text, --match contains for a part",
+        ));
+    }
+    let mut batch = Batch::default();
+    for file in made.files.iter().cloned().chain([made.index.clone()]) {
+        batch.add(root, file)?;
+    }
+    batch.write()?;
+    if session.common.json {
+        return Ok(String::from_utf8_lossy(&made.index.bytes).into_owned());
+    }
+    Ok(summary(&made, &root.join(replay::FOLDER)))
+}
+
+fn summary(made: &Packages, folder: &Path) -> String {
+    let mut text = String::new();
+    for package in &made.packages {
+        let entries = if package.entries == 1 { "1 call".to_owned() } else { format!("{} calls", package.entries) };
+        let peak = package.efficiency_percent.map_or_else(String::new, |p| format!(", {p:.0} % of the roof"));
+        let path = folder.join(&package.package);
+        text.push_str(&format!("{}\n  {entries}, {:.2} ms{peak}\n", path.display(), package.time_ms));
+    }
+    if !made.skipped.is_empty() {
+        text.push_str("not packaged:\n");
+    }
+    for skipped in &made.skipped {
+        let args = shortened(&skipped.args);
+        text.push_str(&format!("  {:9.2} ms  {} ({args}): {}\n", skipped.time_ms, skipped.op_name, skipped.reason));
+    }
+    if !made.packages.is_empty() {
+        text.push_str("Unpack one where PyTorch and the GPU are, and run `python3 replay.py` in it.\n");
+    }
+    text
+}
+
+fn listed(session: &Session, candidates: &[Candidate<'_>]) -> String {
+    if session.common.json {
+        let list: Vec<Json> = candidates.iter().map(candidate_json).collect();
+        return format!("{:#}\n", Json::Array(list));
+    }
+    let mut text = format!("{:>9} {:>9} {:>7} {:>6}  operation\n", "lost ms", "time ms", "% roof", "calls");
+    for candidate in candidates {
+        let row = candidate.row;
+        let lost = row.lost_us().map_or_else(|| "-".to_owned(), |us| format!("{:.3}", us / 1e3));
+        let roof = row.efficiency_percent.map_or_else(|| "-".to_owned(), |p| format!("{p:.1}"));
+        let what =
+            candidate.refusal.as_ref().map_or_else(|| shortened(&candidate.args), |reason| format!("no: {reason}"));
+        let op = shortened(&row.op);
+        text.push_str(&format!(
+            "{lost:>9} {:>9.3} {roof:>7} {:>6}  {op}  {what}\n",
+            row.kernel_us.sum / 1e3,
+            row.count
+        ));
+    }
+    text
+}
+
+fn candidate_json(candidate: &Candidate<'_>) -> Json {
+    let row = candidate.row;
+    json!({
+        "op_name": &*row.op,
+        "args": candidate.args,
+        "count": row.count,
+        "time_ms": row.kernel_us.sum / 1e3,
+        "lost_ms": row.lost_us().map(|us| us / 1e3),
+        "efficiency_percent": row.efficiency_percent,
+        "replayable": candidate.refusal.is_none(),
+        "reason": candidate.refusal,
+    })
+}
+
+fn shortened(text: &str) -> String {
+    if text.chars().count() <= ARGS_WIDTH {
+        return text.to_owned();
+    }
+    text.chars().take(ARGS_WIDTH - 1).chain(['…']).collect()
+}
+
+impl From<ReplayError> for Failure {
+    fn from(error: ReplayError) -> Self {
+        Self::new(exit::OUTPUT, error.to_string())
+    }
+}

@@ -1,0 +1,372 @@
+//! What could be packaged: calls of one operation with equal arguments, from a report's rows or from its CSV files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jarvis_perf::literal;
+use jarvis_perf::tables::{ArgTexts, KernelList, ReportRows, Stats, UnifiedRow, input_lists};
+use jarvis_perf::value::Value;
+use jarvis_trace::{EventId, EventKind, Trace, Tree};
+
+use super::inputs::{self, Input};
+
+/// How many operations around a call are tried in its place.
+const MOST_ANCESTORS: usize = 3;
+
+/// Most levels between an operation's wrapper and the operation.
+const DEEPEST: usize = 8;
+
+/// A kernel of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kernel {
+    /// Name.
+    pub name: Arc<str>,
+    /// How often a call launches it.
+    pub count_per_call: f64,
+    /// Mean duration.
+    pub mean_us: f64,
+}
+
+/// Calls of one operation with equal arguments.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Operation.
+    pub op: Arc<str>,
+    /// Category of the operation.
+    pub category: Arc<str>,
+    /// Recorded inputs; `None` without shapes.
+    pub inputs: Option<Vec<Input>>,
+    /// Number of calls.
+    pub count: usize,
+    /// Kernel time of a call.
+    pub kernel_us: Stats,
+    /// Kernels of a call.
+    pub kernels: Vec<Kernel>,
+    /// Share of all kernel time.
+    pub percent_of_compute: f64,
+    /// The best time in percent of the time taken.
+    pub efficiency_percent: Option<f64>,
+    /// `compute` or `memory`.
+    pub bound: Option<&'static str>,
+    /// The best time of a call.
+    pub roofline_us: Option<f64>,
+    /// Operations of a call.
+    pub flops: Option<f64>,
+    /// Bytes of a call.
+    pub bytes: Option<f64>,
+    /// Unit and precision.
+    pub compute_spec: Option<Arc<str>>,
+    /// Name of the report's row, where another operation with the same kernels stands for it.
+    pub substituted_for: Option<Arc<str>>,
+    /// Whether automatic casts were on: the call cast its arguments and then called itself.
+    pub(crate) casts: bool,
+    /// Operations around the calls with the same kernels, innermost first.
+    pub(crate) around: Vec<(Arc<str>, Option<Vec<Input>>)>,
+}
+
+impl Row {
+    /// Microseconds that all calls take beyond the best time; `None` where that is not known.
+    pub fn lost_us(&self) -> Option<f64> {
+        Some((self.kernel_us.sum - self.roofline_us? * self.count as f64).max(0.0))
+    }
+}
+
+/// The rows of a report. Rows that are no operations (kernels on their own, wrappers of the autograd engine) are
+/// replaced by the operation with the same kernels, where there is one.
+pub fn of_report(trace: &Trace, tree: &Tree, report: &ReportRows) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut stand_ins: BTreeMap<StandInKey, StandIns> = BTreeMap::new();
+    for row in &report.unified.rows {
+        let name = &row.identity.name;
+        let mut events = Vec::new();
+        if is_synthetic(name) || !name.contains("::") {
+            events = report.unified.calls_of(row).map(|call| stand_in(trace, tree, name, call.event)).collect();
+        }
+        if events.is_empty() || events.contains(&None) {
+            let mut plain = of_unified(row);
+            if let Some(first) = report.unified.calls_of(row).next() {
+                plain.around = around(trace, tree, first.event);
+                plain.casts = casts(trace, tree, first.event);
+            }
+            rows.push(plain);
+            continue;
+        }
+        for event in events.into_iter().flatten() {
+            let inputs = inputs::of_lists(&input_lists(trace, event));
+            let key = (trace.name(event).to_owned(), inputs);
+            let group = stand_ins.entry(key).or_insert_with(|| StandIns::new(name, row));
+            if group.events.insert(event) && !is_synthetic(name) {
+                group.model = Some(row);
+            }
+            group.percent += row.percent.0 / row.calls.len() as f64;
+        }
+    }
+    rows.extend(stand_ins.into_iter().map(|(key, group)| group.row(trace, tree, key)));
+    rows.sort_by(|a, b| b.kernel_us.sum.total_cmp(&a.kernel_us.sum).then_with(|| a.op.cmp(&b.op)));
+    rows
+}
+
+type StandInKey = (String, Option<Vec<Input>>);
+
+/// Calls of an operation that stands for rows that are none.
+struct StandIns<'r> {
+    events: BTreeSet<EventId>,
+    name: Arc<str>,
+    category: Arc<str>,
+    /// The row whose numbers hold for the operation as well, since it is the same work.
+    model: Option<&'r UnifiedRow>,
+    percent: f64,
+}
+
+impl StandIns<'_> {
+    fn new(name: &Arc<str>, row: &UnifiedRow) -> Self {
+        let category = Arc::clone(&row.identity.category);
+        Self { events: BTreeSet::new(), name: Arc::clone(name), category, model: None, percent: 0.0 }
+    }
+
+    fn row(self, trace: &Trace, tree: &Tree, (op, inputs): StandInKey) -> Row {
+        let view = tree.view(trace);
+        let kernels: Vec<Vec<EventId>> = self.events.iter().map(|&e| tree.gpu_events(e).into_owned()).collect();
+        let base = self.model.map(of_unified);
+        let mut row = base.unwrap_or_else(|| Row {
+            op: "".into(),
+            category: Arc::clone(&self.category),
+            inputs: None,
+            count: 0,
+            kernel_us: Stats::default(),
+            kernels: Vec::new(),
+            percent_of_compute: 0.0,
+            efficiency_percent: None,
+            bound: None,
+            roofline_us: None,
+            flops: None,
+            bytes: None,
+            compute_spec: None,
+            substituted_for: None,
+            casts: false,
+            around: Vec::new(),
+        });
+        row.op = op.into();
+        row.inputs = inputs;
+        row.count = self.events.len();
+        row.kernel_us = Stats::of(kernels.iter().map(|list| view.busy(list).0));
+        row.kernels = kernels_of(trace, &kernels);
+        row.percent_of_compute = self.percent;
+        // A kernel's own row only repeats the operation's name.
+        row.substituted_for = (!is_synthetic(&self.name)).then_some(self.name);
+        row
+    }
+}
+
+/// Names, counts and mean times of the kernels of some calls, most time first.
+fn kernels_of(trace: &Trace, calls: &[Vec<EventId>]) -> Vec<Kernel> {
+    let mut by_name: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
+    for &event in calls.iter().flatten() {
+        let entry = by_name.entry(trace.name(event)).or_default();
+        entry.0 += 1;
+        entry.1 += trace.dur(event).unwrap_or_default().as_us();
+    }
+    let mut found: Vec<Kernel> = by_name
+        .into_iter()
+        .map(|(name, (count, us))| Kernel {
+            name: name.into(),
+            count_per_call: count as f64 / calls.len().max(1) as f64,
+            mean_us: us / count as f64,
+        })
+        .collect();
+    found.sort_by(|a, b| (b.count_per_call * b.mean_us).total_cmp(&(a.count_per_call * a.mean_us)));
+    found
+}
+
+fn is_synthetic(name: &str) -> bool {
+    name.contains("->") || name.ends_with("(Synthetic Op)")
+}
+
+/// The operation that did the work of an event that is none itself: of a lone kernel the operation that launched it,
+/// of a wrapper the operation inside with the same kernels.
+pub(crate) fn stand_in(trace: &Trace, tree: &Tree, name: &str, event: EventId) -> Option<EventId> {
+    let is_op = |e: EventId| trace.kind(e) == EventKind::CpuOp && trace.name(e).contains("::");
+    if is_synthetic(name) {
+        return is_op(event).then_some(event);
+    }
+    let kernels = tree.gpu_event_count(event);
+    let mut at = event;
+    for _ in 0..DEEPEST {
+        at = tree.children(at).find(|&c| trace.kind(c) == EventKind::CpuOp && tree.gpu_event_count(c) == kernels)?;
+        if is_op(at) {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// Whether an operation casts its arguments and then calls itself, as it does under automatic mixed precision.
+fn casts(trace: &Trace, tree: &Tree, event: EventId) -> bool {
+    let below = |name: &str| tree.children(event).any(|c| trace.kind(c) == EventKind::CpuOp && trace.name(c) == name);
+    below("aten::to") && below(trace.name(event))
+}
+
+/// Operations around an event that have exactly its kernels.
+fn around(trace: &Trace, tree: &Tree, event: EventId) -> Vec<(Arc<str>, Option<Vec<Input>>)> {
+    let kernels = tree.gpu_event_count(event);
+    let same = |&e: &EventId| tree.gpu_event_count(e) == kernels && trace.kind(e) == EventKind::CpuOp;
+    tree.ancestors(event)
+        .take(MOST_ANCESTORS)
+        .take_while(same)
+        .filter(|&e| trace.name(e).contains("::"))
+        .map(|e| (trace.name(e).into(), inputs::of_lists(&input_lists(trace, e))))
+        .collect()
+}
+
+fn of_unified(row: &UnifiedRow) -> Row {
+    let model = row.model.as_ref();
+    Row {
+        op: Arc::clone(&row.identity.name),
+        category: Arc::clone(&row.identity.category),
+        inputs: inputs::of_texts(&row.identity.args),
+        count: row.calls.len(),
+        kernel_us: row.kernel_us,
+        kernels: of_list(&row.kernels),
+        percent_of_compute: row.percent.0,
+        efficiency_percent: row.pct_roofline.mean,
+        bound: model.and_then(|m| m.roofline).map(|(_, bound)| bound_word(bound.as_str())),
+        roofline_us: model.and_then(|m| m.roofline).map(|(us, _)| us),
+        flops: model.and_then(|m| m.gflops).map(|g| g * 1e9),
+        bytes: model.and_then(|m| m.data_moved_mb).map(mebibytes),
+        compute_spec: model.and_then(|m| m.compute_spec.clone()),
+        substituted_for: None,
+        casts: false,
+        around: Vec::new(),
+    }
+}
+
+fn mebibytes(mb: f64) -> f64 {
+    (mb * 1024.0 * 1024.0).round()
+}
+
+fn bound_word(cell: &str) -> &'static str {
+    if cell.starts_with("COMPUTE") { "compute" } else { "memory" }
+}
+
+fn of_list(list: &KernelList) -> Vec<Kernel> {
+    let parts = list.kernels.iter().map(|k| (Arc::clone(&k.name), k.mean_us));
+    merged(parts)
+}
+
+/// Kernels by name, in order of first appearance.
+fn merged(parts: impl Iterator<Item = (Arc<str>, f64)>) -> Vec<Kernel> {
+    let mut found: Vec<Kernel> = Vec::new();
+    for (name, us) in parts {
+        match found.iter_mut().find(|k| k.name == name) {
+            Some(known) => {
+                known.mean_us = (known.mean_us * known.count_per_call + us) / (known.count_per_call + 1.0);
+                known.count_per_call += 1.0;
+            }
+            None => found.push(Kernel { name, count_per_call: 1.0, mean_us: us }),
+        }
+    }
+    found
+}
+
+/// The rows of a `unified_perf_summary.csv`.
+pub fn of_csv(text: &[u8]) -> Result<Vec<Row>, csv::Error> {
+    let mut reader = csv::Reader::from_reader(text);
+    let headers = reader.headers()?.clone();
+    let at = |name: &str| headers.iter().position(|h| h == name);
+    let columns = Columns { at: &at };
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record?;
+        if let Some(row) = columns.row(&record) {
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+struct Columns<'c> {
+    at: &'c dyn Fn(&str) -> Option<usize>,
+}
+
+impl Columns<'_> {
+    fn text<'r>(&self, record: &'r csv::StringRecord, name: &str) -> Option<&'r str> {
+        record.get((self.at)(name)?).filter(|text| !text.is_empty())
+    }
+
+    fn number(&self, record: &csv::StringRecord, name: &str) -> Option<f64> {
+        self.text(record, name)?.parse().ok()
+    }
+
+    fn row(&self, record: &csv::StringRecord) -> Option<Row> {
+        let text = |name| self.text(record, name);
+        let number = |name: &str| self.number(record, name);
+        let us = |part: &str| number(&format!("Kernel Time (µs)_{part}"));
+        let count = number("operation_count")? as usize;
+        let args = ArgTexts {
+            dims: text("Input Dims").map(Arc::from),
+            types: text("Input type").map(Arc::from),
+            strides: text("Input Strides").map(Arc::from),
+            concrete: text("Concrete Inputs").map(Arc::from),
+        };
+        Some(Row {
+            op: text("name")?.into(),
+            category: text("op category").unwrap_or_default().into(),
+            inputs: inputs::of_texts(&args),
+            count,
+            kernel_us: Stats {
+                count,
+                sum: us("sum")?,
+                mean: us("mean"),
+                median: us("median"),
+                std: us("std"),
+                min: us("min"),
+                max: us("max"),
+            },
+            kernels: text("kernel_details_summary").map_or_else(Vec::new, kernels_of_cell),
+            percent_of_compute: number("Percentage (%)").unwrap_or_default(),
+            efficiency_percent: number("Pct Roofline_mean"),
+            bound: text("Roofline Bound").map(bound_word),
+            roofline_us: number("Roofline Time (µs)_first"),
+            flops: number("GFLOPS").map(|g| g * 1e9),
+            bytes: number("Data Moved (MB)").map(mebibytes),
+            compute_spec: text("Compute Spec").map(Arc::from),
+            substituted_for: None,
+            casts: false,
+            around: Vec::new(),
+        })
+    }
+}
+
+/// The kernels of a cell: a list of mappings, of which names and mean times are read.
+fn kernels_of_cell(cell: &str) -> Vec<Kernel> {
+    let mut parts: Vec<(Arc<str>, f64)> = Vec::new();
+    let mut rest = cell;
+    while let Some((_, after)) = rest.split_once("{'name': ") {
+        let end = after.find(", 'stream'").unwrap_or(after.len());
+        let Some(Value::Str(name)) = literal::parse(&after[..end]) else { break };
+        let mean = after.split_once("'mean_duration_us': ").map_or("", |(_, number)| number);
+        // The reference's tables write `np.float64(2.0)`.
+        let mean = mean.strip_prefix("np.float64(").unwrap_or(mean);
+        let digits: String = mean.chars().take_while(|c| !matches!(c, ',' | '}' | ')')).collect();
+        parts.push((name.into(), digits.trim().parse().unwrap_or_default()));
+        rest = &after[end..];
+    }
+    merged(parts.into_iter())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_of_a_cell_are_counted_by_name() {
+        let cell = "[{'name': 'a, b', 'stream': 7, 'count': 2, 'mean_duration_us': 2.0, 'x': 1}, \
+                    {'name': \"it's\", 'stream': 7, 'count': 2, 'mean_duration_us': np.float64(5.5)}, \
+                    {'name': 'a, b', 'stream': 7, 'count': 2, 'mean_duration_us': 4.0}]";
+        let kernels = kernels_of_cell(cell);
+        assert_eq!(kernels.len(), 2);
+        assert_eq!((&*kernels[0].name, kernels[0].count_per_call, kernels[0].mean_us), ("a, b", 2.0, 3.0));
+        assert_eq!((&*kernels[1].name, kernels[1].mean_us), ("it's", 5.5));
+        assert!(kernels_of_cell("oops").is_empty());
+    }
+}

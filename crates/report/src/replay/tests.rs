@@ -1,0 +1,213 @@
+//! From made-up traces to what is packaged and what is refused.
+
+use jarvis_perf::tables::{ReportOptions, build_report};
+use jarvis_trace::TraceBuilder;
+
+use super::{Candidate, Row, Selection, Tier, candidates, entry, of_report, packages};
+
+/// Draws operations one after the other, each with one kernel.
+struct Sketch {
+    trace: TraceBuilder,
+    at: f64,
+    correlation: i64,
+}
+
+/// Arguments of a call: dims, types, concrete inputs; strides are contiguous.
+type Args = (&'static str, &'static str, &'static str);
+
+const MATRICES: Args = ("[[8, 4], [4, 2]]", r#"["float", "float"]"#, r#"["", ""]"#);
+
+impl Sketch {
+    fn new() -> Self {
+        Self { trace: TraceBuilder::new(), at: 0.0, correlation: 0 }
+    }
+
+    fn call(&mut self, name: &str, args: Option<Args>, ts: f64, dur: f64) {
+        let event = self.trace.cpu_op(name, ts, dur);
+        if let Some((dims, types, concrete)) = args {
+            event.arg("Input Dims", dims).arg("Input type", types).arg("Concrete Inputs", concrete);
+            event.arg("Input Strides", strides(dims).as_str());
+        }
+    }
+
+    fn kernel(&mut self, name: &str, ts: f64) {
+        self.correlation += 1;
+        self.trace.launch("cudaLaunchKernel", ts, 1.0, self.correlation);
+        self.trace.kernel(name, 10_000.0 + ts, 5.0, self.correlation);
+    }
+
+    /// An operation with a kernel of its own.
+    fn op(&mut self, name: &str, args: Args, kernel: &str) -> &mut Self {
+        self.call(name, Some(args), self.at, 50.0);
+        self.kernel(kernel, self.at + 10.0);
+        self.at += 100.0;
+        self
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let trace = self.trace.build();
+        let report = build_report(&trace, &ReportOptions::default()).unwrap();
+        of_report(&trace, &report.tree, &report.rows)
+    }
+}
+
+/// Contiguous strides of every shape of a list.
+fn strides(dims: &str) -> String {
+    let shapes: Vec<serde_json::Value> = serde_json::from_str(dims).unwrap();
+    let of = |shape: &serde_json::Value| {
+        let mut step = 1;
+        let mut out: Vec<i64> = Vec::new();
+        for size in shape.as_array().unwrap().iter().rev() {
+            out.push(step);
+            step *= size.as_i64().unwrap_or(1).max(1);
+        }
+        out.reverse();
+        out
+    };
+    serde_json::to_string(&shapes.iter().map(of).collect::<Vec<_>>()).unwrap()
+}
+
+/// Why the only row of a trace is refused.
+fn refusal(name: &str, args: Args, kernel: &str) -> Option<String> {
+    let rows = Sketch::new().op(name, args, kernel).rows();
+    assert_eq!(rows.len(), 1, "{name}");
+    entry(&rows[0]).err()
+}
+
+#[test]
+fn what_cannot_be_replayed_says_why() {
+    let one: Args = ("[[8, 4]]", r#"["float"]"#, r#"[""]"#);
+    let index: Args = ("[[8, 4], []]", r#"["float", ""]"#, r#"["", ""]"#);
+    let list: Args = ("[[], []]", r#"["TensorList", "Scalar"]"#, r#"["", "0.5"]"#);
+    let copy: Args = ("[[8, 4], [8, 4], []]", r#"["float", "float", "Scalar"]"#, r#"["", "", "False"]"#);
+    let sparse: Args = ("[[4], [], [], [], []]", r#"["float", "", "Scalar", "", ""]"#, r#"["", "", "1", "", ""]"#);
+    let ids: Args = ("[[8, 4], [4]]", r#"["float", "long int"]"#, r#"["", ""]"#);
+    let empty: Args = ("[[0, 4], [4, 0]]", r#"["float", "float"]"#, r#"["", ""]"#);
+    let odd: Args = ("[[8, 4]]", r#"["c10::qint8"]"#, r#"[""]"#);
+    for (name, args, kernel, reason) in [
+        ("c10d::mine_", one, "k", "Collective communication needs several ranks; not packaged."),
+        ("triton_poi_fused_0", one, "triton_poi_fused_0", "Generated kernel; keep the compile cache."),
+        ("MyFunction", one, "k", "Not a dispatcher operation, and no single operation below it has the same kernels."),
+        ("aten::index", index, "k", "Index tensors are not recorded."),
+        ("aten::_foreach_mul_", list, "k", "Tensor list without recorded shapes."),
+        ("aten::copy_", copy, "Memcpy HtoD (Pageable -> Device)", "Host transfer, not a GPU kernel."),
+        ("aten::empty_like", sparse, "k", "Tensor layout not recorded."),
+        ("aten::bincount", ids, "k", ""),
+        ("aten::_embedding_bag", ids, "k", "The recorded inputs fit no overload of aten::_embedding_bag."),
+        ("aten::mm", empty, "k", "nothing to compute"),
+        ("aten::neg", odd, "k", "unknown element type c10::qint8"),
+        ("aten::mm", MATRICES, "k", ""),
+    ] {
+        assert_eq!(refusal(name, args, kernel).unwrap_or_default(), reason, "{name}");
+    }
+}
+
+#[test]
+fn written_arguments_that_overlap_are_refused() {
+    let mut sketch = Sketch::new();
+    sketch
+        .trace
+        .cpu_op("aten::add_", 0.0, 50.0)
+        .arg("Input Dims", "[[8, 4], [8, 4], []]")
+        .arg("Input type", r#"["float", "float", "Scalar"]"#)
+        .arg("Input Strides", "[[0, 1], [4, 1], []]")
+        .arg("Concrete Inputs", r#"["", "", "1"]"#);
+    sketch.kernel("k", 10.0);
+    let rows = sketch.rows();
+    assert_eq!(entry(&rows[0]).err().as_deref(), Some("Argument self is written to and its elements overlap."));
+}
+
+#[test]
+fn a_trace_without_shapes_says_so() {
+    let mut sketch = Sketch::new();
+    sketch.call("aten::mm", None, 0.0, 50.0);
+    sketch.kernel("k", 10.0);
+    let rows = sketch.rows();
+    let reason = entry(&rows[0]).err().unwrap();
+    assert_eq!(reason, "Trace was recorded without shapes; re-profile with record_shapes.");
+}
+
+#[test]
+fn a_kernel_on_its_own_is_replaced_by_its_operation() {
+    //  aten::_mine
+    //  ├─ aten::copy_ ── copy kernel   (a row of its own)
+    //  └─ sort kernel                  (a row that names the kernel)
+    let sort: Args =
+        ("[[8], [], [], []]", r#"["float", "Scalar", "Scalar", "Scalar"]"#, r#"["", "False", "-1", "False"]"#);
+    let copy: Args = ("[[8], [8], []]", r#"["float", "float", "Scalar"]"#, r#"["", "", "False"]"#);
+    let mut sketch = Sketch::new();
+    sketch.call("aten::_mine", Some(sort), 0.0, 90.0);
+    sketch.call("aten::copy_", Some(copy), 5.0, 20.0);
+    sketch.kernel("copy", 10.0);
+    sketch.kernel("sort", 50.0);
+    let rows = sketch.rows();
+    let found: Vec<(&str, usize, f64)> =
+        rows.iter().map(|row| (&*row.op, row.kernels.len(), row.kernel_us.sum)).collect();
+    assert_eq!(found, [("aten::_mine", 2, 10.0), ("aten::copy_", 1, 5.0)]);
+    assert_eq!(entry(&rows[0]).unwrap().op, "aten::_mine");
+}
+
+#[test]
+fn a_wrapper_is_replaced_by_the_operation_with_its_kernels() {
+    // The forward pass, then: SiluBackward0 ── aten::silu_backward ── kernel
+    let backward: Args = ("[[8, 4], [8, 4]]", r#"["float", "float"]"#, r#"["", ""]"#);
+    let mut sketch = Sketch::new();
+    sketch.call("SiluBackward0", Some(("[[8, 4]]", r#"["float"]"#, r#"[""]"#)), 0.0, 90.0);
+    sketch.call("aten::silu_backward", Some(backward), 5.0, 50.0);
+    sketch.kernel("k", 10.0);
+    let trace = sketch.trace.build();
+    let tree = jarvis_trace::Tree::build(&trace, jarvis_trace::TreeOptions::default());
+    let wrapper = trace.events().next().unwrap();
+    let inside = super::rows::stand_in(&trace, &tree, "SiluBackward0", wrapper).unwrap();
+    assert_eq!(trace.name(inside), "aten::silu_backward");
+}
+
+#[test]
+fn an_operation_around_stands_for_one_that_cannot_be_called() {
+    //  aten::linear
+    //  └─ mine without shapes ── kernel
+    let mut sketch = Sketch::new();
+    sketch.call("aten::matmul", Some(MATRICES), 0.0, 90.0);
+    sketch.call("aten::_mine", None, 5.0, 50.0);
+    sketch.kernel("k", 10.0);
+    let rows = sketch.rows();
+    assert_eq!(&*rows[0].op, "aten::_mine");
+    let entry = entry(&rows[0]).unwrap();
+    assert_eq!((entry.op, entry.substituted_for()), ("aten::matmul", Some("aten::_mine")));
+}
+
+#[test]
+fn casts_inside_a_call_switch_mixed_precision_on() {
+    let norm: Args = (
+        "[[8, 4], [], [4], [4], [], []]",
+        r#"["c10::Half", "ScalarList", "float", "float", "Scalar", "Scalar"]"#,
+        r#"["", "[4]", "", "", "1e-05", "True"]"#,
+    );
+    let mut sketch = Sketch::new();
+    sketch.call("aten::layer_norm", Some(norm), 0.0, 90.0);
+    sketch.call("aten::to", None, 1.0, 10.0);
+    sketch.call("aten::layer_norm", Some(norm), 20.0, 50.0);
+    sketch.kernel("k", 30.0);
+    let rows = sketch.rows();
+    assert!(rows[0].casts);
+    assert_eq!(entry(&rows[0]).unwrap().rebuilt.settings.autocast, Some("float16"));
+}
+
+#[test]
+fn packages_are_capped_and_the_rest_is_named() {
+    let mut sketch = Sketch::new();
+    let one: Args = ("[[8, 4]]", r#"["float"]"#, r#"[""]"#);
+    for name in ["aten::neg", "aten::exp", "aten::sin", "aten::mine_only"] {
+        sketch.op(name, one, "k");
+    }
+    let rows = sketch.rows();
+    let mut selection = Selection::of(["aten::*"], Tier::Recommended);
+    selection.most_packages = 2;
+    let made = packages(&rows, &selection, super::Origin::default()).unwrap();
+    assert_eq!((made.files.len(), made.packages.len(), made.skipped.len()), (2, 2, 2));
+    assert!(made.skipped.iter().all(|s| s.reason == "More than 2 packages were selected; name the operation."));
+    assert!(made.packages.iter().all(|p| p.tier == Tier::Recommended && p.percent_of_compute > 24.0));
+    assert_eq!(made.index.path.to_string_lossy(), "replay_packages/index.json");
+    let listed: Vec<Candidate<'_>> = candidates(&rows, &selection);
+    assert_eq!(listed.len(), 4);
+}

@@ -33,7 +33,8 @@ pub(super) fn check(report: &Report<'_>, facts: &Facts, problems: &mut Problems)
         problems.fail("limit", name, format!("{} recommendations, at most {CARDS} are allowed", cards.len()));
     }
     let urgent = list(&facts.findings["findings"]).any(|f| f["priority"] != "low");
-    let nothing = report.document.lines.iter().any(|l| l.text.contains("No bottleneck exceeds the thresholds."));
+    let nothing = report.document.lines.iter().any(|l| l.text.contains("No bottleneck exceeds the thresholds."))
+        || lines.iter().any(|l| l.text.starts_with("No recommendation"));
     if cards.is_empty() && urgent && !facts.is_comparative() {
         problems.fail("W11", name, "there are findings and no recommendation");
     }

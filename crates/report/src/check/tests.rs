@@ -318,6 +318,21 @@ fn the_short_report_keeps_its_limits() {
 }
 
 #[test]
+fn a_report_without_recommendations_says_so() {
+    let (before, rest) = FAIR.split_once("### 🔴").unwrap();
+    let (_, after) = rest.split_once("details*\n").unwrap();
+    let fair = |said: &str, files: &mut Files| {
+        edit(files, "findings.json", |d| d["findings"] = json!([]));
+        files.insert("standalone_analysis_fair.md".to_owned(), format!("{before}{said}\n{after}"));
+        let rough = files["standalone_analysis_rough.md"].replace("recommendation R1", "within expected");
+        files.insert("standalone_analysis_rough.md".to_owned(), rough);
+    };
+    assert_eq!(failing(|f| fair("No bottleneck exceeds the thresholds.", f)), [] as [&str; 0]);
+    assert_eq!(failing(|f| fair("No recommendation: no finding exceeds the thresholds.", f)), [] as [&str; 0]);
+    assert_eq!(failing(|f| fair("Nothing.", f)), ["W11"]);
+}
+
+#[test]
 fn the_long_report_accounts_for_every_top_operation() {
     let rough = |from: &str, to: &str| failing(replace("standalone_analysis_rough.md", from, to));
     assert_eq!(rough("recommendation R1", "recommendation R2"), ["top_ops"]);

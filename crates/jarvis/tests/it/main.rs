@@ -1,6 +1,7 @@
 //! The command line, run as a user runs it.
 #![allow(clippy::expect_used, reason = "a test that can't run the binary has failed")]
 
+#[cfg(test)]
 mod compare;
 mod inspect;
 mod reference;

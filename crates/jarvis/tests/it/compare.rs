@@ -64,7 +64,7 @@ fn records(text: &str) -> Vec<Vec<String>> {
 
 fn same(a: &str, b: &str) -> bool {
     match (a.parse::<f64>(), b.parse::<f64>()) {
-        (Ok(x), Ok(y)) => x == y || (x - y).abs() <= (1e-6 * x.abs().max(y.abs())).max(1e-9),
+        (Ok(x), Ok(y)) => x.to_bits() == y.to_bits() || (x - y).abs() <= (1e-6 * x.abs().max(y.abs())).max(1e-9),
         _ => a == b,
     }
 }

@@ -3,6 +3,7 @@
 
 mod analyze;
 mod check;
+#[cfg(test)]
 mod compare;
 mod inspect;
 mod reference;

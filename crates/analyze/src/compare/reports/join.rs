@@ -81,10 +81,10 @@ impl Keys {
     pub(crate) fn of(table: &Table, spec: &SheetSpec, by_type: bool) -> Self {
         let columns: Vec<Option<&Column>> = spec.keys.iter().map(|key| table.column(key)).collect();
         let key = |row: usize| {
-            let cell = |c: &Option<&Column>| {
+            let cell = |c: Option<&Column>| {
                 c.and_then(|c| c.cells.get(row)).map_or(KeyValue::Missing, |cell| KeyValue::of(cell, by_type))
             };
-            columns.iter().map(cell).collect()
+            columns.iter().copied().map(cell).collect()
         };
         Self((0..table.rows()).map(key).collect())
     }

@@ -10,11 +10,11 @@ use super::sheets::{Shape, SheetSpec};
 /// The sheets of a join, in their order.
 pub(crate) fn sheets(joined: &Joined, spec: &SheetSpec, tags: &[&str], keys_may_vanish: bool) -> Vec<Table> {
     let sort_column = match spec.shape {
-        Shape::ByKey => return vec![whole(joined, spec, (0..joined.rows).collect())],
+        Shape::ByKey => return vec![whole(joined, spec, &(0..joined.rows).collect::<Vec<_>>())],
         Shape::ByBaseline(column) => {
             let mut rows: Vec<usize> = (0..joined.rows).collect();
             sort(&mut rows, joined.sides.first().and_then(|s| s.column(column)));
-            return vec![whole(joined, spec, rows)];
+            return vec![whole(joined, spec, &rows)];
         }
         Shape::Split(column) => column,
     };
@@ -60,10 +60,10 @@ fn picked(column: &Column, rows: &[usize]) -> Column {
     Column { header: column.header.clone(), format: column.format, cells }
 }
 
-fn whole(joined: &Joined, spec: &SheetSpec, rows: Vec<usize>) -> Table {
+fn whole(joined: &Joined, spec: &SheetSpec, rows: &[usize]) -> Table {
     let differences = joined.differences.iter().map(|(_, c)| c);
     let sides = joined.sides.iter().flat_map(|s| &s.columns);
-    let columns = joined.keys.iter().chain(differences).chain(sides).map(|c| picked(c, &rows)).collect();
+    let columns = joined.keys.iter().chain(differences).chain(sides).map(|c| picked(c, rows)).collect();
     Table { name: spec.result.clone(), columns }
 }
 

@@ -117,7 +117,7 @@ fn lca_row(rows: &[&RowTexts], identical: bool) -> Option<LcaRow> {
     let mut uids = Which::BOTH.map(|which| of(which).next().map(|r| r.cpu_op_uid));
     if identical {
         us[1] = us[0];
-        kernels[1] = kernels[0].clone();
+        kernels = [kernels[0].clone(), std::mem::take(&mut kernels[0])];
         uids[1] = uids[0];
     }
     let sorted = |side: usize| {

@@ -129,7 +129,7 @@ fn unique_anchors(a: &[CallKey], b: &[CallKey], part: Part, level: Level) -> Vec
         Some([(1, _), (1, j)]) => Some((i, *j)),
         _ => None,
     };
-    rising((part.a.0..part.a.1).filter_map(once).collect())
+    rising(&(part.a.0..part.a.1).filter_map(once).collect::<Vec<_>>())
 }
 
 /// The k-th call of a kind with the k-th of the other list, as many as can be paired in order.
@@ -139,11 +139,11 @@ fn by_occurrence(a: &[CallKey], b: &[CallKey], part: Part) -> Vec<(usize, usize)
         places.entry(key.args).or_default().push_back(j);
     }
     let next = |i: usize| Some((i, places.get_mut(&a[i].args)?.pop_front()?));
-    rising((part.a.0..part.a.1).filter_map(next).collect())
+    rising(&(part.a.0..part.a.1).filter_map(next).collect::<Vec<_>>())
 }
 
 /// The longest run of pairs whose second positions rise too.
-fn rising(pairs: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
+fn rising(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let mut tails: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
     for (at, pair) in pairs.iter().enumerate() {

@@ -59,7 +59,8 @@ pub fn loose_name(name: &str) -> Cow<'_, str> {
         Some((stem, word)) if !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || c == '_') => stem,
         _ => &name,
     };
-    let file = if stem.ends_with(".py") { stem.rsplit('/').next().unwrap_or(stem) } else { stem };
+    let is_file = stem.strip_suffix(".py").is_some();
+    let file = if is_file { stem.rsplit('/').next().unwrap_or(stem) } else { stem };
     Cow::Owned(file.to_owned())
 }
 

@@ -95,7 +95,7 @@ pub(crate) fn op_around(view: TreeView<'_>, e: EventId) -> Option<EventId> {
 }
 
 /// Labels of the modules around an event, outermost first.
-pub(crate) fn modules_around<'a>(trace: &'a Trace, ancestors: impl Iterator<Item = EventId>) -> Vec<&'a str> {
+pub(crate) fn modules_around(trace: &Trace, ancestors: impl Iterator<Item = EventId>) -> Vec<&str> {
     let names = ancestors.map(|a| trace.name(a)).filter(|name| name.starts_with(MODULE));
     let mut labels: Vec<&str> = names.map(label).collect();
     labels.reverse();

@@ -50,8 +50,19 @@ pub fn op_kernels(rows: &[RowTexts], which: Which) -> OpKernels {
     map.into_iter().map(|(op, kernels)| (op, kernels.into_iter().collect())).collect()
 }
 
-/// Common names of operations that correspond: old name → new name.
-pub fn common_names(rows: &[RowTexts], renames: Renames) -> RapidHashMap<Arc<str>, Arc<str>> {
+/// Common names of operations that correspond.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommonNames(RapidHashMap<Arc<str>, Arc<str>>);
+
+impl CommonNames {
+    /// The common name of an operation; its own if it has none.
+    pub fn of<'n>(&'n self, name: &'n Arc<str>) -> &'n Arc<str> {
+        self.0.get(name).unwrap_or(name)
+    }
+}
+
+/// Finds the common names of operations under one common call.
+pub fn common_names(rows: &[RowTexts], renames: Renames) -> CommonNames {
     let modules = modules_of(rows);
     let mut order: Vec<[Vec<Arc<str>>; 2]> = Vec::new();
     let mut index: RapidHashMap<u32, usize> = RapidHashMap::default();
@@ -93,7 +104,7 @@ pub fn common_names(rows: &[RowTexts], renames: Renames) -> RapidHashMap<Arc<str
             }
         }
     }
-    renamed
+    CommonNames(renamed)
 }
 
 fn modules_of(rows: &[RowTexts]) -> RapidHashMap<Arc<str>, BTreeSet<Arc<str>>> {
@@ -105,16 +116,16 @@ fn modules_of(rows: &[RowTexts]) -> RapidHashMap<Arc<str>, BTreeSet<Arc<str>>> {
 }
 
 fn common_name(
-    x: &Arc<str>,
-    y: &Arc<str>,
+    one: &Arc<str>,
+    two: &Arc<str>,
     modules: &RapidHashMap<Arc<str>, BTreeSet<Arc<str>>>,
     renames: Renames,
 ) -> Option<Arc<str>> {
-    if x == y {
+    if one == two {
         return None;
     }
     let local = |name: &str| name.rsplit("::").next().unwrap_or(name).to_owned();
-    let (a, b) = (local(x), local(y));
+    let (a, b) = (local(one), local(two));
     if a == b {
         return Some(a.into());
     }
@@ -127,8 +138,8 @@ fn common_name(
         return Some(format!("{a}/{b}").into());
     }
     let only = |name: &Arc<str>| modules.get(name).filter(|m| m.len() == 1).and_then(BTreeSet::first);
-    match (only(x), only(y)) {
-        (Some(m), Some(n)) if m == n && renames == Renames::ByModule => Some(without_blanks(m)),
+    match (only(one), only(two)) {
+        (Some(module), Some(other)) if module == other && renames == Renames::ByModule => Some(without_blanks(module)),
         _ => None,
     }
 }
@@ -139,21 +150,22 @@ pub fn without_blanks(text: &str) -> Arc<str> {
 }
 
 /// Renames in the summary, as the reference does in its file.
-pub fn rename_summary(rows: &mut [SummaryRow], names: &RapidHashMap<Arc<str>, Arc<str>>) {
+pub fn rename_summary(rows: &mut [SummaryRow], names: &CommonNames) {
     for row in rows {
-        if let Some(name) = names.get(&row.first.cpu_op_name) {
-            row.first.cpu_op_name = Arc::clone(name);
-        }
+        row.first.cpu_op_name = Arc::clone(names.of(&row.first.cpu_op_name));
         row.first.nn_module_parent = without_blanks(&row.first.nn_module_parent);
     }
 }
 
+/// An operation with its kernels and the modules around it in each trace.
+type Gathered = (Arc<str>, [BTreeSet<Arc<str>>; 2], [BTreeSet<Arc<str>>; 2]);
+
 /// Operations in both traces, in the order of the summary (after [`rename_summary`] or with its names).
-pub fn op_map(rows: &[SummaryRow], names: &RapidHashMap<Arc<str>, Arc<str>>) -> Vec<OpEntry> {
+pub fn op_map(rows: &[SummaryRow], names: &CommonNames) -> Vec<OpEntry> {
     let mut index: RapidHashMap<Arc<str>, usize> = RapidHashMap::default();
-    let mut order: Vec<(Arc<str>, [BTreeSet<Arc<str>>; 2], [BTreeSet<Arc<str>>; 2])> = Vec::new();
+    let mut order: Vec<Gathered> = Vec::new();
     for row in rows {
-        let name = names.get(&row.first.cpu_op_name).unwrap_or(&row.first.cpu_op_name);
+        let name = names.of(&row.first.cpu_op_name);
         let at = *index.entry(Arc::clone(name)).or_insert(order.len());
         if at == order.len() {
             order.push((Arc::clone(name), Default::default(), Default::default()));
@@ -162,7 +174,7 @@ pub fn op_map(rows: &[SummaryRow], names: &RapidHashMap<Arc<str>, Arc<str>>) -> 
         order[at].1[side].insert(Arc::clone(&row.first.name));
         order[at].2[side].insert(without_blanks(&row.first.nn_module_parent));
     }
-    let entry = |(name, kernels, parents): (Arc<str>, [BTreeSet<Arc<str>>; 2], [BTreeSet<Arc<str>>; 2])| {
+    let entry = |(name, kernels, parents): Gathered| {
         let mut work = kernels.into_iter().zip(parents).map(|(kernels, parents)| {
             (!kernels.is_empty()).then(|| OpWork {
                 kernels: kernels.into_iter().collect(),

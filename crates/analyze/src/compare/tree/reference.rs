@@ -19,12 +19,13 @@ enum Op {
 }
 
 type Events = Option<EventId>;
+type EventPair = (Events, Events);
 
 struct Merger<'a> {
     sides: [Nodes<'a>; 2],
     table: NameTable,
     nodes: Vec<MergedNode>,
-    known: RapidHashMap<(Events, Events), u32>,
+    known: RapidHashMap<EventPair, u32>,
 }
 
 /// Merges two trees as the reference does.
@@ -73,7 +74,7 @@ impl Merger<'_> {
     fn subtree(&mut self, one: Events, two: Events) -> u32 {
         let mut top = 0;
         // Where a finished id goes: a place in the children of a node, or to the caller.
-        let mut pending: Vec<((Events, Events), Option<(u32, usize)>)> = vec![((one, two), None)];
+        let mut pending: Vec<(EventPair, Option<(u32, usize)>)> = vec![((one, two), None)];
         while let Some((pair, place)) = pending.pop() {
             let known = self.known.get(&pair).copied();
             let id = known.unwrap_or(self.nodes.len() as u32);
@@ -227,7 +228,7 @@ impl Merger<'_> {
                 }
             }
         }
-        if opened.iter().all(|o| o.is_empty()) {
+        if opened.iter().all(RapidHashMap::is_empty) {
             return ops;
         }
         let mut lists = [a, b];

@@ -81,10 +81,7 @@ pub(super) fn tags(reports: &[PathBuf], names: &[String], parity: bool) -> Resul
             words.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, w)| from(w)).collect::<Vec<_>>()
         };
         let count = (1..=own.len().max(1)).find(|&count| !others(count).contains(&long(count))).unwrap_or(1);
-        let mut tag = long(count);
-        if tag.is_empty() {
-            tag = "report".to_owned();
-        }
+        let tag = Some(long(count)).filter(|tag| !tag.is_empty()).unwrap_or_else(|| "report".to_owned());
         let number = tags.iter().filter(|t| **t == tag || t.starts_with(&format!("{tag}-"))).count();
         tags.push(if number == 0 { tag } else { format!("{tag}-{}", number + 1) });
     }

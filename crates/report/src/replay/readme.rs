@@ -59,8 +59,8 @@ const READ: &str = "\
 | column | meaning |
 | --- | --- |
 | trace us | kernel time of one call in the trace: the time to beat |
-| replay us | kernel time of one call here, cache flushed before each call |
-| warm us | time between two events with a warm cache |
+| replay us | kernel time of one call here: cache flushed before each call, a pause after long ones |
+| warm us | time between two events with a warm cache, back to back |
 | ratio | replay / trace |
 | TFLOPS/s, TB/s, % peak | of the replay |
 | verdict | `reproduced` within 10 %, `close` within a third, else `faster_alone` or `slower_alone`; `other_device` if this is another GPU |

@@ -117,7 +117,12 @@ def measure(entry, call, clock, args, result):
     for mode in modes:
         result[mode + "_us"] = clock.events(timed, n, mode == "cold")
     if args.profile:
-        seen = profiled(call, clock, modes, PROFILED_CALLS, args.pause_ms if estimate > LONG_US else 0.0)
+        seen = {}
+        try:
+            seen = profiled(call, clock, modes, PROFILED_CALLS, args.pause_ms if estimate > LONG_US else 0.0)
+        except (RuntimeError, AttributeError) as error:
+            # Some systems do not let programs profile; the events' times are there.
+            result["profile_reason"] = first_line(error)
         for mode, what in seen.items():
             result["profiler_us" if mode == "cold" or modes == ["warm"] else "profiler_warm_us"] = what["busy_us"]
             result.setdefault("kernels", what["kernels"])
@@ -287,6 +292,8 @@ def details(entry, result, verbose):
         print("      backward: %.1f us" % result["backward_us"]["median"])
     elif result.get("backward_reason"):
         print("      backward: " + result["backward_reason"])
+    if result.get("profile_reason"):
+        print("      no kernel times: " + result["profile_reason"])
     if result.get("verified"):
         print("      verify: " + result["verified"]["text"])
     if result.get("unstable"):

@@ -185,6 +185,9 @@ fn what_cannot_be_packaged_says_why() {
     assert_eq!(reasons["aten::_fused_adamw_"], "Tensor list without recorded shapes.");
     let generated = reasons.iter().filter(|(op, _)| op.starts_with("triton_"));
     assert!(generated.clone().count() > 5 && generated.clone().all(|(_, why)| why.starts_with("Generated kernel")));
+    let run = jarvis(&["replay", fixture("h200/decode_graphed.json.gz").to_str().unwrap(), "--list", "--json"]);
+    let list: Vec<Json> = serde_json::from_str(&run.out).unwrap();
+    assert!(list.iter().any(|row| row["reason"] == "Kernels ran from a GPU graph; no operation was recorded."));
     let usage = jarvis(&["replay", fixture("h200/mlp_fp32.json.gz").to_str().unwrap(), "--op", "aten::nothing"]);
     assert_eq!(usage.status, 2);
     assert!(usage.err.contains("no operation is called aten::nothing"), "{}", usage.err);

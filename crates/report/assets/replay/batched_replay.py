@@ -24,6 +24,8 @@ from verify import backward_call, verify
 # Calls shorter than this are timed in blocks: an event pair around one would measure its launch as well.
 SHORT_US = 30.0
 PROFILED_CALLS = 10
+# Calls longer than this are followed by a pause under the profiler.
+LONG_US = 100.0
 # Share of the free device memory that an entry may take.
 MEMORY_SHARE = 0.9
 
@@ -44,6 +46,7 @@ def arguments(argv):
     p.add_argument("--graph", action="store_true", help="time through a captured GPU graph")
     p.add_argument("--profile", dest="profile", action="store_true", default=True, help=argparse.SUPPRESS)
     p.add_argument("--no-profile", dest="profile", action="store_false", help="no kernel names and durations")
+    p.add_argument("--pause-ms", type=float, default=5.0, metavar="X", help="after long calls under the profiler [5]")
     p.add_argument("--backward", action="store_true", help="also time the gradient, where the operation has one")
     p.add_argument("--verify", action="store_true", help="compare the result with the CPU's in a wider type")
     p.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help="import it first")
@@ -114,7 +117,12 @@ def measure(entry, call, clock, args, result):
     for mode in modes:
         result[mode + "_us"] = clock.events(timed, n, mode == "cold")
     if args.profile:
-        seen = profiled(call, clock, modes, PROFILED_CALLS)
+        seen = {}
+        try:
+            seen = profiled(call, clock, modes, PROFILED_CALLS, args.pause_ms if estimate > LONG_US else 0.0)
+        except (RuntimeError, AttributeError) as error:
+            # Some systems do not let programs profile; the events' times are there.
+            result["profile_reason"] = first_line(error)
         for mode, what in seen.items():
             result["profiler_us" if mode == "cold" or modes == ["warm"] else "profiler_warm_us"] = what["busy_us"]
             result.setdefault("kernels", what["kernels"])
@@ -284,6 +292,8 @@ def details(entry, result, verbose):
         print("      backward: %.1f us" % result["backward_us"]["median"])
     elif result.get("backward_reason"):
         print("      backward: " + result["backward_reason"])
+    if result.get("profile_reason"):
+        print("      no kernel times: " + result["profile_reason"])
     if result.get("verified"):
         print("      verify: " + result["verified"]["text"])
     if result.get("unstable"):

@@ -135,8 +135,12 @@ def copies(entry, call, clock):
 MARK = "jarvis_replay_"
 
 
-def profiled(call, clock, modes, n):
-    """GPU work of `n` calls by cache mode, as the profiler sees it: busy time of a call and its kernels."""
+def profiled(call, clock, modes, n, pause_ms=0.0):
+    """GPU work of `n` calls by cache mode, as the profiler sees it: busy time of a call and its kernels.
+
+    A pause after each call keeps long calls from running into the power limit, which they meet back to back and not
+    among the other kernels of a model.
+    """
     from torch.profiler import ProfilerActivity, profile, record_function
 
     # Newer versions remark on every run that they keep one cycle only: one is all there is.
@@ -149,6 +153,9 @@ def profiled(call, clock, modes, n):
                 with record_function("%s%s_%d" % (MARK, mode, i)):
                     call()
                 call.reset_if_due()
+                if pause_ms > 0:
+                    clock.synchronize()
+                    time.sleep(pause_ms / 1e3)
         clock.synchronize()
     by_mark = kernels_by_mark(profiler.profiler.kineto_results.events())
     result = {}

@@ -28,6 +28,13 @@ OFFSETS = re.compile(r"cu_seq|(^|_)(offsets|offs|splits|indptr)$")
 RESET_EVERY = 16
 
 
+# Backward operations and the forward one that makes their last argument from the second to the last but one.
+INDICES_OF = {
+    "aten::max_pool2d_with_indices_backward": "aten::max_pool2d_with_indices",
+    "aten::max_pool3d_with_indices_backward": "aten::max_pool3d_with_indices",
+}
+
+
 class Skip(Exception):
     """The entry cannot be replayed here; the text says why."""
 
@@ -300,12 +307,17 @@ def random_floats(count, dtype, device, generator, init):
     return wide.to(dtype)
 
 
+def is_number(got):
+    """Whether a tensor has no dimensions and a type of Python's own: beside others it is a number of the program."""
+    return not got.dims and torch_dtype(got.type) in (torch.float64, torch.int64)
+
+
 def guess(arg, got, recorded):
     """Description of a tensor for which the entry says nothing: the operation was not known when it was written."""
     shape, note = got.dims, None
     dtype = torch_dtype(got.type)
-    wrapped = not shape and dtype in (torch.float64, torch.int64) and not re.search(r"philox|seed|rng", arg.name)
-    wrapped = wrapped and any(r.kind == "tensor" and r.dims for r in recorded)
+    wrapped = is_number(got) and not re.search(r"philox|seed|rng", arg.name)
+    wrapped = wrapped and any(r.kind == "tensor" and not is_number(r) for r in recorded)
     value = {"shape": shape, "dtype": got.type, "strides": got.strides, "device": "cpu" if wrapped else "gpu"}
     if wrapped:
         value["init"] = "ones"
@@ -345,6 +357,8 @@ class Call:
         self.hints = hints(entry)
         self.casts = (entry.get("settings") or {}).get("autocast")
         self.args, self.kwargs, self.written = self.build()
+        if entry["op_name"] in INDICES_OF and self.overload.name == "default":
+            self.args[-1] = self.real_indices(INDICES_OF[entry["op_name"]])
         self.saved = [tensor.clone() for tensor in self.written]
         self.calls = 0
 
@@ -368,6 +382,13 @@ class Call:
             else:
                 positional.append(value)
         return positional, keyword, written
+
+    def real_indices(self, forward):
+        """Places of the largest elements of the random input: random places would be quicker to add to."""
+        with torch.no_grad():
+            made = overloads(forward)
+            default = next(overload for overload in made if overload.name == "default")
+            return default.call(*self.args[1:-1])[1]
 
     def value(self, arg, got):
         if got.kind == "tensor":

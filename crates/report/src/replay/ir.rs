@@ -106,6 +106,9 @@ pub(crate) fn rebuild(op: &str, row: &Row, inputs: Option<&[Input]>) -> Result<R
 }
 
 fn refuse_by_name(op: &str, row: &Row) -> Result<(), String> {
+    if op.starts_with("cudaGraph") || op.starts_with("hipGraph") {
+        return Err(words::GRAPH.to_owned());
+    }
     if let Some((parent, _)) = op.split_once("->") {
         return Err(words::synthetic(parent));
     }
@@ -118,9 +121,6 @@ fn refuse_by_name(op: &str, row: &Row) -> Result<(), String> {
     }
     if &*row.category == "triton" || op.starts_with("triton_") {
         return Err(words::GENERATED.to_owned());
-    }
-    if op.starts_with("cudaGraph") || op.starts_with("hipGraph") || op == "CompiledFxGraph" {
-        return Err(words::GRAPH.to_owned());
     }
     if !op.contains("::") {
         return Err(words::NO_OPERATION.to_owned());

@@ -142,7 +142,7 @@ pub fn packages(rows: &[Row], selection: &Selection, origin: Origin<'_>) -> Resu
     let (mut files, mut infos) = (Vec::new(), Vec::new());
     for op in &chosen.ops {
         let name = names.give(op.name);
-        let bytes = package::zip(op, origin, selection.anonymous)?;
+        let bytes = package::zip(op, &name, origin, selection.anonymous)?;
         infos.push(index::info(op, &name, &bytes));
         files.push(OutputFile::new(format!("{FOLDER}/{name}"), bytes));
     }

@@ -178,10 +178,10 @@ fn trace_json<'e>(entry: &'e Entry<'_>, origin: Origin<'e>, anonymous: bool) -> 
 }
 
 /// The bytes of a package.
-pub(crate) fn zip(op: &Op<'_>, origin: Origin<'_>, anonymous: bool) -> Result<Vec<u8>, ReplayError> {
+pub(crate) fn zip(op: &Op<'_>, file: &str, origin: Origin<'_>, anonymous: bool) -> Result<Vec<u8>, ReplayError> {
     let entries: Vec<EntryJson<'_>> = (0..op.entries.len()).map(|at| entry_json(op, at, origin, anonymous)).collect();
     let ir = layout::to_string(&entries)?;
-    let readme = readme::render(op, origin, anonymous);
+    let readme = readme::render(op, file, origin, anonymous);
     let mut members: Vec<(&str, &str)> = vec![("replay_ir.json", &ir)];
     members.extend(REPLAYER);
     members.push(("README.md", &readme));

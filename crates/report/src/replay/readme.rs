@@ -6,7 +6,7 @@ use super::package::id;
 use super::select::Op;
 
 /// The text of the README.
-pub(crate) fn render(op: &Op<'_>, origin: Origin<'_>, anonymous: bool) -> String {
+pub(crate) fn render(op: &Op<'_>, file: &str, origin: Origin<'_>, anonymous: bool) -> String {
     let shapes = if op.entries.len() == 1 { "1 shape".to_owned() } else { format!("{} shapes", op.entries.len()) };
     let device = origin.device_name.filter(|_| !anonymous).unwrap_or("the traced GPU");
     let peaks = origin.platform.map_or_else(String::new, |p| {
@@ -23,7 +23,7 @@ pub(crate) fn render(op: &Op<'_>, origin: Origin<'_>, anonymous: bool) -> String
         op.name
     );
     text.push_str(&table(op, anonymous));
-    text.push_str(RUN);
+    text.push_str(&RUN.replace("FILE", file));
     text.push_str(READ);
     let notes = assumptions(op);
     if !notes.is_empty() {
@@ -39,7 +39,7 @@ const RUN: &str = "\
 ## Run it
 
 ```console
-$ unzip NAME_replay_package.zip -d replay && cd replay
+$ unzip FILE -d replay && cd replay
 $ python3 replay.py                       # all shapes: time, rate, verdict
 $ python3 replay.py --op '#0' --verbose   # one shape, with its kernels
 ```
@@ -59,8 +59,8 @@ const READ: &str = "\
 | column | meaning |
 | --- | --- |
 | trace us | kernel time of one call in the trace: the time to beat |
-| replay us | kernel time of one call here, cache flushed before each call |
-| warm us | time between two events with a warm cache |
+| replay us | kernel time of one call here: cache flushed before each call, a pause after long ones |
+| warm us | time between two events with a warm cache, back to back |
 | ratio | replay / trace |
 | TFLOPS/s, TB/s, % peak | of the replay |
 | verdict | `reproduced` within 10 %, `close` within a third, else `faster_alone` or `slower_alone`; `other_device` if this is another GPU |

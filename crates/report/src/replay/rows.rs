@@ -152,8 +152,7 @@ impl StandIns<'_> {
         row.kernel_us = Stats::of(kernels.iter().map(|list| view.busy(list).0));
         row.kernels = kernels_of(trace, &kernels);
         row.percent_of_compute = self.percent;
-        // A kernel's own row only repeats the operation's name.
-        row.substituted_for = (!is_synthetic(&self.name)).then_some(self.name);
+        row.substituted_for = Some(self.name).filter(|name| is_public(name));
         row
     }
 }
@@ -176,6 +175,13 @@ fn kernels_of(trace: &Trace, calls: &[Vec<EventId>]) -> Vec<Kernel> {
         .collect();
     found.sort_by(|a, b| (b.count_per_call * b.mean_us).total_cmp(&(a.count_per_call * a.mean_us)));
     found
+}
+
+/// Whether a name may be shown in a package: one of the framework's, not of a class that the user wrote. The framework
+/// numbers its own (`MulBackward0`). A kernel's own row only repeats the operation's name.
+fn is_public(name: &str) -> bool {
+    let number = |end: &str| !end.is_empty() && end.chars().all(|c| c.is_ascii_digit());
+    !is_synthetic(name) && (name.contains("::") || name.rsplit_once("Backward").is_some_and(|(_, end)| number(end)))
 }
 
 fn is_synthetic(name: &str) -> bool {
@@ -357,6 +363,19 @@ fn kernels_of_cell(cell: &str) -> Vec<Kernel> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_classes_are_not_shown() {
+        for (name, shown) in [
+            ("ScaledDotProductCudnnAttentionBackward0", true),
+            ("aten::_mine", true),
+            ("SecretFunctionBackward", false),
+            ("SecretModule", false),
+            ("aten::sort->k (Synthetic Op)", false),
+        ] {
+            assert_eq!(is_public(name), shown, "{name}");
+        }
+    }
 
     #[test]
     fn kernels_of_a_cell_are_counted_by_name() {

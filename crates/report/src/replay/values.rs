@@ -149,15 +149,16 @@ fn is_positive(schema: &Schema, arg: &Argument) -> bool {
         || (op == "aten::_softmax_backward_data" && arg.name == "output")
 }
 
-/// A tensor without dimensions of Python's own types beside one with dimensions: a number of the program.
+/// A tensor without dimensions of Python's own types beside a tensor that is not: a number of the program.
 fn is_wrapped_number(arg: &Argument, input: &Input, inputs: &[Input]) -> bool {
     // The state of a random generator lies on the device.
     if arg.name.starts_with("philox") || arg.name.contains("seed") || arg.name.contains("rng") {
         return false;
     }
-    let is_number =
-        input.dims.one().is_empty() && dtype(&input.kind).is_some_and(|d| ["float64", "int64"].contains(&d.0));
-    is_number && inputs.iter().any(|other| other.given() == Given::Tensor && !other.dims.one().is_empty())
+    let is_number = |input: &Input| {
+        input.dims.one().is_empty() && dtype(&input.kind).is_some_and(|d| ["float64", "int64"].contains(&d.0))
+    };
+    is_number(input) && inputs.iter().any(|other| other.given() == Given::Tensor && !is_number(other))
 }
 
 fn whole_numbers(schema: &Schema, at: usize, inputs: &[Input]) -> Result<Fill, String> {
@@ -281,6 +282,10 @@ mod tests {
         assert_eq!(of("aten::fill_", 0, &[x.clone(), number("1")]), Ok(Fill::of(Init::Empty)));
         let wrapped = of("aten::mul", 1, &[x.clone(), tensor("double", &[])]).unwrap();
         assert!(wrapped.on_host && wrapped.init == Init::Ones);
+        let beside = of("aten::mul", 1, &[tensor("float", &[]), tensor("double", &[])]).unwrap();
+        assert!(beside.on_host);
+        let alone = of("aten::neg", 0, &[tensor("double", &[])]).unwrap();
+        assert!(!alone.on_host);
         let whole = of("aten::mul", 1, &[x.clone(), tensor("int", &[8])]).unwrap();
         assert!(whole.assumed && whole.range == Some([1, 8]));
         assert_eq!(

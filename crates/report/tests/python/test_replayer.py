@@ -248,6 +248,20 @@ class Operations(unittest.TestCase):
         self.assertFalse(verify.verify(call)["ok"])
 
 
+    def test_pooling_goes_back_to_where_it_came_from(self):
+        index = F(1, 2, 4, 4, kind="long int")
+        window = [number(text) for text in ("[2, 2]", "[2, 2]", "[0, 0]", "[1, 1]", "False")]
+        names = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+        args = [hinted("grad_output", F(1, 2, 4, 4)), hinted("self", F(1, 2, 8, 8))]
+        args += [{"arg_name": name, "kind": "int_list", "value": None} for name in names]
+        args.append(hinted("indices", index, init="index", range=[0, 64]))
+        ir = {"list_pos_args": args, "list_kwargs": []}
+        pool = "aten::max_pool2d_with_indices_backward"
+        call = build(pool, F(1, 2, 4, 4), F(1, 2, 8, 8), *window, index, replay_ir=ir)
+        self.assertTrue(int(call.args[-1][0, 0, 0, 0]) in (0, 1, 8, 9))
+        self.assertEqual(call().shape, (1, 2, 8, 8))
+
+
 class Event:
     """A profiler event."""
 

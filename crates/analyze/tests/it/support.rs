@@ -28,7 +28,7 @@ impl Analysis {
         let prepared = Prepared::of(&trace, &report, platform, &PrepareOptions::default());
         let claims = Claims::none();
         let outcomes = analyze_categories(&prepared, &claims, Scope::Standalone);
-        let findings = compute_findings(&prepared, &outcomes, &claims);
+        let findings = compute_findings(&prepared, &outcomes, &claims, None);
         Some(Self { prepared, outcomes, findings })
     }
 

@@ -3,7 +3,6 @@
 
 mod analyze;
 mod check;
-#[cfg(test)]
 mod compare;
 mod inspect;
 mod reference;

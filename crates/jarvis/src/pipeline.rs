@@ -1,6 +1,8 @@
 //! The whole way from a trace to the files of its analysis. Nothing here knows about terminals, and nothing is
 //! written: who calls decides what becomes of the files.
 
+mod replay;
+
 use std::time::{Duration, Instant};
 
 use jarvis_analyze::analysis::{Analysis, AnalysisOptions};
@@ -10,8 +12,11 @@ use jarvis_perf::extension::Extension;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{Report, ReportError, ReportOptions, build_report};
 use jarvis_report::render::{csv, xlsx};
-use jarvis_report::{OutputFile, ReplayEntry, Run, RunLabels, data, html, sections};
+use jarvis_report::replay::ReplayError;
+use jarvis_report::{OutputFile, Run, RunLabels, data, html, sections};
 use jarvis_trace::{Population, Summary, Trace};
+
+pub use replay::ReplayChoice;
 
 /// Names of the performance report in an output folder.
 pub const WORKBOOK: &str = "perf_report.xlsx";
@@ -29,6 +34,8 @@ pub struct AnalyzeOptions {
     pub extension: Option<Extension>,
     /// Limits of the rules.
     pub thresholds: Thresholds,
+    /// Which replay packages to write.
+    pub replay: ReplayChoice,
 }
 
 /// Why there is no analysis.
@@ -40,6 +47,9 @@ pub enum AnalyzeError {
     /// The workbook could not be made.
     #[error("the workbook could not be made: {0}")]
     Workbook(String),
+    /// A replay package could not be made.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
 }
 
 /// A finished analysis with the files that tell of it.
@@ -69,23 +79,25 @@ pub fn analyze(trace: &Trace, options: &AnalyzeOptions) -> Result<Analyzed, Anal
         let sheets = scope.spawn(|| sheets(&report));
         let analysis_options =
             AnalysisOptions { thresholds: options.thresholds.clone(), scope: Scope::Standalone, population };
-        let analysis = Analysis::of(trace, &report, &options.platform, &analysis_options);
+        let mut analysis = Analysis::of(trace, &report, &options.platform, &analysis_options);
         clock.stage("analysis");
         let summary = Summary::of(trace);
-        let replay: Vec<ReplayEntry> = Vec::new();
+        let replay = replay::replay(trace, &report, &mut analysis, &options.replay)?;
+        clock.stage("replay_packages");
         let run = Run {
             analysis: &analysis,
             report: &report,
             summary: &summary,
             trace,
             labels: &options.labels,
-            replay: &replay,
+            replay: &replay.entries,
         };
         let mut files = data::files(&run);
         files.extend(sections::files(&run));
         clock.stage("reports");
         let beside = beside(&files, &report);
         files.extend(html::files(&run, &beside));
+        files.extend(replay.files);
         clock.stage("page");
         let sheets = sheets.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         clock.stage("sheets");

@@ -7,7 +7,7 @@ use super::claims::Claims;
 use super::cx::CategoryCx;
 use super::{Analyzer, AnalyzerError, analyzer};
 use crate::finding::PatternId;
-use crate::metrics::{CategoryMetrics, MetricsFile, Scope, ShortMetrics, Status};
+use crate::metrics::{Bottleneck, CategoryMetrics, MetricsFile, Scope, ShortMetrics, Status};
 use crate::prepare::category::CATEGORIES;
 use crate::prepared::{Category, Prepared, TimeBreakdown};
 
@@ -30,6 +30,14 @@ impl CategoryOutcome {
         match &self.file {
             MetricsFile::Full(metrics) => metrics.status,
             MetricsFile::Short(short) => short.status,
+        }
+    }
+
+    /// Its bottlenecks, to say which replay package is theirs.
+    pub fn bottlenecks_mut(&mut self) -> &mut [Bottleneck] {
+        match &mut self.file {
+            MetricsFile::Full(metrics) => &mut metrics.bottlenecks,
+            MetricsFile::Short(_) => &mut [],
         }
     }
 

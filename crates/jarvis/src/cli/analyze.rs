@@ -21,7 +21,7 @@ use super::style::Style;
 use super::{Failure, Session};
 use crate::exit;
 use crate::output::{self, Batch};
-use crate::pipeline::{AnalyzeError, AnalyzeOptions, Analyzed, analyze};
+use crate::pipeline::{AnalyzeError, AnalyzeOptions, Analyzed, ReplayChoice, analyze};
 
 /// The machine form of the result.
 const FINDINGS: &str = "findings.json";
@@ -66,6 +66,9 @@ pub(crate) struct AnalyzeArgs {
     /// File with other limits for the rules (JSON or TOML)
     #[arg(long, value_name = "FILE")]
     thresholds: Option<PathBuf>,
+    /// Which replay packages to write: `auto`, `none`, `all`, or names of operations with commas between
+    #[arg(long, value_name = "WHICH", default_value = "auto")]
+    replay: ReplayChoice,
     #[command(flatten)]
     platform: PlatformArgs,
     #[command(flatten)]
@@ -120,7 +123,7 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
         model_name: args.model_name.clone(),
         flags: flags(args),
     };
-    let options = AnalyzeOptions { platform, labels, extension, thresholds };
+    let options = AnalyzeOptions { platform, labels, extension, thresholds, replay: args.replay.clone() };
     finish(session, &trace, &options, &inputs.folder, read)
 }
 
@@ -132,7 +135,13 @@ pub(crate) fn demo(session: &Session, folder: &Path) -> Result<(), Failure> {
     let read = began.elapsed();
     let platform = Platform::find(DEMO_PLATFORM)?.clone();
     let labels = RunLabels { trace_path: DEMO_NAME.to_owned(), ..RunLabels::default() };
-    let options = AnalyzeOptions { platform, labels, extension: None, thresholds: Thresholds::default() };
+    let options = AnalyzeOptions {
+        platform,
+        labels,
+        extension: None,
+        thresholds: Thresholds::default(),
+        replay: ReplayChoice::Auto,
+    };
     finish(session, &trace, &options, folder, read)
 }
 
@@ -272,7 +281,7 @@ impl From<AnalyzeError> for Failure {
     fn from(error: AnalyzeError) -> Self {
         match error {
             AnalyzeError::Report(error) => error.into(),
-            AnalyzeError::Workbook(text) => Self::new(exit::OUTPUT, text),
+            error => Self::new(exit::OUTPUT, error.to_string()),
         }
     }
 }

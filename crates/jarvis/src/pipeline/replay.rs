@@ -1,0 +1,123 @@
+//! Which operations get a replay package, and who is told of it.
+
+use jarvis_analyze::analysis::Analysis;
+use jarvis_analyze::metrics::Bottleneck;
+use jarvis_report::replay::{self, Origin, Packages, ReplayError, Selection, Tier, Wanted};
+use jarvis_report::{OutputFile, ReplayEntry};
+use jarvis_trace::Trace;
+
+use jarvis_perf::tables::Report;
+
+/// Which replay packages to write.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ReplayChoice {
+    /// Those that the analysis recommends.
+    #[default]
+    Auto,
+    /// None.
+    None,
+    /// Those of every bottleneck.
+    All,
+    /// Those of these operations; `*` stands for any text.
+    Ops(Vec<String>),
+}
+
+impl std::str::FromStr for ReplayChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "" => Err("expected auto, none, all, or names of operations with commas between".to_owned()),
+            "auto" => Ok(Self::Auto),
+            "none" => Ok(Self::None),
+            "all" => Ok(Self::All),
+            names => Ok(Self::Ops(names.split(',').map(|n| n.trim().to_owned()).filter(|n| !n.is_empty()).collect())),
+        }
+    }
+}
+
+/// Packages of an analysis.
+#[derive(Debug, Default)]
+pub(super) struct Replay {
+    pub(super) entries: Vec<ReplayEntry>,
+    pub(super) files: Vec<OutputFile>,
+}
+
+/// Makes the packages and tells the analysis where they are.
+pub(super) fn replay(
+    trace: &Trace,
+    report: &Report,
+    analysis: &mut Analysis,
+    choice: &ReplayChoice,
+) -> Result<Replay, ReplayError> {
+    let wanted = wanted(analysis, choice);
+    if wanted.is_empty() {
+        return Ok(Replay::default());
+    }
+    let selection = Selection { wanted, ..Selection::of([], Tier::Requested) };
+    let rows = replay::of_report(trace, &report.tree, &report.rows);
+    let origin =
+        Origin { platform: Some(&analysis.prepared.platform), device_name: analysis.prepared.device_name.as_deref() };
+    let made = replay::packages(&rows, &selection, origin)?;
+    tell(analysis, &made);
+    let entry = |p: &replay::PackageInfo| ReplayEntry {
+        op: p.op_name.clone(),
+        path: format!("{}/{}", replay::FOLDER, p.package),
+        shapes: p.entries,
+        time_ms: p.time_ms,
+    };
+    let entries = made.packages.iter().map(entry).collect();
+    Ok(Replay { entries, files: made.files.into_iter().chain([made.index]).collect() })
+}
+
+fn wanted(analysis: &Analysis, choice: &ReplayChoice) -> Vec<Wanted> {
+    let tier = |b: &Bottleneck| match (b.replay.required, b.replay.recommended) {
+        (true, _) => Some(Tier::Required),
+        (false, true) => Some(Tier::Recommended),
+        (false, false) => None,
+    };
+    let bottlenecks = analysis.outcomes.iter().filter_map(|o| o.metrics()).flat_map(|m| &m.bottlenecks);
+    let mut wanted: Vec<Wanted> = match choice {
+        ReplayChoice::None => Vec::new(),
+        ReplayChoice::Ops(names) => {
+            names.iter().map(|n| Wanted { pattern: n.clone(), tier: Tier::Requested }).collect()
+        }
+        ReplayChoice::Auto => {
+            bottlenecks.filter_map(|b| Some(Wanted { pattern: b.operation.to_string(), tier: tier(b)? })).collect()
+        }
+        ReplayChoice::All => bottlenecks
+            .map(|b| Wanted { pattern: b.operation.to_string(), tier: tier(b).unwrap_or(Tier::Requested) })
+            .collect(),
+    };
+    // The first that fits a name decides its tier.
+    wanted.sort_by_key(|w| w.tier);
+    wanted
+}
+
+/// Bottlenecks and findings say which package is theirs, or why there is none.
+fn tell(analysis: &mut Analysis, made: &Packages) {
+    let package = |op: &str| made.packages.iter().find(|p| p.op_name == op).map(|p| p.package.clone());
+    let refusal = |op: &str| made.skipped.iter().find(|s| s.op_name == op).map(|s| s.reason.clone());
+    for outcome in &mut analysis.outcomes {
+        for b in outcome.bottlenecks_mut().iter_mut().filter(|b| b.replay.recommended) {
+            b.replay.package = package(&b.operation);
+            if let (None, Some(reason)) = (&b.replay.package, refusal(&b.operation)) {
+                b.replay.reason = reason;
+            }
+        }
+    }
+    for finding in &mut analysis.findings {
+        // The operations stand in order of time.
+        let own = finding.operations.iter().find_map(|o| package(&o.name));
+        match own {
+            Some(own) => {
+                finding.replay_package = Some(format!("{}/{own}", replay::FOLDER));
+                finding.replay_reason = None;
+            }
+            None => {
+                let reason = finding.operations.first().and_then(|o| refusal(&o.name));
+                finding.replay_reason = reason.or(finding.replay_reason.take());
+            }
+        }
+    }
+}

@@ -42,9 +42,11 @@ texts! {
     I_FP32         "I-FP32"         "{time} ms of matrix work runs in {dtype} ({peak} TFLOPS/s peak); the lower-precision peak is {peak16} TFLOPS/s.";
     I_KV           "I-KV"           "Key/value heads are copied {r}x to match the query heads: {time} ms over {calls}.";
     I_EXPERTS      "I-EXPERTS"      "{n} experts run one after another as small GEMMs in `{module}`: {time} ms.";
+    I_EXPERTS_LOOSE "I-EXPERTS-LOOSE" "{n} experts run one after another as small GEMMs: {time} ms.";
     I_OPT          "I-OPT"          "The optimizer step launches {n} small kernels ({time} ms).";
     I_RECOMPUTE    "I-RECOMPUTE"    "{time} ms of forward work is repeated in the backward pass (activation checkpointing).";
     I_UNFUSED      "I-UNFUSED"      "Attention in `{module}` runs as {n} separate operations (softmax, batched matmul, scaling, copies): {time} ms over {calls}.";
+    I_UNFUSED_LOOSE "I-UNFUSED-LOOSE" "Attention runs as {n} separate operations (softmax, batched matmul, scaling, copies): {time} ms over {calls}.";
     I_NOT_FLASH    "I-NOT-FLASH"    "Attention uses `{op}`, which is not a Flash Attention path.";
     I_SDPA_COPY    "I-SDPA-COPY"    "Q, K, V or the output are copied around `{op}`: {time} ms over {calls}.";
     I_SDPA_BELOW   "I-SDPA-BELOW"   "Sequence length {n}: {eff}% of peak, expected {low}-{high}%.";
@@ -138,9 +140,9 @@ impl TextId {
             let value = value.map_or("-", |(_, v)| v);
             // Between backticks stands one name, whatever a trace calls it.
             if out.ends_with('`') && after.starts_with('`') {
-                out += &name_of(value)
+                out += &name_of(value);
             } else {
-                out += value
+                out += value;
             }
             rest = after;
         }

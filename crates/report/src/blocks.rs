@@ -252,8 +252,9 @@ pub fn say_once(blocks: Vec<Block>, free: &[&str]) -> Vec<Block> {
         match block {
             Block::Paragraph(line) => out.extend(Some(fresh(line)).filter(|l| !l.is_empty()).map(Block::Paragraph)),
             Block::Labels(lines) => {
-                let lines: Vec<_> = lines.into_iter().map(|(label, line)| (label, fresh(line))).collect();
-                out.push(Block::Labels(lines.into_iter().filter(|(_, l)| !l.is_empty()).collect()));
+                // A label promises a text.
+                let told = |l: Line| if l.is_empty() { Line::prose("as above.") } else { l };
+                out.push(Block::Labels(lines.into_iter().map(|(label, l)| (label, told(fresh(l)))).collect()));
             }
             Block::List { ordered, items } => {
                 let items: Vec<_> = items.into_iter().map(|(label, line)| (label, fresh(line))).collect();

@@ -224,12 +224,6 @@ impl Maker<'_, '_> {
         }
     }
 
-    /// Where it happens, for sentences.
-    fn place(&self) -> String {
-        let first = self.first();
-        first.module.as_deref().map_or_else(|| "the traced program".to_owned(), str::to_owned)
-    }
-
     fn title(&self) -> String {
         let what = match self.first().code {
             Code::UnfusedAttention | Code::UnfusedAttentionBackward => "Unfused attention",
@@ -261,23 +255,31 @@ impl Maker<'_, '_> {
 
     fn issue(&self, time_ms: f64) -> String {
         let first = self.first();
-        let (time, calls, place) = (ms(time_ms), counted(self.instances(), "call"), self.place());
+        let (time, calls) = (ms(time_ms), counted(self.instances(), "call"));
         let kernels = counted(first.ops.len(), "kernel");
+        let loose = first.module.is_none();
         let (r, n) = (self.fact("r"), first.ops.len().to_string());
         let text = match first.code {
-            Code::UnfusedAttention | Code::UnfusedAttentionBackward => TextId::I_UNFUSED,
+            Code::UnfusedAttention | Code::UnfusedAttentionBackward => {
+                if loose {
+                    TextId::I_UNFUSED_LOOSE
+                } else {
+                    TextId::I_UNFUSED
+                }
+            }
             Code::RepeatedKvHeads => TextId::I_KV,
             Code::SdpaCopyOverhead => TextId::I_SDPA_COPY,
+            Code::MoeExpertLoop if loose => TextId::I_EXPERTS_LOOSE,
             Code::MoeExpertLoop => TextId::I_EXPERTS,
             Code::UnfusedOptimizer => TextId::I_OPT,
             Code::Recomputation => TextId::I_RECOMPUTE,
             Code::GemmEpilogue => TextId::I_EPILOGUE,
-            _ if first.module.is_none() => TextId::I_FUSION_LOOSE,
+            _ if loose => TextId::I_FUSION_LOOSE,
             _ => TextId::I_FUSION,
         };
         let n = if matches!(first.code, Code::MoeExpertLoop | Code::UnfusedOptimizer) { self.fact("n") } else { n };
         text.fill(&[
-            ("module", &place),
+            ("module", first.module.as_deref().unwrap_or_default()),
             ("n", &n),
             ("time", &time),
             ("calls", &calls),

@@ -42,15 +42,20 @@ pub(crate) fn blocking_copies(cx: &Cx<'_>) -> Option<Judged> {
     let time = exposed + behind.time;
     let mut parts: Vec<String> = Vec::new();
     for (direction, sum) in ways.iter().filter(|(_, sum)| sum.count > 0) {
+        let way = if *direction == CopyDirection::DeviceToHost { "device to host" } else { "host to device" };
+        let what = if sum.count == 1 { "copy" } else { "copies" };
+        let pinned = if sum.pageable == 0 {
+            String::new()
+        } else {
+            format!(", {} from or to memory that is not pinned", sum.pageable)
+        };
         parts.push(format!(
-            "{} {} copies ({}, {} ms, {} ms exposed, {} waited for, {} from or to memory that is not pinned)",
+            "{} {what} from {way} ({}, {} ms, {} ms exposed, {} waited for{pinned})",
             sum.count,
-            direction.as_str(),
             bytes(sum.bytes),
             shown_ms(sum.time.ms()),
             shown_ms(sum.exposed.ms()),
             sum.waited_for,
-            sum.pageable
         ));
     }
     let (least, most) = cx.system.host.slowdown();

@@ -22,16 +22,19 @@ pub(crate) fn advice(run: &Run<'_>, f: &Finding, level: u8) -> Vec<Block> {
         ("Basis", sentence(&f.impact.basis)),
         ("Priority", f.priority.title().to_owned()),
     ]));
-    blocks.extend(evidence(f, MOST_EVIDENCE));
+    let told = evidence(f);
+    if !told.is_empty() {
+        blocks.push(Block::paragraph("Evidence:"));
+        blocks.push(Block::list(told));
+    }
     blocks
 }
 
 /// Where the numbers of a finding come from.
-pub(crate) fn evidence(f: &Finding, most: usize) -> Option<Block> {
-    let told = f.evidence.iter().take(most).map(|e| {
+fn evidence(f: &Finding) -> Vec<String> {
+    let told = f.evidence.iter().take(MOST_EVIDENCE).map(|e| {
         let uid = e.uid.map(|uid| format!(", uid {uid}")).unwrap_or_default();
         format!("{} (`{}`{uid})", sentence(&e.fact).trim_end_matches('.'), e.table)
     });
-    let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| Block::list(told))
+    told.collect()
 }

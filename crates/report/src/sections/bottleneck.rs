@@ -7,7 +7,7 @@ use jarvis_analyze::prepared::{BoundType, KernelTile};
 
 use super::category::Place;
 use super::cross::is_recommendation;
-use super::words::{cell, counted, ms, pct, shapes, us};
+use super::words::{cell, counted, figure, ms, pct, shapes, us};
 use crate::blocks::{Block, Line, Table};
 
 /// Most kernels that a bottleneck names.
@@ -150,7 +150,7 @@ pub(crate) fn projection(targets: &[Target]) -> Table {
         let differ = (t.compute_percent.0 - t.e2e_percent.0).abs() > 0.1;
         let e2e = if differ { format!(", {}% of the trace", pct(t.e2e_percent.0)) } else { String::new() };
         table.row([
-            cell(format!("{}% of peak", jarvis_analyze::rounding::shown(t.target_percent.0, 0))),
+            cell(format!("{}% of peak", figure(jarvis_analyze::rounding::round(t.target_percent.0, 1)))),
             cell(format!("{} ms", ms(t.time_ms.0))),
             cell(format!(
                 "{}% faster for this op ({}% of compute{e2e})",

@@ -74,7 +74,9 @@ pub(crate) fn body(analysis: &Analysis, metrics: &CategoryMetrics, place: Place)
         blocks.extend(operations(metrics, place));
     }
     if !metrics.operations.is_empty() {
-        blocks.push(Block::heading(place.level(), "Key Bottlenecks"));
+        if place == Place::File || !metrics.bottlenecks.is_empty() {
+            blocks.push(Block::heading(place.level(), "Key Bottlenecks"));
+        }
         blocks.extend(bottlenecks(analysis, metrics, place));
     }
     blocks.extend(patterns(metrics, place));
@@ -116,10 +118,10 @@ fn operations(metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
     let rest = metrics.operations.get(most..).unwrap_or_default();
     if !rest.is_empty() {
         let time: f64 = rest.iter().map(|o| o.time_ms.0).sum();
+        let time = if place == Place::File { format!(" ({} ms)", ms(time)) } else { String::new() };
         blocks.push(Block::paragraph(format!(
-            "{} take {} ms more; `category_data/{}_ops.csv` lists all.",
+            "{}{time} in `category_data/{}_ops.csv`.",
             counted(rest.len(), "smaller row"),
-            ms(time),
             metrics.category
         )));
     }
@@ -176,7 +178,8 @@ fn patterns(metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
 }
 
 fn notes(metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
-    let specific = |key: &str| metrics.category_specific.get(key).and_then(|f| f.value()).and_then(|v| v.as_u64());
+    let specific =
+        |key: &str| metrics.category_specific.get(key).and_then(|f| f.value()).and_then(serde_json::Value::as_u64);
     let unmodelled = metrics.operations.iter().filter(|o| o.efficiency.efficiency_percent.is_none()).count();
     let mut items: Vec<Line> = Vec::new();
     if place == Place::File || unmodelled > 0 {

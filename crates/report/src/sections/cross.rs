@@ -1,6 +1,6 @@
 //! What refers to what: findings to recommendations, recommendations to top operations, top operations to findings.
 
-use jarvis_analyze::finding::{Finding, Priority, Tier};
+use jarvis_analyze::finding::{Finding, PatternId, Priority, Tier};
 use jarvis_analyze::prepared::{Row, TopOperation};
 use jarvis_analyze::rank;
 use jarvis_analyze::thresholds::Threshold;
@@ -26,9 +26,19 @@ pub(crate) fn top_rank(run: &Run<'_>, operation: &str) -> Option<usize> {
     tops.iter().find(|t| names(t).any(|n| n == operation)).map(|t| t.rank)
 }
 
-/// The operation a finding is best known by, and its rank in the top list: the one that stands highest there among
-/// those that make up the finding, else the largest.
+/// Whether a finding is of several operations that make up one thing, and not of operations each slow for itself.
+pub(crate) fn spans_operations(finding: &Finding) -> bool {
+    let spans = [PatternId::UNFUSED_ATTENTION, PatternId::REPEATED_KV_HEADS, PatternId::MOE_EXPERT_LOOP];
+    finding.tier == Tier::Fusion || spans.contains(&finding.pattern)
+}
+
+/// The operation a finding is best known by, and its rank in the top list: the largest, or the one that stands highest
+/// there among those that make up one thing.
 pub(crate) fn leading<'a>(run: &Run<'_>, finding: &'a Finding) -> (Option<&'a str>, Option<usize>) {
+    if !spans_operations(finding) {
+        let first = finding.operations.first().map(|o| o.name.as_str());
+        return (first, first.and_then(|name| top_rank(run, name)));
+    }
     let ranked = finding.operations.iter().filter_map(|o| Some((top_rank(run, &o.name)?, o.name.as_str())));
     match ranked.min() {
         Some((rank, name)) => (Some(name), Some(rank)),

@@ -19,10 +19,11 @@ pub(crate) const KEY: &str = "cpu_idle";
 /// `system_findings/cpu_idle_findings.md`.
 pub(crate) fn file(run: &Run<'_>) -> Vec<Block> {
     let mut blocks = vec![Block::heading(1, "CPU/Idle Time Analysis Findings"), Block::paragraph("Status: SUCCESS")];
-    blocks.extend(match is_actionable(run) {
-        true => body(run, Place::File),
-        false => vec![idle_line(run), Block::paragraph("Nothing actionable was found.")],
-    });
+    if is_actionable(run) {
+        blocks.extend(body(run, Place::File));
+    } else {
+        blocks.extend([idle_line(run), Block::paragraph("Nothing actionable was found.")]);
+    }
     blocks
 }
 

@@ -49,15 +49,15 @@ fn own_lines(analysis: &Analysis, metrics: &CategoryMetrics, place: Place) -> Ve
         "sdpa" => attention(analysis, metrics, place),
         "convolution" => convolution(facts),
         // The baseline is one fact of the whole trace: the fair report tells it where it belongs.
-        "elementwise" => baseline(analysis).into_iter().collect(),
-        "batchnorm" | "norm" | "reduce" if place == Place::File => baseline(analysis).into_iter().collect(),
+        "elementwise" => vec![baseline(analysis)],
+        "batchnorm" | "norm" | "reduce" if place == Place::File => vec![baseline(analysis)],
         "triton" => triton(facts),
         _ => Vec::new(),
     }
 }
 
 /// What simple operations reach.
-fn baseline(analysis: &Analysis) -> Option<(&'static str, String)> {
+fn baseline(analysis: &Analysis) -> (&'static str, String) {
     let b = &analysis.prepared.baseline;
     let text = if b.source == jarvis_analyze::prepared::Baseline::MEASURED {
         format!(
@@ -72,7 +72,7 @@ fn baseline(analysis: &Analysis) -> Option<(&'static str, String)> {
             pct(b.efficiency_percent)
         )
     };
-    Some(("Elementwise baseline", text))
+    ("Elementwise baseline", text)
 }
 
 fn attention(analysis: &Analysis, metrics: &CategoryMetrics, place: Place) -> Vec<(&'static str, String)> {

@@ -88,7 +88,16 @@ pub(crate) fn figure(value: f64) -> String {
 
 /// Arguments on one line.
 pub(crate) fn shapes(args: &str) -> String {
-    let line = args.replace("<br>", ", ");
+    let mut parts: Vec<(&str, usize)> = Vec::new();
+    for part in args.split("<br>") {
+        match parts.last_mut() {
+            Some(last) if last.0 == part => last.1 += 1,
+            _ => parts.push((part, 1)),
+        }
+    }
+    // Many equal ones in a row are easier to count than to read.
+    let shown = parts.iter().map(|&(part, n)| if n > 2 { format!("{n} x {part}") } else { vec![part; n].join(", ") });
+    let line = shown.collect::<Vec<_>>().join(", ");
     if line.is_empty() { "-".to_owned() } else { line }
 }
 
@@ -158,6 +167,9 @@ mod tests {
         assert_eq!(figure(5.3), "5.3");
         assert_eq!(figure(990.0), "990");
         assert_eq!(counted(1, "call"), "1 call");
+        assert_eq!(shapes("(8) f<br>(8) f<br>(4) i"), "(8) f, (8) f, (4) i");
+        assert_eq!(shapes("(8) f<br>(4) i<br>(4) i<br>(4) i"), "(8) f, 3 x (4) i");
+        assert_eq!(shapes(""), "-");
         assert_eq!(in_top(Some(3)), "#3 in Top Operations");
         assert_eq!(sentence("no shapes"), "No shapes.");
         assert_eq!(sentence("`a` is"), "`a` is.");

@@ -1,5 +1,6 @@
 //! Tests of the renderers against other programs' readers.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "a test tells what it skips")]
 
 mod data;
 mod hostile;

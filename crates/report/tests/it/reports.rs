@@ -1,5 +1,7 @@
 //! The reports of every trace at hand: language, limits, links, nothing twice, the same bytes again.
 
+use jarvis_analyze::finding::Finding;
+use jarvis_analyze::metrics::{MetricsFile, ShortMetrics};
 use jarvis_report::ReplayEntry;
 
 use crate::markdown_rules::{check_page, part, repeated};
@@ -20,6 +22,10 @@ fn every_page_of_every_trace_keeps_the_rules() {
         let twice = repeated(&a.fair());
         assert!(twice.is_empty(), "{}: said twice: {twice:#?}", a.name);
         check_rough(a);
+        // On a host-bound trace shorter kernels save nothing, and the report says so.
+        if let Some(note) = a.analysis.system.as_ref().and_then(|s| s.host.note()) {
+            assert!(a.fair().contains(&note), "{}", a.name);
+        }
     });
 }
 
@@ -116,11 +122,34 @@ fn check_rough(a: &Analysed) {
 }
 
 #[test]
-fn host_bound_traces_say_that_shorter_kernels_save_nothing() {
-    each(|a| {
-        let Some(note) = a.analysis.system.as_ref().and_then(|s| s.host.note()) else { return };
-        assert!(a.fair().contains(&note), "{}", a.name);
-    });
+fn a_failed_analyzer_is_named_and_nothing_is_said_in_its_place() {
+    let mut a = fixture("h200", "attn_unfused.json.gz");
+    a.analysis.outcomes[0].file = MetricsFile::Short(ShortMetrics::error("gemm", "GEMM", "column `TB/s_mean` missing"));
+    let page = a.page("category_findings/gemm_findings.md");
+    let expected = "# GEMM Analysis Summary\n\nStatus: ERROR\n\nError: `column 'TB/s_mean' missing`\n\n\
+                    This category is excluded from the recommendations.\n";
+    assert_eq!(page, expected);
+    let fair = a.fair();
+    check_page("fair", &fair);
+    assert!(fair.contains("| GEMM | `column 'TB/s_mean' missing` |"), "{fair}");
+    assert!(fair.contains("These are excluded from the recommendations below."));
+    assert!(fair.contains("GEMM: 16.37 ms (47.9%), analysis failed"), "{fair}");
+    a.analysis.outcomes[0].file = MetricsFile::Short(ShortMetrics::no_data("gemm", "GEMM"));
+    let page = a.page("category_findings/gemm_findings.md");
+    assert_eq!(page, "# GEMM Analysis Summary\n\nNo GEMM operations found in trace\n");
+    check_page("fair", &a.fair());
+}
+
+#[test]
+fn twelve_recommendations_and_a_word_about_the_rest() {
+    let mut a = fixture("h200", "attn_unfused.json.gz");
+    let first = a.analysis.findings[0].clone();
+    a.analysis.findings = (1..=15).map(|rank| Finding { rank, ..first.clone() }).collect();
+    let fair = a.fair();
+    check_page("fair", &fair);
+    assert_eq!(fair.matches("Critical Priority: ").count(), 12);
+    assert!(fair.contains("3 more findings of lower rank: see [Further Findings](#detail-further)"), "{fair}");
+    assert_eq!(repeated(&fair), [] as [&str; 0]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use jarvis_analyze::thresholds::Threshold;
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
 use crate::sections::category::{self, Place};
-use crate::sections::cross::{is_recommendation, recommendations};
+use crate::sections::cross::{is_recommendation, recommendations, spans_operations};
 use crate::sections::kernels::{self, launched_without_operation};
 use crate::sections::words::{cell, ms, ms_range, pct, sentence, shapes};
 use crate::sections::{detail_name, fusion, idle, multi_kernel};
@@ -51,6 +51,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
 fn compute_sections(run: &Run<'_>) -> (Vec<Section>, Vec<String>) {
     let floor = run.analysis.prepared.thresholds.get(Threshold::ReportMinPercent);
     let linked = |key: &str| recommendations(run).iter().any(|f| f.category == key);
+    let without_operations = kernels::share(&launched_without_operation(run)).is_some();
     let (mut sections, mut small) = (Vec::new(), Vec::new());
     for outcome in &run.analysis.outcomes {
         let Some(m) = outcome.metrics() else { continue };
@@ -58,31 +59,28 @@ fn compute_sections(run: &Run<'_>) -> (Vec<Section>, Vec<String>) {
             small.push(outcome.category.to_string());
             continue;
         }
-        let mut body = match m.operations.iter().all(|o| is_replayed(&o.name)) && !m.operations.is_empty() {
-            true => vec![Block::Paragraph(
-                Line::prose("All of it are kernels of GPU graph replays, see ")
-                    .and_link("Kernels Without Operations", "detail-kernels")
-                    .and_prose("."),
-            )],
-            false => category::body(run.analysis, m, Place::Fair),
+        let bare = m.operations.is_empty();
+        let mut body = if !bare && without_operations && m.operations.iter().all(|o| is_made_up(&o.name)) {
+            let see = Line::prose("All of it are kernels without operations, see ");
+            vec![Block::Paragraph(see.and_link("Kernels Without Operations", "detail-kernels").and_prose("."))]
+        } else {
+            category::body(run.analysis, m, Place::Fair)
         };
         body.extend(behind(run, &outcome.category));
-        let title = match m.operations.is_empty() {
-            true => outcome.display.to_string(),
-            false => format!("{} ({}% of compute)", outcome.display, pct(m.percent_of_compute.0)),
-        };
+        let share = if bare { String::new() } else { format!(" ({}% of compute)", pct(m.percent_of_compute.0)) };
+        let title = format!("{}{share}", outcome.display);
         // Attention without operations of its own counts with the time of those that make it up.
         let told = recommendations(run).into_iter().filter(|f| *f.category == *outcome.category).map(|f| f.time_ms);
-        let time = if m.operations.is_empty() { told.sum() } else { m.total_time_ms.0 };
+        let time = if bare { told.sum() } else { m.total_time_ms.0 };
         sections.push((time, Section { anchor: outcome.category.to_string(), title, body }));
     }
     sections.sort_by(|a, b| b.0.total_cmp(&a.0));
     (sections.into_iter().map(|(_, s)| s).collect(), small)
 }
 
-/// Whether a row stands for a kernel that a GPU graph launched.
-fn is_replayed(operation: &str) -> bool {
-    operation.contains("GraphLaunch->")
+/// Whether the performance report made a row of a kernel that no operation launched.
+fn is_made_up(operation: &str) -> bool {
+    operation.ends_with("(Synthetic Op)")
 }
 
 /// Sections of the system tier that have something to say.
@@ -127,7 +125,7 @@ fn behind(run: &Run<'_>, category: &str) -> Vec<Block> {
     for f in recommendations(run).into_iter().filter(|f| f.category == category) {
         blocks.push(Block::heading(4, format!("Behind R{}", f.rank)));
         blocks.push(Block::List { ordered: false, items: rests_on(f) });
-        if lists_operations(f) {
+        if spans_operations(f) {
             blocks.push(Block::Table(operations(f)));
             let more = f.operations.len().saturating_sub(MOST_OPERATIONS);
             if more > 0 {
@@ -145,10 +143,15 @@ fn rests_on(f: &Finding) -> Vec<(Option<String>, Line)> {
         Tier::System => f.pattern != PatternId::LAUNCH_BOUND && e.uid.is_some() && e.row.contains("by_"),
         _ => e.table != "unified_perf_summary",
     };
-    let facts: Vec<&str> = f.evidence.iter().filter(shown).map(|e| e.fact.as_str()).collect();
+    let mut facts: Vec<&str> = Vec::new();
+    for fact in f.evidence.iter().filter(shown).map(|e| e.fact.as_str()) {
+        if !facts.contains(&fact) {
+            facts.push(fact);
+        }
+    }
     let facts: Vec<&str> = match f.tier {
         // The tables of a category have what its rows show.
-        Tier::Compute if !lists_operations(f) => Vec::new(),
+        Tier::Compute if !spans_operations(f) => Vec::new(),
         _ => facts.into_iter().take(MOST_EVIDENCE).collect(),
     };
     for (label, more) in [("Path A, further", &f.paths.algorithmic), ("Path B, further", &f.paths.kernel)] {
@@ -166,12 +169,6 @@ fn rests_on(f: &Finding) -> Vec<(Option<String>, Line)> {
         (None, _) => {}
     }
     items
-}
-
-/// Whether the finding is of operations that no table of its category shows together.
-fn lists_operations(f: &Finding) -> bool {
-    let spans = [PatternId::UNFUSED_ATTENTION, PatternId::REPEATED_KV_HEADS, PatternId::MOE_EXPERT_LOOP];
-    f.tier == Tier::Fusion || spans.contains(&f.pattern)
 }
 
 fn operations(f: &Finding) -> Table {

@@ -3,6 +3,7 @@
 pub mod analysis;
 pub mod finding;
 pub mod metrics;
+pub mod pairs;
 pub mod patterns;
 pub mod prepare;
 pub mod prepared;

@@ -5,6 +5,7 @@
 
 mod bench;
 mod generate;
+mod pairs;
 mod size;
 mod suite;
 mod workspace;
@@ -30,6 +31,8 @@ enum Task {
     Gen(generate::command::Args),
     /// Measure how fast traces are read, against inflating them only.
     Bench(bench::Args),
+    /// Hold estimates against what fixes really brought, pair by pair.
+    Pairs(pairs::Args),
     /// Inflate a trace and throw it away; the yardstick of `bench`.
     #[command(hide = true)]
     Inflate(bench::inflate::Args),
@@ -50,6 +53,7 @@ fn run(task: &Task) -> Result<()> {
         Task::Test(args) => suite::run(args)?,
         Task::Gen(args) => generate::command::run(args)?,
         Task::Bench(args) => bench::run(args)?,
+        Task::Pairs(args) => pairs::run(args)?,
         Task::Inflate(args) => bench::inflate::run(args)?,
     }
     Ok(())

@@ -6,6 +6,7 @@ pub mod explain;
 pub mod finding;
 pub mod lowering;
 pub mod metrics;
+pub mod pairs;
 pub mod patterns;
 pub mod prepare;
 pub mod prepared;

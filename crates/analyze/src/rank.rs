@@ -15,7 +15,7 @@ const CRITICAL_GAIN: f64 = 30.0;
 const HIGH_GAIN: f64 = 10.0;
 
 /// Expected savings below these, in percent of the window, are not critical, and of medium priority at most.
-const NOT_CRITICAL_GAIN: f64 = 3.0;
+const NOT_CRITICAL_GAIN: f64 = HIGH_GAIN;
 const NOT_HIGH_GAIN: f64 = 0.5;
 
 /// Weight of a finding that names no operations beside those that do.

@@ -88,7 +88,8 @@ fn instance(scene: &Scene<'_>, leaves: Vec<LeafId>) -> Option<Instance> {
     instance
         .evidence
         .push(format!("{count} elementwise operations in one optimizer step, none of them for many tensors"));
-    instance.facts = vec![("n", count.to_string())];
+    let updates = by_op.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |o| o.2);
+    instance.facts = vec![("n", count.to_string()), ("parameters", updates.to_string())];
     Some(instance)
 }
 

@@ -76,6 +76,12 @@ impl Claims {
         self.of_pattern(pattern).filter_map(|c| c.shares.get(&row)).sum::<f64>().min(1.0)
     }
 
+    /// Share of a row's time that patterns of the compute tier stand for.
+    pub fn share_of_compute(&self, row: RowId) -> f64 {
+        let compute = self.candidates.iter().filter(|c| tier(c.pattern) == Tier::Compute);
+        compute.filter_map(|c| c.shares.get(&row)).sum::<f64>().min(1.0)
+    }
+
     /// Share of a row's time that is claimed. Matrix work is only claimed by patterns that replace it; the products of
     /// a module that could be fused stay what they are.
     pub fn share(&self, prepared: &Prepared, row: RowId) -> f64 {

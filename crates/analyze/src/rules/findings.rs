@@ -32,11 +32,15 @@ pub fn compute_findings(
     let metrics: Vec<&CategoryMetrics> = outcomes.iter().filter_map(CategoryOutcome::metrics).collect();
     let mut explained: BTreeSet<RowId> = BTreeSet::new();
     let mut drafts: Vec<Draft> = Vec::new();
+    let mut promoted: Vec<(&CategoryMetrics, &Promoted)> = Vec::new();
     for m in &metrics {
-        for promoted in m.patterns.iter().filter_map(|p| p.promoted.as_ref()) {
-            explained.extend(&promoted.explains);
-            drafts.push(Draft::promoted(m, promoted, prepared));
-        }
+        promoted.extend(m.patterns.iter().filter_map(|p| Some((*m, p.promoted.as_ref()?))));
+    }
+    // What brings most takes the rows that several would mend.
+    promoted.sort_by(|a, b| b.1.saved.high.total_cmp(&a.1.saved.high));
+    for (m, p) in promoted {
+        drafts.extend(Draft::promoted(m, p, &Left { prepared, claims, explained: &explained }));
+        explained.extend(&p.explains);
     }
     for m in &metrics {
         for b in m.bottlenecks.iter().filter(|b| b.covered_by.is_none() || b.replay.required) {
@@ -74,6 +78,20 @@ impl Left<'_> {
     fn share(&self, row: RowId) -> f64 {
         if self.explained.contains(&row) { 0.0 } else { 1.0 - self.claims.share(self.prepared, row) }
     }
+
+    /// The same for patterns that mend several rows, which only others of their tier take rows from.
+    fn share_in_tier(&self, row: RowId) -> f64 {
+        if self.explained.contains(&row) { 0.0 } else { 1.0 - self.claims.share_of_compute(row) }
+    }
+
+    /// Shares of rows and their part of all their time.
+    fn of(&self, rows: &[RowId], share: impl Fn(RowId) -> f64) -> (BTreeMap<RowId, f64>, f64) {
+        let time = |r: RowId| self.prepared.row(r).time_ms;
+        let shares: BTreeMap<RowId, f64> = rows.iter().map(|&r| (r, share(r))).filter(|(_, s)| *s > 0.01).collect();
+        let all: f64 = rows.iter().map(|&r| time(r)).sum();
+        let left: f64 = shares.iter().map(|(&r, s)| s * time(r)).sum();
+        (shares, if all > 0.0 { left / all } else { 0.0 })
+    }
 }
 
 /// A finding in the making.
@@ -96,11 +114,13 @@ struct Draft {
 }
 
 impl Draft {
-    fn promoted(m: &CategoryMetrics, p: &Promoted, prepared: &Prepared) -> Self {
-        Self {
+    /// `None` if others have taken all of its rows.
+    fn promoted(m: &CategoryMetrics, p: &Promoted, left: &Left<'_>) -> Option<Self> {
+        let (rows, part) = left.of(&p.explains, |r| left.share_in_tier(r));
+        (part > 0.01).then(|| Self {
             pattern: p.pattern,
             category: m.category.to_string(),
-            category_ms: prepared.category(&m.category).map_or(0.0, |c| c.time_ms),
+            category_ms: left.prepared.category(&m.category).map_or(0.0, |c| c.time_ms),
             priority: p.priority,
             title: p.title.clone(),
             issue: p.issue.clone(),
@@ -108,11 +128,11 @@ impl Draft {
             kernel: p.kernel.clone(),
             basis: vec![p.basis.clone()],
             facts: p.facts.clone(),
-            rows: p.explains.iter().map(|&r| (r, 1.0)).collect(),
-            time_ms: p.time_ms,
-            saved: p.saved,
+            rows,
+            time_ms: part * p.time_ms,
+            saved: Range::new(part * p.saved.low, part * p.saved.high),
             replay_reason: None,
-        }
+        })
     }
 
     /// `None` if nothing is left of the bottleneck, or nothing can be said of its impact.

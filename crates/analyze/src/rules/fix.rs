@@ -24,6 +24,14 @@ pub(super) struct Fix {
     pub(super) batches: bool,
 }
 
+/// The calls with the one after them that puts their results together: one product gives them so.
+fn with_collector(prepared: &Prepared, batch: &[usize]) -> Vec<usize> {
+    let next = batch.last().map(|last| last + 1);
+    let collects =
+        |&i: &usize| prepared.program.leaves.get(i).is_some_and(|l| matches!(&*l.name, "aten::cat" | "aten::stack"));
+    batch.iter().copied().chain(next.filter(collects)).collect()
+}
+
 impl Fix {
     /// What arrives, and what is to be said about it if that is not all.
     pub(super) fn within_host(
@@ -74,6 +82,6 @@ impl Fix {
                 merged: false,
             }
         };
-        back_to_back(leaves).map(replacement).collect()
+        back_to_back(leaves).map(|batch| replacement(&with_collector(prepared, batch))).collect()
     }
 }

@@ -10,7 +10,7 @@ use super::recording::{GpuEvent, Recording};
 use crate::finding::Range;
 
 /// Bytes a nanosecond that a copy of page-locked memory reaches at least: a link of sixteen fourth-generation lanes.
-const LOCKED_RATE: f64 = 20.0;
+const LOCKED_RATE: f64 = 25.0;
 
 /// Bytes a nanosecond that no link between host and device at hand exceeds.
 const LINK_RATE: f64 = 60.0;

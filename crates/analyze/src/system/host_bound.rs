@@ -52,6 +52,10 @@ const NOTICEABLE: f64 = 0.10;
 /// of the launch that stays. (Fifteen pairs of norms, attention and optimizers lay between nothing and a tenth.)
 const LEFT_BEHIND: f64 = 0.15;
 
+/// What is replaced may have been slowed down less by the profiler than what stays, and so be a larger part of the
+/// program than it seems: by this much at the hopeful end.
+const SLOWED_LESS: f64 = 0.1;
+
 /// What limits the speed of the recorded program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -149,7 +153,7 @@ impl HostBound {
 
     /// What a saving of kernel time brings end to end, in milliseconds of the window: as recorded, and with a host as
     /// fast as it may be without the profiler. The kernels are GPU events by UID; each gets shorter in proportion to
-    /// its time. Never more than the saving itself.
+    /// its time. A window that is shorter without the profiler gets shorter by as large a share of it.
     pub fn clip_savings(&self, saved_ms: f64, kernels: &[u32]) -> Range {
         let positions = self.positions(kernels);
         let all: i64 = positions.iter().map(|&p| self.schedule.length(p)).sum();
@@ -161,14 +165,20 @@ impl HostBound {
         for &p in &positions {
             shorter[p] = (self.schedule.length(p) as f64 * share).round() as i64;
         }
-        let saved = self.differences(|s| Scenario { shorter: Some(&shorter), ..s });
-        Range::new(saved.low.min(saved_ms), saved.high.min(saved_ms))
+        self.shares(|s| Scenario { shorter: Some(&shorter), ..s })
     }
 
     /// The same for both ends of a range.
     pub fn clip_range(&self, saved_ms: Range, kernels: &[u32]) -> Range {
         let (low, high) = (self.clip_savings(saved_ms.low, kernels), self.clip_savings(saved_ms.high, kernels));
         Range::new(low.low, high.high)
+    }
+
+    /// A saving of GPU time as milliseconds of the recorded window, where the host is ahead: what the profiler adds
+    /// between steps, at least, is no part of the program at the hopeful end.
+    pub fn unprofiled(&self, saved_ms: Range) -> Range {
+        let scale = self.window.ms() / self.unprofiled[0].ms().max(f64::MIN_POSITIVE);
+        Range::new(saved_ms.low, saved_ms.high * scale.max(1.0))
     }
 
     /// What it brings end to end not to launch these kernels at all, in milliseconds of the window: their GPU time
@@ -186,7 +196,10 @@ impl HostBound {
     /// may be, and what calls them still takes a part of the host time of what they replace.
     pub fn clip_fusion(&self, replacements: &[Replacement]) -> Range {
         let [low, high] = [End::Cautious, End::Hopeful].map(|end| self.fusion(replacements, end));
-        Range::new(low.low, high.high)
+        let window = self.window.ms();
+        let share = high.high / window.max(f64::MIN_POSITIVE);
+        let allowance = if self.limit == Limit::Gpu { 0.0 } else { SLOWED_LESS * (1.0 - share).max(0.0) };
+        Range::new(low.low, high.high * (1.0 + allowance))
     }
 
     fn fusion(&self, replacements: &[Replacement], end: End) -> Range {
@@ -242,11 +255,14 @@ impl HostBound {
         }
     }
 
-    /// The window without any change, for one of the slowdowns that occur; the recorded one otherwise.
+    /// The window without any change.
     fn recorded(&self, profiler: f64) -> Ns {
-        let ends = [self.slowdown.0, self.slowdown.1];
-        let known = ends.iter().position(|end| end.total_cmp(&profiler).is_eq());
-        known.map_or_else(|| self.schedule.window(), |i| self.unprofiled[i])
+        let ends = [1.0, self.slowdown.0, self.slowdown.1];
+        match ends.iter().position(|end| end.total_cmp(&profiler).is_eq()) {
+            Some(0) => self.schedule.window(),
+            Some(i) => self.unprofiled[i - 1],
+            None => self.schedule.run(&Scenario { profiler, ..Scenario::RECORDED }),
+        }
     }
 
     fn positions(&self, kernels: &[u32]) -> Vec<usize> {
@@ -256,16 +272,7 @@ impl HostBound {
         positions
     }
 
-    /// Least and most of what a change saves in milliseconds: of GPU time, which the profiler does not stretch.
-    fn differences<'a>(&self, change: impl Fn(Scenario<'a>) -> Scenario<'a>) -> Range {
-        self.span(|profiler| {
-            let changed = change(Scenario { profiler, ..Scenario::RECORDED });
-            (self.recorded(profiler) - self.schedule.run(&changed)).ms()
-        })
-    }
-
-    /// Least and most of what a change saves, as the same share of the recorded window: of host time, which the
-    /// profiler does stretch.
+    /// Least and most of what a change saves, as the same share of the recorded window.
     fn shares<'a>(&self, change: impl Fn(Scenario<'a>) -> Scenario<'a>) -> Range {
         self.span(|profiler| self.share_saved(&change(Scenario { profiler, ..Scenario::RECORDED })))
     }
@@ -276,8 +283,12 @@ impl HostBound {
         self.window.ms() * (1.0 - self.schedule.run(changed).ms() / before.max(f64::MIN_POSITIVE))
     }
 
+    /// Least and most over what the profiler may have done. Where the host is ahead, what it could do at worst matters
+    /// less: its usual cost is the end there.
     fn span(&self, saved: impl Fn(f64) -> f64) -> Range {
-        let all = [1.0, self.slowdown.0, self.slowdown.1].map(saved);
+        let (least, most) = self.slowdown;
+        let most = if self.limit == Limit::Gpu { (least * most).sqrt() } else { most };
+        let all = [1.0, least, most].map(saved);
         Range::new(all.into_iter().fold(f64::INFINITY, f64::min), all.into_iter().fold(0.0, f64::max))
     }
 }

@@ -10,6 +10,10 @@ use super::direction::CopyDirection;
 /// Names of calls in which the host waits until the GPU has got somewhere.
 const WAITS: [&str; 4] = ["DeviceSynchronize", "StreamSynchronize", "EventSynchronize", "CtxSynchronize"];
 
+/// Reading a value off the GPU takes at least a launch of a copy. One that lies on the host, such as the step number of
+/// an optimizer, is read in 1 to 3 µs.
+const SHORTEST_READ: Ns = Ns(8_000);
+
 /// Operations that read one value off the GPU.
 const READS: [&str; 2] = ["aten::item", "aten::_local_scalar_dense"];
 
@@ -194,7 +198,8 @@ impl<'a> Recording<'a> {
         self.add_reads(&reads);
     }
 
-    /// Reading operations in which no wait was recorded are waits themselves.
+    /// Reading operations in which no wait was recorded are waits themselves, unless they are over too soon to have
+    /// read anything off the GPU.
     fn add_reads(&mut self, reads: &[EventId]) {
         let mut starts: Vec<(TrackId, Ns)> = self.waits.iter().map(|w| (w.track, w.start)).collect();
         starts.sort_unstable();
@@ -204,7 +209,7 @@ impl<'a> Recording<'a> {
             let has_call = starts.get(inside).is_some_and(|&(track, at)| track == wait.track && at < wait.end);
             let parent = self.tree.parent(e);
             let in_another = parent.is_some_and(|p| READS.contains(&self.trace.name(p)));
-            if !has_call && !in_another {
+            if !has_call && !in_another && wait.end - wait.start >= SHORTEST_READ {
                 self.waits.push(wait);
             }
         }

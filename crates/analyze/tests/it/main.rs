@@ -10,8 +10,6 @@ mod oracles;
 #[cfg(test)]
 mod pairs;
 #[cfg(test)]
-mod pattern_support;
-#[cfg(test)]
 mod patterns;
 #[cfg(test)]
 mod soundness;

@@ -1,45 +1,57 @@
 //! Estimates against what a fix really brought: step times measured without the profiler, before and after.
 
-use crate::support::{Analysis, trace};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// A trace before a fix, the finding that names the fix, and the step times in milliseconds before and after it.
-struct Pair {
-    before: &'static str,
-    pattern: &'static str,
-    step_ms: (f64, f64),
-}
+use jarvis_analyze::pairs::{Checked, EXPECTED, Expected};
+use serde_json::Value as Json;
 
-const PAIRS: &[Pair] = &[
-    Pair { before: "mlp_fp32", pattern: "full_precision_gemm", step_ms: (46.831, 4.361) },
-    Pair { before: "resnet50_nchw", pattern: "layout_transposes", step_ms: (44.750, 33.330) },
-];
+use crate::support::{analyse, fixtures, names, shared, trace};
 
-#[test]
-fn measured_speedups_lie_inside_their_ranges() {
-    for pair in PAIRS {
-        let Some(path) = trace("h200", pair.before) else { continue };
-        let analysis = Analysis::of(&path, "H200").unwrap();
-        let finding = analysis.finding(pair.pattern);
-        let (low, high) = (finding.impact.speedup.low, finding.impact.speedup.high);
-        let measured = pair.step_ms.0 / pair.step_ms.1;
-        assert!(low <= measured && measured <= high, "{}: {measured} not in {low} to {high}", pair.before);
-        assert!(high / low <= 2.0, "{}: {low} to {high} says little", pair.before);
-        assert_eq!(finding.rank, 1, "{}: {:?}", pair.before, analysis.patterns());
+/// Pairs of a `facts.json`: workloads before and after, with their step times.
+type Pairs = BTreeMap<String, BTreeMap<String, (String, f64)>>;
+
+fn measured() -> Pairs {
+    let mut pairs = Pairs::new();
+    for folder in [Some(fixtures()), shared()].into_iter().flatten() {
+        let Ok(text) = std::fs::read_to_string(folder.join("h200/facts.json")) else { continue };
+        let facts: Json = serde_json::from_str(&text).unwrap();
+        for (name, fact) in facts["workloads"].as_object().unwrap() {
+            if let (Some(pair), Some(role)) = (fact["pair"].as_str(), fact["role"].as_str()) {
+                let side = (name.clone(), fact["step_ms"].as_f64().unwrap());
+                pairs.entry(pair.to_owned()).or_default().insert(role.to_owned(), side);
+            }
+        }
     }
+    pairs
 }
 
 #[test]
-fn fixed_programs_no_longer_show_the_fault() {
-    for (after, pattern) in [("mlp_bf16", "full_precision_gemm"), ("resnet50_nhwc", "layout_transposes")] {
-        let Some(path) = trace("h200", after) else { continue };
-        let analysis = Analysis::of(&path, "H200").unwrap();
-        assert!(!analysis.patterns().contains(&pattern), "{after}: {:?}", analysis.patterns());
+fn fixes_are_named_first_and_bring_what_was_said() {
+    let pairs = measured();
+    let mut checked: BTreeSet<String> = BTreeSet::new();
+    for (pair, roles) in &pairs {
+        let expected = Expected::of(pair).unwrap_or_else(|| panic!("nothing is expected of {pair}"));
+        let [(before, before_ms), (after, after_ms)] = ["before", "after"].map(|role| &roles[role]);
+        let (Some(b), Some(a)) = (trace("h200", before), trace("h200", after)) else { continue };
+        let (b, a) = (analyse(&b, "H200").unwrap(), analyse(&a, "H200").unwrap());
+        let line = Checked::of(expected, (*before_ms, *after_ms), &b, &a);
+        assert!(line.is_first(), "{pair}: {:?}", names(&b));
+        assert!(line.is_inside(), "{pair}: {:.2} is not in {:?}", line.measured, line.range);
+        assert!(line.is_narrow(), "{pair}: {:?} says little", line.range);
+        assert!(line.is_mended(), "{pair}: still {:?} after the fix", line.after);
+        assert!(line.holds());
+        checked.insert(pair.clone());
     }
+    assert!(checked.len() >= 2, "the project carries two pairs: {checked:?}");
+    assert!(EXPECTED.iter().all(|e| pairs.contains_key(e.pair)), "every pair was measured");
 }
 
 #[test]
 fn tiny_products_are_found() {
     let Some(path) = trace("h200", "tiny_bmm_window") else { return };
-    let analysis = Analysis::of(&path, "H200").unwrap();
-    assert_eq!(analysis.patterns()[0], "tiny_gemms");
+    let analysis = analyse(&path, "H200").unwrap();
+    let gemm = analysis.outcomes.iter().find(|o| &*o.category == "gemm").unwrap().metrics().unwrap();
+    assert!(gemm.patterns.iter().any(|p| p.pattern == "TINY_BATCHED_GEMM"));
+    // They are the products of attention, and that names the better fix.
+    assert_eq!(names(&analysis)[0], "unfused_attention");
 }

@@ -1,6 +1,6 @@
 //! The system tier on real traces: known numbers, measured pairs, and what has to hold for every trace.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use jarvis_analyze::finding::{Finding, PatternId, Priority};
 use jarvis_analyze::prepared::Utilization;
@@ -11,30 +11,7 @@ use jarvis_analyze::system::multi_kernel::MultiKernelMetrics;
 use jarvis_analyze::system::{System, findings};
 use jarvis_trace::{Ns, Population, ReadOptions, Timeline, Trace, Tree, TreeOptions, Us};
 
-/// The folder with more traces, if it is there.
-fn shared_traces() -> Option<PathBuf> {
-    let up = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    let found = up.map(|folder| folder.join("shared/traces")).find(|folder| folder.is_dir());
-    if found.is_none() {
-        println!("skipped: there is no folder shared/traces with more traces");
-    }
-    found
-}
-
-/// Trace files below a folder, in order.
-fn trace_files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(trace_files(&path));
-        } else if path.to_string_lossy().ends_with(".json.gz") {
-            found.push(path);
-        }
-    }
-    found.sort();
-    found
-}
+use crate::support::{fixtures, shared, traces_in};
 
 struct Case {
     name: String,
@@ -91,7 +68,7 @@ fn near(value: f64, expected: f64) {
 
 #[test]
 fn gaps_of_public_traces_are_those_of_the_contract() {
-    let Some(folder) = shared_traces() else { return };
+    let Some(folder) = shared() else { return };
     let open = |name: &str| Case::open(&folder.join("mi300").join(name));
     let classifier = open("Falconsai_nsfw_image_detection__1016002.json.gz");
     near(classifier.system.gaps.window.as_ms(), 6.87);
@@ -135,14 +112,14 @@ fn check_pair(folder: &Path, before: &str, after: &str, pattern: PatternId, wide
 
 #[test]
 fn the_launch_bound_pair_is_found_and_its_gain_is_in_the_range() {
-    let Some(folder) = shared_traces() else { return };
+    let Some(folder) = shared() else { return };
     let after = check_pair(&folder, "decode_eager", "decode_graphed", PatternId::LAUNCH_BOUND, 8.0);
     assert_eq!(after.findings(), []);
 }
 
 #[test]
 fn the_synchronizing_pair_is_found_and_its_gain_is_in_the_range() {
-    let Some(folder) = shared_traces() else { return };
+    let Some(folder) = shared() else { return };
     let after = check_pair(&folder, "item_every_step", "item_never", PatternId::HOST_SYNC, 3.0);
     assert!(after.findings().iter().all(|f| f.pattern != PatternId::HOST_SYNC));
 }
@@ -150,7 +127,7 @@ fn the_synchronizing_pair_is_found_and_its_gain_is_in_the_range() {
 #[test]
 fn steps_without_the_profiler_are_foreseen() {
     // Real steps of 24 programs, from GPU-bound to 96 % idle: the estimate has to come within a tenth of each.
-    let Some(folder) = shared_traces() else { return };
+    let Some(folder) = shared() else { return };
     let facts = facts(&folder);
     for (name, fact) in facts["workloads"].as_object().unwrap() {
         let path = folder.join(format!("h200/{name}.json.gz"));
@@ -167,7 +144,7 @@ fn steps_without_the_profiler_are_foreseen() {
 
 #[test]
 fn a_replayed_graph_is_no_launch_problem() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/h200/decode_graphed.json.gz");
+    let path = fixtures().join("h200/decode_graphed.json.gz");
     let case = Case::open(&path);
     assert_eq!(case.findings(), []);
     assert_eq!((case.system.kernels.graph_replays, case.system.kernels.replayed), (8, 1808));
@@ -207,10 +184,9 @@ fn check(case: &Case) {
 
 #[test]
 fn every_trace_adds_up() {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
-    let mut files = trace_files(&fixtures);
+    let mut files = traces_in(&fixtures());
     assert!(!files.is_empty());
-    files.extend(shared_traces().iter().flat_map(|folder| trace_files(folder)));
+    files.extend(shared().iter().flat_map(|folder| traces_in(folder)));
     for path in files {
         check(&Case::open(&path));
     }

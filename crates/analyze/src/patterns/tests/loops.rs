@@ -1,7 +1,7 @@
 //! Experts, optimizers, recomputation.
 
 use super::sketch::Sketch;
-use crate::finding::{PatternId, Tier};
+use crate::finding::PatternId;
 use crate::patterns::{Code, Confidence};
 
 fn expert(s: &mut Sketch, rows: i64, indexed: bool) {
@@ -115,9 +115,7 @@ fn forward_work_under_a_checkpoint_is_recomputed() {
     assert!((p.time_ms - 0.11).abs() < 1e-9);
     let saved = p.saved_ms.unwrap();
     assert!((saved.low - 0.033).abs() < 1e-9 && (saved.high - 0.11).abs() < 1e-9);
-    s.look(|_, _, findings| {
-        let found = findings.iter().find(|f| f.pattern == PatternId::RECOMPUTATION).unwrap();
-        assert_eq!(found.tier, Tier::System);
-    });
+    // What that costs is a matter of the schedule, so the system tier tells it.
+    s.look(|_, _, findings| assert!(findings.iter().all(|f| f.pattern != PatternId::RECOMPUTATION)));
     draw("OtherFunctionBackward").none(Code::Recomputation);
 }

@@ -180,14 +180,14 @@ fn copying(bytes: i64, us: f64, kind: &str) -> TraceBuilder {
 
 #[test]
 fn copies_that_nothing_hides_are_found() {
-    // 8 MiB in 2 ms are 4 GB/s: pinned memory at 20 GB/s would take 0.42 ms.
+    // 8 MiB in 2 ms are 4 GB/s: pinned memory at 25 GB/s would take 0.34 ms.
     let b = copying(8 << 20, 2000.0, "Pageable");
     let all = found(&b);
     assert_eq!(names(&all), ["blocking_copies"]);
     let f = &all[0];
     assert_eq!(f.priority, Priority::Critical);
-    // 20.2 ms, of which 16 are copies: 3.4 are left pinned, none hidden.
-    assert!(f.impact.speedup.low > 2.3 && f.impact.speedup.low < 2.8, "{:?}", f.impact);
+    // 20.2 ms, of which 16 are copies: 2.7 are left pinned, none hidden.
+    assert!(f.impact.speedup.low > 2.6 && f.impact.speedup.low < 3.1, "{:?}", f.impact);
     assert!(f.impact.speedup.high > 3.8 && f.impact.speedup.high < 5.5, "{:?}", f.impact);
     assert!(f.paths.algorithmic[0].contains("`aten::to`"));
     assert_eq!((f.operations[0].name.as_str(), f.operations[0].count), ("aten::to", 8));

@@ -77,8 +77,8 @@ fn a_saving_is_cut_where_the_next_launch_comes() {
     let kernels = kernels(&host.b);
     let saved = system(&host.b).host.clip_savings(0.080, &kernels[..1]);
     close(saved.low, 0.041);
-    // A host 2.3 times faster would have launched at 26 µs: 34 µs less to wait for. (Its call takes 4 of the 8 µs.)
-    assert!(saved.high > 0.07 && saved.high <= 0.08, "{saved:?}");
+    // A host 1.7 times faster, as is usual, would have launched at 35 µs: 25 µs less to wait for.
+    assert!(saved.high > 0.06 && saved.high <= 0.08, "{saved:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod data;
 mod hostile;
+mod hostile_workbook;
 mod markdown_rules;
 mod office;
 mod reports;

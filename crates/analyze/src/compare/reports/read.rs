@@ -13,6 +13,9 @@ use jarvis_perf::tables::{Cell, Column, Format, Table};
 /// Most cells of a sheet.
 pub const MOST_CELLS: usize = 50_000_000;
 
+/// Rows and columns that a sheet can have.
+const PLACES: (usize, usize) = (1_048_576, 16_384);
+
 /// Texts that stand for a missing value.
 const MISSING: [&str; 19] = [
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
@@ -99,6 +102,12 @@ pub fn csv(sheet: &str, bytes: &[u8]) -> Result<Table, ReadTableError> {
 
 /// The tables of a workbook, in its order.
 pub fn workbook(bytes: &[u8]) -> Result<Vec<Table>, ReadTableError> {
+    // The reader's own arithmetic trips over cells at places that do not exist.
+    std::panic::catch_unwind(|| tables(bytes))
+        .unwrap_or_else(|_| Err(ReadTableError::Workbook { reason: "it holds what no workbook can hold".to_owned() }))
+}
+
+fn tables(bytes: &[u8]) -> Result<Vec<Table>, ReadTableError> {
     let failed = |e: calamine::XlsxError| ReadTableError::Workbook { reason: e.to_string() };
     let mut book = Xlsx::new(Cursor::new(bytes)).map_err(failed)?;
     book.sheet_names().iter().map(|name| sheet(&mut book, name)).collect()
@@ -114,6 +123,9 @@ fn sheet(book: &mut Xlsx<Cursor<&[u8]>>, name: &str) -> Result<Table, ReadTableE
     while let Some(found) = cells.next_cell().map_err(failed)? {
         let ((row, at), cell) = (found.get_position(), of_cell(found.get_value()));
         let (row, at) = (row as usize, at as usize);
+        if row >= PLACES.0 || at >= PLACES.1 {
+            return Err(ReadTableError::TooLarge { sheet: name.to_owned() });
+        }
         if matches!(cell, Cell::Missing) {
             continue;
         }

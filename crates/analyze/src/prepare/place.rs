@@ -42,9 +42,10 @@ pub(crate) fn leaves_by_row(program: &Program, rows: usize) -> Vec<Vec<usize>> {
     out
 }
 
-/// Stretches of a row's leaves, given in program order, with no other leaf between them.
-pub(crate) fn back_to_back(leaves: &[usize]) -> impl Iterator<Item = &[usize]> {
-    leaves.chunk_by(|a, b| a + 1 == *b)
+/// Stretches of leaves, given in program order, within one step and with no other leaf between them.
+pub(crate) fn back_to_back<'a>(program: &Program, leaves: &'a [usize]) -> impl Iterator<Item = &'a [usize]> {
+    let of = |i: usize| (program.leaves[i].thread, program.leaves[i].step);
+    leaves.chunk_by(move |&a, &b| a + 1 == b && of(a) == of(b))
 }
 
 /// The pass that most of a row's time belongs to.

@@ -36,7 +36,7 @@ pub(crate) fn rows(
         let place = Place { leaves: &own, modules: modules.of_row(&own) };
         let row = one(RowId(i as u32), row, inputs, place, platform, thresholds);
         out.push(Row {
-            back_to_back: super::place::back_to_back(&leaves[i]).map(<[usize]>::len).max().unwrap_or(0),
+            back_to_back: super::place::back_to_back(program, &leaves[i]).map(<[usize]>::len).max().unwrap_or(0),
             ..row
         });
     }

@@ -47,7 +47,7 @@ impl Fix {
                 leaves.push(i);
             }
         }
-        let batches = self.batches && back_to_back(&leaves).any(|b| b.len() > 1);
+        let batches = self.batches && back_to_back(&prepared.program, &leaves).any(|b| b.len() > 1);
         if batches {
             let text = "; calls one after another become one, and with them go their launches";
             return (host.clip_fusion(&self.batched(prepared, &leaves)), Some(text.to_owned()));
@@ -82,6 +82,6 @@ impl Fix {
                 merged: false,
             }
         };
-        back_to_back(leaves).map(|batch| replacement(&with_collector(prepared, batch))).collect()
+        back_to_back(&prepared.program, leaves).map(|batch| replacement(&with_collector(prepared, batch))).collect()
     }
 }

@@ -61,8 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         String::new()
     };
 
-    let text =
-        format!("{}\n{}\n{counts}\n{}", preamble(args, floor), table::markdown(&rows), closing(&skipped));
+    let text = format!("{}\n{}\n{counts}\n{}", preamble(args, floor), table::markdown(&rows), closing(&skipped));
     println!("{text}");
     let latest = folder.join("latest.md");
     fs::write(&latest, &text).with_context(|| format!("cannot write {}", latest.display()))?;

@@ -36,8 +36,12 @@ pub(crate) fn section(jarvis: &Path, traces: &[Trace]) -> Result<String> {
         for trace in traces.iter().filter(|trace| trace.name == smallest && trace.container == *container) {
             let count = count(jarvis, &arguments.replace("{trace}", &trace.path.display().to_string()))?;
             let file = if *container == Container::Gzip { "gz" } else { "text" };
-            let _ =
-                writeln!(text, "| {file} | {label} | {:.2} M | {:.0} |", count as f64 / 1e6, count as f64 / trace.events as f64);
+            let _ = writeln!(
+                text,
+                "| {file} | {label} | {:.2} M | {:.0} |",
+                count as f64 / 1e6,
+                count as f64 / trace.events as f64
+            );
         }
     }
     Ok(text)

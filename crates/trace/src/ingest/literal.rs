@@ -56,6 +56,7 @@ impl Literal {
     /// What follows the literal if `text` begins with it. Says no near the end of the text, where the general parser
     /// decides.
     #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the step of the walk; a call for each would cost as much as the step")]
     pub(super) fn strip<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
         match self {
             Self::Short { len, value, mask } => {

@@ -230,6 +230,7 @@ impl Event {
 
     /// Reads the value that `text` begins with; what follows it.
     #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the step of the walk; a call for each would cost as much as the step")]
     fn read<'t>(&mut self, read: Read, text: &'t [u8], rows: &mut Rows, texts: &mut Texts) -> Option<&'t [u8]> {
         match read {
             Read::Number => {

@@ -42,14 +42,14 @@ pub(super) struct Texts {
     strings: Vec<Guess>,
     lists: Vec<Guess>,
     /// Names of the last events.
-    last_names: History,
+    recent_names: History,
     /// The last texts of every sort, names among them.
-    last_texts: History,
+    recent: History,
 }
 
 impl Guess {
     /// What follows if `text` begins with the guess.
-    #[inline(always)]
+    #[inline]
     fn strip<'t>(&self, text: &'t [u8], strings: &Strings) -> Option<&'t [u8]> {
         text.strip_prefix(strings.arena().get(self.start..)?.get(..self.len as usize)?)
     }
@@ -72,43 +72,43 @@ impl Texts {
             names: guesses.clone(),
             strings: guesses.clone(),
             lists: guesses,
-            last_names: History::default(),
-            last_texts: History::default(),
+            recent_names: History::default(),
+            recent: History::default(),
         }
     }
 
     /// The name that `text` begins with, and its closing quote with all that follows.
     #[inline(never)]
     pub(super) fn name<'t>(&mut self, text: &'t [u8], rows: &mut Rows) -> Option<(StrId, &'t [u8])> {
-        let (id, rest) = string(&mut self.names[self.last_names.place()], text, rows)?;
-        self.last_names.push(id);
-        self.last_texts.push(id);
+        let (id, rest) = string(&mut self.names[self.recent_names.place()], text, rows)?;
+        self.recent_names.push(id);
+        self.recent.push(id);
         Some((id, rest))
     }
 
     /// The string whose content `text` begins with, and its closing quote with all that follows.
     #[inline(never)]
     pub(super) fn string<'t>(&mut self, text: &'t [u8], rows: &mut Rows) -> Option<(StrId, &'t [u8])> {
-        let (id, rest) = string(&mut self.strings[self.last_texts.place()], text, rows)?;
-        self.last_texts.push(id);
+        let (id, rest) = string(&mut self.strings[self.recent.place()], text, rows)?;
+        self.recent.push(id);
         Some((id, rest))
     }
 
     /// The list or object that `text` begins with, and what follows.
     #[inline(never)]
     pub(super) fn json<'t>(&mut self, text: &'t [u8], rows: &mut Rows) -> Option<(StrId, &'t [u8])> {
-        let guess = &mut self.lists[self.last_texts.place()];
+        let guess = &mut self.lists[self.recent.place()];
         let (id, rest) = match guess.strip(text, &rows.columns.strings) {
             // Brackets balance at the end of the guessed list and not before, so it can't be the start of a longer one.
             Some(rest) if guess.len > 0 => (guess.id, rest),
             _ => other_json(guess, text, rows)?,
         };
-        self.last_texts.push(id);
+        self.recent.push(id);
         Some((id, rest))
     }
 }
 
-#[inline(always)]
+#[inline]
 fn string<'t>(guess: &mut Guess, text: &'t [u8], rows: &mut Rows) -> Option<(StrId, &'t [u8])> {
     match guess.strip(text, &rows.columns.strings) {
         Some(rest) if rest.first() == Some(&b'"') => Some((guess.id, rest)),

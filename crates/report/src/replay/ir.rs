@@ -110,7 +110,7 @@ fn refuse_by_name(op: &str, row: &Row) -> Result<(), String> {
         return Err(words::GRAPH.to_owned());
     }
     if let Some((parent, _)) = op.split_once("->") {
-        return Err(words::synthetic(parent));
+        return Err(if parent.contains("::") { words::synthetic(parent) } else { words::NOT_RECORDED.to_owned() });
     }
     let is_collective = ["c10d::", "nccl", "record_param_comms", "rccl"].iter().any(|start| op.starts_with(start))
         || op.contains("all_reduce")

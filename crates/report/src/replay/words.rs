@@ -6,6 +6,8 @@ pub(crate) const COLLECTIVE: &str = "Collective communication needs several rank
 pub(crate) const GENERATED: &str = "Generated kernel; keep the compile cache.";
 /// Kernels of a GPU graph.
 pub(crate) const GRAPH: &str = "Kernels ran from a GPU graph; no operation was recorded.";
+/// Kernels whose operation is unknown.
+pub(crate) const NOT_RECORDED: &str = "No operation was recorded for this kernel.";
 /// Traces without shapes.
 pub(crate) const NO_SHAPES: &str = "Trace was recorded without shapes; re-profile with record_shapes.";
 /// Lists of index tensors.

@@ -20,29 +20,29 @@ pub fn comparison_name(name: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(name.len());
     let mut rest = name;
     loop {
-        let address = rest.find("0x").filter(|&at| rest[at + 2..].starts_with(|c: char| c.is_ascii_hexdigit()));
-        let line = rest.find(".py(").and_then(|at| Some((at, line_number(&rest[at + 4..])?)));
-        match (address, line) {
-            (Some(at), line) if line.is_none_or(|(l, _)| at < l) => {
-                out.push_str(&rest[..at]);
+        let places = [("0x", rest.find("0x")), (".py(", rest.find(".py("))];
+        let next = places.into_iter().filter_map(|(mark, at)| Some((at?, mark))).min();
+        let Some((at, mark)) = next else {
+            out.push_str(rest);
+            return Cow::Owned(out);
+        };
+        let (before, after) = (&rest[..at], &rest[at + mark.len()..]);
+        out.push_str(before);
+        let digits = after.bytes().take_while(u8::is_ascii_hexdigit).count();
+        rest = match line_number(after) {
+            _ if mark == "0x" && digits > 0 => {
                 out.push_str("0xXXXX");
-                rest = rest[at + 2..].trim_start_matches(|c: char| c.is_ascii_hexdigit());
+                &after[digits..]
             }
-            (_, Some((at, used))) => {
-                out.push_str(&rest[..at + 3]);
-                rest = &rest[at + 4 + used..];
+            Some(used) if mark != "0x" => {
+                out.push_str(".py");
+                &after[used..]
             }
             _ => {
-                // A `0x` without digits, or `.py(` without a number, may stand before ones that count.
-                let next = [rest.find("0x").map(|at| at + 2), rest.find(".py(").map(|at| at + 4)];
-                let Some(cut) = next.into_iter().flatten().min() else {
-                    out.push_str(rest);
-                    return Cow::Owned(out);
-                };
-                out.push_str(&rest[..cut]);
-                rest = &rest[cut..];
+                out.push_str(mark);
+                after
             }
-        }
+        };
     }
 }
 

@@ -49,7 +49,8 @@ const COMPILED_HOST: f64 = 0.55;
 const NOTICEABLE: f64 = 0.10;
 
 /// Of the host time of launches that are replaced, what the call in their place takes at the cautious end beside that
-/// of the launch that stays. (Fifteen pairs of norms, attention and optimizers lay between nothing and a tenth.)
+/// of the launch that stays. A judgement, made in view of measured pairs of norms, attention and optimizers, most of
+/// which left less.
 const LEFT_BEHIND: f64 = 0.15;
 
 /// What is replaced may have been slowed down less by the profiler than what stays, and so be a larger part of the

@@ -109,15 +109,12 @@ fn tell(analysis: &mut Analysis, made: &Packages) {
     for finding in &mut analysis.findings {
         // The operations stand in order of time.
         let own = finding.operations.iter().find_map(|o| package(&o.name));
-        match own {
-            Some(own) => {
-                finding.replay_package = Some(format!("{}/{own}", replay::FOLDER));
-                finding.replay_reason = None;
-            }
-            None => {
-                let reason = finding.operations.first().and_then(|o| refusal(&o.name));
-                finding.replay_reason = reason.or(finding.replay_reason.take());
-            }
+        if let Some(own) = own {
+            finding.replay_package = Some(format!("{}/{own}", replay::FOLDER));
+            finding.replay_reason = None;
+        } else {
+            let reason = finding.operations.first().and_then(|o| refusal(&o.name));
+            finding.replay_reason = reason.or(finding.replay_reason.take());
         }
     }
 }

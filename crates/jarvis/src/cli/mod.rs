@@ -87,6 +87,13 @@ enum Command {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Analyses two steps of a small Llama recorded on an H200, which comes with the binary.
+
+Examples:
+  jarvis demo
+  jarvis demo -o somewhere/else
+  jarvis demo --json | jq '.findings[0]'")]
 struct DemoArgs {
     /// Output folder
     #[arg(long, short, value_name = "DIR", default_value = "jarvis_demo")]

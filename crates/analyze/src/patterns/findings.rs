@@ -142,7 +142,15 @@ impl Maker<'_, '_> {
     fn within_host(&self, saved: Range) -> (Range, String) {
         let Some(host) = self.host else { return (saved, String::new()) };
         if host.limit == Limit::Gpu {
-            return (host.unprofiled(saved), String::new());
+            let scaled = host.unprofiled(saved);
+            let window = ms(host.unprofiled_ms.high);
+            let text = format!(
+                " Without the profiler the window is about {window} ms long, and the saving a larger part of it at the \
+                 hopeful end."
+            );
+            // A hundredth more or less is no news.
+            let more = scaled.high > 1.01 * saved.high;
+            return (scaled, if more { text } else { String::new() });
         }
         let replacements: Vec<Replacement> = self.patterns.iter().flat_map(|p| self.replacements(p)).collect();
         let text = " The GPU waits for the host here, so the range is what the recorded schedule gives with these \

@@ -12,6 +12,9 @@ use super::texts::Texts;
 const MOST_DOTS: usize = 400;
 /// Radius of the smallest and of the largest dot: the area is the time.
 const RADIUS: (f64, f64) = (2.5, 20.0);
+/// Share of the dots' time that may lie below an axis: what takes next to no time and lies far off must not squeeze
+/// all others together.
+const LEFT_OUT: f64 = 0.01;
 /// Distance between two labels.
 const LINE: f64 = 14.0;
 
@@ -73,7 +76,7 @@ impl Roofline {
         let platform = platform?;
         let dots: Vec<Dot> =
             operations.rows.iter().enumerate().filter_map(|(at, o)| dot(at, o)).take(MOST_DOTS).collect();
-        let most = dots.first()?;
+        dots.first()?;
         let bandwidth_tbs = platform.mem_bw_gbps.value / 1e3;
         let mut roofs: Vec<Roof> = Vec::new();
         for spec in dots.iter().filter_map(|d| operations.rows[d.at].spec).map(|s| texts.get(s)) {
@@ -82,21 +85,19 @@ impl Roofline {
             }
         }
         roofs.sort_by(|a, b| b.tflops.total_cmp(&a.tflops).then_with(|| a.spec.cmp(&b.spec)));
-        let ends = |values: &mut dyn Iterator<Item = f64>| {
-            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)))
-        };
-        let knees = roofs.iter().map(|r| r.tflops / bandwidth_tbs);
-        let x = ends(&mut dots.iter().map(|d| d.x).chain(knees));
-        let y = ends(&mut dots.iter().map(|d| d.y).chain(roofs.iter().map(|r| r.tflops)));
-        let shown_ms: f64 = dots.iter().map(|d| d.ms).sum();
+        let peaks = || roofs.iter().map(|r| r.tflops);
+        let x = axis(&dots, |d| d.x, peaks().map(|peak| peak / bandwidth_tbs));
+        let y = axis(&dots, |d| d.y, peaks());
+        let inside = |(from, to): (f64, f64), value: f64| (from..=to).contains(&value);
+        let dots: Vec<Dot> = dots.iter().filter(|d| inside(x, d.x) && inside(y, d.y)).copied().collect();
         let all_ms: f64 = operations.rows.iter().map(|o| o.ms.0).sum::<f64>() + operations.more_ms.0;
+        let shown_ms: f64 = dots.iter().map(|d| d.ms).sum();
         Some(Self {
             platform: platform.name.clone(),
             bandwidth_tbs,
             roofs,
-            // A tiny operation far off must not squeeze all others together.
-            x: (x.0.max(most.x.min(x.1) / 1e6) / 1.6, x.1 * 2.5),
-            y: (y.0.max(y.1 / 1e7) / 1.8, y.1 * 1.9),
+            x,
+            y,
             dots,
             share: if all_ms > 0.0 { shown_ms / all_ms } else { 0.0 },
         })
@@ -221,6 +222,21 @@ fn dot(at: usize, o: &Operation) -> Option<Dot> {
     usable.then_some(Dot { at, x, y, ms: o.ms.0, family: o.family })
 }
 
+/// Ends of an axis: room for nearly all time and for all roofs.
+fn axis(dots: &[Dot], value: fn(&Dot) -> f64, roofs: impl Iterator<Item = f64>) -> (f64, f64) {
+    let mut order: Vec<(f64, f64)> = dots.iter().map(|d| (value(d), d.ms)).collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut spare = LEFT_OUT * order.iter().map(|(_, ms)| ms).sum::<f64>();
+    let lowest = order.iter().find(|(_, ms)| {
+        spare -= ms;
+        spare < 0.0
+    });
+    let roofs: Vec<f64> = roofs.collect();
+    let low = lowest.map_or(1.0, |(v, _)| *v).min(roofs.iter().copied().fold(f64::INFINITY, f64::min));
+    let high = roofs.into_iter().chain(order.last().map(|(v, _)| *v)).fold(low, f64::max);
+    (low / 2.0, high * 2.2)
+}
+
 fn title(o: &Operation, texts: &Texts) -> String {
     let efficiency = o.efficiency.map_or(String::new(), |e| format!(", {} % of the roof", shown(e.0, 1)));
     let args = clipped(texts.get(o.args), 120);
@@ -259,7 +275,7 @@ fn decades((from, to): (f64, f64)) -> impl Iterator<Item = f64> {
 
 fn tick(value: f64) -> String {
     match value {
-        v if v >= 1e6 => format!("10^{}", v.log10().round()),
+        v if !(1e-3..1e6).contains(&v) => format!("1e{}", v.log10().round()),
         v if v >= 1000.0 => format!("{}k", plain(v / 1e3)),
         v => plain(v),
     }

@@ -179,7 +179,8 @@ fn segments(
 fn waits(trace: &Trace, gaps: &Gaps, (from, to, pixel): (Ns, Ns, i64), texts: &mut Texts) -> Vec<Wait> {
     let mut done: Vec<Wait> = Vec::new();
     for gap in &gaps.gaps {
-        let Some(end) = trace.ts(EventId::from_uid(gap.after)).filter(|&end| end > from && end - gap.length < to) else {
+        let Some(end) = trace.ts(EventId::from_uid(gap.after)).filter(|&end| end > from && end - gap.length < to)
+        else {
             continue;
         };
         let start = (end - gap.length).max(from) - from;

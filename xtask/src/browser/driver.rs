@@ -1,4 +1,4 @@
-//! As much of the WebDriver protocol as the checks need, over plain HTTP to a ChromeDriver on this machine.
+//! As much of the `WebDriver` protocol as the checks need, over plain HTTP to a `ChromeDriver` on this machine.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// No page of ours takes this long, however busy the machine is.
-const TIMEOUT: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A browser of its own for each run: nothing is remembered, no name is resolved, no update is looked for.
 const BROWSER: &[&str] = &[
@@ -32,7 +32,7 @@ const BROWSER: &[&str] = &[
     "--force-prefers-reduced-motion",
 ];
 
-/// A running ChromeDriver. It ends with this value.
+/// A running `ChromeDriver`. It ends with this value.
 pub(crate) struct Driver {
     process: Child,
     port: u16,
@@ -169,11 +169,12 @@ impl Page {
 
     /// A picture of the whole page, as the base64 text of a PNG.
     pub(crate) fn picture(&self) -> Result<String> {
+        self.script("scrollTo(0, 0)")?;
         let png = self.devtools("Page.captureScreenshot", &json!({"format": "png", "captureBeyondViewport": true}))?;
         png["data"].as_str().map(str::to_owned).context("no picture")
     }
 
-    /// Number of pages of the page as PDF.
+    /// Size of the page as PDF, in characters of base64.
     pub(crate) fn printed_bytes(&self) -> Result<usize> {
         let pdf = self.devtools("Page.printToPDF", &json!({"printBackground": true}))?;
         Ok(pdf["data"].as_str().context("no PDF")?.len())

@@ -1,4 +1,4 @@
-//! `report.html` in a real browser: Chromium, driven by ChromeDriver over its own protocol, the network shut off.
+//! `report.html` in a real browser: Chromium, driven by `ChromeDriver` over its own protocol, the network shut off.
 
 mod checks;
 mod driver;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jarvis_analyze::program::Program;
-use jarvis_analyze::system::System;
+use jarvis_analyze::system::gaps::Gaps;
 use jarvis_perf::extension::Extension;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{Report, ReportError, ReportOptions, build_report};
@@ -37,10 +37,10 @@ files that a spreadsheet would take for a formula get a ' before them; with --pa
 no page.
 
 Examples:
-  jarvis report trace.json.gz                              platform taken from the trace
+  jarvis report trace.json.gz                                        platform taken from the trace
   jarvis report trace.json.gz --platform MI300X -o out
   jarvis report trace.json.gz --csv-dir csvs --no-xlsx --no-html     CSV files only
-  jarvis report trace.json.gz --parity                     every number as the reference tool has it
+  jarvis report trace.json.gz --parity                               every number as the reference tool has it
   jarvis report trace.json.gz --extension my_ops.toml --include-call-stack --json")]
 pub(crate) struct ReportArgs {
     #[command(flatten)]
@@ -63,7 +63,6 @@ pub(crate) struct ReportArgs {
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Files")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 struct FileArgs {
     /// Output folder [default: `analysis_output` beside the trace]
     #[arg(long, short, value_name = "DIR")]
@@ -234,8 +233,12 @@ pub(crate) fn run(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
         session.warn(doubt);
     }
     let report = build_report(&trace, &args.options(&chosen, extension))?;
-    let page = places.page.as_ref().map(|_| page(&trace, &report, chosen.platform.as_ref(), args));
-    let files = write(session, &report, &places, page, args.parity)?;
+    let files = std::thread::scope(|scope| {
+        // The page and the sheets have nothing to do with each other.
+        let page = places.page.as_ref().map(|_| scope.spawn(|| page(&trace, &report, chosen.platform.as_ref(), args)));
+        let page = || page.map(|p| p.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        write(session, &report, &places, page, args.parity)
+    })?;
     warn_of_gaps(session, &report);
     let view = summary::View {
         path,
@@ -289,7 +292,7 @@ pub(crate) fn extension(
 fn page(trace: &Trace, report: &Report, platform: Option<&Platform>, args: &ReportArgs) -> Vec<u8> {
     let population = if args.sheets.include_unlinked_kernels { Population::All } else { Population::Linked };
     let program = Program::of(trace, &report.tree, &report.rows.unified);
-    let system = System::of(trace, &report.tree, population);
+    let gaps = Gaps::of_trace(trace, &report.tree, population);
     let source = html::Source {
         trace,
         report,
@@ -298,7 +301,7 @@ fn page(trace: &Trace, report: &Report, platform: Option<&Platform>, args: &Repo
         title: None,
         platform,
         program: &program,
-        gaps: system.as_ref().map(|s| &s.gaps),
+        gaps: gaps.as_ref(),
         population,
         run: None,
     };
@@ -310,13 +313,10 @@ fn write(
     session: &Session,
     report: &Report,
     places: &Places,
-    page: Option<Vec<u8>>,
+    page: impl FnOnce() -> Option<Vec<u8>>,
     parity: bool,
 ) -> Result<Vec<PathBuf>, Failure> {
     let mut batch = Batch::default();
-    if let Some((path, page)) = places.page.as_ref().zip(page) {
-        batch.add_at(path.clone(), page);
-    }
     if let Some(path) = &places.workbook {
         let rendered = xlsx::render(&report.tables).map_err(|error| Failure::new(exit::OUTPUT, error.to_string()))?;
         if !rendered.cuts.is_empty() {
@@ -332,6 +332,9 @@ fn write(
         for file in csv::files(&report.tables, "", texts) {
             batch.add(folder, file)?;
         }
+    }
+    if let Some((path, page)) = places.page.as_ref().zip(page()) {
+        batch.add_at(path.clone(), page);
     }
     let paths: Vec<PathBuf> = batch.paths().map(Path::to_path_buf).collect();
     batch.write()?;

@@ -3,6 +3,7 @@
 
 mod analyze;
 mod inspect;
+mod page;
 mod reference;
 mod report;
 mod support;

@@ -172,17 +172,7 @@ impl Roofline {
         let wide = l.right > 100.0;
         m.open("g", &[("class", &"roofs")]);
         let highest = self.roofs.first().map_or(self.y.1, |r| r.tflops);
-        // The slope begins where it enters the picture.
-        let from = self.x.0.max(self.y.0 / self.bandwidth_tbs);
-        let knee = highest / self.bandwidth_tbs;
-        let (a, b) = ((scale.x(from), scale.y(from * self.bandwidth_tbs)), (scale.x(knee), scale.y(highest)));
-        line(m, "roof", (&px(a.0), &px(a.1)), (&px(b.0), &px(b.1)));
-        let angle = (b.1 - a.1).atan2(b.0 - a.0).to_degrees();
-        let (x, y) = (a.0 + 0.30 * (b.0 - a.0), a.1 + 0.30 * (b.1 - a.1) - 7.0);
-        let (x, y, turn) = (px(x), px(y), format!("rotate({} {} {})", px(angle), px(x), px(y)));
-        let at: [Attribute<'_>; 5] =
-            [("x", &x), ("y", &y), ("text-anchor", &"middle"), ("class", &"rooflabel"), ("transform", &turn)];
-        m.leaf("text", &at, format!("memory: {} TB/s", plain(self.bandwidth_tbs)));
+        self.slope(m, scale, highest);
         let mut free = f64::NEG_INFINITY;
         for roof in &self.roofs {
             let y = scale.y(roof.tflops);
@@ -197,13 +187,25 @@ impl Roofline {
         m.close("g");
     }
 
+    /// What memory allows, up to the highest roof.
+    fn slope(&self, m: &mut Markup, scale: &Scale, highest: f64) {
+        // It begins where it enters the picture.
+        let from = self.x.0.max(self.y.0 / self.bandwidth_tbs);
+        let start = (scale.x(from), scale.y(from * self.bandwidth_tbs));
+        let end = (scale.x(highest / self.bandwidth_tbs), scale.y(highest));
+        line(m, "roof", (&px(start.0), &px(start.1)), (&px(end.0), &px(end.1)));
+        let along = (end.0 - start.0, end.1 - start.1);
+        let (x, y) = (px(start.0 + 0.3 * along.0), px(start.1 + 0.3 * along.1 - 7.0));
+        let turn = format!("rotate({} {x} {y})", px(along.1.atan2(along.0).to_degrees()));
+        let at: [Attribute<'_>; 5] =
+            [("x", &x), ("y", &y), ("text-anchor", &"middle"), ("class", &"rooflabel"), ("transform", &turn)];
+        m.leaf("text", &at, format!("memory: {} TB/s", plain(self.bandwidth_tbs)));
+    }
+
     /// What the picture says, in a sentence.
     pub(crate) fn sentence(&self) -> String {
-        format!(
-            "Roofline of {} operations on {}: TFLOPS reached over operations per byte, area is time",
-            self.dots.len(),
-            self.platform
-        )
+        let (dots, platform) = (self.dots.len(), &self.platform);
+        format!("Roofline on {platform}, {dots} dots: TFLOPS reached over operations per byte; the area is the time")
     }
 }
 

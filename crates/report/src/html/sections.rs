@@ -135,9 +135,9 @@ fn roofline_section(m: &mut Markup, roofline: &Roofline) {
     begin(m, "roofline", "Roofline");
     m.open("p", &[("class", &"note")]);
     m.text(format!(
-        "One dot for each of {} operations with the same arguments ({} % of kernel time); its area is its time, its \
+        "Each dot is an operation with one set of arguments: {} of them, {} % of kernel time. Its area is its time, its \
          distance to the roof what is missing. Choose a dot to filter the table below.",
-        roofline.dots(),
+        thousands(roofline.dots()),
         shown(100.0 * roofline.share, 0)
     ));
     m.close("p");

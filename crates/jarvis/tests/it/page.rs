@@ -79,7 +79,7 @@ fn pictures_stand_beside_the_reports() {
     let read = |name: &str| fs::read_to_string(out.path().join(name)).expect(name);
     let (improvement, roofline) = (read("improvement.svg"), read("roofline.svg"));
     assert!(improvement.starts_with("<svg xmlns=") && improvement.ends_with("</svg>\n"));
-    assert!(improvement.contains("1. Unfused attention in `Attention`"), "{improvement}");
+    assert!(improvement.contains("1. Unfused attention in Attention"), "{improvement}");
     assert!(roofline.contains("matrix bf16: 990 TFLOPS") && roofline.contains("<title>aten::mm"), "{roofline}");
 }
 

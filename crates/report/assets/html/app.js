@@ -23,6 +23,7 @@
     for (const [key, value] of Object.entries(props)) element.setAttribute(key, value);
     return element;
   };
+  const short = (what, most) => (what.length > most ? `${what.slice(0, most - 1)}…` : what);
   const text = (id) => (id === null || id === undefined ? "" : texts[id]);
   const fixed = (value, decimals) => (value === null || value === undefined ? "–" : value.toFixed(decimals));
   const ms = (value) => fixed(value, Math.abs(value) < 0.1 ? 3 : 2);
@@ -71,7 +72,7 @@
     o.efficiency === null ? "efficiency unknown"
       : `${fixed(o.efficiency, 1)} % of the roof${o.bound ? `, bound by ${o.bound}` : ""}${o.anomaly ? " (cannot be: peak, model or timing is off)" : ""}`,
     o.tflops === null ? "" : `${significant(o.tflops)} TFLOPS, ${significant(o.tbs)} TB/s${o.spec === null ? "" : `, ${text(o.spec)}`}`,
-    o.kernel === null ? "" : `kernel: ${text(o.kernel)}${o.kernels > 1 ? ` and ${o.kernels - 1} more` : ""}`,
+    o.kernel === null ? "" : `kernel: ${short(text(o.kernel), 110)}${o.kernels > 1 ? ` and ${o.kernels - 1} more` : ""}`,
   ];
 
   // Light, dark, or as the system has it.

@@ -139,6 +139,7 @@ impl Roofline {
             }
         }
         m.close("g");
+        self.roof_labels(m, &scale);
     }
 
     fn axes(&self, m: &mut Markup, scale: &Scale) {
@@ -160,46 +161,60 @@ impl Roofline {
         let middle = f64::midpoint(l.left, right);
         label(m, (&px(middle), &px(l.height - 8.0)), "middle", "title", "operations per byte (FLOP/byte)");
         let y = f64::midpoint(Layout::TOP, bottom);
-        let turn = format!("rotate(-90 12 {})", px(y));
+        let turn = format!("rotate(-90 14 {})", px(y));
         let at: [Attribute<'_>; 5] =
-            [("x", &"12"), ("y", &px(y)), ("text-anchor", &"middle"), ("class", &"title"), ("transform", &turn)];
+            [("x", &"14"), ("y", &px(y)), ("text-anchor", &"middle"), ("class", &"title"), ("transform", &turn)];
         m.leaf("text", &at, "TFLOPS reached").close("g");
     }
 
     fn roof_lines(&self, m: &mut Markup, scale: &Scale) {
-        let l = scale.layout;
-        let right = l.width - l.right;
-        let wide = l.right > 100.0;
+        let right = scale.layout.width - scale.layout.right;
         m.open("g", &[("class", &"roofs")]);
         let highest = self.roofs.first().map_or(self.y.1, |r| r.tflops);
-        self.slope(m, scale, highest);
-        let mut free = f64::NEG_INFINITY;
+        let (start, end) = self.slope(scale, highest);
+        line(m, "roof", (&px(start.0), &px(start.1)), (&px(end.0), &px(end.1)));
         for roof in &self.roofs {
-            let y = scale.y(roof.tflops);
-            line(m, "roof", (&px(scale.x(roof.tflops / self.bandwidth_tbs)), &px(y)), (&px(right), &px(y)));
-            let text = format!("{}: {} TFLOPS", roof.spec.replace('_', " "), plain(roof.tflops));
-            // Roofs close to each other keep their labels apart.
-            let at = if wide { (y + 4.0).max(free + LINE) } else { (y - 5.0).max(free + LINE) };
-            free = at;
-            let (x, anchor) = if wide { (right + 8.0, "start") } else { (right - 2.0, "end") };
-            label(m, (&px(x), &px(at)), anchor, "rooflabel", &text);
+            let (x, y) = (px(scale.x(roof.tflops / self.bandwidth_tbs)), px(scale.y(roof.tflops)));
+            line(m, "roof", (&x, &y), (&px(right), &y));
         }
         m.close("g");
     }
 
-    /// What memory allows, up to the highest roof.
-    fn slope(&self, m: &mut Markup, scale: &Scale, highest: f64) {
-        // It begins where it enters the picture.
-        let from = self.x.0.max(self.y.0 / self.bandwidth_tbs);
-        let start = (scale.x(from), scale.y(from * self.bandwidth_tbs));
-        let end = (scale.x(highest / self.bandwidth_tbs), scale.y(highest));
-        line(m, "roof", (&px(start.0), &px(start.1)), (&px(end.0), &px(end.1)));
+    /// Labels of the roofs. They stand over the dots.
+    fn roof_labels(&self, m: &mut Markup, scale: &Scale) {
+        let right = scale.layout.width - scale.layout.right;
+        let wide = scale.layout.right > 100.0;
+        m.open("g", &[("class", &"rooflabels")]);
+        let (start, end) = self.slope(scale, self.roofs.first().map_or(self.y.1, |r| r.tflops));
         let along = (end.0 - start.0, end.1 - start.1);
         let (x, y) = (px(start.0 + 0.3 * along.0), px(start.1 + 0.3 * along.1 - 7.0));
         let turn = format!("rotate({} {x} {y})", px(along.1.atan2(along.0).to_degrees()));
         let at: [Attribute<'_>; 5] =
             [("x", &x), ("y", &y), ("text-anchor", &"middle"), ("class", &"rooflabel"), ("transform", &turn)];
         m.leaf("text", &at, format!("memory: {} TB/s", plain(self.bandwidth_tbs)));
+        let mut free = f64::NEG_INFINITY;
+        // Roofs of one height share a label, and labels close to each other are kept apart.
+        for roofs in self.roofs.chunk_by(|a, b| a.tflops.to_bits() == b.tflops.to_bits()) {
+            let specs: Vec<String> = roofs.iter().map(|r| r.spec.replace('_', " ")).collect();
+            let y = scale.y(roofs[0].tflops) + if wide { 4.0 } else { -5.0 };
+            free = y.max(free + LINE);
+            let (x, anchor) = if wide { (right + 8.0, "start") } else { (right - 2.0, "end") };
+            let lines = if wide { specs } else { vec![specs.join(", ")] };
+            for (i, spec) in lines.iter().enumerate() {
+                let last = i + 1 == lines.len();
+                let text = if last { format!("{spec}: {} TFLOPS", plain(roofs[0].tflops)) } else { format!("{spec},") };
+                free += if i > 0 { LINE } else { 0.0 };
+                label(m, (&px(x), &px(free)), anchor, "rooflabel", &text);
+            }
+        }
+        m.close("g");
+    }
+
+    /// Ends of the line that memory draws, from where it enters the picture up to the highest roof.
+    fn slope(&self, scale: &Scale, highest: f64) -> ((f64, f64), (f64, f64)) {
+        let from = self.x.0.max(self.y.0 / self.bandwidth_tbs);
+        let start = (scale.x(from), scale.y(from * self.bandwidth_tbs));
+        (start, (scale.x(highest / self.bandwidth_tbs), scale.y(highest)))
     }
 
     /// What the picture says, in a sentence.

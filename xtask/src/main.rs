@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what a task prints is its result")]
 
 mod bench;
+mod browser;
 mod generate;
 mod pairs;
 mod size;

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Writes beside the target first: a run that was interrupted leaves no file that looks whole.
-fn write_file(options: &Options, gzip: bool, output: &Path) -> Result<Summary> {
+pub(crate) fn write_file(options: &Options, gzip: bool, output: &Path) -> Result<Summary> {
     let partial = output.with_extension("partial");
     let file = File::create(&partial).with_context(|| format!("cannot create {}", partial.display()))?;
     let summary = if gzip {

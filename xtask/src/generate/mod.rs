@@ -33,5 +33,5 @@ mod writer;
 mod tests;
 
 pub(crate) use layout::Layout;
-pub(crate) use plan::VERSION;
-use plan::{Options, Summary, write_trace};
+pub(crate) use plan::{Options, VERSION};
+use plan::{Summary, write_trace};

@@ -40,6 +40,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "python",   about: "pyflakes has nothing to say about the replayer and the tools", run: python },
     Step { name: "tests",    about: "unit and integration tests pass",                    run: tests },
     Step { name: "doctests", about: "examples in the documentation work",                 run: doctests },
+    Step { name: "browser",  about: "report.html works in a real browser",                run: browser },
     Step { name: "traces",   about: "real traces are at hand for the tests that read them", run: traces },
 ];
 
@@ -58,18 +59,27 @@ fn lint(root: &Path) -> Result<Outcome> {
 }
 
 /// Programs that tests talk to: a command that shows whether it is there, and the Debian package that has it.
-const TOOLS: &[(&str, &[&str], &str)] = &[
+const TOOLS: &[Tool] = &[
     ("soffice", &["--version"], "libreoffice-calc"),
     ("/usr/bin/python3", &["-c", "import torch"], "python3-torch"),
     ("pyflakes3", &["--version"], "pyflakes3"),
+    ("chromium", &["--version"], "chromium"),
+    ("chromedriver", &["--version"], "chromium-driver"),
 ];
+
+type Tool = (&'static str, &'static [&'static str], &'static str);
 
 /// Installs what is missing where that is possible without asking; tests that need what can't be had say so.
 #[expect(clippy::unnecessary_wraps, reason = "all checks of the list have one type")]
 fn tools(_root: &Path) -> Result<Outcome> {
-    let missing = || TOOLS.iter().filter(|(command, args, _)| !runs(command, args)).map(|(.., package)| *package);
+    Ok(install(TOOLS))
+}
+
+/// Installs those of these programs that are missing.
+fn install(tools: &[Tool]) -> Outcome {
+    let missing = || tools.iter().filter(|(command, args, _)| !runs(command, args)).map(|(.., package)| *package);
     if missing().next().is_none() {
-        return Ok(Outcome::Passed);
+        return Outcome::Passed;
     }
     let packages: Vec<&str> = missing().collect();
     // Refreshing the lists may fail where an older list will do.
@@ -77,11 +87,21 @@ fn tools(_root: &Path) -> Result<Outcome> {
     let mut install = vec!["install", "--yes", "--quiet", "--no-install-recommends"];
     install.extend(&packages);
     let installed = runs("apt-get", &install) && missing().next().is_none();
-    Ok(if installed {
+    if installed {
         Outcome::PassedBut(format!("installed {}", packages.join(", ")))
     } else {
         Outcome::Skipped(format!("not installed and not to be had here: {}", packages.join(", ")))
-    })
+    }
+}
+
+/// Opens pages of the fixtures and of a hostile trace in Chromium. Pictures of them stay in `target/browser/`.
+fn browser(root: &Path) -> Result<Outcome> {
+    let browser: Vec<Tool> = TOOLS.iter().copied().filter(|(.., package)| package.contains("chromium")).collect();
+    if let Outcome::Skipped(reason) = install(&browser) {
+        return Ok(Outcome::Skipped(reason));
+    }
+    cargo(root, &["build", "--quiet", "--package", "jarvis"])?;
+    crate::browser::check(root).map(Outcome::PassedBut)
 }
 
 /// Folders of Python files.

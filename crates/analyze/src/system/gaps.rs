@@ -20,7 +20,7 @@
 
 use std::sync::Arc;
 
-use jarvis_trace::{EventId, Ns, StrId};
+use jarvis_trace::{EventId, Ns, Population, StrId, Trace, Tree};
 use rapidhash::RapidHashMap;
 
 use super::activity::{Activity, activities};
@@ -224,6 +224,11 @@ pub const HISTOGRAM_EDGES: [Ns; 4] = [Ns(5_000), Ns(20_000), Ns(100_000), Ns(1_0
 const LONGEST: usize = 10;
 
 impl Gaps {
+    /// Of a trace, where nothing else of the system tier is asked for; see [`super::System::of`].
+    pub fn of_trace(trace: &Trace, tree: &Tree, population: Population) -> Option<Self> {
+        Recording::of(trace, tree, population).map(|recording| Self::of(&recording))
+    }
+
     pub(crate) fn of(recording: &Recording<'_>) -> Self {
         let (bare, busy) = merge(recording);
         let window = recording.extent.1 - recording.extent.0;

@@ -38,9 +38,11 @@ const DEMO_PLATFORM: &str = "H200";
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Writes the output folder (default: analysis_output beside the trace):
+  report.html                     everything on one page, for a browser; no network is needed
   standalone_analysis_fair.md     the report for everyone
   standalone_analysis_rough.md    the working record
   findings.json                   the same for programs
+  improvement.svg, roofline.svg   pictures for Markdown
   perf_report.xlsx, perf_report_csvs/, category_data/, category_findings/, system_findings/, metadata/
 
 In a terminal, what is missing is asked for.

@@ -8,10 +8,14 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jarvis_analyze::program::Program;
+use jarvis_analyze::system::gaps::Gaps;
 use jarvis_perf::extension::Extension;
+use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{Report, ReportError, ReportOptions, build_report};
+use jarvis_report::html;
 use jarvis_report::render::{csv, xlsx};
-use jarvis_trace::Fidelity;
+use jarvis_trace::{Fidelity, Population, Summary, Trace};
 
 use super::info::thousands;
 use super::platform_args::{Chosen, PlatformArgs};
@@ -24,19 +28,21 @@ pub(crate) const FOLDER: &str = "analysis_output";
 /// Names of the outputs in it.
 const WORKBOOK: &str = "perf_report.xlsx";
 const CSV_FOLDER: &str = "perf_report_csvs";
+const PAGE: &str = jarvis_report::html::PAGE;
 /// Extension file that is picked up beside a trace.
 const EXTENSION: &str = "jarvis.toml";
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Writes analysis_output/perf_report.xlsx and analysis_output/perf_report_csvs/ beside the trace. Text cells of the CSV
-files that a spreadsheet would take for a formula get a ' before them; with --parity every cell is exact.
+Writes analysis_output/report.html, perf_report.xlsx and perf_report_csvs/ beside the trace. Text cells of the CSV
+files that a spreadsheet would take for a formula get a ' before them; with --parity every cell is exact, and there is
+no page.
 
 Examples:
-  jarvis report trace.json.gz                              platform taken from the trace
+  jarvis report trace.json.gz                                        platform taken from the trace
   jarvis report trace.json.gz --platform MI300X -o out
-  jarvis report trace.json.gz --csv-dir csvs --no-xlsx     CSV files only
-  jarvis report trace.json.gz --parity                     every number as the reference tool has it
+  jarvis report trace.json.gz --csv-dir csvs --no-xlsx --no-html     CSV files only
+  jarvis report trace.json.gz --parity                               every number as the reference tool has it
   jarvis report trace.json.gz --extension my_ops.toml --include-call-stack --json")]
 pub(crate) struct ReportArgs {
     #[command(flatten)]
@@ -75,6 +81,9 @@ struct FileArgs {
     /// Write no CSV files
     #[arg(long)]
     no_csv: bool,
+    /// Write no HTML page
+    #[arg(long)]
+    no_html: bool,
 }
 
 #[derive(Debug, Args)]
@@ -143,6 +152,11 @@ fn from_zero(text: &str) -> Result<f64, String> {
 }
 
 impl ReportArgs {
+    /// Under parity nothing is written that the reference does not have.
+    fn has_page(&self) -> bool {
+        !self.files.no_html && !self.parity
+    }
+
     fn options(&self, chosen: &Chosen, extension: Option<Extension>) -> ReportOptions {
         let (sheets, columns) = (&self.sheets, &self.columns);
         ReportOptions {
@@ -164,23 +178,28 @@ impl ReportArgs {
             detect_recompute: columns.detect_recompute,
             first_occurrence: columns.include_first_occurrence_time,
             call_stack: columns.include_call_stack,
+            // The page shows modules.
+            frames: self.has_page(),
         }
     }
 }
 
 /// Where the files go; `None` for what is not written.
 struct Places {
+    page: Option<PathBuf>,
     workbook: Option<PathBuf>,
     csv_folder: Option<PathBuf>,
 }
 
 impl Places {
-    fn of(trace: &Path, files: &FileArgs) -> Self {
+    fn of(args: &ReportArgs) -> Self {
+        let (trace, files) = (&args.trace.trace, &args.files);
         let root = files.output.clone().unwrap_or_else(|| beside(trace).join(FOLDER));
         let place = |wanted: bool, named: &Option<PathBuf>, usual: &str| {
             wanted.then(|| named.clone().unwrap_or_else(|| root.join(usual)))
         };
         Self {
+            page: place(args.has_page(), &None, PAGE),
             workbook: place(!files.no_xlsx, &files.xlsx, WORKBOOK),
             csv_folder: place(!files.no_csv, &files.csv_dir, CSV_FOLDER),
         }
@@ -188,11 +207,11 @@ impl Places {
 
     /// Fails early, before the work is done, where nothing could be written.
     fn probe(&self) -> Result<(), OutputError> {
-        if let Some(workbook) = &self.workbook {
-            if workbook.is_dir() {
-                return Err(OutputError::IsFolder { path: workbook.clone() });
+        for file in self.page.iter().chain(&self.workbook) {
+            if file.is_dir() {
+                return Err(OutputError::IsFolder { path: file.clone() });
             }
-            output::probe(workbook.parent().unwrap_or(Path::new("")))?;
+            output::probe(file.parent().unwrap_or(Path::new("")))?;
         }
         self.csv_folder.as_deref().map_or(Ok(()), output::probe)
     }
@@ -205,7 +224,7 @@ pub(crate) fn beside(trace: &Path) -> &Path {
 
 pub(crate) fn run(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
     let path = &args.trace.trace;
-    let places = Places::of(path, &args.files);
+    let places = Places::of(args);
     places.probe()?;
     let extension = extension(session, path, args.extension.as_deref(), args.parity)?;
     let named = args.platform.named()?;
@@ -216,7 +235,12 @@ pub(crate) fn run(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
         session.warn(doubt);
     }
     let report = build_report(&trace, &args.options(&chosen, extension))?;
-    let files = write(session, &report, &places, args.parity)?;
+    let files = std::thread::scope(|scope| {
+        // The page and the sheets have nothing to do with each other.
+        let page = places.page.as_ref().map(|_| scope.spawn(|| page(&trace, &report, chosen.platform.as_ref(), args)));
+        let page = || page.map(|p| p.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        write(session, &report, &places, page, args.parity)
+    })?;
     warn_of_gaps(session, &report);
     let view = summary::View {
         path,
@@ -266,8 +290,34 @@ pub(crate) fn extension(
     Ok(extension)
 }
 
+/// The page of a report.
+fn page(trace: &Trace, report: &Report, platform: Option<&Platform>, args: &ReportArgs) -> Vec<u8> {
+    let population = if args.sheets.include_unlinked_kernels { Population::All } else { Population::Linked };
+    let program = Program::of(trace, &report.tree, &report.rows.unified);
+    let gaps = Gaps::of_trace(trace, &report.tree, population);
+    let source = html::Source {
+        trace,
+        report,
+        summary: &Summary::of(trace),
+        trace_path: &args.trace.trace.to_string_lossy(),
+        title: None,
+        platform,
+        program: &program,
+        gaps: gaps.as_ref(),
+        population,
+        run: None,
+    };
+    html::page(source, &[])
+}
+
 /// Renders and writes the files; returns their paths.
-fn write(session: &Session, report: &Report, places: &Places, parity: bool) -> Result<Vec<PathBuf>, Failure> {
+fn write(
+    session: &Session,
+    report: &Report,
+    places: &Places,
+    page: impl FnOnce() -> Option<Vec<u8>>,
+    parity: bool,
+) -> Result<Vec<PathBuf>, Failure> {
     let mut batch = Batch::default();
     if let Some(path) = &places.workbook {
         let rendered = xlsx::render(&report.tables).map_err(|error| Failure::new(exit::OUTPUT, error.to_string()))?;
@@ -284,6 +334,9 @@ fn write(session: &Session, report: &Report, places: &Places, parity: bool) -> R
         for file in csv::files(&report.tables, "", texts) {
             batch.add(folder, file)?;
         }
+    }
+    if let Some((path, page)) = places.page.as_ref().zip(page()) {
+        batch.add_at(path.clone(), page);
     }
     let paths: Vec<PathBuf> = batch.paths().map(Path::to_path_buf).collect();
     batch.write()?;

@@ -6,6 +6,7 @@ mod analyze;
 mod check;
 mod compare;
 mod inspect;
+mod page;
 mod reference;
 mod replay;
 mod report;

@@ -46,6 +46,8 @@ pub struct ReportOptions {
     pub first_occurrence: bool,
     /// Whether to show where in the program a call was made.
     pub call_stack: bool,
+    /// Whether Python frames stand in the tree even if no sheet needs them.
+    pub frames: bool,
 }
 
 impl Default for ReportOptions {
@@ -69,6 +71,7 @@ impl Default for ReportOptions {
             detect_recompute: false,
             first_occurrence: false,
             call_stack: false,
+            frames: false,
         }
     }
 }
@@ -89,7 +92,7 @@ impl ReportOptions {
 
     /// Whether Python frames have to be nodes of the tree.
     pub(crate) fn needs_frames(&self) -> bool {
-        self.detect_recompute || self.call_stack
+        self.detect_recompute || self.call_stack || self.frames
     }
 }
 

@@ -23,6 +23,7 @@
     for (const [key, value] of Object.entries(props)) element.setAttribute(key, value);
     return element;
   };
+  const short = (what, most) => (what.length > most ? `${what.slice(0, most - 1)}…` : what);
   const text = (id) => (id === null || id === undefined ? "" : texts[id]);
   const fixed = (value, decimals) => (value === null || value === undefined ? "–" : value.toFixed(decimals));
   const ms = (value) => fixed(value, Math.abs(value) < 0.1 ? 3 : 2);
@@ -71,7 +72,7 @@
     o.efficiency === null ? "efficiency unknown"
       : `${fixed(o.efficiency, 1)} % of the roof${o.bound ? `, bound by ${o.bound}` : ""}${o.anomaly ? " (cannot be: peak, model or timing is off)" : ""}`,
     o.tflops === null ? "" : `${significant(o.tflops)} TFLOPS, ${significant(o.tbs)} TB/s${o.spec === null ? "" : `, ${text(o.spec)}`}`,
-    o.kernel === null ? "" : `kernel: ${text(o.kernel)}${o.kernels > 1 ? ` and ${o.kernels - 1} more` : ""}`,
+    o.kernel === null ? "" : `kernel: ${short(text(o.kernel), 110)}${o.kernels > 1 ? ` and ${o.kernels - 1} more` : ""}`,
   ];
 
   // Light, dark, or as the system has it.
@@ -91,12 +92,12 @@
 
   // The table of operations.
   const columns = [
-    { key: "name", name: "Operation", width: "20%", value: (o) => text(o.name) },
-    { key: "args", name: "Shapes and types", width: "22%", value: (o) => text(o.args) },
-    { key: "category", name: "Category", width: "11%", value: (o) => text(o.category), family: true },
+    { key: "name", name: "Operation", width: "19%", value: (o) => text(o.name) },
+    { key: "args", name: "Shapes and types", width: "20%", value: (o) => text(o.args) },
+    { key: "category", name: "Category", width: "13%", value: (o) => text(o.category), family: true },
     { key: "count", name: "Calls", num: true, width: "7%", value: (o) => o.count, show: count },
     { key: "ms", name: "ms", num: true, width: "8%", value: (o) => o.ms, show: (v) => fixed(v, 3) },
-    { key: "percent", name: "% of window", num: true, width: "9.5%", value: (o) => o.percent, show: (v) => fixed(v, 2) },
+    { key: "percent", name: "% of window", num: true, width: "11%", value: (o) => o.percent, show: (v) => fixed(v, 2) },
     { key: "efficiency", name: "% of roof", num: true, width: "12%", value: (o) => o.efficiency, show: (v) => fixed(v, 2), meter: true },
     { key: "bound", name: "Bound by", width: "8%", value: (o) => o.bound || "" },
     { key: "finding", name: "Finding", num: true, width: "7%", value: (o) => o.finding, judged: true },
@@ -116,6 +117,8 @@
       (table.only === null || ops[i].name === ops[table.only].name) && words.every((w) => haystacks[i].includes(w)));
     const sign = table.down ? -1 : 1;
     return all.sort((a, b) => {
+      // The chosen row stands before the others of its name.
+      if (a === table.only || b === table.only) return a === table.only ? -1 : 1;
       const [x, y] = [column.value(ops[a]), column.value(ops[b])];
       const [noX, noY] = [x === null || x === "", y === null || y === ""];
       if (noX || noY) return noX - noY || a - b;
@@ -135,10 +138,8 @@
         td.append(make("span", { class: "meter", "aria-hidden": "true" }, bar));
       }
     } else {
-      const clip = make("div", { class: "clip", title: value.length > 40 ? value : null, dir: "auto" });
-      if (column.family) clip.append(make("span", { class: `key f${o.family}` }));
-      clip.append(value);
-      td.append(clip);
+      const clip = make("div", { class: "clip", title: value.length > 40 ? value : null, dir: "auto", text: value });
+      td.append(column.family ? make("div", { class: "labelled" }, make("span", { class: `key f${o.family}` }), clip) : clip);
     }
     return td;
   };

@@ -84,12 +84,14 @@ pub(crate) fn icicle(source: &Source<'_>, families: &[Family], texts: &mut Texts
 
 fn add_leaf<'a>(root: &mut Sum<'a>, program: &'a Program, leaf: &'a Leaf, families: &[Family]) {
     let family = |uid: u32| families.get(uid as usize).copied().unwrap_or(Family::Other).number();
-    let chain = program.module_chain(leaf);
-    let mut path: Vec<(Kind, &str)> =
-        chain.iter().take(DEEPEST).map(|&m| (Kind::Module, &*program.module(m).base)).collect();
-    if path.is_empty() {
+    // Backward work has no modules of its own: it stands under those of the forward work it belongs to.
+    let forward = leaf.forward.filter(|_| leaf.module.is_none()).map(|f| program.leaf(f));
+    let chain = program.module_chain(forward.unwrap_or(leaf));
+    let mut path: Vec<(Kind, &str)> = Vec::new();
+    if leaf.module.is_none() {
         path.push((Kind::Module, outside(leaf)));
     }
+    path.extend(chain.iter().take(DEEPEST).map(|&m| (Kind::Module, &*program.module(m).base)));
     path.push((Kind::Op, &leaf.name));
     let add = |sum: &mut Sum<'a>| leaf.kernels.iter().for_each(|k| sum.add(k.us, family(k.uid)));
     add(root);

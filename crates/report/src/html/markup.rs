@@ -72,7 +72,7 @@ impl Markup {
     fn tag(&mut self, tag: &'static str, attributes: &[Attribute<'_>]) {
         self.raw("<").raw(tag);
         for (name, value) in attributes {
-            self.raw(" ").raw(*name).raw("=\"");
+            self.raw(" ").raw(name).raw("=\"");
             self.escape(&value.to_string());
             self.raw("\"");
         }

@@ -86,7 +86,7 @@ fn unjudged(source: &Source<'_>, texts: &mut Texts, row: &UnifiedRow) -> Operati
     let kernel = row.kernels.kernels.last();
     Operation {
         name: texts.add(&row.identity.name),
-        args: texts.add(args.as_deref().unwrap_or_default()),
+        args: texts.add(&one_line(args.as_deref().unwrap_or_default())),
         category: texts.add(&row.identity.category),
         family: Family::of_category(&row.identity.category).number(),
         uid: row.ex_uid,
@@ -110,6 +110,11 @@ fn unjudged(source: &Source<'_>, texts: &mut Texts, row: &UnifiedRow) -> Operati
     }
 }
 
+/// Arguments as they stand in a cell of Markdown, without its line breaks.
+fn one_line(args: &str) -> String {
+    args.replace("<br>", ", ")
+}
+
 /// What the analysis says, where it knows better.
 fn judged(run: &crate::Run<'_>, texts: &mut Texts, id: RowId, plain: Operation) -> Operation {
     use jarvis_analyze::prepared::BoundType;
@@ -119,7 +124,7 @@ fn judged(run: &crate::Run<'_>, texts: &mut Texts, id: RowId, plain: Operation) 
     let display = prepared.category(&row.category).map_or(&row.category, |c| &c.display);
     let module: Vec<&str> = row.module_path.iter().map(|m| &**m).collect();
     Operation {
-        args: texts.add(&row.args),
+        args: texts.add(&one_line(&row.args)),
         category: texts.add(display),
         family: Family::of_category(&row.category).number(),
         ms: Ms(row.time_ms),

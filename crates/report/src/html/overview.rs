@@ -32,7 +32,7 @@ pub(crate) fn bar(m: &mut Markup, total_ms: f64, shares: &[Share]) {
     }
     m.close("div");
     m.open("ul", &[("class", &"legend")]);
-    for share in shares {
+    for share in shares.iter().filter(|s| s.percent > 0.0) {
         m.open("li", &[("data-key", &share.key)]);
         let class = format!("key {}", share.key);
         m.open("span", &[("class", &class)]).close("span").text(share.label).raw(" ");

@@ -53,7 +53,7 @@ pub(crate) fn improvement(waterfall: &Waterfall) -> Vec<u8> {
     bar(&mut m, "left", (scale(0.0), scale(waterfall.window_ms)), 28.0);
     for (i, fix) in waterfall.fixes.iter().enumerate() {
         let y = HEAD + ROW * i as f64;
-        let head = format!("{}. {}", fix.rank, clipped(&fix.title, 84));
+        let head = format!("{}. {}", fix.rank, clipped(&fix.title.replace('`', ""), 84));
         text(&mut m, (MARGIN, y + 16.0), "start", "label", &head);
         let after = if (fix.after.high - fix.after.low) * 200.0 < waterfall.window_ms {
             format!("{} ms", shown_ms(fix.after_ms))

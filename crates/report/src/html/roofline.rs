@@ -12,6 +12,9 @@ use super::texts::Texts;
 const MOST_DOTS: usize = 400;
 /// Radius of the smallest and of the largest dot: the area is the time.
 const RADIUS: (f64, f64) = (2.5, 20.0);
+/// Share of the dots' time that may lie below an axis: what takes next to no time and lies far off must not squeeze
+/// all others together.
+const LEFT_OUT: f64 = 0.01;
 /// Distance between two labels.
 const LINE: f64 = 14.0;
 
@@ -73,7 +76,7 @@ impl Roofline {
         let platform = platform?;
         let dots: Vec<Dot> =
             operations.rows.iter().enumerate().filter_map(|(at, o)| dot(at, o)).take(MOST_DOTS).collect();
-        let most = dots.first()?;
+        dots.first()?;
         let bandwidth_tbs = platform.mem_bw_gbps.value / 1e3;
         let mut roofs: Vec<Roof> = Vec::new();
         for spec in dots.iter().filter_map(|d| operations.rows[d.at].spec).map(|s| texts.get(s)) {
@@ -82,21 +85,19 @@ impl Roofline {
             }
         }
         roofs.sort_by(|a, b| b.tflops.total_cmp(&a.tflops).then_with(|| a.spec.cmp(&b.spec)));
-        let ends = |values: &mut dyn Iterator<Item = f64>| {
-            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)))
-        };
-        let knees = roofs.iter().map(|r| r.tflops / bandwidth_tbs);
-        let x = ends(&mut dots.iter().map(|d| d.x).chain(knees));
-        let y = ends(&mut dots.iter().map(|d| d.y).chain(roofs.iter().map(|r| r.tflops)));
-        let shown_ms: f64 = dots.iter().map(|d| d.ms).sum();
+        let peaks = || roofs.iter().map(|r| r.tflops);
+        let x = axis(&dots, |d| d.x, peaks().map(|peak| peak / bandwidth_tbs));
+        let y = axis(&dots, |d| d.y, peaks());
+        let inside = |(from, to): (f64, f64), value: f64| (from..=to).contains(&value);
+        let dots: Vec<Dot> = dots.iter().filter(|d| inside(x, d.x) && inside(y, d.y)).copied().collect();
         let all_ms: f64 = operations.rows.iter().map(|o| o.ms.0).sum::<f64>() + operations.more_ms.0;
+        let shown_ms: f64 = dots.iter().map(|d| d.ms).sum();
         Some(Self {
             platform: platform.name.clone(),
             bandwidth_tbs,
             roofs,
-            // A tiny operation far off must not squeeze all others together.
-            x: (x.0.max(most.x.min(x.1) / 1e6) / 1.6, x.1 * 2.5),
-            y: (y.0.max(y.1 / 1e7) / 1.8, y.1 * 1.9),
+            x,
+            y,
             dots,
             share: if all_ms > 0.0 { shown_ms / all_ms } else { 0.0 },
         })
@@ -138,6 +139,7 @@ impl Roofline {
             }
         }
         m.close("g");
+        self.roof_labels(m, &scale);
     }
 
     fn axes(&self, m: &mut Markup, scale: &Scale) {
@@ -159,50 +161,66 @@ impl Roofline {
         let middle = f64::midpoint(l.left, right);
         label(m, (&px(middle), &px(l.height - 8.0)), "middle", "title", "operations per byte (FLOP/byte)");
         let y = f64::midpoint(Layout::TOP, bottom);
-        let turn = format!("rotate(-90 12 {})", px(y));
+        let turn = format!("rotate(-90 14 {})", px(y));
         let at: [Attribute<'_>; 5] =
-            [("x", &"12"), ("y", &px(y)), ("text-anchor", &"middle"), ("class", &"title"), ("transform", &turn)];
+            [("x", &"14"), ("y", &px(y)), ("text-anchor", &"middle"), ("class", &"title"), ("transform", &turn)];
         m.leaf("text", &at, "TFLOPS reached").close("g");
     }
 
     fn roof_lines(&self, m: &mut Markup, scale: &Scale) {
-        let l = scale.layout;
-        let right = l.width - l.right;
-        let wide = l.right > 100.0;
+        let right = scale.layout.width - scale.layout.right;
         m.open("g", &[("class", &"roofs")]);
         let highest = self.roofs.first().map_or(self.y.1, |r| r.tflops);
-        // The slope begins where it enters the picture.
-        let from = self.x.0.max(self.y.0 / self.bandwidth_tbs);
-        let knee = highest / self.bandwidth_tbs;
-        let (a, b) = ((scale.x(from), scale.y(from * self.bandwidth_tbs)), (scale.x(knee), scale.y(highest)));
-        line(m, "roof", (&px(a.0), &px(a.1)), (&px(b.0), &px(b.1)));
-        let angle = (b.1 - a.1).atan2(b.0 - a.0).to_degrees();
-        let (x, y) = (a.0 + 0.30 * (b.0 - a.0), a.1 + 0.30 * (b.1 - a.1) - 7.0);
-        let (x, y, turn) = (px(x), px(y), format!("rotate({} {} {})", px(angle), px(x), px(y)));
-        let at: [Attribute<'_>; 5] =
-            [("x", &x), ("y", &y), ("text-anchor", &"middle"), ("class", &"rooflabel"), ("transform", &turn)];
-        m.leaf("text", &at, format!("memory: {} TB/s", plain(self.bandwidth_tbs)));
-        let mut free = f64::NEG_INFINITY;
+        let (start, end) = self.slope(scale, highest);
+        line(m, "roof", (&px(start.0), &px(start.1)), (&px(end.0), &px(end.1)));
         for roof in &self.roofs {
-            let y = scale.y(roof.tflops);
-            line(m, "roof", (&px(scale.x(roof.tflops / self.bandwidth_tbs)), &px(y)), (&px(right), &px(y)));
-            let text = format!("{}: {} TFLOPS", roof.spec.replace('_', " "), plain(roof.tflops));
-            // Roofs close to each other keep their labels apart.
-            let at = if wide { (y + 4.0).max(free + LINE) } else { (y - 5.0).max(free + LINE) };
-            free = at;
-            let (x, anchor) = if wide { (right + 8.0, "start") } else { (right - 2.0, "end") };
-            label(m, (&px(x), &px(at)), anchor, "rooflabel", &text);
+            let (x, y) = (px(scale.x(roof.tflops / self.bandwidth_tbs)), px(scale.y(roof.tflops)));
+            line(m, "roof", (&x, &y), (&px(right), &y));
         }
         m.close("g");
     }
 
+    /// Labels of the roofs. They stand over the dots.
+    fn roof_labels(&self, m: &mut Markup, scale: &Scale) {
+        let right = scale.layout.width - scale.layout.right;
+        let wide = scale.layout.right > 100.0;
+        m.open("g", &[("class", &"rooflabels")]);
+        let (start, end) = self.slope(scale, self.roofs.first().map_or(self.y.1, |r| r.tflops));
+        let along = (end.0 - start.0, end.1 - start.1);
+        let (x, y) = (px(start.0 + 0.3 * along.0), px(start.1 + 0.3 * along.1 - 7.0));
+        let turn = format!("rotate({} {x} {y})", px(along.1.atan2(along.0).to_degrees()));
+        let at: [Attribute<'_>; 5] =
+            [("x", &x), ("y", &y), ("text-anchor", &"middle"), ("class", &"rooflabel"), ("transform", &turn)];
+        m.leaf("text", &at, format!("memory: {} TB/s", plain(self.bandwidth_tbs)));
+        let mut free = f64::NEG_INFINITY;
+        // Roofs of one height share a label, and labels close to each other are kept apart.
+        for roofs in self.roofs.chunk_by(|a, b| a.tflops.to_bits() == b.tflops.to_bits()) {
+            let specs: Vec<String> = roofs.iter().map(|r| r.spec.replace('_', " ")).collect();
+            let y = scale.y(roofs[0].tflops) + if wide { 4.0 } else { -5.0 };
+            free = y.max(free + LINE);
+            let (x, anchor) = if wide { (right + 8.0, "start") } else { (right - 2.0, "end") };
+            let lines = if wide { specs } else { vec![specs.join(", ")] };
+            for (i, spec) in lines.iter().enumerate() {
+                let last = i + 1 == lines.len();
+                let text = if last { format!("{spec}: {} TFLOPS", plain(roofs[0].tflops)) } else { format!("{spec},") };
+                free += if i > 0 { LINE } else { 0.0 };
+                label(m, (&px(x), &px(free)), anchor, "rooflabel", &text);
+            }
+        }
+        m.close("g");
+    }
+
+    /// Ends of the line that memory draws, from where it enters the picture up to the highest roof.
+    fn slope(&self, scale: &Scale, highest: f64) -> ((f64, f64), (f64, f64)) {
+        let from = self.x.0.max(self.y.0 / self.bandwidth_tbs);
+        let start = (scale.x(from), scale.y(from * self.bandwidth_tbs));
+        (start, (scale.x(highest / self.bandwidth_tbs), scale.y(highest)))
+    }
+
     /// What the picture says, in a sentence.
     pub(crate) fn sentence(&self) -> String {
-        format!(
-            "Roofline of {} operations on {}: TFLOPS reached over operations per byte, area is time",
-            self.dots.len(),
-            self.platform
-        )
+        let (dots, platform) = (self.dots.len(), &self.platform);
+        format!("Roofline on {platform}, {dots} dots: TFLOPS reached over operations per byte; the area is the time")
     }
 }
 
@@ -219,6 +237,21 @@ fn dot(at: usize, o: &Operation) -> Option<Dot> {
     let (x, y) = (o.intensity?.0, o.tflops?.0);
     let usable = x > 0.0 && y > 0.0 && x.is_finite() && y.is_finite();
     usable.then_some(Dot { at, x, y, ms: o.ms.0, family: o.family })
+}
+
+/// Ends of an axis: room for nearly all time and for all roofs.
+fn axis(dots: &[Dot], value: fn(&Dot) -> f64, roofs: impl Iterator<Item = f64>) -> (f64, f64) {
+    let mut order: Vec<(f64, f64)> = dots.iter().map(|d| (value(d), d.ms)).collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut spare = LEFT_OUT * order.iter().map(|(_, ms)| ms).sum::<f64>();
+    let lowest = order.iter().find(|(_, ms)| {
+        spare -= ms;
+        spare < 0.0
+    });
+    let roofs: Vec<f64> = roofs.collect();
+    let low = lowest.map_or(1.0, |(v, _)| *v).min(roofs.iter().copied().fold(f64::INFINITY, f64::min));
+    let high = roofs.into_iter().chain(order.last().map(|(v, _)| *v)).fold(low, f64::max);
+    (low / 2.0, high * 2.2)
 }
 
 fn title(o: &Operation, texts: &Texts) -> String {
@@ -259,7 +292,7 @@ fn decades((from, to): (f64, f64)) -> impl Iterator<Item = f64> {
 
 fn tick(value: f64) -> String {
     match value {
-        v if v >= 1e6 => format!("10^{}", v.log10().round()),
+        v if !(1e-3..1e6).contains(&v) => format!("1e{}", v.log10().round()),
         v if v >= 1000.0 => format!("{}k", plain(v / 1e3)),
         v => plain(v),
     }

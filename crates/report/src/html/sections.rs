@@ -91,16 +91,16 @@ fn numbers(m: &mut Markup, side: &Side<'_>) {
         m.raw("<div>").leaf("dt", &[], name);
         m.open("dd", &[("data-field", &field)]).text(value).leaf("small", &[], unit).close("dd").raw("</div>");
     };
-    tile("total_time_ms", "on the GPU", shown_ms(side.total_ms), " ms");
+    tile("total_time_ms", "On the GPU", shown_ms(side.total_ms), " ms");
     for share in side.shares.iter().filter(|s| s.percent >= 0.05 || matches!(s.key, "compute" | "idle")) {
         tile(share.key, share.label, shown(share.percent, 1), " %");
     }
     if side.source.run.is_some() {
-        tile("findings", "Changes worth making", rank::recommended(side.findings).count().to_string(), "");
+        tile("findings", "Changes to make", rank::recommended(side.findings).count().to_string(), "");
     }
     if let Some(last) = side.waterfall.fixes.last() {
         let all = side.waterfall.window_ms / last.after_ms.max(f64::MIN_POSITIVE);
-        tile("together", "Expected of all of them", shown(all, 2), " ×");
+        tile("together", "If all are made", shown(all, 2), " ×");
     }
     m.close("dl");
 }
@@ -135,9 +135,9 @@ fn roofline_section(m: &mut Markup, roofline: &Roofline) {
     begin(m, "roofline", "Roofline");
     m.open("p", &[("class", &"note")]);
     m.text(format!(
-        "One dot for each of {} operations with the same arguments ({} % of kernel time); its area is its time, its \
+        "Each dot is an operation with one set of arguments: {} of them, {} % of kernel time. Its area is its time, its \
          distance to the roof what is missing. Choose a dot to filter the table below.",
-        roofline.dots(),
+        thousands(roofline.dots()),
         shown(100.0 * roofline.share, 0)
     ));
     m.close("p");
@@ -208,7 +208,7 @@ fn step(m: &mut Markup, side: &Side<'_>) {
 fn idle_table(m: &mut Markup, gaps: &jarvis_analyze::system::gaps::Gaps) {
     m.raw("<h3>Why the GPU was idle</h3><div class=\"scroll\"><table class=\"small\" id=\"idle\"><thead><tr>");
     m.raw("<th>Cause</th><th class=\"num\">Gaps</th><th class=\"num\">ms</th><th class=\"num\">Share of idle</th>");
-    m.raw("<th>Meaning</th></tr></thead><tbody>");
+    m.raw("<th class=\"meaning\">Meaning</th></tr></thead><tbody>");
     let mut order: Vec<_> = CLASSES.iter().map(|c| (gaps.class(c.0), c)).filter(|(t, _)| t.count > 0).collect();
     order.sort_by(|a, b| b.0.time.cmp(&a.0.time).then(a.1.0.cmp(&b.1.0)));
     let idle = gaps.idle().0 as f64;
@@ -223,7 +223,7 @@ fn idle_table(m: &mut Markup, gaps: &jarvis_analyze::system::gaps::Gaps) {
         ] {
             m.leaf("td", &[("class", &"num")], number);
         }
-        m.leaf("td", &[("class", &"faint")], meaning).raw("</tr>");
+        m.leaf("td", &[("class", &"faint meaning")], meaning).raw("</tr>");
     }
     m.raw("</tbody></table></div>");
 }

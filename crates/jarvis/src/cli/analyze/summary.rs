@@ -102,6 +102,7 @@ impl View<'_> {
         let folder = self.folder;
         let _ = writeln!(out, "\n{}", style.strong("Written"));
         for (name, what) in [
+            (jarvis_report::html::PAGE, "open it in a browser"),
             ("standalone_analysis_fair.md", "the report"),
             ("standalone_analysis_rough.md", "the working record"),
             ("findings.json", "for programs"),

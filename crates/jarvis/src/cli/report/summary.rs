@@ -104,6 +104,9 @@ impl View<'_> {
         }
         out.push_str("\nwritten\n");
         let sheets = self.report.tables.len();
+        if let Some(path) = &self.places.page {
+            let _ = writeln!(out, "  {}: open it in a browser", path.display());
+        }
         if let Some(path) = &self.places.workbook {
             let _ = writeln!(out, "  {}: {sheets} sheets", path.display());
         }
@@ -135,6 +138,7 @@ impl View<'_> {
             "gpu_timeline": timeline,
             "operations": rows.unified.rows.iter().take(TOP).map(operation).collect::<Vec<_>>(),
             "sheets": self.report.tables.iter().map(sheet).collect::<Vec<_>>(),
+            "page": self.places.page.as_ref().map(|p| p.to_string_lossy()),
             "workbook": self.places.workbook.as_ref().map(|p| p.to_string_lossy()),
             "csv_folder": self.places.csv_folder.as_ref().map(|p| p.to_string_lossy()),
             "files": self.files.iter().map(|p| p.to_string_lossy()).collect::<Vec<_>>(),

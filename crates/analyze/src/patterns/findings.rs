@@ -60,11 +60,17 @@ pub fn findings(scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row], host: Opt
         }
     }
     let computation = scene.utilization.computation_time_ms;
-    let worth = |f: &Finding| is_worth(f.impact.saved_ms, computation);
+    // Sure is what the GPU saves; where the host is the limit the cautious end may be nothing and still worth a word.
+    let worth = |m: &Maker<'_, '_>, f: &Finding| {
+        is_worth(Range::new(m.saved().low, f.impact.saved_ms.high), computation)
+    };
     let heads = patterns.iter().filter(|p| p.code == Code::RepeatedKvHeads);
     let heads_ms = heads.filter_map(|p| p.saved_ms).map(|s| s.high).sum();
-    let made = groups.iter().map(|g| Maker { scene, rows, patterns: g, host, heads_ms }.finding());
-    let mut findings: Vec<Finding> = made.filter(worth).collect();
+    let made = groups.iter().filter_map(|g| {
+        let maker = Maker { scene, rows, patterns: g, host, heads_ms };
+        Some(maker.finding()).filter(|f| worth(&maker, f))
+    });
+    let mut findings: Vec<Finding> = made.collect();
     findings.sort_by(|a, b| {
         let key = |f: &Finding| f.impact.saved_ms.high;
         key(b).total_cmp(&key(a)).then_with(|| (a.pattern, &a.title).cmp(&(b.pattern, &b.title)))

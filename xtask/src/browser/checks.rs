@@ -18,10 +18,12 @@ const ESCAPE: char = '\u{e00c}';
 
 /// The page of an analysis.
 pub(crate) fn analysis(page: &Page, folder: &Path, pictures: &Path, name: &str) -> Result<()> {
+    steady(page)?;
     sections(page, &["overview", "findings", "step", "where", "operations"])?;
     numbers::equal(page, folder)?;
     common(page)?;
     links(page, folder)?;
+    viewer(page).context("the hand-over to the viewer")?;
     looks(page, pictures, name)?;
     quiet(page)
 }
@@ -78,6 +80,38 @@ pub(crate) fn ready_ms(page: &Page) -> Result<f64> {
     common(page)?;
     quiet(page)?;
     Ok(ms)
+}
+
+/// Nothing moved while the page was loaded.
+fn steady(page: &Page) -> Result<()> {
+    let moved = page.script(
+        "return new Promise(done => { let sum = 0; setTimeout(() => done(sum), 400); \
+           new PerformanceObserver(list => { for (const e of list.getEntries()) sum += e.value; }) \
+             .observe({type: 'layout-shift', buffered: true}); })",
+    )?;
+    let moved = moved.as_f64().context("shifts are not measured")?;
+    ensure!(moved < 0.02, "the page jumps while it loads: {moved}");
+    Ok(())
+}
+
+/// The trace goes to the viewer's tab, once that answers, and nowhere else. The tab is played by the page itself.
+fn viewer(page: &Page) -> Result<()> {
+    page.holds("document.getElementById('open-perfetto').disabled")?;
+    page.script(
+        "window.sent = []; window.open = (url) => { window.opened = url; return window; }; \
+         window.postMessage = (message, origin) => window.sent.push([message, origin]); \
+         const files = new DataTransfer(); files.items.add(new File(['12345'], 'trace.json')); \
+         const input = document.getElementById('trace-file'); \
+         input.files = files.files; input.dispatchEvent(new Event('change'))",
+    )?;
+    page.click("#open-perfetto")?;
+    page.wait("return window.sent.length > 0")?;
+    page.holds("window.sent.every(([message, origin]) => message === 'PING' && origin === 'https://ui.perfetto.dev')")?;
+    page.script("dispatchEvent(new MessageEvent('message', {data: 'PONG', source: window}))")?;
+    page.holds("window.opened === 'https://ui.perfetto.dev'")?;
+    page.holds("window.sent.at(-1)[1] === 'https://ui.perfetto.dev'")?;
+    page.holds("window.sent.at(-1)[0].perfetto.buffer.byteLength === 5")?;
+    page.holds("window.sent.at(-1)[0].perfetto.title === 'trace.json'")
 }
 
 fn sections(page: &Page, ids: &[&str]) -> Result<()> {

@@ -81,6 +81,10 @@ fn pictures_stand_beside_the_reports() {
     assert!(improvement.starts_with("<svg xmlns=") && improvement.ends_with("</svg>\n"));
     assert!(improvement.contains("1. Unfused attention in Attention"), "{improvement}");
     assert!(roofline.contains("matrix bf16: 990 TFLOPS") && roofline.contains("<title>aten::mm"), "{roofline}");
+    let out = tempfile::tempdir().expect("a folder");
+    run("analyze", "handmade/gpu_only.json", out.path(), &["--platform", "MI300X"]);
+    let roofline = fs::read_to_string(out.path().join("roofline.svg")).expect("a picture");
+    assert!(roofline.contains("No roofline:") && roofline.ends_with("</svg>\n"), "{roofline}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ use side::Side;
 pub const PAGE: &str = "report.html";
 /// What is left of the window after each fix, as a picture.
 pub const IMPROVEMENT: &str = "improvement.svg";
-/// The roofline, as a picture. It is absent where no operation has both arithmetic and traffic.
+/// The roofline, as a picture; a sentence where no operation has both arithmetic and traffic.
 pub const ROOFLINE: &str = "roofline.svg";
 
 /// The page of an analysis, and its pictures. `beside` are the other files of the output folder, for links.
@@ -39,10 +39,8 @@ pub fn files(run: &Run<'_>, beside: &[String]) -> Vec<OutputFile> {
     let side = Side::of(Source::of_run(run));
     let mut files = vec![OutputFile::new(PAGE, page::render(&side, beside))];
     files.push(OutputFile::new(IMPROVEMENT, pictures::improvement(&side.waterfall)));
-    if let Some(roofline) = &side.roofline {
-        let bytes = pictures::roofline(roofline, &side.data.operations, &side.data.texts);
-        files.push(OutputFile::new(ROOFLINE, bytes));
-    }
+    // Markdown links to it, so it is there even if it has nothing to show.
+    files.push(OutputFile::new(ROOFLINE, pictures::roofline(&side)));
     files
 }
 

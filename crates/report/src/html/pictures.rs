@@ -4,9 +4,8 @@ use jarvis_analyze::rounding::{shown, shown_ms};
 
 use super::family::Family;
 use super::markup::{Markup, clipped, px};
-use super::operations::Operations;
-use super::roofline::{DotUse, Layout, Roofline};
-use super::texts::Texts;
+use super::roofline::{DotUse, Layout};
+use super::side::Side;
 use super::waterfall::Waterfall;
 
 /// Colours and fonts of a file; a page has its own.
@@ -23,11 +22,18 @@ const FOOT: f64 = 30.0;
 const MARGIN: f64 = 16.0;
 
 /// `roofline.svg`
-pub(crate) fn roofline(roofline: &Roofline, operations: &Operations, texts: &Texts) -> Vec<u8> {
+pub(crate) fn roofline(side: &Side<'_>) -> Vec<u8> {
     let layout = Layout::WIDE;
+    let Some(roofline) = &side.roofline else {
+        let sentence =
+            "No roofline: the trace has no operation with both arithmetic and memory traffic that are known.";
+        let mut m = begin(layout.width, 48.0, sentence);
+        text(&mut m, (MARGIN, 28.0), "start", "tick", sentence);
+        return finish(m);
+    };
     let legend = 30.0;
     let mut m = begin(layout.width, layout.height + legend, &roofline.sentence());
-    roofline.svg(&mut m, layout, DotUse::Titled(operations, texts));
+    roofline.svg(&mut m, layout, DotUse::Titled(&side.data.operations, &side.data.texts));
     let mut x = 64.0;
     for (family, name) in roofline.families() {
         swatch(&mut m, &mut x, layout.height + 16.0, family, name);

@@ -1,12 +1,16 @@
 //! Which operations get a replay package, and who is told of it.
 
 use jarvis_analyze::analysis::Analysis;
+use jarvis_analyze::finding::FindingOperation;
 use jarvis_analyze::metrics::Bottleneck;
 use jarvis_report::replay::{self, Origin, Packages, ReplayError, Selection, Tier, Wanted};
 use jarvis_report::{OutputFile, ReplayEntry};
 use jarvis_trace::Trace;
 
 use jarvis_perf::tables::Report;
+
+/// Share of a finding's time from which on an operation can stand for it.
+const WEIGHTY: f64 = 0.2;
 
 /// Which replay packages to write.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -107,8 +111,9 @@ fn tell(analysis: &mut Analysis, made: &Packages) {
         }
     }
     for finding in &mut analysis.findings {
-        // The operations stand in order of time.
-        let own = finding.operations.iter().find_map(|o| package(&o.name));
+        // The operations stand in order of time; a small one's package would not help.
+        let weighty = |o: &&FindingOperation| o.time_ms >= WEIGHTY * finding.time_ms;
+        let own = finding.operations.iter().filter(weighty).find_map(|o| package(&o.name));
         if let Some(own) = own {
             finding.replay_package = Some(format!("{}/{own}", replay::FOLDER));
             finding.replay_reason = None;

@@ -60,9 +60,9 @@ pub fn findings(scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row], host: Opt
         }
     }
     let computation = scene.utilization.computation_time_ms;
-    // Sure is what the GPU saves; where the host is the limit the cautious end may be nothing and still worth a word.
+    // What the GPU saves is sure, or the launches that go; where the host is the limit, one of them may be nothing.
     let worth = |m: &Maker<'_, '_>, f: &Finding| {
-        is_worth(Range::new(m.saved().low, f.impact.saved_ms.high), computation)
+        is_worth(Range::new(m.saved().low.max(f.impact.saved_ms.low), f.impact.saved_ms.high), computation)
     };
     let heads = patterns.iter().filter(|p| p.code == Code::RepeatedKvHeads);
     let heads_ms = heads.filter_map(|p| p.saved_ms).map(|s| s.high).sum();

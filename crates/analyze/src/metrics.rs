@@ -412,6 +412,9 @@ pub struct Bottleneck {
     pub priority: Priority,
     /// What is wrong.
     pub issue: String,
+    /// The same without shapes, for where they would stand in the way.
+    #[serde(skip)]
+    pub brief: String,
     /// What to change in the model.
     #[serde(serialize_with = "joined")]
     pub algorithmic: Vec<Sentence>,

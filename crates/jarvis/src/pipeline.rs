@@ -11,6 +11,7 @@ use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::extension::Extension;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{Report, ReportError, ReportOptions, build_report};
+use jarvis_report::check::{self, Folder, Level, Problem};
 use jarvis_report::render::{csv, xlsx};
 use jarvis_report::replay::ReplayError;
 use jarvis_report::{OutputFile, Run, RunLabels, data, html, sections};
@@ -65,6 +66,8 @@ pub struct Analyzed {
     pub files: Vec<OutputFile>,
     /// What a workbook could not hold in full.
     pub cuts: xlsx::Cuts,
+    /// Checks of `jarvis check` that the files do not pass: a fault of ours, and none of the trace.
+    pub self_check: Vec<Problem>,
     /// How long each stage took.
     pub stages: Vec<(&'static str, Duration)>,
 }
@@ -105,7 +108,20 @@ pub fn analyze(trace: &Trace, options: &AnalyzeOptions) -> Result<Analyzed, Anal
     });
     let (analysis, summary, mut files, (sheets, cuts)) = made?;
     files.extend(sheets);
-    Ok(Analyzed { analysis, report, summary, files, cuts, stages: clock.stages })
+    let self_check = self_check(&files);
+    clock.stage("self_check");
+    Ok(Analyzed { analysis, report, summary, files, cuts, self_check, stages: clock.stages })
+}
+
+/// The checks that files about to be written do not pass.
+fn self_check(files: &[OutputFile]) -> Vec<Problem> {
+    let mut folder = Folder::new();
+    for file in files {
+        folder.file(file.path.to_string_lossy().replace('\\', "/"), &file.bytes);
+    }
+    let mut problems = check::check(&folder);
+    problems.retain(|p| p.level == Level::Failed);
+    problems
 }
 
 /// The performance report with everything that analysis reads. Where no GPU event has a recorded launch, all are

@@ -235,6 +235,12 @@ impl Block {
 /// Sentences shorter than this may stand twice.
 const LONG_SENTENCE: usize = 8;
 
+/// How a recommendation begins what it says on a path.
+const PATHS: [&str; 2] = ["Path A: ", "Path B: "];
+
+/// Items of a list that have to be there even if all of it was said: both paths, always.
+const PROMISED: [&str; 2] = ["Algorithmic", "Kernel"];
+
 /// Takes out sentences that were said before, and what is left empty by that. `free` sentences may stand again.
 /// Recommendations and what stands before them are read first, so what is dropped stands in the less important place.
 pub fn say_once(blocks: Vec<Block>, free: &[&str]) -> Vec<Block> {
@@ -243,6 +249,8 @@ pub fn say_once(blocks: Vec<Block>, free: &[&str]) -> Vec<Block> {
         let kept = line.sentences().into_iter().filter(|s| {
             let text = s.plain();
             let text = text.trim();
+            // What a recommendation says on a path is the same sentence without the path.
+            let text = PATHS.iter().find_map(|path| text.strip_prefix(path)).unwrap_or(text);
             free.iter().any(|f| text.contains(f)) || s.words() < LONG_SENTENCE || said.insert(text.to_owned())
         });
         Line(kept.flat_map(|l| l.0).collect())
@@ -257,7 +265,13 @@ pub fn say_once(blocks: Vec<Block>, free: &[&str]) -> Vec<Block> {
                 out.push(Block::Labels(lines.into_iter().map(|(label, l)| (label, told(fresh(l)))).collect()));
             }
             Block::List { ordered, items } => {
+                let promised = |label: &Option<String>| label.as_deref().is_some_and(|l| PROMISED.contains(&l));
                 let items: Vec<_> = items.into_iter().map(|(label, line)| (label, fresh(line))).collect();
+                let told = |(label, line): (Option<String>, Line)| match line.is_empty() && promised(&label) {
+                    true => (label, Line::prose("as above.")),
+                    false => (label, line),
+                };
+                let items: Vec<_> = items.into_iter().map(told).collect();
                 let items: Vec<_> = items.into_iter().filter(|(_, l)| !l.is_empty()).collect();
                 if !items.is_empty() {
                     out.push(Block::List { ordered, items });
@@ -316,6 +330,16 @@ mod tests {
         assert_eq!(once[1], Block::list(["Short one.", "Other."]));
         let free = say_once(vec![Block::paragraph(twice), Block::paragraph(twice)], &["three four"]);
         assert_eq!(free.len(), 2);
+    }
+
+    #[test]
+    fn both_paths_stay_and_are_the_same_sentence_without_their_name() {
+        let said = "One two three four five six seven eight.";
+        let blocks = vec![
+            Block::Labels(vec![("Action".to_owned(), format!("Path A: {said} Path B: none.").into())]),
+            Block::facts([("Algorithmic", said), ("Seen", said), ("Kernel", "Short.")]),
+        ];
+        assert_eq!(say_once(blocks, &[])[1], Block::facts([("Algorithmic", "as above."), ("Kernel", "Short.")]));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::judge::{self, Group, Judged, Judgement, aggregate, reason};
 use super::priority::Weight;
 use super::words::Said;
 use super::{AnalyzerInfo, impact, operation};
-use crate::metrics::{Bottleneck, CategoryMetrics, Facts, PatternMetrics, SCHEMA_VERSION, Status};
+use crate::metrics::{Bottleneck, CategoryMetrics, Facts, PatternMetrics, Replay, SCHEMA_VERSION, Status};
 use crate::prepare::percent;
 use crate::prepared::Row;
 use crate::program::base_name;
@@ -164,7 +164,7 @@ fn bottleneck(
     cx: &CategoryCx<'_>,
     number: usize,
     group: &Group<'_>,
-    said: Said,
+    mut said: Said,
     patterns: &[PatternMetrics],
 ) -> Bottleneck {
     let rows = group.rows();
@@ -186,6 +186,12 @@ fn bottleneck(
     let covers: Vec<_> = rows.iter().map(|&r| cx.claims.covering(cx.prepared, r)).collect();
     let keeps_kernel_work = members.iter().any(|m| m.judgement.patterns.iter().any(|p| p.kernel_work));
     let covered = covers.iter().all(Option::is_some) && !keeps_kernel_work;
+    let mut replay = weight.replay(cx, below_band);
+    // Replays of a GPU graph, or a recording without shapes.
+    if members.iter().all(|m| m.row.inputs.dims.as_ref().is_none_or(Vec::is_empty)) {
+        said.without_inputs();
+        replay = Replay { recommended: false, required: false, reason: "no recorded inputs".to_owned(), package: None };
+    }
     Bottleneck {
         id: format!("{}-{number}", cx.category.key),
         operation: Arc::clone(&group.row().name),
@@ -204,12 +210,13 @@ fn bottleneck(
         in_top_ops: weight.in_top_ops,
         priority_category: weight.in_category(cx),
         priority: weight.overall(cx),
+        brief: said.brief.unwrap_or_else(|| said.issue.clone()),
         issue: said.issue,
         algorithmic: said.algorithmic,
         kernel: said.kernel,
         text_ids: said.ids,
         impact: impact::of_group(cx, group),
-        replay: weight.replay(cx, below_band),
+        replay,
         finding: group.largest().judgement.finding,
         covered_by: covers.first().copied().flatten().filter(|_| covered).map(|c| c.name.clone()),
         rows,

@@ -152,7 +152,7 @@ impl Draft {
             category_ms: m.total_time_ms.0,
             priority: b.priority,
             title: title(pattern, b),
-            issue: b.issue.clone(),
+            issue: b.brief.clone(),
             algorithmic: b.algorithmic.clone(),
             kernel: b.kernel.clone(),
             basis: vec![b.impact.basis.clone()],

@@ -15,6 +15,8 @@ use crate::texts::{TextId, quoted};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Said {
     pub(crate) issue: String,
+    /// The same without shapes, where they are part of it.
+    pub(crate) brief: Option<String>,
     pub(crate) algorithmic: Vec<Sentence>,
     pub(crate) kernel: Vec<Sentence>,
     pub(crate) ids: Vec<&'static str>,
@@ -50,37 +52,39 @@ impl Said {
         self.kernel(TextId::B_REPLAY, &[]);
     }
 
+    /// Of what has no recorded inputs no package can be made, and no shape can be spoken of.
+    pub(crate) fn without_inputs(&mut self) {
+        let needs = [TextId::B_REPLAY, TextId::B_QUANT_REPLAY, TextId::B_SELECT, TextId::B_STRIDE].map(TextId::id);
+        self.kernel.retain(|s| !needs.contains(&s.id));
+        self.ids.retain(|id| !needs.contains(id));
+        self.kernel(TextId::B_NO_INPUTS, &[]);
+    }
+
     /// How far the group is from the side of the roofline that binds it.
     pub(crate) fn bound(&mut self, cx: &CategoryCx<'_>, group: &Group<'_>) {
         let row = group.row();
         let e = &row.efficiency;
         let (Some(bound), Some(percent)) = (e.bound_type, e.judged()) else { return self.unmodeled(cx, group) };
-        let (op, args) = (short_name(&row.name), plain_args(row));
+        let op = short_name(&row.name);
         let eff = shown(percent, 1);
         let fpb = e.flops_per_byte.map_or_else(|| "-".to_owned(), |x| shown(x, 1));
-        match bound {
-            BoundType::Compute => self.issue(
-                TextId::I_COMPUTE,
-                &[
-                    ("op", &op),
-                    ("tflops", &maybe(e.tflops_achieved, 1)),
-                    ("peak", &maybe(e.resolved_peak_maf, 0)),
-                    ("eff", &eff),
-                    ("args", &args),
-                    ("fpb", &fpb),
-                ],
-            ),
-            BoundType::Memory => self.issue(
-                TextId::I_MEMORY,
-                &[
-                    ("op", &op),
-                    ("tbs", &maybe(e.tb_s_achieved, 2)),
-                    ("peak", &shown(cx.peak_tbs(), 2)),
-                    ("eff", &eff),
-                    ("args", &args),
-                    ("fpb", &fpb),
-                ],
-            ),
+        let peak = match bound {
+            BoundType::Compute => maybe(e.resolved_peak_maf, 0),
+            BoundType::Memory => shown(cx.peak_tbs(), 2),
+        };
+        let (tflops, tbs) = (maybe(e.tflops_achieved, 1), maybe(e.tb_s_achieved, 2));
+        let text = match bound {
+            BoundType::Compute => TextId::I_COMPUTE,
+            BoundType::Memory => TextId::I_MEMORY,
+        };
+        let said = |args: &str| {
+            let rates = [("tflops", &*tflops), ("tbs", &tbs), ("peak", &peak), ("eff", &eff), ("fpb", &fpb)];
+            text.fill(&[&rates[..], &[("op", &op), ("args", args)]].concat())
+        };
+        if self.issue.is_empty() {
+            self.issue = said(&plain_args(row));
+            self.brief = Some(said(if group.members.len() > 1 { "its largest shape" } else { "its only shape" }));
+            self.ids.push(text.id());
         }
     }
 

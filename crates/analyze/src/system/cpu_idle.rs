@@ -86,6 +86,8 @@ pub struct KernelAnalysis {
     pub avg_kernel_time_us: Us,
     /// By category of the launching operation.
     pub kernel_count_by_category: BTreeMap<Arc<str>, usize>,
+    /// Share of kernel time that no operation launched.
+    pub without_operation_percent: Percent,
 }
 
 /// Gaps by length, class and host activity.
@@ -230,6 +232,7 @@ fn kernel_analysis(system: &System) -> KernelAnalysis {
         short_kernel_percent: Percent(kernels.short_percent()),
         avg_kernel_time_us: Us(kernels.mean_us()),
         kernel_count_by_category: kernels.by_category.clone(),
+        without_operation_percent: Percent(kernels.without_operation_percent),
     }
 }
 

@@ -14,6 +14,11 @@ const SHORT: Ns = Ns(10_000);
 /// Key of kernels whose launch was not recorded.
 const UNLINKED: &str = "unlinked";
 
+/// Whether kernels were launched by a graph, by a bare call, or by something that was not recorded.
+pub fn is_without_operation(row: &KernelRow) -> bool {
+    matches!(row.category.as_deref(), None | Some("graph" | "runtime"))
+}
+
 /// Kernels by number and length.
 #[derive(Debug, Clone, Default)]
 pub struct Kernels {
@@ -25,6 +30,8 @@ pub struct Kernels {
     pub time: Ns,
     /// By category of the launching operation; empty until [`Kernels::with_categories`].
     pub by_category: BTreeMap<Arc<str>, usize>,
+    /// Share of kernel time that no operation launched; none until [`Kernels::with_categories`].
+    pub without_operation_percent: f64,
     /// Calls that replayed a GPU graph.
     pub graph_replays: usize,
     /// GPU events that they launched.
@@ -64,6 +71,9 @@ impl Kernels {
         for row in rows {
             let category = row.category.clone().unwrap_or_else(|| UNLINKED.into());
             *self.by_category.entry(category).or_default() += row.us.count;
+            if is_without_operation(row) {
+                self.without_operation_percent += row.percent_of_kernels;
+            }
         }
         self
     }

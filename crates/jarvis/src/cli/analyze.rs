@@ -217,6 +217,11 @@ fn write(session: &Session, folder: &Path, analyzed: &mut Analyzed) -> Result<Wr
             "a workbook can't hold {texts} long texts, {rows} rows and {columns} columns in full: the CSV files do"
         ));
     }
+    if let Some(first) = analyzed.self_check.first() {
+        // The files are of use all the same; whoever runs our tests sees it on standard error.
+        let more = analyzed.self_check.len() - 1;
+        session.warn(&format!("a fault of jarvis, please report it: {first} (and {more} more in {RUN_LOG})"));
+    }
     let files = std::mem::take(&mut analyzed.files);
     let findings = files.iter().find(|f| f.path == Path::new(FINDINGS)).map(|f| f.bytes.clone()).unwrap_or_default();
     let before = listed(folder);
@@ -260,6 +265,7 @@ fn run_log(analyzed: &Analyzed, files: &BTreeSet<PathBuf>) -> Vec<u8> {
         "failed_categories": failures,
         "warnings": analyzed.analysis.warnings,
         "data_quality": diagnostics,
+        "self_check": analyzed.self_check,
         "files": files.iter().map(|f| f.to_string_lossy().replace('\\', "/")).collect::<Vec<_>>(),
     });
     format!("{log:#}\n").into_bytes()

@@ -272,6 +272,15 @@ fn marks(report: &Report<'_>, facts: &Facts, cards: Option<usize>, problems: &mu
 /// What may stand in the column `Finding`; recommendations have to be there.
 fn is_mark(mark: &str, cards: Option<usize>) -> bool {
     const FIXED: [&str; 3] = ["within expected", "no performance model", "below floor"];
+    // Judged and not recommended: of low rank, told with what it is part of, or without anything to save.
+    if let Some(rank) = mark.strip_prefix("finding ") {
+        return rank.starts_with(|c: char| c.is_ascii_digit()) && mark.ends_with(" priority");
+    }
+    let named = mark.strip_prefix("part of `").and_then(|name| name.strip_suffix('`'));
+    let spent = mark.strip_prefix("bottleneck ").and_then(|id| id.strip_suffix(", no saving to be had"));
+    if let Some(name) = named.or(spent) {
+        return !name.is_empty();
+    }
     let numbered = ["recommendation R", "covered by R"].iter().find_map(|p| mark.strip_prefix(p));
     let number: Option<usize> = numbered.and_then(|n| n.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
     match number {
@@ -291,6 +300,11 @@ mod tests {
         assert!(is_mark("within expected", Some(0)));
         assert!(!is_mark("recommendation R4", Some(3)));
         assert!(!is_mark("recommendation", Some(3)));
+        assert!(is_mark("finding 4 of low priority", Some(3)));
+        assert!(is_mark("part of `MixtralExperts`", Some(3)));
+        assert!(is_mark("bottleneck other-1, no saving to be had", Some(3)));
+        assert!(!is_mark("part of ``", None));
+        assert!(!is_mark("bottleneck", None));
         assert!(!is_mark("", None));
     }
 }

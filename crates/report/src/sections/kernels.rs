@@ -1,5 +1,7 @@
 //! Kernels that no operation launched: replays of GPU graphs, bare launches, launches that were not recorded.
 
+use jarvis_analyze::system::kernels::is_without_operation;
+
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
 use crate::sections::words::{cell, ms, pct, us};
@@ -40,10 +42,10 @@ impl LaunchedKernel<'_> {
 pub(crate) fn launched_without_operation<'a>(run: &Run<'a>) -> Vec<LaunchedKernel<'a>> {
     let mut found: Vec<LaunchedKernel<'a>> = Vec::new();
     for row in &run.report.rows.kernels {
-        let category = row.category.as_deref();
-        if !matches!(category, None | Some("graph" | "runtime")) {
+        if !is_without_operation(row) {
             continue;
         }
+        let category = row.category.as_deref();
         let time_ms = row.us.sum / 1e3;
         match found.iter_mut().find(|k| k.name == &*row.name && k.category == category) {
             Some(known) => {

@@ -61,7 +61,8 @@ fn compute_sections(run: &Run<'_>) -> (Vec<Section>, Vec<String>) {
         }
         let bare = m.operations.is_empty();
         let mut body = if !bare && without_operations && m.operations.iter().all(|o| is_made_up(&o.name)) {
-            let see = Line::prose("All of it are kernels without operations, see ");
+            // Short enough to stand with every category it holds for.
+            let see = Line::prose("No operations; see ");
             vec![Block::Paragraph(see.and_link("Kernels Without Operations", "detail-kernels").and_prose("."))]
         } else {
             category::body(run.analysis, m, Place::Fair)

@@ -13,7 +13,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
     let found = recommendations(run);
     let mut blocks = vec![Block::heading(2, "Recommendations")];
     if found.is_empty() {
-        blocks.push(Block::paragraph("None: no change is worth one, or its gain can't be told from this trace."));
+        blocks.push(Block::paragraph("No recommendation: no change is worth one, or its gain can't be told from this trace."));
         return blocks;
     }
     blocks.push(Block::Paragraph(Line::strong("Note:").and_prose(" Recommendations are prioritized based on:")));

@@ -1,0 +1,442 @@
+//! What `docs/requirements.md` says of the files of a run, recomputed from them for every trace at hand.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::traces::{Ran, beside, each, list, number, text};
+
+/// How far a rounded number may lie from one computed of other rounded numbers.
+fn near(a: f64, b: f64, slack: f64) -> bool {
+    (a - b).abs() <= slack
+}
+
+fn column(row: &BTreeMap<String, String>, name: &str) -> f64 {
+    row[name].parse().unwrap_or_else(|_| panic!("{name}: {}", row[name]))
+}
+
+#[test]
+fn the_folder_holds_what_every_step_makes() {
+    each(|ran| {
+        let has = |name: &str| ran.files.contains_key(name);
+        for name in [
+            "perf_report.xlsx",
+            "perf_report_csvs/gpu_timeline.csv",
+            "category_manifest.json",
+            "metadata/model_info.json",
+            "category_data/cpu_idle_metrics.json",
+            "system_findings/cpu_idle_findings.md",
+            "standalone_analysis_rough.md",
+            "standalone_analysis_fair.md",
+            "findings.json",
+        ] {
+            assert!(has(name), "{}: no {name}", ran.name);
+        }
+        let manifest = ran.manifest();
+        for c in list(&manifest["categories"]).filter(|c| c["tier"] == "compute_kernel") {
+            let key = text(&c["name"]);
+            assert!(has(&format!("category_findings/{key}_findings.md")), "{}: {key}", ran.name);
+            assert!(has(&format!("category_data/{key}_metrics.json")), "{}: {key}", ran.name);
+            assert!(has(&format!("metadata/{key}_metadata.json")), "{}: {key}", ran.name);
+            let has_rows = c["ops_count"] != 0;
+            assert_eq!(has(&format!("category_data/{key}_ops.csv")), has_rows, "{}: {key}", ran.name);
+            assert_eq!(has(&format!("category_data/{key}_tree_data.json")), has_rows, "{}: {key}", ran.name);
+        }
+        for name in ran.files.keys().filter(|n| n.ends_with(".zip")) {
+            let op = name.strip_prefix("replay_packages/").and_then(|n| n.strip_suffix("_replay_package.zip"));
+            assert!(op.is_some_and(|op| !op.is_empty()), "{}: {name}", ran.name);
+        }
+    });
+}
+
+#[test]
+fn utilization_is_that_of_the_timeline_and_decides_what_comes_first() {
+    each(|ran| {
+        let manifest = ran.manifest();
+        let told = &manifest["gpu_utilization"];
+        for row in ran.csv("perf_report_csvs/gpu_timeline.csv") {
+            let ms = number(&told[format!("{}_ms", row["type"])]);
+            assert!(near(ms, column(&row, "time ms"), 0.000_51), "{}: {}", ran.name, row["type"]);
+        }
+        let computing = number(&told["computation_time_percent"]);
+        assert_eq!(manifest["utilization_ok"], computing >= 95.0, "{}", ran.name);
+        assert_eq!(manifest["system_first"], computing < 95.0, "{}", ran.name);
+        // Below 95 % what the GPU waits for stands before the categories.
+        let fair = ran.fair();
+        let details = &fair[fair.find("## Detailed Analysis").unwrap()..];
+        let system = ["detail-cpu_idle", "detail-multi_kernel", "detail-kernel_fusion"];
+        let first = |ids: &dyn Fn(&str) -> bool| {
+            details.lines().filter(|l| l.starts_with("<a id=")).position(|l| ids(l.split('"').nth(1).unwrap()))
+        };
+        let (wait, compute) = (first(&|id| system.contains(&id)), first(&|id| !system.contains(&id)));
+        if let (Some(wait), Some(compute)) = (wait, compute) {
+            assert_eq!(wait < compute, computing < 95.0, "{}", ran.name);
+        }
+    });
+}
+
+#[test]
+fn top_operations_are_the_ten_with_most_kernel_time() {
+    each(|ran| {
+        let manifest = ran.manifest();
+        let told: Vec<&Value> = list(&manifest["top_operations"]).collect();
+        if !ran.files.contains_key("perf_report_csvs/ops_summary.csv") {
+            assert!(told.is_empty(), "{}", ran.name);
+            return;
+        }
+        let mut rows = ran.csv("perf_report_csvs/ops_summary.csv");
+        rows.retain(|r| column(r, "total_direct_kernel_time_ms") > 0.0);
+        rows.sort_by(|a, b| {
+            column(b, "total_direct_kernel_time_ms").total_cmp(&column(a, "total_direct_kernel_time_ms"))
+        });
+        assert!(told.len() <= 10 && told.len() <= rows.len(), "{}", ran.name);
+        assert!(told.len() == 10 || told.len() == rows.len(), "{}: {} of {}", ran.name, told.len(), rows.len());
+        for (rank, (t, row)) in told.iter().zip(&rows).enumerate() {
+            assert_eq!(t["rank"], rank + 1, "{}", ran.name);
+            assert!(near(number(&t["time_ms"]), column(row, "total_direct_kernel_time_ms"), 0.000_51), "{}", ran.name);
+            // Bound and intensity are told where a model knows them.
+            assert_eq!(t["bound_type"].is_null(), t["efficiency_percent"].is_null(), "{}: {t}", ran.name);
+        }
+        // The short report shows the first six, with their bold line.
+        let fair = ran.fair();
+        assert!(fair.contains("**These operations consume the most GPU time - prioritize optimizations here**"));
+        for t in told.iter().take(6) {
+            let row = format!("| {} | `", t["rank"]);
+            assert!(fair.contains(&row), "{}: {row}", ran.name);
+        }
+    });
+}
+
+#[test]
+fn every_row_of_the_report_is_in_one_category() {
+    const READ: [&str; 12] = [
+        "name",
+        "Input Dims",
+        "Input type",
+        "Input Strides",
+        "Concrete Inputs",
+        "ex_UID",
+        "operation_count",
+        "FLOPS/Byte",
+        "TB/s_mean",
+        "TFLOPS/s_mean",
+        "Kernel Time (µs)_sum",
+        "trunc_kernel_details",
+    ];
+    const ADDED: [&str; 4] = ["enhanced_category", "percent_of_category", "percent_of_compute", "efficiency_percent"];
+    each(|ran| {
+        if !ran.files.contains_key("perf_report_csvs/unified_perf_summary.csv") {
+            return;
+        }
+        let mut all: Vec<String> = Vec::new();
+        for name in ran.files.keys().filter(|n| n.ends_with("_ops.csv")) {
+            let rows = ran.csv(name);
+            for key in READ.iter().chain(&ADDED).chain(&["has_perf_model", "perf_params", "kernel_details_summary"]) {
+                assert!(rows[0].contains_key(*key), "{}: {name} has no {key}", ran.name);
+            }
+            let category = name.trim_start_matches("category_data/").trim_end_matches("_ops.csv");
+            assert!(rows.iter().all(|r| r["enhanced_category"] == category), "{}: {name}", ran.name);
+            let times: Vec<f64> = rows.iter().map(|r| column(r, "Kernel Time (µs)_sum")).collect();
+            assert!(times.is_sorted_by(|a, b| a >= b), "{}: {name}", ran.name);
+            all.extend(rows.iter().map(|r| r["ex_UID"].clone()));
+        }
+        let mut report: Vec<String> =
+            ran.csv("perf_report_csvs/unified_perf_summary.csv").iter().map(|r| r["ex_UID"].clone()).collect();
+        all.sort();
+        report.sort();
+        assert_eq!(all, report, "{}", ran.name);
+    });
+}
+
+#[test]
+fn metadata_carry_platform_utilization_and_the_way_to_work() {
+    each(|ran| {
+        let manifest = ran.manifest();
+        for name in ran.files.keys().filter(|n| n.ends_with("_metadata.json")) {
+            let m = ran.json(name);
+            assert_eq!(m["platform"], manifest["platform"], "{}: {name}", ran.name);
+            assert_eq!(m["gpu_utilization"], manifest["gpu_utilization"], "{}: {name}", ran.name);
+            for key in ["peak_hbm_bw_tbs", "peak_bf16_maf_tflops", "max_achievable_tflops", "peak_source"] {
+                assert_eq!(m[key], manifest["peaks"][key], "{}: {name} {key}", ran.name);
+            }
+            assert!(m["memory_gb"].is_number(), "{}: {name}", ran.name);
+            assert_eq!(m["output_dir"], ".", "{}: {name}", ran.name);
+            assert_eq!(m["trace_loading_policy"], "DO_NOT_LOAD_TRACE_use_precomputed_tree_data");
+        }
+    });
+}
+
+#[test]
+fn tree_data_have_parents_and_subtrees_of_what_weighs() {
+    each(|ran| {
+        let mut entries = 0;
+        for (key, m) in ran.metrics() {
+            let name = format!("category_data/{key}_tree_data.json");
+            if !ran.files.contains_key(&name) {
+                continue;
+            }
+            let tree = ran.json(&name);
+            let known = |uid: &Value| tree.get(uid.to_string());
+            for o in list(&m["operations"]).filter(|o| number(&o["percent_of_category"]) > 10.0) {
+                assert!(known(&o["tree_uid"]).is_some(), "{}: {key} {}", ran.name, o["name"]);
+            }
+            for uid in list(&m["bottlenecks"]).flat_map(|b| list(&b["tree_uids"])).take(40) {
+                assert!(known(uid).is_some(), "{}: {key} {uid}", ran.name);
+            }
+            for entry in tree.as_object().unwrap().values() {
+                entries += 1;
+                for key in ["parent_chain", "module_path", "subtree", "siblings", "notes"] {
+                    assert!(entry[key].is_array(), "{}: {name}: no {key}", ran.name);
+                }
+                for node in list(&entry["subtree"]) {
+                    assert!(node["name"].is_string() && node.get("input_dims").is_some(), "{}: {node}", ran.name);
+                    assert!(node.get("input_type").is_some(), "{}: {node}", ran.name);
+                }
+                assert!(entry["call_site"].is_string() && entry["fusion_opportunity"].is_boolean());
+            }
+        }
+        assert!(entries > 0, "{}", ran.name);
+    });
+}
+
+#[test]
+fn both_paths_stand_with_every_bottleneck() {
+    each(|ran| {
+        for (key, m) in ran.metrics() {
+            for b in list(&m["bottlenecks"]) {
+                for path in ["issue", "algorithmic", "kernel"] {
+                    assert!(!text(&b[path]).is_empty(), "{}: {} has no {path}", ran.name, b["id"]);
+                }
+            }
+            let page = ran.text(&format!("category_findings/{key}_findings.md"));
+            let count = list(&m["bottlenecks"]).count();
+            for label in ["Shapes", "Time", "Efficiency", "Issue", "Algorithmic", "Kernel", "Priority"] {
+                let lines = page.lines().filter(|l| l.starts_with(&format!("- **{label}:** "))).count();
+                assert_eq!(lines, count, "{}: {key} {label}", ran.name);
+            }
+        }
+    });
+}
+
+#[test]
+fn findings_pages_have_the_form_of_their_category() {
+    each(|ran| {
+        for (key, m) in ran.metrics() {
+            let page = ran.text(&format!("category_findings/{key}_findings.md"));
+            let display = text(&m["display_name"]);
+            assert!(page.starts_with(&format!("# {display} Analysis Summary\n\nStatus: SUCCESS\n\n## Overview\n")));
+            if m["operation_count"] == 0 {
+                continue;
+            }
+            let share = number(&m["percent_of_compute"]);
+            assert!(page.contains("% of compute time ("), "{}: {key} {share}", ran.name);
+            assert!(page.contains("Average efficiency: "), "{}: {key}", ran.name);
+            let header = "| Operation | Count | Time (ms) | % of Category | Efficiency | FLOPS/Byte | Type |";
+            assert!(page.contains(header), "{}: {key}", ran.name);
+            assert!(page.contains("\n## Key Bottlenecks\n"), "{}: {key}", ran.name);
+            assert!(page.contains("- Missing perf models: "), "{}: {key}", ran.name);
+            if key == "gemm" {
+                assert!(page.contains("- Quantized GEMMs detected: "), "{}", ran.name);
+            }
+            if key.starts_with("sdpa") {
+                assert!(page.contains("- **Flash Attention:** "), "{}", ran.name);
+            }
+            if key == "convolution" {
+                assert!(page.contains("- **Transpose overhead:** "), "{}", ran.name);
+            }
+        }
+    });
+}
+
+/// Whether the row a bottleneck is about can be judged by time and efficiency as the sources say.
+fn is_bottleneck(m: &Value, b: &Value, limit_ms: f64) -> bool {
+    let uids: Vec<&Value> = list(&b["tree_uids"]).collect();
+    list(&m["operations"]).filter(|o| uids.contains(&&o["tree_uid"])).all(|o| {
+        let long = number(&o["time_ms"]) > limit_ms - 0.001 || number(&o["percent_of_category"]) > 4.99;
+        let e = &o["efficiency"];
+        let slow = match e["efficiency_percent"].as_f64() {
+            None => true,
+            Some(p) => p < 40.005 || e["expected_low"].as_f64().is_some_and(|low| p < low + 0.005),
+        };
+        long && slow && e["is_anomaly"] == false
+    })
+}
+
+#[test]
+fn bottlenecks_are_long_and_slow() {
+    let limits = [("gemm", 50.0), ("sdpa_fwd", 100.0), ("convolution", 50.0), ("moe_fused", 100.0), ("other", 100.0)];
+    each(|ran| {
+        for (key, m) in ran.metrics() {
+            let limit = limits.iter().find(|l| l.0 == key).map_or(10.0, |l| l.1);
+            for b in list(&m["bottlenecks"]) {
+                assert!(is_bottleneck(&m, b, limit), "{}: {}", ran.name, b["id"]);
+                assert!(number(&b["percent_of_compute"]) >= 0.495, "{}: {}", ran.name, b["id"]);
+            }
+            // A bottleneck of category-wide rules is never missed: long, slow by model, above the floor.
+            for o in list(&m["operations"]).filter(|o| key == "gemm" && o["efficiency"]["efficiency_percent"].is_f64()) {
+                let e = &o["efficiency"];
+                let long = number(&o["time_ms"]) > 50.0 || number(&o["percent_of_category"]) > 5.01;
+                let slow = number(&e["efficiency_percent"]) < 39.99 && number(&o["percent_of_compute"]) > 0.51;
+                // What takes no longer than a kernel must is not slow.
+                let floor = number(&o["mean_us"]) < 10.0;
+                let told = list(&m["bottlenecks"]).any(|b| list(&b["tree_uids"]).any(|u| *u == o["tree_uid"]));
+                assert!(!(long && slow && !floor) || told, "{}: {} {}", ran.name, o["name"], o["args"]);
+            }
+        }
+    });
+}
+
+#[test]
+fn priorities_follow_the_framework() {
+    each(|ran| {
+        for (key, m) in ran.metrics() {
+            // Categories without rules of their own are capped.
+            if ["other"].contains(&key.as_str()) || !ran.manifest_knows(&key) {
+                continue;
+            }
+            for b in list(&m["bottlenecks"]) {
+                let e = b["efficiency_percent"].as_f64().unwrap_or(100.0);
+                let (own, share) = (number(&b["percent_of_category"]), number(&b["percent_of_compute"]));
+                let whole = number(&m["percent_of_compute"]);
+                let top = b["in_top_ops"] == true;
+                let close = |x: f64, limit: f64| (x - limit).abs() < 0.006;
+                if [(e, 30.0), (e, 40.0), (own, 15.0), (own, 10.0), (own, 5.0), (share, 15.0), (share, 10.0), (share, 5.0)]
+                    .iter()
+                    .any(|(x, limit)| close(*x, *limit))
+                {
+                    continue;
+                }
+                let overall = text(&b["priority"]);
+                match () {
+                    () if top && e < 30.0 && own > 15.0 && whole > 15.0 => assert_eq!(overall, "Critical"),
+                    () if top || (e < 40.0 && own > 10.0) => assert_eq!(overall, "High", "{}: {b}", ran.name),
+                    () => assert!(matches!(overall, "Medium" | "Low"), "{}: {b}", ran.name),
+                }
+                let within = text(&b["priority_category"]);
+                match () {
+                    () if share > 15.0 && e < 30.0 => assert_eq!(within, "Critical"),
+                    () if share > 10.0 || e < 40.0 => assert_eq!(within, "High", "{}: {b}", ran.name),
+                    () => assert!(matches!(within, "Medium" | "Low"), "{}: {b}", ran.name),
+                }
+            }
+        }
+    });
+}
+
+impl Ran {
+    /// Whether a category has an analyzer of its own.
+    fn manifest_knows(&self, key: &str) -> bool {
+        list(&self.manifest()["categories"]).any(|c| c["name"] == key && c["skill"] != "generic")
+    }
+}
+
+#[test]
+fn projections_follow_from_time_and_efficiency() {
+    let mut seen = 0;
+    each(|ran| {
+        let total = ran.manifest()["gpu_utilization"].clone();
+        for m in ran.metrics().values() {
+            for b in list(&m["bottlenecks"]) {
+                let (t, targets) = (number(&b["time_ms"]), &b["impact"]["targets"]);
+                for target in list(targets) {
+                    seen += 1;
+                    let e = number(&b["efficiency_percent"]);
+                    let at = t * e / number(&target["target_percent"]);
+                    // Efficiencies are rounded to a hundredth.
+                    let slack = 0.002 + at * (0.006 / e + 0.006 / number(&target["target_percent"]));
+                    assert!(near(number(&target["time_ms"]), at, slack), "{}: {target}", ran.name);
+                    let saved = t - number(&target["time_ms"]);
+                    assert!(near(number(&target["saved_ms"]), saved, 0.002), "{}: {target}", ran.name);
+                    let share = |of: &str| 100.0 * saved / number(&total[of]);
+                    let slack = |of: &str| 0.01 + 0.3 / number(&total[of]);
+                    let (compute, all) = ("computation_time_ms", "total_time_ms");
+                    assert!(near(number(&target["compute_percent"]), share(compute), slack(compute)), "{target}");
+                    assert!(near(number(&target["e2e_percent"]), share(all), slack(all)), "{target}");
+                }
+                let (low, high) = (b["impact"]["saved_ms_low"].as_f64(), b["impact"]["saved_ms_high"].as_f64());
+                assert!(low <= high, "{}: {}", ran.name, b["id"]);
+            }
+        }
+    });
+    assert!(seen > 50, "{seen} projections");
+}
+
+#[test]
+fn slow_and_heavy_operations_get_a_replay_package() {
+    const SENTENCE: &str = "Replay artifact recommended for kernel team to investigate and optimize.";
+    let mut required = 0;
+    each(|ran| {
+        let index = ran.files.contains_key("replay_packages/index.json").then(|| ran.json("replay_packages/index.json"));
+        for m in ran.metrics().values() {
+            for b in list(&m["bottlenecks"]) {
+                let replay = &b["replay"];
+                let e = b["efficiency_percent"].as_f64();
+                let heavy = number(&b["percent_of_compute"]) > 10.01 && e.is_some_and(|e| e < 29.99);
+                assert!(!heavy || replay["recommended"] == true, "{}: {b}", ran.name);
+                required += usize::from(heavy);
+                if let Some(package) = replay["package"].as_str() {
+                    let name = format!("replay_packages/{package}");
+                    assert!(ran.files.contains_key(&name), "{}: no {name}", ran.name);
+                    assert!(ran.fair().contains(&name), "{}: {name} is not in the appendix", ran.name);
+                } else if replay["recommended"] == true {
+                    assert!(!text(&replay["reason"]).is_empty() && index.is_some(), "{}: {b}", ran.name);
+                }
+                let recorded = !text(&b["args"]).is_empty();
+                if !recorded {
+                    assert!(replay["recommended"] == false && !text(&b["kernel"]).contains(SENTENCE), "{b}");
+                    assert!(!text(&b["kernel"]).contains("this shape"), "no shape is known: {b}");
+                }
+            }
+        }
+    });
+    assert!(required > 0, "no trace has one");
+}
+
+#[test]
+fn unfused_attention_and_tiny_products_of_timesformer_are_named_on_both_platforms() {
+    for (folder, platform) in [("h100", "H100"), ("mi300", "MI300X")] {
+        let name = format!("{folder}/facebook_timesformer-base-finetuned-k400__1016002.json.gz");
+        let Some(ran) = beside(&name, platform) else { return };
+        let fair = ran.fair();
+        assert!(fair.contains("### 🔴 Critical Priority: Unfused attention in `TimesformerSelfAttention`"), "{fair}");
+        assert!(fair.contains("`torch.nn.functional.scaled_dot_product_attention`"));
+        assert!(fair.contains("(typically 3-10x on attention; here "));
+        assert!(fair.contains("Optimizing the separate kernels gives limited gains (maybe 10-30%)."));
+        assert!(fair.contains("| Flash Attention Usage | No |"));
+        assert!(fair.contains("| `TINY_BATCHED_GEMM` | high | 37632 matrices per call; "), "{fair}");
+        let sdpa = ran.json("category_data/sdpa_fwd_metrics.json");
+        assert_eq!(sdpa["category_specific"]["flash_attention_detected"], false);
+        assert_eq!(sdpa["category_specific"]["unfused_attention_detected"], true);
+        let gemm = ran.json("category_data/gemm_metrics.json");
+        let tiny = list(&gemm["patterns"]).find(|p| p["pattern"] == "TINY_BATCHED_GEMM").unwrap();
+        // Only on one of them it is slower than batching explains.
+        let kernel = list(&gemm["bottlenecks"]).any(|b| text(&b["kernel"]).contains("kernel issue"));
+        assert_eq!(kernel, platform == "MI300X", "{tiny}");
+    }
+}
+
+#[test]
+fn the_working_record_shows_trees_gaps_and_arithmetic() {
+    each(|ran| {
+        let rough = ran.rough();
+        for m in ran.metrics().values() {
+            for b in list(&m["bottlenecks"]).filter(|b| list(&b["impact"]["targets"]).next().is_some()).take(1) {
+                assert!(rough.contains(text(&b["id"])), "{}: {}", ran.name, b["id"]);
+            }
+        }
+        assert!(rough.contains("## Questions for Further Investigation"), "{}", ran.name);
+        assert!(rough.contains("peak"), "{}", ran.name);
+    });
+    if let Some(ran) = beside("mi300/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz", "MI300X") {
+        let rough = ran.rough();
+        let tree = &rough[rough.find("## Tree Analysis").unwrap()..rough.find("## Analysis Gaps").unwrap()];
+        for step in ["Qwen2RMSNorm", "aten::pow", "aten::mean", "aten::rsqrt", "aten::mul"] {
+            assert!(tree.contains(step), "{step} is not in the tree of the norm");
+        }
+        let candidates = ran.json("category_data/kernel_fusion_metrics.json");
+        let norm = list(&candidates["impact_estimates"]).find(|e| e["pattern"] == "UNFUSED_RMSNORM").unwrap();
+        // Eight kernels of 49 calls, 5.67 ms.
+        assert_eq!((&norm["kernel_count"], &norm["instance_count"]), (&8.into(), &49.into()), "{norm}");
+        assert!(near(number(&norm["time_ms"]), 5.67, 0.06), "{norm}");
+    }
+}

@@ -1,0 +1,33 @@
+//! What is written passes the checks of `jarvis check`, whatever the trace.
+
+use std::fs;
+
+use crate::support::{fixture, jarvis};
+use crate::traces::each;
+
+#[test]
+fn no_run_fails_a_check_of_its_own() {
+    each(|ran| assert!(ran.analyzed.self_check.is_empty(), "{}: {:#?}", ran.name, ran.analyzed.self_check));
+}
+
+#[test]
+fn the_log_tells_of_the_check_and_the_command_agrees() {
+    let out = tempfile::tempdir().unwrap();
+    let (trace, folder) = (fixture("h200/attn_unfused.json.gz"), out.path().to_str().unwrap());
+    let run = jarvis(&["analyze", trace.to_str().unwrap(), "-o", folder, "--quiet"]);
+    assert_eq!((run.status, run.err.as_str()), (0, ""));
+    let log: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(out.path().join("run_log.json")).unwrap()).unwrap();
+    assert_eq!(log["self_check"], serde_json::json!([]));
+    let stages: Vec<&str> = log["stages"].as_array().unwrap().iter().filter_map(|s| s["stage"].as_str()).collect();
+    assert_eq!(stages.last(), Some(&"self_check"), "{stages:?}");
+    let run = jarvis(&["check", folder]);
+    assert_eq!(run.status, 0, "{}", run.out);
+    // A folder that someone has changed does not pass.
+    let fair = out.path().join("standalone_analysis_fair.md");
+    let text = fs::read_to_string(&fair).unwrap().replace("| Idle Time |", "| Idle |");
+    fs::write(&fair, text).unwrap();
+    let run = jarvis(&["check", folder]);
+    assert_eq!(run.status, 1);
+    assert!(run.out.contains("W10"), "{}", run.out);
+}

@@ -206,6 +206,13 @@ pub enum Block {
     Table(Table),
     /// Lines of a tree with their depth, names as the trace has them.
     Tree(Vec<(usize, String)>),
+    /// A picture that lies beside the document.
+    Picture {
+        /// What it shows, for who does not see it.
+        shows: &'static str,
+        /// File name.
+        file: &'static str,
+    },
     /// A line across.
     Rule,
 }

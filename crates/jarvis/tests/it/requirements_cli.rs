@@ -64,8 +64,15 @@ fn results_go_to_analysis_output_beside_the_trace() {
     // Plain JSON is read as well as gzipped.
     let plain = home.path().join("plain");
     let out = plain.to_str().unwrap();
-    let run =
-        jarvis(&["analyze", fixture("handmade/rocm_like.json").to_str().unwrap(), "--platform", "mi300x", "-o", out, "-q"]);
+    let run = jarvis(&[
+        "analyze",
+        fixture("handmade/rocm_like.json").to_str().unwrap(),
+        "--platform",
+        "mi300x",
+        "-o",
+        out,
+        "-q",
+    ]);
     assert_eq!(run.status, 0, "{}", run.err);
     assert!(files(&plain).contains_key("category_manifest.json"));
 }
@@ -228,9 +235,7 @@ fn attention_is_costed_with_and_without_a_causal_mask() {
 /// The first number under a key, however deep.
 fn find(value: &Value, key: &str) -> Option<f64> {
     match value {
-        Value::Object(map) => {
-            map.get(key).and_then(Value::as_f64).or_else(|| map.values().find_map(|v| find(v, key)))
-        }
+        Value::Object(map) => map.get(key).and_then(Value::as_f64).or_else(|| map.values().find_map(|v| find(v, key))),
         Value::Array(items) => items.iter().find_map(|v| find(v, key)),
         _ => None,
     }

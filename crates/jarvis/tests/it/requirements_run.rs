@@ -273,7 +273,8 @@ fn bottlenecks_are_long_and_slow() {
                 assert!(number(&b["percent_of_compute"]) >= 0.495, "{}: {}", ran.name, b["id"]);
             }
             // A bottleneck of category-wide rules is never missed: long, slow by model, above the floor.
-            for o in list(&m["operations"]).filter(|o| key == "gemm" && o["efficiency"]["efficiency_percent"].is_f64()) {
+            for o in list(&m["operations"]).filter(|o| key == "gemm" && o["efficiency"]["efficiency_percent"].is_f64())
+            {
                 let e = &o["efficiency"];
                 let long = number(&o["time_ms"]) > 50.0 || number(&o["percent_of_category"]) > 5.01;
                 let slow = number(&e["efficiency_percent"]) < 39.99 && number(&o["percent_of_compute"]) > 0.51;
@@ -300,9 +301,18 @@ fn priorities_follow_the_framework() {
                 let whole = number(&m["percent_of_compute"]);
                 let top = b["in_top_ops"] == true;
                 let close = |x: f64, limit: f64| (x - limit).abs() < 0.006;
-                if [(e, 30.0), (e, 40.0), (own, 15.0), (own, 10.0), (own, 5.0), (share, 15.0), (share, 10.0), (share, 5.0)]
-                    .iter()
-                    .any(|(x, limit)| close(*x, *limit))
+                if [
+                    (e, 30.0),
+                    (e, 40.0),
+                    (own, 15.0),
+                    (own, 10.0),
+                    (own, 5.0),
+                    (share, 15.0),
+                    (share, 10.0),
+                    (share, 5.0),
+                ]
+                .iter()
+                .any(|(x, limit)| close(*x, *limit))
                 {
                     continue;
                 }
@@ -366,7 +376,8 @@ fn slow_and_heavy_operations_get_a_replay_package() {
     const SENTENCE: &str = "Replay artifact recommended for kernel team to investigate and optimize.";
     let mut required = 0;
     each(|ran| {
-        let index = ran.files.contains_key("replay_packages/index.json").then(|| ran.json("replay_packages/index.json"));
+        let index =
+            ran.files.contains_key("replay_packages/index.json").then(|| ran.json("replay_packages/index.json"));
         for m in ran.metrics().values() {
             for b in list(&m["bottlenecks"]) {
                 let replay = &b["replay"];

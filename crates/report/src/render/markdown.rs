@@ -38,6 +38,7 @@ fn one(block: &Block) -> String {
         Block::List { ordered, items } => list(*ordered, items),
         Block::Table(t) => table(t),
         Block::Tree(lines) => tree(lines),
+        Block::Picture { shows, file } => format!("![{shows}]({file})\n"),
         Block::Rule => "---\n".to_owned(),
     }
 }

@@ -5,6 +5,7 @@ use jarvis_analyze::prepared::Prepared;
 
 use crate::Run;
 use crate::blocks::{Block, Line};
+use crate::html::ROOFLINE;
 use crate::sections::words::{counted, figure, ms};
 
 /// The part.
@@ -26,6 +27,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
         Block::heading(2, "Appendix"),
         Block::heading(3, "Hardware Reference"),
         Block::facts(hardware),
+        Block::Picture { shows: "Roofline: each operation against the peaks", file: ROOFLINE },
         Block::heading(3, "Model"),
         Block::facts([
             ("Model", run.labels.model_name.as_deref().unwrap_or(&m.model)),

@@ -4,6 +4,7 @@ use jarvis_analyze::finding::Finding;
 
 use crate::Run;
 use crate::blocks::{Block, Line, Span};
+use crate::html::IMPROVEMENT;
 use crate::sections::cross::{leading, recommendations};
 use crate::sections::detail_name;
 use crate::sections::words::{counted, icon, impact, in_top};
@@ -13,7 +14,9 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
     let found = recommendations(run);
     let mut blocks = vec![Block::heading(2, "Recommendations")];
     if found.is_empty() {
-        blocks.push(Block::paragraph("No recommendation: no change is worth one, or its gain can't be told from this trace."));
+        blocks.push(Block::paragraph(
+            "No recommendation: no change is worth one, or its gain can't be told from this trace.",
+        ));
         return blocks;
     }
     blocks.push(Block::Paragraph(Line::strong("Note:").and_prose(" Recommendations are prioritized based on:")));
@@ -24,6 +27,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
     ];
     let reasons = reasons.iter().map(|r| (None, Line::prose(r))).collect();
     blocks.push(Block::List { ordered: true, items: reasons });
+    blocks.push(Block::Picture { shows: "Estimated time after each fix", file: IMPROVEMENT });
     for (i, f) in found.iter().enumerate() {
         blocks.extend(one(run, f, &found[..i]));
     }

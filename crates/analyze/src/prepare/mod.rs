@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::Report;
-use jarvis_trace::{Summary, Trace};
+use jarvis_trace::{EventKind, Key, Trace};
 
 use crate::prepared::{Category, Prepared, Row};
 use crate::program::{Program, RowId};
@@ -55,7 +55,6 @@ impl Prepared {
         let model = model_info::model_info(&program, &rows, &categories);
         let devices = trace.facts().devices();
         let device = devices.first();
-        let summary = Summary::of(trace);
         let mut prepared = Self {
             platform: platform.clone(),
             device_name: device.map(|d| d.name.clone()).filter(|name| !name.is_empty()),
@@ -67,7 +66,7 @@ impl Prepared {
             baseline,
             kernel_floor_us,
             program,
-            has_shapes: summary.shaped_ops.0 > 0,
+            has_shapes: has_shapes(trace),
             device_count: devices.len(),
             model,
             thresholds,
@@ -76,6 +75,11 @@ impl Prepared {
         prepared.warnings = warnings::warnings(&prepared, report);
         prepared
     }
+}
+
+/// Whether the shapes of any operation were recorded.
+fn has_shapes(trace: &Trace) -> bool {
+    trace.events().any(|e| trace.kind(e) == EventKind::CpuOp && trace.get(e, Key::InputDims).is_some())
 }
 
 pub(crate) fn percent(part: f64, whole: f64) -> f64 {

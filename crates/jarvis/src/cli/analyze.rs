@@ -5,6 +5,7 @@ mod summary;
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -104,7 +105,7 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
     let thresholds = thresholds(args.thresholds.as_deref())?;
     // A platform that can't be used is told before the trace is read.
     inputs.platform.named()?;
-    let trace = session.open(&inputs.trace)?;
+    let trace = ManuallyDrop::new(session.open(&inputs.trace)?);
     let read = began.elapsed();
     let mut chosen = inputs.platform.choose(&trace)?;
     if chosen.platform.is_none() && questions::can_ask(session) {
@@ -155,7 +156,7 @@ fn finish(
     folder: &Path,
     read: Duration,
 ) -> Result<(), Failure> {
-    let mut analyzed = analyze(trace, options)?;
+    let mut analyzed = ManuallyDrop::new(analyze(trace, options)?);
     analyzed.stages.insert(0, ("read", read));
     let written = write(session, folder, &mut analyzed)?;
     let mut out = io::stdout().lock();

@@ -1,6 +1,7 @@
 //! `jarvis info`: the first thing to run on an unknown trace. One screen.
 
 use std::io::{self, Write};
+use std::mem::ManuallyDrop;
 use std::path::Path;
 
 use clap::Args;
@@ -32,11 +33,16 @@ pub(crate) struct InfoArgs {
 
 pub(crate) fn run(session: &Session, args: &InfoArgs) -> Result<(), Failure> {
     let path = &args.trace.trace;
-    let trace = session.open(path)?;
-    let tree = Tree::build(&trace, TreeOptions::default());
+    let trace = ManuallyDrop::new(session.open(path)?);
+    // Counting and nesting do not need each other.
+    let (tree, summary) = std::thread::scope(|scope| {
+        let summary = scope.spawn(|| Summary::of(&trace));
+        let tree = Tree::build(&trace, TreeOptions::default());
+        (tree, summary.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    let tree = ManuallyDrop::new(tree);
     let mut defects = trace.diagnostics().clone();
     defects.extend(tree.diagnostics());
-    let summary = Summary::of(&trace);
     let timeline = Timeline::<Ns>::of(&trace, &Population::All.of(&tree), None);
     let view = View { path, trace: &trace, summary: &summary, timeline: timeline.as_ref(), defects: &defects };
     let mut out = io::stdout().lock();

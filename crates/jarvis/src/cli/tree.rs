@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::mem::ManuallyDrop;
 
 use clap::Args;
 use jarvis_trace::tree::{ForwardLink, NameIndex, SubtreeText};
@@ -80,7 +81,7 @@ impl TreeArgs {
 
 pub(crate) fn run(session: &Session, args: &TreeArgs) -> Result<(), Failure> {
     let path = &args.trace.trace;
-    let trace = session.open(path)?;
+    let trace = ManuallyDrop::new(session.open(path)?);
     let mut options = TreeOptions::default();
     if args.python {
         options = options.with_python();
@@ -88,7 +89,7 @@ pub(crate) fn run(session: &Session, args: &TreeArgs) -> Result<(), Failure> {
     if args.parity {
         options.fidelity = Fidelity::Reference;
     }
-    let tree = Tree::build(&trace, options);
+    let tree = ManuallyDrop::new(Tree::build(&trace, options));
     let view = tree.view(&trace);
     let answer = if args.uid.is_none() && args.name.is_none() {
         if session.common.json { format!("{:#}\n", roots_json(view, args)) } else { roots_text(view, args) }

@@ -87,6 +87,7 @@ enum Command {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  jarvis demo\n  jarvis demo -o demo_output")]
 struct DemoArgs {
     /// Output folder
     #[arg(long, short, value_name = "DIR", default_value = "jarvis_demo")]

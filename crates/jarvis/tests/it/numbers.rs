@@ -15,8 +15,20 @@ const FIXED: &[&str] = &["(not in the top 10)", "(typically 3-10x on attention;"
 
 /// Keys of JSON texts that reports take over as sentences.
 const SENTENCES: &[&str] = &[
-    "basis", "fact", "issue", "title", "algorithmic", "kernel", "evidence", "description", "warnings", "notes", "impact",
-    "solution", "scale", "replay_reason",
+    "basis",
+    "fact",
+    "issue",
+    "title",
+    "algorithmic",
+    "kernel",
+    "evidence",
+    "description",
+    "warnings",
+    "notes",
+    "impact",
+    "solution",
+    "scale",
+    "replay_reason",
 ];
 
 /// What the files of a run say.
@@ -122,7 +134,8 @@ fn tokens(text: &str) -> Vec<Token> {
 
 /// The unit of a number by what follows it; the low end of a range has that of the high end.
 fn unit(rest: &str) -> &'static str {
-    let high_end = |sep: &str| rest.strip_prefix(sep).map(|r| r.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.'));
+    let high_end =
+        |sep: &str| rest.strip_prefix(sep).map(|r| r.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.'));
     let rest = high_end("-").or_else(|| high_end(" to ")).unwrap_or(rest).trim_start();
     let is = |unit: &str| rest.strip_prefix(unit).is_some_and(|r| !r.starts_with(|c: char| c.is_alphanumeric()));
     ["ms", "us", "%"].into_iter().find(|u| if *u == "%" { rest.starts_with('%') } else { is(u) }).unwrap_or("")
@@ -217,7 +230,9 @@ fn numbers_are_read_with_their_units() {
     assert_eq!(all("R1 saves 1.87 to 2.89 ms (1.08x) of bf16 W8A8"), ["1.87ms", "2.89ms", "1.08"]);
     assert_eq!(all("37632 matrices of 8x8x64, 73.9x"), ["37632", "8", "8", "64", "73.9"]);
     assert_eq!(all("427.0-854.0 us a call at 40-80% of it."), ["427.0us", "854.0us", "40%", "80%"]);
-    let report = "### 3. Reduce (35.3% of compute)\n\n| `a 1` | Time (ms) |\n| --- | ---: |\n| `b 2` | 4.25 |\n\n1. one\n";
-    let read: Vec<String> = printed(report).into_iter().map(|(line, t)| format!("{line} {}{}", t.digits, t.unit)).collect();
+    let report =
+        "### 3. Reduce (35.3% of compute)\n\n| `a 1` | Time (ms) |\n| --- | ---: |\n| `b 2` | 4.25 |\n\n1. one\n";
+    let read: Vec<String> =
+        printed(report).into_iter().map(|(line, t)| format!("{line} {}{}", t.digits, t.unit)).collect();
     assert_eq!(read, ["1 35.3%", "5 4.25ms"]);
 }

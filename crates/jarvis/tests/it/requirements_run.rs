@@ -131,7 +131,10 @@ fn every_row_of_the_report_is_in_one_category() {
         let mut all: Vec<String> = Vec::new();
         for name in ran.files.keys().filter(|n| n.ends_with("_ops.csv")) {
             let rows = ran.csv(name);
-            for key in READ.iter().chain(&ADDED).chain(&["has_perf_model", "perf_params", "kernel_details_summary"]) {
+            // Without any model the report has no columns for what models tell.
+            let modelled = rows[0].contains_key("GFLOPS");
+            let told = |key: &&&str| modelled || !["FLOPS/Byte", "TB/s_mean", "TFLOPS/s_mean"].contains(*key);
+            for key in READ.iter().chain(&ADDED).chain(&["has_perf_model", "kernel_details_summary"]).filter(told) {
                 assert!(rows[0].contains_key(*key), "{}: {name} has no {key}", ran.name);
             }
             let category = name.trim_start_matches("category_data/").trim_end_matches("_ops.csv");
@@ -273,12 +276,13 @@ fn bottlenecks_are_long_and_slow() {
                 assert!(number(&b["percent_of_compute"]) >= 0.495, "{}: {}", ran.name, b["id"]);
             }
             // A bottleneck of category-wide rules is never missed: long, slow by model, above the floor.
-            for o in list(&m["operations"]).filter(|o| key == "gemm" && o["efficiency"]["efficiency_percent"].is_f64()) {
+            for o in list(&m["operations"]).filter(|o| key == "gemm" && o["efficiency"]["efficiency_percent"].is_f64())
+            {
                 let e = &o["efficiency"];
                 let long = number(&o["time_ms"]) > 50.0 || number(&o["percent_of_category"]) > 5.01;
                 let slow = number(&e["efficiency_percent"]) < 39.99 && number(&o["percent_of_compute"]) > 0.51;
                 // What takes no longer than a kernel must is not slow.
-                let floor = number(&o["mean_us"]) < 10.0;
+                let floor = number(&o["mean_us"]) < 15.0;
                 let told = list(&m["bottlenecks"]).any(|b| list(&b["tree_uids"]).any(|u| *u == o["tree_uid"]));
                 assert!(!(long && slow && !floor) || told, "{}: {} {}", ran.name, o["name"], o["args"]);
             }
@@ -300,9 +304,18 @@ fn priorities_follow_the_framework() {
                 let whole = number(&m["percent_of_compute"]);
                 let top = b["in_top_ops"] == true;
                 let close = |x: f64, limit: f64| (x - limit).abs() < 0.006;
-                if [(e, 30.0), (e, 40.0), (own, 15.0), (own, 10.0), (own, 5.0), (share, 15.0), (share, 10.0), (share, 5.0)]
-                    .iter()
-                    .any(|(x, limit)| close(*x, *limit))
+                if [
+                    (e, 30.0),
+                    (e, 40.0),
+                    (own, 15.0),
+                    (own, 10.0),
+                    (own, 5.0),
+                    (share, 15.0),
+                    (share, 10.0),
+                    (share, 5.0),
+                ]
+                .iter()
+                .any(|(x, limit)| close(*x, *limit))
                 {
                     continue;
                 }
@@ -366,7 +379,8 @@ fn slow_and_heavy_operations_get_a_replay_package() {
     const SENTENCE: &str = "Replay artifact recommended for kernel team to investigate and optimize.";
     let mut required = 0;
     each(|ran| {
-        let index = ran.files.contains_key("replay_packages/index.json").then(|| ran.json("replay_packages/index.json"));
+        let index =
+            ran.files.contains_key("replay_packages/index.json").then(|| ran.json("replay_packages/index.json"));
         for m in ran.metrics().values() {
             for b in list(&m["bottlenecks"]) {
                 let replay = &b["replay"];

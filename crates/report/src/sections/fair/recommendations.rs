@@ -3,7 +3,7 @@
 use jarvis_analyze::finding::Finding;
 
 use crate::Run;
-use crate::blocks::{Block, Line, Span};
+use crate::blocks::{Block, Line};
 use crate::sections::cross::{leading, recommendations};
 use crate::sections::detail_name;
 use crate::sections::words::{counted, icon, impact, in_top};
@@ -13,7 +13,9 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
     let found = recommendations(run);
     let mut blocks = vec![Block::heading(2, "Recommendations")];
     if found.is_empty() {
-        blocks.push(Block::paragraph("No recommendation: no change is worth one, or its gain can't be told from this trace."));
+        blocks.push(Block::paragraph(
+            "No recommendation: no change is worth one, or its gain can't be told from this trace.",
+        ));
         return blocks;
     }
     blocks.push(Block::Paragraph(Line::strong("Note:").and_prose(" Recommendations are prioritized based on:")));
@@ -82,10 +84,9 @@ fn action(f: &Finding, earlier: &[&Finding]) -> Line {
             (Some(s), _) => s.clone(),
             (None, _) => "None.".to_owned(),
         };
-        if !line.0.is_empty() {
-            line.0.push(Span::Text(" ".to_owned()));
-        }
-        line = line.and_prose(label).and_prose(&text);
+        // In one span with what stands before: sentences end at a full stop and a space.
+        let gap = if line.0.is_empty() { "" } else { " " };
+        line = line.and_prose(gap).and_prose(label).and_prose(&text);
     }
     line
 }

@@ -246,6 +246,7 @@ fn findings_pages_have_the_form_of_their_category() {
             }
             if key == "convolution" {
                 assert!(page.contains("- **Transpose overhead:** "), "{}", ran.name);
+                assert!(page.contains("- **Input layouts by time:** "), "{}", ran.name);
             }
         }
     });

@@ -274,9 +274,9 @@ pub fn say_once(blocks: Vec<Block>, free: &[&str]) -> Vec<Block> {
             Block::List { ordered, items } => {
                 let promised = |label: &Option<String>| label.as_deref().is_some_and(|l| PROMISED.contains(&l));
                 let items: Vec<_> = items.into_iter().map(|(label, line)| (label, fresh(line))).collect();
-                let told = |(label, line): (Option<String>, Line)| match line.is_empty() && promised(&label) {
-                    true => (label, Line::prose("as above.")),
-                    false => (label, line),
+                let told = |(label, line): (Option<String>, Line)| {
+                    let again = line.is_empty() && promised(&label);
+                    (label, if again { Line::prose("as above.") } else { line })
                 };
                 let items: Vec<_> = items.into_iter().map(told).collect();
                 let items: Vec<_> = items.into_iter().filter(|(_, l)| !l.is_empty()).collect();

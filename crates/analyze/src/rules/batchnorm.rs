@@ -131,7 +131,7 @@ impl Rules for BatchNorm {
         }
         said.bound(cx, group);
         if Layout::of(row) != Layout::ChannelsLast && layout::has_convolutions(cx.prepared) {
-            said.model(TextId::A_CHANNELS_LAST, &[]);
+            said.model(TextId::A_CHANNELS_LAST_NORM, &[]);
         }
         said.compile(cx, row);
         said.model(TextId::A_BN_ALT, &[]);

@@ -225,7 +225,7 @@ fn promoted(cx: &CategoryCx<'_>, fix: &Fix<'_>, share: f64, saving: Range) -> Pr
     let sure = fix.outlook == Outlook::Good && share > cx.limit(Threshold::ConvTransposeHigh);
     match fix.outlook {
         Outlook::Done => said.model(TextId::A_LIMITED, &[]),
-        Outlook::Good if sure => said.model(TextId::A_CHANNELS_LAST, &[]),
+        Outlook::Good if sure => said.model(TextId::A_CHANNELS_LAST, &[("pct", &shown(share, 1))]),
         _ => said.model(TextId::A_CHANNELS_LAST_MAYBE, &[("pct", &shown(share, 1))]),
     }
     said.replay();

@@ -202,3 +202,46 @@ fn moe_and_triton_have_their_analyzers() {
     assert_eq!(triton.category_specific.get("pointwise_count").unwrap().value(), Some(&serde_json::json!(10)));
     assert!(patterns(&findings).contains(&PatternId::TRITON_BELOW_BAND), "{:?}", patterns(&findings));
 }
+
+#[test]
+fn inputs_that_are_not_contiguous_are_told() {
+    let said = |strides: &'static str| {
+        let kernels = [("k", at(128.0, 20.0))];
+        let mut call = Call::new("aten::relu", "[[8192, 4096]]", BF16, &kernels);
+        call.strides = Some(strides);
+        let mut scene = Scene::new();
+        scene.calls(10, &call);
+        let (outcomes, _) = analyzed(&scene.prepared());
+        let b = &metrics(&outcomes, "elementwise").bottlenecks[0];
+        b.kernel.iter().map(|s| s.text.as_str()).collect::<Vec<_>>().join(" ")
+    };
+    assert!(said("[[1, 8192]]").contains("not contiguous (strides (1,8192))"));
+    assert!(!said("[[4096, 1]]").contains("not contiguous"));
+}
+
+#[test]
+fn efficiencies_have_their_words() {
+    for (percent, word) in [(85.0, "Excellent"), (70.0, "Good"), (50.0, "Acceptable"), (20.0, "Needs investigation")] {
+        let mut scene = Scene::new();
+        // 2·4096³ FLOPs take 138.8 µs at 990 TFLOPS/s.
+        scene.mm(10, [4096, 4096, 4096], 138.8 * 100.0 / percent);
+        let (outcomes, _) = analyzed(&scene.prepared());
+        assert_eq!(metrics(&outcomes, "gemm").operations[0].efficiency.assessment, Some(word), "{percent}");
+    }
+}
+
+#[test]
+fn what_has_no_recorded_inputs_promises_no_package() {
+    let mut scene = Scene::new();
+    scene.calls(4, &Call::new("aten::mm", "[]", "[]", &[("gemm", 900.0)]));
+    scene.calls(4, &Call::new("aten::relu", "[[8192, 4096]]", BF16, &[("k", 900.0)]));
+    let (outcomes, _) = analyzed(&scene.prepared());
+    let kernel = |category: &str| {
+        let b = metrics(&outcomes, category).bottlenecks[0].clone();
+        (b.replay.recommended, b.kernel.iter().map(|s| s.id).collect::<Vec<_>>())
+    };
+    let (recommended, ids) = kernel("gemm");
+    assert!(!recommended && ids.contains(&"B-NO-INPUTS"), "{ids:?}");
+    assert!(!ids.contains(&"B-REPLAY") && !ids.contains(&"B-SELECT"), "{ids:?}");
+    assert!(kernel("elementwise").1.contains(&"B-REPLAY"));
+}

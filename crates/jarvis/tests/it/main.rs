@@ -1,5 +1,6 @@
 //! The command line, run as a user runs it.
-#![allow(clippy::expect_used, reason = "a test that can't run the binary has failed")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that can't run the binary has failed")]
+#![allow(clippy::case_sensitive_file_extension_comparisons, reason = "the program writes the names itself")]
 #![allow(clippy::print_stdout, reason = "what is skipped is said")]
 
 mod analyze;

@@ -73,7 +73,7 @@ fn fault(reference: &str) -> Option<String> {
     if path.is_empty() || path.contains("..") || !file.exists() {
         return Some(format!("{path} does not exist"));
     }
-    let Some(test) = test else { return None };
+    let test = test?;
     let source = std::fs::read_to_string(&file).unwrap_or_default();
     let step = path.ends_with("xtask/src/suite/steps.rs") && source.contains(&format!("name: \"{test}\""));
     (!step && !tests_of(&source).contains(test)).then(|| format!("{path} has no test {test}"))

@@ -131,7 +131,10 @@ fn every_row_of_the_report_is_in_one_category() {
         let mut all: Vec<String> = Vec::new();
         for name in ran.files.keys().filter(|n| n.ends_with("_ops.csv")) {
             let rows = ran.csv(name);
-            for key in READ.iter().chain(&ADDED).chain(&["has_perf_model", "perf_params", "kernel_details_summary"]) {
+            // Without any model the report has no columns for what models tell.
+            let modelled = rows[0].contains_key("GFLOPS");
+            let told = |key: &&&str| modelled || !["FLOPS/Byte", "TB/s_mean", "TFLOPS/s_mean"].contains(*key);
+            for key in READ.iter().chain(&ADDED).chain(&["has_perf_model", "kernel_details_summary"]).filter(told) {
                 assert!(rows[0].contains_key(*key), "{}: {name} has no {key}", ran.name);
             }
             let category = name.trim_start_matches("category_data/").trim_end_matches("_ops.csv");
@@ -243,6 +246,7 @@ fn findings_pages_have_the_form_of_their_category() {
             }
             if key == "convolution" {
                 assert!(page.contains("- **Transpose overhead:** "), "{}", ran.name);
+                assert!(page.contains("- **Input layouts by time:** "), "{}", ran.name);
             }
         }
     });
@@ -279,7 +283,7 @@ fn bottlenecks_are_long_and_slow() {
                 let long = number(&o["time_ms"]) > 50.0 || number(&o["percent_of_category"]) > 5.01;
                 let slow = number(&e["efficiency_percent"]) < 39.99 && number(&o["percent_of_compute"]) > 0.51;
                 // What takes no longer than a kernel must is not slow.
-                let floor = number(&o["mean_us"]) < 10.0;
+                let floor = number(&o["mean_us"]) < 15.0;
                 let told = list(&m["bottlenecks"]).any(|b| list(&b["tree_uids"]).any(|u| *u == o["tree_uid"]));
                 assert!(!(long && slow && !floor) || told, "{}: {} {}", ran.name, o["name"], o["args"]);
             }

@@ -113,10 +113,11 @@ fn convolution(facts: &Facts) -> Vec<(&'static str, String)> {
         let level = text(facts, "transpose_level").unwrap_or("acceptable");
         lines.push(("Transpose overhead", format!("{}% ({level})", pct(percent))));
     }
-    if let Some(Fact::Facts(layouts)) = facts.get("layout_time") {
+    if let Some(layouts) = facts.get("layout_time").and_then(Fact::value).and_then(Json::as_object) {
         let shown = ["contiguous", "channels_last", "other", "unknown"].into_iter();
+        let share = |k: &str| layouts.get(k).and_then(Json::as_f64);
         let shown: Vec<String> =
-            shown.filter_map(|k| Some(format!("{} {}%", k.replace('_', "-"), pct(number(layouts, k)?)))).collect();
+            shown.filter_map(|k| Some(format!("{} {}%", k.replace('_', "-"), pct(share(k)?)))).collect();
         if !shown.is_empty() {
             lines.push(("Input layouts by time", shown.join(", ")));
         }

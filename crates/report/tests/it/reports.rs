@@ -134,6 +134,9 @@ fn a_failed_analyzer_is_named_and_nothing_is_said_in_its_place() {
     assert!(fair.contains("| GEMM | `column 'TB/s_mean' missing` |"), "{fair}");
     assert!(fair.contains("These are excluded from the recommendations below."));
     assert!(fair.contains("GEMM: 16.37 ms (47.9%), analysis failed"), "{fair}");
+    let rough = a.rough();
+    let warning = "The analysis of GEMM failed and is excluded from the recommendations: `column 'TB/s_mean' missing`";
+    assert!(rough.contains("### Warnings in Full") && rough.contains(warning), "{rough}");
     a.analysis.outcomes[0].file = MetricsFile::Short(ShortMetrics::no_data("gemm", "GEMM"));
     let page = a.page("category_findings/gemm_findings.md");
     assert_eq!(page, "# GEMM Analysis Summary\n\nNo GEMM operations found in trace\n");

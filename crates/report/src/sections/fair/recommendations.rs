@@ -3,7 +3,7 @@
 use jarvis_analyze::finding::Finding;
 
 use crate::Run;
-use crate::blocks::{Block, Line, Span};
+use crate::blocks::{Block, Line};
 use crate::html::IMPROVEMENT;
 use crate::sections::cross::{leading, recommendations};
 use crate::sections::detail_name;
@@ -86,10 +86,9 @@ fn action(f: &Finding, earlier: &[&Finding]) -> Line {
             (Some(s), _) => s.clone(),
             (None, _) => "None.".to_owned(),
         };
-        if !line.0.is_empty() {
-            line.0.push(Span::Text(" ".to_owned()));
-        }
-        line = line.and_prose(label).and_prose(&text);
+        // In one span with what stands before: sentences end at a full stop and a space.
+        let gap = if line.0.is_empty() { "" } else { " " };
+        line = line.and_prose(gap).and_prose(label).and_prose(&text);
     }
     line
 }

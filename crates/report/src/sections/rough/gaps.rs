@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jarvis_analyze::metrics::MetricsFile;
 use jarvis_analyze::prepared::EfficiencySource;
 
 use super::capped;
@@ -30,9 +31,19 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
         blocks.extend(kernels::table(&bare));
     }
     blocks.extend(estimated(run));
-    if !run.analysis.warnings.is_empty() {
+    let failed = run.analysis.failures().map(|o| {
+        let error = match &o.file {
+            MetricsFile::Short(short) => short.error.as_deref().unwrap_or("no message"),
+            MetricsFile::Full(_) => "no message",
+        };
+        let text = format!("The analysis of {} failed and is excluded from the recommendations: ", o.display);
+        Line::prose(&text).and_code(error)
+    });
+    let told = run.analysis.warnings.iter().map(|w| Line::from(sentence(&shapes(w))));
+    let warnings: Vec<Line> = failed.chain(told).collect();
+    if !warnings.is_empty() {
         blocks.push(Block::heading(3, "Warnings in Full"));
-        blocks.push(Block::list(run.analysis.warnings.iter().map(|w| sentence(&shapes(w)))));
+        blocks.push(Block::list(warnings));
     }
     blocks.extend(recording(run));
     if blocks.len() == before {

@@ -8,9 +8,11 @@ use serde::Serialize;
 use super::both::Both;
 use super::compared::{Compared, names};
 use super::matching::MatchLevel;
+use super::verdict::{ExpectedRatio, Verdict};
 use super::work::Part;
 use super::{Comparative, SideTotals};
 use crate::finding::PatternId;
+use crate::thresholds::Thresholds;
 
 /// What kind of difference it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -43,6 +45,8 @@ pub struct Change {
     pub what: String,
     /// Time on each side.
     pub ms: Both<f64>,
+    /// What to make of it, where the hardware suggests a time.
+    pub verdict: Option<Verdict>,
 }
 
 /// Names listed before the rest is only counted.
@@ -54,6 +58,7 @@ pub(crate) fn changes(
     left: &Both<Vec<Part>>,
     totals: Both<&SideTotals>,
     waits: Both<Vec<PatternId>>,
+    limits: &Thresholds,
 ) -> Vec<Change> {
     let mut found: Vec<Change> = Vec::new();
     let mut groups: BTreeMap<(&str, ChangeKind), Vec<&Compared>> = BTreeMap::new();
@@ -63,7 +68,7 @@ pub(crate) fn changes(
             kind => groups.entry((&c.category, kind)).or_default().push(c),
         }
     }
-    found.extend(groups.into_iter().map(|((category, kind), members)| group(category, kind, &members)));
+    found.extend(groups.into_iter().map(|((category, kind), members)| group(category, kind, &members, limits)));
     if !left.reference.is_empty() || !left.target.is_empty() {
         found.push(unmatched(left));
     }
@@ -71,7 +76,8 @@ pub(crate) fn changes(
     for change in &found {
         kernel_ms.add(change.ms);
     }
-    let mut timeline = |kind: ChangeKind, what: String, ms: Both<f64>| found.push(Change { kind, what, ms });
+    let mut timeline =
+        |kind: ChangeKind, what: String, ms: Both<f64>| found.push(Change { kind, what, ms, verdict: None });
     timeline(ChangeKind::Idle, idle(waits), Both::of(totals, |t| t.idle_ms));
     let alone = "Communication that nothing overlaps".to_owned();
     timeline(ChangeKind::Communication, alone, Both::of(totals, |t| t.exposed_comm_ms));
@@ -144,10 +150,10 @@ fn replaced(c: &Compared) -> Change {
         listed(&c.operations.target),
         count(c.launched.target, "kernel")
     );
-    Change { kind: ChangeKind::Replaced, what, ms: c.ms }
+    Change { kind: ChangeKind::Replaced, what, ms: c.ms, verdict: c.verdict }
 }
 
-fn group(category: &str, kind: ChangeKind, members: &[&Compared]) -> Change {
+fn group(category: &str, kind: ChangeKind, members: &[&Compared], limits: &Thresholds) -> Change {
     let (mut ms, mut launched) = (Both::<f64>::default(), Both::<f64>::default());
     for c in members {
         ms.add(c.ms);
@@ -178,7 +184,12 @@ fn group(category: &str, kind: ChangeKind, members: &[&Compared]) -> Change {
         }
         _ => format!("{of}: same kernels"),
     };
-    Change { kind, what, ms }
+    Change {
+        kind,
+        what,
+        ms,
+        verdict: ExpectedRatio::of_sum(members).zip(ms.ratio()).map(|(e, r)| Verdict::of(r, e, false, limits)),
+    }
 }
 
 /// Names of operations; of kernels that only a launch is known of, the launch.
@@ -204,5 +215,5 @@ fn unmatched(left: &Both<Vec<Part>>) -> Change {
         side(&left.reference, &kernels.reference),
         side(&left.target, &kernels.target)
     );
-    Change { kind: ChangeKind::Unmatched, what, ms }
+    Change { kind: ChangeKind::Unmatched, what, ms, verdict: None }
 }

@@ -161,18 +161,11 @@ impl Scene<'_> {
     pub(crate) fn summed(&self, name: &str, category: &Arc<str>, parts: &[&Compared], all_ms: Both<f64>) -> Compared {
         let mut calls = Both::<f64>::default();
         let mut launched = Both::<f64>::default();
-        let (mut low, mut high, mut matched) = (0.0, 0.0, 0.0);
         for c in parts {
             calls.add(c.calls);
             launched.add(c.launched);
-            if let Some(e) = c.expected {
-                low += e.low * c.ms.reference;
-                high += e.high * c.ms.reference;
-                matched += c.ms.reference;
-            }
         }
-        let expected = (matched > 0.0 && all_ms.reference > 0.0)
-            .then(|| ExpectedRatio { low: low / matched, high: high / matched });
+        let expected = ExpectedRatio::of_sum(parts).filter(|_| all_ms.reference > 0.0);
         let verdict =
             expected.zip(all_ms.ratio()).map(|(e, ratio)| Verdict::of(ratio, e, false, &self.sides.target.thresholds));
         let time = |bound: BoundType| parts.iter().filter(|c| c.bound == Some(bound)).map(|c| c.ms.target).sum::<f64>();

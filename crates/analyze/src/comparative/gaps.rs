@@ -29,6 +29,8 @@ pub struct Gap {
     pub rank: usize,
     /// What it is about.
     pub source: GapSource,
+    /// Operation, module or what else it is about.
+    pub name: String,
     /// One line; names stand between backticks.
     pub title: String,
     /// Category key, or the name of a system category.
@@ -70,6 +72,7 @@ pub(crate) fn gaps(
         found.push(Gap {
             rank: 0,
             source: GapSource::Unmatched,
+            name: "Work without a counterpart".to_owned(),
             title: "Work without a counterpart".to_owned(),
             category: "other".to_owned(),
             ms: c.ms,
@@ -137,7 +140,12 @@ fn of_operation(target: &Analysis, at: usize, c: &Compared) -> Gap {
     Gap {
         rank: 0,
         source: GapSource::Operation(at),
-        title: if is_group { format!("Operations of `{}`", c.name) } else { format!("`{}`", c.name) },
+        name: c.name.clone(),
+        title: match c.args.split("<br>").next() {
+            _ if is_group => format!("Operations of `{}`", c.name),
+            Some(first) if !first.is_empty() => format!("`{}` `{first}`", c.name),
+            _ => format!("`{}`", c.name),
+        },
         category: c.category.to_string(),
         ms: c.ms,
         expected: c.expected,
@@ -151,15 +159,16 @@ fn of_operation(target: &Analysis, at: usize, c: &Compared) -> Gap {
 fn of_idle(target: &Analysis, idle: Both<f64>) -> Gap {
     let system = target.findings.iter().find(|f| f.tier == Tier::System);
     let mut paths = system.map(|f| f.paths.clone()).unwrap_or_default();
-    let otherwise = "See `system_findings/cpu_idle_findings.md` for what the GPU waits for.";
-    for path in [&mut paths.algorithmic, &mut paths.kernel] {
-        if path.is_empty() {
-            path.push(otherwise.to_owned());
-        }
+    if paths.algorithmic.is_empty() {
+        paths.algorithmic.push("See `system_findings/cpu_idle_findings.md` for what the GPU waits for.".to_owned());
+    }
+    if paths.kernel.is_empty() {
+        paths.kernel.push("None: not a kernel matter.".to_owned());
     }
     Gap {
         rank: 0,
         source: GapSource::Idle,
+        name: "GPU idle time".to_owned(),
         title: "GPU idle time".to_owned(),
         category: "cpu_idle".to_owned(),
         ms: idle,

@@ -169,8 +169,8 @@ impl Comparative {
         let coverage_percent = Both::of(left_ms.zip(kernel_ms), |(left, all)| {
             if all > 0.0 { (100.0 * (1.0 - left / all)).clamp(0.0, 100.0) } else { 0.0 }
         });
-        let changes =
-            changes::changes(&operations, &left, totals.as_ref(), Both::of(analyses, |a| patterns(a, &[Tier::System])));
+        let waits = Both::of(analyses, |a| patterns(a, &[Tier::System]));
+        let changes = changes::changes(&operations, &left, totals.as_ref(), waits, &target.prepared.thresholds);
         let gaps = gaps::gaps(target, &operations, &changes, totals.as_ref());
         let mut out = Self {
             by_name: by_name(&scene, &operations),

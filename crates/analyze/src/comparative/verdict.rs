@@ -4,6 +4,7 @@ use jarvis_perf::platform::Platform;
 use serde::Serialize;
 
 use super::both::Both;
+use super::compared::Compared;
 use crate::prepared::BoundType;
 use crate::thresholds::{Threshold, Thresholds};
 
@@ -39,6 +40,17 @@ impl ExpectedRatio {
         } else {
             1.0
         }
+    }
+
+    /// What it is for several together, each with the time it takes on the reference; none if they take none.
+    pub(crate) fn of_sum(parts: &[&Compared]) -> Option<Self> {
+        let (mut low, mut high, mut all) = (0.0, 0.0, 0.0);
+        for (e, ms) in parts.iter().filter_map(|c| Some((c.expected?, c.ms.reference))) {
+            low += e.low * ms;
+            high += e.high * ms;
+            all += ms;
+        }
+        (all > 0.0).then(|| Self { low: low / all, high: high / all })
     }
 
     /// By what bounds the work; without that, between the two.

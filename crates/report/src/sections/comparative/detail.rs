@@ -4,7 +4,7 @@ use jarvis_analyze::comparative::{Both, Compared, Gap, GapSource, Part, Verdict}
 use jarvis_analyze::prepared::Prepared;
 use jarvis_analyze::rounding::shown;
 
-use super::recommendations::anchor;
+use super::recommendations::{MOST, anchor};
 use super::{args, calls, delta, expected_delta};
 use crate::Versus;
 use crate::blocks::{Block, Line, Table};
@@ -13,6 +13,9 @@ use crate::sections::words::{bound, cell, ms, pct, sentence, shapes};
 
 /// Most rows of a table; `comparison_metrics.json` has all.
 const MOST_ROWS: usize = 15;
+
+/// Most further actions of a gap.
+const MOST_ACTIONS: usize = 3;
 
 /// Where the rest stands.
 const REST: &str = "category_data/comparison_metrics.json";
@@ -24,7 +27,8 @@ type Kind = (&'static str, fn(&Compared) -> bool);
 pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
     let c = v.comparative;
     let mut sections: Vec<(Option<String>, String, Vec<Block>)> = Vec::new();
-    for gap in &c.gaps {
+    let told = &c.gaps[..c.gaps.len().min(MOST)];
+    for gap in told {
         match gap.source {
             GapSource::Operation(at) => sections.extend(c.operations.get(at).map(|o| {
                 let title = format!(
@@ -39,13 +43,13 @@ pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
         }
     }
     let kinds: [Kind; 3] = [
-        ("Slower than the hardware suggests, with little to save", |o| o.verdict.is_some_and(Verdict::is_slow)),
+        ("Further operations that are slower than the hardware suggests", |o| o.verdict.is_some_and(Verdict::is_slow)),
         ("Faster than the hardware suggests", |o| o.verdict == Some(Verdict::UnexpectedFast)),
         ("Hardware-explained differences", |o| o.verdict.is_some_and(Verdict::is_expected)),
     ];
     let in_gap = |o: &Compared| {
         let own = |g: &Gap| matches!(g.source, GapSource::Operation(at) if c.operations.get(at) == Some(o));
-        c.gaps.iter().any(own)
+        told.iter().any(own)
     };
     for (title, is_kind) in kinds {
         let rows: Vec<&Compared> = c.notable().filter(|o| is_kind(o) && !in_gap(o)).collect();
@@ -98,7 +102,7 @@ fn entry(v: &Versus<'_>, gap: &Gap, o: &Compared) -> Vec<Block> {
     let bound = if o.bound.is_some() { format!(", {}", bound(o.bound)) } else { String::new() };
     let ratio = o.ms.ratio().map_or("-".to_owned(), |r| shown(r, 3));
     let answer = if o.verdict.is_some_and(Verdict::is_expected) { "YES" } else { "NO" };
-    let name = &gap.title;
+    let name = format!("`{}`", o.name);
     let mut facts = vec![
         (
             "Expected based on hardware?",
@@ -111,7 +115,7 @@ fn entry(v: &Versus<'_>, gap: &Gap, o: &Compared) -> Vec<Block> {
                 })
             ),
         ),
-        ("Verdict", format!("{}: {}", verdict(o), o.explanation().map_or("", |e| e.text))),
+        ("Verdict", format!("{}. {}", verdict(o), o.explanation().map_or("", |e| e.text))),
         (
             "INVESTIGATE",
             format!(
@@ -119,10 +123,7 @@ fn entry(v: &Versus<'_>, gap: &Gap, o: &Compared) -> Vec<Block> {
                 delta(o.ms.delta_percent()).trim_start_matches('+')
             ),
         ),
-        (
-            "ACTION",
-            gap.paths.kernel.iter().chain(&gap.paths.algorithmic).map(|s| sentence(s)).collect::<Vec<_>>().join(" "),
-        ),
+        ("ACTION", further(gap)),
         (
             "Basis",
             format!(
@@ -139,6 +140,17 @@ fn entry(v: &Versus<'_>, gap: &Gap, o: &Compared) -> Vec<Block> {
         facts.push(("Replay", format!("`{}`", package.path)));
     }
     vec![Block::Table(table), Block::facts(facts)]
+}
+
+/// What to do besides what the recommendation says; what concerns other operations stands with those.
+fn further(gap: &Gap) -> String {
+    let is_own = |s: &&String| !s.starts_with('`') || s.starts_with(&format!("`{}`", gap.name));
+    let rest = gap.paths.algorithmic.iter().skip(1).chain(gap.paths.kernel.iter().skip(1)).filter(is_own);
+    let mut text = format!("Follow Priority {}.", gap.rank);
+    for s in rest.take(MOST_ACTIONS) {
+        text += &format!(" {}", sentence(s));
+    }
+    text
 }
 
 fn verdict(o: &Compared) -> String {
@@ -159,12 +171,11 @@ fn idle(gap: &Gap) -> Vec<Block> {
     let mut table = Table::new(&["Metric", ">Reference", ">Target", ">Δ", "Expected?"]);
     let time = Both::of(gap.ms, |t| cell(format!("{} ms", ms(t))));
     table.row([cell("Idle"), time.reference, time.target, cell(delta(gap.ms.delta_percent())), cell("No")]);
-    let actions = gap.paths.algorithmic.iter().map(|s| sentence(s)).collect::<Vec<_>>().join(" ");
     vec![
         Block::Table(table),
         Block::facts([
             ("Expected based on hardware?", "NO - the host decides how long the GPU waits.".to_owned()),
-            ("ACTION", actions),
+            ("ACTION", further(gap)),
             ("Seen in", "`system_findings/cpu_idle_findings.md`".to_owned()),
         ]),
     ]

@@ -8,7 +8,7 @@ use crate::blocks::{Block, Line, Span};
 use crate::sections::words::{ms, pct};
 
 /// Most recommendations.
-const MOST: usize = 10;
+pub(super) const MOST: usize = 10;
 
 /// The part.
 pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
@@ -52,7 +52,7 @@ pub(super) fn anchor(gap: &Gap) -> String {
 
 fn one(gap: &Gap, earlier: &[Gap]) -> Vec<Block> {
     let link = Line::prose("→ See ")
-        .and_link(&format!("Detailed Comparison: {}", gap.title.replace('`', "")), &anchor(gap))
+        .and_link(&format!("Detailed Comparison: {}", gap.name), &anchor(gap))
         .and_prose(" for details");
     vec![
         Block::heading(3, format!("{} Priority {}: {}", icon(gap.rank), gap.rank, gap.title)),

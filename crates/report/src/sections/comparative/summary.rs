@@ -1,6 +1,6 @@
 //! The executive summary of a comparison: one paragraph, one table, at most six findings.
 
-use jarvis_analyze::comparative::{Both, Change, ChangeKind, Gap, GapSource, SideTotals};
+use jarvis_analyze::comparative::{Both, Change, ChangeKind, Gap, GapSource, SideTotals, Verdict};
 
 use super::{calls, delta, expected_delta, platforms};
 use crate::Versus;
@@ -72,7 +72,7 @@ fn metrics(v: &Versus<'_>) -> Table {
 /// Gaps first, then what else makes the times differ.
 fn findings(v: &Versus<'_>) -> Vec<Line> {
     let c = v.comparative;
-    let mut lines: Vec<Line> = c.gaps.iter().take(MOST_FINDINGS - 2).map(|g| gap(v, g)).collect();
+    let mut lines: Vec<Line> = c.gaps.iter().take(MOST_FINDINGS - 2).map(gap).collect();
     let told = |change: &&Change| !(change.kind == ChangeKind::Idle && has_idle_gap(v));
     let room = MOST_FINDINGS - lines.len();
     lines.extend(c.large_changes().filter(told).take(room).map(|change| self::change(v, change)));
@@ -86,33 +86,27 @@ fn has_idle_gap(v: &Versus<'_>) -> bool {
     v.comparative.gaps.iter().take(MOST_FINDINGS - 2).any(|g| g.source == GapSource::Idle)
 }
 
-fn gap(v: &Versus<'_>, g: &Gap) -> Line {
-    let operation = match g.source {
-        GapSource::Operation(at) => v.comparative.operations.get(at),
-        GapSource::Unmatched | GapSource::Idle => None,
-    };
-    let first = operation.and_then(|o| o.args.split("<br>").next()).filter(|a| !a.is_empty());
-    let mut line = Line::prose(&g.title);
-    if let Some(args) = first {
-        line = line.and_prose(" ").and_code(args);
-    }
+fn gap(g: &Gap) -> Line {
     let expected = match g.expected {
         Some(_) => format!(", expected {} from hardware - investigate.", expected_delta(g.expected)),
         None => " - investigate.".to_owned(),
     };
-    line.and_prose(&format!(": {} on target{expected}", delta(g.ms.delta_percent())))
+    Line::prose(&format!("{}: {} on target{expected}", g.title, delta(g.ms.delta_percent())))
 }
 
 /// A change with what it brought.
 pub(super) fn change(v: &Versus<'_>, c: &Change) -> Line {
     let total = Both::of(v.comparative.totals.as_ref(), |t| t.total_ms);
     let share = if total.reference > 0.0 { 100.0 * c.ms.delta() / total.reference } else { 0.0 };
+    let [reference, target] = platforms(v);
+    let differ = reference != target;
     Line::prose(&format!(
-        "{}: {} to {} ms ({} of the reference's GPU time).",
+        "{}: {} to {} ms ({} of the reference's GPU time){}.",
         c.what,
         ms(c.ms.reference),
         ms(c.ms.target),
-        delta(Some(share))
+        delta(Some(share)),
+        if c.verdict.is_some_and(Verdict::is_expected) && differ { "; the hardware explains it" } else { "" }
     ))
 }
 

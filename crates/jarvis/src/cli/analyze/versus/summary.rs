@@ -118,10 +118,16 @@ impl View<'_> {
         let expected = gap.expected.map_or(String::new(), |e| {
             format!(", hardware suggests {}x: {}", shown(e.middle(), 2), verdict.replace('_', " "))
         });
+        let first = gap.paths.algorithmic.first();
         let _ = writeln!(out, "{:>3}  {}", gap.rank, cut(&gap.title.replace('`', ""), WIDTH - INDENT.len()));
         let _ = writeln!(out, "{INDENT}{}{expected}; saves {} ms", side_by_side(gap.ms), shown_ms(gap.saved_ms));
-        if let Some(path) = gap.paths.algorithmic.first().or(gap.paths.kernel.first()) {
-            wrapped(out, INDENT, INDENT, path);
+        let said = self.made.comparative.gaps[..gap.rank - 1].iter().any(|g| g.paths.algorithmic.first() == first);
+        match first {
+            Some(_) if said => {
+                let _ = writeln!(out, "{INDENT}same as above");
+            }
+            Some(path) => wrapped(out, INDENT, INDENT, path),
+            None => {}
         }
     }
 

@@ -10,3 +10,4 @@ mod reference;
 mod replay;
 mod report;
 mod support;
+mod versus;

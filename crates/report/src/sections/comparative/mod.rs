@@ -32,7 +32,7 @@ pub(crate) fn fair(v: &Versus<'_>) -> Vec<Block> {
         }
         blocks.extend(part);
     }
-    say_once(blocks, &[TextId::B_REPLAY.template(), "See Detailed Comparison:"])
+    say_once(blocks, &[TextId::B_REPLAY.template(), "See Detailed Comparison:", "of target compute)"])
 }
 
 /// Title of a report, with what tells it from the other.

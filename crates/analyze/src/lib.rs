@@ -1,6 +1,7 @@
 //! From tables to findings: what is slow, why it matters, what to change.
 
 pub mod analysis;
+pub mod comparative;
 pub mod compare;
 pub mod explain;
 pub mod finding;

@@ -1,11 +1,13 @@
 //! The whole way from a trace to the files of its analysis. Nothing here knows about terminals, and nothing is
 //! written: who calls decides what becomes of the files.
 
+mod compare;
 mod replay;
 
 use std::time::{Duration, Instant};
 
 use jarvis_analyze::analysis::{Analysis, AnalysisOptions};
+use jarvis_analyze::compare::reports::CompareError;
 use jarvis_analyze::metrics::Scope;
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::extension::Extension;
@@ -17,6 +19,7 @@ use jarvis_report::replay::ReplayError;
 use jarvis_report::{OutputFile, Run, RunLabels, data, html, sections};
 use jarvis_trace::{Population, Summary, Trace};
 
+pub use compare::{ComparedTraces, compare_traces};
 pub use replay::ReplayChoice;
 
 /// Names of the performance report in an output folder.
@@ -51,6 +54,12 @@ pub enum AnalyzeError {
     /// A replay package could not be made.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// The reports could not be compared.
+    #[error(transparent)]
+    Compare(#[from] CompareError),
+    /// There is no performance report of the reference.
+    #[error("the reference: {0}")]
+    Reference(ReportError),
 }
 
 /// A finished analysis with the files that tell of it.
@@ -79,13 +88,13 @@ pub fn analyze(trace: &Trace, options: &AnalyzeOptions) -> Result<Analyzed, Anal
     clock.stage("perf_report");
     let made = std::thread::scope(|scope| {
         // The sheets depend on nothing that follows, so they are rendered beside it.
-        let sheets = scope.spawn(|| sheets(&report));
+        let sheets = scope.spawn(|| sheets(&report, ""));
         let analysis_options =
             AnalysisOptions { thresholds: options.thresholds.clone(), scope: Scope::Standalone, population };
         let mut analysis = Analysis::of(trace, &report, &options.platform, &analysis_options);
         clock.stage("analysis");
         let summary = Summary::of(trace);
-        let replay = replay::replay(trace, &report, &mut analysis, &options.replay)?;
+        let replay = replay::replay(trace, &report, &mut analysis, &options.replay, &[])?;
         clock.stage("replay_packages");
         let run = Run {
             analysis: &analysis,
@@ -114,7 +123,7 @@ pub fn analyze(trace: &Trace, options: &AnalyzeOptions) -> Result<Analyzed, Anal
 }
 
 /// The checks that files about to be written do not pass.
-fn self_check(files: &[OutputFile]) -> Vec<Problem> {
+pub fn self_check(files: &[OutputFile]) -> Vec<Problem> {
     let mut folder = Folder::new();
     for file in files {
         folder.file(file.path.to_string_lossy().replace('\\', "/"), &file.bytes);
@@ -149,11 +158,11 @@ fn beside(files: &[OutputFile], report: &Report) -> Vec<String> {
     written.chain(sheets).collect()
 }
 
-/// The performance report as files.
-fn sheets(report: &Report) -> Result<(Vec<OutputFile>, xlsx::Cuts), AnalyzeError> {
+/// The performance report as files, with this before their names.
+fn sheets(report: &Report, prefix: &str) -> Result<(Vec<OutputFile>, xlsx::Cuts), AnalyzeError> {
     let workbook = xlsx::render(&report.tables).map_err(|error| AnalyzeError::Workbook(error.to_string()))?;
-    let mut files = csv::files(&report.tables, CSV_FOLDER, csv::Texts::Guarded);
-    files.push(OutputFile { path: WORKBOOK.into(), bytes: workbook.bytes });
+    let mut files = csv::files(&report.tables, &format!("{prefix}{CSV_FOLDER}"), csv::Texts::Guarded);
+    files.push(OutputFile { path: format!("{prefix}{WORKBOOK}").into(), bytes: workbook.bytes });
     Ok((files, workbook.cuts))
 }
 

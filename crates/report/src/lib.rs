@@ -12,4 +12,4 @@ mod run;
 pub mod sections;
 
 pub use output::OutputFile;
-pub use run::{ReplayEntry, Run, RunLabels};
+pub use run::{ReplayEntry, Run, RunLabels, Versus};

@@ -1,6 +1,8 @@
 //! What an analysis is rendered from: the analysis, the performance report, and what the user said about the run.
 
 use jarvis_analyze::analysis::Analysis;
+use jarvis_analyze::comparative::Comparative;
+use jarvis_analyze::metrics::Scope;
 use jarvis_perf::tables::Report;
 use jarvis_trace::{Summary, Trace};
 
@@ -49,7 +51,26 @@ pub struct Run<'a> {
     pub replay: &'a [ReplayEntry],
 }
 
+/// A comparison: the target, what it is compared with, and what came of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Versus<'a> {
+    /// Shows what is achievable.
+    pub reference: Run<'a>,
+    /// Is to be improved.
+    pub target: Run<'a>,
+    /// What differs.
+    pub comparative: &'a Comparative,
+}
+
 impl Run<'_> {
+    /// The folder of the performance report's CSV files.
+    pub fn csv_folder(&self) -> &'static str {
+        match self.analysis.scope {
+            Scope::Standalone => "perf_report_csvs",
+            Scope::Comparative => "target_perf_report_csvs",
+        }
+    }
+
     /// The name that titles use: what the user said, else what the modules say, else `Workload`.
     pub fn model_name(&self) -> &str {
         let inferred = &self.analysis.prepared.model.model;

@@ -2,6 +2,7 @@
 //! they are present and skipped with a word where not.
 
 #[cfg(test)]
+mod comparative;
 mod compare_reports;
 #[cfg(test)]
 mod compare_tree;

@@ -2,6 +2,7 @@
 
 mod questions;
 mod summary;
+mod versus;
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -10,8 +11,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::platform::Platform;
+use jarvis_perf::tables::Report;
+use jarvis_report::check::Problem;
+use jarvis_report::render::xlsx::Cuts;
 use jarvis_report::{OutputFile, RunLabels};
 use jarvis_trace::Trace;
 use serde_json::json;
@@ -22,7 +27,7 @@ use super::style::Style;
 use super::{Failure, Session};
 use crate::exit;
 use crate::output::{self, Batch};
-use crate::pipeline::{AnalyzeError, AnalyzeOptions, Analyzed, ReplayChoice, analyze};
+use crate::pipeline::{AnalyzeError, AnalyzeOptions, ReplayChoice, analyze};
 
 /// The machine form of the result.
 const FINDINGS: &str = "findings.json";
@@ -46,11 +51,16 @@ Writes the output folder (default: analysis_output beside the trace):
   improvement.svg, roofline.svg   pictures for Markdown
   perf_report.xlsx, perf_report_csvs/, category_data/, category_findings/, system_findings/, metadata/
 
+With --reference the target is compared with another trace instead: comparative_analysis_fair.md, _rough.md,
+comparison.xlsx, both performance reports, category_data/comparison_metrics.json.
+
 In a terminal, what is missing is asked for.
 
 Examples:
   jarvis analyze trace.json.gz                               platform taken from the trace
   jarvis analyze trace.json.gz --platform MI300X -o out
+  jarvis analyze after.json.gz --reference before.json.gz --fail-on slowdown=5%
+  jarvis analyze mi300.json.gz --reference h100.json.gz --reference-platform H100
   jarvis analyze trace.json.gz --json | jq '.findings[0]'    what to change first, for a program
   jarvis analyze trace.json.gz --thresholds limits.json      other limits (jarvis explain thresholds lists them)")]
 pub(crate) struct AnalyzeArgs {
@@ -72,6 +82,8 @@ pub(crate) struct AnalyzeArgs {
     /// Which replay packages to write: `auto`, `none`, `all`, or names of operations with commas between
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     replay: ReplayChoice,
+    #[command(flatten)]
+    reference: versus::ReferenceArgs,
     #[command(flatten)]
     platform: PlatformArgs,
     #[command(flatten)]
@@ -105,6 +117,9 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
     let thresholds = thresholds(args.thresholds.as_deref())?;
     // A platform that can't be used is told before the trace is read.
     inputs.platform.named()?;
+    if args.reference.is_given() {
+        return versus::run(session, args, &inputs, extension, thresholds);
+    }
     let trace = ManuallyDrop::new(session.open(&inputs.trace)?);
     let read = began.elapsed();
     let mut chosen = inputs.platform.choose(&trace)?;
@@ -119,15 +134,20 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
     if let Some(doubt) = &chosen.doubt {
         session.warn(doubt);
     }
-    let labels = RunLabels {
+    let labels = labels(args, &inputs);
+    let options = AnalyzeOptions { platform, labels, extension, thresholds, replay: args.replay.clone() };
+    finish(session, &trace, &options, &inputs.folder, read)
+}
+
+/// What the user said about the run.
+fn labels(args: &AnalyzeArgs, inputs: &Inputs) -> RunLabels {
+    RunLabels {
         trace_path: inputs.trace.to_string_lossy().into_owned(),
         cluster: inputs.labels.cluster.clone(),
         container: inputs.labels.container.clone(),
         model_name: args.model_name.clone(),
         flags: flags(args),
-    };
-    let options = AnalyzeOptions { platform, labels, extension, thresholds, replay: args.replay.clone() };
-    finish(session, &trace, &options, &inputs.folder, read)
+    }
 }
 
 /// The same on the trace that comes with the binary.
@@ -158,10 +178,17 @@ fn finish(
 ) -> Result<(), Failure> {
     let mut analyzed = ManuallyDrop::new(analyze(trace, options)?);
     analyzed.stages.insert(0, ("read", read));
-    let written = write(session, folder, &mut analyzed)?;
+    let files = std::mem::take(&mut analyzed.files);
+    let log = Log {
+        stages: &analyzed.stages,
+        analysis: &analyzed.analysis,
+        reports: &[&analyzed.report],
+        self_check: &analyzed.self_check,
+    };
+    let findings = write(session, folder, files, analyzed.cuts, &log)?;
     let mut out = io::stdout().lock();
     if session.common.json {
-        out.write_all(&written.findings)?;
+        out.write_all(&findings)?;
     } else {
         let style = Style::of(&io::stdout());
         let view = summary::View { trace, folder, analyzed: &analyzed, options };
@@ -169,7 +196,7 @@ fn finish(
     }
     out.flush()?;
     session.report(Path::new(&options.labels.trace_path), &analyzed.report.diagnostics)?;
-    failed_categories(session, &analyzed)
+    failed_categories(session, &analyzed.analysis)
 }
 
 /// The trace and the folder, asked for if need be.
@@ -202,28 +229,38 @@ fn flags(args: &AnalyzeArgs) -> Vec<String> {
     add("extension", file(&args.extension));
     add("thresholds", file(&args.thresholds));
     add("model-name", args.model_name.clone());
+    args.reference.flags(&mut add);
     flags
 }
 
-/// What was written.
-struct Written {
-    findings: Vec<u8>,
+/// What the log of a run tells.
+struct Log<'a> {
+    stages: &'a [(&'static str, Duration)],
+    analysis: &'a Analysis,
+    reports: &'a [&'a Report],
+    /// What the run's own check of its files found.
+    self_check: &'a [Problem],
 }
 
-/// Writes the folder: all of it or nothing.
-fn write(session: &Session, folder: &Path, analyzed: &mut Analyzed) -> Result<Written, Failure> {
-    if !analyzed.cuts.is_empty() {
-        let jarvis_report::render::xlsx::Cuts { texts, rows, columns } = analyzed.cuts;
+/// Writes the folder, all of it or nothing, and returns the machine form of the findings.
+fn write(
+    session: &Session,
+    folder: &Path,
+    files: Vec<OutputFile>,
+    cuts: Cuts,
+    log: &Log<'_>,
+) -> Result<Vec<u8>, Failure> {
+    if !cuts.is_empty() {
+        let Cuts { texts, rows, columns } = cuts;
         session.warn(&format!(
             "a workbook can't hold {texts} long texts, {rows} rows and {columns} columns in full: the CSV files do"
         ));
     }
-    if let Some(first) = analyzed.self_check.first() {
+    if let Some(first) = log.self_check.first() {
         // The files are of use all the same; whoever runs our tests sees it on standard error.
-        let more = analyzed.self_check.len() - 1;
+        let more = log.self_check.len() - 1;
         session.warn(&format!("a fault of jarvis, please report it: {first} (and {more} more in {RUN_LOG})"));
     }
-    let files = std::mem::take(&mut analyzed.files);
     let findings = files.iter().find(|f| f.path == Path::new(FINDINGS)).map(|f| f.bytes.clone()).unwrap_or_default();
     let before = listed(folder);
     let names: BTreeSet<PathBuf> = files.iter().map(|f| f.path.clone()).collect();
@@ -231,11 +268,11 @@ fn write(session: &Session, folder: &Path, analyzed: &mut Analyzed) -> Result<Wr
     for file in files {
         batch.add(folder, file)?;
     }
-    batch.add(folder, OutputFile::new(RUN_LOG, run_log(analyzed, &names)))?;
+    batch.add(folder, OutputFile::new(RUN_LOG, run_log(log, &names)))?;
     batch.write()?;
     // Results of another trace or of other options would look like results of this run.
     output::remove_listed(folder, before.into_iter().filter(|old| !names.contains(old)));
-    Ok(Written { findings })
+    Ok(findings)
 }
 
 /// Files that an earlier run into the folder says it wrote.
@@ -246,17 +283,14 @@ fn listed(folder: &Path) -> Vec<PathBuf> {
     files.filter_map(|name| Some(PathBuf::from(name.as_str()?))).collect()
 }
 
-fn run_log(analyzed: &Analyzed, files: &BTreeSet<PathBuf>) -> Vec<u8> {
-    let stages: Vec<_> = analyzed
-        .stages
+fn run_log(log: &Log<'_>, files: &BTreeSet<PathBuf>) -> Vec<u8> {
+    let stages: Vec<_> =
+        log.stages.iter().map(|(name, took)| json!({"stage": name, "ms": took.as_micros() as f64 / 1e3})).collect();
+    let failures: Vec<_> = log.analysis.failures().map(|o| &*o.category).collect();
+    let diagnostics: Vec<_> = log
+        .reports
         .iter()
-        .map(|(name, took)| json!({"stage": name, "ms": took.as_micros() as f64 / 1e3}))
-        .collect();
-    let failures: Vec<_> = analyzed.analysis.failures().map(|o| &*o.category).collect();
-    let diagnostics: Vec<_> = analyzed
-        .report
-        .diagnostics
-        .seen()
+        .flat_map(|report| report.diagnostics.seen())
         .map(|(d, count, _)| json!({"id": d.id, "count": count, "meaning": d.meaning, "remedy": d.remedy}))
         .collect();
     let log = json!({
@@ -264,17 +298,17 @@ fn run_log(analyzed: &Analyzed, files: &BTreeSet<PathBuf>) -> Vec<u8> {
         "version": env!("CARGO_PKG_VERSION"),
         "stages": stages,
         "failed_categories": failures,
-        "warnings": analyzed.analysis.warnings,
+        "warnings": log.analysis.warnings,
         "data_quality": diagnostics,
-        "self_check": analyzed.self_check,
+        "self_check": log.self_check,
         "files": files.iter().map(|f| f.to_string_lossy().replace('\\', "/")).collect::<Vec<_>>(),
     });
     format!("{log:#}\n").into_bytes()
 }
 
 /// A category that failed is told, and a failure of the command if the user asked for that.
-fn failed_categories(session: &Session, analyzed: &Analyzed) -> Result<(), Failure> {
-    let failed: Vec<&str> = analyzed.analysis.failures().map(|o| &*o.display).collect();
+fn failed_categories(session: &Session, analysis: &Analysis) -> Result<(), Failure> {
+    let failed: Vec<&str> = analysis.failures().map(|o| &*o.display).collect();
     if failed.is_empty() {
         return Ok(());
     }

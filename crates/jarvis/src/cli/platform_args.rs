@@ -20,13 +20,13 @@ pub(crate) struct PlatformArgs {
     pub(crate) arch: Option<PathBuf>,
     /// Memory bandwidth in TB/s, in place of the platform's
     #[arg(long, value_name = "X")]
-    peak_hbm_tbs: Option<f64>,
+    pub(crate) peak_hbm_tbs: Option<f64>,
     /// Matrix rate for bf16 and fp16 in TFLOPS, in place of the platform's
     #[arg(long, value_name = "X")]
-    peak_maf_tflops: Option<f64>,
+    pub(crate) peak_maf_tflops: Option<f64>,
     /// Device memory in GB, in place of the platform's
     #[arg(long, value_name = "X")]
-    memory_gb: Option<f64>,
+    pub(crate) memory_gb: Option<f64>,
 }
 
 /// The platform of a trace, and what may be wrong with it.

@@ -47,14 +47,15 @@ pub(super) struct Replay {
     pub(super) files: Vec<OutputFile>,
 }
 
-/// Makes the packages and tells the analysis where they are.
+/// Makes the packages and tells the analysis where they are. Further operations get one unless the user chose others.
 pub(super) fn replay(
     trace: &Trace,
     report: &Report,
     analysis: &mut Analysis,
     choice: &ReplayChoice,
+    further: &[String],
 ) -> Result<Replay, ReplayError> {
-    let wanted = wanted(analysis, choice);
+    let wanted = wanted(analysis, choice, further);
     if wanted.is_empty() {
         return Ok(Replay::default());
     }
@@ -74,7 +75,7 @@ pub(super) fn replay(
     Ok(Replay { entries, files: made.files.into_iter().chain([made.index]).collect() })
 }
 
-fn wanted(analysis: &Analysis, choice: &ReplayChoice) -> Vec<Wanted> {
+fn wanted(analysis: &Analysis, choice: &ReplayChoice, further: &[String]) -> Vec<Wanted> {
     let tier = |b: &Bottleneck| match (b.replay.required, b.replay.recommended) {
         (true, _) => Some(Tier::Required),
         (false, true) => Some(Tier::Recommended),
@@ -93,6 +94,9 @@ fn wanted(analysis: &Analysis, choice: &ReplayChoice) -> Vec<Wanted> {
             .map(|b| Wanted { pattern: b.operation.to_string(), tier: tier(b).unwrap_or(Tier::Requested) })
             .collect(),
     };
+    if matches!(choice, ReplayChoice::Auto | ReplayChoice::All) {
+        wanted.extend(further.iter().map(|op| Wanted { pattern: op.clone(), tier: Tier::Required }));
+    }
     // The first that fits a name decides its tier.
     wanted.sort_by_key(|w| w.tier);
     wanted

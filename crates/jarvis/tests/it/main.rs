@@ -19,3 +19,4 @@ mod requirements_run;
 mod self_check;
 mod support;
 mod traces;
+mod versus;

@@ -66,6 +66,9 @@ fn required(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
             ("files", "reference_perf_report.xlsx"),
             ("W4", "target_perf_report_csvs/unified_perf_summary.csv"),
             ("files", "target_perf_report_csvs/gpu_timeline.csv"),
+            ("files", "reference_perf_report_csvs/gpu_timeline.csv"),
+            ("files", "comparison.xlsx"),
+            ("files", "category_data/comparison_metrics.json"),
             ("files", "comparative_analysis_fair.md"),
             ("files", "comparative_analysis_rough.md"),
         ]

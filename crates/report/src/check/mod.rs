@@ -1,6 +1,7 @@
 //! Verifies a finished output folder: files, schemas, links, sums, limits of the reports, language. It reads nothing
 //! but what it is given, so it can run before anything is written.
 
+mod comparison;
 mod folder;
 mod layout;
 mod markdown;
@@ -101,6 +102,7 @@ pub fn check(folder: &Folder<'_>) -> Vec<Problem> {
     layout::check(folder, &facts, &mut problems);
     schemas(&facts, &mut problems);
     numbers::check(folder, &facts, &mut problems);
+    comparison::check(folder, &facts, &mut problems);
     references::check(folder, &facts, &mut problems);
     reports::check(folder, &facts, &mut problems);
     text::check(folder, &facts, &mut problems);

@@ -134,7 +134,9 @@ pub(super) fn duplicates(report: &Report<'_>, problems: &mut Problems) {
 fn sentences(document: &Document<'_>) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for line in &document.lines {
-        if line.is_code || line.is_table() || line.heading().is_some() || line.text.starts_with('→') {
+        // Two changes may bring the same.
+        let may_repeat = line.text.starts_with('→') || line.text.starts_with("**Impact**");
+        if line.is_code || line.is_table() || line.heading().is_some() || may_repeat {
             continue;
         }
         let text = without_label(line.text).replace("Path A:", "\n").replace("Path B:", "\n");

@@ -33,6 +33,7 @@ schemas![
     "fusion_candidates",
     "kernel_fusion_metrics",
     "model_info",
+    "comparison_metrics",
 ];
 
 /// The schema of a file, by its path in the output folder.
@@ -43,7 +44,6 @@ pub fn schema_of(path: &str) -> Option<&'static Schema> {
         ("" | "category_data", "category_manifest.json") => "category_manifest",
         ("metadata", "model_info.json") => "model_info",
         ("metadata", f) if f.ends_with("_metadata.json") => "category_metadata",
-        ("category_data", "comparison_metrics.json") => return None,
         ("category_data", f) => match f.strip_suffix(".json") {
             Some(name) if SCHEMAS.iter().any(|s| s.name == name) => name,
             Some(name) if name.ends_with("_metrics") => "category_metrics",

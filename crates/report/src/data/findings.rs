@@ -8,7 +8,8 @@ use jarvis_analyze::prepared::ModelInfo;
 use jarvis_trace::Severity;
 use serde::Serialize;
 
-use crate::Run;
+use super::comparison::{self, Comparison, FindingComparison};
+use crate::{Run, Versus};
 
 /// Name and version of the form.
 pub(crate) const SCHEMA: &str = "jarvis.findings/1";
@@ -21,8 +22,20 @@ pub(crate) struct Document<'a> {
     platform: PlatformUsed<'a>,
     gpu_timeline: UtilizationMetrics,
     model: Model<'a>,
-    findings: Vec<Finding>,
+    findings: Vec<Told>,
+    /// What differs from the reference, in comparative runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comparison: Option<Comparison<'a>>,
     warnings: Vec<String>,
+}
+
+/// A finding, and what its operations take on the reference.
+#[derive(Serialize)]
+struct Told {
+    #[serde(flatten)]
+    finding: Finding,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comparison: Option<FindingComparison>,
 }
 
 /// What was read.
@@ -67,7 +80,7 @@ struct Model<'a> {
 }
 
 /// The file of a run.
-pub(crate) fn document<'a>(run: &'a Run<'_>) -> Document<'a> {
+pub(crate) fn document<'a>(run: &'a Run<'_>, versus: Option<&'a Versus<'_>>) -> Document<'a> {
     let p = &run.analysis.prepared;
     let path = run.labels.trace_path.as_str();
     Document {
@@ -93,8 +106,17 @@ pub(crate) fn document<'a>(run: &'a Run<'_>) -> Document<'a> {
         },
         gpu_timeline: (&p.utilization).into(),
         model: Model { name: run.model_name(), info: &p.model },
-        findings: run.analysis.findings.iter().map(|f| with_replay(run, f)).collect(),
-        warnings: warnings(run),
+        findings: run
+            .analysis
+            .findings
+            .iter()
+            .map(|f| Told {
+                finding: with_replay(run, f),
+                comparison: versus.and_then(|v| comparison::of_finding(v, f)),
+            })
+            .collect(),
+        comparison: versus.map(comparison::comparison),
+        warnings: warnings(run, versus),
     }
 }
 
@@ -113,7 +135,7 @@ fn with_replay(run: &Run<'_>, finding: &Finding) -> Finding {
 }
 
 /// What failed, what the recording lacks, and what a reader of the numbers should know, in this order.
-fn warnings(run: &Run<'_>) -> Vec<String> {
+fn warnings(run: &Run<'_>, versus: Option<&Versus<'_>>) -> Vec<String> {
     let failed = run.analysis.failures().map(|o| {
         let why = match &o.file {
             jarvis_analyze::metrics::MetricsFile::Short(short) => short.error.as_deref().unwrap_or_default(),
@@ -123,5 +145,6 @@ fn warnings(run: &Run<'_>) -> Vec<String> {
     });
     let defects = run.report.diagnostics.seen().filter(|(d, ..)| d.severity > Severity::Info);
     let defects = defects.map(|(d, count, _)| format!("{} ({count}x): {}. {}", d.id, d.meaning, d.remedy));
-    failed.chain(defects).chain(run.analysis.warnings.iter().cloned()).collect()
+    let compared = versus.into_iter().flat_map(|v| v.comparative.warnings.iter().cloned());
+    failed.chain(defects).chain(compared).chain(run.analysis.warnings.iter().cloned()).collect()
 }

@@ -5,6 +5,7 @@
 //! rounded as they are written, no value that is not a number.
 
 mod categories;
+mod comparison;
 mod findings;
 mod manifest;
 mod ops_csv;
@@ -15,7 +16,7 @@ use serde::Serialize;
 
 pub use stems::Stems;
 
-use crate::{OutputFile, Run};
+use crate::{OutputFile, Run, Versus};
 
 /// The folder of what is known about each category.
 pub(crate) const CATEGORY_DATA: &str = "category_data";
@@ -29,13 +30,29 @@ pub(crate) const MANIFEST: &str = "category_manifest.json";
 /// The machine form of the findings.
 pub(crate) const FINDINGS: &str = "findings.json";
 
+/// Both sides of a comparison.
+pub(crate) const COMPARISON: &str = "category_data/comparison_metrics.json";
+
 /// What the model seems to be.
 pub(crate) const MODEL_INFO: &str = "metadata/model_info.json";
 
 /// All of them.
 pub fn files(run: &Run<'_>) -> Vec<OutputFile> {
+    written(run, None)
+}
+
+/// All of a comparison: those of the target, with what the reference adds.
+pub fn compared_files(versus: &Versus<'_>) -> Vec<OutputFile> {
+    let mut files = written(&versus.target, Some(versus));
+    files.push(OutputFile::new(COMPARISON, json(&comparison::metrics(versus))));
+    files
+}
+
+fn written(run: &Run<'_>, versus: Option<&Versus<'_>>) -> Vec<OutputFile> {
     let stems = Stems::of(run.analysis);
-    let manifest = json(&manifest::manifest(run, &stems));
+    let mut manifest = manifest::manifest(run, &stems);
+    manifest.reference = versus.map(|v| comparison::manifest_reference(&v.reference));
+    let manifest = json(&manifest);
     let mut files = vec![
         OutputFile::new(MANIFEST, manifest.clone()),
         OutputFile::new(format!("{CATEGORY_DATA}/{MANIFEST}"), manifest),
@@ -43,7 +60,7 @@ pub fn files(run: &Run<'_>) -> Vec<OutputFile> {
     files.extend(system::files(run));
     files.extend(categories::files(run, &stems));
     files.push(OutputFile::new(MODEL_INFO, json(&run.analysis.prepared.model)));
-    files.push(OutputFile::new(FINDINGS, json(&findings::document(run))));
+    files.push(OutputFile::new(FINDINGS, json(&findings::document(run, versus))));
     files
 }
 

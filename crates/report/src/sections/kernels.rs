@@ -88,7 +88,7 @@ pub(crate) fn table(kernels: &[LaunchedKernel<'_>]) -> Vec<Block> {
     if kernels.len() > MOST {
         let rest: f64 = kernels[MOST..].iter().map(|k| k.time_ms).sum();
         blocks.push(Block::paragraph(format!(
-            "{} more take {} ms; `perf_report_csvs/kernel_summary.csv` lists all.",
+            "{} more take {} ms; `kernel_summary.csv` lists all.",
             kernels.len() - MOST,
             ms(rest)
         )));

@@ -5,6 +5,7 @@ mod advice;
 mod bottleneck;
 mod capture;
 mod category;
+mod comparative;
 mod cross;
 mod fair;
 mod fusion;
@@ -21,7 +22,7 @@ use jarvis_analyze::prepare::category::CATEGORIES;
 
 use crate::blocks::Block;
 use crate::render::markdown;
-use crate::{OutputFile, Run};
+use crate::{OutputFile, Run, Versus};
 
 /// A file in the making: where, and what.
 struct Page {
@@ -39,6 +40,16 @@ const PAGES: &[Pages] = &[compute_pages, system_pages, rough_page, fair_page];
 pub fn files(run: &Run<'_>) -> Vec<OutputFile> {
     let pages = PAGES.iter().flat_map(|pages| pages(run));
     pages.map(|p| OutputFile::new(p.path, markdown::render(&p.blocks))).collect()
+}
+
+/// All Markdown files of a comparison: findings of the target, and both reports.
+pub fn compared_files(versus: &Versus<'_>) -> Vec<OutputFile> {
+    let run = &versus.target;
+    let mut pages = compute_pages(run);
+    pages.extend(system_pages(run));
+    pages.push(Page { path: "comparative_analysis_rough.md".into(), blocks: comparative::rough(versus) });
+    pages.push(Page { path: "comparative_analysis_fair.md".into(), blocks: comparative::fair(versus) });
+    pages.into_iter().map(|p| OutputFile::new(p.path, markdown::render(&p.blocks))).collect()
 }
 
 fn compute_pages(run: &Run<'_>) -> Vec<Page> {

@@ -134,7 +134,7 @@ fn finding_lines(out: &mut String, f: &Finding, style: Style) {
 }
 
 /// Text in lines of [`WIDTH`], at words.
-fn wrapped(out: &mut String, first: &str, rest: &str, text: &str) {
+pub(super) fn wrapped(out: &mut String, first: &str, rest: &str, text: &str) {
     let mut line = first.to_owned();
     let mut empty = true;
     for word in text.split_whitespace() {
@@ -152,7 +152,7 @@ fn wrapped(out: &mut String, first: &str, rest: &str, text: &str) {
     let _ = writeln!(out, "{line}");
 }
 
-fn cut(text: &str, width: usize) -> String {
+pub(super) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }

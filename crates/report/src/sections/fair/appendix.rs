@@ -42,7 +42,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
 }
 
 /// `990 TFLOPS (BF16), 1980 TFLOPS (FP8)`: matrix rates that are known.
-fn peaks(p: &Prepared) -> String {
+pub(crate) fn peaks(p: &Prepared) -> String {
     let peaks = Peaks::of(p);
     let known = jarvis_perf::platform::COMPUTE_SPECS.iter().filter_map(|spec| {
         let name = spec.strip_prefix("matrix_")?.to_uppercase();
@@ -53,7 +53,7 @@ fn peaks(p: &Prepared) -> String {
     if known.is_empty() { "not known".to_owned() } else { known.join(", ") }
 }
 
-fn replay(run: &Run<'_>) -> Vec<Block> {
+pub(crate) fn replay(run: &Run<'_>) -> Vec<Block> {
     if run.replay.is_empty() {
         return vec![Block::paragraph("No replay package was written in this run.")];
     }

@@ -1,6 +1,6 @@
 //! `standalone_analysis_fair.md`: for people who want to know what to change and what it brings.
 
-mod appendix;
+pub(crate) mod appendix;
 mod detail;
 mod recommendations;
 mod summary;

@@ -3,7 +3,7 @@
 use jarvis_analyze::prepared::Row;
 use jarvis_analyze::rounding::shown;
 
-use super::capped;
+use super::{capped, unified};
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
 use crate::sections::words::{cell, figure, ms, pct, shapes};
@@ -46,7 +46,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
         ]);
     }
     if !table.rows.is_empty() {
-        blocks.extend(capped(table, MOST_ROWS, "perf_report_csvs/unified_perf_summary.csv"));
+        blocks.extend(capped(table, MOST_ROWS, &unified(run)));
     }
     blocks
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jarvis_analyze::metrics::MetricsFile;
 use jarvis_analyze::prepared::EfficiencySource;
 
-use super::capped;
+use super::{capped, unified};
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
 use crate::sections::capture;
@@ -73,7 +73,7 @@ fn unmodelled(run: &Run<'_>) -> Vec<Block> {
         Block::heading(3, "Operations Without a Performance Model"),
         Block::paragraph(format!("Judged by time only, {}% of compute.", pct(share))),
     ];
-    blocks.extend(capped(table, MOST_OPERATIONS, "perf_report_csvs/unified_perf_summary.csv"));
+    blocks.extend(capped(table, MOST_OPERATIONS, &unified(run)));
     blocks
 }
 

@@ -2,14 +2,14 @@
 //! go on from here.
 
 mod baseline;
-mod gaps;
+pub(crate) mod gaps;
 mod judgement;
 mod paths;
 mod preparation;
-mod questions;
-mod raw;
+pub(crate) mod questions;
+pub(crate) mod raw;
 mod setup;
-mod tree;
+pub(crate) mod tree;
 
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
@@ -37,8 +37,13 @@ pub(crate) fn document(run: &Run<'_>) -> Vec<Block> {
     blocks
 }
 
+/// Where every row stands.
+fn unified(run: &Run<'_>) -> String {
+    format!("{}/unified_perf_summary.csv", run.csv_folder())
+}
+
 /// A table cut to so many rows, and a line that tells where the rest is.
-fn capped(mut table: Table, most: usize, rest_in: &str) -> Vec<Block> {
+pub(crate) fn capped(mut table: Table, most: usize, rest_in: &str) -> Vec<Block> {
     let more = table.rows.len().saturating_sub(most);
     table.rows.truncate(most);
     let mut blocks = vec![Block::Table(table)];

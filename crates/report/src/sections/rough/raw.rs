@@ -2,7 +2,7 @@
 
 use jarvis_analyze::lowering::{Difference, LoweringDifference, lowering_differences};
 
-use super::{baseline, capped};
+use super::{baseline, capped, unified};
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
 use crate::sections::category::operations_table;
@@ -29,11 +29,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
     if !differences.is_empty() {
         blocks.push(Block::heading(3, "Kernel Lowering Differences"));
         blocks.push(Block::paragraph("The same operation uses different kernels for these shapes."));
-        blocks.extend(capped(
-            lowering(run, &differences),
-            2 * MOST_DIFFERENCES,
-            "perf_report_csvs/unified_perf_summary.csv",
-        ));
+        blocks.extend(capped(lowering(run, &differences), 2 * MOST_DIFFERENCES, &unified(run)));
     }
     blocks.push(Block::heading(3, "Operations by Category"));
     for m in run.analysis.outcomes.iter().filter_map(|o| o.metrics()).filter(|m| !m.operations.is_empty()) {

@@ -1,0 +1,280 @@
+//! A thing that both sides do: how long it takes on each, what the hardware suggests, what to make of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::both::Both;
+use super::matching::{Match, MatchLevel};
+use super::verdict::{ExpectedRatio, Explanation, Verdict, explain};
+use super::work::{Part, Place};
+use crate::prepared::{BoundType, Prepared, Row};
+use crate::program::RowId;
+
+/// An operation, a group of operations or a category on both sides. Times are as [`super::Normalization`] says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compared {
+    /// Operation, module or category; both names where they differ.
+    pub name: String,
+    /// How the sides were found to be the same; none for sums over several.
+    pub level: Option<MatchLevel>,
+    /// Arguments in short form; empty for what has none.
+    pub args: String,
+    /// Category key.
+    pub category: Arc<str>,
+    /// Where in the module tree, for groups.
+    pub place: Option<Place>,
+    /// Time.
+    pub ms: Both<f64>,
+    /// Calls.
+    pub calls: Both<f64>,
+    /// Kernels.
+    pub launched: Both<f64>,
+    /// Of the computation time of its side.
+    pub percent_of_compute: Both<f64>,
+    /// What bounds it on the target.
+    pub bound: Option<BoundType>,
+    /// Target over reference as the hardware suggests; none if the reference takes no time.
+    pub expected: Option<ExpectedRatio>,
+    /// What to make of it.
+    pub verdict: Option<Verdict>,
+    /// What the target would save at the time the hardware suggests.
+    pub saved_ms: f64,
+    /// Best time over time, in percent.
+    pub efficiency_percent: Both<Option<f64>>,
+    /// Operations, most time first.
+    pub operations: Both<Vec<Arc<str>>>,
+    /// Kernel with most time of each row, then of the next.
+    pub kernels: Both<Vec<Arc<str>>>,
+    /// Type of the first tensor.
+    pub types: Both<Option<String>>,
+    /// Rows of the performance reports.
+    pub rows: Both<Vec<RowId>>,
+    /// UID of an example in the target.
+    pub uid: Option<u32>,
+}
+
+/// The same work in another precision is no matter of hardware.
+const OTHER_TYPES: Explanation = Explanation {
+    id: "other_types",
+    text: "The sides compute in different types, which the hardware ratio leaves out.",
+};
+
+impl Compared {
+    /// How far the ratio lies from the expected one.
+    pub fn excess(&self) -> Option<f64> {
+        Some(self.expected?.excess(self.ms.ratio()?))
+    }
+
+    /// Why it is as it is.
+    pub fn explanation(&self) -> Option<Explanation> {
+        let (verdict, expected) = (self.verdict?, self.expected?);
+        if self.level == Some(MatchLevel::Dims) && !verdict.is_expected() {
+            return Some(OTHER_TYPES);
+        }
+        Some(explain(verdict, self.bound, expected))
+    }
+
+    /// Whether both sides run the same kernels.
+    pub(crate) fn same_kernels(&self) -> bool {
+        let set = Both::of(self.kernels.as_ref(), |k| k.iter().collect::<BTreeSet<_>>());
+        set.reference == set.target
+    }
+}
+
+/// What all comparisons of a run share.
+#[derive(Clone, Copy)]
+pub(crate) struct Scene<'a> {
+    pub(crate) sides: Both<&'a Prepared>,
+    /// Computation time in the unit of all times.
+    pub(crate) compute_ms: Both<f64>,
+}
+
+impl Scene<'_> {
+    /// A match, judged.
+    pub(crate) fn judged(&self, found: &Match) -> Compared {
+        let ms = found.ms();
+        let rows = Both::of(found.parts.as_ref(), |parts| row_ids(parts));
+        let largest = Both {
+            reference: largest(self.sides.reference, &rows.reference),
+            target: largest(self.sides.target, &rows.target),
+        };
+        let lead = largest.target.or(largest.reference);
+        let is_group = found.level == MatchLevel::Module;
+        // Only of the same work in the same types the best times tell what the hardware does.
+        let is_same_work = !is_group && found.level != MatchLevel::Dims;
+        let bound = lead.and_then(|r| r.efficiency.bound_type).filter(|_| !is_group);
+        let roofs = Both {
+            reference: roof_ms(self.sides.reference, &found.parts.reference),
+            target: roof_ms(self.sides.target, &found.parts.target),
+        };
+        let expected = match (roofs.reference, roofs.target) {
+            (Some(r), Some(t)) if is_same_work && r > 0.0 => ExpectedRatio::exactly(t / r),
+            _ => {
+                let spec = lead.and_then(|r| r.efficiency.compute_spec.as_deref()).filter(|_| !is_group);
+                ExpectedRatio::of_bound(bound, spec, Both::of(self.sides, |p| &p.platform))
+            }
+        };
+        let expected = (ms.reference > 0.0).then_some(expected);
+        let tiny = !is_group && lead.is_some_and(is_tiny_gemm);
+        let limits = &self.sides.target.thresholds;
+        let verdict = expected.zip(ms.ratio()).map(|(e, ratio)| Verdict::of(ratio, e, tiny, limits));
+        let best = roofs.target.filter(|_| is_same_work).unwrap_or(0.0);
+        let saved = expected.map_or(0.0, |e| ms.target - e.high * ms.reference).min(ms.target - best).max(0.0);
+        let efficiency = |roof: Option<f64>, ms: f64| roof.filter(|_| !is_group && ms > 0.0).map(|r| 100.0 * r / ms);
+        let place = found.parts.target.first().map(|p| p.place.clone()).filter(|_| is_group);
+        let operations = Both::of(found.parts.as_ref(), |parts| names(parts));
+        let name = match &place {
+            Some(place) => place.short(),
+            None if operations.reference == operations.target => operations.target.join(", "),
+            None => format!("{} | {}", operations.reference.join(", "), operations.target.join(", ")),
+        };
+        Compared {
+            name,
+            level: Some(found.level),
+            args: lead.filter(|_| !is_group).map(|r| r.args.clone()).unwrap_or_default(),
+            category: category(found),
+            place,
+            ms,
+            calls: found.calls(),
+            launched: Both::of(found.parts.as_ref(), |parts| parts.iter().map(|p| p.kernels).sum()),
+            percent_of_compute: self.share(ms),
+            bound,
+            expected,
+            verdict,
+            saved_ms: saved,
+            efficiency_percent: Both {
+                reference: efficiency(roofs.reference, ms.reference),
+                target: efficiency(roofs.target, ms.target),
+            },
+            operations,
+            kernels: Both {
+                reference: kernels(self.sides.reference, &rows.reference),
+                target: kernels(self.sides.target, &rows.target),
+            },
+            types: Both::of(largest, |row| row.and_then(first_type)),
+            uid: largest.target.map(|r| r.uid),
+            rows,
+        }
+    }
+
+    /// Several comparisons as one; the hardware suggests for it what it suggests for its parts.
+    pub(crate) fn summed(&self, name: &str, category: &Arc<str>, parts: &[&Compared], all_ms: Both<f64>) -> Compared {
+        let mut calls = Both::<f64>::default();
+        let mut launched = Both::<f64>::default();
+        for c in parts {
+            calls.add(c.calls);
+            launched.add(c.launched);
+        }
+        let expected = ExpectedRatio::of_sum(parts).filter(|_| all_ms.reference > 0.0);
+        let verdict =
+            expected.zip(all_ms.ratio()).map(|(e, ratio)| Verdict::of(ratio, e, false, &self.sides.target.thresholds));
+        let time = |bound: BoundType| parts.iter().filter(|c| c.bound == Some(bound)).map(|c| c.ms.target).sum::<f64>();
+        let (memory, compute) = (time(BoundType::Memory), time(BoundType::Compute));
+        let bound =
+            (memory + compute > 0.0).then(|| if memory >= compute { BoundType::Memory } else { BoundType::Compute });
+        let joined = |of: fn(&Compared) -> &Vec<RowId>| parts.iter().flat_map(|c| of(c).iter().copied()).collect();
+        Compared {
+            name: name.to_owned(),
+            level: None,
+            args: String::new(),
+            category: Arc::clone(category),
+            place: None,
+            ms: all_ms,
+            calls,
+            launched,
+            percent_of_compute: self.share(all_ms),
+            bound,
+            expected,
+            verdict,
+            saved_ms: expected.map_or(0.0, |e| all_ms.target - e.high * all_ms.reference).max(0.0),
+            efficiency_percent: Both::default(),
+            operations: Both::default(),
+            kernels: Both::default(),
+            types: Both::default(),
+            rows: Both { reference: joined(|c| &c.rows.reference), target: joined(|c| &c.rows.target) },
+            uid: parts.first().and_then(|c| c.uid),
+        }
+    }
+
+    /// Times in percent of the computation of their side.
+    pub(crate) fn share(&self, ms: Both<f64>) -> Both<f64> {
+        Both::of(ms.zip(self.compute_ms), |(ms, all)| if all > 0.0 { 100.0 * ms / all } else { 0.0 })
+    }
+}
+
+/// Whether a row is many small products in one call.
+fn is_tiny_gemm(row: &Row) -> bool {
+    const LARGEST_SIDE: i64 = 64;
+    const LEAST_BATCH: i64 = 1000;
+    let of = |name: &str| {
+        row.params.iter().find(|(k, _)| k == name).and_then(|(_, v)| v.ints()).and_then(|v| v.first().copied())
+    };
+    let sides = [of("M"), of("N"), of("K")];
+    &*row.category == "gemm"
+        && of("B").is_some_and(|b| b >= LEAST_BATCH)
+        && sides.iter().all(|s| s.is_some_and(|s| s <= LARGEST_SIDE))
+}
+
+/// Best time of these calls, if it is known for all of them.
+fn roof_ms(p: &Prepared, parts: &[Part]) -> Option<f64> {
+    let of = |part: &Part| Some(p.row(part.row?).efficiency.roofline_time_us? * part.calls / 1e3);
+    parts.iter().map(of).sum()
+}
+
+fn row_ids(parts: &[Part]) -> Vec<RowId> {
+    let mut ids: Vec<RowId> = parts.iter().filter_map(|p| p.row).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+fn largest<'a>(p: &'a Prepared, rows: &[RowId]) -> Option<&'a Row> {
+    let longer = |a: &'a Row, b: &'a Row| if b.time_ms > a.time_ms { b } else { a };
+    rows.iter().map(|&id| p.row(id)).reduce(longer)
+}
+
+/// Main kernels of the rows, each once, those with most time first.
+fn kernels(p: &Prepared, rows: &[RowId]) -> Vec<Arc<str>> {
+    let mut stats: Vec<(f64, &Arc<str>)> =
+        rows.iter().flat_map(|&id| &p.row(id).kernels).map(|k| (k.total_us, &k.name)).collect();
+    stats.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+    let mut names: Vec<Arc<str>> = Vec::new();
+    for (_, name) in stats {
+        if !names.contains(name) {
+            names.push(Arc::clone(name));
+        }
+    }
+    names
+}
+
+/// Operations of some parts, those with most time first.
+pub(crate) fn names(parts: &[Part]) -> Vec<Arc<str>> {
+    let mut times: Vec<(Arc<str>, f64)> = Vec::new();
+    for part in parts {
+        match times.iter_mut().find(|(name, _)| *name == part.name) {
+            Some(known) => known.1 += part.ms,
+            None => times.push((Arc::clone(&part.name), part.ms)),
+        }
+    }
+    times.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    times.into_iter().map(|(name, _)| name).collect()
+}
+
+/// The category that most of the time belongs to, on the side that takes more.
+fn category(found: &Match) -> Arc<str> {
+    let ms = found.ms();
+    let parts = if ms.target >= ms.reference { &found.parts.target } else { &found.parts.reference };
+    let mut times: Vec<(&Arc<str>, f64)> = Vec::new();
+    for part in parts {
+        match times.iter_mut().find(|(key, _)| **key == part.category) {
+            Some(known) => known.1 += part.ms,
+            None => times.push((&part.category, part.ms)),
+        }
+    }
+    times.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    times.first().map_or_else(|| "other".into(), |(key, _)| Arc::clone(key))
+}
+
+fn first_type(row: &Row) -> Option<String> {
+    row.inputs.types.iter().flatten().find(|t| !t.is_empty() && *t != "Scalar").cloned()
+}

@@ -1,0 +1,190 @@
+//! Where the target should be improved: what takes it longer than its hardware explains.
+
+use super::both::Both;
+use super::changes::{Change, ChangeKind, listed};
+use super::compared::Compared;
+use super::matching::MatchLevel;
+use super::verdict::ExpectedRatio;
+use super::{SideTotals, WORTH_PERCENT};
+use crate::analysis::Analysis;
+use crate::finding::{Finding, Paths, Tier};
+use crate::program::RowId;
+use crate::thresholds::Threshold;
+
+/// What a gap is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GapSource {
+    /// Position among the operations of the comparison.
+    Operation(usize),
+    /// Work without a counterpart.
+    Unmatched,
+    /// The GPU has nothing to do.
+    Idle,
+}
+
+/// A gap: something the target could do in less time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gap {
+    /// 1 is the one to close first.
+    pub rank: usize,
+    /// What it is about.
+    pub source: GapSource,
+    /// Operation, module or what else it is about.
+    pub name: String,
+    /// One line; names stand between backticks.
+    pub title: String,
+    /// Category key, or the name of a system category.
+    pub category: String,
+    /// Time on each side.
+    pub ms: Both<f64>,
+    /// Target over reference as the hardware suggests.
+    pub expected: Option<ExpectedRatio>,
+    /// What closing it saves.
+    pub saved_ms: f64,
+    /// The same in percent of the target's computation time.
+    pub saved_percent_of_compute: f64,
+    /// What to do.
+    pub paths: Paths,
+    /// Operation to make a replay package of.
+    pub replay: Option<String>,
+}
+
+/// The gaps, those that save most first.
+pub(crate) fn gaps(
+    target: &Analysis,
+    operations: &[Compared],
+    changes: &[Change],
+    totals: Both<&SideTotals>,
+) -> Vec<Gap> {
+    let limits = &target.prepared.thresholds;
+    let mut found: Vec<Gap> = Vec::new();
+    for (i, c) in operations.iter().enumerate() {
+        if c.verdict.is_some_and(super::Verdict::is_slow) && c.percent_of_compute.target >= WORTH_PERCENT {
+            found.push(of_operation(target, i, c));
+        }
+    }
+    let compute = totals.target.computation_ms;
+    let tolerance = 1.0 + limits.get(Threshold::CompareTolerance);
+    let unmatched = changes.iter().find(|c| c.kind == ChangeKind::Unmatched);
+    let is_more =
+        |c: &&Change| c.ms.ratio().is_some_and(|r| r > tolerance) && 100.0 * c.ms.delta() >= WORTH_PERCENT * compute;
+    if let Some(c) = unmatched.filter(is_more) {
+        found.push(Gap {
+            rank: 0,
+            source: GapSource::Unmatched,
+            name: "Work without a counterpart".to_owned(),
+            title: "Work without a counterpart".to_owned(),
+            category: "other".to_owned(),
+            ms: c.ms,
+            expected: None,
+            saved_ms: c.ms.delta(),
+            saved_percent_of_compute: 0.0,
+            paths: Paths {
+                algorithmic: vec!["Compare the two lists of operations without a counterpart: what the target runs as separate operations may have a shorter form, as the reference shows.".to_owned()],
+                kernel: vec!["None while the operations differ; match them first.".to_owned()],
+            },
+            replay: None,
+        });
+    }
+    let idle = Both::of(totals, |t| t.idle_ms);
+    if 100.0 * idle.delta() >= WORTH_PERCENT * totals.target.total_ms {
+        found.push(of_idle(target, idle));
+    }
+    for gap in &mut found {
+        gap.saved_percent_of_compute = if compute > 0.0 { 100.0 * gap.saved_ms / compute } else { 0.0 };
+    }
+    let least = limits.get(Threshold::ReportMinPercent);
+    found.retain(|gap| gap.saved_percent_of_compute >= least);
+    found.sort_by(|a, b| b.saved_ms.total_cmp(&a.saved_ms).then_with(|| a.title.cmp(&b.title)));
+    for (gap, rank) in found.iter_mut().zip(1..) {
+        gap.rank = rank;
+    }
+    found
+}
+
+fn of_operation(target: &Analysis, at: usize, c: &Compared) -> Gap {
+    let told = finding(target, &c.rows.target);
+    let is_group = c.level == Some(MatchLevel::Module);
+    let mut paths = told.map(|f| f.paths.clone()).unwrap_or_default();
+    if is_group {
+        paths.algorithmic.insert(
+            0,
+            format!(
+                "In this place the reference runs {} in {} kernels where the target runs {}; use the same form.",
+                listed(&c.operations.reference),
+                c.launched.reference.round(),
+                c.launched.target.round()
+            ),
+        );
+    }
+    if c.level == Some(MatchLevel::Dims)
+        && let Some(kind) = &c.types.reference
+    {
+        paths.algorithmic.insert(0, format!("Compute in `{kind}` as the reference does, if accuracy allows."));
+    }
+    if paths.algorithmic.is_empty() {
+        paths
+            .algorithmic
+            .push("Check that both sides call the operation with the same layout, precision and flags.".to_owned());
+    }
+    let kernels = Both::of(c.kernels.as_ref(), |k| listed(&k[..k.len().min(1)]));
+    let investigate = if kernels.reference.is_empty() || kernels.target.is_empty() {
+        "Generate a replay artifact and compare the kernels of both sides.".to_owned()
+    } else {
+        format!(
+            "Generate a replay artifact and check kernel selection and tile sizes: {} here, {} in the reference.",
+            kernels.target, kernels.reference
+        )
+    };
+    paths.kernel.insert(0, investigate);
+    Gap {
+        rank: 0,
+        source: GapSource::Operation(at),
+        name: c.name.clone(),
+        title: match c.args.split("<br>").next() {
+            _ if is_group => format!("Operations of `{}`", c.name),
+            Some(first) if !first.is_empty() => format!("`{}` `{first}`", c.name),
+            _ => format!("`{}`", c.name),
+        },
+        category: c.category.to_string(),
+        ms: c.ms,
+        expected: c.expected,
+        saved_ms: c.saved_ms,
+        saved_percent_of_compute: 0.0,
+        paths,
+        replay: c.operations.target.first().filter(|_| !is_group).map(ToString::to_string),
+    }
+}
+
+fn of_idle(target: &Analysis, idle: Both<f64>) -> Gap {
+    let system = target.findings.iter().find(|f| f.tier == Tier::System);
+    let mut paths = system.map(|f| f.paths.clone()).unwrap_or_default();
+    if paths.algorithmic.is_empty() {
+        paths.algorithmic.push("See `system_findings/cpu_idle_findings.md` for what the GPU waits for.".to_owned());
+    }
+    if paths.kernel.is_empty() {
+        paths.kernel.push("None: not a kernel matter.".to_owned());
+    }
+    Gap {
+        rank: 0,
+        source: GapSource::Idle,
+        name: "GPU idle time".to_owned(),
+        title: "GPU idle time".to_owned(),
+        category: "cpu_idle".to_owned(),
+        ms: idle,
+        expected: None,
+        saved_ms: idle.delta(),
+        saved_percent_of_compute: 0.0,
+        paths,
+        replay: None,
+    }
+}
+
+/// The finding that speaks of most of these rows' time.
+fn finding<'a>(target: &'a Analysis, rows: &[RowId]) -> Option<&'a Finding> {
+    let ms = |f: &Finding| -> f64 {
+        f.rows.iter().filter(|(r, _)| rows.contains(r)).map(|(r, s)| s * target.prepared.row(*r).time_ms).sum()
+    };
+    let best = target.findings.iter().map(|f| (ms(f), f)).filter(|(ms, _)| *ms > 0.0);
+    best.reduce(|a, b| if b.0 > a.0 { b } else { a }).map(|(_, f)| f)
+}

@@ -1,0 +1,344 @@
+//! A target against a reference: which work is which, which differences the hardware explains, where the target should be
+//! improved. The reference shows what is achievable; it is no contest.
+
+mod both;
+mod canonical;
+mod changes;
+mod compared;
+mod gaps;
+mod gate;
+mod matching;
+mod steps;
+#[cfg(test)]
+mod tests;
+mod verdict;
+mod work;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+pub use both::Both;
+pub use changes::{Change, ChangeKind};
+pub use compared::Compared;
+pub use gaps::{Gap, GapSource};
+pub use gate::{Broken, Gate};
+pub use matching::MatchLevel;
+pub use steps::{Mode, Normalization};
+pub use verdict::{ExpectedRatio, Explanation, Verdict};
+pub use work::{Part, Place};
+
+use compared::Scene;
+use matching::{Surplus, matched};
+use work::Work;
+
+use crate::analysis::Analysis;
+use crate::finding::{PatternId, Tier};
+use crate::prepared::{BoundType, Prepared};
+use crate::rank;
+
+/// Differences and operations below this share are not told, in percent.
+pub const WORTH_PERCENT: f64 = 1.0;
+
+/// A difference of an operation that is worth telling, in percent of the reference.
+pub const DIFFERENCE_PERCENT: f64 = 10.0;
+
+/// Less matched kernel time than this is worth a warning, in percent.
+const COVERAGE_PERCENT: f64 = 80.0;
+
+/// Two times that differ by less than this share are the same.
+const SAME: f64 = 0.005;
+
+/// The GPU's time on a side, as [`Normalization`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SideTotals {
+    /// From the first start to the last end.
+    pub total_ms: f64,
+    /// Some kernel computes.
+    pub computation_ms: f64,
+    /// Only copies go on.
+    pub exposed_copy_ms: f64,
+    /// Only communication goes on.
+    pub exposed_comm_ms: f64,
+    /// Copies go on.
+    pub copy_ms: f64,
+    /// Nothing goes on.
+    pub idle_ms: f64,
+    /// Something goes on.
+    pub busy_ms: f64,
+    /// Communication goes on.
+    pub comm_ms: f64,
+}
+
+impl SideTotals {
+    fn of(p: &Prepared, steps: f64) -> Self {
+        let u = &p.utilization;
+        Self {
+            total_ms: u.total_time_ms / steps,
+            computation_ms: u.computation_time_ms / steps,
+            exposed_copy_ms: u.exposed_memcpy_time_ms / steps,
+            exposed_comm_ms: u.exposed_comm_time_ms / steps,
+            copy_ms: u.total_memcpy_time_ms / steps,
+            idle_ms: u.idle_time_ms / steps,
+            busy_ms: u.busy_time_ms / steps,
+            comm_ms: u.total_comm_time_ms / steps,
+        }
+    }
+}
+
+/// What bounds most of the target's compute time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dominant {
+    /// Memory traffic.
+    Memory,
+    /// Arithmetic.
+    Compute,
+    /// Neither for more than half of the time.
+    Mixed,
+}
+
+impl Dominant {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Memory => "memory-bound characteristics dominate",
+            Self::Compute => "compute-bound characteristics dominate",
+            Self::Mixed => "mixed characteristics",
+        }
+    }
+}
+
+/// A finished comparison.
+#[derive(Debug, Clone)]
+pub struct Comparative {
+    /// How times were made comparable.
+    pub normalization: Normalization,
+    /// The GPU's time.
+    pub totals: Both<SideTotals>,
+    /// Kernel time that is matched, in percent of that of the side.
+    pub coverage_percent: Both<f64>,
+    /// What bounds most of the target's compute time.
+    pub dominant: Dominant,
+    /// What both sides do, most time first.
+    pub operations: Vec<Compared>,
+    /// The same, summed by the name of the operation.
+    pub by_name: Vec<Compared>,
+    /// The same, summed by category, with what has no counterpart.
+    pub categories: Vec<Compared>,
+    /// What has no counterpart, most time first.
+    pub left: Both<Vec<Part>>,
+    /// Rows left out because they copy between host and device.
+    pub host_copies: Both<usize>,
+    /// Whether both sides run the same collectives as often; none if neither has any.
+    pub same_collectives: Option<bool>,
+    /// What differs, the largest difference first. The parts add up to the difference of the total times.
+    pub changes: Vec<Change>,
+    /// Patterns of urgent findings that only the reference has.
+    pub gone: Vec<PatternId>,
+    /// Patterns of urgent findings that only the target has.
+    pub new: Vec<PatternId>,
+    /// Where the target should be improved.
+    pub gaps: Vec<Gap>,
+    /// What a reader of the numbers should know.
+    pub warnings: Vec<String>,
+}
+
+impl Comparative {
+    /// Compares an analysed target with a reference.
+    pub fn of(reference: &Analysis, target: &Analysis) -> Self {
+        let analyses = Both { reference, target };
+        let sides = Both::of(analyses, |a| &a.prepared);
+        let (normalization, work) = comparable(sides);
+        let steps = Both::of(normalization.steps, f64::from);
+        let totals = Both::of(sides.zip(steps), |(p, steps)| SideTotals::of(p, steps));
+        let surplus = if normalization.mode == Mode::PerCall { Surplus::Scaled } else { Surplus::LeftOver };
+        let kernel_ms = Both::of(work.as_ref(), Work::ms);
+        let collectives = same_collectives(&work);
+        let category_ms = category_times(&work);
+        let host_copies = Both::of(work.as_ref(), |w| w.host_copies);
+        let found = matched(sides, Both::of(work, |w| w.parts), surplus);
+        let scene = Scene { sides, compute_ms: Both::of(totals, |t| t.computation_ms) };
+        let mut operations: Vec<Compared> = found.matches.iter().map(|m| scene.judged(m)).collect();
+        let time = |c: &Compared| c.ms.reference.max(c.ms.target);
+        operations
+            .sort_by(|a, b| time(b).total_cmp(&time(a)).then_with(|| (&a.name, &a.args).cmp(&(&b.name, &b.args))));
+        let left = sorted(found.left);
+        let left_ms = Both::of(left.as_ref(), |parts| parts.iter().map(|p| p.ms).sum::<f64>());
+        let coverage_percent = Both::of(left_ms.zip(kernel_ms), |(left, all)| {
+            if all > 0.0 { (100.0 * (1.0 - left / all)).clamp(0.0, 100.0) } else { 0.0 }
+        });
+        let waits = Both::of(analyses, |a| patterns(a, &[Tier::System]));
+        let changes = changes::changes(&operations, &left, totals.as_ref(), waits, &target.prepared.thresholds);
+        let gaps = gaps::gaps(target, &operations, &changes, totals.as_ref());
+        let mut out = Self {
+            by_name: by_name(&scene, &operations),
+            categories: by_category(&scene, &operations, &category_ms),
+            dominant: dominant(&target.prepared),
+            warnings: Vec::new(),
+            gone: Vec::new(),
+            new: Vec::new(),
+            same_collectives: collectives,
+            normalization,
+            totals,
+            coverage_percent,
+            operations,
+            left,
+            host_copies,
+            changes,
+            gaps,
+        };
+        out.warnings = warnings(&out);
+        let told = Both::of(analyses, |a| patterns(a, &[Tier::Compute, Tier::Fusion, Tier::System]));
+        out.gone = told.reference.iter().copied().filter(|p| !told.target.contains(p)).collect();
+        out.new = told.target.iter().copied().filter(|p| !told.reference.contains(p)).collect();
+        out
+    }
+
+    /// Whether nothing that is worth telling differs.
+    pub fn is_same(&self) -> bool {
+        let near = |ms: Both<f64>| ms.delta().abs() <= SAME * ms.reference.max(ms.target);
+        let total = self.totals.reference.total_ms.max(self.totals.target.total_ms);
+        near(Both::of(self.totals, |t| t.total_ms))
+            && self.changes.iter().all(|c| c.ms.delta().abs() <= SAME * total)
+            && self.gaps.is_empty()
+    }
+
+    /// Operations that differ enough to be told: by more than a tenth, with a share of the compute of either side.
+    pub fn notable(&self) -> impl Iterator<Item = &Compared> {
+        self.operations.iter().filter(|c| {
+            let differs = c.ms.delta_percent().is_none_or(|d| d.abs() > DIFFERENCE_PERCENT);
+            differs && c.percent_of_compute.reference.max(c.percent_of_compute.target) >= WORTH_PERCENT
+        })
+    }
+}
+
+/// Patterns of the urgent findings of some tiers, those to act on first first.
+fn patterns(analysis: &Analysis, tiers: &[Tier]) -> Vec<PatternId> {
+    let mut found: Vec<PatternId> = Vec::new();
+    for f in rank::recommended(&analysis.findings).filter(|f| tiers.contains(&f.tier)) {
+        if !found.contains(&f.pattern) {
+            found.push(f.pattern);
+        }
+    }
+    found
+}
+
+/// How times are made comparable, and the work of both sides in that unit.
+fn comparable(sides: Both<&Prepared>) -> (Normalization, Both<Work>) {
+    if let Some(normalization) = steps::by_steps(sides) {
+        let steps = Both::of(normalization.steps, f64::from);
+        return (normalization, Both::of(sides.zip(steps), |(p, steps)| Work::of(p, steps)));
+    }
+    let work = Both::of(sides, |p| Work::of(p, 1.0));
+    let parts = Both::of(work.as_ref(), |w| w.parts.clone());
+    let rows = matched(sides, parts, Surplus::Scaled).matches;
+    // Scaled matches have lost the calls of the reference: they are looked up again.
+    let rows = rows.iter().filter(|m| m.level != MatchLevel::Module).map(|m| {
+        let ids: Vec<_> = m.parts.reference.iter().filter_map(|p| p.row).collect();
+        let own: Vec<Part> =
+            work.reference.parts.iter().filter(|p| p.row.is_some_and(|r| ids.contains(&r))).cloned().collect();
+        Both { reference: steps::calls_and_ms(&own), target: steps::calls_and_ms(&m.parts.target) }
+    });
+    (steps::by_calls(rows), work)
+}
+
+fn sorted(mut left: Both<Vec<Part>>) -> Both<Vec<Part>> {
+    for parts in [&mut left.reference, &mut left.target] {
+        parts.retain(|p| p.ms > 0.0);
+        parts.sort_by(|a, b| {
+            b.ms.total_cmp(&a.ms).then_with(|| (&a.name, a.row, &a.place).cmp(&(&b.name, b.row, &b.place)))
+        });
+    }
+    left
+}
+
+fn by_name(scene: &Scene<'_>, operations: &[Compared]) -> Vec<Compared> {
+    let mut names: BTreeMap<&str, Vec<&Compared>> = BTreeMap::new();
+    for c in operations.iter().filter(|c| c.level != Some(MatchLevel::Module)) {
+        names.entry(&c.name).or_default().push(c);
+    }
+    let mut all: Vec<Compared> = names
+        .into_iter()
+        .map(|(name, members)| scene.summed(name, &members[0].category, &members, sum(&members)))
+        .collect();
+    all.sort_by(|a, b| b.ms.target.total_cmp(&a.ms.target).then_with(|| a.name.cmp(&b.name)));
+    all
+}
+
+fn sum(members: &[&Compared]) -> Both<f64> {
+    let mut ms = Both::<f64>::default();
+    for c in members {
+        ms.add(c.ms);
+    }
+    ms
+}
+
+/// Kernel time by category.
+fn category_times(work: &Both<Work>) -> BTreeMap<Arc<str>, Both<f64>> {
+    let mut times: BTreeMap<Arc<str>, Both<f64>> = BTreeMap::new();
+    for part in &work.reference.parts {
+        times.entry(Arc::clone(&part.category)).or_default().reference += part.ms;
+    }
+    for part in &work.target.parts {
+        times.entry(Arc::clone(&part.category)).or_default().target += part.ms;
+    }
+    times
+}
+
+/// Categories with their whole time; the hardware suggests for each what it suggests for its matched operations.
+fn by_category(scene: &Scene<'_>, operations: &[Compared], times: &BTreeMap<Arc<str>, Both<f64>>) -> Vec<Compared> {
+    let is_row = |c: &&Compared| c.level != Some(MatchLevel::Module);
+    let one = |(key, ms): (&Arc<str>, &Both<f64>)| {
+        let members: Vec<&Compared> = operations.iter().filter(is_row).filter(|c| c.category == *key).collect();
+        scene.summed(key, key, &members, *ms)
+    };
+    let mut all: Vec<Compared> = times.iter().map(one).collect();
+    all.sort_by(|a, b| b.ms.target.total_cmp(&a.ms.target).then_with(|| a.name.cmp(&b.name)));
+    all
+}
+
+fn same_collectives(work: &Both<Work>) -> Option<bool> {
+    let collectives = Both::of(work.as_ref(), |w| &w.collectives);
+    let any = !collectives.reference.is_empty() || !collectives.target.is_empty();
+    let counts = Both::of(collectives, |c| c.values().sum::<f64>());
+    any.then(|| (counts.reference - counts.target).abs() < 1e-9)
+}
+
+fn dominant(target: &Prepared) -> Dominant {
+    let time = |bound: BoundType| {
+        let rows = target.rows.iter().filter(|r| r.efficiency.bound_type == Some(bound) && !r.is_host_copy);
+        rows.map(|r| r.time_ms).sum::<f64>()
+    };
+    let half = 0.5 * target.rows.iter().filter(|r| !r.is_host_copy).map(|r| r.time_ms).sum::<f64>();
+    if half > 0.0 && time(BoundType::Memory) > half {
+        Dominant::Memory
+    } else if half > 0.0 && time(BoundType::Compute) > half {
+        Dominant::Compute
+    } else {
+        Dominant::Mixed
+    }
+}
+
+fn warnings(c: &Comparative) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (side, percent) in [("reference", c.coverage_percent.reference), ("target", c.coverage_percent.target)] {
+        if percent < COVERAGE_PERCENT {
+            warnings.push(format!(
+                "Only {percent:.1}% of the {side}'s kernel time is matched; the rest is listed without a counterpart."
+            ));
+        }
+    }
+    if c.normalization.mode == Mode::PerCall {
+        warnings.push(
+            "The traces mark no steps and their calls differ in number: operations are compared call by call, and \
+             totals are not comparable."
+                .to_owned(),
+        );
+    }
+    if c.same_collectives == Some(false) {
+        warnings.push("The sides do not run the same collectives, so communication is not compared.".to_owned());
+    }
+    warnings
+}

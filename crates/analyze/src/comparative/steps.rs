@@ -1,0 +1,92 @@
+//! What times are divided by, so that recordings of different length can be compared.
+
+use serde::Serialize;
+
+use super::both::Both;
+use super::work::Part;
+use crate::prepared::Prepared;
+
+/// How times were made comparable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Times are of one step.
+    PerStep,
+    /// Times are of the whole recordings, which hold the same calls.
+    Total,
+    /// Times of the reference are scaled to the target's calls, operation by operation.
+    PerCall,
+}
+
+/// How times were made comparable, and why so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Normalization {
+    /// How.
+    pub mode: Mode,
+    /// Why.
+    pub reason: String,
+    /// Steps of each side; 1 where there are none.
+    pub steps: Both<u32>,
+}
+
+impl Normalization {
+    /// What times are of, in words.
+    pub fn unit(&self) -> &'static str {
+        match self.mode {
+            Mode::PerStep => "per step",
+            Mode::Total => "of the whole trace",
+            Mode::PerCall => "at the target's number of calls",
+        }
+    }
+}
+
+/// Recordings with the same number of these calls are equally long: this share of the time must be of such.
+const SAME_CALLS_SHARE: f64 = 0.9;
+
+/// By steps that are marked, else by calls of the outermost module; `None` if there is neither.
+pub(crate) fn by_steps(sides: Both<&Prepared>) -> Option<Normalization> {
+    let marked = Both::of(sides, |p| p.program.steps);
+    let (steps, reason) = if marked.reference > 0 && marked.target > 0 {
+        (marked, "both traces mark their steps".to_owned())
+    } else {
+        let outer = Both::of(sides, outermost);
+        let (reference, target) = (outer.reference?, outer.target?);
+        if reference.0 != target.0 {
+            return None;
+        }
+        (Both { reference: reference.1, target: target.1 }, format!("both traces call the module `{}`", reference.0))
+    };
+    Some(Normalization { mode: Mode::PerStep, reason, steps })
+}
+
+/// Where no steps are known: as they are if the operations that both have are called as often, else call by call.
+pub(crate) fn by_calls(rows: impl Iterator<Item = Both<(f64, f64)>>) -> Normalization {
+    let (mut same, mut all) = (0.0, 0.0);
+    for row in rows {
+        let (calls, ms) = ((row.reference.0, row.target.0), row.reference.1 + row.target.1);
+        all += ms;
+        if (calls.0 - calls.1).abs() < 1e-9 {
+            same += ms;
+        }
+    }
+    let steps = Both { reference: 1, target: 1 };
+    if same >= SAME_CALLS_SHARE * all {
+        Normalization { mode: Mode::Total, reason: "no steps are marked; the calls are as many".to_owned(), steps }
+    } else {
+        let reason = "no steps are marked and the numbers of calls differ".to_owned();
+        Normalization { mode: Mode::PerCall, reason, steps }
+    }
+}
+
+/// Calls and time of some parts.
+pub(crate) fn calls_and_ms(parts: &[Part]) -> (f64, f64) {
+    parts.iter().fold((0.0, 0.0), |(calls, ms), p| (calls + p.calls, ms + p.ms))
+}
+
+/// The class of the outermost module with most leaves, and its calls.
+fn outermost(p: &Prepared) -> Option<(String, u32)> {
+    let outer = p.program.modules.iter().filter(|m| m.parent.is_none());
+    let largest = outer.clone().max_by_key(|m| m.leaves.len())?;
+    let calls = outer.filter(|m| m.base == largest.base).count() as u32;
+    Some((largest.base.to_string(), calls))
+}

@@ -1,0 +1,183 @@
+//! `jarvis analyze --reference`: a target against a reference.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use jarvis_analyze::comparative::{Both, Broken, Gate};
+use jarvis_analyze::rounding::{shown, shown_ms};
+use jarvis_analyze::thresholds::Thresholds;
+use jarvis_perf::extension::Extension;
+use jarvis_report::RunLabels;
+use jarvis_trace::Trace;
+
+use super::{AnalyzeArgs, Inputs, Log, failed_categories, labels, questions, write};
+use crate::cli::platform_args::PlatformArgs;
+use crate::cli::style::Style;
+use crate::cli::{Failure, Session};
+use crate::exit;
+use crate::pipeline::{AnalyzeOptions, compare_traces, self_check};
+
+mod summary;
+
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Comparison")]
+pub(super) struct ReferenceArgs {
+    /// Compare with this trace: it shows what is achievable, TRACE is to be improved
+    #[arg(long, value_name = "TRACE2")]
+    reference: Option<PathBuf>,
+    /// GPU of the reference [default: from its trace]
+    #[arg(long, value_name = "NAME", requires = "reference", conflicts_with = "reference_arch")]
+    reference_platform: Option<String>,
+    /// File with the peak figures of the reference's GPU
+    #[arg(long, value_name = "FILE", requires = "reference")]
+    reference_arch: Option<PathBuf>,
+    /// Memory bandwidth of the reference in TB/s
+    #[arg(long, value_name = "X", requires = "reference")]
+    reference_peak_hbm_tbs: Option<f64>,
+    /// Matrix rate of the reference for bf16 and fp16 in TFLOPS
+    #[arg(long, value_name = "X", requires = "reference")]
+    reference_peak_maf_tflops: Option<f64>,
+    /// Device memory of the reference in GB
+    #[arg(long, value_name = "X", requires = "reference")]
+    reference_memory_gb: Option<f64>,
+    /// Exit 1 if the target takes this much more time: `slowdown=5%` of all, `gemm=10%` of a category; may be repeated
+    #[arg(long, value_name = "NAME=PERCENT", requires = "reference")]
+    fail_on: Vec<Gate>,
+}
+
+impl ReferenceArgs {
+    pub(super) fn is_given(&self) -> bool {
+        self.reference.is_some()
+    }
+
+    fn platform(&self) -> PlatformArgs {
+        PlatformArgs {
+            platform: self.reference_platform.clone(),
+            arch: self.reference_arch.clone(),
+            peak_hbm_tbs: self.reference_peak_hbm_tbs,
+            peak_maf_tflops: self.reference_peak_maf_tflops,
+            memory_gb: self.reference_memory_gb,
+        }
+    }
+
+    /// Options that change results.
+    pub(super) fn flags(&self, add: &mut impl FnMut(&str, Option<String>)) {
+        let file = |path: &Option<PathBuf>| path.as_ref().map(|p| p.to_string_lossy().into_owned());
+        add("reference", file(&self.reference));
+        add("reference-platform", self.reference_platform.clone());
+        add("reference-arch", file(&self.reference_arch));
+    }
+}
+
+/// Compares, writes the folder, prints one screen, and fails if a limit does not hold.
+pub(super) fn run(
+    session: &Session,
+    args: &AnalyzeArgs,
+    inputs: &Inputs,
+    extension: Option<Extension>,
+    thresholds: Thresholds,
+) -> Result<(), Failure> {
+    let began = Instant::now();
+    let Some(reference) = &args.reference.reference else { return Ok(()) };
+    let paths = Both { reference: reference.as_path(), target: inputs.trace.as_path() };
+    let stdin = Path::new("-");
+    if paths.reference == stdin && paths.target == stdin {
+        return Err(Failure::usage("both traces can't be read from standard input").help("name one of them as a file"));
+    }
+    let mut platforms = Both { reference: args.reference.platform(), target: inputs.platform.clone() };
+    platforms.reference.named()?;
+    let traces = open(session, paths)?;
+    let read = began.elapsed();
+    let options = |platform: &mut PlatformArgs, trace: &Trace, labels: RunLabels, flag: &str| {
+        let platform = chosen(session, platform, trace, flag)?;
+        let (extension, thresholds) = (extension.clone(), thresholds.clone());
+        Ok::<_, Failure>(AnalyzeOptions { platform, labels, extension, thresholds, replay: args.replay.clone() })
+    };
+    let said = RunLabels { trace_path: reference.to_string_lossy().into_owned(), ..RunLabels::default() };
+    let options = Both {
+        reference: options(&mut platforms.reference, &traces.reference, said, "reference-platform")?,
+        target: options(&mut platforms.target, &traces.target, labels(args, inputs), "platform")?,
+    };
+    let mut made = compare_traces(traces.as_ref(), options.as_ref())?;
+    made.stages.insert(0, ("read", read));
+    let files = std::mem::take(&mut made.files);
+    let log = Log {
+        stages: &made.stages,
+        analysis: &made.analyses.target,
+        reports: &[&made.reports.reference, &made.reports.target],
+        self_check: &self_check(&files),
+    };
+    let findings = write(session, &inputs.folder, files, made.cuts, &log)?;
+    let mut out = io::stdout().lock();
+    if session.common.json {
+        out.write_all(&findings)?;
+    } else {
+        let view = summary::View { paths, folder: &inputs.folder, made: &made, options: options.as_ref() };
+        out.write_all(view.text(Style::of(&io::stdout())).as_bytes())?;
+    }
+    out.flush()?;
+    session.report(paths.reference, &made.reports.reference.diagnostics)?;
+    session.report(paths.target, &made.reports.target.diagnostics)?;
+    failed_categories(session, &made.analyses.target)?;
+    gates(&args.reference.fail_on, |gate| gate.check(&made.comparative))
+}
+
+/// Reads both traces side by side.
+fn open(session: &Session, paths: Both<&Path>) -> Result<Both<Trace>, Failure> {
+    let (reference, target) = std::thread::scope(|scope| {
+        let reference = scope.spawn(|| session.open(paths.reference));
+        let target = session.open(paths.target);
+        (reference.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), target)
+    });
+    Ok(Both { reference: reference?, target: target? })
+}
+
+/// The platform of a side.
+fn chosen(
+    session: &Session,
+    args: &mut PlatformArgs,
+    trace: &Trace,
+    flag: &str,
+) -> Result<jarvis_perf::platform::Platform, Failure> {
+    let mut chosen = args.choose(trace)?;
+    if chosen.platform.is_none() && questions::can_ask(session) {
+        args.platform = Some(questions::platform(chosen.doubt.as_deref())?);
+        chosen = args.choose(trace)?;
+    }
+    if let (Some(_), Some(doubt)) = (&chosen.platform, &chosen.doubt) {
+        session.warn(doubt);
+    }
+    chosen.platform.ok_or_else(|| {
+        let what = chosen.doubt.unwrap_or_else(|| "no platform is known".to_owned());
+        Failure::usage(what).help(format!("name it with --{flag}; `jarvis platforms` lists the platforms"))
+    })
+}
+
+/// Tells which limits did not hold, row by row, and fails if any did not.
+fn gates(gates: &[Gate], check: impl Fn(&Gate) -> Option<Broken>) -> Result<(), Failure> {
+    let broken: Vec<Broken> = gates.iter().filter_map(check).collect();
+    if broken.is_empty() {
+        return Ok(());
+    }
+    let mut text = String::new();
+    for b in &broken {
+        let _ = writeln!(text, "{}={}%: {}", b.gate.what, b.gate.percent, side_by_side(b.ms));
+        for (name, ms) in &b.rows {
+            let _ = writeln!(text, "  {}  {}", side_by_side(*ms), name.replace('`', ""));
+        }
+    }
+    // Nothing can be done if standard error is gone.
+    let _ = io::stderr().write_all(text.as_bytes());
+    let names: Vec<String> = broken.iter().map(|b| format!("{}={}%", b.gate.what, b.gate.percent)).collect();
+    Err(Failure::new(exit::GATE, format!("the target is slower than --fail-on allows: {}", names.join(", "))))
+}
+
+/// `9.69 -> 20.01 ms (+106.5%)`.
+fn side_by_side(ms: Both<f64>) -> String {
+    let percent =
+        ms.delta_percent().map_or("new".to_owned(), |p| format!("{}{}%", if p > 0.0 { "+" } else { "" }, shown(p, 1)));
+    format!("{} -> {} ms ({percent})", shown_ms(ms.reference), shown_ms(ms.target))
+}

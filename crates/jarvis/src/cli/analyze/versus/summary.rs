@@ -1,0 +1,156 @@
+//! What a comparison prints: one screen that a person can act on.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use jarvis_analyze::comparative::{Both, Gap, SideTotals};
+use jarvis_analyze::rounding::{shown, shown_ms};
+
+use super::side_by_side;
+use crate::cli::analyze::summary::{cut, wrapped};
+use crate::cli::platforms::number;
+use crate::cli::style::Style;
+use crate::pipeline::{AnalyzeOptions, ComparedTraces};
+
+/// Differences and gaps shown.
+const SHOWN: usize = 5;
+/// Warnings shown.
+const WARNINGS: usize = 3;
+/// Characters of a line.
+const WIDTH: usize = 110;
+/// What stands before the second line of an entry.
+const INDENT: &str = "       ";
+
+/// Everything the summary tells.
+pub(super) struct View<'a> {
+    pub(super) paths: Both<&'a Path>,
+    pub(super) folder: &'a Path,
+    pub(super) made: &'a ComparedTraces,
+    pub(super) options: Both<&'a AnalyzeOptions>,
+}
+
+impl View<'_> {
+    pub(super) fn text(&self, style: Style) -> String {
+        let mut out = String::new();
+        self.head(&mut out, style);
+        self.changes(&mut out, style);
+        self.gaps(&mut out, style);
+        self.warnings(&mut out, style);
+        self.files(&mut out, style);
+        out
+    }
+
+    fn head(&self, out: &mut String, style: Style) {
+        for (side, path, options) in [
+            ("reference", self.paths.reference, self.options.reference),
+            ("target", self.paths.target, self.options.target),
+        ] {
+            let p = &options.platform;
+            let rate = p.peak("matrix_bf16").map_or(String::new(), |f| format!(", {} TFLOPS bf16", number(f.value)));
+            let path = style.strong(&path.display().to_string());
+            let _ = writeln!(out, "{side:<10} {path}  {}: {} TB/s{rate}", p.name, number(p.mem_bw_gbps.value / 1e3));
+        }
+        let c = &self.made.comparative;
+        let rows: [(&str, fn(&SideTotals) -> f64); 3] =
+            [("GPU time", |t| t.total_ms), ("computing", |t| t.computation_ms), ("idle", |t| t.idle_ms)];
+        let _ = writeln!(out, "times {}", c.normalization.unit());
+        for (name, of) in rows {
+            let _ = writeln!(out, "  {name:<10} {}", side_by_side(Both::of(c.totals.as_ref(), of)));
+        }
+        let matched = Both::of(c.coverage_percent, |p| shown(p, 1));
+        let _ =
+            writeln!(out, "  matched    {}% of the reference, {}% of the target", matched.reference, matched.target);
+    }
+
+    fn changes(&self, out: &mut String, style: Style) {
+        let c = &self.made.comparative;
+        if c.is_same() {
+            let _ = writeln!(out, "\nNo difference: the target does the same work in the same time.");
+            return;
+        }
+        let _ = writeln!(out, "\n{}", style.strong("What differs"));
+        for change in c.large_changes().take(SHOWN) {
+            let difference = change.ms.delta();
+            let sign = if difference > 0.0 { "+" } else { "" };
+            let _ = writeln!(out, "  {sign}{} ms  {}", shown_ms(difference), side_by_side(change.ms));
+            wrapped(out, INDENT, INDENT, &change.what.replace('`', ""));
+        }
+        let more = c.large_changes().count().saturating_sub(SHOWN);
+        if more > 0 {
+            let _ = writeln!(out, "{}", style.faint(&format!("    {more} more in the reports")));
+        }
+        let (faster, slower) =
+            c.notable().filter(|o| o.verdict.is_some_and(|v| v.is_expected())).fold((0, 0), |(faster, slower), o| {
+                if o.ms.delta() < 0.0 { (faster + 1, slower) } else { (faster, slower + 1) }
+            });
+        if faster + slower > 0 {
+            let _ = writeln!(
+                out,
+                "  hardware explains {faster} operations that take less and {slower} that take more time"
+            );
+        }
+    }
+
+    fn gaps(&self, out: &mut String, style: Style) {
+        let gaps = &self.made.comparative.gaps;
+        if gaps.is_empty() {
+            if !self.made.comparative.is_same() {
+                let _ = writeln!(out, "\nThe target takes nowhere longer than its hardware explains.");
+            }
+            return;
+        }
+        let _ = writeln!(out, "\n{}", style.strong("What to improve on the target, in this order"));
+        for gap in gaps.iter().take(SHOWN) {
+            self.gap(out, gap);
+        }
+        if gaps.len() > SHOWN {
+            let _ = writeln!(out, "{}", style.faint(&format!("    {} more in the reports", gaps.len() - SHOWN)));
+        }
+    }
+
+    fn gap(&self, out: &mut String, gap: &Gap) {
+        let verdict = match gap.source {
+            jarvis_analyze::comparative::GapSource::Operation(at) => {
+                self.made.comparative.operations.get(at).and_then(|o| o.verdict).map_or("", |v| v.as_str())
+            }
+            _ => "",
+        };
+        let expected = gap.expected.map_or(String::new(), |e| {
+            format!(", hardware suggests {}x: {}", shown(e.middle(), 2), verdict.replace('_', " "))
+        });
+        let first = gap.paths.algorithmic.first();
+        let _ = writeln!(out, "{:>3}  {}", gap.rank, cut(&gap.title.replace('`', ""), WIDTH - INDENT.len()));
+        let _ = writeln!(out, "{INDENT}{}{expected}; saves {} ms", side_by_side(gap.ms), shown_ms(gap.saved_ms));
+        let said = self.made.comparative.gaps[..gap.rank - 1].iter().any(|g| g.paths.algorithmic.first() == first);
+        match first {
+            Some(_) if said => {
+                let _ = writeln!(out, "{INDENT}same as above");
+            }
+            Some(path) => wrapped(out, INDENT, INDENT, path),
+            None => {}
+        }
+    }
+
+    fn warnings(&self, out: &mut String, style: Style) {
+        let warnings = &self.made.comparative.warnings;
+        if warnings.is_empty() {
+            return;
+        }
+        let _ = writeln!(out, "\n{}", style.strong("Mind"));
+        for warning in warnings.iter().take(WARNINGS) {
+            wrapped(out, "  - ", "    ", warning);
+        }
+    }
+
+    fn files(&self, out: &mut String, style: Style) {
+        let _ = writeln!(out, "\n{}", style.strong("Written"));
+        for (name, what) in [
+            ("comparative_analysis_fair.md", "the report"),
+            ("comparative_analysis_rough.md", "the working record"),
+            ("findings.json", "for programs"),
+            ("comparison.xlsx", "both reports side by side"),
+        ] {
+            let _ = writeln!(out, "  {}  {}", self.folder.join(name).display(), style.faint(what));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The whole way from two traces to the files of their comparison. Each side has a thread of its own.
+
+use std::time::Duration;
+
+use jarvis_analyze::analysis::{Analysis, AnalysisOptions};
+use jarvis_analyze::comparative::{Both, Comparative};
+use jarvis_analyze::compare::reports::{CompareOptions, SheetGroup, compare_reports};
+use jarvis_analyze::metrics::Scope;
+use jarvis_perf::tables::Report;
+use jarvis_report::render::xlsx;
+use jarvis_report::{OutputFile, Run, Versus, data, sections};
+use jarvis_trace::{Summary, Trace};
+
+use super::{AnalyzeError, AnalyzeOptions, StageClock, replay, report, sheets};
+
+/// Both reports, sheet by sheet.
+const WORKBOOK: &str = "comparison.xlsx";
+
+/// A finished comparison with the files that tell of it.
+#[derive(Debug)]
+pub struct ComparedTraces {
+    /// Analyses of both sides.
+    pub analyses: Both<Analysis>,
+    /// Performance reports of both sides.
+    pub reports: Both<Report>,
+    /// What differs.
+    pub comparative: Comparative,
+    /// All files, with paths relative to the output folder.
+    pub files: Vec<OutputFile>,
+    /// What the workbooks could not hold in full.
+    pub cuts: xlsx::Cuts,
+    /// How long each stage took.
+    pub stages: Vec<(&'static str, Duration)>,
+}
+
+/// What is known of one side.
+struct Side {
+    report: Report,
+    analysis: Analysis,
+    summary: Summary,
+}
+
+impl Side {
+    fn of(trace: &Trace, options: &AnalyzeOptions) -> Result<Self, jarvis_perf::tables::ReportError> {
+        let (report, population) = report(trace, options)?;
+        let analysis_options =
+            AnalysisOptions { thresholds: options.thresholds.clone(), scope: Scope::Comparative, population };
+        let analysis = Analysis::of(trace, &report, &options.platform, &analysis_options);
+        Ok(Self { report, analysis, summary: Summary::of(trace) })
+    }
+
+    fn run<'a>(
+        &'a self,
+        trace: &'a Trace,
+        options: &'a AnalyzeOptions,
+        replay: &'a [jarvis_report::ReplayEntry],
+    ) -> Run<'a> {
+        Run {
+            analysis: &self.analysis,
+            report: &self.report,
+            summary: &self.summary,
+            trace,
+            labels: &options.labels,
+            replay,
+        }
+    }
+}
+
+/// Compares a target with a reference.
+pub fn compare_traces(traces: Both<&Trace>, options: Both<&AnalyzeOptions>) -> Result<ComparedTraces, AnalyzeError> {
+    let mut clock = StageClock::default();
+    let (reference, target) = std::thread::scope(|scope| {
+        let reference = scope.spawn(|| Side::of(traces.reference, options.reference));
+        let target = Side::of(traces.target, options.target);
+        (reference.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), target)
+    });
+    let (reference, mut target) = (reference.map_err(AnalyzeError::Reference)?, target?);
+    clock.stage("sides");
+    let comparative = Comparative::of(&reference.analysis, &target.analysis);
+    clock.stage("comparison");
+    let further: Vec<String> = comparative.gaps.iter().filter_map(|gap| gap.replay.clone()).collect();
+    let replay = replay::replay(traces.target, &target.report, &mut target.analysis, &options.target.replay, &further)?;
+    clock.stage("replay_packages");
+    let made = std::thread::scope(|scope| {
+        let of_reference = scope.spawn(|| sheets(&reference.report, "reference_"));
+        let of_target = scope.spawn(|| sheets(&target.report, "target_"));
+        let versus = Versus {
+            reference: reference.run(traces.reference, options.reference, &[]),
+            target: target.run(traces.target, options.target, &replay.entries),
+            comparative: &comparative,
+        };
+        let mut files = data::compared_files(&versus);
+        files.extend(sections::compared_files(&versus));
+        clock.stage("reports");
+        let (both, mut cuts) = workbook(&reference.report, &target.report)?;
+        files.push(both);
+        clock.stage("comparison_workbook");
+        for sheets in [of_reference, of_target] {
+            let (more, cut) = sheets.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            files.extend(more);
+            cuts += cut;
+        }
+        clock.stage("sheets");
+        Ok::<_, AnalyzeError>((files, cuts))
+    });
+    let (mut files, cuts) = made?;
+    files.extend(replay.files);
+    Ok(ComparedTraces {
+        analyses: Both { reference: reference.analysis, target: target.analysis },
+        reports: Both { reference: reference.report, target: target.report },
+        comparative,
+        files,
+        cuts,
+        stages: clock.stages,
+    })
+}
+
+/// Both performance reports side by side; the reference is the baseline.
+fn workbook(reference: &Report, target: &Report) -> Result<(OutputFile, xlsx::Cuts), AnalyzeError> {
+    let groups = vec![SheetGroup::GpuTimeline, SheetGroup::OpsSummary, SheetGroup::OpsAll];
+    let options = CompareOptions { groups, ..CompareOptions::default() };
+    let comparison = compare_reports(("reference", reference), ("target", target), &options)?;
+    let rendered = xlsx::render_hiding(&comparison.tables, &comparison.hidden)
+        .map_err(|error| AnalyzeError::Workbook(error.to_string()))?;
+    Ok((OutputFile { path: WORKBOOK.into(), bytes: rendered.bytes }, rendered.cuts))
+}

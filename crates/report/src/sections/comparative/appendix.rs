@@ -1,0 +1,90 @@
+//! The appendix of a comparison: hardware, method, model, replay packages.
+
+use jarvis_analyze::comparative::{DIFFERENCE_PERCENT, WORTH_PERCENT};
+use jarvis_analyze::rounding::shown;
+use jarvis_analyze::thresholds::Threshold;
+
+use crate::Versus;
+use crate::blocks::{Block, Line, Table};
+use crate::sections::fair::appendix::{peaks, replay};
+use crate::sections::words::{cell, figure};
+
+/// The part.
+pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
+    let m = &v.target.analysis.prepared.model;
+    let mut blocks = vec![
+        Block::heading(2, "Appendix"),
+        Block::heading(3, "Hardware Reference"),
+        Block::paragraph("Peaks that the expected ratios are made of:"),
+        Block::Table(hardware(v)),
+        Block::heading(3, "Methodology"),
+        Block::list(method(v)),
+        Block::heading(3, "Model"),
+        Block::facts([
+            ("Model", v.target.labels.model_name.as_deref().unwrap_or(&m.model)),
+            ("Architecture", &*m.architecture),
+            ("Scale", &*m.scale),
+            ("Precision", &*m.precision),
+        ]),
+        Block::heading(3, "Replay Artifacts"),
+    ];
+    blocks.extend(replay(&v.target));
+    blocks
+}
+
+pub(super) fn hardware(v: &Versus<'_>) -> Table {
+    let mut table = Table::new(&["", "Reference", "Target"]);
+    let sides = [&v.reference, &v.target].map(|run| &run.analysis.prepared);
+    let mut row = |name: &str, cells: [Line; 2]| {
+        let [reference, target] = cells;
+        table.row([cell(name), reference, target]);
+    };
+    row("Platform", sides.map(|p| cell(&*p.platform.name)));
+    row("Peak HBM BW", sides.map(|p| cell(format!("{} TB/s", figure(p.peak_hbm_tbs())))));
+    row("Peak MAF", sides.map(|p| cell(peaks(p))));
+    row(
+        "Memory",
+        sides.map(|p| cell(p.platform.memory_gb.map_or("not known".to_owned(), |m| format!("{} GB", figure(m.value))))),
+    );
+    row(
+        "Device of the trace",
+        sides.map(|p| p.device_name.as_deref().map_or_else(|| cell("not recorded"), Line::code)),
+    );
+    table
+}
+
+fn method(v: &Versus<'_>) -> Vec<String> {
+    let c = v.comparative;
+    let limits = &v.target.analysis.prepared.thresholds;
+    let tolerance = 100.0 * limits.get(Threshold::CompareTolerance);
+    vec![
+        format!("Times are {}: {}.", c.normalization.unit(), c.normalization.reason),
+        "Operations are matched by name and arguments, then by name, shapes and types, then by what they do, then by \
+         shapes alone; what is left is matched by its place in the module tree."
+            .to_owned(),
+        "The hardware suggests target over reference: the inverse ratio of bandwidths for memory-bound work, of \
+         compute peaks for compute-bound work, both as an interval where the bound is not known."
+            .to_owned(),
+        format!(
+            "A ratio within {}% of that is explained by hardware; more than {}% slower is a kernel issue.",
+            shown(tolerance, 0),
+            shown(limits.get(Threshold::CompareKernelIssue), 0)
+        ),
+        format!(
+            "Differences of more than {}% in at least {}% of the compute time of either side are told.",
+            shown(DIFFERENCE_PERCENT, 0),
+            shown(WORTH_PERCENT, 0)
+        ),
+        format!(
+            "Copies between host and device are left out of the matching: {} rows of the reference, {} of the target.",
+            c.host_copies.reference, c.host_copies.target
+        ),
+        match c.same_collectives {
+            None => "Neither side communicates between GPUs.".to_owned(),
+            Some(true) => {
+                "Both sides run the same number of collectives; one rank can't tell waiting from transfer.".to_owned()
+            }
+            Some(false) => "The collectives differ, so their times are not compared.".to_owned(),
+        },
+    ]
+}

@@ -1,0 +1,261 @@
+//! The detailed comparison: a section for each gap, tables for all other differences, each told once.
+
+use jarvis_analyze::comparative::{Both, Compared, Gap, GapSource, Part, Verdict};
+use jarvis_analyze::prepared::Prepared;
+use jarvis_analyze::rounding::shown;
+
+use super::recommendations::{MOST, anchor};
+use super::{args, calls, delta, expected_delta};
+use crate::Versus;
+use crate::blocks::{Block, Line, Table};
+use crate::sections::idle::short;
+use crate::sections::words::{bound, cell, ms, pct, sentence, shapes};
+
+/// Most rows of a table; `comparison_metrics.json` has all.
+const MOST_ROWS: usize = 15;
+
+/// Most further actions of a gap.
+const MOST_ACTIONS: usize = 3;
+
+/// Where the rest stands.
+const REST: &str = "category_data/comparison_metrics.json";
+
+/// Operations that differ, in the words of a heading.
+type Kind = (&'static str, fn(&Compared) -> bool);
+
+/// The part.
+pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
+    let c = v.comparative;
+    let mut sections: Vec<(Option<String>, String, Vec<Block>)> = Vec::new();
+    let told = &c.gaps[..c.gaps.len().min(MOST)];
+    for gap in told {
+        match gap.source {
+            GapSource::Operation(at) => sections.extend(c.operations.get(at).map(|o| {
+                let title = format!(
+                    "{} {}",
+                    if o.place.is_some() { gap.title.clone() } else { o.name.clone() },
+                    code(&args(o))
+                );
+                (Some(anchor(gap)), title, entry(v, gap, o))
+            })),
+            GapSource::Idle => sections.push((Some(anchor(gap)), "GPU Idle Time".to_owned(), idle(gap))),
+            GapSource::Unmatched => {}
+        }
+    }
+    let kinds: [Kind; 3] = [
+        ("Further operations that are slower than the hardware suggests", |o| o.verdict.is_some_and(Verdict::is_slow)),
+        ("Faster than the hardware suggests", |o| o.verdict == Some(Verdict::UnexpectedFast)),
+        ("Hardware-explained differences", |o| o.verdict.is_some_and(Verdict::is_expected)),
+    ];
+    let in_gap = |o: &Compared| {
+        let own = |g: &Gap| matches!(g.source, GapSource::Operation(at) if c.operations.get(at) == Some(o));
+        told.iter().any(own)
+    };
+    for (title, is_kind) in kinds {
+        let rows: Vec<&Compared> = c.notable().filter(|o| is_kind(o) && !in_gap(o)).collect();
+        if !rows.is_empty() {
+            sections.push((None, title.to_owned(), differences(&rows)));
+        }
+    }
+    if !c.left.reference.is_empty() || !c.left.target.is_empty() {
+        let title = "Operations without a counterpart".to_owned();
+        sections.push((Some("cmp-unmatched".to_owned()), title, unmatched(v)));
+    }
+    sections.push((None, "Where the time differs".to_owned(), vec![Block::Table(changes(v))]));
+    let mut blocks = vec![Block::heading(2, "Detailed Comparison")];
+    for (i, (anchor, title, body)) in sections.into_iter().enumerate() {
+        blocks.extend(anchor.map(Block::Anchor));
+        blocks.push(Block::heading(3, format!("{}. {}", i + 1, title.trim_end())));
+        blocks.extend(body);
+    }
+    blocks
+}
+
+fn code(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("`{text}`") }
+}
+
+/// What is known of one gap.
+fn entry(v: &Versus<'_>, gap: &Gap, o: &Compared) -> Vec<Block> {
+    let mut table = Table::new(&["Metric", "Reference kernel", "Target kernel", ">Δ", "Expected?"]);
+    let expected = if o.verdict.is_some_and(Verdict::is_expected) { "Yes" } else { "No" };
+    let time = Both::of(o.ms, |t| cell(format!("{} ms", ms(t))));
+    table.row([cell("Time"), time.reference, time.target, cell(delta(o.ms.delta_percent())), cell(expected)]);
+    let mut row = |name: &str, values: Both<Line>| {
+        table.row([cell(name), values.reference, values.target, cell("-"), cell("-")]);
+    };
+    row("Calls", Both::of(o.calls, |n| cell(calls(n))));
+    row("Kernels", Both::of(o.launched, |n| cell(calls(n))));
+    if o.efficiency_percent != Both::default() {
+        row("Efficiency", Both::of(o.efficiency_percent, |e| cell(e.map_or("-".to_owned(), |e| pct(e) + "%"))));
+    }
+    row(
+        "Kernel",
+        Both {
+            reference: kernel(&v.reference.analysis.prepared, o, true),
+            target: kernel(&v.target.analysis.prepared, o, false),
+        },
+    );
+    if o.operations.reference != o.operations.target {
+        row("Operations", Both::of(o.operations.as_ref(), |names| Line::code(&names.join(", "))));
+    }
+    let bound = if o.bound.is_some() { format!(", {}", bound(o.bound)) } else { String::new() };
+    let ratio = o.ms.ratio().map_or("-".to_owned(), |r| shown(r, 3));
+    let answer = if o.verdict.is_some_and(Verdict::is_expected) { "YES" } else { "NO" };
+    let name = format!("`{}`", o.name);
+    let mut facts = vec![
+        (
+            "Expected based on hardware?",
+            format!(
+                "{answer} - the ratio is {ratio}, the hardware suggests {}{bound}.",
+                o.expected.map_or("-".to_owned(), |e| if e.low == e.high {
+                    shown(e.low, 3)
+                } else {
+                    format!("{} to {}", shown(e.low, 3), shown(e.high, 3))
+                })
+            ),
+        ),
+        ("Verdict", format!("{}. {}", verdict(o), o.explanation().map_or("", |e| e.text))),
+        (
+            "INVESTIGATE",
+            format!(
+                "Operation {name} is {} slower on target - investigate if there is a kernel issue or fundamental hardware difference.",
+                delta(o.ms.delta_percent()).trim_start_matches('+')
+            ),
+        ),
+        ("ACTION", further(gap)),
+        (
+            "Basis",
+            format!(
+                "{} ms less {} ms times {} gives {} ms{}.",
+                ms(o.ms.target),
+                ms(o.ms.reference),
+                o.expected.map_or("-".to_owned(), |e| shown(e.high, 3)),
+                ms(o.saved_ms),
+                o.uid.map(|uid| format!("; `jarvis tree` opens uid {uid} of the target")).unwrap_or_default()
+            ),
+        ),
+    ];
+    if let Some(package) = gap.replay.as_ref().and_then(|op| v.target.replay.iter().find(|r| r.op == *op)) {
+        facts.push(("Replay", format!("`{}`", package.path)));
+    }
+    vec![Block::Table(table), Block::facts(facts)]
+}
+
+/// What to do besides what the recommendation says; what concerns other operations stands with those.
+fn further(gap: &Gap) -> String {
+    let is_own = |s: &&String| !s.starts_with('`') || s.starts_with(&format!("`{}`", gap.name));
+    let rest = gap.paths.algorithmic.iter().skip(1).chain(gap.paths.kernel.iter().skip(1)).filter(is_own);
+    let mut text = format!("Follow Priority {}.", gap.rank);
+    for s in rest.take(MOST_ACTIONS) {
+        text += &format!(" {}", sentence(s));
+    }
+    text
+}
+
+fn verdict(o: &Compared) -> String {
+    o.verdict.map_or("no counterpart", Verdict::as_str).replace('_', " ")
+}
+
+/// The main kernel with the tile its name tells.
+fn kernel(p: &Prepared, o: &Compared, is_reference: bool) -> Line {
+    let (kernels, rows) =
+        if is_reference { (&o.kernels.reference, &o.rows.reference) } else { (&o.kernels.target, &o.rows.target) };
+    let Some(first) = kernels.first() else { return cell("-") };
+    let tile = rows.iter().find_map(|&r| p.row(r).tile).filter(|_| rows.len() == 1);
+    let tile = tile.map(|t| format!(" tile {}x{}{}", t.m, t.n, t.k.map(|k| format!("x{k}")).unwrap_or_default()));
+    Line::code(&short(first)).and_prose(&tile.unwrap_or_default())
+}
+
+fn idle(gap: &Gap) -> Vec<Block> {
+    let mut table = Table::new(&["Metric", ">Reference", ">Target", ">Δ", "Expected?"]);
+    let time = Both::of(gap.ms, |t| cell(format!("{} ms", ms(t))));
+    table.row([cell("Idle"), time.reference, time.target, cell(delta(gap.ms.delta_percent())), cell("No")]);
+    vec![
+        Block::Table(table),
+        Block::facts([
+            ("Expected based on hardware?", "NO - the host decides how long the GPU waits.".to_owned()),
+            ("ACTION", further(gap)),
+            ("Seen in", "`system_findings/cpu_idle_findings.md`".to_owned()),
+        ]),
+    ]
+}
+
+/// Several operations in one table.
+fn differences(rows: &[&Compared]) -> Vec<Block> {
+    let mut table = Table::new(&[
+        "Operation",
+        "Shapes",
+        ">Reference (ms)",
+        ">Target (ms)",
+        ">Δ",
+        ">From hardware",
+        "Expected?",
+        "Explanation",
+    ]);
+    for o in rows.iter().take(MOST_ROWS) {
+        let expected = if o.verdict.is_some_and(Verdict::is_expected) { "Yes" } else { "No" };
+        table.row([
+            Line::code(&o.name),
+            Line::code(&args(o)),
+            cell(ms(o.ms.reference)),
+            cell(ms(o.ms.target)),
+            cell(delta(o.ms.delta_percent())),
+            cell(expected_delta(o.expected)),
+            cell(expected),
+            cell(o.explanation().map_or("-", |e| e.text)),
+        ]);
+    }
+    let mut blocks = vec![Block::Table(table)];
+    if rows.len() > MOST_ROWS {
+        blocks.push(more(rows.len() - MOST_ROWS));
+    }
+    blocks
+}
+
+fn more(count: usize) -> Block {
+    Block::Paragraph(Line::prose(&format!("{count} more in ")).and_code(REST).and_prose("."))
+}
+
+fn unmatched(v: &Versus<'_>) -> Vec<Block> {
+    let c = v.comparative;
+    let mut table = Table::new(&["Side", "Operation", "Shapes", "Module", ">Calls", ">Time (ms)"]);
+    let mut add = |side: &str, p: &Prepared, parts: &[Part]| {
+        for part in parts.iter().take(MOST_ROWS) {
+            table.row([
+                cell(side),
+                Line::code(&short(&part.name)),
+                Line::code(&part.row.map_or("-".to_owned(), |r| shapes(&p.row(r).args))),
+                if part.place.modules.is_empty() { cell("-") } else { Line::code(&part.place.modules) },
+                cell(calls(part.calls)),
+                cell(ms(part.ms)),
+            ]);
+        }
+    };
+    add("reference", &v.reference.analysis.prepared, &c.left.reference);
+    add("target", &v.target.analysis.prepared, &c.left.target);
+    let over = |parts: &[Part]| parts.len().saturating_sub(MOST_ROWS);
+    let hidden = over(&c.left.reference) + over(&c.left.target);
+    let mut blocks = vec![Block::Table(table)];
+    if hidden > 0 {
+        blocks.push(more(hidden));
+    }
+    blocks
+}
+
+/// The parts that the difference of the total times is made of.
+pub(super) fn changes(v: &Versus<'_>) -> Table {
+    let c = v.comparative;
+    let total = Both::of(c.totals.as_ref(), |t| t.total_ms);
+    let mut table = Table::new(&["What (operation, kernel)", ">Reference (ms)", ">Target (ms)", ">Difference (ms)"]);
+    for change in c.changes.iter().take(MOST_ROWS) {
+        table.row([
+            Line::prose(&change.what),
+            cell(ms(change.ms.reference)),
+            cell(ms(change.ms.target)),
+            cell(ms(change.ms.delta())),
+        ]);
+    }
+    table.row([cell("Total GPU time"), cell(ms(total.reference)), cell(ms(total.target)), cell(ms(total.delta()))]);
+    table
+}

@@ -1,0 +1,119 @@
+//! What to improve on the target, those that save most first.
+
+use jarvis_analyze::comparative::{Gap, GapSource};
+
+use super::{delta, expected_delta, platforms};
+use crate::Versus;
+use crate::blocks::{Block, Line, Span};
+use crate::sections::words::{ms, pct};
+
+/// Most recommendations.
+pub(super) const MOST: usize = 10;
+
+/// The part.
+pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
+    let [_, target] = platforms(v);
+    let mut blocks = vec![Block::heading(2, format!("Recommendations for {target}"))];
+    let gaps = &v.comparative.gaps;
+    if gaps.is_empty() {
+        blocks.push(Block::paragraph(
+            "No recommendation from the comparison: the target takes nowhere longer than its hardware explains.",
+        ));
+    }
+    for (i, gap) in gaps.iter().take(MOST).enumerate() {
+        blocks.extend(one(gap, &gaps[..i]));
+    }
+    if gaps.len() > MOST {
+        blocks.push(Block::paragraph(format!("{} more in `findings.json`.", gaps.len() - MOST)));
+    }
+    blocks.push(Block::paragraph(
+        "What else the target could do in less time, whatever the reference does, stands in `category_findings/`, \
+         `system_findings/` and `findings.json`.",
+    ));
+    blocks
+}
+
+/// The circle of a rank.
+fn icon(rank: usize) -> &'static str {
+    match rank {
+        1 => "🔴",
+        2 => "🟡",
+        _ => "🟢",
+    }
+}
+
+/// Where the details of a gap stand.
+pub(super) fn anchor(gap: &Gap) -> String {
+    match gap.source {
+        GapSource::Operation(_) | GapSource::Idle => format!("cmp-{}", gap.rank),
+        GapSource::Unmatched => "cmp-unmatched".to_owned(),
+    }
+}
+
+fn one(gap: &Gap, earlier: &[Gap]) -> Vec<Block> {
+    let link = Line::prose("→ See ")
+        .and_link(&format!("Detailed Comparison: {}", gap.name), &anchor(gap))
+        .and_prose(" for details");
+    vec![
+        Block::heading(3, format!("{} Priority {}: {}", icon(gap.rank), gap.rank, gap.title)),
+        Block::Labels(vec![
+            ("Gap".to_owned(), Line::from(told(gap))),
+            ("Action".to_owned(), action(gap, earlier)),
+            ("Impact".to_owned(), impact(gap).into()),
+            (String::new(), link),
+        ]),
+    ]
+}
+
+fn told(gap: &Gap) -> String {
+    let percent = gap.ms.delta_percent();
+    let slower = match percent {
+        Some(p) => format!("{} slower", delta(Some(p)).trim_start_matches('+')),
+        None => "slower".to_owned(),
+    };
+    match gap.source {
+        GapSource::Operation(_) => format!(
+            "Target is {slower} on {} (unexpected - should be ~{} based on hardware)",
+            gap.title,
+            expected_delta(gap.expected)
+        ),
+        GapSource::Idle => {
+            format!("Target waits {} ms, reference {} ms ({})", ms(gap.ms.target), ms(gap.ms.reference), delta(percent))
+        }
+        GapSource::Unmatched => format!(
+            "Target takes {} ms for operations that the reference does not run, which takes {} ms in other ones",
+            ms(gap.ms.target),
+            ms(gap.ms.reference)
+        ),
+    }
+}
+
+fn impact(gap: &Gap) -> String {
+    let reached = match gap.source {
+        GapSource::Operation(_) => "the hardware-expected time is reached",
+        GapSource::Idle | GapSource::Unmatched => "the time of the reference is reached",
+    };
+    format!("{} ms ({}% of target compute) if {reached}", ms(gap.saved_ms), pct(gap.saved_percent_of_compute))
+}
+
+/// One sentence for each path; what an earlier recommendation says is not said again.
+fn action(gap: &Gap, earlier: &[Gap]) -> Line {
+    type Path = fn(&Gap) -> Option<&String>;
+    let paths: [(&str, Path); 2] =
+        [("Path A: ", |g| g.paths.algorithmic.first()), ("Path B: ", |g| g.paths.kernel.first())];
+    let mut line = Line::new();
+    for (label, path) in paths {
+        let text = match path(gap) {
+            None => "None.".to_owned(),
+            Some(sentence) => match earlier.iter().find(|e| path(e) == Some(sentence)) {
+                Some(e) => format!("as in Priority {}.", e.rank),
+                None => sentence.clone(),
+            },
+        };
+        if !line.0.is_empty() {
+            line.0.push(Span::Text(" ".to_owned()));
+        }
+        line = line.and_prose(label).and_prose(&text);
+    }
+    line
+}

@@ -1,0 +1,125 @@
+//! The executive summary of a comparison: one paragraph, one table, at most six findings.
+
+use jarvis_analyze::comparative::{Both, Change, ChangeKind, Gap, GapSource, SideTotals, Verdict};
+
+use super::{calls, delta, expected_delta, platforms};
+use crate::Versus;
+use crate::blocks::{Block, Line, Table};
+use crate::sections::capture;
+use crate::sections::words::{cell, ms, pct, sentence, shapes};
+
+/// Most findings.
+const MOST_FINDINGS: usize = 6;
+
+/// Most warnings of the target; its findings have all.
+const MOST_WARNINGS: usize = 6;
+
+/// Said where nothing differs.
+pub(super) const NO_DIFFERENCE: &str = "No difference: the target does the same work in the same time.";
+
+/// The part.
+pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
+    vec![
+        Block::heading(2, "Executive Summary"),
+        Block::paragraph(paragraph(v)),
+        Block::Table(metrics(v)),
+        Block::heading(3, "Key Findings"),
+        Block::List { ordered: true, items: findings(v).into_iter().map(|l| (None, l)).collect() },
+    ]
+}
+
+fn paragraph(v: &Versus<'_>) -> String {
+    let c = v.comparative;
+    let compute = Both::of(c.totals.as_ref(), |t| t.computation_ms);
+    let [reference, target] = platforms(v);
+    let mut text = if c.is_same() { format!("{NO_DIFFERENCE} ") } else { String::new() };
+    text += &format!(
+        "Target platform compute time is {} ms ({} different from reference). This suggests {}. Times are {}; \
+         reference {reference}, target {target}.",
+        ms(compute.target),
+        delta(compute.delta_percent()),
+        c.dominant.words(),
+        c.normalization.unit(),
+    );
+    text
+}
+
+fn metrics(v: &Versus<'_>) -> Table {
+    let c = v.comparative;
+    let mut table = Table::new(&["Metric", ">Reference", ">Target", ">Δ"]);
+    let rows: [(&str, fn(&SideTotals) -> f64); 5] = [
+        ("Total GPU Time", |t| t.total_ms),
+        ("Total Compute", |t| t.computation_ms),
+        ("Memory Copy", |t| t.copy_ms),
+        ("Communication", |t| t.comm_ms),
+        ("Idle", |t| t.idle_ms),
+    ];
+    for (name, of) in rows {
+        let time = Both::of(c.totals.as_ref(), of);
+        if name == "Communication" && time == Both::default() {
+            continue;
+        }
+        let text = |time: f64| cell(format!("{} ms", ms(time)));
+        table.row([cell(name), text(time.reference), text(time.target), cell(delta(time.delta_percent()))]);
+    }
+    let matched = Both::of(c.coverage_percent, |p| cell(format!("{}%", pct(p))));
+    table.row([cell("Matched time"), matched.reference, matched.target, cell("-")]);
+    let steps = Both::of(c.normalization.steps, |n| cell(calls(f64::from(n))));
+    table.row([cell("Steps"), steps.reference, steps.target, cell("-")]);
+    table
+}
+
+/// Gaps first, then what else makes the times differ.
+fn findings(v: &Versus<'_>) -> Vec<Line> {
+    let c = v.comparative;
+    let mut lines: Vec<Line> = c.gaps.iter().take(MOST_FINDINGS - 2).map(gap).collect();
+    let told = |change: &&Change| !(change.kind == ChangeKind::Idle && has_idle_gap(v));
+    let room = MOST_FINDINGS - lines.len();
+    lines.extend(c.large_changes().filter(told).take(room).map(|change| self::change(v, change)));
+    if lines.is_empty() {
+        lines.push("No difference is larger than 1% of the reference's time.".into());
+    }
+    lines
+}
+
+fn has_idle_gap(v: &Versus<'_>) -> bool {
+    v.comparative.gaps.iter().take(MOST_FINDINGS - 2).any(|g| g.source == GapSource::Idle)
+}
+
+fn gap(g: &Gap) -> Line {
+    let expected = match g.expected {
+        Some(_) => format!(", expected {} from hardware - investigate.", expected_delta(g.expected)),
+        None => " - investigate.".to_owned(),
+    };
+    Line::prose(&format!("{}: {} on target{expected}", g.title, delta(g.ms.delta_percent())))
+}
+
+/// A change with what it brought.
+pub(super) fn change(v: &Versus<'_>, c: &Change) -> Line {
+    let total = Both::of(v.comparative.totals.as_ref(), |t| t.total_ms);
+    let share = if total.reference > 0.0 { 100.0 * c.ms.delta() / total.reference } else { 0.0 };
+    let [reference, target] = platforms(v);
+    let differ = reference != target;
+    Line::prose(&format!(
+        "{}: {} to {} ms ({} of the reference's GPU time){}.",
+        c.what,
+        ms(c.ms.reference),
+        ms(c.ms.target),
+        delta(Some(share)),
+        if c.verdict.is_some_and(Verdict::is_expected) && differ { "; the hardware explains it" } else { "" }
+    ))
+}
+
+/// What a reader should know before believing the numbers.
+pub(super) fn warnings(v: &Versus<'_>) -> Vec<Block> {
+    let run = &v.target;
+    let mut items: Vec<Line> = v.comparative.warnings.iter().map(|w| Line::from(sentence(w))).collect();
+    let failed = run.analysis.failures().map(|o| Line::from(format!("{} could not be analysed.", o.display)));
+    items.extend(failed);
+    let told = run.analysis.warnings.iter().filter(|w| !capture::is_about_capture(run, w));
+    items.extend(told.take(MOST_WARNINGS).map(|w| Line::from(sentence(&shapes(w)))));
+    if items.is_empty() {
+        return Vec::new();
+    }
+    vec![Block::heading(2, "Warnings"), Block::list(items)]
+}

@@ -57,7 +57,7 @@ pub(crate) fn changes(
     operations: &[Compared],
     left: &Both<Vec<Part>>,
     totals: Both<&SideTotals>,
-    waits: Both<Vec<PatternId>>,
+    waits: &Both<Vec<PatternId>>,
     limits: &Thresholds,
 ) -> Vec<Change> {
     let mut found: Vec<Change> = Vec::new();
@@ -98,7 +98,7 @@ impl Comparative {
 }
 
 /// Idle time, with what the sides wait for.
-fn idle(waits: Both<Vec<PatternId>>) -> String {
+fn idle(waits: &Both<Vec<PatternId>>) -> String {
     let list = |ids: &[PatternId]| match ids {
         [] => "no wait".to_owned(),
         ids => ids.iter().map(|id| format!("`{}`", id.as_str())).collect::<Vec<_>>().join(", "),
@@ -177,7 +177,7 @@ fn group(category: &str, kind: ChangeKind, members: &[&Compared], limits: &Thres
         ChangeKind::Kernels => {
             let kernels = largest.first().map(|c| Both::of(c.kernels.as_ref(), |k| listed(&k[..k.len().min(1)])));
             let kernels = kernels.unwrap_or_default();
-            let (before, after) = (launched.reference.round(), launched.target.round());
+            let (before, after) = (launched.reference.round() as u64, launched.target.round() as u64);
             let launches =
                 if before == after { String::new() } else { format!("; {after} instead of {before} kernels") };
             format!("{of}: other kernels, {} instead of {}{launches}", kernels.target, kernels.reference)

@@ -171,7 +171,7 @@ impl Scene<'_> {
         let time = |bound: BoundType| parts.iter().filter(|c| c.bound == Some(bound)).map(|c| c.ms.target).sum::<f64>();
         let (memory, compute) = (time(BoundType::Memory), time(BoundType::Compute));
         let bound =
-            (memory + compute > 0.0).then(|| if memory >= compute { BoundType::Memory } else { BoundType::Compute });
+            (memory + compute > 0.0).then_some(if memory >= compute { BoundType::Memory } else { BoundType::Compute });
         let joined = |of: fn(&Compared) -> &Vec<RowId>| parts.iter().flat_map(|c| of(c).iter().copied()).collect();
         Compared {
             name: name.to_owned(),

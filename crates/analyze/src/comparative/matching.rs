@@ -247,3 +247,66 @@ fn in_place(mut parts: Both<Vec<Part>>, place: &Place) -> Both<Vec<Part>> {
     }
     parts
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::Direction;
+
+    fn part(name: &str, modules: &str, calls: f64, ms: f64) -> Part {
+        let place = Place { direction: Direction::Forward, modules: modules.into() };
+        Part { row: None, name: name.into(), category: "other".into(), place, calls, kernels: calls, ms }
+    }
+
+    fn ms(parts: &[Part]) -> f64 {
+        parts.iter().map(|p| p.ms).sum()
+    }
+
+    #[test]
+    fn surplus_calls_are_left_over_where_they_are_made() {
+        // The reference adds in the block and, unlike the target, in the norm.
+        let reference = vec![part("add", "Model/Block", 4.0, 4.0), part("add", "Model/Norm", 8.0, 16.0)];
+        let target = vec![part("add", "Model/Block", 4.0, 5.0)];
+        let (same, left) = as_many_calls(Both { reference, target });
+        assert_eq!((ms(&same.reference), ms(&same.target)), (4.0, 5.0));
+        assert_eq!((ms(&left.reference), left.target.len()), (16.0, 0));
+        assert_eq!(&*left.reference[0].place.modules, "Model/Norm");
+    }
+
+    #[test]
+    fn calls_that_moved_are_still_the_same() {
+        let reference = vec![part("add", "Model/Old", 4.0, 4.0)];
+        let target = vec![part("add", "Model/New", 6.0, 6.0)];
+        let (same, left) = as_many_calls(Both { reference, target });
+        assert_eq!((ms(&same.reference), ms(&same.target)), (4.0, 4.0));
+        assert!(left.reference.is_empty() && (ms(&left.target) - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_left_in_one_place_is_compared_as_a_whole() {
+        let left = Both {
+            reference: vec![
+                part("mul", "Model/Block/Norm", 4.0, 2.0),
+                part("pow", "Model/Block/Norm", 4.0, 3.0),
+                part("cat", "Model", 1.0, 1.0),
+            ],
+            target: vec![part("fused_norm", "Model/Block/FusedNorm", 4.0, 1.0), part("roll", "Other", 1.0, 1.0)],
+        };
+        let mut found = Matched { matches: Vec::new(), left };
+        by_place(&mut found);
+        // The classes differ, the block around them does not; the outermost module is no place.
+        assert_eq!(found.matches.len(), 1);
+        let group = &found.matches[0];
+        assert_eq!(group.level, MatchLevel::Module);
+        assert_eq!(group.ms(), Both { reference: 5.0, target: 1.0 });
+        assert_eq!(&*group.parts.target[0].place.modules, "Model/Block");
+        assert_eq!((&*found.left.reference[0].name, &*found.left.target[0].name), ("cat", "roll"));
+    }
+
+    #[test]
+    fn recordings_of_other_length_are_scaled_call_by_call() {
+        let parts = Both { reference: vec![part("mm", "", 2.0, 3.0)], target: vec![part("mm", "", 4.0, 5.0)] };
+        let same = scaled(parts);
+        assert_eq!((ms(&same.reference), ms(&same.target)), (6.0, 5.0));
+    }
+}

@@ -9,8 +9,6 @@ mod gaps;
 mod gate;
 mod matching;
 mod steps;
-#[cfg(test)]
-mod tests;
 mod verdict;
 mod work;
 
@@ -70,6 +68,9 @@ pub struct SideTotals {
     /// Communication goes on.
     pub comm_ms: f64,
 }
+
+/// One of the times of a side.
+pub type TotalOf = fn(&SideTotals) -> f64;
 
 impl SideTotals {
     fn of(p: &Prepared, steps: f64) -> Self {
@@ -170,7 +171,7 @@ impl Comparative {
             if all > 0.0 { (100.0 * (1.0 - left / all)).clamp(0.0, 100.0) } else { 0.0 }
         });
         let waits = Both::of(analyses, |a| patterns(a, &[Tier::System]));
-        let changes = changes::changes(&operations, &left, totals.as_ref(), waits, &target.prepared.thresholds);
+        let changes = changes::changes(&operations, &left, totals.as_ref(), &waits, &target.prepared.thresholds);
         let gaps = gaps::gaps(target, &operations, &changes, totals.as_ref());
         let mut out = Self {
             by_name: by_name(&scene, &operations),

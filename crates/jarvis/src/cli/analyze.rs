@@ -118,7 +118,7 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
     // A platform that can't be used is told before the trace is read.
     inputs.platform.named()?;
     if args.reference.is_given() {
-        return versus::run(session, args, &inputs, extension, thresholds);
+        return versus::run(session, args, &inputs, extension.as_ref(), &thresholds);
     }
     let trace = ManuallyDrop::new(session.open(&inputs.trace)?);
     let read = began.elapsed();

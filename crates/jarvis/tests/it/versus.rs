@@ -19,11 +19,11 @@ fn compare(target: &Path, reference: &Path, out: &Path, more: &[&str]) -> Run {
 }
 
 fn findings(out: &Path) -> Value {
-    serde_json::from_slice(&fs::read(out.join("findings.json")).unwrap()).unwrap()
+    serde_json::from_slice(&fs::read(out.join("findings.json")).expect("findings")).expect("JSON")
 }
 
 fn checked(out: &Path) {
-    let run = jarvis(&["check", out.to_str().unwrap()]);
+    let run = jarvis(&["check", out.to_str().expect("UTF-8")]);
     assert_eq!(run.status, 0, "{}{}", run.out, run.err);
 }
 

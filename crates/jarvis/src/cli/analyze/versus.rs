@@ -77,8 +77,8 @@ pub(super) fn run(
     session: &Session,
     args: &AnalyzeArgs,
     inputs: &Inputs,
-    extension: Option<Extension>,
-    thresholds: Thresholds,
+    extension: Option<&Extension>,
+    thresholds: &Thresholds,
 ) -> Result<(), Failure> {
     let began = Instant::now();
     let Some(reference) = &args.reference.reference else { return Ok(()) };
@@ -93,7 +93,7 @@ pub(super) fn run(
     let read = began.elapsed();
     let options = |platform: &mut PlatformArgs, trace: &Trace, labels: RunLabels, flag: &str| {
         let platform = chosen(session, platform, trace, flag)?;
-        let (extension, thresholds) = (extension.clone(), thresholds.clone());
+        let (extension, thresholds) = (extension.cloned(), thresholds.clone());
         Ok::<_, Failure>(AnalyzeOptions { platform, labels, extension, thresholds, replay: args.replay.clone() })
     };
     let said = RunLabels { trace_path: reference.to_string_lossy().into_owned(), ..RunLabels::default() };

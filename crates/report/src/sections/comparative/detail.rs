@@ -5,7 +5,7 @@ use jarvis_analyze::prepared::Prepared;
 use jarvis_analyze::rounding::shown;
 
 use super::recommendations::{MOST, anchor};
-use super::{args, calls, delta, expected_delta};
+use super::{args, calls, delta, expected_delta, expected_ratio};
 use crate::Versus;
 use crate::blocks::{Block, Line, Table};
 use crate::sections::idle::short;
@@ -106,14 +106,7 @@ fn entry(v: &Versus<'_>, gap: &Gap, o: &Compared) -> Vec<Block> {
     let mut facts = vec![
         (
             "Expected based on hardware?",
-            format!(
-                "{answer} - the ratio is {ratio}, the hardware suggests {}{bound}.",
-                o.expected.map_or("-".to_owned(), |e| if e.low == e.high {
-                    shown(e.low, 3)
-                } else {
-                    format!("{} to {}", shown(e.low, 3), shown(e.high, 3))
-                })
-            ),
+            format!("{answer} - the ratio is {ratio}, the hardware suggests {}{bound}.", expected_ratio(o.expected)),
         ),
         ("Verdict", format!("{}. {}", verdict(o), o.explanation().map_or("", |e| e.text))),
         (

@@ -66,6 +66,13 @@ fn expected_delta(expected: Option<ExpectedRatio>) -> String {
     if (e.high - e.low).abs() < 5e-4 { percent(e.low) } else { format!("{} to {}", percent(e.low), percent(e.high)) }
 }
 
+/// The ratio that the hardware suggests, or from one to the other.
+fn expected_ratio(expected: Option<ExpectedRatio>) -> String {
+    let Some(e) = expected else { return "-".to_owned() };
+    let (low, high) = (shown(e.low, 3), shown(e.high, 3));
+    if low == high { low } else { format!("{low} to {high}") }
+}
+
 /// Shapes of an operation, empty for groups.
 fn args(c: &Compared) -> String {
     if c.args.is_empty() { String::new() } else { shapes(&c.args) }

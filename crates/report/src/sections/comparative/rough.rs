@@ -1,11 +1,11 @@
 //! `comparative_analysis_rough.md`: every step of a comparison with its numbers.
 
-use jarvis_analyze::comparative::{Both, Compared, GapSource, MatchLevel, SideTotals, Verdict};
+use jarvis_analyze::comparative::{Both, Compared, GapSource, MatchLevel, TotalOf, Verdict};
 use jarvis_analyze::prepared::Prepared;
 use jarvis_analyze::rounding::shown;
 
 use super::detail::changes;
-use super::{appendix, args, calls, delta, expected_delta, summary, title};
+use super::{appendix, args, calls, delta, expected_delta, expected_ratio, summary, title};
 use crate::Versus;
 use crate::blocks::{Block, Line, Table};
 use crate::sections::idle::short;
@@ -89,7 +89,7 @@ fn reports(v: &Versus<'_>) -> Vec<Block> {
 }
 
 fn timing(v: &Versus<'_>) -> Vec<Block> {
-    let rows: [(&str, fn(&SideTotals) -> f64); 8] = [
+    let rows: [(&str, TotalOf); 8] = [
         ("Computation", |t| t.computation_ms),
         ("Exposed communication", |t| t.exposed_comm_ms),
         ("Exposed memory copies", |t| t.exposed_copy_ms),
@@ -134,9 +134,7 @@ fn row(o: &Compared) -> Vec<Line> {
         cell(ms(o.ms.reference)),
         cell(ms(o.ms.target)),
         cell(o.ms.ratio().map_or("-".to_owned(), |r| shown(r, 3))),
-        cell(o.expected.map_or("-".to_owned(), |e| {
-            if e.low == e.high { shown(e.low, 3) } else { format!("{} to {}", shown(e.low, 3), shown(e.high, 3)) }
-        })),
+        cell(expected_ratio(o.expected)),
         cell(o.excess().map_or("-".to_owned(), |e| shown(e, 2))),
         cell(o.verdict.map_or("-", Verdict::as_str).replace('_', " ")),
         cell(o.level.map_or("sum", MatchLevel::as_str)),

@@ -1,6 +1,6 @@
 //! The executive summary of a comparison: one paragraph, one table, at most six findings.
 
-use jarvis_analyze::comparative::{Both, Change, ChangeKind, Gap, GapSource, SideTotals, Verdict};
+use jarvis_analyze::comparative::{Both, Change, ChangeKind, Gap, GapSource, TotalOf, Verdict};
 
 use super::{calls, delta, expected_delta, platforms};
 use crate::Versus;
@@ -47,7 +47,7 @@ fn paragraph(v: &Versus<'_>) -> String {
 fn metrics(v: &Versus<'_>) -> Table {
     let c = v.comparative;
     let mut table = Table::new(&["Metric", ">Reference", ">Target", ">Δ"]);
-    let rows: [(&str, fn(&SideTotals) -> f64); 5] = [
+    let rows: [(&str, TotalOf); 5] = [
         ("Total GPU Time", |t| t.total_ms),
         ("Total Compute", |t| t.computation_ms),
         ("Memory Copy", |t| t.copy_ms),

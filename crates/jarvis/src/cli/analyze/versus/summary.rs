@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use jarvis_analyze::comparative::{Both, Gap, SideTotals};
+use jarvis_analyze::comparative::{Both, Gap, TotalOf, Verdict};
 use jarvis_analyze::rounding::{shown, shown_ms};
 
 use super::side_by_side;
@@ -51,7 +51,7 @@ impl View<'_> {
             let _ = writeln!(out, "{side:<10} {path}  {}: {} TB/s{rate}", p.name, number(p.mem_bw_gbps.value / 1e3));
         }
         let c = &self.made.comparative;
-        let rows: [(&str, fn(&SideTotals) -> f64); 3] =
+        let rows: [(&str, TotalOf); 3] =
             [("GPU time", |t| t.total_ms), ("computing", |t| t.computation_ms), ("idle", |t| t.idle_ms)];
         let _ = writeln!(out, "times {}", c.normalization.unit());
         for (name, of) in rows {
@@ -80,7 +80,7 @@ impl View<'_> {
             let _ = writeln!(out, "{}", style.faint(&format!("    {more} more in the reports")));
         }
         let (faster, slower) =
-            c.notable().filter(|o| o.verdict.is_some_and(|v| v.is_expected())).fold((0, 0), |(faster, slower), o| {
+            c.notable().filter(|o| o.verdict.is_some_and(Verdict::is_expected)).fold((0, 0), |(faster, slower), o| {
                 if o.ms.delta() < 0.0 { (faster + 1, slower) } else { (faster, slower + 1) }
             });
         if faster + slower > 0 {

@@ -1,7 +1,7 @@
 //! The language of reports: vendor-neutral words, nothing claimed that a trace cannot show, no winners. Every written
 //! Markdown file is checked; the templates obey by construction, so a hit is a fault of ours.
 
-use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A word or phrase that must not appear, and what to say instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,19 +137,46 @@ const HARDWARE_SECTION: &str = "Hardware Reference";
 /// Checks a Markdown text against all rules. Names in backticks, code blocks, the cells of columns that hold names and
 /// the hardware reference are data and not language.
 pub fn violations(markdown: &str) -> Vec<Violation> {
+    violations_of(&prose(markdown))
+}
+
+/// The same of lines that are language.
+pub(crate) fn violations_of(lines: &[(usize, String)]) -> Vec<Violation> {
+    let rules: Vec<&Rule> = VENDOR_WORDS.iter().chain(UNSEEN).chain(CONTEST).collect();
+    // Every phrase begins a word, so words are looked up by their first letter: every run checks itself.
+    let mut by_letter: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
+    for (i, rule) in rules.iter().enumerate() {
+        by_letter.entry(rule.phrase.as_bytes()[0]).or_default().push(i);
+    }
     let mut found = Vec::new();
-    for (line, text) in prose(markdown) {
-        let lower = text.to_lowercase();
-        for rule in VENDOR_WORDS.iter().chain(UNSEEN).chain(CONTEST) {
-            if rule.hits(&text, &lower) {
-                found.push(Violation { line, phrase: rule.phrase, instead: rule.instead, text: text.clone() });
-            }
+    for (line, text) in lines {
+        let lower = text.to_ascii_lowercase();
+        let mut broken: BTreeSet<usize> = BTreeSet::new();
+        for at in word_starts(&lower) {
+            let of_letter = by_letter.get(&lower.as_bytes()[at]).into_iter().flatten();
+            broken.extend(of_letter.filter(|i| rules[**i].hits(text, &lower, at)));
         }
-        if text.contains('!') && !text.contains("![") {
-            found.push(Violation { line, phrase: "!", instead: "a full stop", text });
+        let phrases = broken.into_iter().map(|i| (rules[i].phrase, rules[i].instead));
+        let shouted = (text.contains('!') && !text.contains("![")).then_some(("!", "a full stop"));
+        for (phrase, instead) in phrases.chain(shouted) {
+            found.push(Violation { line: *line, phrase, instead, text: text.clone() });
         }
     }
     found
+}
+
+/// Where words begin.
+fn word_starts(text: &str) -> impl Iterator<Item = usize> + '_ {
+    let mut inside = false;
+    text.char_indices().filter_map(move |(at, c)| {
+        let starts = is_of_word(c) && !inside;
+        inside = is_of_word(c);
+        starts.then_some(at)
+    })
+}
+
+fn is_of_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
 }
 
 /// The lines that are language, with their numbers.
@@ -216,18 +243,15 @@ fn without_code(text: &str) -> String {
 }
 
 impl Rule {
-    /// Whether it is broken by a line, which is also given in lower case.
-    fn hits(&self, text: &str, lower: &str) -> bool {
-        let (haystack, needle) = match self.matched {
-            Capitals => (text, Cow::Owned(self.phrase.to_uppercase())),
-            Word | Stem => (lower, Cow::Borrowed(self.phrase)),
+    /// Whether it is broken by the word that begins here, in a line that is also given in lower case.
+    fn hits(&self, text: &str, lower: &str, at: usize) -> bool {
+        let end = at + self.phrase.len();
+        let is_phrase = match self.matched {
+            // The same letters, all of them in capitals.
+            Capitals => lower[at..].starts_with(self.phrase) && text[at..end] == self.phrase.to_ascii_uppercase(),
+            Word | Stem => lower[at..].starts_with(self.phrase),
         };
-        haystack.match_indices(&*needle).any(|(at, _)| {
-            let before = haystack[..at].chars().next_back();
-            let after = haystack[at + needle.len()..].chars().next();
-            let free = |c: Option<char>| c.is_none_or(|c| !(c.is_alphanumeric() || c == '_'));
-            free(before) && (self.matched == Stem || free(after))
-        })
+        is_phrase && (self.matched == Stem || !lower[end..].starts_with(is_of_word))
     }
 }
 

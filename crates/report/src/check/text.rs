@@ -14,17 +14,19 @@ pub(super) fn check(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems)
             problems.fail("text", name, "no UTF-8 text");
             continue;
         };
-        for v in language::violations(text) {
+        let prose = language::prose(text);
+        for v in language::violations_of(&prose) {
             problems.fail_at("language", name, v.line, format!("`{}`; say: {}", v.phrase, v.instead));
         }
-        for (line, text) in language::prose(text) {
-            if let Some(placeholder) = placeholder(&text) {
+        for (line, text) in &prose {
+            let line = *line;
+            if let Some(placeholder) = placeholder(text) {
                 problems.fail_at("placeholder", name, line, format!("{placeholder} was not filled in"));
             }
-            if let Some(word) = no_number(&text) {
+            if let Some(word) = no_number(text) {
                 problems.fail_at("nan", name, line, format!("`{word}` is no number"));
             }
-            if let Some(path) = absolute_path(&text, trace) {
+            if let Some(path) = absolute_path(text, trace) {
                 problems.fail_at("path", name, line, format!("{path} is an absolute path"));
             }
         }

@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(name("category_data/multi_kernel_data.json"), Some("multi_kernel_data"));
         assert_eq!(name("category_data/category_manifest.json"), Some("category_manifest"));
         assert_eq!(name("metadata/cpu_idle_metadata.json"), Some("category_metadata"));
-        assert_eq!(name("category_data/comparison_metrics.json"), None);
+        assert_eq!(name("category_data/comparison_metrics.json"), Some("comparison_metrics"));
         assert_eq!(name("run_log.json"), None);
     }
 }

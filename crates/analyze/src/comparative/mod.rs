@@ -4,6 +4,7 @@
 mod both;
 mod canonical;
 mod changes;
+mod collectives;
 mod compared;
 mod gaps;
 mod gate;
@@ -132,7 +133,7 @@ pub struct Comparative {
     pub left: Both<Vec<Part>>,
     /// Rows left out because they copy between host and device.
     pub host_copies: Both<usize>,
-    /// Whether both sides run the same collectives as often; none if neither has any.
+    /// Whether both sides run the same collectives, of the same sizes and as often; none if neither has any.
     pub same_collectives: Option<bool>,
     /// What differs, the largest difference first. The parts add up to the difference of the total times.
     pub changes: Vec<Change>,
@@ -156,7 +157,8 @@ impl Comparative {
         let totals = Both::of(sides.zip(steps), |(p, steps)| SideTotals::of(p, steps));
         let surplus = if normalization.mode == Mode::PerCall { Surplus::Scaled } else { Surplus::LeftOver };
         let kernel_ms = Both::of(work.as_ref(), Work::ms);
-        let collectives = same_collectives(&work);
+        let communicated = Both::of(analyses, |a| a.system.as_ref().map_or(&[][..], |s| &s.communication.collectives));
+        let same_collectives = collectives::same(communicated, steps);
         let category_ms = category_times(&work);
         let host_copies = Both::of(work.as_ref(), |w| w.host_copies);
         let found = matched(sides, Both::of(work, |w| w.parts), surplus);
@@ -180,7 +182,7 @@ impl Comparative {
             warnings: Vec::new(),
             gone: Vec::new(),
             new: Vec::new(),
-            same_collectives: collectives,
+            same_collectives,
             normalization,
             totals,
             coverage_percent,
@@ -298,13 +300,6 @@ fn by_category(scene: &Scene<'_>, operations: &[Compared], times: &BTreeMap<Arc<
     let mut all: Vec<Compared> = times.iter().map(one).collect();
     all.sort_by(|a, b| b.ms.target.total_cmp(&a.ms.target).then_with(|| a.name.cmp(&b.name)));
     all
-}
-
-fn same_collectives(work: &Both<Work>) -> Option<bool> {
-    let collectives = Both::of(work.as_ref(), |w| &w.collectives);
-    let any = !collectives.reference.is_empty() || !collectives.target.is_empty();
-    let counts = Both::of(collectives, |c| c.values().sum::<f64>());
-    any.then(|| (counts.reference - counts.target).abs() < 1e-9)
 }
 
 fn dominant(target: &Prepared) -> Dominant {

@@ -1,6 +1,6 @@
 //! The work of one side: the calls of each row, by their place in the module tree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jarvis_trace::GpuWork;
@@ -74,8 +74,6 @@ pub(crate) struct Work {
     pub(crate) parts: Vec<Part>,
     /// Rows that only copy between host and device.
     pub(crate) host_copies: usize,
-    /// Names of collective kernels, each with its number in a step.
-    pub(crate) collectives: BTreeMap<Arc<str>, f64>,
 }
 
 /// What leaves of one row and place add up to.
@@ -92,12 +90,10 @@ impl Work {
         let places = Places::of(&p.program);
         let mut rows: BTreeMap<(RowId, Place), Tally> = BTreeMap::new();
         let mut bare: BTreeMap<(Arc<str>, Place), Tally> = BTreeMap::new();
-        let mut collectives: BTreeMap<Arc<str>, f64> = BTreeMap::new();
+        let mut collectives: BTreeSet<&Arc<str>> = BTreeSet::new();
         for leaf in &p.program.leaves {
             if !leaf.kernels.is_empty() && leaf.kernels.iter().all(|k| k.work == GpuWork::Communication) {
-                for k in &leaf.kernels {
-                    *collectives.entry(Arc::clone(&k.name)).or_default() += 1.0 / steps;
-                }
+                collectives.extend(leaf.kernels.iter().map(|k| &k.name));
                 continue;
             }
             let place = places.of_leaf(&p.program, leaf);
@@ -140,7 +136,7 @@ impl Work {
                     let share = t.leaves / leaves;
                     part((*place).clone(), row.count as f64 * share, launched * share, row.time_ms * t.us / us)
                 }));
-            } else if row.time_ms > 0.0 && !collective(&collectives, row.kernels.iter().map(|k| &k.name)) {
+            } else if row.time_ms > 0.0 && !row.kernels.iter().any(|k| collectives.contains(&k.name)) {
                 let place = Place { direction: row.direction, modules: "".into() };
                 parts.push(part(place, row.count as f64, launched, row.time_ms));
             }
@@ -154,17 +150,13 @@ impl Work {
             kernels: t.kernels / steps,
             ms: t.us / 1e3 / steps,
         }));
-        Self { parts, host_copies, collectives }
+        Self { parts, host_copies }
     }
 
     /// Kernel time of a step.
     pub(crate) fn ms(&self) -> f64 {
         self.parts.iter().map(|p| p.ms).sum()
     }
-}
-
-fn collective<'a>(known: &BTreeMap<Arc<str>, f64>, mut kernels: impl Iterator<Item = &'a Arc<str>>) -> bool {
-    kernels.any(|k| known.contains_key(k))
 }
 
 /// The path of each module, made once.

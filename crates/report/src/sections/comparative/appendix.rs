@@ -82,7 +82,7 @@ fn method(v: &Versus<'_>) -> Vec<String> {
         match c.same_collectives {
             None => "Neither side communicates between GPUs.".to_owned(),
             Some(true) => {
-                "Both sides run the same number of collectives; one rank can't tell waiting from transfer.".to_owned()
+                "The same collectives are used on both sides; one rank can't tell waiting from transfer.".to_owned()
             }
             Some(false) => "The collectives differ, so their times are not compared.".to_owned(),
         },

@@ -127,7 +127,7 @@ fn runs(command: &str, arguments: &[&str]) -> bool {
 
 fn tests(root: &Path) -> Result<Outcome> {
     if has_subcommand(root, "nextest") {
-        return cargo(root, &["nextest", "run", "--workspace", "--status-level", "fail"]);
+        return cargo(root, &["nextest", "run", "--workspace", "--no-fail-fast", "--status-level", "fail"]);
     }
     cargo(root, &["test", "--quiet", "--workspace", "--lib", "--bins", "--tests"])?;
     Ok(Outcome::PassedBut("cargo-nextest is not installed: ran `cargo test`".to_owned()))

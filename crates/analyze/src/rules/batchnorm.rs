@@ -48,7 +48,8 @@ const INFO: AnalyzerInfo = AnalyzerInfo {
     thresholds: &[Threshold::BnLow, Threshold::BnBaseline, Threshold::BnRatioLow, Threshold::BnRatioOk],
 };
 
-const BELOW_BASELINE: &str = "BN_BELOW_BASELINE";
+/// Code of the pattern, for norms of every kind.
+pub(super) const BELOW_BASELINE: &str = "BN_BELOW_BASELINE";
 
 /// Shares of compute that are common, in percent.
 const COMMON_SHARE: (f64, f64) = (10.0, 50.0);

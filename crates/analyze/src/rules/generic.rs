@@ -5,7 +5,7 @@ use serde_json::json;
 use super::cx::CategoryCx;
 use super::drive::{Rules, drive};
 use super::judge::{Group, Judged, Judgement};
-use super::words::Said;
+use super::words::{Said, kind_by_words};
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::{PatternId, Priority};
 use crate::metrics::CategoryMetrics;
@@ -83,8 +83,7 @@ impl Analyzer for Generic {
 }
 
 fn kind(row: &Row) -> &'static str {
-    let lower = row.name.to_lowercase();
-    let by_name = KINDS.iter().find(|(_, words)| words.iter().any(|w| lower.contains(w))).map(|(kind, _)| *kind);
+    let by_name = kind_by_words(KINDS, &row.name);
     let communication = row.report_category.contains("comm") || &*row.report_category == "CustomCollective";
     if communication { "communication" } else { by_name.unwrap_or("miscellaneous") }
 }

@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
+use super::batchnorm::BELOW_BASELINE;
 use super::cx::CategoryCx;
 use super::drive::{Rules, drive};
 use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
-use super::words::{Said, neighbours};
+use super::words::{Said, kind_by_words, neighbours};
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::PatternId;
 use crate::metrics::CategoryMetrics;
@@ -42,8 +43,6 @@ const INFO: AnalyzerInfo = AnalyzerInfo {
     thresholds: &[Threshold::BnLow, Threshold::BnBaseline, Threshold::BnRatioLow, Threshold::BnRatioOk],
 };
 
-const BELOW_BASELINE: &str = "BN_BELOW_BASELINE";
-
 const KINDS: &[(&str, &[&str])] = &[
     ("rms", &["rms"]),
     ("layer", &["layer_norm", "layernorm"]),
@@ -67,8 +66,7 @@ impl Analyzer for Norm {
 }
 
 fn kind(name: &str) -> &'static str {
-    let lower = name.to_lowercase();
-    KINDS.iter().find(|(_, words)| words.iter().any(|w| lower.contains(w))).map_or("other", |(kind, _)| kind)
+    kind_by_words(KINDS, name).unwrap_or("other")
 }
 
 fn below_baseline(cx: &CategoryCx<'_>, efficiency: f64) -> bool {

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::cx::CategoryCx;
 use super::drive::{Rules, drive};
 use super::judge::{Group, Judged, Judgement};
-use super::words::Said;
+use super::words::{Said, kind_by_words};
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::PatternId;
 use crate::metrics::CategoryMetrics;
@@ -74,8 +74,7 @@ impl Analyzer for Reduce {
 }
 
 fn kind(name: &str) -> &'static str {
-    let lower = name.to_lowercase();
-    KINDS.iter().find(|(_, words)| words.iter().any(|w| lower.contains(w))).map_or("other", |(kind, _)| kind)
+    kind_by_words(KINDS, name).unwrap_or("other")
 }
 
 /// The dimension that is reduced and the sizes around it, where the arguments tell: product of the sizes before it, its

@@ -181,3 +181,9 @@ pub(crate) fn neighbours(cx: &CategoryCx<'_>, row: &Row) -> Vec<String> {
     names.dedup();
     names
 }
+
+/// The kind of the first entry with a word that stands in a name: rules tell operations of one category apart by it.
+pub(crate) fn kind_by_words(kinds: &[(&'static str, &[&str])], name: &str) -> Option<&'static str> {
+    let lower = name.to_lowercase();
+    kinds.iter().find(|(_, words)| words.iter().any(|w| lower.contains(w))).map(|(kind, _)| *kind)
+}

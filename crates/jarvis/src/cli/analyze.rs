@@ -23,6 +23,7 @@ use serde_json::json;
 
 use super::platform_args::PlatformArgs;
 use super::report::{FOLDER, beside, extension};
+use super::sheets::warn_of_cuts;
 use super::style::Style;
 use super::{Failure, Session};
 use crate::exit;
@@ -51,7 +52,7 @@ Writes the output folder (default: analysis_output beside the trace):
   improvement.svg, roofline.svg   pictures for Markdown
   perf_report.xlsx, perf_report_csvs/, category_data/, category_findings/, system_findings/, metadata/
 
-With --reference the target is compared with another trace instead: comparative_analysis_fair.md, _rough.md,
+With --reference the target is compared with another trace instead: comparative_analysis_fair.md, _rough.md, \
 comparison.xlsx, both performance reports, category_data/comparison_metrics.json.
 
 In a terminal, what is missing is asked for.
@@ -250,12 +251,7 @@ fn write(
     cuts: Cuts,
     log: &Log<'_>,
 ) -> Result<Vec<u8>, Failure> {
-    if !cuts.is_empty() {
-        let Cuts { texts, rows, columns } = cuts;
-        session.warn(&format!(
-            "a workbook can't hold {texts} long texts, {rows} rows and {columns} columns in full: the CSV files do"
-        ));
-    }
+    warn_of_cuts(session, cuts);
     if let Some(first) = log.self_check.first() {
         // The files are of use all the same; whoever runs our tests sees it on standard error.
         let more = log.self_check.len() - 1;

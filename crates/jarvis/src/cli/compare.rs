@@ -10,9 +10,10 @@ use clap::Args;
 use jarvis_analyze::compare::reports::{
     CompareError, CompareOptions, Comparison, NamedReport, SHEET_GROUPS, SheetGroup, compare_tables,
 };
-use jarvis_report::render::{csv, xlsx};
+use jarvis_report::render::csv;
 use jarvis_trace::Fidelity;
 
+use super::sheets::Sheets;
 use super::{Failure, Session};
 use crate::exit;
 use crate::output::{self, Batch, OutputError};
@@ -25,7 +26,7 @@ const ALL: &str = "all";
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Reports are workbooks or folders of CSV files, of `jarvis report` or of the reference tool. The first is the baseline:
+Reports are workbooks or folders of CSV files, of `jarvis report` or of the reference tool. The first is the baseline: \
 differences are variant minus baseline, percentages of the baseline. Writes comparison.xlsx and comparison_csvs/.
 
 Examples:
@@ -138,23 +139,14 @@ pub(crate) fn run(session: &Session, args: &CompareArgs) -> Result<(), Failure> 
 /// Renders and writes the files; returns their paths.
 fn write(session: &Session, comparison: &Comparison, places: &Places, parity: bool) -> Result<Vec<PathBuf>, Failure> {
     let mut batch = Batch::default();
-    if let Some(path) = &places.workbook {
-        let rendered = xlsx::render_hiding(&comparison.tables, &comparison.hidden)
-            .map_err(|error| Failure::new(exit::OUTPUT, error.to_string()))?;
-        if !rendered.cuts.is_empty() {
-            let xlsx::Cuts { texts, rows, columns } = rendered.cuts;
-            session.warn(&format!(
-                "a workbook can't hold {texts} long texts, {rows} rows and {columns} columns in full: the CSV files do"
-            ));
-        }
-        batch.add_at(path.clone(), rendered.bytes);
-    }
-    if let Some(folder) = &places.csv_folder {
-        let texts = if parity { csv::Texts::Exact } else { csv::Texts::Guarded };
-        for file in csv::files(&comparison.tables, "", texts) {
-            batch.add(folder, file)?;
-        }
-    }
+    let sheets = Sheets {
+        tables: &comparison.tables,
+        hidden: &comparison.hidden,
+        workbook: places.workbook.as_deref(),
+        csv_folder: places.csv_folder.as_deref(),
+        texts: if parity { csv::Texts::Exact } else { csv::Texts::Guarded },
+    };
+    sheets.add(session, &mut batch)?;
     let paths: Vec<PathBuf> = batch.paths().map(Path::to_path_buf).collect();
     batch.write()?;
     Ok(paths)

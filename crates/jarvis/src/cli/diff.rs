@@ -23,7 +23,7 @@ use crate::output::{self, Batch};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Calls of both traces are paired by name, arguments and the work below them; launch calls of both vendors count as the
+Calls of both traces are paired by name, arguments and the work below them; launch calls of both vendors count as the \
 same. What differs is charged to the lowest call that both traces made. Times are of the GPU.
 
 Examples:

@@ -8,12 +8,14 @@ mod diff;
 mod explain;
 mod failure;
 mod info;
+mod layout;
 mod manual;
 mod model;
 mod platform_args;
 mod platforms;
 mod replay;
 mod report;
+mod sheets;
 mod style;
 mod tree;
 
@@ -29,7 +31,7 @@ pub(crate) use failure::Failure;
 
 /// GPU performance analyst for PyTorch profiler traces.
 #[derive(Debug, Parser)]
-#[command(name = "jarvis", version, propagate_version = true, disable_help_subcommand = false)]
+#[command(name = "jarvis", version, propagate_version = true, disable_help_subcommand = false, max_term_width = 120)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

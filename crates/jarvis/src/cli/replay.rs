@@ -10,13 +10,13 @@ use jarvis_report::replay::{self, Candidate, Matching, Origin, Packages, ReplayE
 use jarvis_trace::Diagnostics;
 use serde_json::{Value as Json, json};
 
+use super::layout::cut;
 use super::platform_args::PlatformArgs;
+use super::report::FOLDER;
 use super::{Failure, Session};
 use crate::exit;
 use crate::output::{self, Batch};
 
-/// Folder of the outputs, beside the trace.
-const FOLDER: &str = "analysis_output";
 /// Where a finished report has the table that is read.
 const TABLES: [&str; 2] = ["perf_report_csvs/unified_perf_summary.csv", "unified_perf_summary.csv"];
 /// Most characters of a call's arguments in a list.
@@ -24,7 +24,7 @@ const ARGS_WIDTH: usize = 90;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Writes one zip per operation to analysis_output/replay_packages/ beside the trace: shapes, types and arguments of its
+Writes one zip per operation to analysis_output/replay_packages/ beside the trace: shapes, types and arguments of its \
 slowest calls, a script that needs nothing but PyTorch, and the times to beat. docs/replay.md shows the whole way.
 
 Examples:
@@ -192,7 +192,7 @@ fn summary(made: &Packages, folder: &Path) -> String {
         text.push_str("not packaged:\n");
     }
     for skipped in &made.skipped {
-        let args = shortened(&skipped.args);
+        let args = cut(&skipped.args, ARGS_WIDTH);
         text.push_str(&format!("  {:9.2} ms  {} ({args}): {}\n", skipped.time_ms, skipped.op_name, skipped.reason));
     }
     if !made.packages.is_empty() {
@@ -211,9 +211,11 @@ fn listed(session: &Session, candidates: &[Candidate<'_>]) -> String {
         let row = candidate.row;
         let lost = row.lost_us().map_or_else(|| "-".to_owned(), |us| format!("{:.3}", us / 1e3));
         let roof = row.efficiency_percent.map_or_else(|| "-".to_owned(), |p| format!("{p:.1}"));
-        let what =
-            candidate.refusal.as_ref().map_or_else(|| shortened(&candidate.args), |reason| format!("no: {reason}"));
-        let op = shortened(&row.op);
+        let what = candidate
+            .refusal
+            .as_ref()
+            .map_or_else(|| cut(&candidate.args, ARGS_WIDTH), |reason| format!("no: {reason}"));
+        let op = cut(&row.op, ARGS_WIDTH);
         text.push_str(&format!(
             "{lost:>9} {:>9.3} {roof:>7} {:>6}  {op}  {what}\n",
             row.kernel_us.sum / 1e3,
@@ -235,13 +237,6 @@ fn candidate_json(candidate: &Candidate<'_>) -> Json {
         "replayable": candidate.refusal.is_none(),
         "reason": candidate.refusal,
     })
-}
-
-fn shortened(text: &str) -> String {
-    if text.chars().count() <= ARGS_WIDTH {
-        return text.to_owned();
-    }
-    text.chars().take(ARGS_WIDTH - 1).chain(['…']).collect()
 }
 
 impl From<ReplayError> for Failure {

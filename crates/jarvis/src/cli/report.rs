@@ -2,8 +2,6 @@
 
 mod summary;
 
-pub(super) use summary::cut;
-
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -14,28 +12,27 @@ use jarvis_perf::extension::Extension;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{Report, ReportError, ReportOptions, build_report};
 use jarvis_report::html;
-use jarvis_report::render::{csv, xlsx};
+use jarvis_report::render::csv;
 use jarvis_trace::{Fidelity, Population, Summary, Trace};
 
 use super::info::thousands;
 use super::platform_args::{Chosen, PlatformArgs};
+use super::sheets::Sheets;
 use super::{Failure, Session, TraceArg};
 use crate::exit;
 use crate::output::{self, Batch, OutputError};
+use crate::pipeline::{CSV_FOLDER, WORKBOOK};
 
 /// Folder of the outputs, beside the trace.
 pub(crate) const FOLDER: &str = "analysis_output";
-/// Names of the outputs in it.
-const WORKBOOK: &str = "perf_report.xlsx";
-const CSV_FOLDER: &str = "perf_report_csvs";
 const PAGE: &str = jarvis_report::html::PAGE;
 /// Extension file that is picked up beside a trace.
 const EXTENSION: &str = "jarvis.toml";
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Writes analysis_output/report.html, perf_report.xlsx and perf_report_csvs/ beside the trace. Text cells of the CSV
-files that a spreadsheet would take for a formula get a ' before them; with --parity every cell is exact, and there is
+Writes analysis_output/report.html, perf_report.xlsx and perf_report_csvs/ beside the trace. Text cells of the CSV \
+files that a spreadsheet would take for a formula get a ' before them; with --parity every cell is exact, and there is \
 no page.
 
 Examples:
@@ -319,22 +316,14 @@ fn write(
     parity: bool,
 ) -> Result<Vec<PathBuf>, Failure> {
     let mut batch = Batch::default();
-    if let Some(path) = &places.workbook {
-        let rendered = xlsx::render(&report.tables).map_err(|error| Failure::new(exit::OUTPUT, error.to_string()))?;
-        if !rendered.cuts.is_empty() {
-            let xlsx::Cuts { texts, rows, columns } = rendered.cuts;
-            session.warn(&format!(
-                "a workbook can't hold {texts} long texts, {rows} rows and {columns} columns in full: the CSV files do"
-            ));
-        }
-        batch.add_at(path.clone(), rendered.bytes);
-    }
-    if let Some(folder) = &places.csv_folder {
-        let texts = if parity { csv::Texts::Exact } else { csv::Texts::Guarded };
-        for file in csv::files(&report.tables, "", texts) {
-            batch.add(folder, file)?;
-        }
-    }
+    let sheets = Sheets {
+        tables: &report.tables,
+        hidden: &[],
+        workbook: places.workbook.as_deref(),
+        csv_folder: places.csv_folder.as_deref(),
+        texts: if parity { csv::Texts::Exact } else { csv::Texts::Guarded },
+    };
+    sheets.add(session, &mut batch)?;
     if let Some((path, page)) = places.page.as_ref().zip(page()) {
         batch.add_at(path.clone(), page);
     }

@@ -4,17 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Run, fixture, jarvis};
-
-/// The folder of all traces, which not every machine has.
-fn shared(name: &str) -> Option<PathBuf> {
-    let up = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    let found = up.map(|folder| folder.join("shared/traces").join(name)).find(|path| path.exists());
-    if found.is_none() {
-        println!("skipped: shared/traces/{name} is not here");
-    }
-    found
-}
+use crate::support::{Run, fixture, jarvis, shared};
 
 /// The only folder below a folder.
 fn inside(folder: &Path) -> PathBuf {

@@ -44,7 +44,8 @@ pub(crate) fn jarvis_fed(args: &[&str], input: &[u8]) -> Run {
 
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_jarvis"));
-    command.args(args).stdin(Stdio::null());
+    // Help is wrapped to the width of the terminal.
+    command.args(args).stdin(Stdio::null()).env("COLUMNS", "120");
     command
 }
 
@@ -62,6 +63,16 @@ pub(crate) fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
                 found.insert(name, fs::read(&path).expect("a file"));
             }
         }
+    }
+    found
+}
+
+/// A trace or folder that is not part of the project, if it is there.
+pub(crate) fn shared(name: &str) -> Option<PathBuf> {
+    let up = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let found = up.map(|folder| folder.join("shared/traces").join(name)).find(|path| path.exists());
+    if found.is_none() {
+        println!("skipped: shared/traces/{name} is not here");
     }
     found
 }

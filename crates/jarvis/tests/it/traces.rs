@@ -10,6 +10,8 @@ use jarvis_perf::platform::Platform;
 use jarvis_report::RunLabels;
 use serde_json::Value;
 
+use crate::support::shared;
+
 /// An analysis with its files by name.
 pub(crate) struct Ran {
     pub(crate) name: String,
@@ -87,11 +89,6 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Traces that are not part of the project, if they are there.
-fn shared() -> Option<PathBuf> {
-    ["../shared/traces", "../../shared/traces"].map(|p| root().join(p)).into_iter().find(|p| p.exists())
-}
-
 /// A committed trace.
 pub(crate) fn fixture(name: &str) -> Ran {
     let platform = if name.starts_with("h200") { "H200" } else { "MI300X" };
@@ -100,22 +97,16 @@ pub(crate) fn fixture(name: &str) -> Ran {
 
 /// A trace of the folder beside the project.
 pub(crate) fn beside(name: &str, platform: &str) -> Option<Ran> {
-    let path = shared().map(|s| s.join(name)).filter(|p| p.exists());
-    if path.is_none() {
-        println!("skipped: {name} is not here");
-    }
-    Ran::open(&path?, platform)
+    Ran::open(&shared(name)?, platform)
 }
 
 /// Every trace, each analysed once.
 pub(crate) fn each(mut check: impl FnMut(&Ran)) {
     let fixtures = root().join("fixtures");
     let mut folders = vec![(fixtures.join("h200"), "H200"), (fixtures.join("handmade"), "MI300X")];
-    if let Some(shared) = shared() {
+    if let Some(shared) = shared("") {
         let more = [("h200", "H200"), ("h100", "H100"), ("mi300", "MI300X"), ("torch_compile_triton", "MI300X")];
         folders.extend(more.map(|(folder, platform)| (shared.join(folder), platform)));
-    } else {
-        println!("skipped: shared traces are not here");
     }
     let mut seen = 0;
     for (folder, platform) in folders {

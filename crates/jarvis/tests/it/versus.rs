@@ -1,11 +1,11 @@
 //! `jarvis analyze --reference`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Run, files, fixture, jarvis};
+use crate::support::{Run, files, fixture, jarvis, shared};
 
 const BEFORE: &str = "h200/attn_unfused.json.gz";
 const AFTER: &str = "h200/attn_fused.json.gz";
@@ -25,16 +25,6 @@ fn findings(out: &Path) -> Value {
 fn checked(out: &Path) {
     let run = jarvis(&["check", out.to_str().expect("UTF-8")]);
     assert_eq!(run.status, 0, "{}{}", run.out, run.err);
-}
-
-/// A trace beside the project, if it is there.
-fn shared(name: &str) -> Option<PathBuf> {
-    let up = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    let found = up.map(|folder| folder.join("shared/traces").join(name)).find(|path| path.is_file());
-    if found.is_none() {
-        println!("skipped: {name} is not here");
-    }
-    found
 }
 
 #[test]

@@ -9,6 +9,7 @@ use jarvis_analyze::rounding::{shown, shown_ms};
 use jarvis_trace::Trace;
 
 use crate::cli::info::thousands;
+use crate::cli::layout::{WIDTH, cut, wrapped};
 use crate::cli::platforms::number;
 use crate::cli::style::Style;
 use crate::pipeline::{AnalyzeOptions, Analyzed};
@@ -17,8 +18,6 @@ use crate::pipeline::{AnalyzeOptions, Analyzed};
 const SHOWN: usize = 5;
 /// Warnings shown.
 const WARNINGS: usize = 4;
-/// Characters of a line.
-const WIDTH: usize = 110;
 /// What stands before the second and third line of a finding.
 const INDENT: &str = "                ";
 
@@ -131,30 +130,4 @@ fn finding_lines(out: &mut String, f: &Finding, style: Style) {
     if let Some(path) = path.filter(|_| f.priority < Priority::Low) {
         wrapped(out, INDENT, INDENT, path);
     }
-}
-
-/// Text in lines of [`WIDTH`], at words.
-pub(super) fn wrapped(out: &mut String, first: &str, rest: &str, text: &str) {
-    let mut line = first.to_owned();
-    let mut empty = true;
-    for word in text.split_whitespace() {
-        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            let _ = writeln!(out, "{line}");
-            rest.clone_into(&mut line);
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        empty = false;
-    }
-    let _ = writeln!(out, "{line}");
-}
-
-pub(super) fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    text.chars().take(width - 1).chain(['…']).collect()
 }

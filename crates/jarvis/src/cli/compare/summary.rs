@@ -8,7 +8,7 @@ use jarvis_perf::tables::{Cell, Table};
 use serde_json::{Value, json};
 
 use super::Places;
-use crate::cli::report::cut;
+use crate::cli::layout::cut;
 
 /// Operations shown.
 const TOP: usize = 10;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Diff;
 use crate::cli::info::thousands;
-use crate::cli::report::cut;
+use crate::cli::layout::cut;
 
 /// Characters of a call's name with its shapes.
 const NAME_WIDTH: usize = 58;

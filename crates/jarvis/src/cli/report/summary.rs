@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::Places;
 use crate::cli::info::thousands;
+use crate::cli::layout::cut;
 use crate::cli::platforms::number;
 
 /// Operations shown.
@@ -178,15 +179,6 @@ fn kernels(rows: &[KernelRow], out: &mut String) {
 fn label(row: &UnifiedRow) -> String {
     let dims = row.identity.args.dims.as_deref().unwrap_or("");
     cut(&format!("{} {dims}", row.identity.name), NAME_WIDTH - 2)
-}
-
-/// A text, cut where it is longer.
-pub(crate) fn cut(text: &str, width: usize) -> String {
-    let text = text.trim_end();
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    text.chars().take(width - 1).chain(['…']).collect()
 }
 
 fn bound(row: &UnifiedRow) -> &'static str {

@@ -7,7 +7,7 @@ use jarvis_analyze::comparative::{Both, Gap, TotalOf, Verdict};
 use jarvis_analyze::rounding::{shown, shown_ms};
 
 use super::side_by_side;
-use crate::cli::analyze::summary::{cut, wrapped};
+use crate::cli::layout::{cut, wrapped};
 use crate::cli::platforms::number;
 use crate::cli::style::Style;
 use crate::pipeline::{AnalyzeOptions, ComparedTraces};

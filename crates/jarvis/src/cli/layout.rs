@@ -1,0 +1,50 @@
+//! Text that has to fit a line.
+
+use std::fmt::Write as _;
+
+/// Characters of a line of prose.
+pub(crate) const WIDTH: usize = 110;
+
+/// A text, cut where it is longer.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    let text = text.trim_end();
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Text in lines of [`WIDTH`], broken at words.
+pub(crate) fn wrapped(out: &mut String, first: &str, rest: &str, text: &str) {
+    let mut line = first.to_owned();
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            let _ = writeln!(out, "{line}");
+            rest.clone_into(&mut line);
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    let _ = writeln!(out, "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_and_broken_at_words() {
+        assert_eq!((cut("abc ", 3), cut("abcd", 3)), ("abc".to_owned(), "ab…".to_owned()));
+        let mut out = String::new();
+        wrapped(&mut out, "- ", "  ", &"word ".repeat(30));
+        assert_eq!(out.lines().count(), 2);
+        assert!(
+            out.lines().all(|l| l.chars().count() <= WIDTH) && out.lines().nth(1).is_some_and(|l| l.starts_with("  w"))
+        );
+    }
+}

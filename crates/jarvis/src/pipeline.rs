@@ -17,7 +17,7 @@ use jarvis_report::check::{self, Folder, Level, Problem};
 use jarvis_report::render::{csv, xlsx};
 use jarvis_report::replay::ReplayError;
 use jarvis_report::{OutputFile, Run, RunLabels, data, html, sections};
-use jarvis_trace::{Population, Summary, Trace};
+use jarvis_trace::{Diagnostics, Population, Summary, Trace};
 
 pub use compare::{ComparedTraces, compare_traces};
 pub use replay::ReplayChoice;
@@ -67,8 +67,8 @@ pub enum AnalyzeError {
 pub struct Analyzed {
     /// The analysis.
     pub analysis: Analysis,
-    /// The performance report.
-    pub report: Report,
+    /// What was odd about the recording.
+    pub diagnostics: Diagnostics,
     /// What is in the trace.
     pub summary: Summary,
     /// All files, with paths relative to the output folder.
@@ -81,26 +81,27 @@ pub struct Analyzed {
     pub stages: Vec<(&'static str, Duration)>,
 }
 
-/// Analyses a trace.
-pub fn analyze(trace: &Trace, options: &AnalyzeOptions) -> Result<Analyzed, AnalyzeError> {
+/// Analyses a trace. It is gone by the time the files are checked: it is the largest thing in memory, and nothing
+/// needs it any more.
+pub fn analyze(trace: Trace, options: &AnalyzeOptions) -> Result<Analyzed, AnalyzeError> {
     let mut clock = StageClock::default();
-    let (report, population) = report(trace, options)?;
+    let (report, population) = report(&trace, options)?;
     clock.stage("perf_report");
     let made = std::thread::scope(|scope| {
         // The sheets depend on nothing that follows, so they are rendered beside it.
         let sheets = scope.spawn(|| sheets(&report, ""));
         let analysis_options =
             AnalysisOptions { thresholds: options.thresholds.clone(), scope: Scope::Standalone, population };
-        let mut analysis = Analysis::of(trace, &report, &options.platform, &analysis_options);
+        let mut analysis = Analysis::of(&trace, &report, &options.platform, &analysis_options);
         clock.stage("analysis");
-        let summary = Summary::of(trace);
-        let replay = replay::replay(trace, &report, &mut analysis, &options.replay, &[])?;
+        let summary = Summary::of(&trace);
+        let replay = replay::replay(&trace, &report, &mut analysis, &options.replay, &[])?;
         clock.stage("replay_packages");
         let run = Run {
             analysis: &analysis,
             report: &report,
             summary: &summary,
-            trace,
+            trace: &trace,
             labels: &options.labels,
             replay: &replay.entries,
         };
@@ -117,9 +118,13 @@ pub fn analyze(trace: &Trace, options: &AnalyzeOptions) -> Result<Analyzed, Anal
     });
     let (analysis, summary, mut files, (sheets, cuts)) = made?;
     files.extend(sheets);
-    let self_check = self_check(&files);
+    let diagnostics = report.diagnostics.clone();
+    let self_check = std::thread::scope(|scope| {
+        scope.spawn(move || drop((trace, report)));
+        self_check(&files)
+    });
     clock.stage("self_check");
-    Ok(Analyzed { analysis, report, summary, files, cuts, self_check, stages: clock.stages })
+    Ok(Analyzed { analysis, diagnostics, summary, files, cuts, self_check, stages: clock.stages })
 }
 
 /// The checks that files about to be written do not pass.

@@ -143,6 +143,11 @@ pub struct Summary {
 const STEP_PREFIX: &str = "ProfilerStep#";
 
 impl Summary {
+    /// How many events there are.
+    pub fn events(&self) -> u64 {
+        self.categories.iter().map(|(.., count)| count).sum()
+    }
+
     /// Counts a trace.
     pub fn of(trace: &Trace) -> Self {
         let mut by_class = vec![0u64; trace.class_count()];

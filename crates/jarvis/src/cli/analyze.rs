@@ -14,11 +14,10 @@ use clap::Args;
 use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::Report;
 use jarvis_report::check::Problem;
 use jarvis_report::render::xlsx::Cuts;
 use jarvis_report::{OutputFile, RunLabels};
-use jarvis_trace::Trace;
+use jarvis_trace::{Diagnostics, Trace};
 use serde_json::json;
 
 use super::platform_args::PlatformArgs;
@@ -121,7 +120,7 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
     if args.reference.is_given() {
         return versus::run(session, args, &inputs, extension.as_ref(), &thresholds);
     }
-    let trace = ManuallyDrop::new(session.open(&inputs.trace)?);
+    let trace = session.open(&inputs.trace)?;
     let read = began.elapsed();
     let mut chosen = inputs.platform.choose(&trace)?;
     if chosen.platform.is_none() && questions::can_ask(session) {
@@ -137,7 +136,7 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
     }
     let labels = labels(args, &inputs);
     let options = AnalyzeOptions { platform, labels, extension, thresholds, replay: args.replay.clone() };
-    finish(session, &trace, &options, &inputs.folder, read)
+    finish(session, trace, &options, &inputs.folder, read)
 }
 
 /// What the user said about the run.
@@ -166,13 +165,13 @@ pub(crate) fn demo(session: &Session, folder: &Path) -> Result<(), Failure> {
         thresholds: Thresholds::default(),
         replay: ReplayChoice::Auto,
     };
-    finish(session, &trace, &options, folder, read)
+    finish(session, trace, &options, folder, read)
 }
 
 /// From the trace to the output folder and the summary.
 fn finish(
     session: &Session,
-    trace: &Trace,
+    trace: Trace,
     options: &AnalyzeOptions,
     folder: &Path,
     read: Duration,
@@ -183,7 +182,7 @@ fn finish(
     let log = Log {
         stages: &analyzed.stages,
         analysis: &analyzed.analysis,
-        reports: &[&analyzed.report],
+        diagnostics: &[&analyzed.diagnostics],
         self_check: &analyzed.self_check,
     };
     let findings = write(session, folder, files, analyzed.cuts, &log)?;
@@ -192,11 +191,11 @@ fn finish(
         out.write_all(&findings)?;
     } else {
         let style = Style::of(&io::stdout());
-        let view = summary::View { trace, folder, analyzed: &analyzed, options };
+        let view = summary::View { folder, analyzed: &analyzed, options };
         out.write_all(view.text(style).as_bytes())?;
     }
     out.flush()?;
-    session.report(Path::new(&options.labels.trace_path), &analyzed.report.diagnostics)?;
+    session.report(Path::new(&options.labels.trace_path), &analyzed.diagnostics)?;
     failed_categories(session, &analyzed.analysis)
 }
 
@@ -238,7 +237,7 @@ fn flags(args: &AnalyzeArgs) -> Vec<String> {
 struct Log<'a> {
     stages: &'a [(&'static str, Duration)],
     analysis: &'a Analysis,
-    reports: &'a [&'a Report],
+    diagnostics: &'a [&'a Diagnostics],
     /// What the run's own check of its files found.
     self_check: &'a [Problem],
 }
@@ -284,9 +283,9 @@ fn run_log(log: &Log<'_>, files: &BTreeSet<PathBuf>) -> Vec<u8> {
         log.stages.iter().map(|(name, took)| json!({"stage": name, "ms": took.as_micros() as f64 / 1e3})).collect();
     let failures: Vec<_> = log.analysis.failures().map(|o| &*o.category).collect();
     let diagnostics: Vec<_> = log
-        .reports
+        .diagnostics
         .iter()
-        .flat_map(|report| report.diagnostics.seen())
+        .flat_map(|diagnostics| diagnostics.seen())
         .map(|(d, count, _)| json!({"id": d.id, "count": count, "meaning": d.meaning, "remedy": d.remedy}))
         .collect();
     let log = json!({

@@ -31,7 +31,7 @@ impl Ran {
             thresholds: Thresholds::default(),
             replay: ReplayChoice::Auto,
         };
-        let mut analyzed = analyze(&trace, &options).ok()?;
+        let mut analyzed = analyze(trace, &options).ok()?;
         let files = std::mem::take(&mut analyzed.files);
         let files = files.into_iter().map(|f| (f.path.to_string_lossy().replace('\\', "/"), f.bytes)).collect();
         Some(Self { name: format!("{platform} {name}"), analyzed, files })

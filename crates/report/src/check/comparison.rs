@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use super::folder::{Folder, Problems};
+use super::list;
 use super::markdown::{Document, numbers, tables};
-use super::{Facts, list};
 
 const METRICS: &str = "category_data/comparison_metrics.json";
 const FAIR: &str = "comparative_analysis_fair.md";
@@ -13,11 +13,11 @@ const FAIR: &str = "comparative_analysis_fair.md";
 /// Times are rounded to microseconds.
 const ROUNDED_MS: f64 = 0.000_6;
 
-pub(super) fn check(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
-    if !facts.is_comparative() {
+/// The checks of a JSON file, if it is the one that compares.
+pub(super) fn document(folder: &Folder<'_>, name: &str, metrics: &Value, problems: &mut Problems) {
+    if name != METRICS {
         return;
     }
-    let metrics = facts.json(METRICS);
     for key in ["operations", "by_name", "categories"] {
         for entry in list(&metrics[key]) {
             one(entry, key, problems);
@@ -91,13 +91,9 @@ mod tests {
 
     use super::*;
 
-    fn failures(metrics: Value) -> usize {
-        let mut folder = Folder::new();
-        folder.folder("x");
-        let mut facts = Facts { manifest: json!({"comparison_scope": "comparative"}), ..Facts::default() };
-        facts.documents.insert(METRICS.to_owned(), metrics);
+    fn failures(metrics: &Value) -> usize {
         let mut problems = Problems::default();
-        check(&folder, &facts, &mut problems);
+        document(&Folder::new(), METRICS, metrics, &mut problems);
         problems.into_list().len()
     }
 
@@ -107,11 +103,11 @@ mod tests {
             json!({"operations": [{"name": "a", "reference_ms": 1.0, "target_ms": 2.0, "ratio": ratio, "excess": ratio,
                                    "saved_ms": saved, "verdict": verdict}]})
         };
-        assert_eq!(failures(entry(2.0, 1.0, "unexpected_slow")), 0);
-        assert_eq!(failures(entry(2.1, 1.0, "unexpected_slow")), 1);
-        assert_eq!(failures(entry(2.0, 2.1, "unexpected_slow")), 1);
-        assert_eq!(failures(entry(0.9, 0.0, "kernel_issue")), 2);
+        assert_eq!(failures(&entry(2.0, 1.0, "unexpected_slow")), 0);
+        assert_eq!(failures(&entry(2.1, 1.0, "unexpected_slow")), 1);
+        assert_eq!(failures(&entry(2.0, 2.1, "unexpected_slow")), 1);
+        assert_eq!(failures(&entry(0.9, 0.0, "kernel_issue")), 2);
         let changes = |delta: f64| json!({"reference": {"total_time_ms": 5.0}, "target": {"total_time_ms": 4.0}, "changes": [{"delta_ms": delta}]});
-        assert_eq!((failures(changes(-1.0)), failures(changes(-0.9))), (0, 1));
+        assert_eq!((failures(&changes(-1.0)), failures(&changes(-0.9))), (0, 1));
     }
 }

@@ -12,8 +12,6 @@ mod reports;
 pub mod schema;
 mod text;
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 use serde_json::Value;
 
@@ -59,25 +57,23 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// What the checks know of the run: its JSON files, each read once; `Null` where one can't be read.
+/// What many checks read: the JSON files that tell of the whole run; `Null` where one can't be read.
 #[derive(Default)]
 struct Facts {
-    documents: BTreeMap<String, Value>,
     manifest: Value,
     findings: Value,
     model: Value,
 }
 
 impl Facts {
-    fn of(documents: BTreeMap<String, Value>) -> Self {
-        let get = |name: &str| documents.get(name).cloned().unwrap_or_default();
-        let (manifest, findings) = (get("category_manifest.json"), get("findings.json"));
-        Self { manifest, findings, model: get("metadata/model_info.json"), documents }
-    }
-
-    /// A JSON file.
-    fn json(&self, name: &str) -> &Value {
-        self.documents.get(name).unwrap_or(&Value::Null)
+    fn of(folder: &Folder<'_>) -> Self {
+        // A file that is no JSON is told of where all of them are read.
+        let get = |name| folder.bytes(name).and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default();
+        Self {
+            manifest: get("category_manifest.json"),
+            findings: get("findings.json"),
+            model: get("metadata/model_info.json"),
+        }
     }
 
     fn is_comparative(&self) -> bool {
@@ -98,39 +94,37 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 /// All checks. No problem means that the folder is as it should be.
 pub fn check(folder: &Folder<'_>) -> Vec<Problem> {
     let mut problems = Problems::default();
-    let facts = Facts::of(documents(folder, &mut problems));
+    let facts = Facts::of(folder);
     layout::check(folder, &facts, &mut problems);
-    schemas(&facts, &mut problems);
-    numbers::check(folder, &facts, &mut problems);
-    comparison::check(folder, &facts, &mut problems);
+    documents(folder, &facts, &mut problems);
+    numbers::check(&facts, &mut problems);
     references::check(folder, &facts, &mut problems);
     reports::check(folder, &facts, &mut problems);
     text::check(folder, &facts, &mut problems);
     problems.into_list()
 }
 
-/// The JSON files of a folder.
-fn documents(folder: &Folder<'_>, problems: &mut Problems) -> BTreeMap<String, Value> {
-    let mut documents = BTreeMap::new();
+/// Everything that is checked of the JSON files by themselves. They are read one after the other, because a file takes
+/// many times its size once it is read.
+fn documents(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
     for name in folder.ending(".json") {
-        match serde_json::from_slice(folder.bytes(name).unwrap_or_default()) {
-            Ok(document) => drop(documents.insert(name.to_owned(), document)),
-            Err(error) => problems.fail("json", name, format!("no JSON: {error}")),
+        let document = match serde_json::from_slice(folder.bytes(name).unwrap_or_default()) {
+            Ok(document) => document,
+            Err(error) => {
+                problems.fail("json", name, format!("no JSON: {error}"));
+                continue;
+            }
+        };
+        if let Some(schema) = schema::schema_of(name) {
+            // Our own schemas parse; a test sees to it.
+            let schema = serde_json::from_str(schema.text).unwrap_or_default();
+            for violation in schema::violations(&schema, &document) {
+                problems.fail("schema", name, violation);
+            }
         }
-    }
-    documents
-}
-
-/// Every JSON file is what its schema says.
-fn schemas(facts: &Facts, problems: &mut Problems) {
-    let mut parsed: BTreeMap<&str, Value> = BTreeMap::new();
-    for (name, document) in &facts.documents {
-        let Some(schema) = schema::schema_of(name) else { continue };
-        // Our own schemas parse; a test sees to it.
-        let parsed = parsed.entry(schema.name).or_insert_with(|| serde_json::from_str(schema.text).unwrap_or_default());
-        for violation in schema::violations(parsed, document) {
-            problems.fail("schema", name, violation);
-        }
+        numbers::document(name, &document, facts, problems);
+        comparison::document(folder, name, &document, problems);
+        references::document(folder, name, &document, facts, problems);
     }
 }
 

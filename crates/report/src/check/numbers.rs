@@ -3,7 +3,7 @@
 use jarvis_analyze::finding::PATTERNS;
 use serde_json::Value;
 
-use super::folder::{Folder, Problems};
+use super::folder::Problems;
 use super::{Facts, list};
 
 /// How far category times may lie from the computation time, in percent.
@@ -12,20 +12,25 @@ const TIME_SUM_TOLERANCE: f64 = 10.0;
 /// What rounding to two decimals leaves of a sum of four percentages.
 const PERCENT_TOLERANCE: f64 = 0.1;
 
-pub(super) fn check(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
-    utilization(folder, facts, problems);
+pub(super) fn check(facts: &Facts, problems: &mut Problems) {
+    utilization(facts, problems);
     time_sum(facts, problems);
-    for category in facts.categories("compute_kernel") {
-        if let Some(name) = category["metrics_file"].as_str() {
-            metrics(facts.json(name), category, name, problems);
-        }
-    }
     top_operations(facts, problems);
     findings(&facts.findings, problems);
 }
 
+/// What a JSON file by itself has to agree with.
+pub(super) fn document(name: &str, document: &Value, facts: &Facts, problems: &mut Problems) {
+    if name.ends_with("_metadata.json") {
+        same_utilization(name, &document["gpu_utilization"], facts, problems);
+    }
+    for category in facts.categories("compute_kernel").filter(|c| c["metrics_file"] == name) {
+        metrics(document, category, name, problems);
+    }
+}
+
 /// The parts of the GPU's time add up to 100 %, and all files tell the same.
-fn utilization(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
+fn utilization(facts: &Facts, problems: &mut Problems) {
     const PARTS: [&str; 4] =
         ["computation_time_percent", "exposed_comm_time_percent", "exposed_memcpy_time_percent", "idle_time_percent"];
     let all = &facts.manifest["gpu_utilization"];
@@ -33,14 +38,13 @@ fn utilization(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
     if all["total_time_ms"].as_f64().is_some_and(|t| t > 0.0) && (sum - 100.0).abs() > PERCENT_TOLERANCE {
         problems.fail("percent", "category_manifest.json", format!("the GPU's time adds up to {sum:.2} %"));
     }
-    let told = |name: &str, other: &Value, problems: &mut Problems| {
-        if other.is_object() && all.is_object() && other != all {
-            problems.fail("percent", name, "the GPU's time differs from that of the manifest");
-        }
-    };
-    told("findings.json", &facts.findings["gpu_timeline"], problems);
-    for name in folder.ending("_metadata.json") {
-        told(name, &facts.json(name)["gpu_utilization"], problems);
+    same_utilization("findings.json", &facts.findings["gpu_timeline"], facts, problems);
+}
+
+fn same_utilization(name: &str, other: &Value, facts: &Facts, problems: &mut Problems) {
+    let all = &facts.manifest["gpu_utilization"];
+    if other.is_object() && all.is_object() && other != all {
+        problems.fail("percent", name, "the GPU's time differs from that of the manifest");
     }
 }
 

@@ -39,31 +39,43 @@ pub(super) fn check(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems)
             _ => {}
         }
     }
-    packages(folder, facts, problems);
 }
 
-/// Packages that metrics and the index of packages name.
-fn packages(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
-    let mut there = |name: &str, by: &str| {
-        let path = format!("replay_packages/{name}");
-        if !folder.has(&path) {
-            problems.fail("replay", &path, format!("missing; {by} names it"));
-        }
+/// What a JSON file is referred to for, and the packages it refers to.
+pub(super) fn document(folder: &Folder<'_>, name: &str, document: &Value, facts: &Facts, problems: &mut Problems) {
+    if let Some(table) = name.strip_prefix("category_data/") {
+        evidence_in(table, document, facts, problems);
+    }
+    let packages: Vec<&str> = if name == "replay_packages/index.json" {
+        list(&document["packages"]).filter_map(|p| p["package"].as_str()).collect()
+    } else if facts.categories("compute_kernel").any(|c| c["metrics_file"] == name) {
+        list(&document["bottlenecks"]).filter_map(|b| b["replay"]["package"].as_str()).collect()
+    } else {
+        return;
     };
-    for file in facts.categories("compute_kernel").filter_map(|c| c["metrics_file"].as_str()) {
-        let metrics = facts.json(file);
-        for package in list(&metrics["bottlenecks"]).filter_map(|b| b["replay"]["package"].as_str()) {
-            there(package, file);
+    for package in packages {
+        let path = format!("replay_packages/{}", package.rsplit('/').next().unwrap_or(package));
+        if !folder.has(&path) {
+            problems.fail("replay", &path, format!("missing; {name} names it"));
         }
-    }
-    let index = "replay_packages/index.json";
-    let packages = facts.json(index);
-    for package in list(&packages["packages"]).filter_map(|p| p["package"].as_str()) {
-        there(package.rsplit('/').next().unwrap_or(package), index);
     }
 }
 
-/// Tables, each read once, and files.
+/// What findings say to stand in a file of `category_data/` does.
+fn evidence_in(table: &str, document: &Value, facts: &Facts, problems: &mut Problems) {
+    for finding in list(&facts.findings["findings"]) {
+        let rows = list(&finding["evidence"]).filter(|e| e["table"] == table).filter_map(|e| e["row"].as_str());
+        for row in rows {
+            let found = if table == "fusion_candidates.json" { candidate(document, row) } else { entry(document, row) };
+            if !found {
+                let text = format!("finding {}: {table} has no `{row}`", finding["rank"]);
+                problems.fail("evidence", FINDINGS, text);
+            }
+        }
+    }
+}
+
+/// Sheets, each read once.
 struct Sources<'a> {
     folder: &'a Folder<'a>,
     facts: &'a Facts,
@@ -75,14 +87,10 @@ impl Sources<'_> {
         let (Some(table), Some(row)) = (evidence["table"].as_str(), evidence["row"].as_str()) else {
             return Err("evidence without table or row".to_owned());
         };
-        if let Some(name) = table.strip_suffix(".json") {
+        if table.strip_suffix(".json").is_some() {
+            // Whether the row is there is seen when the file is read.
             let path = format!("category_data/{table}");
-            if !self.folder.has(&path) {
-                return Err(format!("{path} is not there"));
-            }
-            let document = self.facts.json(&path);
-            let found = if name == "fusion_candidates" { candidate(document, row) } else { entry(document, row) };
-            return if found { Ok(()) } else { Err(format!("{table} has no `{row}`")) };
+            return if self.folder.has(&path) { Ok(()) } else { Err(format!("{path} is not there")) };
         }
         self.sheet_holds(table, row, evidence["uid"].as_u64())
     }

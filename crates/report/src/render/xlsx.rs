@@ -32,7 +32,7 @@ const EXACT: u64 = 1 << 53;
 const LEVEL: u8 = 3;
 /// Sheets of more cells than this are written through a temporary file as they come: 1.5 million cells take 2 MB
 /// of memory instead of 270. Below it, where all real reports are, no file is touched.
-const CELLS_IN_MEMORY: usize = 500_000;
+const CELLS_IN_MEMORY: usize = 2_000;
 /// Rows that decide a column's width.
 const SAMPLE: usize = 200;
 /// Column widths in characters.

@@ -6,7 +6,6 @@ use std::path::Path;
 use jarvis_analyze::finding::{Finding, Priority};
 use jarvis_analyze::rank;
 use jarvis_analyze::rounding::{shown, shown_ms};
-use jarvis_trace::Trace;
 
 use crate::cli::info::thousands;
 use crate::cli::layout::{WIDTH, cut, wrapped};
@@ -23,7 +22,6 @@ const INDENT: &str = "                ";
 
 /// Everything the summary tells.
 pub(super) struct View<'a> {
-    pub(super) trace: &'a Trace,
     pub(super) folder: &'a Path,
     pub(super) analyzed: &'a Analyzed,
     pub(super) options: &'a AnalyzeOptions,
@@ -42,7 +40,7 @@ impl View<'_> {
 
     fn head(&self, out: &mut String, style: Style) {
         let p = &self.options.platform;
-        let events = thousands(self.trace.len() as u64);
+        let events = thousands(self.analyzed.summary.events());
         let steps = self.analyzed.analysis.prepared.program.steps;
         let steps = if steps > 0 { format!(", {steps} steps") } else { String::new() };
         let _ = writeln!(out, "{}: {events} events{steps}", style.strong(&self.options.labels.trace_path));

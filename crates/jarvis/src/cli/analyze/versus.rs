@@ -107,7 +107,7 @@ pub(super) fn run(
     let log = Log {
         stages: &made.stages,
         analysis: &made.analyses.target,
-        reports: &[&made.reports.reference, &made.reports.target],
+        diagnostics: &[&made.reports.reference.diagnostics, &made.reports.target.diagnostics],
         self_check: &self_check(&files),
     };
     let findings = write(session, &inputs.folder, files, made.cuts, &log)?;

@@ -73,9 +73,15 @@ impl Analysis {
     /// [`call_stack`](jarvis_perf::tables::ReportOptions::call_stack).
     pub fn of(trace: &Trace, report: &Report, platform: &Platform, options: &AnalysisOptions) -> Self {
         let prepare = PrepareOptions { thresholds: options.thresholds.clone() };
-        let prepared = Prepared::of(trace, report, platform, &prepare);
-        let system = System::of(trace, &report.tree, options.population);
-        let system = system.map(|s| System { kernels: s.kernels.with_categories(&report.rows.kernels), ..s });
+        // Neither knows of the other, and each takes about half of the time that analysis takes.
+        let (prepared, system) = std::thread::scope(|scope| {
+            let system = scope.spawn(|| {
+                let system = System::of(trace, &report.tree, options.population)?;
+                Some(System { kernels: system.kernels.with_categories(&report.rows.kernels), ..system })
+            });
+            let prepared = Prepared::of(trace, report, platform, &prepare);
+            (prepared, system.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
         let scene = Scene::of(&prepared);
         let patterns = patterns::detect(&scene);
         let computation_ms = prepared.utilization.computation_time_ms;

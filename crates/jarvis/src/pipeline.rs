@@ -12,7 +12,7 @@ use jarvis_analyze::metrics::Scope;
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::extension::Extension;
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::{Report, ReportError, ReportOptions, build_report};
+use jarvis_perf::tables::{Report, ReportError, ReportOptions, Table, build_report};
 use jarvis_report::check::{self, Folder, Level, Problem};
 use jarvis_report::render::{csv, xlsx};
 use jarvis_report::replay::ReplayError;
@@ -81,22 +81,22 @@ pub struct Analyzed {
     pub stages: Vec<(&'static str, Duration)>,
 }
 
-/// Analyses a trace. It is gone by the time the files are checked: it is the largest thing in memory, and nothing
-/// needs it any more.
+/// Analyses a trace. What is large and no longer needed, the trace itself first, goes before the last files are made.
 pub fn analyze(trace: Trace, options: &AnalyzeOptions) -> Result<Analyzed, AnalyzeError> {
     let mut clock = StageClock::default();
     let (report, population) = report(&trace, options)?;
     clock.stage("perf_report");
     let made = std::thread::scope(|scope| {
-        // The sheets depend on nothing that follows, so they are rendered beside it.
-        let sheets = scope.spawn(|| sheets(&report, ""));
+        // Neither depends on anything that follows, so they are made beside it.
+        let summary = scope.spawn(|| Summary::of(&trace));
+        let workbook = scope.spawn(|| workbook(&report.tables, ""));
         let analysis_options =
             AnalysisOptions { thresholds: options.thresholds.clone(), scope: Scope::Standalone, population };
         let mut analysis = Analysis::of(&trace, &report, &options.platform, &analysis_options);
         clock.stage("analysis");
-        let summary = Summary::of(&trace);
         let replay = replay::replay(&trace, &report, &mut analysis, &options.replay, &[])?;
         clock.stage("replay_packages");
+        let summary = joined(summary);
         let run = Run {
             analysis: &analysis,
             report: &report,
@@ -112,19 +112,26 @@ pub fn analyze(trace: Trace, options: &AnalyzeOptions) -> Result<Analyzed, Analy
         files.extend(html::files(&run, &beside));
         files.extend(replay.files);
         clock.stage("page");
-        let sheets = sheets.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        clock.stage("sheets");
-        sheets.map(|sheets| (analysis, summary, files, sheets))
+        let (workbook, cuts) = joined(workbook)?;
+        files.push(workbook);
+        clock.stage("workbook");
+        Ok::<_, AnalyzeError>((analysis, summary, files, cuts))
     });
-    let (analysis, summary, mut files, (sheets, cuts)) = made?;
-    files.extend(sheets);
-    let diagnostics = report.diagnostics.clone();
+    let (analysis, summary, mut files, cuts) = made?;
+    let Report { tables, rows, tree, diagnostics } = report;
     let self_check = std::thread::scope(|scope| {
-        scope.spawn(move || drop((trace, report)));
+        scope.spawn(move || drop((trace, tree, rows)));
+        files.extend(csv_files(&tables, ""));
+        clock.stage("csv");
         self_check(&files)
     });
     clock.stage("self_check");
     Ok(Analyzed { analysis, diagnostics, summary, files, cuts, self_check, stages: clock.stages })
+}
+
+/// What a thread came to; its panic is ours.
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// The checks that files about to be written do not pass.
@@ -163,12 +170,23 @@ fn beside(files: &[OutputFile], report: &Report) -> Vec<String> {
     written.chain(sheets).collect()
 }
 
+/// The performance report as a workbook, with this before its name.
+fn workbook(tables: &[Table], prefix: &str) -> Result<(OutputFile, xlsx::Cuts), AnalyzeError> {
+    let workbook = xlsx::render(tables).map_err(|error| AnalyzeError::Workbook(error.to_string()))?;
+    Ok((OutputFile { path: format!("{prefix}{WORKBOOK}").into(), bytes: workbook.bytes }, workbook.cuts))
+}
+
+/// The performance report as CSV files, with this before the name of their folder.
+fn csv_files(tables: &[Table], prefix: &str) -> Vec<OutputFile> {
+    csv::files(tables, &format!("{prefix}{CSV_FOLDER}"), csv::Texts::Guarded)
+}
+
 /// The performance report as files, with this before their names.
 fn sheets(report: &Report, prefix: &str) -> Result<(Vec<OutputFile>, xlsx::Cuts), AnalyzeError> {
-    let workbook = xlsx::render(&report.tables).map_err(|error| AnalyzeError::Workbook(error.to_string()))?;
-    let mut files = csv::files(&report.tables, &format!("{prefix}{CSV_FOLDER}"), csv::Texts::Guarded);
-    files.push(OutputFile { path: format!("{prefix}{WORKBOOK}").into(), bytes: workbook.bytes });
-    Ok((files, workbook.cuts))
+    let (workbook, cuts) = workbook(&report.tables, prefix)?;
+    let mut files = csv_files(&report.tables, prefix);
+    files.push(workbook);
+    Ok((files, cuts))
 }
 
 /// Tells how long stages take.

@@ -31,7 +31,7 @@ const EXACT: u64 = 1 << 53;
 /// Deflate level: level 6 takes almost twice as long for a file 6 % smaller.
 const LEVEL: u8 = 3;
 /// Sheets of more cells than this are written through a temporary file as they come: 1.5 million cells take 2 MB
-/// of memory instead of 270. Below it, where all real reports are, no file is touched.
+/// of memory instead of 270.
 const CELLS_IN_MEMORY: usize = 2_000;
 /// Rows that decide a column's width.
 const SAMPLE: usize = 200;

@@ -1,0 +1,307 @@
+//! One sheet, written row by row, and the texts that all sheets share.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use jarvis_perf::tables::{Cell, Column, Format, Table};
+
+use super::{Cuts, parts};
+use crate::render::names;
+
+/// Longest text of a cell, in UTF-16 units.
+const TEXT_LIMIT: usize = 32_767;
+/// Stands at the end of a text that was cut.
+const CUT_MARK: &str = "… [cut]";
+/// Rows and columns of a sheet, header included.
+const ROW_LIMIT: usize = 1_048_576;
+const COLUMN_LIMIT: usize = 16_384;
+/// Whole numbers beyond this are not exact as a cell's number and are stored as text.
+const EXACT: u64 = 1 << 53;
+/// Rows that decide a column's width.
+const SAMPLE: usize = 200;
+/// Column widths in characters.
+const WIDTHS: std::ops::RangeInclusive<usize> = 8..=48;
+/// What is written at once, in bytes.
+const BLOCK: usize = 1 << 16;
+
+/// The texts of a workbook, each once, in the order they first stand in it. They stay where the tables have them.
+#[derive(Debug, Default)]
+pub(super) struct Texts<'a> {
+    numbers: HashMap<Cow<'a, str>, usize, rapidhash::fast::RandomState>,
+    order: Vec<Cow<'a, str>>,
+    uses: usize,
+}
+
+impl<'a> Texts<'a> {
+    fn number(&mut self, text: Cow<'a, str>) -> usize {
+        self.uses += 1;
+        if let Some(number) = self.numbers.get(&text) {
+            return *number;
+        }
+        let number = self.order.len();
+        self.numbers.insert(text.clone(), number);
+        self.order.push(text);
+        number
+    }
+
+    /// Writes the part that holds them.
+    pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut xml = format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n\
+             <sst xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\" count=\"{}\" uniqueCount=\"{}\">",
+            self.uses,
+            self.order.len()
+        );
+        for text in &self.order {
+            let _ = write!(xml, "<si><t xml:space=\"preserve\">{}</t></si>", escaped(text));
+            flush(&mut xml, BLOCK, out)?;
+        }
+        xml.push_str("</sst>");
+        flush(&mut xml, 0, out)
+    }
+}
+
+/// Passes on what was written if it is more than so much.
+fn flush(xml: &mut String, above: usize, out: &mut impl Write) -> io::Result<()> {
+    if xml.len() > above {
+        out.write_all(xml.as_bytes())?;
+        xml.clear();
+    }
+    Ok(())
+}
+
+/// The columns and rows of a table that a sheet can hold.
+fn held(table: &Table) -> (&[Column], usize) {
+    (&table.columns[..table.columns.len().min(COLUMN_LIMIT)], table.rows().min(ROW_LIMIT - 1))
+}
+
+/// Column and row of the last cell, if there is one.
+pub(super) fn last_cell(table: &Table) -> Option<(String, usize)> {
+    let (columns, rows) = held(table);
+    Some((letters(columns.len().checked_sub(1)?), rows + 1))
+}
+
+/// Writes a sheet. The first of a workbook is the one that is open.
+pub(super) fn write<'a>(
+    out: &mut impl Write,
+    table: &'a Table,
+    hidden: &[bool],
+    is_first: bool,
+    texts: &mut Texts<'a>,
+) -> io::Result<Cuts> {
+    let (columns, rows) = held(table);
+    let mut cuts = Cuts { texts: 0, rows: table.rows() - rows, columns: table.columns.len() - columns.len() };
+    let mut xml = head(columns, hidden, is_first, last_cell(table));
+    let names: Vec<String> = (0..columns.len()).map(letters).collect();
+    let mut numbers = Numbers::default();
+    if !columns.is_empty() {
+        xml.push_str("<row r=\"1\">");
+        for (column, name) in columns.iter().zip(&names) {
+            text_cell(&mut xml, name, 1, parts::HEADER, texts.number(fitting(&column.header, &mut cuts)));
+        }
+        xml.push_str("</row>");
+    }
+    for row in 0..rows {
+        let _ = write!(xml, "<row r=\"{}\">", row + 2);
+        for (column, name) in columns.iter().zip(&names) {
+            let place = (name.as_str(), row + 2);
+            match column.cells.get(row).unwrap_or(&Cell::Missing) {
+                Cell::Missing => {}
+                Cell::Bool(b) => {
+                    let _ = write!(xml, "<c r=\"{}{}\" t=\"b\"><v>{}</v></c>", place.0, place.1, u8::from(*b));
+                }
+                // Whole numbers need no decimals, whatever the column's other numbers need.
+                Cell::Int(i) if i.unsigned_abs() <= EXACT => number_cell(&mut xml, place, 0, numbers.whole(*i)),
+                Cell::Int(i) => text_cell(&mut xml, place.0, place.1, 0, texts.number(Cow::Owned(i.to_string()))),
+                Cell::Float(x) if x.is_nan() => {}
+                Cell::Float(x) if x.is_infinite() => {
+                    let text = if *x > 0.0 { "inf" } else { "-inf" };
+                    text_cell(&mut xml, place.0, place.1, 0, texts.number(Cow::Borrowed(text)));
+                }
+                Cell::Float(x) => number_cell(&mut xml, place, parts::style(column.format), numbers.decimal(*x)),
+                Cell::Text(text) => {
+                    text_cell(&mut xml, place.0, place.1, 0, texts.number(fitting(text, &mut cuts)));
+                }
+            }
+        }
+        xml.push_str("</row>");
+        flush(&mut xml, BLOCK, out)?;
+    }
+    xml.push_str("</sheetData>");
+    if let Some((column, row)) = last_cell(table) {
+        let _ = write!(xml, "<autoFilter ref=\"A1:{column}{row}\"/>");
+    }
+    xml.push_str("<pageMargins left=\"0.7\" right=\"0.7\" top=\"0.75\" bottom=\"0.75\" header=\"0.3\" footer=\"0.3\"/></worksheet>");
+    flush(&mut xml, 0, out)?;
+    Ok(cuts)
+}
+
+/// All that stands before the rows: a header that stays, and the widths of the columns.
+fn head(columns: &[Column], hidden: &[bool], is_first: bool, last: Option<(String, usize)>) -> String {
+    let mut xml = "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n\
+                   <worksheet xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\">"
+        .to_owned();
+    let last = last.map_or("A1".to_owned(), |(column, row)| format!("A1:{column}{row}"));
+    let selected = if is_first { " tabSelected=\"1\"" } else { "" };
+    let _ = write!(xml, "<dimension ref=\"{last}\"/><sheetViews><sheetView{selected} workbookViewId=\"0\">");
+    if !columns.is_empty() {
+        xml.push_str(
+            "<pane ySplit=\"1\" topLeftCell=\"A2\" activePane=\"bottomLeft\" state=\"frozen\"/><selection pane=\"bottomLeft\"/>",
+        );
+    }
+    xml.push_str("</sheetView></sheetViews><sheetFormatPr defaultRowHeight=\"15\"/>");
+    if !columns.is_empty() {
+        xml.push_str("<cols>");
+        for (at, column) in columns.iter().enumerate() {
+            let hide = if hidden.get(at) == Some(&true) { " hidden=\"1\"" } else { "" };
+            let _ = write!(
+                xml,
+                "<col min=\"{0}\" max=\"{0}\" width=\"{1}\"{hide} customWidth=\"1\"/>",
+                at + 1,
+                width(column)
+            );
+        }
+        xml.push_str("</cols>");
+    }
+    xml.push_str("<sheetData>");
+    xml
+}
+
+fn text_cell(xml: &mut String, column: &str, row: usize, style: usize, number: usize) {
+    let _ = write!(xml, "<c r=\"{column}{row}\"");
+    if style != 0 {
+        let _ = write!(xml, " s=\"{style}\"");
+    }
+    let _ = write!(xml, " t=\"s\"><v>{number}</v></c>");
+}
+
+fn number_cell(xml: &mut String, (column, row): (&str, usize), style: usize, number: &str) {
+    let _ = write!(xml, "<c r=\"{column}{row}\"");
+    if style != 0 {
+        let _ = write!(xml, " s=\"{style}\"");
+    }
+    let _ = write!(xml, "><v>{number}</v></c>");
+}
+
+/// Numbers as text, without making a text of each.
+#[derive(Default)]
+struct Numbers {
+    whole: itoa::Buffer,
+    decimal: zmij::Buffer,
+}
+
+impl Numbers {
+    fn whole(&mut self, number: i64) -> &str {
+        self.whole.format(number)
+    }
+
+    /// The shortest text that reads back as this number.
+    fn decimal(&mut self, number: f64) -> &str {
+        self.decimal.format_finite(number)
+    }
+}
+
+/// The name of a column: A to Z, AA to ZZ, AAA and so on.
+fn letters(column: usize) -> String {
+    let (before, last) = (column / 26, (b'A' + (column % 26) as u8) as char);
+    if before == 0 { last.to_string() } else { format!("{}{last}", letters(before - 1)) }
+}
+
+/// A text as XML has it. Characters that XML can't hold are written by their number, as spreadsheets do, and so is
+/// the beginning of what would otherwise be taken for such a number.
+pub(super) fn escaped(text: &str) -> Cow<'_, str> {
+    let plain = |c: char| !matches!(c, '&' | '<' | '>' | '"' | '_' | '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}');
+    if text.chars().all(|c| plain(c) || c == '_') && !text.contains("_x") {
+        return Cow::Borrowed(text);
+    }
+    let mut xml = String::with_capacity(text.len() + 16);
+    for (at, c) in text.char_indices() {
+        match c {
+            '&' => xml.push_str("&amp;"),
+            '<' => xml.push_str("&lt;"),
+            '>' => xml.push_str("&gt;"),
+            '"' => xml.push_str("&quot;"),
+            '_' if is_number(&text[at..]) => xml.push_str("_x005F_"),
+            '\t' | '\n' => xml.push(c),
+            c if plain(c) || c == '_' => xml.push(c),
+            c => {
+                let _ = write!(xml, "_x{:04X}_", u32::from(c));
+            }
+        }
+    }
+    Cow::Owned(xml)
+}
+
+/// Whether a text begins like `_x0041_`.
+fn is_number(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() >= 7 && bytes[1] == b'x' && bytes[2..6].iter().all(u8::is_ascii_hexdigit) && bytes[6] == b'_'
+}
+
+/// The text, cut where it is longer than a cell can be.
+fn fitting<'a>(text: &'a str, cuts: &mut Cuts) -> Cow<'a, str> {
+    if names::shorten(text, TEXT_LIMIT).len() == text.len() {
+        return Cow::Borrowed(text);
+    }
+    cuts.texts += 1;
+    let room = TEXT_LIMIT - CUT_MARK.encode_utf16().count();
+    Cow::Owned(format!("{}{CUT_MARK}", names::shorten(text, room)))
+}
+
+/// Characters that show the header and a sample of the cells.
+fn width(column: &Column) -> usize {
+    // Two more for the filter's arrow.
+    let header = column.header.chars().count() + 2;
+    let cells = column.cells.iter().take(SAMPLE).map(|cell| shown(cell, column.format)).max().unwrap_or(0);
+    header.max(cells + 1).clamp(*WIDTHS.start(), *WIDTHS.end())
+}
+
+/// About how many characters a cell shows.
+fn shown(cell: &Cell, format: Format) -> usize {
+    match cell {
+        Cell::Missing => 0,
+        Cell::Bool(_) => 5,
+        Cell::Int(i) => i.to_string().len(),
+        Cell::Float(x) => {
+            let whole = format!("{:.0}", x.trunc()).len();
+            match format {
+                // A sign for every three digits, a point, two decimals.
+                Format::Time | Format::Quantity => whole + whole / 3 + 3,
+                Format::Percent => whole + 2,
+                Format::Plain => 11,
+            }
+        }
+        Cell::Text(text) => text.chars().take(*WIDTHS.end()).count(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_named_as_spreadsheets_name_them() {
+        let named =
+            [(0, "A"), (25, "Z"), (26, "AA"), (51, "AZ"), (52, "BA"), (701, "ZZ"), (702, "AAA"), (16_383, "XFD")];
+        for (column, name) in named {
+            assert_eq!(letters(column), name);
+        }
+    }
+
+    #[test]
+    fn xml_holds_every_text() {
+        let cases = [
+            ("plain_text", "plain_text"),
+            ("a<b & \"c\">", "a&lt;b &amp; &quot;c&quot;&gt;"),
+            ("\0\x1b\r\t\n", "_x0000__x001B__x000D_\t\n"),
+            ("_x0041_", "_x005F_x0041_"),
+            ("_x41 _xyz_", "_x41 _xyz_"),
+            ("\u{ffff}", "_xFFFF_"),
+        ];
+        for (text, xml) in cases {
+            assert_eq!(escaped(text), xml);
+        }
+    }
+}

@@ -1,7 +1,9 @@
 # Goes into a container. Set before: nonce, name, boot. Standard input is for the shell in the container.
 say() { printf '\n%s %s\n' "$nonce" "$*"; }
 PATH=$PATH:/usr/local/bin:/usr/bin:/bin
-tool= stopped= why=
+tool=
+stopped=
+why=
 for t in docker podman; do
   command -v "$t" >/dev/null 2>&1 || continue
   state=$("$t" inspect --type container --format '{{.State.Running}}' "$name" 2>&1 </dev/null)

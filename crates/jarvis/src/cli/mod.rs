@@ -20,7 +20,7 @@ mod sheets;
 mod style;
 mod tree;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -150,6 +150,15 @@ impl Session {
             Outlet::Here => Style::of(&io::stdout()),
             Outlet::There(peer) => Style::new(peer.has_colours()),
         }
+    }
+
+    /// Whether the user sees a line on standard error that changes while the work goes on.
+    pub(crate) fn shows_progress(&self) -> bool {
+        let terminal = match &self.outlet {
+            Outlet::Here => io::stderr().is_terminal(),
+            Outlet::There(peer) => peer.has_terminal(),
+        };
+        terminal && !self.common.quiet
     }
 
     /// Writes to the user's standard output.

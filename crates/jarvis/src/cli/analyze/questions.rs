@@ -43,19 +43,12 @@ fn trace(place: &mut PlaceArgs) -> Result<PathBuf, Failure> {
         if path.is_file() || !(place.is_here() || answer.is_empty()) {
             return Ok(path);
         }
-        if let Some((host, path)) = on_a_host(&answer) {
+        if let Some((host, path)) = Host::with_path(&answer) {
             place.cluster = Some(host);
             return Ok(path);
         }
         say(&format!("   {}: no such file here; HOST:PATH names one of another machine", path.display()))?;
     }
-}
-
-/// `HOST:PATH`, as `scp` takes it.
-fn on_a_host(answer: &str) -> Option<(Host, PathBuf)> {
-    let (host, path) = answer.split_once(':')?;
-    let is_plain = !host.contains(['/', '\\']) && !path.is_empty();
-    Some((host.parse().ok().filter(|_| is_plain)?, PathBuf::from(path)))
 }
 
 /// The questions for cluster and container: names for the reports if the trace lies here, else where to go.
@@ -123,20 +116,4 @@ fn ask(question: &str, default: Option<&str>) -> Result<String, Failure> {
             .help("name the trace instead: jarvis analyze trace.json.gz --platform NAME"));
     }
     Ok(line.trim().to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_host_goes_before_the_path() {
-        let of = |answer: &str| on_a_host(answer).map(|(host, path)| (host.to_string(), path));
-        let there = |host: &str, path: &str| Some((host.to_owned(), PathBuf::from(path)));
-        assert_eq!(of("gpu1:/data/t.json"), there("gpu1", "/data/t.json"));
-        assert_eq!(of("me@gpu1:~/a:b.json"), there("me@gpu1", "~/a:b.json"));
-        for none in ["t.json", "./a:b", "/x/a:b", "gpu1:", ":/x", "-oX:/x"] {
-            assert_eq!(of(none), None, "{none}");
-        }
-    }
 }

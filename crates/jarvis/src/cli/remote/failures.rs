@@ -53,11 +53,14 @@ pub(super) fn silence(place: &PlaceArgs, phase: &Phase, status: Option<ExitStatu
 /// The scripts say that they can't go on.
 pub(super) fn refusal(place: &PlaceArgs, kind: &str, text: &str) -> Failure {
     let name = place.name();
+    let container = place.container.as_ref().map(ToString::to_string).unwrap_or_default();
     let failure = |what: String| Failure::new(exit::REMOTE, what);
     match kind {
         "no-tool" => failure(format!("{name}: neither docker nor podman is to be found there"))
             .help("leave --container out if the trace can be read from outside the container"),
-        "stopped" => failure(format!("{name} is not running")).help(format!("start it there: {text} start NAME")),
+        "stopped" => {
+            failure(format!("{name} is not running")).help(format!("start it there: {text} start {container}"))
+        }
         "unknown" => failure(format!("{name} can't be used: {}", text.trim()))
             .help("`docker ps` or `podman ps` there lists what runs, and shows whether you may"),
         "folder" => failure(format!("{name}: there is no folder that programs can be put into and run from"))

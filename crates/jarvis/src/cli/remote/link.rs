@@ -14,7 +14,7 @@ use crate::exit;
 /// What start-up files of the other side may print before our first line.
 const MAX_NOISE: u64 = 1 << 20;
 /// How long the other side has to tidy up before the connection is cut.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A line of the scripts.
 #[derive(Debug, PartialEq, Eq)]
@@ -174,12 +174,14 @@ fn command(place: &PlaceArgs, line: &str) -> Command {
         command.args(["-c", line]);
         return command;
     };
+    // A variable that is set to nothing is not set.
+    let ssh = Some(place.ssh.trim()).filter(|ssh| !ssh.is_empty()).unwrap_or("ssh");
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/' | '\\' | ':');
-    let mut command = if place.ssh.chars().all(plain) {
-        Command::new(&place.ssh)
+    let mut command = if ssh.chars().all(plain) {
+        Command::new(ssh)
     } else {
         let mut command = Command::new("sh");
-        command.args(["-c", &format!("exec {} \"$@\"", place.ssh), "ssh"]);
+        command.args(["-c", &format!("exec {ssh} \"$@\""), "ssh"]);
         command
     };
     // No terminal: the bytes must come as they are. Nothing of this machine is lent to the host for this.

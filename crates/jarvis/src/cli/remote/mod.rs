@@ -15,8 +15,8 @@ mod words;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write as _};
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::CommandFactory as _;
@@ -26,8 +26,7 @@ pub(crate) use place::{Host, PlaceArgs};
 pub(crate) use side::{Peer, SideArgs, expanded, named_text, run as serve};
 
 use self::link::{Link, Said};
-use self::wire::Message;
-use super::style::Style;
+use self::wire::{Look, Message};
 use super::{Cli, Failure, Session, read_text};
 
 /// More files and bytes than any analysis makes.
@@ -65,7 +64,8 @@ pub(crate) fn analyze(session: &Session, job: &Job<'_>) -> Result<Outcome, Failu
         return Err(Failure::usage("standard input is here, and the analysis runs elsewhere")
             .help("name the trace as that machine knows it"));
     }
-    let request = request(job)?;
+    let look = Look { colour: session.style().is_on(), terminal: session.shows_progress() };
+    let request = request(job, look)?;
     let program = job.place.remote_binary.as_deref().map(Program::read).transpose()?;
     let mut link = Link::open(job.place, &side::build())?;
     let ready = prepare(session, job.place, program, &mut link)?;
@@ -81,10 +81,11 @@ pub(crate) fn analyze(session: &Session, job: &Job<'_>) -> Result<Outcome, Failu
 }
 
 /// The command line for the other side, and the files that it names.
-fn request(job: &Job<'_>) -> Result<Vec<u8>, Failure> {
+fn request(job: &Job<'_>, look: Look) -> Result<Vec<u8>, Failure> {
     let mut command = Cli::command();
     command.build();
-    let matches = command.clone().get_matches_from(std::env::args_os());
+    // It has been parsed before, so it can be again.
+    let matches = command.clone().try_get_matches_from(std::env::args_os()).unwrap_or_default();
     let typed = match (command.find_subcommand("analyze"), matches.subcommand_matches("analyze")) {
         (Some(command), Some(matches)) => words::typed(command, matches),
         _ => words::Typed::default(),
@@ -109,7 +110,7 @@ fn request(job: &Job<'_>) -> Result<Vec<u8>, Failure> {
         let text = read_text(&path)?.into_bytes();
         Message::Named { path: path.as_os_str().as_encoded_bytes().to_vec(), text }.write(&mut bytes)?;
     }
-    Message::Go { colour: Style::of(&io::stdout()).is_on() }.write(&mut bytes)?;
+    Message::Go(look).write(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -177,7 +178,7 @@ impl Program {
     fn send(&self, session: &Session, place: &PlaceArgs, link: &mut Link<'_>) {
         let megabytes = self.bytes.len() as f64 / 1e6;
         session.note(&format!("{}: jarvis {} is copied for this run ({megabytes:.1} MB)", place.name(), side::VERSION));
-        let shown = !session.common.quiet && io::stderr().is_terminal();
+        let shown = session.shows_progress();
         let (mut last, mut sent) = (Instant::now(), 0);
         let mut is_shown = false;
         for chunk in self.bytes.chunks(CHUNK) {
@@ -231,8 +232,8 @@ fn receive(place: &PlaceArgs, link: &mut Link<'_>) -> Result<Outcome, Failure> {
                 if result.files.len() >= MAX_FILES {
                     return Err(wrong("too many files"));
                 }
-                if path.chars().any(char::is_control) {
-                    return Err(wrong("a file name with control characters"));
+                if !is_plain(&path) {
+                    return Err(wrong("a file that does not belong into the output folder"));
                 }
                 result.files.push(OutputFile::new(PathBuf::from(path), bytes));
             }
@@ -245,6 +246,27 @@ fn receive(place: &PlaceArgs, link: &mut Link<'_>) -> Result<Outcome, Failure> {
                 return Ok(result);
             }
             _ => return Err(wrong("a message that belongs to the other direction")),
+        }
+    }
+}
+
+/// Whether this is a relative path of ordinary names.
+fn is_plain(path: &str) -> bool {
+    let parts = |c| matches!(c, Component::Normal(_));
+    !path.is_empty() && !path.chars().any(char::is_control) && Path::new(path).components().all(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_paths_are_taken() {
+        for good in ["report.html", "a/b/c.csv", "a b", "é"] {
+            assert!(is_plain(good), "{good}");
+        }
+        for bad in ["", "/etc/passwd", "../x", "a/../../x", "./x", "a\nb", "\u{1b}[2J"] {
+            assert!(!is_plain(bad), "{bad:?}");
         }
     }
 }

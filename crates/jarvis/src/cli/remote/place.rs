@@ -48,6 +48,15 @@ impl PlaceArgs {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Host(String);
 
+impl Host {
+    /// `HOST:PATH`, as `scp` takes it.
+    pub(crate) fn with_path(text: &str) -> Option<(Self, PathBuf)> {
+        let (host, path) = text.split_once(':')?;
+        let is_plain = !host.contains(['/', '\\']) && !path.is_empty();
+        Some((host.parse().ok().filter(|_| is_plain)?, PathBuf::from(path)))
+    }
+}
+
 impl FromStr for Host {
     type Err = &'static str;
 
@@ -107,6 +116,17 @@ mod tests {
         }
         for bad in ["", "-oProxyCommand=x", "me@", "me@-oX", "ssh://-x", "a b", "a\nb", "a\u{1b}"] {
             assert!(bad.parse::<Host>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_host_goes_before_the_path() {
+        let of = |text: &str| Host::with_path(text).map(|(host, path)| (host.to_string(), path));
+        let there = |host: &str, path: &str| Some((host.to_owned(), PathBuf::from(path)));
+        assert_eq!(of("gpu1:/data/t.json"), there("gpu1", "/data/t.json"));
+        assert_eq!(of("me@gpu1:~/a:b.json"), there("me@gpu1", "~/a:b.json"));
+        for none in ["t.json", "./a:b", "/x/a:b", "gpu1:", ":/x", "-oX:/x"] {
+            assert_eq!(of(none), None, "{none}");
         }
     }
 

@@ -15,7 +15,7 @@ use clap::{Args, Parser as _};
 use jarvis_report::OutputFile;
 use sha2::{Digest as _, Sha256};
 
-use super::wire::Message;
+use super::wire::{Look, Message};
 use crate::cli::{Cli, Command, Failure, Outlet, Session, analyze};
 use crate::exit;
 
@@ -49,13 +49,18 @@ pub(crate) struct SideArgs {
 #[derive(Debug)]
 pub(crate) struct Peer {
     out: Mutex<BufWriter<io::Stdout>>,
-    colour: bool,
+    look: Look,
 }
 
 impl Peer {
     /// Whether standard output has colours there.
     pub(crate) fn has_colours(&self) -> bool {
-        self.colour
+        self.look.colour
+    }
+
+    /// Whether standard error is a terminal there.
+    pub(crate) fn has_terminal(&self) -> bool {
+        self.look.terminal
     }
 
     /// What belongs on standard output.
@@ -86,10 +91,10 @@ pub(crate) fn run(args: &SideArgs) -> Result<(), Failure> {
     if let Some(folder) = &args.remove {
         remove(&program, folder);
     }
-    let mut peer = Peer { out: Mutex::new(BufWriter::new(io::stdout())), colour: false };
+    let mut peer = Peer { out: Mutex::new(BufWriter::new(io::stdout())), look: Look::default() };
     peer.send(&Message::Hello { build: BUILD.to_owned(), sum })?;
     let request = Request::read(&mut io::stdin().lock())?;
-    peer.colour = request.colour;
+    peer.look = request.look;
     let peer = Arc::new(peer);
     std::thread::spawn(stop_when_alone);
     let status = answer(request, &peer);
@@ -123,7 +128,7 @@ fn answer(request: Request, peer: &Arc<Peer>) -> u8 {
 struct Request {
     words: Vec<OsString>,
     named: BTreeMap<PathBuf, String>,
-    colour: bool,
+    look: Look,
 }
 
 impl Request {
@@ -136,7 +141,7 @@ impl Request {
                     let text = String::from_utf8(text).map_err(|error| io::Error::other(error.to_string()))?;
                     request.named.insert(PathBuf::from(os_string(path)), text);
                 }
-                Message::Go { colour } => return Ok(Self { colour, ..request }),
+                Message::Go(look) => return Ok(Self { look, ..request }),
                 _ => return Err(io::Error::other("a message that belongs to the other direction").into()),
             }
         }

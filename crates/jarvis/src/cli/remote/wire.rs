@@ -9,6 +9,15 @@ const MAX_NAME: u32 = 64 << 10;
 /// The longest body: far more than any file of a report.
 const MAX_BODY: u64 = 2 << 30;
 
+/// What the user's streams are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Look {
+    /// Standard output is to have colours.
+    pub(super) colour: bool,
+    /// Standard error is a terminal, which can show how far the work is.
+    pub(super) terminal: bool,
+}
+
 /// One message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Message {
@@ -18,8 +27,8 @@ pub(super) enum Message {
     Word(Vec<u8>),
     /// Here: a file that an option names, and what is in it.
     Named { path: Vec<u8>, text: Vec<u8> },
-    /// Here: that was all. Whether standard output is to have colours.
-    Go { colour: bool },
+    /// Here: that was all, and this is how it is looked at.
+    Go(Look),
     /// There: a file of the output folder.
     File { path: String, bytes: Vec<u8> },
     /// There: what belongs on standard output.
@@ -34,7 +43,7 @@ impl Message {
             Self::Hello { build, sum } => (1, build.as_bytes(), sum.as_deref().unwrap_or_default().as_bytes()),
             Self::Word(word) => (2, &[], word),
             Self::Named { path, text } => (3, path, text),
-            Self::Go { colour } => (4, &[], if *colour { b"1" } else { b"0" }),
+            Self::Go(look) => (4, &[], &[u8::from(look.colour), u8::from(look.terminal)]),
             Self::File { path, bytes } => (5, path.as_bytes(), bytes),
             Self::Out(bytes) => (6, &[], bytes),
             Self::End(status) => (7, &[], std::slice::from_ref(status)),
@@ -67,7 +76,10 @@ impl Message {
             1 => Self::Hello { build: text(name)?, sum: Some(text(body)?).filter(|sum| !sum.is_empty()) },
             2 => Self::Word(body),
             3 => Self::Named { path: name, text: body },
-            4 => Self::Go { colour: body == b"1" },
+            4 => match body[..] {
+                [colour, terminal] => Self::Go(Look { colour: colour != 0, terminal: terminal != 0 }),
+                _ => return Err(bad("a look that is none")),
+            },
             5 => Self::File { path: text(name)?, bytes: body },
             6 => Self::Out(body),
             7 => Self::End(*body.first().ok_or_else(|| bad("an end without a status"))?),
@@ -101,7 +113,7 @@ mod tests {
             Message::Hello { build: "1".to_owned(), sum: Some("ab".to_owned()) },
             Message::Word(b"a\n'\xff".to_vec()),
             Message::Named { path: b"x.toml".to_vec(), text: Vec::new() },
-            Message::Go { colour: true },
+            Message::Go(Look { colour: true, terminal: false }),
             Message::File { path: "a/b.csv".to_owned(), bytes: vec![0; 70_000] },
             Message::Out(b"text".to_vec()),
             Message::End(3),

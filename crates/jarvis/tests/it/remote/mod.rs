@@ -3,6 +3,7 @@
 mod sshd;
 
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -52,6 +53,8 @@ fn same(a: &[(String, Vec<u8>)], b: &[(String, Vec<u8>)]) {
 fn a_run_there_gives_what_a_run_here_gives() {
     let Some(host) = Sshd::start() else { return };
     host.install();
+    // What start-up files of the other side print does no harm.
+    fs::write(host.path("home/.bashrc"), "echo Welcome; printf 'Mind the step'\n").unwrap();
     let trace = text(&fixture(TRACE));
     let (there, here) = (host.path("there"), host.path("here"));
     let options = ["--model-name", "it's \"my\" $(net)", "--replay", "none", "--threads", "2"];
@@ -105,7 +108,7 @@ fn jarvis_is_copied_if_it_is_not_there_and_removed() {
     let Some(host) = Sshd::start() else { return };
     host.program("jarvis", OTHER);
     let args = [&text(&fixture(TRACE)), "--cluster", "loop", "-o", "out"];
-    let run = host.analyze(&args);
+    let run: Run = host.command_of(&host.slim(), &args).output().unwrap().into();
     assert_eq!(run.status, 0, "{}", run.err);
     assert!(run.err.starts_with("note: loop: jarvis ") && run.err.lines().count() == 1, "{}", run.err);
     assert!(host.path("out/report.html").exists());
@@ -121,12 +124,13 @@ fn a_copy_is_kept_on_request_and_a_named_one_is_used() {
         host.program(name, "#!/bin/sh\nexit 1\n");
     }
     let args = [&text(&fixture(TRACE)), "--cluster", "loop", "-o", "out", "--keep", "--remote-binary"];
-    let run = host.analyze(&[&args[..], &[env!("CARGO_BIN_EXE_jarvis")]].concat());
+    let slim = host.slim();
+    let run = host.analyze(&[&args[..], &[&text(&slim)]].concat());
     assert_eq!(run.status, 0, "{}", run.err);
     let kept = host.left_behind();
     assert_eq!(kept.len(), 1, "{kept:?}");
     assert!(run.err.contains(&text(&kept[0])), "{}", run.err);
-    assert_eq!(fs::read(kept[0].join("jarvis")).unwrap(), fs::read(env!("CARGO_BIN_EXE_jarvis")).unwrap());
+    assert_eq!(fs::read(kept[0].join("jarvis")).unwrap(), fs::read(slim).unwrap());
     fs::remove_dir_all(&kept[0]).unwrap();
 
     // A program that is something else is found out, and goes.
@@ -221,6 +225,47 @@ fn hosts_that_cannot_be_reached_are_told() {
     assert!(!host.path("out").exists());
 }
 
+/// A message as the other side sends it.
+fn message(kind: u8, name: &str, body: &[u8]) -> Vec<u8> {
+    let lengths = [&(name.len() as u32).to_le_bytes()[..], &(body.len() as u64).to_le_bytes()].concat();
+    [&[kind], &lengths[..], name.as_bytes(), body].concat()
+}
+
+#[test]
+fn what_a_hostile_host_sends_goes_nowhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    // It answers what it likes, whatever it is asked.
+    let ssh = format!(
+        "#!/bin/sh\nIFS=\"'\" read -r _ nonce _\nprintf '\\n%s found x\\n' \"$nonce\"\ncat '{}'\n",
+        at("answer").display()
+    );
+    fs::write(at("ssh"), ssh).unwrap();
+    fs::set_permissions(at("ssh"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let hello = message(1, concat!(env!("CARGO_PKG_VERSION"), " protocol 1"), b"");
+    let (file, end) = (|path: &str| message(5, path, b"x"), message(7, "", &[0]));
+    let (out, ssh) = (text(&at("out/in")), text(&at("ssh")));
+    let answers = |answer: &[Vec<u8>]| {
+        fs::write(at("answer"), [&hello[..], &answer.concat()].concat()).unwrap();
+        jarvis(&["analyze", "t.json", "--cluster", "x", "--ssh", &ssh, "-o", &out])
+    };
+    let run = answers(&[file("a/good.txt"), message(6, "", b"said"), end.clone()]);
+    assert_eq!((run.status, run.out.as_str(), run.err.as_str()), (0, "said", ""));
+    fs::remove_dir_all(at("out")).unwrap();
+    for bad in ["../evil", "/tmp/jarvis_evil", "a/../../evil", "a\nb", ""] {
+        let run = answers(&[file("good.txt"), file(bad), end.clone()]);
+        assert_eq!(run.status, 5, "{bad:?}: {}", run.err);
+        assert!(run.err.contains("does not belong"), "{bad:?}: {}", run.err);
+    }
+    for cut in [&[file("good.txt")][..], &[file("good.txt"), vec![9; 13]], &[message(2, "", b"x"), end.clone()]] {
+        assert_eq!(answers(cut).status, 5, "{cut:?}");
+    }
+    fs::write(at("answer"), message(1, "0.0.1", b"")).unwrap();
+    let run = jarvis(&["analyze", "t.json", "--cluster", "x", "--ssh", &ssh, "-o", &out]);
+    assert!(run.status == 5 && run.err.contains("0.0.1"), "{}", run.err);
+    assert!(!at("out").exists() && !at("evil").exists(), "nothing is written of what is not whole and good");
+}
+
 #[test]
 fn a_container_is_entered_with_docker() {
     let Some(host) = Sshd::start() else { return };
@@ -260,19 +305,21 @@ fn a_container_of_this_machine_needs_no_ssh() {
 fn endless(host: &Sshd) -> Command {
     let made = Command::new("mkfifo").arg(host.path("home/trace.json")).status().unwrap();
     assert!(made.success());
-    let mut command = host.command(&["~/trace.json", "--cluster", "loop", "-o", "out"]);
+    let mut command = host.command_of(&host.slim(), &["~/trace.json", "--cluster", "loop", "-o", "out"]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 
 #[test]
-fn when_this_side_is_killed_the_other_stops() {
+fn when_this_side_is_interrupted_the_other_stops() {
     let Some(host) = Sshd::start() else { return };
-    let mut run = endless(&host).spawn().unwrap();
+    let mut run = endless(&host).process_group(0).spawn().unwrap();
     assert!(wait_for(|| host.is_busy()), "the analysis runs");
     assert!(wait_for(|| host.left_behind().is_empty()), "its program is gone already");
-    run.kill().unwrap();
-    run.wait().unwrap();
+    // As Ctrl-C does: to all processes of the terminal.
+    let killed = Command::new("kill").args(["-INT", "--", &format!("-{}", run.id())]).status().unwrap();
+    assert!(killed.success());
+    assert!(!run.wait().unwrap().success());
     assert!(wait_for(|| !host.is_busy()), "nobody waits, and it stops");
     assert!(!host.path("out").exists() && host.left_behind().is_empty());
 }
@@ -291,6 +338,7 @@ fn when_this_side_is_killed_during_the_copy_nothing_stays() {
 #[test]
 fn a_connection_that_breaks_is_told_and_nothing_is_written() {
     let Some(host) = Sshd::start() else { return };
+    host.install();
     let mut command = endless(&host);
     let run = command.stderr(Stdio::piped()).spawn().unwrap();
     assert!(wait_for(|| host.is_busy()), "the analysis runs");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::support::{Run, command};
+use crate::support::Run;
 
 const SSHD: &str = "/usr/sbin/sshd";
 
@@ -46,13 +46,13 @@ impl Sshd {
             made.ok().filter(std::process::ExitStatus::success)?;
         }
         let path = format!("{}:{}", at("bin").display(), std::env::var("PATH").ok()?);
-        let environment: String = [("HOME", at("home").display().to_string()), ("PATH", path)]
-            .into_iter()
-            .chain([("TMPDIR", at("tmp").display().to_string())])
-            .map(|(name, value)| format!("environment=\"{name}={value}\","))
-            .collect();
         let key = fs::read_to_string(at("key.pub")).ok()?;
-        fs::write(at("authorized_keys"), format!("{}restrict {key}", environment)).ok()?;
+        let key = format!(
+            "environment=\"HOME={}\",environment=\"TMPDIR={}\",environment=\"PATH={path}\",restrict {key}",
+            at("home").display(),
+            at("tmp").display()
+        );
+        fs::write(at("authorized_keys"), key).ok()?;
         // Another test may take the port between the look and the start.
         (0..5).find_map(|_| Self::listen(folder.path())).map(|server| Self { folder, server })
     }
@@ -123,9 +123,22 @@ impl Sshd {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
+    /// A jarvis to be copied: this build, without what only a debugger needs, so that it takes less time.
+    pub(super) fn slim(&self) -> PathBuf {
+        let (built, slim) = (Path::new(env!("CARGO_BIN_EXE_jarvis")), self.path("jarvis"));
+        let stripped = Command::new("strip").arg("-o").arg(&slim).arg(built).status();
+        if stripped.is_ok_and(|status| status.success()) { slim } else { built.to_path_buf() }
+    }
+
     /// `jarvis analyze` with these arguments, ready to be run.
     pub(super) fn command(&self, args: &[&str]) -> Command {
-        let mut command = command(&[&["analyze"], args].concat());
+        self.command_of(Path::new(env!("CARGO_BIN_EXE_jarvis")), args)
+    }
+
+    /// The same with another program.
+    pub(super) fn command_of(&self, program: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.arg("analyze").args(args).stdin(Stdio::null());
         command.env("JARVIS_SSH", self.ssh()).current_dir(self.path(""));
         command
     }
@@ -141,12 +154,12 @@ impl Sshd {
 
     /// Whether a jarvis runs there as the other side.
     pub(super) fn is_busy(&self) -> bool {
-        let tmp = self.path("tmp").display().to_string();
+        let own = self.path("").display().to_string();
         let processes =
             fs::read_dir("/proc").unwrap().filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
         processes.into_iter().any(|line| {
             let line = String::from_utf8_lossy(&line);
-            line.contains("remote-side") && line.contains(&tmp)
+            line.contains("remote-side") && line.contains(&own)
         })
     }
 }
@@ -160,7 +173,7 @@ impl Drop for Sshd {
 
 /// Whether something comes true before a test gives up.
 pub(super) fn wait_for(mut is_true: impl FnMut() -> bool) -> bool {
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_mins(1);
     while Instant::now() < until {
         if is_true() {
             return true;

@@ -45,7 +45,7 @@ pub(super) fn silence(place: &PlaceArgs, phase: &Phase, status: Option<ExitStatu
             .help(format!("`{tool} exec -i NAME sh -c true` must work there by itself first")),
         Phase::Preparing => failure(format!("{name}: the connection ended before jarvis ran there ({ended})"))
             .help("try again; what stands above may say why"),
-        Phase::Running => failure(format!("{name}: jarvis ended there without a result ({ended})"))
+        Phase::Running | Phase::Done => failure(format!("{name}: jarvis ended there without a result ({ended})"))
             .help("if the connection was lost, try again; status 137 means that the memory there was not enough"),
     }
 }

@@ -59,6 +59,8 @@ pub(super) enum Phase {
     Entering(String),
     Preparing,
     Running,
+    /// Everything is said.
+    Done,
 }
 
 /// The process, and both ends of the conversation.
@@ -68,7 +70,7 @@ pub(super) struct Link<'a> {
     child: Child,
     to: Option<ChildStdin>,
     from: Option<BufReader<ChildStdout>>,
-    pub(super) phase: Phase,
+    phase: Phase,
 }
 
 impl<'a> Link<'a> {
@@ -138,11 +140,16 @@ impl<'a> Link<'a> {
     /// Why nothing more comes.
     pub(super) fn silence(&mut self) -> Failure {
         let status = self.close();
-        super::failures::silence(self.place, &self.phase, status.ok())
+        super::failures::silence(self.place, &self.phase, status)
+    }
+
+    /// Ends a conversation in which everything was said.
+    pub(super) fn finish(mut self) {
+        self.phase = Phase::Done;
     }
 
     /// Ends the conversation: the other side tidies up, and is cut off if it takes too long.
-    pub(super) fn close(&mut self) -> io::Result<ExitStatus> {
+    fn close(&mut self) -> Option<ExitStatus> {
         drop(self.to.take());
         if let Some(mut from) = self.from.take() {
             // Whoever is in the middle of a sentence must be able to end it.
@@ -150,20 +157,23 @@ impl<'a> Link<'a> {
         }
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
-            if let Some(status) = self.child.try_wait()? {
-                return Ok(status);
+            if let Some(status) = self.child.try_wait().ok()? {
+                return Some(status);
             }
             thread::sleep(Duration::from_millis(5));
         }
-        self.child.kill()?;
-        self.child.wait()
+        if self.phase == Phase::Done {
+            // An ssh that others share the connection of stays for them.
+            return None;
+        }
+        self.child.kill().ok()?;
+        self.child.wait().ok()
     }
 }
 
 impl Drop for Link<'_> {
     fn drop(&mut self) {
-        // Nothing can be done about a process that can't be ended.
-        let _ = self.close();
+        self.close();
     }
 }
 

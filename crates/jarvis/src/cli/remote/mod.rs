@@ -73,7 +73,7 @@ pub(crate) fn analyze(session: &Session, job: &Job<'_>) -> Result<Outcome, Failu
     // If the other side is gone, reading tells why.
     let _ = link.write(&request);
     let result = receive(job.place, &mut link)?;
-    link.close()?;
+    link.finish();
     if let (Ready::Copied { folder, .. }, true) = (&ready, job.place.keep) {
         session.note(&format!("{}: jarvis stays in {folder}; in ~/.local/bin it would be found", job.place.name()));
     }

@@ -24,7 +24,7 @@ pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Two ends with the same text here understand each other and find the same.
 const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), " protocol 1");
 /// How the process ends if nobody waits for it; the script there knows the number.
-const GONE: i32 = 129;
+const GONE: u8 = 129;
 
 /// Files that options of the request name, with their text.
 static NAMED: OnceLock<BTreeMap<PathBuf, String>> = OnceLock::new();
@@ -93,7 +93,8 @@ pub(crate) fn run(args: &SideArgs) -> Result<(), Failure> {
     }
     let mut peer = Peer { out: Mutex::new(BufWriter::new(io::stdout())), look: Look::default() };
     peer.send(&Message::Hello { build: BUILD.to_owned(), sum })?;
-    let request = Request::read(&mut io::stdin().lock())?;
+    // Whoever does not ask is gone.
+    let request = Request::read(&mut io::stdin().lock()).map_err(|_| Failure::told(GONE))?;
     peer.look = request.look;
     let peer = Arc::new(peer);
     std::thread::spawn(stop_when_alone);
@@ -132,17 +133,17 @@ struct Request {
 }
 
 impl Request {
-    fn read(from: &mut impl io::Read) -> Result<Self, Failure> {
+    fn read(from: &mut impl io::Read) -> io::Result<Self> {
         let mut request = Self { words: vec!["jarvis".into()], ..Self::default() };
         loop {
             match Message::read(from)? {
                 Message::Word(word) => request.words.push(os_string(word)),
                 Message::Named { path, text } => {
-                    let text = String::from_utf8(text).map_err(|error| io::Error::other(error.to_string()))?;
+                    let text = String::from_utf8(text).map_err(io::Error::other)?;
                     request.named.insert(PathBuf::from(os_string(path)), text);
                 }
                 Message::Go(look) => return Ok(Self { look, ..request }),
-                _ => return Err(io::Error::other("a message that belongs to the other direction").into()),
+                _ => return Err(io::Error::other("a message that belongs to the other direction")),
             }
         }
     }
@@ -167,7 +168,7 @@ fn stop_when_alone() {
     let mut stdin = io::stdin().lock();
     while stdin.read(&mut ignored).is_ok_and(|read| read > 0) {}
     #[expect(clippy::exit, reason = "nobody is left to hear of anything, and the analysis can't be interrupted")]
-    std::process::exit(GONE);
+    std::process::exit(GONE.into());
 }
 
 /// Removes the copy that was made for this run. A running program needs its file no more. Only a folder that holds

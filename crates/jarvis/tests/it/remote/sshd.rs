@@ -152,15 +152,16 @@ impl Sshd {
         fs::read_dir(self.path("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// Whether a jarvis runs there as the other side.
+    /// Whether a jarvis there has its request and works on it, which takes a second thread.
     pub(super) fn is_busy(&self) -> bool {
         let own = self.path("").display().to_string();
-        let processes =
-            fs::read_dir("/proc").unwrap().filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
-        processes.into_iter().any(|line| {
+        let works = |process: PathBuf| {
+            let line = fs::read(process.join("cmdline")).unwrap_or_default();
             let line = String::from_utf8_lossy(&line);
-            line.contains("remote-side") && line.contains(&own)
-        })
+            let threads = || fs::read_dir(process.join("task")).map_or(0, Iterator::count);
+            line.contains("remote-side") && line.contains(&own) && threads() > 1
+        };
+        fs::read_dir("/proc").unwrap().flatten().any(|entry| works(entry.path()))
     }
 }
 

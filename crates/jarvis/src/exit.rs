@@ -10,5 +10,7 @@ pub const USAGE: u8 = 2;
 pub const INPUT: u8 = 3;
 /// The output could not be written.
 pub const OUTPUT: u8 = 4;
+/// The machine or container that was to run the analysis could not be reached or used.
+pub const REMOTE: u8 = 5;
 /// A fault of jarvis itself.
 pub const FAULT: u8 = 70;

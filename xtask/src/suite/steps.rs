@@ -65,6 +65,8 @@ const TOOLS: &[Tool] = &[
     ("pyflakes3", &["--version"], "pyflakes3"),
     ("chromium", &["--version"], "chromium"),
     ("chromedriver", &["--version"], "chromium-driver"),
+    ("ssh", &["-V"], "openssh-client"),
+    ("test", &["-x", "/usr/sbin/sshd"], "openssh-server"),
 ];
 
 type Tool = (&'static str, &'static [&'static str], &'static str);

@@ -5,7 +5,7 @@ mod summary;
 mod versus;
 
 use std::collections::BTreeSet;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -21,12 +21,12 @@ use jarvis_trace::{Diagnostics, Trace};
 use serde_json::json;
 
 use super::platform_args::PlatformArgs;
+use super::remote::{self, PlaceArgs};
 use super::report::{FOLDER, beside, extension};
 use super::sheets::warn_of_cuts;
-use super::style::Style;
-use super::{Failure, Session};
+use super::{Failure, Outlet, Session};
 use crate::exit;
-use crate::output::{self, Batch};
+use crate::output::{self, Batch, OutputError};
 use crate::pipeline::{AnalyzeError, AnalyzeOptions, ReplayChoice, analyze};
 
 /// The machine form of the result.
@@ -54,6 +54,11 @@ Writes the output folder (default: analysis_output beside the trace):
 With --reference the target is compared with another trace instead: comparative_analysis_fair.md, _rough.md, \
 comparison.xlsx, both performance reports, category_data/comparison_metrics.json.
 
+With --cluster HOST the analysis runs on that host, where the trace lies, over your own ssh; with --container NAME in a \
+running container of it (or of this machine). TRACE and TRACE2 are then paths of that machine, relative to your home \
+there; all other files are of this machine, and so is the output folder (default: analysis_output in the current \
+folder). jarvis is copied there for the run if it is not installed, and removed afterwards.
+
 In a terminal, what is missing is asked for.
 
 Examples:
@@ -62,7 +67,10 @@ Examples:
   jarvis analyze after.json.gz --reference before.json.gz --fail-on slowdown=5%
   jarvis analyze mi300.json.gz --reference h100.json.gz --reference-platform H100
   jarvis analyze trace.json.gz --json | jq '.findings[0]'    what to change first, for a program
-  jarvis analyze trace.json.gz --thresholds limits.json      other limits (jarvis explain thresholds lists them)")]
+  jarvis analyze trace.json.gz --thresholds limits.json      other limits (jarvis explain thresholds lists them)
+  jarvis analyze runs/trace.json.gz --cluster gpu1           on gpu1, with the trace in ~/runs there
+  jarvis analyze /data/t.json --cluster me@gpu1 --container train -o out
+  JARVIS_SSH='ssh -F my_config' jarvis analyze /data/t.json --cluster gpu1")]
 pub(crate) struct AnalyzeArgs {
     /// Trace file, plain or gzipped JSON; `-` for standard input
     #[arg(value_name = "TRACE")]
@@ -87,18 +95,39 @@ pub(crate) struct AnalyzeArgs {
     #[command(flatten)]
     platform: PlatformArgs,
     #[command(flatten)]
+    place: PlaceArgs,
+    #[command(flatten)]
     labels: LabelArgs,
+}
+
+impl AnalyzeArgs {
+    /// `~` in the names of traces, which no shell has expanded if they came from another machine.
+    pub(crate) fn expand_home(&mut self, home: Option<&Path>) {
+        for trace in [&mut self.trace, &mut self.reference.reference].into_iter().flatten() {
+            *trace = remote::expanded(trace, home);
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Labels")]
 struct LabelArgs {
-    /// Where the trace was recorded, as the reports should say it
+    /// Where the trace was recorded, as the reports should say it [default: HOST of --cluster]
     #[arg(long, value_name = "NAME")]
-    cluster: Option<String>,
-    /// The container it was recorded in, as the reports should say it
+    cluster_label: Option<String>,
+    /// The container it was recorded in, as the reports should say it [default: NAME of --container]
     #[arg(long, value_name = "NAME")]
-    container: Option<String>,
+    container_label: Option<String>,
+}
+
+impl LabelArgs {
+    /// What is not said is where the analysis runs.
+    fn or_of(self, place: &PlaceArgs) -> Self {
+        Self {
+            cluster_label: self.cluster_label.or_else(|| place.cluster.as_ref().map(ToString::to_string)),
+            container_label: self.container_label.or_else(|| place.container.as_ref().map(ToString::to_string)),
+        }
+    }
 }
 
 /// What is needed before the work can begin.
@@ -107,12 +136,18 @@ struct Inputs {
     folder: PathBuf,
     labels: LabelArgs,
     platform: PlatformArgs,
+    place: PlaceArgs,
 }
 
 pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> {
     let began = Instant::now();
     let mut inputs = inputs(session, args)?;
-    output::probe(&inputs.folder)?;
+    if matches!(session.outlet, Outlet::Here) {
+        output::probe(&inputs.folder)?;
+    }
+    if !inputs.place.is_here() {
+        return elsewhere(session, args, &inputs);
+    }
     let extension = extension(session, &inputs.trace, args.extension.as_deref(), false)?;
     let thresholds = thresholds(args.thresholds.as_deref())?;
     // A platform that can't be used is told before the trace is read.
@@ -139,12 +174,34 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
     finish(session, trace, &options, &inputs.folder, read)
 }
 
+/// The same on another machine or in a container; what comes back is written and told as if it had run here.
+fn elsewhere(session: &Session, args: &AnalyzeArgs, inputs: &Inputs) -> Result<(), Failure> {
+    // What can't be used is told before anybody has to type a password.
+    thresholds(args.thresholds.as_deref())?;
+    inputs.platform.named()?;
+    let job = remote::Job {
+        place: &inputs.place,
+        trace: &inputs.trace,
+        reference: args.reference.reference.as_deref(),
+        folder: &inputs.folder,
+        platform: inputs.platform.platform.as_deref(),
+        cluster_label: inputs.labels.cluster_label.as_deref(),
+        container_label: inputs.labels.container_label.as_deref(),
+    };
+    let outcome = remote::analyze(session, &job)?;
+    if !outcome.files.is_empty() {
+        publish(&inputs.folder, outcome.files)?;
+    }
+    session.print(&outcome.out)?;
+    if outcome.status == exit::OK { Ok(()) } else { Err(Failure::told(outcome.status)) }
+}
+
 /// What the user said about the run.
 fn labels(args: &AnalyzeArgs, inputs: &Inputs) -> RunLabels {
     RunLabels {
         trace_path: inputs.trace.to_string_lossy().into_owned(),
-        cluster: inputs.labels.cluster.clone(),
-        container: inputs.labels.container.clone(),
+        cluster: inputs.labels.cluster_label.clone(),
+        container: inputs.labels.container_label.clone(),
         model_name: args.model_name.clone(),
         flags: flags(args),
     }
@@ -186,29 +243,34 @@ fn finish(
         self_check: &analyzed.self_check,
     };
     let findings = write(session, folder, files, analyzed.cuts, &log)?;
-    let mut out = io::stdout().lock();
     if session.common.json {
-        out.write_all(&findings)?;
+        session.print(&findings)?;
     } else {
-        let style = Style::of(&io::stdout());
         let view = summary::View { folder, analyzed: &analyzed, options };
-        out.write_all(view.text(style).as_bytes())?;
+        session.print(view.text(session.style()).as_bytes())?;
     }
-    out.flush()?;
     session.report(Path::new(&options.labels.trace_path), &analyzed.diagnostics)?;
     failed_categories(session, &analyzed.analysis)
 }
 
 /// The trace and the folder, asked for if need be.
 fn inputs(session: &Session, args: &AnalyzeArgs) -> Result<Inputs, Failure> {
-    let (labels, platform) = (args.labels.clone(), args.platform.clone());
-    let folder = |trace: &Path| args.output.clone().unwrap_or_else(|| beside(trace).join(FOLDER));
+    let (platform, place) = (args.platform.clone(), args.place.clone());
+    let folder = |trace: &Path| args.output.clone().unwrap_or_else(|| usual_folder(trace, &place));
     match &args.trace {
-        Some(trace) => Ok(Inputs { folder: folder(trace), trace: trace.clone(), labels, platform }),
+        Some(trace) => {
+            let labels = args.labels.clone().or_of(&place);
+            Ok(Inputs { folder: folder(trace), trace: trace.clone(), labels, platform, place })
+        }
         None if questions::can_ask(session) => questions::inputs(args),
         None => Err(Failure::usage("no trace is named: TRACE is missing")
             .help("for example: jarvis analyze trace.json.gz; in a terminal jarvis asks for what is missing")),
     }
+}
+
+/// Where results go if nothing is said: beside the trace, or here if that is elsewhere.
+fn usual_folder(trace: &Path, place: &PlaceArgs) -> PathBuf {
+    if place.is_here() { beside(trace).join(FOLDER) } else { PathBuf::from(FOLDER) }
 }
 
 fn thresholds(path: Option<&Path>) -> Result<Thresholds, Failure> {
@@ -257,17 +319,28 @@ fn write(
         session.warn(&format!("a fault of jarvis, please report it: {first} (and {more} more in {RUN_LOG})"));
     }
     let findings = files.iter().find(|f| f.path == Path::new(FINDINGS)).map(|f| f.bytes.clone()).unwrap_or_default();
+    let names = files.iter().map(|f| f.path.clone()).collect();
+    let log = OutputFile::new(RUN_LOG, run_log(log, &names));
+    let files = files.into_iter().chain([log]).collect();
+    match &session.outlet {
+        Outlet::Here => publish(folder, files)?,
+        Outlet::There(peer) => peer.deliver(files)?,
+    }
+    Ok(findings)
+}
+
+/// Writes all files, or none, and removes those of an earlier run.
+fn publish(folder: &Path, files: Vec<OutputFile>) -> Result<(), OutputError> {
     let before = listed(folder);
     let names: BTreeSet<PathBuf> = files.iter().map(|f| f.path.clone()).collect();
     let mut batch = Batch::default();
     for file in files {
         batch.add(folder, file)?;
     }
-    batch.add(folder, OutputFile::new(RUN_LOG, run_log(log, &names)))?;
     batch.write()?;
     // Results of another trace or of other options would look like results of this run.
     output::remove_listed(folder, before.into_iter().filter(|old| !names.contains(old)));
-    Ok(findings)
+    Ok(())
 }
 
 /// Files that an earlier run into the folder says it wrote.

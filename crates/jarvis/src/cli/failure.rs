@@ -33,9 +33,14 @@ impl Failure {
         Self::new(exit::USAGE, what)
     }
 
-    /// Whether the reader of our output went away, which is no fault.
-    pub(crate) fn is_broken_pipe(&self) -> bool {
-        self.status == exit::OK
+    /// A failure that the user has read of already.
+    pub(crate) fn told(status: u8) -> Self {
+        Self::new(status, "")
+    }
+
+    /// Whether there is nothing to tell: the reader of our output went away, which is no fault, or knows already.
+    pub(crate) fn is_told(&self) -> bool {
+        self.status == exit::OK || self.what.is_empty()
     }
 }
 

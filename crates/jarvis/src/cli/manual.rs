@@ -48,7 +48,8 @@ pub(crate) fn man(args: &ManArgs, mut command: Command) -> Result<(), Failure> {
         return Ok(out.flush()?);
     };
     let mut batch = Batch::default();
-    let commands: Vec<Command> = command.get_subcommands().filter(|c| c.get_name() != "help").cloned().collect();
+    let commands: Vec<Command> =
+        command.get_subcommands().filter(|c| c.get_name() != "help" && !c.is_hide_set()).cloned().collect();
     for sub in commands {
         let name = format!("jarvis-{}", sub.get_name());
         batch.add(folder, OutputFile::new(format!("{name}.1"), page(sub)?))?;

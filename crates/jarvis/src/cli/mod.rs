@@ -13,21 +13,24 @@ mod manual;
 mod model;
 mod platform_args;
 mod platforms;
+mod remote;
 mod replay;
 mod report;
 mod sheets;
 mod style;
 mod tree;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use jarvis_trace::{Defect, Diagnostics, ReadOptions, Severity, Trace};
 
 use crate::exit;
 pub(crate) use failure::Failure;
+use style::Style;
 
 /// GPU performance analyst for PyTorch profiler traces.
 #[derive(Debug, Parser)]
@@ -59,7 +62,7 @@ pub(crate) struct Common {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// The main job: where the GPU's time goes, what to change, what each change would bring
-    Analyze(analyze::AnalyzeArgs),
+    Analyze(Box<analyze::AnalyzeArgs>),
     /// The same on a real trace that comes with jarvis, to see what it does
     Demo(DemoArgs),
     /// What is in a trace: events, devices, streams, steps, capture options, data quality
@@ -86,6 +89,9 @@ enum Command {
     Completions(manual::CompletionsArgs),
     /// Manual pages, one for each command
     Man(manual::ManArgs),
+    /// What `analyze --cluster` runs on the other machine
+    #[command(hide = true)]
+    RemoteSide(remote::SideArgs),
 }
 
 #[derive(Debug, Args)]
@@ -105,6 +111,15 @@ struct DemoArgs {
 /// What a command works with.
 pub(crate) struct Session {
     pub(crate) common: Common,
+    pub(crate) outlet: Outlet,
+}
+
+/// Where results go.
+pub(crate) enum Outlet {
+    /// To the disk and the standard output of this machine.
+    Here,
+    /// To whoever asked this machine for an analysis.
+    There(Arc<remote::Peer>),
 }
 
 impl Session {
@@ -127,6 +142,36 @@ impl Session {
             options.threads = threads.max(1);
         }
         options
+    }
+
+    /// Emphasis for what is printed.
+    pub(crate) fn style(&self) -> Style {
+        match &self.outlet {
+            Outlet::Here => Style::of(&io::stdout()),
+            Outlet::There(peer) => Style::new(peer.has_colours()),
+        }
+    }
+
+    /// Whether the user sees a line on standard error that changes while the work goes on.
+    pub(crate) fn shows_progress(&self) -> bool {
+        let terminal = match &self.outlet {
+            Outlet::Here => io::stderr().is_terminal(),
+            Outlet::There(peer) => peer.has_terminal(),
+        };
+        terminal && !self.common.quiet
+    }
+
+    /// Writes to the user's standard output.
+    pub(crate) fn print(&self, bytes: &[u8]) -> Result<(), Failure> {
+        match &self.outlet {
+            Outlet::Here => {
+                let mut out = io::stdout().lock();
+                out.write_all(bytes)?;
+                out.flush()?;
+            }
+            Outlet::There(peer) => peer.print(bytes)?,
+        }
+        Ok(())
     }
 
     /// Something the user should do something about.
@@ -175,6 +220,14 @@ impl Session {
 
 /// The text of a file that the user names with an option.
 pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
+    match remote::named_text(path) {
+        Some(text) => Ok(text.to_owned()),
+        None => read_file(path),
+    }
+}
+
+/// The text of a file of this machine.
+pub(crate) fn read_file(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|error| {
         Failure::usage(format!("{}: {error}", path.display())).help("check the path; the file must be readable text")
     })
@@ -196,7 +249,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(status);
         }
     };
-    let session = Session { common: cli.common };
+    let session = Session { common: cli.common, outlet: Outlet::Here };
     let result = match cli.command {
         Command::Analyze(args) => analyze::run(&session, &args),
         Command::Demo(args) => analyze::demo(&session, &args.output),
@@ -212,11 +265,12 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&session, &args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::man(&args, Cli::command()),
+        Command::RemoteSide(args) => remote::serve(&args),
     };
     match result {
         Ok(()) => ExitCode::from(exit::OK),
         Err(failure) => {
-            if !failure.is_broken_pipe() {
+            if !failure.is_told() {
                 let _ = writeln!(io::stderr(), "{failure}");
             }
             ExitCode::from(failure.status)

@@ -265,8 +265,7 @@ pub(crate) fn extension(
     named: Option<&Path>,
     parity: bool,
 ) -> Result<Option<Extension>, Failure> {
-    let parse = |path: &Path| -> Result<Extension, Failure> {
-        let text = super::read_text(path)?;
+    let parse = |path: &Path, text: String| -> Result<Extension, Failure> {
         Extension::parse(&text, &path.display().to_string()).map_err(|error| {
             let help = error.help().unwrap_or("docs/extensions.md explains the file").to_owned();
             Failure::usage(error.to_string()).help(help)
@@ -278,11 +277,11 @@ pub(crate) fn extension(
             session.note(&format!("{} is left out under --parity; name it with --extension", found.display()));
             None
         }
-        true => Some(parse(&found)?),
+        true => Some(parse(&found, super::read_file(&found)?)?),
         false => None,
     };
     if let Some(path) = named {
-        extension.get_or_insert_default().overlay(parse(path)?);
+        extension.get_or_insert_default().overlay(parse(path, super::read_text(path)?)?);
     }
     Ok(extension)
 }

@@ -18,6 +18,16 @@ impl Style {
         Self { on: stream.is_terminal() && !unwanted && !dumb }
     }
 
+    /// On or off, as somebody else has found out.
+    pub(crate) fn new(on: bool) -> Self {
+        Self { on }
+    }
+
+    /// Whether anything is emphasised at all.
+    pub(crate) fn is_on(self) -> bool {
+        self.on
+    }
+
     fn paint(self, code: &str, text: &str) -> String {
         if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }

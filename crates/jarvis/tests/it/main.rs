@@ -10,6 +10,8 @@ mod inspect;
 mod numbers;
 mod page;
 mod reference;
+#[cfg(target_os = "linux")]
+mod remote;
 mod replay;
 mod report;
 mod requirements;

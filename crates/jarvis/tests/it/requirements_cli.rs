@@ -81,7 +81,7 @@ fn results_go_to_analysis_output_beside_the_trace() {
 fn labels_reach_the_manifest_and_the_working_record() {
     let out = tempfile::tempdir().unwrap();
     let (trace, folder) = (fixture("h200/mlp_fp32.json.gz"), out.path().to_str().unwrap());
-    let labels = ["--cluster", "tw008", "--container", "box_3", "--model-name", "My Net"];
+    let labels = ["--cluster-label", "tw008", "--container-label", "box_3", "--model-name", "My Net"];
     let args = [&["analyze", trace.to_str().unwrap(), "-o", folder, "--quiet"][..], &labels].concat();
     assert_eq!(jarvis(&args).status, 0);
     let manifest = json(&out.path().join("category_manifest.json"));

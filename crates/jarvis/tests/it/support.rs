@@ -42,7 +42,8 @@ pub(crate) fn jarvis_fed(args: &[&str], input: &[u8]) -> Run {
     child.wait_with_output().expect("jarvis ends").into()
 }
 
-fn command(args: &[&str]) -> Command {
+/// Jarvis with these arguments, ready to be run.
+pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_jarvis"));
     // Help is wrapped to the width of the terminal.
     command.args(args).stdin(Stdio::null()).env("COLUMNS", "120");

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use jarvis_perf::platform::Platform;
 
-use super::{AnalyzeArgs, FOLDER, Inputs, LabelArgs, beside};
+use super::{AnalyzeArgs, Inputs, LabelArgs, PlaceArgs, usual_folder};
+use crate::cli::remote::Host;
 use crate::cli::{Failure, Session};
 
 /// Whether a person is there to be asked.
@@ -16,37 +17,63 @@ pub(super) fn can_ask(session: &Session) -> bool {
 /// All five questions. An empty answer takes the default.
 pub(super) fn inputs(args: &AnalyzeArgs) -> Result<Inputs, Failure> {
     say("To run standalone analysis, the following information is needed:\n")?;
-    let trace = loop {
-        let answer = ask("1. Trace file path", None)?;
-        let path = PathBuf::from(answer.trim());
-        if path.is_file() {
-            break path;
-        }
-        say(&format!("   {}: no such file", path.display()))?;
-    };
+    let mut place = args.place.clone();
+    let trace = trace(&mut place)?;
     let mut platform = args.platform.clone();
     if platform.platform.is_none() && platform.arch.is_none() {
         let answer = ask(&format!("2. Platform ({})", names().join("/")), Some("from the trace"))?;
         platform.platform = Some(answer).filter(|a| !a.is_empty());
     }
-    let label = |known: &Option<String>, question: &str| -> Result<Option<String>, Failure> {
-        match known {
-            Some(known) => Ok(Some(known.clone())),
-            None => Ok(Some(ask(question, Some("none"))?).filter(|a| !a.is_empty())),
-        }
-    };
-    let labels = LabelArgs {
-        cluster: label(&args.labels.cluster, "3. Cluster name")?,
-        container: label(&args.labels.container, "4. Container name")?,
-    };
+    let labels = labels(args, &mut place)?;
     let folder = if let Some(folder) = &args.output {
         folder.clone()
     } else {
-        let usual = beside(&trace).join(FOLDER);
+        let usual = usual_folder(&trace, &place);
         let answer = ask("5. Output directory", Some(&usual.display().to_string()))?;
         if answer.is_empty() { usual } else { Path::new(&answer).to_path_buf() }
     };
-    Ok(Inputs { trace, folder, labels, platform })
+    Ok(Inputs { trace, folder, labels, platform, place })
+}
+
+/// A file of this machine, or one that another machine or a container has.
+fn trace(place: &mut PlaceArgs) -> Result<PathBuf, Failure> {
+    loop {
+        let answer = ask("1. Trace file path", None)?;
+        let path = PathBuf::from(&answer);
+        if path.is_file() || !(place.is_here() || answer.is_empty()) {
+            return Ok(path);
+        }
+        if let Some((host, path)) = Host::with_path(&answer) {
+            place.cluster = Some(host);
+            return Ok(path);
+        }
+        say(&format!("   {}: no such file here; HOST:PATH names one of another machine", path.display()))?;
+    }
+}
+
+/// The questions for cluster and container: names for the reports if the trace lies here, else where to go.
+fn labels(args: &AnalyzeArgs, place: &mut PlaceArgs) -> Result<LabelArgs, Failure> {
+    let mut labels = args.labels.clone();
+    let remote = !place.is_here();
+    if !remote && labels.cluster_label.is_none() {
+        labels.cluster_label = optional("3. Cluster name")?;
+    }
+    while remote && place.container.is_none() {
+        match optional("4. Container name")?.map(|name| name.parse()) {
+            None => break,
+            Some(Ok(container)) => place.container = Some(container),
+            Some(Err(error)) => say(&format!("   {error}"))?,
+        }
+    }
+    if !remote && labels.container_label.is_none() {
+        labels.container_label = optional("4. Container name")?;
+    }
+    Ok(labels.or_of(place))
+}
+
+/// A question that need not be answered.
+fn optional(question: &str) -> Result<Option<String>, Failure> {
+    Ok(Some(ask(question, Some("none"))?).filter(|answer| !answer.is_empty()))
 }
 
 /// The platform alone, where the trace does not tell it.

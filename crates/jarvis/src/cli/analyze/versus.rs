@@ -15,7 +15,6 @@ use jarvis_trace::Trace;
 
 use super::{AnalyzeArgs, Inputs, Log, failed_categories, labels, questions, write};
 use crate::cli::platform_args::PlatformArgs;
-use crate::cli::style::Style;
 use crate::cli::{Failure, Session};
 use crate::exit;
 use crate::pipeline::{AnalyzeOptions, compare_traces, self_check};
@@ -27,7 +26,7 @@ mod summary;
 pub(super) struct ReferenceArgs {
     /// Compare with this trace: it shows what is achievable, TRACE is to be improved
     #[arg(long, value_name = "TRACE2")]
-    reference: Option<PathBuf>,
+    pub(super) reference: Option<PathBuf>,
     /// GPU of the reference [default: from its trace]
     #[arg(long, value_name = "NAME", requires = "reference", conflicts_with = "reference_arch")]
     reference_platform: Option<String>,
@@ -111,14 +110,12 @@ pub(super) fn run(
         self_check: &self_check(&files),
     };
     let findings = write(session, &inputs.folder, files, made.cuts, &log)?;
-    let mut out = io::stdout().lock();
     if session.common.json {
-        out.write_all(&findings)?;
+        session.print(&findings)?;
     } else {
         let view = summary::View { paths, folder: &inputs.folder, made: &made, options: options.as_ref() };
-        out.write_all(view.text(Style::of(&io::stdout())).as_bytes())?;
+        session.print(view.text(session.style()).as_bytes())?;
     }
-    out.flush()?;
     session.report(paths.reference, &made.reports.reference.diagnostics)?;
     session.report(paths.target, &made.reports.target.diagnostics)?;
     failed_categories(session, &made.analyses.target)?;

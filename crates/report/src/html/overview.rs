@@ -9,6 +9,21 @@ use super::waterfall::{Fix, Waterfall};
 /// The timeline as one bar with a legend.
 pub(crate) fn bar(m: &mut Markup, total_ms: f64, shares: &[Share]) {
     m.open("div", &[("class", &"bar"), ("id", &"timeline-bar")]);
+    segments(m, total_ms, shares);
+    m.close("div");
+    m.open("ul", &[("class", &"legend")]);
+    for share in shares.iter().filter(|s| s.percent > 0.0) {
+        m.open("li", &[("data-key", &share.key)]);
+        let class = format!("key {}", share.key);
+        m.open("span", &[("class", &class)]).close("span").text(share.label).raw(" ");
+        m.leaf("b", &[], format!("{} ms", shown_ms(share.ms)));
+        m.leaf("span", &[("class", &"faint")], format!(" {} %", shown(share.percent, 1))).close("li");
+    }
+    m.close("ul");
+}
+
+/// The parts of a bar.
+pub(crate) fn segments(m: &mut Markup, total_ms: f64, shares: &[Share]) {
     for share in shares.iter().filter(|s| s.percent > 0.0) {
         let width = format!("flex-grow:{}", px(share.percent));
         let class = format!("seg {}", share.key);
@@ -30,16 +45,6 @@ pub(crate) fn bar(m: &mut Markup, total_ms: f64, shares: &[Share]) {
         }
         m.close("button");
     }
-    m.close("div");
-    m.open("ul", &[("class", &"legend")]);
-    for share in shares.iter().filter(|s| s.percent > 0.0) {
-        m.open("li", &[("data-key", &share.key)]);
-        let class = format!("key {}", share.key);
-        m.open("span", &[("class", &class)]).close("span").text(share.label).raw(" ");
-        m.leaf("b", &[], format!("{} ms", shown_ms(share.ms)));
-        m.leaf("span", &[("class", &"faint")], format!(" {} %", shown(share.percent, 1))).close("li");
-    }
-    m.close("ul");
 }
 
 /// The window after each fix.

@@ -15,18 +15,18 @@
   const table = jarvis.dataTable({
     rows: ops,
     columns: [
-      { key: "name", name: "Operation", width: "17%", value: (o) => text(o.name) },
-      { key: "args", name: "Shapes and types", width: "18%", value: (o) => text(o.args) },
-      { key: "category", name: "Category", width: "11%", value: (o) => text(o.category), fill: (td, value, o, clip) => td.append(labelled(o.family, clip(value))) },
-      { key: "reference_ms", name: "Reference ms", num: true, width: "9%", value: (o) => o.reference_ms, show: (v) => fixed(v, 3) },
+      { key: "name", name: "Operation", width: "14.5%", value: (o) => text(o.name) },
+      { key: "args", name: "Shapes and types", width: "16%", value: (o) => text(o.args) },
+      { key: "category", name: "Category", width: "11.5%", value: (o) => text(o.category), fill: (td, value, o, clip) => td.append(labelled(o.family, clip(value))) },
+      { key: "reference_ms", name: "Reference ms", num: true, width: "10.5%", value: (o) => o.reference_ms, show: (v) => fixed(v, 3) },
       { key: "target_ms", name: "Target ms", num: true, width: "8%", value: (o) => o.target_ms, show: (v) => fixed(v, 3) },
       { key: "ratio", name: "Ratio", num: true, width: "6%", value: (o) => o.ratio, show: times },
-      { key: "expected", name: "Expected", num: true, width: "8%", value: (o) => o.expected, fill: (td, _, o) => td.append(expected(o)) },
+      { key: "expected", name: "Expected", num: true, width: "7.5%", value: (o) => o.expected, fill: (td, _, o) => td.append(expected(o)) },
       { key: "over_ms", name: "Over ms", num: true, width: "7%", value: (o) => o.over_ms, show: (v) => fixed(v, 3) },
-      { key: "bound", name: "Bound by", width: "7%", value: (o) => o.bound || "" },
-      { key: "verdict", name: "Verdict", width: "13%", value: (o) => o.verdict, fill: (td, _, o) => {
+      { key: "bound", name: "Bound", width: "7%", value: (o) => o.bound || "" },
+      { key: "verdict", name: "Verdict", width: "12%", value: (o) => o.verdict, fill: (td, _, o) => {
         const said = make("span", { class: `verdict v-${o.verdict} tipped`, text: verdict(o) });
-        said.tipLines = [verdicts.get(o.verdict).words, text(o.why)];
+        said.tipLines = [o.verdict.replace("_", " "), text(o.why)];
         td.append(said);
         if (o.gap !== null) td.append(" ", make("a", { href: `#gap-${o.gap}`, text: `#${o.gap}`, "aria-label": `Place ${o.gap} to improve` }));
       } },
@@ -37,7 +37,7 @@
       ["reference_kernel", (o) => text(o.reference_kernel)], ["target_kernel", (o) => text(o.target_kernel)], ["uid", (o) => o.uid],
     ],
     nameOf: (o) => text(o.name),
-    haystack: (o) => [...[o.name, o.args, o.category, o.reference_kernel, o.target_kernel].map(text), o.bound || "", verdicts.get(o.verdict).words].join(" "),
+    haystack: (o) => [...[o.name, o.args, o.category, o.reference_kernel, o.target_kernel].map(text), o.bound || "", o.verdict.replace("_", " "), verdicts.get(o.verdict).words].join(" "),
     sort: "target_ms",
     total: (list) => {
       const sum = (key) => ms(list.reduce((all, o) => all + o[key], 0));

@@ -57,7 +57,8 @@ pub(crate) fn meta(m: &mut Markup, s: &Source<'_>, who: Option<&'static str>) {
     match s.platform {
         Some(p) => {
             let bf16 = p.peak("matrix_bf16").map_or(String::new(), |f| format!(", {} TFLOPS bf16", px(f.value)));
-            add(format!("measured against {}: {} TB/s{bf16}", printable(&p.name), px(p.mem_bw_gbps.value / 1e3)));
+            let peaks = format!("{}: {} TB/s{bf16}", printable(&p.name), px(p.mem_bw_gbps.value / 1e3));
+            add(if who.is_none() { format!("measured against {peaks}") } else { peaks });
         }
         None => add("no platform: no efficiencies".to_owned()),
     }

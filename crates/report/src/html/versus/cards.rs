@@ -1,6 +1,7 @@
 //! Where the target should be improved, as cards in the order of what they save.
 
 use jarvis_analyze::comparative::{Both, Compared, Gap, GapSource};
+use jarvis_analyze::finding::Paths;
 use jarvis_analyze::rounding::{shown, shown_ms};
 
 use super::Scene;
@@ -11,6 +12,9 @@ use super::words;
 use crate::html::cards::{fact, paths};
 use crate::html::markup::{Markup, printable};
 use crate::html::sections::begin;
+
+/// Most steps of a path; the file has all.
+const MOST_STEPS: usize = 4;
 
 pub(super) fn section(m: &mut Markup, scene: &Scene<'_>, beside: &[String]) {
     begin(m, "improve", "What to improve on the target");
@@ -54,7 +58,7 @@ fn card(m: &mut Markup, scene: &Scene<'_>, gap: &Gap, beside: &[String]) {
     m.open("dl", &[("class", &"facts")]);
     facts(m, gap, compared.map(|(_, c)| c));
     m.raw("</dl></div>");
-    paths(m, &gap.paths);
+    steps(m, gap, &scene.versus.comparative.gaps[..gap.rank.saturating_sub(1)]);
     details(m, scene, gap, compared, beside);
     m.close("article");
 }
@@ -105,6 +109,37 @@ fn details(
         m.raw("<p>Replay package: ").leaf("code", &[], &package.path).raw("</p>");
     }
     m.raw("</details>");
+}
+
+/// What to do. What concerns other operations stands with those, and what an earlier card says is not said again.
+fn steps(m: &mut Markup, gap: &Gap, earlier: &[Gap]) {
+    let own = format!("`{}`", gap.name);
+    let is_own = |s: &&String| !s.starts_with('`') || s.starts_with(&own);
+    let of = |steps: &[String], path: fn(&Gap) -> &Vec<String>| {
+        let mut list: Vec<String> = Vec::new();
+        for step in steps.iter().filter(is_own) {
+            match earlier.iter().find(|e| path(e).contains(step)) {
+                Some(e) => {
+                    let as_there = format!("As in {}.", e.rank);
+                    if !list.contains(&as_there) {
+                        list.push(as_there);
+                    }
+                }
+                None => list.push(step.clone()),
+            }
+        }
+        if list.len() > MOST_STEPS {
+            let rest = list.len() - MOST_STEPS;
+            list.truncate(MOST_STEPS);
+            list.push(format!("{rest} more in `findings.json`."));
+        }
+        list
+    };
+    let told = Paths {
+        algorithmic: of(&gap.paths.algorithmic, |g| &g.paths.algorithmic),
+        kernel: of(&gap.paths.kernel, |g| &g.paths.kernel),
+    };
+    paths(m, &told);
 }
 
 /// What is known of it on each side.

@@ -1,7 +1,6 @@
 //! Categories: both times as bars, the ratio of both, and where the hardware suggests it.
 
-use jarvis_analyze::comparative::{Both, Compared, ExpectedRatio};
-use jarvis_analyze::prepared::BoundType;
+use jarvis_analyze::comparative::{Compared, Verdict};
 
 use super::Scene;
 use super::pair::Pair;
@@ -19,8 +18,7 @@ pub(super) fn section(m: &mut Markup, scene: &Scene<'_>) {
     begin(m, "categories", "By category");
     m.open("p", &[("class", &"note")]);
     m.text(format!("Kernel time {}, with what has no counterpart. ", c.normalization.unit()));
-    m.text("The mark on a target's bar and on the track of ratios is what the hardware suggests. ");
-    hardware(m, scene);
+    m.text("Marks show what the hardware suggests for the matched operations of the category.");
     m.close("p");
     let pair = |c: &Compared| Pair { ms: c.ms, expected: c.expected };
     let full = c.categories.iter().map(|c| pair(c).longest()).fold(0.0, f64::max);
@@ -34,28 +32,6 @@ pub(super) fn section(m: &mut Markup, scene: &Scene<'_>) {
         one(m, scene, entry, &pair(entry), (full, reach));
     }
     m.raw("</div></section>");
-}
-
-/// What the peaks of both platforms suggest, by what bounds the work.
-fn hardware(m: &mut Markup, scene: &Scene<'_>) {
-    let (Some(reference), Some(target)) = (scene.sources.reference.platform, scene.sources.target.platform) else {
-        return;
-    };
-    let platforms = Both { reference, target };
-    let ratio = |bound| words::times(ExpectedRatio::of_bound(Some(bound), None, platforms).middle());
-    let bandwidth = Both::of(platforms, |p| px(p.mem_bw_gbps.value / 1e3));
-    m.text(format!(
-        "Memory-bound work is expected at {} ({} by {} TB/s)",
-        ratio(BoundType::Memory),
-        bandwidth.reference,
-        bandwidth.target
-    ));
-    let peaks = Both::of(platforms, |p| p.peak("matrix_bf16").map(|f| px(f.value)));
-    if let (Some(reference), Some(target)) = (peaks.reference, peaks.target) {
-        let compute = ratio(BoundType::Compute);
-        m.text(format!(", compute-bound work in bf16 at {compute} ({reference} by {target} TFLOPS)"));
-    }
-    m.text(".");
 }
 
 fn reach(categories: &[Compared]) -> f64 {
@@ -79,19 +55,24 @@ fn head(m: &mut Markup, reach: f64) {
 
 fn one(m: &mut Markup, scene: &Scene<'_>, c: &Compared, pair: &Pair, (full, reach): (f64, f64)) {
     let name = printable(category(scene.versus, &c.category));
-    let (sign, verdict) = words::verdict(c.verdict);
+    let (sign, verdict) = match (c.ms.reference > 0.0, c.ms.target > 0.0) {
+        (true, true) => words::verdict(c.verdict),
+        (true, false) => ("–", "only in the reference"),
+        (false, _) => ("–", "only in the target"),
+    };
     let tone = format!("v-{}", words::key(c.verdict));
     m.open("div", &[("class", &"cat"), ("role", &"listitem"), ("data-category", &printable(&c.category))]);
     m.open("div", &[("class", &"what")]);
     let key = format!("key {}", Family::of_category(&c.category).class());
     m.open("span", &[("class", &key)]).close("span").leaf("b", &[("class", &"name")], &name);
-    let bound = words::bound(c.bound).map_or("bound not known".to_owned(), |b| format!("most of it {b}-bound"));
+    let bound = words::bound(c.bound).map_or("bound not known".to_owned(), |b| format!("mostly {b}-bound"));
     m.leaf("span", &[("class", &"faint sub")], bound).close("div");
     pair.bars(m, full, &name);
-    let dot = if c.verdict.is_some_and(jarvis_analyze::comparative::Verdict::is_slow) { "slow" } else { "" };
+    let dot = if c.verdict.is_some_and(Verdict::is_slow) { "slow" } else { "" };
     pair.track(m, reach, dot, &name);
+    let ratio = c.ms.ratio().filter(|r| *r > 0.0);
     m.open("div", &[("class", &"said")]);
-    m.leaf("b", &[("data-field", &"ratio")], c.ms.ratio().map_or("–".to_owned(), words::times));
+    m.leaf("b", &[("data-field", &"ratio")], ratio.map_or("–".to_owned(), words::times));
     m.raw(" <span class=\"faint\">expected ");
     m.leaf("span", &[("data-field", &"expected")], c.expected.map_or("–".to_owned(), words::expected)).raw("</span>");
     m.open("span", &[("class", &format!("verdict {tone}"))]).text(format!("{sign} {verdict}")).close("span");

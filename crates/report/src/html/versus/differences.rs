@@ -18,10 +18,10 @@ pub(super) fn changes(m: &mut Markup, scene: &Scene<'_>) {
     begin(m, "changes", "What differs");
     m.raw("<p class=\"note\">The difference of the total times in parts that add up to it, the largest first. Bars to the ");
     m.raw("left: the target takes less; to the right: it takes more.</p>");
-    let widest = c.changes.iter().map(|c| c.ms.delta().abs()).fold(f64::MIN_POSITIVE, f64::max);
+    let axis = Axis::of(c.changes.iter().map(|c| c.ms.delta()));
     m.open("ol", &[("class", &"changes")]);
     for change in c.changes.iter().take(MOST) {
-        one(m, change, widest);
+        one(m, change, &axis);
     }
     m.close("ol");
     if c.changes.len() > MOST {
@@ -30,23 +30,43 @@ pub(super) fn changes(m: &mut Markup, scene: &Scene<'_>) {
     m.close("section");
 }
 
-fn one(m: &mut Markup, c: &Change, widest: f64) {
+/// Where differences are drawn: as much room on each side of zero as its largest needs, in percent.
+struct Axis {
+    zero: f64,
+    /// Of a millisecond.
+    scale: f64,
+}
+
+impl Axis {
+    /// Room on a side that has nothing.
+    const LEAST: f64 = 4.0;
+
+    fn of(deltas: impl Iterator<Item = f64>) -> Self {
+        let (less, more) = deltas.fold((0.0, 0.0), |(less, more): (f64, f64), d| (less.max(-d), more.max(d)));
+        let all = (less + more).max(f64::MIN_POSITIVE);
+        let zero = (100.0 * less / all).clamp(Self::LEAST, 100.0 - Self::LEAST);
+        Self { zero, scale: (100.0 - 2.0 * Self::LEAST) / all }
+    }
+}
+
+fn one(m: &mut Markup, c: &Change, axis: &Axis) {
     let delta = c.ms.delta();
-    let half = px(50.0 * delta.abs() / widest);
+    let width = px(delta.abs() * axis.scale);
     let (class, place) = if delta < 0.0 {
-        ("less", format!("right:50%;width:{half}%"))
+        ("less", format!("right:{}%;width:{width}%", px(100.0 - axis.zero)))
     } else {
-        ("more", format!("left:50%;width:{half}%"))
+        ("more", format!("left:{}%;width:{width}%", px(axis.zero)))
     };
     let times = format!("{} → {} ms", shown_ms(c.ms.reference), shown_ms(c.ms.target));
-    let sign = if delta > 0.0 { "+" } else { "" };
-    let tip = format!("{}\n{times}\n{sign}{} ms", words::kind(c.kind), shown_ms(delta));
+    let signed = format!("{} ms", words::signed_ms(delta));
+    let tip = format!("{}\n{times}\n{signed}", words::kind(c.kind));
     m.raw("<li>").open("div", &[("class", &"what")]);
     m.leaf("span", &[("class", &"kind")], words::kind(c.kind)).raw(" ").prose(&c.what).close("div");
-    m.open("div", &[("class", &"delta"), ("data-tip", &tip)]).raw("<span class=\"even\"></span>");
+    m.open("div", &[("class", &"delta"), ("data-tip", &tip)]);
+    m.open("span", &[("class", &"even"), ("style", &format!("left:{}%", px(axis.zero)))]).close("span");
     m.open("span", &[("class", &class), ("style", &place)]).close("span").close("div");
     m.open("div", &[("class", &"num")]);
-    m.leaf("b", &[("data-field", &"delta_ms")], format!("{sign}{} ms", shown_ms(delta)));
+    m.leaf("b", &[("data-field", &"delta_ms")], signed);
     m.leaf("span", &[("class", &"faint sub"), ("data-field", &"ms")], times).raw("</div></li>");
 }
 
@@ -91,4 +111,20 @@ fn list(m: &mut Markup, (side, title): (&'static str, &'static str), run: &Run<'
 pub(super) fn calls(n: f64) -> String {
     let text = shown(n, 1);
     text.strip_suffix(".0").unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_side_has_the_room_it_needs() {
+        let axis = Axis::of([-30.0, 10.0].into_iter());
+        assert!((axis.zero - 75.0).abs() < 1e-9);
+        assert!(axis.zero - 30.0 * axis.scale >= 0.0 && axis.zero + 10.0 * axis.scale <= 100.0);
+        let none = Axis::of([].into_iter());
+        assert!(none.zero.is_finite() && none.scale.is_finite());
+        let less = Axis::of([-5.0].into_iter());
+        assert!(less.zero - 5.0 * less.scale >= -1e-9 && less.zero < 100.0);
+    }
 }

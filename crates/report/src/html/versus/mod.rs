@@ -80,12 +80,12 @@ fn body(scene: &Scene<'_>, beside: &[String]) -> (Markup, Markup) {
     let sections: [(&'static str, &'static str, bool, &dyn Fn(&mut Markup)); 9] = [
         ("overview", "Overview", true, &|m| overview::section(m, scene)),
         ("improve", "What to improve", true, &|m| cards::section(m, scene, beside)),
+        ("step", "Timelines", strips, &|m| steps(m, scene)),
         ("changes", "What differs", !c.changes.is_empty(), &|m| differences::changes(m, scene)),
         ("categories", "By category", !c.categories.is_empty(), &|m| categories::section(m, scene)),
         ("expected", "As expected?", scene.scatter.is_some(), &|m| scatter_section(m, scene)),
         ("operations", "Matched operations", true, &|m| operations(m, scene)),
         ("unmatched", "Without a counterpart", left, &|m| differences::unmatched(m, scene)),
-        ("step", "Timelines", strips, &|m| steps(m, scene)),
         ("findings", "Target alone", true, &|m| findings(m, scene, beside)),
     ];
     let (mut nav, mut main) = (Markup::default(), Markup::default());

@@ -1,10 +1,11 @@
 //! The top of the page: the effect end to end, and both timelines on one scale.
 
-use jarvis_analyze::comparative::{Both, Mode, SideTotals, TotalOf};
+use jarvis_analyze::comparative::{Both, ExpectedRatio, Mode, SideTotals, TotalOf};
+use jarvis_analyze::prepared::BoundType;
 use jarvis_analyze::rounding::{shown, shown_ms};
 
 use super::Scene;
-use super::words::percent;
+use super::words::{percent, signed_ms, times};
 use crate::html::markup::{Markup, printable, px};
 use crate::html::overview::segments;
 use crate::html::sections::{begin, warnings};
@@ -15,7 +16,10 @@ pub(super) fn section(m: &mut Markup, scene: &Scene<'_>) {
     headline(m, scene);
     tiles(m, scene);
     bars(m, scene);
+    m.raw("<div class=\"columns\">");
     totals(m, scene);
+    hardware(m, scene);
+    m.raw("</div>");
     patterns(m, scene);
     let own = &scene.versus.comparative.warnings;
     let of_target = &scene.versus.target.analysis.warnings;
@@ -111,26 +115,24 @@ fn bars(m: &mut Markup, scene: &Scene<'_>) {
         ("target", "Target", totals.target, &scene.sources.target),
     ] {
         let platform = source.platform.map_or(String::new(), |p| printable(&p.name));
-        m.open("div", &[("class", &"whose")]).leaf("b", &[], name).raw(" ");
+        m.raw("<div class=\"one\">").open("div", &[("class", &"whose")]).leaf("b", &[], name).raw(" ");
         m.leaf("span", &[("class", &"faint name")], platform).close("div");
         m.open("div", &[("class", &"room")]);
         let width = format!("width:{}%", px(100.0 * totals.total_ms / full));
         m.open("div", &[("class", &"bar"), ("data-side", &side), ("style", &width)]);
         segments(m, totals.total_ms, &parts(totals));
         m.raw("</div></div>");
-        m.leaf("div", &[("class", &"num")], format!("{} ms", shown_ms(totals.total_ms)));
+        m.leaf("div", &[("class", &"num")], format!("{} ms", shown_ms(totals.total_ms))).raw("</div>");
     }
     m.close("div");
 }
 
 /// The parts of both timelines in a table, which is the legend of the bars too.
 fn totals(m: &mut Markup, scene: &Scene<'_>) {
-    m.raw("<div class=\"scroll\"><table class=\"small\" id=\"totals\"><thead><tr><th>GPU time</th>");
-    m.raw("<th class=\"num\">Reference ms</th><th class=\"num\">Target ms</th><th class=\"num\">Difference ms</th>");
-    m.raw("<th class=\"num\">%</th></tr></thead><tbody>");
+    m.raw("<div><table class=\"plain\" id=\"totals\"><thead><tr><th>GPU time, ms</th><th class=\"num\">Reference</th>");
+    m.raw("<th class=\"num\">Target</th><th class=\"num\">Difference</th><th class=\"num\">%</th></tr></thead><tbody>");
     let t = scene.versus.comparative.totals.as_ref();
-    let sides = Both { reference: parts(t.reference), target: parts(t.target) };
-    for ((share, of), _) in sides.target.iter().zip(PARTS).zip(0..) {
+    for (share, of) in parts(t.target).iter().zip(PARTS) {
         let ms = total(scene, of);
         if ms == Both::default() {
             continue;
@@ -145,12 +147,36 @@ fn totals(m: &mut Markup, scene: &Scene<'_>) {
     m.raw("</tbody></table></div>");
 }
 
+/// The peaks that expectations are made of, and what they suggest by what bounds the work.
+fn hardware(m: &mut Markup, scene: &Scene<'_>) {
+    let (Some(reference), Some(target)) = (scene.sources.reference.platform, scene.sources.target.platform) else {
+        return;
+    };
+    let platforms = Both { reference, target };
+    m.raw("<div><table class=\"plain\" id=\"hardware\"><thead><tr><th>What the hardware suggests</th>");
+    m.raw("<th class=\"num\">Reference</th><th class=\"num\">Target</th><th class=\"num\">Expected</th></tr></thead><tbody>");
+    let bandwidth = Both::of(platforms, |p| Some(p.mem_bw_gbps.value / 1e3));
+    let bf16 = Both::of(platforms, |p| p.peak("matrix_bf16").map(|f| f.value));
+    for (name, bound, peaks) in [
+        ("Memory-bound work, TB/s", BoundType::Memory, bandwidth),
+        ("Compute-bound work, TFLOPS bf16", BoundType::Compute, bf16),
+    ] {
+        let (Some(reference), Some(target)) = (peaks.reference, peaks.target) else { continue };
+        m.raw("<tr>").leaf("td", &[], name);
+        for peak in [reference, target] {
+            m.leaf("td", &[("class", &"num")], px(peak));
+        }
+        let ratio = ExpectedRatio::of_bound(Some(bound), None, platforms).middle();
+        m.raw("<td class=\"num\">").leaf("b", &[], times(ratio)).raw("</td></tr>");
+    }
+    m.raw("</tbody></table></div>");
+}
+
 fn numbers(m: &mut Markup, ms: Both<f64>) {
-    let sign = |text: String, value: f64| if value > 0.0 { format!("+{text}") } else { text };
     for text in [
         shown_ms(ms.reference),
         shown_ms(ms.target),
-        sign(shown_ms(ms.delta()), ms.delta()),
+        signed_ms(ms.delta()),
         ms.delta_percent().map_or("–".to_owned(), |p| percent(p).trim_end_matches(" %").to_owned()),
     ] {
         m.leaf("td", &[("class", &"num")], text);

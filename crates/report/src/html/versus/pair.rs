@@ -27,8 +27,11 @@ impl Pair {
         let share = |ms: f64| (100.0 * ms / full.max(f64::MIN_POSITIVE)).clamp(0.0, 100.0);
         let tip = self.tip(name);
         m.open("div", &[("class", &"pair"), ("data-tip", &tip)]);
-        for (class, ms) in [("reference", self.ms.reference), ("target", self.ms.target)] {
-            m.open("div", &[("class", &format!("line {class}"))]).raw("<div class=\"room\">");
+        for (class, side, ms) in
+            [("reference", "Reference", self.ms.reference), ("target", "Target", self.ms.target)]
+        {
+            m.open("div", &[("class", &format!("line {class}"))]).leaf("span", &[("class", &"side")], side);
+            m.raw("<div class=\"room\">");
             m.open("span", &[("class", &"fill"), ("style", &format!("width:{}%", px(share(ms))))]).close("span");
             if let Some(e) = self.expected.filter(|_| class == "target") {
                 let (low, high) = (share(e.low * self.ms.reference), share(e.high * self.ms.reference));
@@ -51,7 +54,7 @@ impl Pair {
             let at = format!("left:{}%;width:{}%", px(low), px(high - low));
             m.open("span", &[("class", &"expect"), ("style", &at)]).close("span");
         }
-        if let Some(ratio) = self.ms.ratio() {
+        if let Some(ratio) = self.ms.ratio().filter(|r| *r > 0.0) {
             let at = format!("left:{}%", px(place(ratio)));
             m.open("span", &[("class", &format!("actual {class}")), ("style", &at)]).close("span");
         }

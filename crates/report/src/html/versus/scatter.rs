@@ -1,7 +1,7 @@
 //! Every matched operation as a dot: what it takes over what the hardware suggests, on logarithmic axes. On the diagonal
 //! an operation takes the time that the hardware suggests; around it lies what verdicts tolerate.
 
-use jarvis_analyze::comparative::{Compared, ExpectedRatio};
+use jarvis_analyze::comparative::{Compared, ExpectedRatio, Gap, GapSource};
 use jarvis_analyze::thresholds::Threshold;
 
 use crate::Versus;
@@ -17,6 +17,9 @@ const MOST_DOTS: usize = 400;
 const LEFT_OUT: f64 = 0.004;
 /// Points that the border of the tolerance is drawn through.
 const BORDER: u32 = 48;
+
+/// Places to improve that are named beside their dots.
+const NAMED: usize = 9;
 
 const WIDE: Layout = Layout { width: 1100.0, height: 540.0, left: 64.0, right: 20.0 };
 const NARROW: Layout = Layout { width: 420.0, height: 460.0, left: 48.0, right: 10.0 };
@@ -60,10 +63,12 @@ struct Dot {
     expected: ExpectedRatio,
     /// The larger time of both, which the area is.
     ms: f64,
+    /// Rank of the place to improve.
+    gap: Option<usize>,
 }
 
 impl Dot {
-    fn of((at, c): (usize, &Compared)) -> Option<Self> {
+    fn of(at: usize, c: &Compared, gaps: &[Gap]) -> Option<Self> {
         let (ratio, expected) = (c.ms.ratio()?, c.expected?);
         let usable = ratio > 0.0 && ratio.is_finite() && expected.low > 0.0 && expected.high.is_finite();
         usable.then(|| Self {
@@ -73,6 +78,7 @@ impl Dot {
             ratio,
             expected,
             ms: c.ms.reference.max(c.ms.target),
+            gap: gaps.iter().find(|g| g.source == GapSource::Operation(at)).map(|g| g.rank),
         })
     }
 
@@ -90,6 +96,9 @@ impl Dot {
     }
 }
 
+/// Where a dot stands, and its radius.
+type Placed = (f64, f64, f64);
+
 /// The plot.
 #[derive(Debug, Clone)]
 pub(super) struct Scatter {
@@ -103,7 +112,8 @@ impl Scatter {
     /// `None` if no operation has both a ratio and an expected one.
     pub(super) fn of(versus: &Versus<'_>) -> Option<Self> {
         let c = versus.comparative;
-        let mut dots: Vec<Dot> = c.operations.iter().enumerate().filter_map(Dot::of).take(MOST_DOTS).collect();
+        let all = c.operations.iter().enumerate().filter_map(|(at, o)| Dot::of(at, o, &c.gaps));
+        let mut dots: Vec<Dot> = all.take(MOST_DOTS).collect();
         dots.sort_by(|a, b| b.ms.total_cmp(&a.ms).then(a.at.cmp(&b.at)));
         let tolerance = 1.0 + versus.target.analysis.prepared.thresholds.get(Threshold::CompareTolerance);
         (!dots.is_empty()).then_some(Self { dots, tolerance })
@@ -116,7 +126,8 @@ impl Scatter {
         m.text(format!(
             "Each dot is a matched operation: {} of {}. Its area is its time. On the diagonal it takes as long as the \
              hardware suggests, within the band it counts as expected; above, the target takes longer. A line through a \
-             dot is an expectation that is not one number. Choose a dot to filter the table below.",
+             dot is an expectation that is not one number, # the rank of a place to improve. Choose a dot to filter the \
+             table below.",
             self.dots.len(),
             versus.comparative.operations.len()
         ));
@@ -154,8 +165,8 @@ impl Scatter {
         self.band(m, &scale);
         scale.axes(m, (&fine_ticks(scale.x), x), (&fine_ticks(scale.y), y));
         diagonal(m, &scale, view);
-        self.draw(m, &scale, view);
-        labels(m, &scale);
+        let placed = self.draw(m, &scale, view);
+        labels(m, &scale, &placed);
         m.close("svg");
     }
 
@@ -192,9 +203,10 @@ impl Scatter {
         m.empty("polygon", &[("points", &points.join(" ")), ("class", &"band")]);
     }
 
-    fn draw(&self, m: &mut Markup, scale: &Scale, view: View) {
+    /// The dots; returns the place and radius of each.
+    fn draw(&self, m: &mut Markup, scale: &Scale, view: View) -> Vec<Placed> {
         let most = self.dots.iter().map(|d| d.ms).fold(f64::MIN_POSITIVE, f64::max);
-        let mut placed: Vec<(f64, f64, f64)> = Vec::new();
+        let mut placed: Vec<Placed> = Vec::new();
         m.open("g", &[("class", &"dots")]);
         for (i, dot) in self.dots.iter().enumerate() {
             let (x, y, r) = (scale.x(dot.x(view)), scale.y(dot.y(view)), dot_radius(dot.ms, most));
@@ -222,6 +234,12 @@ impl Scatter {
             );
         }
         m.close("g");
+        // Places to improve are named by their rank.
+        for (dot, (x, y, r)) in self.dots.iter().zip(&placed).filter(|(d, _)| d.gap.is_some_and(|rank| rank <= NAMED)) {
+            let rank = dot.gap.map_or(String::new(), |rank| format!("#{rank}"));
+            label(m, (&px(x + r + 4.0), &px(y + 4.0)), "start", "rooflabel", &rank);
+        }
+        placed
     }
 }
 
@@ -236,7 +254,7 @@ fn nearly(mut order: impl Iterator<Item = (f64, f64)>, mut spare: f64) -> f64 {
 
 /// A place for a dot that hides none of those before it: its own, or one to the side of it. Operations share expected
 /// ratios, and would stand on top of each other.
-fn beside(placed: &[(f64, f64, f64)], (x, y, r): (f64, f64, f64), layout: Layout) -> f64 {
+fn beside(placed: &[Placed], (x, y, r): Placed, layout: Layout) -> f64 {
     const STEP: f64 = 2.0;
     let farthest = layout.width / 7.0;
     let free = |at: f64| {
@@ -262,7 +280,7 @@ fn diagonal(m: &mut Markup, scale: &Scale, view: View) {
 }
 
 /// Words for the regions, over the dots.
-fn labels(m: &mut Markup, scale: &Scale) {
+fn labels(m: &mut Markup, scale: &Scale, placed: &[Placed]) {
     let l = scale.layout;
     let (top, bottom) = (Layout::TOP + 18.0, l.height - Layout::BOTTOM - 10.0);
     m.open("g", &[("class", &"rooflabels")]);
@@ -271,7 +289,14 @@ fn labels(m: &mut Markup, scale: &Scale) {
     let (from, to) = (scale.x.0.max(scale.y.0), scale.x.1.min(scale.y.1));
     if from < to {
         let (start, end) = ((scale.x(from), scale.y(from)), (scale.x(to), scale.y(to)));
-        let (x, y) = (px(start.0 + 0.86 * (end.0 - start.0)), px(start.1 + 0.86 * (end.1 - start.1) - 6.0));
+        // Where it hides least.
+        let at = |share: f64| (start.0 + share * (end.0 - start.0), start.1 + share * (end.1 - start.1) - 6.0);
+        let room = |share: f64| {
+            let (x, y) = at(share);
+            placed.iter().map(|(px, py, r)| (px - x).hypot(py - y) - r).fold(120.0, f64::min)
+        };
+        let share = [0.86, 0.72, 0.58, 0.44, 0.3, 0.16].into_iter().fold(0.86, |a, b| if room(b) > room(a) { b } else { a });
+        let (x, y) = (px(at(share).0), px(at(share).1));
         let turn = format!("rotate({} {x} {y})", px((end.1 - start.1).atan2(end.0 - start.0).to_degrees()));
         let at: [Attribute<'_>; 5] =
             [("x", &x), ("y", &y), ("text-anchor", &"middle"), ("class", &"rooflabel"), ("transform", &turn)];
@@ -285,7 +310,7 @@ mod tests {
     use super::*;
 
     fn dot(at: usize, expected: f64, ratio: f64, ms: f64) -> Dot {
-        Dot { at, family: 0, reference_ms: ms, ratio, expected: ExpectedRatio::exactly(expected), ms }
+        Dot { at, family: 0, reference_ms: ms, ratio, expected: ExpectedRatio::exactly(expected), ms, gap: None }
     }
 
     #[test]

@@ -2,16 +2,16 @@
 
 use jarvis_analyze::comparative::{ChangeKind, ExpectedRatio, MatchLevel, Verdict};
 use jarvis_analyze::prepared::BoundType;
-use jarvis_analyze::rounding::shown;
+use jarvis_analyze::rounding::{shown, shown_ms};
 
 /// Verdicts as files write them, the sign they are marked with, and what they are called.
 pub(super) const VERDICTS: [(&str, &str, &str); 6] = [
-    ("hardware_faster", "●", "hardware faster"),
-    ("hardware_slower", "●", "hardware slower"),
-    ("unexpected_slow", "▲", "unexpected slow"),
+    ("hardware_faster", "●", "as expected"),
+    ("hardware_slower", "●", "as expected"),
+    ("unexpected_slow", "▲", "slower than expected"),
     ("kernel_issue", "▲▲", "kernel issue"),
-    ("unexpected_fast", "▼", "unexpected fast"),
-    ("unmatched", "–", "unmatched"),
+    ("unexpected_fast", "▼", "faster than expected"),
+    ("unmatched", "–", "no counterpart"),
 ];
 
 /// A verdict as files write it.
@@ -68,6 +68,13 @@ pub(super) fn expected(expected: ExpectedRatio) -> String {
     if low == high { low } else { format!("{low} to {high}") }
 }
 
+/// `+0.58 ms`, with three decimals below a tenth.
+pub(super) fn signed_ms(ms: f64) -> String {
+    let text = shown_ms(ms);
+    let sign = if ms > 0.0 && text != "0.000" { "+" } else { "" };
+    format!("{sign}{text}")
+}
+
 /// `+2697 %`, `-39.1 %`, `0.0 %`.
 pub(super) fn percent(value: f64) -> String {
     let text = shown(value, if value.abs() >= 100.0 { 0 } else { 1 });
@@ -85,14 +92,16 @@ mod tests {
         assert_eq!(expected(ExpectedRatio::exactly(0.632)), "0.63×");
         assert_eq!(expected(ExpectedRatio { low: 0.632, high: 1.398 }), "0.63× to 1.40×");
         assert_eq!([percent(2696.8), percent(-39.14), percent(0.01)], ["+2697 %", "-39.1 %", "0.0 %"]);
+        assert_eq!([signed_ms(0.576), signed_ms(0.0001), signed_ms(-3.0)], ["+0.58", "0.000", "-3.00"]);
     }
 
     #[test]
     fn every_verdict_has_a_sign_and_words() {
         use Verdict::{HardwareFaster, HardwareSlower, KernelIssue, UnexpectedFast, UnexpectedSlow};
         for v in [HardwareFaster, HardwareSlower, UnexpectedSlow, KernelIssue, UnexpectedFast] {
-            assert_eq!(verdict(Some(v)).1, v.as_str().replace('_', " "));
+            assert!(!verdict(Some(v)).0.is_empty() && !verdict(Some(v)).1.is_empty());
+            assert_eq!(v.is_expected(), verdict(Some(v)).1 == "as expected");
         }
-        assert_eq!(verdict(None), ("–", "unmatched"));
+        assert_eq!(verdict(None), ("–", "no counterpart"));
     }
 }

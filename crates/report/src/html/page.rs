@@ -164,7 +164,10 @@ mod tests {
         for (kind, name) in KINDS {
             let script = kind.script;
             assert!(!script.contains("</script") && !script.contains("<!--"), "{name}: it would end the script early");
-            assert!(!script.contains("innerHTML") && !script.contains("insertAdjacentHTML"), "{name}: text goes in as text");
+            assert!(
+                !script.contains("innerHTML") && !script.contains("insertAdjacentHTML"),
+                "{name}: text goes in as text"
+            );
         }
     }
 

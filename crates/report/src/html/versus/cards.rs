@@ -75,13 +75,7 @@ fn facts(m: &mut Markup, gap: &Gap, compared: Option<&Compared>) {
     }
 }
 
-fn details(
-    m: &mut Markup,
-    scene: &Scene<'_>,
-    gap: &Gap,
-    compared: Option<(usize, &Compared)>,
-    beside: &[String],
-) {
+fn details(m: &mut Markup, scene: &Scene<'_>, gap: &Gap, compared: Option<(usize, &Compared)>, beside: &[String]) {
     m.raw("<details><summary>Evidence</summary>");
     if let Some((at, c)) = compared {
         if let Some(why) = c.explanation() {

@@ -44,8 +44,10 @@ fn reach(categories: &[Compared]) -> f64 {
 }
 
 fn head(m: &mut Markup, reach: f64) {
-    m.raw("<div class=\"cat heads\" aria-hidden=\"true\"><span></span><span>Kernel time, ms</span><span class=\"scale\">");
-    let ticks = [0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0];
+    m.raw(
+        "<div class=\"cat heads\" aria-hidden=\"true\"><span></span><span>Kernel time, ms</span><span class=\"scale\">",
+    );
+    let ticks = if reach < 6.0 { [0.25, 0.5, 1.0, 2.0, 4.0] } else { [0.1, 0.3, 1.0, 3.0, 10.0] };
     for ratio in ticks.into_iter().filter(|r: &f64| r.ln().abs() < 0.97 * reach.ln()) {
         let place = format!("left:{}%", px(50.0 * (1.0 + ratio.ln() / reach.ln())));
         m.leaf("i", &[("style", &place)], format!("{}×", px(ratio)));

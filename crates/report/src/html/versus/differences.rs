@@ -1,7 +1,7 @@
 //! What differs: the parts that the difference of the total times is made of, and what has no counterpart.
 
 use jarvis_analyze::comparative::{Change, Part};
-use jarvis_analyze::rounding::{shown, shown_ms};
+use jarvis_analyze::rounding::{round, shown, shown_ms};
 
 use super::Scene;
 use super::words;
@@ -20,12 +20,16 @@ pub(super) fn changes(m: &mut Markup, scene: &Scene<'_>) {
     m.raw("left: the target takes less; to the right: it takes more.</p>");
     let axis = Axis::of(c.changes.iter().map(|c| c.ms.delta()));
     m.open("ol", &[("class", &"changes")]);
-    for change in c.changes.iter().take(MOST) {
+    let told: Vec<&Change> = c.changes.iter().filter(|c| round(c.ms.delta(), 3).abs() > 0.0).collect();
+    for change in told.iter().take(MOST) {
         one(m, change, &axis);
     }
     m.close("ol");
-    if c.changes.len() > MOST {
-        m.leaf("p", &[("class", &"note")], format!("{} more in findings.json.", c.changes.len() - MOST));
+    if told.is_empty() {
+        m.leaf("p", &[], "Nothing.");
+    }
+    if told.len() > MOST {
+        m.leaf("p", &[("class", &"note")], format!("{} more in findings.json.", told.len() - MOST));
     }
     m.close("section");
 }

@@ -120,7 +120,9 @@ fn operations(m: &mut Markup, scene: &Scene<'_>) {
 
 fn steps(m: &mut Markup, scene: &Scene<'_>) {
     begin(m, "step", "One step of each side");
-    m.raw("<p class=\"note\">The step of middle length of each side, or all of it where no steps were recorded, on one ");
+    m.raw(
+        "<p class=\"note\">The step of middle length of each side, or all of it where no steps were recorded, on one ",
+    );
     m.raw("scale. What is narrower than a pixel is drawn together.</p>").raw(ZOOM);
     for (side, name, source) in
         [("reference", "Reference", &scene.sources.reference), ("target", "Target", &scene.sources.target)]
@@ -136,7 +138,9 @@ fn steps(m: &mut Markup, scene: &Scene<'_>) {
 fn findings(m: &mut Markup, scene: &Scene<'_>, beside: &[String]) {
     let run = &scene.versus.target;
     begin(m, "findings", "Findings of the target alone");
-    m.raw("<p class=\"note\">What the target could do in less time, whatever the reference does. Times are of its whole ");
+    m.raw(
+        "<p class=\"note\">What the target could do in less time, whatever the reference does. Times are of its whole ",
+    );
     m.raw("trace.</p>");
     if run.analysis.findings.is_empty() {
         m.leaf("p", &[], "No bottleneck exceeds the thresholds.");

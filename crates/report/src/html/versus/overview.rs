@@ -120,7 +120,7 @@ fn bars(m: &mut Markup, scene: &Scene<'_>) {
         m.open("div", &[("class", &"room")]);
         let width = format!("width:{}%", px(100.0 * totals.total_ms / full));
         m.open("div", &[("class", &"bar"), ("data-side", &side), ("style", &width)]);
-        segments(m, totals.total_ms, &parts(totals));
+        segments(m, totals.total_ms, &parts(totals), totals.total_ms / full);
         m.raw("</div></div>");
         m.leaf("div", &[("class", &"num")], format!("{} ms", shown_ms(totals.total_ms))).raw("</div>");
     }
@@ -187,7 +187,8 @@ fn numbers(m: &mut Markup, ms: Both<f64>) {
 /// Findings that only one side has.
 fn patterns(m: &mut Markup, scene: &Scene<'_>) {
     let c = scene.versus.comparative;
-    for (ids, words) in [(&c.gone, "Findings that only the reference has: "), (&c.new, "Findings that only the target has: ")]
+    for (ids, words) in
+        [(&c.gone, "Findings that only the reference has: "), (&c.new, "Findings that only the target has: ")]
     {
         if ids.is_empty() {
             continue;

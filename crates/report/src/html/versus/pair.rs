@@ -27,12 +27,12 @@ impl Pair {
         let share = |ms: f64| (100.0 * ms / full.max(f64::MIN_POSITIVE)).clamp(0.0, 100.0);
         let tip = self.tip(name);
         m.open("div", &[("class", &"pair"), ("data-tip", &tip)]);
-        for (class, side, ms) in
-            [("reference", "Reference", self.ms.reference), ("target", "Target", self.ms.target)]
-        {
+        for (class, side, ms) in [("reference", "Reference", self.ms.reference), ("target", "Target", self.ms.target)] {
             m.open("div", &[("class", &format!("line {class}"))]).leaf("span", &[("class", &"side")], side);
             m.raw("<div class=\"room\">");
-            m.open("span", &[("class", &"fill"), ("style", &format!("width:{}%", px(share(ms))))]).close("span");
+            if ms > 0.0 {
+                m.open("span", &[("class", &"fill"), ("style", &format!("width:{}%", px(share(ms))))]).close("span");
+            }
             if let Some(e) = self.expected.filter(|_| class == "target") {
                 let (low, high) = (share(e.low * self.ms.reference), share(e.high * self.ms.reference));
                 let place = format!("left:{}%;width:{}%", px(low), px(high - low));

@@ -295,7 +295,8 @@ fn labels(m: &mut Markup, scale: &Scale, placed: &[Placed]) {
             let (x, y) = at(share);
             placed.iter().map(|(px, py, r)| (px - x).hypot(py - y) - r).fold(120.0, f64::min)
         };
-        let share = [0.86, 0.72, 0.58, 0.44, 0.3, 0.16].into_iter().fold(0.86, |a, b| if room(b) > room(a) { b } else { a });
+        let share =
+            [0.86, 0.72, 0.58, 0.44, 0.3, 0.16].into_iter().fold(0.86, |a, b| if room(b) > room(a) { b } else { a });
         let (x, y) = (px(at(share).0), px(at(share).1));
         let turn = format!("rotate({} {x} {y})", px((end.1 - start.1).atan2(end.0 - start.0).to_degrees()));
         let at: [Attribute<'_>; 5] =

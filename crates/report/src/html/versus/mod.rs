@@ -72,12 +72,15 @@ pub(crate) fn render<'a>(versus: &'a Versus<'a>, beside: &[String]) -> Vec<u8> {
     put_together(&Parts { kind: VERSUS, title, head, nav, main, data })
 }
 
+/// Its id, what it is called in links, whether it is there, and what writes it.
+type Section<'a> = (&'static str, &'static str, bool, &'a dyn Fn(&mut Markup));
+
 /// Links to the sections that there are, and the sections.
 fn body(scene: &Scene<'_>, beside: &[String]) -> (Markup, Markup) {
     let c = scene.versus.comparative;
     let left = !c.left.reference.is_empty() || !c.left.target.is_empty();
     let strips = scene.strips.reference.is_some() || scene.strips.target.is_some();
-    let sections: [(&'static str, &'static str, bool, &dyn Fn(&mut Markup)); 9] = [
+    let sections: [Section<'_>; 9] = [
         ("overview", "Overview", true, &|m| overview::section(m, scene)),
         ("improve", "What to improve", true, &|m| cards::section(m, scene, beside)),
         ("step", "Timelines", strips, &|m| steps(m, scene)),

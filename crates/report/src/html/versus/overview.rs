@@ -55,7 +55,7 @@ fn headline(m: &mut Markup, scene: &Scene<'_>) {
         m.text("The target takes ").leaf("b", &[], format!("{} ms", shown_ms(ms.target)));
         m.text(format!("{} on the GPU, the reference {} ms", unit(scene), shown_ms(ms.reference)));
         if let Some(delta) = ms.delta_percent() {
-            let much = shown(delta.abs(), if delta.abs() >= 100.0 { 0 } else { 1 });
+            let much = shown(delta.abs(), usize::from(delta.abs() < 100.0));
             let words = match () {
                 () if much == "0.0" => "as much".to_owned(),
                 () if delta < 0.0 => format!("{much} % less"),

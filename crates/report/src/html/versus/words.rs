@@ -77,7 +77,7 @@ pub(super) fn signed_ms(ms: f64) -> String {
 
 /// `+2697 %`, `-39.1 %`, `0.0 %`.
 pub(super) fn percent(value: f64) -> String {
-    let text = shown(value, if value.abs() >= 100.0 { 0 } else { 1 });
+    let text = shown(value, usize::from(value.abs() < 100.0));
     let sign = if value > 0.0 && text != "0.0" { "+" } else { "" };
     format!("{sign}{text} %")
 }

@@ -108,7 +108,7 @@ pub fn analyze(trace: Trace, options: &AnalyzeOptions) -> Result<Analyzed, Analy
         let mut files = data::files(&run);
         files.extend(sections::files(&run));
         clock.stage("reports");
-        let beside = beside(&files, &report);
+        let beside = beside(&files, &report, "");
         files.extend(html::files(&run, &beside));
         files.extend(replay.files);
         clock.stage("page");
@@ -163,10 +163,10 @@ fn report(trace: &Trace, options: &AnalyzeOptions) -> Result<(Report, Population
     }
 }
 
-/// Files that the page can link to.
-fn beside(files: &[OutputFile], report: &Report) -> Vec<String> {
+/// Files that the page can link to, with this before the name of the folder of sheets.
+fn beside(files: &[OutputFile], report: &Report, prefix: &str) -> Vec<String> {
     let written = files.iter().map(|f| f.path.to_string_lossy().replace('\\', "/"));
-    let sheets = report.tables.iter().map(|t| format!("{CSV_FOLDER}/{}.csv", t.name));
+    let sheets = report.tables.iter().map(|t| format!("{prefix}{CSV_FOLDER}/{}.csv", t.name));
     written.chain(sheets).collect()
 }
 

@@ -32,15 +32,57 @@ const BROWSER: &[&str] = &[
     "--force-prefers-reduced-motion",
 ];
 
+/// A browser and the `ChromeDriver` it is spoken to through. Both end with this value.
+pub(crate) struct Browser {
+    port: u16,
+    session: String,
+    // Ends after the session.
+    _driver: Driver,
+}
+
+impl Browser {
+    /// Starts both.
+    pub(crate) fn start() -> Result<Self> {
+        let driver = Driver::start()?;
+        let options = json!({"args": BROWSER, "binary": "/usr/bin/chromium"});
+        let capabilities = json!({"capabilities": {"alwaysMatch": {
+            "browserName": "chrome",
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+        }}});
+        let session = send(driver.port, "POST", "/session", Some(&capabilities))?;
+        let id = session["sessionId"].as_str().context("no session")?.to_owned();
+        Ok(Self { port: driver.port, session: id, _driver: driver })
+    }
+
+    /// Opens a file and waits until its script has run. Nothing of the page before is left.
+    pub(crate) fn open(&self, file: &Path) -> Result<Page<'_>> {
+        let page = Page { browser: self };
+        page.complaints()?;
+        page.requests()?;
+        page.size(1400, 900)?;
+        page.scheme("light")?;
+        page.post("/url", &json!({"url": format!("file://{}", encoded(&file.to_string_lossy()))}))?;
+        page.wait("return document.documentElement.dataset.ready === 'true'")?;
+        Ok(page)
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        send(self.port, "DELETE", &format!("/session/{}", self.session), None).ok();
+    }
+}
+
 /// A running `ChromeDriver`. It ends with this value.
-pub(crate) struct Driver {
+struct Driver {
     process: Child,
     port: u16,
 }
 
 impl Driver {
     /// Starts one on a free port.
-    pub(crate) fn start() -> Result<Self> {
+    fn start() -> Result<Self> {
         let mut process = Command::new("chromedriver")
             .arg("--port=0")
             .stdout(Stdio::piped())
@@ -59,23 +101,6 @@ impl Driver {
         process.kill().ok();
         bail!("chromedriver ended before it was ready")
     }
-
-    /// Opens a file in a new browser and waits until its script has run.
-    pub(crate) fn open(&self, file: &Path) -> Result<Page> {
-        let options = json!({"args": BROWSER, "binary": "/usr/bin/chromium"});
-        let capabilities = json!({"capabilities": {"alwaysMatch": {
-            "browserName": "chrome",
-            "goog:chromeOptions": options,
-            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
-        }}});
-        let session = send(self.port, "POST", "/session", Some(&capabilities))?;
-        let id = session["sessionId"].as_str().context("no session")?.to_owned();
-        let page = Page { port: self.port, session: id };
-        page.size(1400, 900)?;
-        page.post("/url", &json!({"url": format!("file://{}", encoded(&file.to_string_lossy()))}))?;
-        page.wait("return document.documentElement.dataset.ready === 'true'")?;
-        Ok(page)
-    }
 }
 
 impl Drop for Driver {
@@ -85,13 +110,12 @@ impl Drop for Driver {
     }
 }
 
-/// A page in a browser. The browser ends with this value.
-pub(crate) struct Page {
-    port: u16,
-    session: String,
+/// The page that a browser shows.
+pub(crate) struct Page<'a> {
+    browser: &'a Browser,
 }
 
-impl Page {
+impl Page<'_> {
     /// What a script returns.
     pub(crate) fn script(&self, script: &str) -> Result<Value> {
         self.post("/execute/sync", &json!({"script": script, "args": []}))
@@ -110,6 +134,17 @@ impl Page {
         Ok(())
     }
 
+    /// Fails unless all of these are true. Asked at once: every question costs a way to the browser and back.
+    pub(crate) fn all_hold<S: AsRef<str>>(&self, scripts: &[S]) -> Result<()> {
+        let list: Vec<String> = scripts.iter().map(|s| format!("() => {}", s.as_ref())).collect();
+        let values = self.script(&format!("return [{}].map(f => f())", list.join(", ")))?;
+        for (script, value) in scripts.iter().zip(values.as_array().into_iter().flatten()) {
+            ensure!(*value == Value::Bool(true), "`{}` is {value}", script.as_ref());
+        }
+        ensure!(values.as_array().is_some_and(|v| v.len() == scripts.len()), "not all was answered: {values}");
+        Ok(())
+    }
+
     /// Waits until the script returns true.
     pub(crate) fn wait(&self, script: &str) -> Result<()> {
         for _ in 0..600 {
@@ -121,12 +156,12 @@ impl Page {
         bail!("`{script}` never came true")
     }
 
-    /// Clicks an element as a user does.
+    /// Clicks an element as a user does: with the pointer, where it is seen.
     pub(crate) fn click(&self, selector: &str) -> Result<()> {
-        self.centre(selector)?;
-        let element = self.element(selector)?;
-        self.post(&format!("/element/{element}/click"), &json!({}))?;
-        Ok(())
+        let (x, y, seen) = self.middle(selector)?;
+        ensure!(seen, "{selector} is covered by something else");
+        let button = |kind: &str| json!({"type": kind, "button": 0});
+        self.pointer(&[at(x, y), button("pointerDown"), button("pointerUp")])
     }
 
     /// Types into an element.
@@ -138,15 +173,9 @@ impl Page {
 
     /// Moves the pointer over an element: to its middle, or that far off in pixels.
     pub(crate) fn hover(&self, selector: &str, (x, y): (i64, i64)) -> Result<()> {
-        self.centre(selector)?;
-        let origin = json!({ELEMENT: self.element(selector)?});
-        let moves: Vec<Value> = [(x + 1, y), (x, y)]
-            .iter()
-            .map(|(x, y)| json!({"type": "pointerMove", "duration": 0, "origin": origin, "x": x, "y": y}))
-            .collect();
-        self.actions(
-            &json!({"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": moves}),
-        )
+        let middle = self.middle(selector)?;
+        let (x, y) = (middle.0 + x, middle.1 + y);
+        self.pointer(&[at(x + 1, y), at(x, y)])
     }
 
     /// Presses a key.
@@ -170,7 +199,10 @@ impl Page {
     /// A picture of the whole page, as the base64 text of a PNG.
     pub(crate) fn picture(&self) -> Result<String> {
         self.script("scrollTo(0, 0)")?;
-        let png = self.devtools("Page.captureScreenshot", &json!({"format": "png", "captureBeyondViewport": true}))?;
+        let png = self.devtools(
+            "Page.captureScreenshot",
+            &json!({"format": "png", "captureBeyondViewport": true, "optimizeForSpeed": true}),
+        )?;
         png["data"].as_str().map(str::to_owned).context("no picture")
     }
 
@@ -200,10 +232,25 @@ impl Page {
         Ok(found)
     }
 
-    /// Scrolls to an element; what sticks to the top of the page must not cover it.
-    fn centre(&self, selector: &str) -> Result<()> {
-        let scroll = format!("document.querySelector({})?.scrollIntoView({{block: 'center'}})", json!(selector));
-        self.script(&scroll).map(drop)
+    /// Scrolls to an element, so that what sticks to the top of the page does not cover it. Returns its middle, and
+    /// whether it is what is seen there.
+    fn middle(&self, selector: &str) -> Result<(i64, i64, bool)> {
+        let place = self.script(&format!(
+            "const e = document.querySelector({}); if (!e) return null; \
+             e.scrollIntoView({{block: 'center', inline: 'nearest'}}); const b = e.getBoundingClientRect(); \
+             const x = Math.round(b.left + b.width / 2), y = Math.round(b.top + b.height / 2); \
+             return [x, y, e.contains(document.elementFromPoint(x, y))]",
+            json!(selector)
+        ))?;
+        let (x, y) = (place[0].as_i64(), place[1].as_i64());
+        let (x, y) = x.zip(y).with_context(|| format!("no element {selector}"))?;
+        Ok((x, y, place[2] == Value::Bool(true)))
+    }
+
+    fn pointer(&self, actions: &[Value]) -> Result<()> {
+        self.actions(
+            &json!({"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": actions}),
+        )
     }
 
     fn devtools(&self, command: &str, parameters: &Value) -> Result<Value> {
@@ -220,14 +267,13 @@ impl Page {
     }
 
     fn post(&self, path: &str, body: &Value) -> Result<Value> {
-        send(self.port, "POST", &format!("/session/{}{path}", self.session), Some(body))
+        send(self.browser.port, "POST", &format!("/session/{}{path}", self.browser.session), Some(body))
     }
 }
 
-impl Drop for Page {
-    fn drop(&mut self) {
-        send(self.port, "DELETE", &format!("/session/{}", self.session), None).ok();
-    }
+/// A way of the pointer to a place of the window.
+fn at(x: i64, y: i64) -> Value {
+    json!({"type": "pointerMove", "duration": 0, "origin": "viewport", "x": x, "y": y})
 }
 
 /// A path as an address has it.

@@ -4,15 +4,17 @@ mod checks;
 mod driver;
 mod hostile;
 mod numbers;
+mod versus;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::workspace;
-use driver::Driver;
+use driver::{Browser, Page};
 
 /// Fixtures whose pages are opened: eager with modules, compiled training, full precision, many ranks on other hardware.
 const FIXTURES: &[&str] = &[
@@ -27,6 +29,26 @@ const LARGE_BYTES: u64 = 48_000_000;
 /// A page is never larger.
 const LARGEST_PAGE: u64 = 3_000_000;
 
+/// Pairs of fixtures that are compared, target and reference, and the platform of the reference: before and after a
+/// fusion, and one trace as if it came from two kinds of GPU.
+const PAIRS: &[(&str, &str, &str)] = &[
+    ("h200/attn_fused.json.gz", "h200/attn_unfused.json.gz", "H200"),
+    ("h200/mlp_fp32.json.gz", "h200/mlp_fp32.json.gz", "MI300X"),
+];
+
+/// What is checked of a page.
+enum Subject {
+    Analysis(String),
+    Versus(String),
+    Report,
+    Hostile,
+    HostileVersus,
+    Large,
+}
+
+/// Makes a folder with a page.
+type Make<'a> = Box<dyn FnOnce() -> Result<PathBuf> + Send + 'a>;
+
 /// Runs all checks and sums them up in a line.
 pub(crate) fn check(root: &Path) -> Result<String> {
     let target = workspace::target(root);
@@ -34,37 +56,87 @@ pub(crate) fn check(root: &Path) -> Result<String> {
     let pictures = target.join("browser");
     fs::create_dir_all(&pictures)?;
     let work = tempfile::tempdir()?;
-    let driver = Driver::start()?;
-    for fixture in FIXTURES {
-        let trace = root.join("fixtures").join(fixture);
-        let name = fixture.rsplit('/').next().unwrap_or(fixture).split('.').next().unwrap_or(fixture);
-        let folder = work.path().join(name);
-        jarvis.run(&["analyze"], &trace, &folder)?;
-        let page = driver.open(&folder.join("report.html"))?;
-        checks::analysis(&page, &folder, &pictures, name).with_context(|| format!("report.html of {fixture}"))?;
-    }
-    let trace = root.join("fixtures").join(FIXTURES[0]);
-    let folder = work.path().join("report_only");
-    jarvis.run(&["report"], &trace, &folder)?;
-    checks::report(&driver.open(&folder.join("report.html"))?).context("report.html of `jarvis report`")?;
-    let weight = large(&driver, &jarvis, work.path())?;
-    let injected = hostile::folder(&jarvis, work.path())?;
-    checks::hostile(&driver.open(&injected.join("report.html"))?, &pictures)
-        .context("report.html of a hostile trace")?;
-    Ok(format!("{} fixtures, a report, a hostile trace, {weight}", FIXTURES.len()))
+    let list = subjects(&jarvis, root, work.path());
+    std::thread::scope(|scope| {
+        // While the browser looks at a page, the next ones are made.
+        let (made, pages) = mpsc::channel();
+        scope.spawn(move || {
+            for (subject, make) in list {
+                // Nobody takes it once a check has failed.
+                if made.send((subject, make())).is_err() {
+                    break;
+                }
+            }
+        });
+        let browser = Browser::start()?;
+        let mut weight = String::new();
+        for (subject, folder) in pages {
+            let folder = folder?;
+            let file = folder.join("report.html");
+            let page = browser.open(&file)?;
+            match subject {
+                Subject::Analysis(name) => checks::analysis(&page, &folder, &pictures, &name).context(name)?,
+                Subject::Versus(name) => versus::compared(&page, &folder, &pictures, &name).context(name)?,
+                Subject::Report => checks::report(&page).context("report.html of `jarvis report`")?,
+                Subject::Hostile => checks::hostile(&page, &pictures).context("report.html of a hostile trace")?,
+                Subject::HostileVersus => {
+                    versus::hostile(&page, &pictures).context("report.html of two hostile traces")?;
+                }
+                Subject::Large => weight = weigh(&page, &file).context("report.html of a large trace")?,
+            }
+        }
+        let (fixtures, pairs) = (FIXTURES.len(), PAIRS.len());
+        Ok(format!("{fixtures} fixtures, {pairs} pairs, a report, hostile traces, {weight}"))
+    })
 }
 
-/// The page of a trace with many events stays small and quick.
-fn large(driver: &Driver, jarvis: &Jarvis, work: &Path) -> Result<String> {
+/// Everything to look at, with how it is made.
+fn subjects<'a>(jarvis: &'a Jarvis, root: &'a Path, work: &'a Path) -> Vec<(Subject, Make<'a>)> {
+    let fixture = |name: &str| root.join("fixtures").join(name);
+    let stem = |name: &str| name.rsplit('/').next().unwrap_or(name).split('.').next().unwrap_or(name).to_owned();
+    let mut list: Vec<(Subject, Make<'a>)> = Vec::new();
+    for name in FIXTURES {
+        let (trace, folder) = (fixture(name), work.join(stem(name)));
+        list.push((
+            Subject::Analysis(stem(name)),
+            Box::new(move || jarvis.run(&["analyze"], &trace, &folder).map(|()| folder)),
+        ));
+    }
+    for (target, reference, platform) in PAIRS {
+        let name = format!("{}_versus_{}", stem(target), stem(reference));
+        let (trace, reference, folder) = (fixture(target), fixture(reference), work.join(&name));
+        list.push((
+            Subject::Versus(name),
+            Box::new(move || {
+                let reference = reference.to_string_lossy();
+                let arguments = ["analyze", "--reference", &*reference, "--reference-platform", platform];
+                jarvis.run(&arguments, &trace, &folder).map(|()| folder)
+            }),
+        ));
+    }
+    let (trace, folder) = (fixture(FIXTURES[0]), work.join("report_only"));
+    list.push((Subject::Report, Box::new(move || jarvis.run(&["report"], &trace, &folder).map(|()| folder))));
+    list.push((Subject::Hostile, Box::new(move || hostile::folder(jarvis, work))));
+    list.push((Subject::HostileVersus, Box::new(move || hostile::compared_folder(jarvis, work))));
+    list.push((Subject::Large, Box::new(move || large(jarvis, work))));
+    list
+}
+
+/// The page of a trace with many events.
+fn large(jarvis: &Jarvis, work: &Path) -> Result<PathBuf> {
     let trace = work.join("large.json.gz");
     let options = crate::generate::Options { size: LARGE_BYTES, seed: 1, layout: crate::generate::Layout::Kineto };
     crate::generate::command::write_file(&options, true, &trace)?;
     let folder = work.join("large");
     jarvis.run(&["analyze"], &trace, &folder)?;
-    let page = folder.join("report.html");
-    let bytes = fs::metadata(&page)?.len();
-    ensure!(bytes <= LARGEST_PAGE, "the page of a large trace has {bytes} bytes");
-    let ms = checks::ready_ms(&driver.open(&page)?).context("report.html of a large trace")?;
+    Ok(folder)
+}
+
+/// It stays small and quick.
+fn weigh(page: &Page<'_>, file: &Path) -> Result<String> {
+    let bytes = fs::metadata(file)?.len();
+    ensure!(bytes <= LARGEST_PAGE, "the page has {bytes} bytes");
+    let ms = checks::ready_ms(page)?;
     Ok(format!("and {} kB of a {} MB trace, ready in {ms:.0} ms", bytes / 1000, LARGE_BYTES / 1_000_000))
 }
 

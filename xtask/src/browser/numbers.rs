@@ -9,20 +9,26 @@ use serde_json::{Value, json};
 use super::driver::Page;
 
 /// Compares every number of the overview, of the cards and of the table.
-pub(crate) fn equal(page: &Page, folder: &Path) -> Result<()> {
+pub(crate) fn equal(page: &Page<'_>, folder: &Path) -> Result<()> {
     let findings: Value = serde_json::from_slice(&fs::read(folder.join("findings.json"))?)?;
     timeline(page, &findings["gpu_timeline"])?;
     let list = findings["findings"].as_array().context("no findings")?;
-    let cards = page.script("return document.querySelectorAll('.card').length")?;
-    ensure!(cards == json!(list.len()), "{cards} cards for {} findings", list.len());
-    for finding in list {
-        card(page, finding).with_context(|| format!("finding {}", finding["rank"]))?;
-    }
+    let shown = page.script("return document.querySelectorAll('.card').length")?;
+    ensure!(shown == json!(list.len()), "{shown} cards for {} findings", list.len());
+    cards(page, list)?;
     operations(page, list)?;
     table(page, folder)
 }
 
-fn timeline(page: &Page, timeline: &Value) -> Result<()> {
+/// Every card says what its finding says.
+pub(super) fn cards(page: &Page<'_>, findings: &[Value]) -> Result<()> {
+    for finding in findings {
+        card(page, finding).with_context(|| format!("finding {}", finding["rank"]))?;
+    }
+    Ok(())
+}
+
+fn timeline(page: &Page<'_>, timeline: &Value) -> Result<()> {
     let tile =
         |field: &str| page.text(&format!("return document.querySelector('.tiles [data-field={field}]').textContent"));
     same(&tile("total_time_ms")?, &[&timeline["total_time_ms"]])?;
@@ -41,17 +47,20 @@ fn timeline(page: &Page, timeline: &Value) -> Result<()> {
     Ok(())
 }
 
-fn card(page: &Page, finding: &Value) -> Result<()> {
+fn card(page: &Page<'_>, finding: &Value) -> Result<()> {
     let id = format!("finding-{}", finding["rank"]);
-    let field =
-        |name: &str| page.text(&format!("return document.querySelector('#{id} [data-field={name}]').textContent"));
+    let shown = page.script(&format!(
+        "const card = document.getElementById('{id}'); const all = {{text: card.textContent, \
+           badge: card.querySelector('.badge').textContent.toLowerCase()}}; \
+         for (const e of card.querySelectorAll('[data-field]')) all[e.dataset.field] = e.textContent; return all"
+    ))?;
+    let field = |name: &str| shown[name].as_str().with_context(|| format!("no {name}"));
     let impact = &finding["impact"];
-    same(&field("saved")?, &[&impact["saved_ms"]["low"], &impact["saved_ms"]["high"]])?;
-    same(&field("speedup")?, &[&impact["speedup"]["low"], &impact["speedup"]["high"]])?;
-    same(&field("time")?, &[&finding["time_ms"], &finding["percent_of_total"]])?;
-    let text = page.text(&format!("return document.getElementById('{id}').textContent"))?;
-    let badge = page.text(&format!("return document.querySelector('#{id} .badge').textContent.toLowerCase()"))?;
-    ensure!(Some(badge.as_str()) == finding["priority"].as_str(), "priority is {badge}");
+    same(field("saved")?, &[&impact["saved_ms"]["low"], &impact["saved_ms"]["high"]])?;
+    same(field("speedup")?, &[&impact["speedup"]["low"], &impact["speedup"]["high"]])?;
+    same(field("time")?, &[&finding["time_ms"], &finding["percent_of_total"]])?;
+    let (text, badge) = (field("text")?, field("badge")?);
+    ensure!(Some(badge) == finding["priority"].as_str(), "priority is {badge}");
     let paths = [&finding["paths"]["algorithmic"], &finding["paths"]["kernel"]];
     let said = paths
         .into_iter()
@@ -64,7 +73,7 @@ fn card(page: &Page, finding: &Value) -> Result<()> {
 }
 
 /// Rows of the table have the times and efficiencies that findings give for the same operation.
-fn operations(page: &Page, findings: &[Value]) -> Result<()> {
+fn operations(page: &Page<'_>, findings: &[Value]) -> Result<()> {
     let rows =
         page.script("return JSON.parse(document.getElementById('data').textContent).sides[0].operations.rows")?;
     let rows = rows.as_array().context("no rows")?;
@@ -93,7 +102,7 @@ fn operations(page: &Page, findings: &[Value]) -> Result<()> {
 }
 
 /// The first rows are those of `unified_perf_summary.csv`.
-fn table(page: &Page, folder: &Path) -> Result<()> {
+fn table(page: &Page<'_>, folder: &Path) -> Result<()> {
     let sheet = fs::read_to_string(folder.join("perf_report_csvs/unified_perf_summary.csv"))?;
     let mut lines = sheet.lines();
     let head: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
@@ -108,9 +117,10 @@ fn table(page: &Page, folder: &Path) -> Result<()> {
 }
 
 /// Whether the numbers in a text are these, to the digits that the text shows.
-fn same(text: &str, values: &[&Value]) -> Result<()> {
+pub(super) fn same(text: &str, values: &[&Value]) -> Result<()> {
     let shown: Vec<&str> = text
-        .split(|c: char| !c.is_ascii_digit() && c != '.')
+        .split(|c: char| !c.is_ascii_digit() && c != '.' && c != '-')
+        .map(|t| t.trim_end_matches('-'))
         .filter(|t| t.bytes().any(|b| b.is_ascii_digit()))
         .collect();
     ensure!(shown.len() == values.len(), "{text:?} has not {} numbers", values.len());
@@ -134,5 +144,7 @@ mod tests {
         assert!(same("16.70 to 19.80 ms", &[&json!(16.696), &json!(19.798)]).is_ok());
         assert!(same("16.71 ms", &[&json!(16.696)]).is_err());
         assert!(same("1 ms", &[&json!(1.0), &json!(2.0)]).is_err());
+        assert!(same("-39.1 %", &[&json!(-39.14)]).is_ok());
+        assert!(same("39.1 %", &[&json!(-39.14)]).is_err());
     }
 }

@@ -51,8 +51,8 @@ Writes the output folder (default: analysis_output beside the trace):
   improvement.svg, roofline.svg   pictures for Markdown
   perf_report.xlsx, perf_report_csvs/, category_data/, category_findings/, system_findings/, metadata/
 
-With --reference the target is compared with another trace instead: comparative_analysis_fair.md, _rough.md, \
-comparison.xlsx, both performance reports, category_data/comparison_metrics.json.
+With --reference the target is compared with another trace instead: report.html with both sides, \
+comparative_analysis_fair.md, _rough.md, comparison.xlsx, both performance reports, category_data/comparison_metrics.json.
 
 With --cluster HOST the analysis runs on that host, where the trace lies, over your own ssh; with --container NAME in a \
 running container of it (or of this machine). TRACE and TRACE2 are then paths of that machine, relative to your home \

@@ -8,10 +8,10 @@ use jarvis_analyze::compare::reports::{CompareOptions, SheetGroup, compare_repor
 use jarvis_analyze::metrics::Scope;
 use jarvis_perf::tables::Report;
 use jarvis_report::render::xlsx;
-use jarvis_report::{OutputFile, Run, Versus, data, sections};
+use jarvis_report::{OutputFile, Run, Versus, data, html, sections};
 use jarvis_trace::{Summary, Trace};
 
-use super::{AnalyzeError, AnalyzeOptions, StageClock, replay, report, sheets};
+use super::{AnalyzeError, AnalyzeOptions, StageClock, beside, replay, report, sheets};
 
 /// Both reports, sheet by sheet.
 const WORKBOOK: &str = "comparison.xlsx";
@@ -92,6 +92,9 @@ pub fn compare_traces(traces: Both<&Trace>, options: Both<&AnalyzeOptions>) -> R
         let mut files = data::compared_files(&versus);
         files.extend(sections::compared_files(&versus));
         clock.stage("reports");
+        let beside = beside(&files, &target.report, "target_");
+        files.push(html::compared_page(&versus, &beside));
+        clock.stage("page");
         let (both, mut cuts) = workbook(&reference.report, &target.report)?;
         files.push(both);
         clock.stage("comparison_workbook");

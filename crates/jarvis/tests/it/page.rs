@@ -118,3 +118,27 @@ fn sheets_do_not_depend_on_the_page() {
         assert_eq!(files, crate::support::files(without.path()), "{trace}");
     }
 }
+
+#[test]
+fn a_comparison_has_a_page_of_both_sides() {
+    let out = tempfile::tempdir().expect("a folder");
+    let reference = fixture("h200/attn_unfused.json.gz");
+    let reference = reference.to_str().expect("UTF-8");
+    run("analyze", "h200/attn_fused.json.gz", out.path(), &["--reference", reference]);
+    let page = fs::read_to_string(out.path().join("report.html")).expect("a page");
+    assert!(!page.contains("NaN") && !page.contains("{{"));
+    assert!(page.contains("replaced by <code>aten::_scaled_dot_product_cudnn_attention</code>"));
+    let data = island(&page);
+    assert_eq!(data["schema"], "jarvis.versus/1");
+    assert_eq!(data["strips"].as_array().map(Vec::len), Some(2));
+    let metrics = fs::read(out.path().join("category_data/comparison_metrics.json")).expect("metrics");
+    let metrics: Value = serde_json::from_slice(&metrics).expect("JSON");
+    let (rows, expected) = (data["operations"]["rows"].as_array(), metrics["operations"].as_array());
+    let (rows, expected) = (rows.expect("rows"), expected.expect("operations"));
+    assert_eq!(rows.len(), expected.len());
+    for (row, metric) in rows.iter().zip(expected) {
+        for (ours, theirs) in [("reference_ms", "reference_ms"), ("ratio", "ratio"), ("over_ms", "saved_ms")] {
+            assert_eq!(row[ours], metric[theirs], "{} of {}", ours, metric["name"]);
+        }
+    }
+}

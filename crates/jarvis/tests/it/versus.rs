@@ -45,6 +45,7 @@ fn every_file_of_a_comparison_is_written_and_holds() {
         "comparative_analysis_fair.md",
         "comparative_analysis_rough.md",
         "findings.json",
+        "report.html",
     ] {
         assert!(written.contains_key(name), "{name} of {:?}", written.keys());
     }
@@ -73,6 +74,9 @@ fn identical_traces_do_not_differ() {
     assert_eq!(findings(out.path())["comparison"]["no_difference"], true);
     let fair = fs::read_to_string(out.path().join("comparative_analysis_fair.md")).unwrap();
     assert!(fair.contains("No difference: the target does the same work in the same time."));
+    let page = fs::read_to_string(out.path().join("report.html")).unwrap();
+    assert!(page.contains("No difference: the target does the same work in the same time"));
+    assert!(!page.contains("NaN") && !page.contains("{{"));
     checked(out.path());
 }
 

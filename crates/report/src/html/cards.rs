@@ -1,6 +1,6 @@
 //! The findings as cards, in the order of their rank.
 
-use jarvis_analyze::finding::{Evidence, Finding, Priority, Tier};
+use jarvis_analyze::finding::{Evidence, Finding, Paths, Priority, Tier};
 use jarvis_analyze::rounding::{shown, shown_ms};
 
 use super::markup::{Markup, px};
@@ -38,10 +38,7 @@ pub(crate) fn card(m: &mut Markup, f: &Finding, window_ms: f64, links: &Links<'_
     m.open("p", &[("class", &"issue")]).prose(&f.issue).close("p");
     gain(m, f, window_ms);
     if f.priority < Priority::Low || !f.paths.algorithmic.is_empty() {
-        m.open("div", &[("class", &"paths")]);
-        path(m, "A", "Change the model or its calls", &f.paths.algorithmic);
-        path(m, "B", "Change the kernel", &f.paths.kernel);
-        m.close("div");
+        paths(m, &f.paths);
     }
     details(m, f, links);
     m.close("article");
@@ -75,7 +72,16 @@ fn gain(m: &mut Markup, f: &Finding, window_ms: f64) {
     m.close("span").close("div");
 }
 
-fn fact(m: &mut Markup, name: &'static str, value: &str, field: &'static str) {
+/// Both ways to act.
+pub(crate) fn paths(m: &mut Markup, paths: &Paths) {
+    m.open("div", &[("class", &"paths")]);
+    path(m, "A", "Change the model or its calls", &paths.algorithmic);
+    path(m, "B", "Change the kernel", &paths.kernel);
+    m.close("div");
+}
+
+/// A name and its value.
+pub(crate) fn fact(m: &mut Markup, name: &'static str, value: &str, field: &'static str) {
     m.raw("<div>").leaf("dt", &[], name).leaf("dd", &[("data-field", &field)], value).raw("</div>");
 }
 

@@ -14,17 +14,19 @@ mod operations;
 mod overview;
 mod page;
 mod pictures;
+mod plot;
 mod roofline;
 mod sections;
 mod side;
 mod source;
 mod strip;
 mod texts;
+mod versus;
 mod waterfall;
 
 pub use source::Source;
 
-use crate::{OutputFile, Run};
+use crate::{OutputFile, Run, Versus};
 use side::Side;
 
 /// The page.
@@ -47,4 +49,9 @@ pub fn files(run: &Run<'_>, beside: &[String]) -> Vec<OutputFile> {
 /// The page alone, of a trace with or without an analysis.
 pub fn page(source: Source<'_>, beside: &[String]) -> Vec<u8> {
     page::render(&Side::of(source), beside)
+}
+
+/// The page of a comparison. `beside` are the other files of the output folder, for links.
+pub fn compared_page<'a>(versus: &'a Versus<'a>, beside: &[String]) -> OutputFile {
+    OutputFile::new(PAGE, versus::render(versus, beside))
 }

@@ -9,6 +9,21 @@ use super::waterfall::{Fix, Waterfall};
 /// The timeline as one bar with a legend.
 pub(crate) fn bar(m: &mut Markup, total_ms: f64, shares: &[Share]) {
     m.open("div", &[("class", &"bar"), ("id", &"timeline-bar")]);
+    segments(m, total_ms, shares, 1.0);
+    m.close("div");
+    m.open("ul", &[("class", &"legend")]);
+    for share in shares.iter().filter(|s| s.percent > 0.0) {
+        m.open("li", &[("data-key", &share.key)]);
+        let class = format!("key {}", share.key);
+        m.open("span", &[("class", &class)]).close("span").text(share.label).raw(" ");
+        m.leaf("b", &[], format!("{} ms", shown_ms(share.ms)));
+        m.leaf("span", &[("class", &"faint")], format!(" {} %", shown(share.percent, 1))).close("li");
+    }
+    m.close("ul");
+}
+
+/// The parts of a bar that takes this share of the width there is.
+pub(crate) fn segments(m: &mut Markup, total_ms: f64, shares: &[Share], width_share: f64) {
     for share in shares.iter().filter(|s| s.percent > 0.0) {
         let width = format!("flex-grow:{}", px(share.percent));
         let class = format!("seg {}", share.key);
@@ -25,21 +40,11 @@ pub(crate) fn bar(m: &mut Markup, total_ms: f64, shares: &[Share]) {
             "button",
             &[("type", &"button"), ("class", &class), ("style", &width), ("data-tip", &tip), ("aria-label", &name)],
         );
-        if share.percent >= 7.0 {
+        if share.percent * width_share >= 7.0 {
             m.leaf("span", &[], format!("{} %", shown(share.percent, 1)));
         }
         m.close("button");
     }
-    m.close("div");
-    m.open("ul", &[("class", &"legend")]);
-    for share in shares.iter().filter(|s| s.percent > 0.0) {
-        m.open("li", &[("data-key", &share.key)]);
-        let class = format!("key {}", share.key);
-        m.open("span", &[("class", &class)]).close("span").text(share.label).raw(" ");
-        m.leaf("b", &[], format!("{} ms", shown_ms(share.ms)));
-        m.leaf("span", &[("class", &"faint")], format!(" {} %", shown(share.percent, 1))).close("li");
-    }
-    m.close("ul");
 }
 
 /// The window after each fix.

@@ -4,7 +4,8 @@ use jarvis_analyze::rounding::{shown, shown_ms};
 
 use super::family::Family;
 use super::markup::{Markup, clipped, px};
-use super::roofline::{DotUse, Layout};
+use super::plot::Layout;
+use super::roofline::DotUse;
 use super::side::Side;
 use super::waterfall::Waterfall;
 

@@ -6,36 +6,16 @@ use jarvis_perf::platform::Platform;
 use super::family::Family;
 use super::markup::{Attribute, Markup, clipped, px};
 use super::operations::{Operation, Operations};
+use super::plot::{self, Layout, Scale, dot_radius, label, line, plain};
 use super::texts::Texts;
 
 /// Most dots, those with most time.
 const MOST_DOTS: usize = 400;
-/// Radius of the smallest and of the largest dot: the area is the time.
-const RADIUS: (f64, f64) = (2.5, 20.0);
 /// Share of the dots' time that may lie below an axis: what takes next to no time and lies far off must not squeeze
 /// all others together.
 const LEFT_OUT: f64 = 0.01;
 /// Distance between two labels.
 const LINE: f64 = 14.0;
-
-/// Width and height, and what they leave room for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Layout {
-    pub(crate) width: f64,
-    pub(crate) height: f64,
-    left: f64,
-    right: f64,
-}
-
-impl Layout {
-    /// For screens and documents.
-    pub(crate) const WIDE: Self = Self { width: 1100.0, height: 520.0, left: 64.0, right: 176.0 };
-    /// For phones. Labels of roofs stand in the picture.
-    pub(crate) const NARROW: Self = Self { width: 420.0, height: 440.0, left: 44.0, right: 12.0 };
-
-    const TOP: f64 = 16.0;
-    const BOTTOM: f64 = 46.0;
-}
 
 /// A dot.
 #[derive(Debug, Clone, Copy)]
@@ -116,12 +96,13 @@ impl Roofline {
     /// The picture, without the style that a file needs. `dots` says what a dot's element carries beside its place.
     pub(crate) fn svg(&self, m: &mut Markup, layout: Layout, dots: DotUse<'_>) {
         let scale = Scale { layout, x: self.x, y: self.y };
-        self.axes(m, &scale);
+        let (x, y) = (plot::decades(self.x).collect::<Vec<_>>(), plot::decades(self.y).collect::<Vec<_>>());
+        scale.axes(m, (&x, "operations per byte (FLOP/byte)"), (&y, "TFLOPS reached"));
         self.roof_lines(m, &scale);
         let most = self.dots.iter().map(|d| d.ms).fold(f64::MIN_POSITIVE, f64::max);
         m.open("g", &[("class", &"dots")]);
         for (i, dot) in self.dots.iter().enumerate() {
-            let radius = (RADIUS.1 * (dot.ms / most).sqrt()).max(RADIUS.0);
+            let radius = dot_radius(dot.ms, most);
             let (cx, cy, r) = (px(scale.x(dot.x)), px(scale.y(dot.y)), px(radius));
             let class = format!("dot f{}", dot.family);
             let place: [Attribute<'_>; 4] = [("cx", &cx), ("cy", &cy), ("r", &r), ("class", &class)];
@@ -140,31 +121,6 @@ impl Roofline {
         }
         m.close("g");
         self.roof_labels(m, &scale);
-    }
-
-    fn axes(&self, m: &mut Markup, scale: &Scale) {
-        let l = scale.layout;
-        let (bottom, right) = (l.height - Layout::BOTTOM, l.width - l.right);
-        m.open("g", &[("class", &"axes")]);
-        for decade in decades(self.x) {
-            let x = px(scale.x(decade));
-            line(m, "grid", (&x, &px(Layout::TOP)), (&x, &px(bottom)));
-            label(m, (&x, &px(bottom + 18.0)), "middle", "tick", &tick(decade));
-        }
-        for decade in decades(self.y) {
-            let y = scale.y(decade);
-            line(m, "grid", (&px(l.left), &px(y)), (&px(right), &px(y)));
-            label(m, (&px(l.left - 8.0), &px(y + 4.0)), "end", "tick", &tick(decade));
-        }
-        line(m, "axis", (&px(l.left), &px(bottom)), (&px(right), &px(bottom)));
-        line(m, "axis", (&px(l.left), &px(Layout::TOP)), (&px(l.left), &px(bottom)));
-        let middle = f64::midpoint(l.left, right);
-        label(m, (&px(middle), &px(l.height - 8.0)), "middle", "title", "operations per byte (FLOP/byte)");
-        let y = f64::midpoint(Layout::TOP, bottom);
-        let turn = format!("rotate(-90 14 {})", px(y));
-        let at: [Attribute<'_>; 5] =
-            [("x", &"14"), ("y", &px(y)), ("text-anchor", &"middle"), ("class", &"title"), ("transform", &turn)];
-        m.leaf("text", &at, "TFLOPS reached").close("g");
     }
 
     fn roof_lines(&self, m: &mut Markup, scale: &Scale) {
@@ -258,78 +214,4 @@ fn title(o: &Operation, texts: &Texts) -> String {
     let efficiency = o.efficiency.map_or(String::new(), |e| format!(", {} % of the roof", shown(e.0, 1)));
     let args = clipped(texts.get(o.args), 120);
     format!("{} {args}: {} ms{efficiency}", clipped(texts.get(o.name), 80), shown(o.ms.0, 3))
-}
-
-/// From values to places.
-struct Scale {
-    layout: Layout,
-    x: (f64, f64),
-    y: (f64, f64),
-}
-
-impl Scale {
-    fn share(value: f64, (from, to): (f64, f64)) -> f64 {
-        ((value / from).ln() / (to / from).ln()).clamp(0.0, 1.0)
-    }
-
-    fn x(&self, value: f64) -> f64 {
-        let l = self.layout;
-        l.left + Self::share(value, self.x) * (l.width - l.left - l.right)
-    }
-
-    fn y(&self, value: f64) -> f64 {
-        let height = self.layout.height - Layout::TOP - Layout::BOTTOM;
-        Layout::TOP + (1.0 - Self::share(value, self.y)) * height
-    }
-}
-
-/// Powers of ten in a range; every second or third where there are many.
-fn decades((from, to): (f64, f64)) -> impl Iterator<Item = f64> {
-    let (first, last) = (from.log10().ceil() as i32, to.log10().floor() as i32);
-    let every = usize::try_from((last - first) / 6 + 1).unwrap_or(1);
-    (first..=last).step_by(every).map(|e| 10f64.powi(e))
-}
-
-fn tick(value: f64) -> String {
-    match value {
-        v if !(1e-3..1e6).contains(&v) => format!("1e{}", v.log10().round()),
-        v if v >= 1000.0 => format!("{}k", plain(v / 1e3)),
-        v => plain(v),
-    }
-}
-
-/// A number without decimals that say nothing.
-fn plain(value: f64) -> String {
-    let text = format!("{value:.4}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-fn line(m: &mut Markup, class: &'static str, from: (&String, &String), to: (&String, &String)) {
-    m.empty("line", &[("x1", from.0), ("y1", from.1), ("x2", to.0), ("y2", to.1), ("class", &class)]);
-}
-
-fn label(m: &mut Markup, at: (&String, &String), anchor: &'static str, class: &'static str, text: &str) {
-    m.leaf("text", &[("x", at.0), ("y", at.1), ("text-anchor", &anchor), ("class", &class)], text);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ticks_read_well() {
-        assert_eq!([tick(0.01), tick(1.0), tick(100.0), tick(10_000.0)], ["0.01", "1", "100", "10k"]);
-        let all: Vec<f64> = decades((0.5, 2000.0)).collect();
-        assert_eq!(all, [1.0, 10.0, 100.0, 1000.0]);
-        assert!(decades((1e-9, 1e9)).count() < 8);
-    }
-
-    #[test]
-    fn the_scale_is_logarithmic_and_keeps_all_inside() {
-        let scale = Scale { layout: Layout::WIDE, x: (1.0, 100.0), y: (1.0, 100.0) };
-        let middle = f64::midpoint(scale.x(1.0), scale.x(100.0));
-        assert!((scale.x(10.0) - middle).abs() < 1e-9);
-        assert_eq!(scale.x(1e9).to_bits(), scale.x(100.0).to_bits());
-        assert!(scale.y(100.0) < scale.y(1.0));
-    }
 }

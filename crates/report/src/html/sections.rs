@@ -7,18 +7,44 @@ use super::cards::{self, Links};
 use super::family::Family;
 use super::markup::{Markup, printable, px};
 use super::overview;
-use super::roofline::{DotUse, Layout, Roofline};
+use super::plot::Layout;
+use super::roofline::{DotUse, Roofline};
 use super::side::Side;
+use super::source::Source;
 use super::strip::CLASSES;
 
 /// Warnings shown.
 const WARNINGS: usize = 12;
 
+/// Buttons that zoom strips.
+pub(crate) const ZOOM: &str = "<div class=\"tools\"><span class=\"group\" role=\"group\" aria-label=\"Zoom\">\
+     <button type=\"button\" id=\"zoom-out\" aria-label=\"Zoom out\">−</button>\
+     <button type=\"button\" id=\"zoom-fit\">Fit</button>\
+     <button type=\"button\" id=\"zoom-in\" aria-label=\"Zoom in\">+</button></span></div>";
+
+/// The table of operations, which the script fills.
+pub(crate) const TABLE: &str = "<div class=\"tools\"><label class=\"search\"><span class=\"hidden\">Search</span>\
+     <input type=\"search\" id=\"search\" placeholder=\"Search name, shape, kernel, module\" autocomplete=\"off\" \
+     spellcheck=\"false\"></label><button type=\"button\" id=\"copy-csv\">Copy as CSV</button>\
+     <button type=\"button\" id=\"filter-chip\" class=\"chip\" hidden></button>\
+     <span class=\"faint\" id=\"table-status\" role=\"status\"></span></div>\
+     <div class=\"scroll\"><table id=\"ops\"><thead></thead><tbody></tbody></table></div>\
+     <button type=\"button\" id=\"more-rows\" hidden></button>\
+     <noscript><p>Tables and charts need JavaScript; the files beside this page hold the same numbers.</p></noscript>";
+
 /// What was read and what it is measured against.
 pub(crate) fn head(m: &mut Markup, side: &Side<'_>) {
     let s = &side.source;
     m.leaf("h1", &[("class", &"name")], printable(s.title.unwrap_or(s.file_name())));
+    meta(m, s, None);
+}
+
+/// What was read, on one line; with what it is called where there are two.
+pub(crate) fn meta(m: &mut Markup, s: &Source<'_>, who: Option<&'static str>) {
     m.open("p", &[("class", &"meta")]);
+    if let Some(who) = who {
+        m.leaf("b", &[], who);
+    }
     m.leaf("span", &[("class", &"name")], printable(s.file_name()));
     let mut add = |text: String| {
         m.leaf("span", &[], text);
@@ -31,7 +57,8 @@ pub(crate) fn head(m: &mut Markup, side: &Side<'_>) {
     match s.platform {
         Some(p) => {
             let bf16 = p.peak("matrix_bf16").map_or(String::new(), |f| format!(", {} TFLOPS bf16", px(f.value)));
-            add(format!("measured against {}: {} TB/s{bf16}", printable(&p.name), px(p.mem_bw_gbps.value / 1e3)));
+            let peaks = format!("{}: {} TB/s{bf16}", printable(&p.name), px(p.mem_bw_gbps.value / 1e3));
+            add(if who.is_none() { format!("measured against {peaks}") } else { peaks });
         }
         None => add("no platform: no efficiencies".to_owned()),
     }
@@ -81,7 +108,8 @@ fn overview_section(m: &mut Markup, side: &Side<'_>) {
         m.leaf("h3", &[], "Estimated time after each fix");
         overview::waterfall(m, &side.waterfall);
     }
-    warnings(m, side);
+    let said = side.source.run.map_or(&[][..], |run| &run.analysis.warnings);
+    warnings(m, &said.iter().map(String::as_str).collect::<Vec<_>>());
     m.close("section");
 }
 
@@ -105,9 +133,11 @@ fn numbers(m: &mut Markup, side: &Side<'_>) {
     m.close("dl");
 }
 
-fn warnings(m: &mut Markup, side: &Side<'_>) {
-    let Some(run) = side.source.run.filter(|run| !run.analysis.warnings.is_empty()) else { return };
-    let all = &run.analysis.warnings;
+/// What to know before believing the numbers.
+pub(crate) fn warnings(m: &mut Markup, all: &[&str]) {
+    if all.is_empty() {
+        return;
+    }
     m.raw("<aside class=\"mind\"><h3>Mind</h3><ul>");
     for warning in all.iter().take(WARNINGS) {
         m.open("li", &[]).prose(warning).close("li");
@@ -153,7 +183,7 @@ fn roofline_section(m: &mut Markup, roofline: &Roofline) {
     m.close("section");
 }
 
-fn legend(m: &mut Markup, families: impl Iterator<Item = (Family, &'static str)>) {
+pub(crate) fn legend(m: &mut Markup, families: impl Iterator<Item = (Family, &'static str)>) {
     m.raw("<ul class=\"legend\">");
     for (family, name) in families {
         let class = format!("key {}", family.class());
@@ -191,13 +221,7 @@ fn step(m: &mut Markup, side: &Side<'_>) {
         shown_ms(strip.window_us / 1e3)
     ));
     m.close("p");
-    m.raw(
-        "<div class=\"tools\"><span class=\"group\" role=\"group\" aria-label=\"Zoom\">\
-         <button type=\"button\" id=\"zoom-out\" aria-label=\"Zoom out\">−</button>\
-         <button type=\"button\" id=\"zoom-fit\">Fit</button>\
-         <button type=\"button\" id=\"zoom-in\" aria-label=\"Zoom in\">+</button></span></div>\
-         <div class=\"strip\" id=\"strip\"></div><ul class=\"legend\" id=\"strip-legend\"></ul>",
-    );
+    m.raw(ZOOM).raw("<div class=\"strip\" id=\"strip\"></div><ul class=\"legend\" id=\"strip-legend\"></ul>");
     if let Some(gaps) = side.source.gaps.filter(|g| g.idle().0 > 0) {
         idle_table(m, gaps);
     }
@@ -249,27 +273,18 @@ fn operations(m: &mut Markup, side: &Side<'_>) {
         m.text(format!("The {} with most time; {rows} more rows ({ms} ms) stand in ", thousands(more.rows.len())));
         m.raw("<code>unified_perf_summary</code>.</p>");
     }
-    m.raw(
-        "<div class=\"tools\"><label class=\"search\"><span class=\"hidden\">Search</span>\
-         <input type=\"search\" id=\"search\" placeholder=\"Search name, shape, kernel, module\" autocomplete=\"off\" \
-         spellcheck=\"false\"></label><button type=\"button\" id=\"copy-csv\">Copy as CSV</button>\
-         <button type=\"button\" id=\"filter-chip\" class=\"chip\" hidden></button>\
-         <span class=\"faint\" id=\"table-status\" role=\"status\"></span></div>\
-         <div class=\"scroll\"><table id=\"ops\"><thead></thead><tbody></tbody></table></div>\
-         <button type=\"button\" id=\"more-rows\" hidden></button>\
-         <noscript><p>Tables and charts need JavaScript; perf_report_csvs/ holds the same numbers.</p></noscript>",
-    );
+    m.raw(TABLE);
     m.close("section");
 }
 
-fn begin(m: &mut Markup, id: &'static str, title: &'static str) {
+pub(crate) fn begin(m: &mut Markup, id: &'static str, title: &'static str) {
     let heading = format!("{id}-title");
     m.open("section", &[("id", &id), ("aria-labelledby", &heading)]);
     m.leaf("h2", &[("id", &heading)], title);
 }
 
 /// A whole number with commas.
-fn thousands(number: usize) -> String {
+pub(crate) fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (i, c) in digits.chars().enumerate() {

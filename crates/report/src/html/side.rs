@@ -1,4 +1,4 @@
-//! All that a page shows of one trace. A comparison will have two of them.
+//! All that a page shows of one trace.
 
 use std::collections::BTreeMap;
 
@@ -71,24 +71,25 @@ impl<'a> Side<'a> {
 
 fn shares(source: &Source<'_>) -> Vec<Share> {
     let t = &source.report.rows.timeline;
-    let total = t.total.0;
-    let share = |key, label, meaning, us: f64| Share {
-        key,
-        label,
-        meaning,
-        ms: us / 1e3,
-        percent: if total > 0.0 { 100.0 * us / total } else { 0.0 },
-    };
-    vec![
-        share("compute", "Computing", "some kernel computes", t.computation.0),
-        share("comm", "Communication alone", "only communication goes on", t.exposed_communication.0),
-        share("copy", "Copies alone", "only copies go on", t.exposed_memcpy.0),
-        share("idle", "Idle", "nothing goes on", t.idle.0),
-    ]
+    let ms = [t.computation.0, t.exposed_communication.0, t.exposed_memcpy.0, t.idle.0].map(|us| us / 1e3);
+    parts_of(t.total.0 / 1e3, ms)
+}
+
+/// The parts of a timeline in their order: computing, communication alone, copies alone, idle.
+pub(crate) fn parts_of(total_ms: f64, ms: [f64; 4]) -> Vec<Share> {
+    const PARTS: [(&str, &str, &str); 4] = [
+        ("compute", "Computing", "some kernel computes"),
+        ("comm", "Communication alone", "only communication goes on"),
+        ("copy", "Copies alone", "only copies go on"),
+        ("idle", "Idle", "nothing goes on"),
+    ];
+    let percent = |ms: f64| if total_ms > 0.0 { 100.0 * ms / total_ms } else { 0.0 };
+    let part = |((key, label, meaning), ms)| Share { key, label, meaning, ms, percent: percent(ms) };
+    PARTS.into_iter().zip(ms).map(part).collect()
 }
 
 /// The family of each GPU event, by its position in the trace.
-fn families(source: &Source<'_>) -> Vec<Family> {
+pub(crate) fn families(source: &Source<'_>) -> Vec<Family> {
     let (trace, unified) = (source.trace, &source.report.rows.unified);
     let mut families = vec![Family::Other; trace.len()];
     for (i, row) in unified.rows.iter().enumerate() {

@@ -145,6 +145,7 @@ impl View<'_> {
     fn files(&self, out: &mut String, style: Style) {
         let _ = writeln!(out, "\n{}", style.strong("Written"));
         for (name, what) in [
+            (jarvis_report::html::PAGE, "open it in a browser"),
             ("comparative_analysis_fair.md", "the report"),
             ("comparative_analysis_rough.md", "the working record"),
             ("findings.json", "for programs"),

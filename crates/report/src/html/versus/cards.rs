@@ -1,0 +1,164 @@
+//! Where the target should be improved, as cards in the order of what they save.
+
+use jarvis_analyze::comparative::{Both, Compared, Gap, GapSource};
+use jarvis_analyze::finding::Paths;
+use jarvis_analyze::rounding::{shown, shown_ms};
+
+use super::Scene;
+use super::differences::calls;
+use super::pair::Pair;
+use super::rows::{arguments, is_group};
+use super::words;
+use crate::html::cards::{fact, paths};
+use crate::html::markup::{Markup, printable};
+use crate::html::sections::begin;
+
+/// Most steps of a path; the file has all.
+const MOST_STEPS: usize = 4;
+
+pub(super) fn section(m: &mut Markup, scene: &Scene<'_>, beside: &[String]) {
+    begin(m, "improve", "What to improve on the target");
+    let c = scene.versus.comparative;
+    if c.gaps.is_empty() {
+        m.leaf("p", &[], "Nothing from the comparison: the target takes nowhere longer than its hardware explains.");
+    }
+    for gap in &c.gaps {
+        card(m, scene, gap, beside);
+    }
+    m.close("section");
+}
+
+/// The tone of a rank, as reports mark it.
+fn tone(rank: usize) -> &'static str {
+    match rank {
+        1 => "card p-critical",
+        2 => "card p-high",
+        _ => "card p-medium",
+    }
+}
+
+fn card(m: &mut Markup, scene: &Scene<'_>, gap: &Gap, beside: &[String]) {
+    let compared = match gap.source {
+        GapSource::Operation(at) => scene.versus.comparative.operations.get(at).map(|c| (at, c)),
+        GapSource::Unmatched | GapSource::Idle => None,
+    };
+    let id = format!("gap-{}", gap.rank);
+    m.open("article", &[("class", &tone(gap.rank)), ("id", &id), ("tabindex", &"-1")]);
+    m.raw("<header>").leaf("span", &[("class", &"rank")], gap.rank);
+    m.open("h3", &[]).prose(&gap.title).close("h3");
+    let badge = match gap.source {
+        GapSource::Operation(_) => words::verdict(compared.and_then(|(_, c)| c.verdict)).1,
+        GapSource::Unmatched => "no counterpart",
+        GapSource::Idle => "idle",
+    };
+    m.leaf("span", &[("class", &"badge")], badge).raw("</header>");
+    let pair = Pair { ms: gap.ms, expected: gap.expected };
+    m.raw("<div class=\"gap\">");
+    pair.bars(m, pair.longest(), &gap.title.replace('`', ""));
+    m.open("dl", &[("class", &"facts")]);
+    facts(m, gap, compared.map(|(_, c)| c));
+    m.raw("</dl></div>");
+    steps(m, gap, &scene.versus.comparative.gaps[..gap.rank.saturating_sub(1)]);
+    details(m, scene, gap, compared, beside);
+    m.close("article");
+}
+
+fn facts(m: &mut Markup, gap: &Gap, compared: Option<&Compared>) {
+    let saved = format!("{} ms, {} % of compute", shown_ms(gap.saved_ms), shown(gap.saved_percent_of_compute, 1));
+    fact(m, "over expectation", &saved, "saved");
+    if let (Some(ratio), Some(delta)) = (gap.ms.ratio(), gap.ms.delta_percent()) {
+        fact(m, "target over reference", &format!("{} ({})", words::times(ratio), words::percent(delta)), "ratio");
+    }
+    if let Some(expected) = gap.expected {
+        let bound = compared.and_then(|c| words::bound(c.bound)).map_or(String::new(), |b| format!(", {b}-bound"));
+        fact(m, "expected from the hardware", &format!("{}{bound}", words::expected(expected)), "expected");
+    }
+}
+
+fn details(m: &mut Markup, scene: &Scene<'_>, gap: &Gap, compared: Option<(usize, &Compared)>, beside: &[String]) {
+    m.raw("<details><summary>Evidence</summary>");
+    if let Some((at, c)) = compared {
+        if let Some(why) = c.explanation() {
+            m.leaf("p", &[("class", &"basis")], why.text);
+        }
+        both_sides(m, c);
+        if at < scene.rows.rows.len() {
+            m.raw("<p>").open("button", &[("type", &"button"), ("class", &"link"), ("data-show-row", &at)]);
+            m.text("Show it in the table").raw("</button>");
+            if let Some(uid) = c.uid {
+                m.text(format!("; jarvis tree opens uid {uid} of the target"));
+            }
+            m.raw("</p>");
+        }
+    } else if gap.source == GapSource::Unmatched {
+        m.raw("<p><a href=\"#unmatched\">Both lists of what has no counterpart</a></p>");
+    } else {
+        const IDLE: &str = "system_findings/cpu_idle_findings.md";
+        if beside.iter().any(|f| f == IDLE) {
+            m.raw("<p>What the GPU waits for: ").leaf("a", &[("href", &IDLE)], IDLE).raw("</p>");
+        }
+    }
+    let package = gap.replay.as_ref().and_then(|op| scene.versus.target.replay.iter().find(|r| r.op == *op));
+    if let Some(package) = package {
+        m.raw("<p>Replay package: ").leaf("code", &[], &package.path).raw("</p>");
+    }
+    m.raw("</details>");
+}
+
+/// What to do. What concerns other operations stands with those, and what an earlier card says is not said again.
+fn steps(m: &mut Markup, gap: &Gap, earlier: &[Gap]) {
+    let own = format!("`{}`", gap.name);
+    let is_own = |s: &&String| !s.starts_with('`') || s.starts_with(&own);
+    let of = |steps: &[String], path: fn(&Gap) -> &Vec<String>| {
+        let mut list: Vec<String> = Vec::new();
+        for step in steps.iter().filter(is_own) {
+            match earlier.iter().find(|e| path(e).contains(step)) {
+                Some(e) => {
+                    let as_there = format!("As in {}.", e.rank);
+                    if !list.contains(&as_there) {
+                        list.push(as_there);
+                    }
+                }
+                None => list.push(step.clone()),
+            }
+        }
+        if list.len() > MOST_STEPS {
+            let rest = list.len() - MOST_STEPS;
+            list.truncate(MOST_STEPS);
+            list.push(format!("{rest} more in `findings.json`."));
+        }
+        list
+    };
+    let told = Paths {
+        algorithmic: of(&gap.paths.algorithmic, |g| &g.paths.algorithmic),
+        kernel: of(&gap.paths.kernel, |g| &g.paths.kernel),
+    };
+    paths(m, &told);
+}
+
+/// What is known of it on each side.
+fn both_sides(m: &mut Markup, c: &Compared) {
+    m.raw("<div class=\"scroll\"><table class=\"sides\"><thead><tr><th></th><th>Reference</th><th>Target</th></tr></thead>");
+    m.raw("<tbody>");
+    let mut row = |name: &'static str, values: Both<String>| {
+        m.raw("<tr>").leaf("td", &[], name);
+        for value in [values.reference, values.target] {
+            m.leaf("td", &[("class", &"name")], printable(&value));
+        }
+        m.raw("</tr>");
+    };
+    row("Calls", Both::of(c.calls, calls));
+    row("Kernels", Both::of(c.launched, calls));
+    if c.efficiency_percent != Both::default() {
+        let text = |e: Option<f64>| e.map_or("–".to_owned(), |e| format!("{} %", shown(e, 1)));
+        row("Of the roof", Both::of(c.efficiency_percent, text));
+    }
+    if is_group(c) {
+        row("Operations", Both::of(c.operations.as_ref(), |names| names.join(", ")));
+    } else {
+        let args = arguments(c);
+        row("Arguments", Both { reference: args.clone(), target: args });
+    }
+    row("Longest kernel", Both::of(c.kernels.as_ref(), |k| k.first().map_or("–".to_owned(), ToString::to_string)));
+    m.raw("</tbody></table></div>");
+}

@@ -32,6 +32,8 @@ enum Task {
     Gen(generate::command::Args),
     /// Measure how fast traces are read, against inflating them only.
     Bench(bench::Args),
+    /// Count instructions and hold them against those on record.
+    Instructions(bench::gate::Args),
     /// Hold estimates against what fixes really brought, pair by pair.
     Pairs(pairs::Args),
     /// Inflate a trace and throw it away; the yardstick of `bench`.
@@ -54,6 +56,7 @@ fn run(task: &Task) -> Result<()> {
         Task::Test(args) => suite::run(args)?,
         Task::Gen(args) => generate::command::run(args)?,
         Task::Bench(args) => bench::run(args)?,
+        Task::Instructions(args) => bench::gate::run(args)?,
         Task::Pairs(args) => pairs::run(args)?,
         Task::Inflate(args) => bench::inflate::run(args)?,
     }

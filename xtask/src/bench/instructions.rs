@@ -34,7 +34,9 @@ pub(crate) fn section(jarvis: &Path, traces: &[Trace]) -> Result<String> {
     );
     for (label, arguments, container) in COUNTED {
         for trace in traces.iter().filter(|trace| trace.name == smallest && trace.container == *container) {
-            let count = count(jarvis, &arguments.replace("{trace}", &trace.path.display().to_string()))?;
+            let path = trace.path.display().to_string();
+            let words: Vec<String> = arguments.split_whitespace().map(|word| word.replace("{trace}", &path)).collect();
+            let count = count(jarvis, &words)?;
             let file = if *container == Container::Gzip { "gz" } else { "text" };
             let _ = writeln!(
                 text,
@@ -47,17 +49,18 @@ pub(crate) fn section(jarvis: &Path, traces: &[Trace]) -> Result<String> {
     Ok(text)
 }
 
-fn count(program: &Path, arguments: &str) -> Result<u64> {
+/// Instructions of a program with these arguments.
+pub(super) fn count(program: &Path, arguments: &[String]) -> Result<u64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
-        .args(arguments.split_whitespace())
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .output()
         .context("cannot run valgrind")?;
     let text = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{} {arguments} failed under valgrind\n{text}", program.display());
+    ensure!(output.status.success(), "{} {} failed under valgrind\n{text}", program.display(), arguments.join(" "));
     collected(&text).with_context(|| format!("valgrind told no count\n{text}"))
 }
 

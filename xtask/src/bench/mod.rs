@@ -3,6 +3,7 @@
 
 mod candidates;
 mod command;
+pub(crate) mod gate;
 pub(crate) mod inflate;
 mod instructions;
 mod measure;

@@ -52,7 +52,7 @@ type Make<'a> = Box<dyn FnOnce() -> Result<PathBuf> + Send + 'a>;
 /// Runs all checks and sums them up in a line.
 pub(crate) fn check(root: &Path) -> Result<String> {
     let target = workspace::target(root);
-    let jarvis = Jarvis { binary: target.join("debug/jarvis") };
+    let jarvis = Jarvis { binary: workspace::program_under_test(root)? };
     let pictures = target.join("browser");
     fs::create_dir_all(&pictures)?;
     let work = tempfile::tempdir()?;

@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::file_sizes;
+use crate::bench::gate;
 use crate::workspace;
 
 /// How a check ended, unless it failed.
@@ -41,6 +42,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "tests",    about: "unit and integration tests pass",                    run: tests },
     Step { name: "doctests", about: "examples in the documentation work",                 run: doctests },
     Step { name: "browser",  about: "report.html works in a real browser",                run: browser },
+    Step { name: "instructions", about: "no command takes 3 % more instructions than on record", run: instructions },
     Step { name: "traces",   about: "real traces are at hand for the tests that read them", run: traces },
 ];
 
@@ -64,6 +66,7 @@ const TOOLS: &[Tool] = &[
     ("/usr/bin/python3", &["-c", "import torch"], "python3-torch"),
     ("pyflakes3", &["--version"], "pyflakes3"),
     ("chromium", &["--version"], "chromium"),
+    ("valgrind", &["--version"], "valgrind"),
     ("chromedriver", &["--version"], "chromium-driver"),
     ("ssh", &["-V"], "openssh-client"),
     ("test", &["-x", "/usr/sbin/sshd"], "openssh-server"),
@@ -102,8 +105,15 @@ fn browser(root: &Path) -> Result<Outcome> {
     if let Outcome::Skipped(reason) = install(&browser) {
         return Ok(Outcome::Skipped(reason));
     }
-    cargo(root, &["build", "--quiet", "--package", "jarvis"])?;
     crate::browser::check(root).map(Outcome::PassedBut)
+}
+
+/// A slow-down can't slip in.
+fn instructions(root: &Path) -> Result<Outcome> {
+    if let Some(reason) = gate::obstacle(root)? {
+        return Ok(Outcome::Skipped(reason));
+    }
+    Ok(gate::check(root)?.map_or(Outcome::Passed, Outcome::PassedBut))
 }
 
 /// Folders of Python files.

@@ -87,29 +87,26 @@ pub fn analyze(trace: Trace, options: &AnalyzeOptions) -> Result<Analyzed, Analy
     let (report, population) = report(&trace, options)?;
     clock.stage("perf_report");
     let made = std::thread::scope(|scope| {
-        // Neither depends on anything that follows, so they are made beside it.
-        let summary = scope.spawn(|| Summary::of(&trace));
+        // It depends on nothing that follows, so it is made beside it.
         let workbook = scope.spawn(|| workbook(&report.tables, ""));
-        let analysis_options =
-            AnalysisOptions { thresholds: options.thresholds.clone(), scope: Scope::Standalone, population };
-        let mut analysis = Analysis::of(&trace, &report, &options.platform, &analysis_options);
+        let (mut analysis, summary) = judged(&trace, &report, options, population);
         clock.stage("analysis");
         let replay = replay::replay(&trace, &report, &mut analysis, &options.replay, &[])?;
         clock.stage("replay_packages");
-        let summary = joined(summary);
         let run = Run {
             analysis: &analysis,
             report: &report,
             summary: &summary,
-            trace: &trace,
             labels: &options.labels,
             replay: &replay.entries,
         };
+        let drawn = html::Drawn::of(&run, &trace);
+        drop(trace);
+        clock.stage("drawing");
         let mut files = data::files(&run);
         files.extend(sections::files(&run));
         clock.stage("reports");
-        let beside = beside(&files, &report, "");
-        files.extend(html::files(&run, &beside));
+        files.extend(drawn.files(&beside(&files, &report, "")));
         files.extend(replay.files);
         clock.stage("page");
         let (workbook, cuts) = joined(workbook)?;
@@ -120,13 +117,23 @@ pub fn analyze(trace: Trace, options: &AnalyzeOptions) -> Result<Analyzed, Analy
     let (analysis, summary, mut files, cuts) = made?;
     let Report { tables, rows, tree, diagnostics } = report;
     let self_check = std::thread::scope(|scope| {
-        scope.spawn(move || drop((trace, tree, rows)));
+        scope.spawn(move || drop((tree, rows)));
         files.extend(csv_files(&tables, ""));
         clock.stage("csv");
         self_check(&files)
     });
     clock.stage("self_check");
     Ok(Analyzed { analysis, diagnostics, summary, files, cuts, self_check, stages: clock.stages })
+}
+
+/// What is thought of a trace and what is in it.
+fn judged(trace: &Trace, report: &Report, options: &AnalyzeOptions, population: Population) -> (Analysis, Summary) {
+    let analysis_options =
+        AnalysisOptions { thresholds: options.thresholds.clone(), scope: Scope::Standalone, population };
+    std::thread::scope(|scope| {
+        let summary = scope.spawn(|| Summary::of(trace));
+        (Analysis::of(trace, report, &options.platform, &analysis_options), joined(summary))
+    })
 }
 
 /// What a thread came to; its panic is ours.

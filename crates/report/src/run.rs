@@ -4,7 +4,7 @@ use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::comparative::Comparative;
 use jarvis_analyze::metrics::Scope;
 use jarvis_perf::tables::Report;
-use jarvis_trace::{Summary, Trace};
+use jarvis_trace::Summary;
 
 /// What the user said about the run.
 #[derive(Debug, Clone, Default)]
@@ -43,8 +43,6 @@ pub struct Run<'a> {
     pub report: &'a Report,
     /// What is in the trace.
     pub summary: &'a Summary,
-    /// The trace, for names and counts; never for judgement.
-    pub trace: &'a Trace,
     /// What the user said about the run.
     pub labels: &'a RunLabels,
     /// Replay packages, in order of time.

@@ -292,7 +292,6 @@ fn page(trace: &Trace, report: &Report, platform: Option<&Platform>, args: &Repo
     let program = Program::of(trace, &report.tree, &report.rows.unified);
     let gaps = Gaps::of_trace(trace, &report.tree, population);
     let source = html::Source {
-        trace,
         report,
         summary: &Summary::of(trace),
         trace_path: &args.trace.trace.to_string_lossy(),
@@ -303,7 +302,7 @@ fn page(trace: &Trace, report: &Report, platform: Option<&Platform>, args: &Repo
         population,
         run: None,
     };
-    html::page(source, &[])
+    html::page(source, trace, &[])
 }
 
 /// Renders and writes the files; returns their paths.

@@ -49,20 +49,8 @@ impl Side {
         Ok(Self { report, analysis, summary: Summary::of(trace) })
     }
 
-    fn run<'a>(
-        &'a self,
-        trace: &'a Trace,
-        options: &'a AnalyzeOptions,
-        replay: &'a [jarvis_report::ReplayEntry],
-    ) -> Run<'a> {
-        Run {
-            analysis: &self.analysis,
-            report: &self.report,
-            summary: &self.summary,
-            trace,
-            labels: &options.labels,
-            replay,
-        }
+    fn run<'a>(&'a self, options: &'a AnalyzeOptions, replay: &'a [jarvis_report::ReplayEntry]) -> Run<'a> {
+        Run { analysis: &self.analysis, report: &self.report, summary: &self.summary, labels: &options.labels, replay }
     }
 }
 
@@ -85,15 +73,15 @@ pub fn compare_traces(traces: Both<&Trace>, options: Both<&AnalyzeOptions>) -> R
         let of_reference = scope.spawn(|| sheets(&reference.report, "reference_"));
         let of_target = scope.spawn(|| sheets(&target.report, "target_"));
         let versus = Versus {
-            reference: reference.run(traces.reference, options.reference, &[]),
-            target: target.run(traces.target, options.target, &replay.entries),
+            reference: reference.run(options.reference, &[]),
+            target: target.run(options.target, &replay.entries),
             comparative: &comparative,
         };
         let mut files = data::compared_files(&versus);
         files.extend(sections::compared_files(&versus));
         clock.stage("reports");
         let beside = beside(&files, &target.report, "target_");
-        files.push(html::compared_page(&versus, &beside));
+        files.push(html::compared_page(&versus, traces, &beside));
         clock.stage("page");
         let (both, mut cuts) = workbook(&reference.report, &target.report)?;
         files.push(both);

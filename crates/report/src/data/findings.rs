@@ -45,7 +45,7 @@ struct TraceRead<'a> {
     path: &'a str,
     /// Its base name.
     file: &'a str,
-    events: usize,
+    events: u64,
     steps: usize,
     device_count: usize,
     capture: Capture,
@@ -88,7 +88,7 @@ pub(crate) fn document<'a>(run: &'a Run<'_>, versus: Option<&'a Versus<'_>>) -> 
         trace: TraceRead {
             path,
             file: Path::new(path).file_name().and_then(|n| n.to_str()).unwrap_or(path),
-            events: run.trace.len(),
+            events: run.summary.events(),
             steps: run.summary.steps.len(),
             device_count: p.device_count,
             capture: Capture {

@@ -6,6 +6,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 use jarvis_analyze::rounding::Ms;
+use jarvis_trace::Trace;
 
 use super::family::Family;
 use super::source::Source;
@@ -69,13 +70,13 @@ impl<'a> Sum<'a> {
 }
 
 /// The picture of a program; `None` if nothing ran.
-pub(crate) fn icicle(source: &Source<'_>, families: &[Family], texts: &mut Texts) -> Option<Node> {
+pub(crate) fn icicle(source: &Source<'_>, trace: &Trace, families: &[Family], texts: &mut Texts) -> Option<Node> {
     let program = source.program;
     let mut root = Sum::default();
     for leaf in &program.leaves {
         add_leaf(&mut root, program, leaf, families);
     }
-    add_unlaunched(&mut root, source, families);
+    add_unlaunched(&mut root, source, trace, families);
     (root.us > 0.0).then(|| {
         let total = root.us;
         node(root, Kind::Root, "GPU work", total, texts)
@@ -120,11 +121,11 @@ fn outside(leaf: &Leaf) -> &'static str {
 }
 
 /// GPU work whose launch was not recorded, where the timeline counts it.
-fn add_unlaunched<'a>(root: &mut Sum<'a>, source: &Source<'a>, families: &[Family]) {
+fn add_unlaunched<'a>(root: &mut Sum<'a>, source: &Source<'_>, trace: &'a Trace, families: &[Family]) {
     if source.population != jarvis_trace::Population::All {
         return;
     }
-    let (trace, tree) = (source.trace, &source.report.tree);
+    let tree = &source.report.tree;
     for &e in tree.all_gpu_events().iter().filter(|&&e| !tree.is_linked(e)) {
         let us = trace.dur(e).unwrap_or_default().as_us();
         let family = families[e.index()].number();

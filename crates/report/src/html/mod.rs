@@ -26,6 +26,9 @@ mod waterfall;
 
 pub use source::Source;
 
+use jarvis_analyze::comparative::Both;
+use jarvis_trace::Trace;
+
 use crate::{OutputFile, Run, Versus};
 use side::Side;
 
@@ -36,22 +39,33 @@ pub const IMPROVEMENT: &str = "improvement.svg";
 /// The roofline, as a picture; a sentence where no operation has both arithmetic and traffic.
 pub const ROOFLINE: &str = "roofline.svg";
 
-/// The page of an analysis, and its pictures. `beside` are the other files of the output folder, for links.
-pub fn files(run: &Run<'_>, beside: &[String]) -> Vec<OutputFile> {
-    let side = Side::of(Source::of_run(run));
-    let mut files = vec![OutputFile::new(PAGE, page::render(&side, beside))];
-    files.push(OutputFile::new(IMPROVEMENT, pictures::improvement(&side.waterfall)));
-    // Markdown links to it, so it is there even if it has nothing to show.
-    files.push(OutputFile::new(ROOFLINE, pictures::roofline(&side)));
-    files
+/// What the page of an analysis shows, read off the trace, which is not needed to write it.
+#[derive(Debug)]
+pub struct Drawn<'a>(Side<'a>);
+
+impl<'a> Drawn<'a> {
+    /// Reads it.
+    pub fn of(run: &'a Run<'a>, trace: &Trace) -> Self {
+        Self(Side::of(Source::of_run(run), trace))
+    }
+
+    /// The page and its pictures. `beside` are the other files of the output folder, for links.
+    pub fn files(&self, beside: &[String]) -> Vec<OutputFile> {
+        vec![
+            OutputFile::new(PAGE, page::render(&self.0, beside)),
+            OutputFile::new(IMPROVEMENT, pictures::improvement(&self.0.waterfall)),
+            // Markdown links to it, so it is there even if it has nothing to show.
+            OutputFile::new(ROOFLINE, pictures::roofline(&self.0)),
+        ]
+    }
 }
 
 /// The page alone, of a trace with or without an analysis.
-pub fn page(source: Source<'_>, beside: &[String]) -> Vec<u8> {
-    page::render(&Side::of(source), beside)
+pub fn page(source: Source<'_>, trace: &Trace, beside: &[String]) -> Vec<u8> {
+    page::render(&Side::of(source, trace), beside)
 }
 
 /// The page of a comparison. `beside` are the other files of the output folder, for links.
-pub fn compared_page<'a>(versus: &'a Versus<'a>, beside: &[String]) -> OutputFile {
-    OutputFile::new(PAGE, versus::render(versus, beside))
+pub fn compared_page<'a>(versus: &'a Versus<'a>, traces: Both<&Trace>, beside: &[String]) -> OutputFile {
+    OutputFile::new(PAGE, versus::render(versus, traces, beside))
 }

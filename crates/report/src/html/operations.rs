@@ -5,6 +5,7 @@ use jarvis_analyze::program::RowId;
 use jarvis_analyze::rounding::{Ms, Percent, Ratio};
 use jarvis_perf::roofline::Bound;
 use jarvis_perf::tables::{UnifiedRow, input_lists};
+use jarvis_trace::Trace;
 use serde::Serialize;
 
 use super::family::Family;
@@ -59,17 +60,18 @@ pub(crate) struct Operations {
 }
 
 impl Operations {
-    pub(crate) fn of(source: &Source<'_>, texts: &mut Texts) -> Self {
+    pub(crate) fn of(source: &Source<'_>, trace: &Trace, texts: &mut Texts) -> Self {
         let all = &source.report.rows.unified.rows;
-        let rows = all.iter().take(MOST_ROWS).enumerate().map(|(i, row)| operation(source, texts, i, row)).collect();
+        let rows =
+            all.iter().take(MOST_ROWS).enumerate().map(|(i, row)| operation(source, trace, texts, i, row)).collect();
         let rest = &all[all.len().min(MOST_ROWS)..];
         let more_ms = rest.iter().map(|r| r.kernel_us.sum / 1e3).sum();
         Self { rows, more_rows: rest.len(), more_ms: Ms(more_ms) }
     }
 }
 
-fn operation(source: &Source<'_>, texts: &mut Texts, at: usize, row: &UnifiedRow) -> Operation {
-    let plain = unjudged(source, texts, row);
+fn operation(source: &Source<'_>, trace: &Trace, texts: &mut Texts, at: usize, row: &UnifiedRow) -> Operation {
+    let plain = unjudged(source, trace, texts, row);
     match source.run {
         Some(run) => judged(run, texts, RowId(at as u32), plain),
         None => plain,
@@ -77,10 +79,9 @@ fn operation(source: &Source<'_>, texts: &mut Texts, at: usize, row: &UnifiedRow
 }
 
 /// What the sheet itself says.
-fn unjudged(source: &Source<'_>, texts: &mut Texts, row: &UnifiedRow) -> Operation {
+fn unjudged(source: &Source<'_>, trace: &Trace, texts: &mut Texts, row: &UnifiedRow) -> Operation {
     let model = row.model.as_ref();
-    let args =
-        source.report.rows.unified.calls_of(row).next().map(|c| args::render(&input_lists(source.trace, c.event)));
+    let args = source.report.rows.unified.calls_of(row).next().map(|c| args::render(&input_lists(trace, c.event)));
     let ms = row.kernel_us.sum / 1e3;
     let total_ms = source.report.rows.timeline.total.0 / 1e3;
     let kernel = row.kernels.kernels.last();

@@ -50,7 +50,7 @@ pub(crate) fn meta(m: &mut Markup, s: &Source<'_>, who: Option<&'static str>) {
         m.leaf("span", &[], text);
     };
     let steps = s.summary.steps.len();
-    add(format!("{} events", thousands(s.trace.len())));
+    add(format!("{} events", thousands(s.summary.events() as usize)));
     if steps > 0 {
         add(format!("{steps} step{}", if steps == 1 { "" } else { "s" }));
     }

@@ -48,13 +48,14 @@ pub(crate) struct SideData {
 }
 
 impl<'a> Side<'a> {
-    pub(crate) fn of(source: Source<'a>) -> Self {
+    /// Everything that is read off the trace is read here: the trace may go before the page is written.
+    pub(crate) fn of(source: Source<'a>, trace: &Trace) -> Self {
         let mut texts = Texts::default();
-        let families = families(&source);
-        let operations = Operations::of(&source, &mut texts);
+        let families = families(&source, trace);
+        let operations = Operations::of(&source, trace, &mut texts);
         let roofline = Roofline::of(&operations, &texts, source.platform);
-        let icicle = icicle::icicle(&source, &families, &mut texts);
-        let strip = strip::strip(&source, &families, &mut texts);
+        let icicle = icicle::icicle(&source, trace, &families, &mut texts);
+        let strip = strip::strip(&source, trace, &families, &mut texts);
         let findings = source.run.map_or(&[][..], |run| &run.analysis.findings);
         let total_ms = source.report.rows.timeline.total.0 / 1e3;
         Self {
@@ -89,8 +90,8 @@ pub(crate) fn parts_of(total_ms: f64, ms: [f64; 4]) -> Vec<Share> {
 }
 
 /// The family of each GPU event, by its position in the trace.
-pub(crate) fn families(source: &Source<'_>) -> Vec<Family> {
-    let (trace, unified) = (source.trace, &source.report.rows.unified);
+pub(crate) fn families(source: &Source<'_>, trace: &Trace) -> Vec<Family> {
+    let unified = &source.report.rows.unified;
     let mut families = vec![Family::Other; trace.len()];
     for (i, row) in unified.rows.iter().enumerate() {
         let judged = source.run.and_then(|run| run.analysis.prepared.rows.get(i));

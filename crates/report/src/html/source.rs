@@ -6,15 +6,13 @@ use jarvis_analyze::program::Program;
 use jarvis_analyze::system::gaps::Gaps;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::Report;
-use jarvis_trace::{Population, Summary, Trace};
+use jarvis_trace::{Population, Summary};
 
 use crate::Run;
 
 /// A trace with its performance report, and its analysis if there is one.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {
-    /// The trace.
-    pub trace: &'a Trace,
     /// Its performance report.
     pub report: &'a Report,
     /// What is in the trace.
@@ -41,7 +39,6 @@ impl<'a> Source<'a> {
         let prepared = &run.analysis.prepared;
         let linked = run.report.tree.linked_gpu_events().next().is_some();
         Self {
-            trace: run.trace,
             report: run.report,
             summary: run.summary,
             trace_path: &run.labels.trace_path,

@@ -59,11 +59,10 @@ pub(crate) const CLASSES: [(GapClass, &str, &str); 10] = [
 ];
 
 /// The strip of a trace; `None` without GPU events that have a time.
-pub(crate) fn strip(source: &Source<'_>, families: &[Family], texts: &mut Texts) -> Option<Strip> {
-    let (from, to, step) = window(source)?;
+pub(crate) fn strip(source: &Source<'_>, trace: &Trace, families: &[Family], texts: &mut Texts) -> Option<Strip> {
+    let (from, to, step) = window(source, trace)?;
     let pixel = ((to - from).0 / PIXELS).max(1);
     let mut by_stream: BTreeMap<TrackId, Vec<EventId>> = BTreeMap::new();
-    let trace = source.trace;
     let mut events = 0;
     for e in source.population.of(&source.report.tree) {
         let Some((start, end)) = span(trace, e).filter(|s| s.0 < to && s.1 > from) else { continue };
@@ -102,12 +101,12 @@ fn stream_name(trace: &Trace, track: TrackId) -> String {
 }
 
 /// From when to when, and which step it is: the step of middle length, or everything where no steps were recorded.
-fn window(source: &Source<'_>) -> Option<(Ns, Ns, Option<i64>)> {
+fn window(source: &Source<'_>, trace: &Trace) -> Option<(Ns, Ns, Option<i64>)> {
     let mut steps: BTreeMap<u32, (Ns, Ns)> = BTreeMap::new();
     for leaf in &source.program.leaves {
         let Some(step) = leaf.step else { continue };
         for kernel in &leaf.kernels {
-            let Some((from, to)) = span(source.trace, EventId::from_uid(kernel.uid)) else { continue };
+            let Some((from, to)) = span(trace, EventId::from_uid(kernel.uid)) else { continue };
             let known = steps.entry(step).or_insert((from, to));
             *known = (known.0.min(from), known.1.max(to));
         }
@@ -120,7 +119,7 @@ fn window(source: &Source<'_>) -> Option<(Ns, Ns, Option<i64>)> {
         return Some((from, to, number)).filter(|_| to > from);
     }
     let all = source.population.of(&source.report.tree);
-    let spans = all.iter().filter_map(|&e| span(source.trace, e));
+    let spans = all.iter().filter_map(|&e| span(trace, e));
     let (from, to) = spans.fold((Ns(i64::MAX), Ns(i64::MIN)), |(a, b), (from, to)| (a.min(from), b.max(to)));
     (to > from).then_some((from, to, None))
 }

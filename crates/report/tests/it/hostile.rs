@@ -40,7 +40,7 @@ fn hostile(names: &[&str]) -> Analysed {
             host += 50.0;
         }
     }
-    Analysed::of("evil`|<b>.json", b.build(), "H200").unwrap()
+    Analysed::of("evil`|<b>.json", &b.build(), "H200").unwrap()
 }
 
 #[test]

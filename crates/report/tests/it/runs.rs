@@ -14,7 +14,6 @@ use jarvis_trace::{ReadOptions, Summary, Trace};
 pub(crate) struct Analysed {
     pub(crate) name: String,
     pub(crate) analysis: Analysis,
-    trace: Trace,
     report: Report,
     summary: Summary,
     labels: RunLabels,
@@ -28,31 +27,24 @@ pub(crate) struct Page {
 }
 
 impl Analysed {
-    pub(crate) fn of(name: &str, trace: Trace, platform: &str) -> Option<Self> {
+    pub(crate) fn of(name: &str, trace: &Trace, platform: &str) -> Option<Self> {
         let platform = Platform::find(platform).unwrap();
         let options = ReportOptions { call_stack: true, platform: Some(platform.clone()), ..ReportOptions::default() };
         // A trace without GPU events has no report and no analysis.
-        let report = build_report(&trace, &options).ok()?;
-        let analysis = Analysis::of(&trace, &report, platform, &AnalysisOptions::default());
-        let summary = Summary::of(&trace);
+        let report = build_report(trace, &options).ok()?;
+        let analysis = Analysis::of(trace, &report, platform, &AnalysisOptions::default());
+        let summary = Summary::of(trace);
         let labels = RunLabels { trace_path: name.to_owned(), ..RunLabels::default() };
-        Some(Self { name: name.to_owned(), analysis, trace, report, summary, labels, replay: Vec::new() })
+        Some(Self { name: name.to_owned(), analysis, report, summary, labels, replay: Vec::new() })
     }
 
     pub(crate) fn open(path: &Path, platform: &str) -> Option<Self> {
         let trace = Trace::open(path, &ReadOptions::default()).unwrap();
-        Self::of(&path.file_name().unwrap().to_string_lossy(), trace, platform)
+        Self::of(&path.file_name().unwrap().to_string_lossy(), &trace, platform)
     }
 
     fn run_with<'a>(&'a self, replay: &'a [ReplayEntry]) -> Run<'a> {
-        Run {
-            analysis: &self.analysis,
-            report: &self.report,
-            summary: &self.summary,
-            trace: &self.trace,
-            labels: &self.labels,
-            replay,
-        }
+        Run { analysis: &self.analysis, report: &self.report, summary: &self.summary, labels: &self.labels, replay }
     }
 
     pub(crate) fn run(&self) -> Run<'_> {

@@ -11,6 +11,7 @@ mod scatter;
 mod words;
 
 use jarvis_analyze::comparative::Both;
+use jarvis_trace::Trace;
 use serde::Serialize;
 
 use super::cards::{Links, card};
@@ -48,12 +49,13 @@ struct Scene<'a> {
 }
 
 /// The page. `beside` are the other files of the output folder, for links.
-pub(crate) fn render<'a>(versus: &'a Versus<'a>, beside: &[String]) -> Vec<u8> {
+pub(crate) fn render<'a>(versus: &'a Versus<'a>, traces: Both<&Trace>, beside: &[String]) -> Vec<u8> {
     let sources = Both { reference: Source::of_run(&versus.reference), target: Source::of_run(&versus.target) };
     let mut texts = Texts::default();
     let rows = Rows::of(versus, &mut texts);
-    let mut strip = |s: &Source<'_>| strip::strip(s, &side::families(s), &mut texts);
-    let strips = Both { reference: strip(&sources.reference), target: strip(&sources.target) };
+    let mut strip = |s: &Source<'_>, trace| strip::strip(s, trace, &side::families(s, trace), &mut texts);
+    let strips =
+        Both { reference: strip(&sources.reference, traces.reference), target: strip(&sources.target, traces.target) };
     let scatter = Scatter::of(versus);
     let scene = Scene { versus, sources, texts, rows, strips, scatter };
     let data = island::json(&PageData {

@@ -47,7 +47,7 @@ impl Axis {
 
     fn of(deltas: impl Iterator<Item = f64>) -> Self {
         let (less, more) = deltas.fold((0.0, 0.0), |(less, more): (f64, f64), d| (less.max(-d), more.max(d)));
-        let all = (less + more).max(f64::MIN_POSITIVE);
+        let all = if less + more > 0.0 { less + more } else { 1.0 };
         let zero = (100.0 * less / all).clamp(Self::LEAST, 100.0 - Self::LEAST);
         Self { zero, scale: (100.0 - 2.0 * Self::LEAST) / all }
     }

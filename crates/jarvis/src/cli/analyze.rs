@@ -258,16 +258,15 @@ fn write(
         session.warn(&format!("a fault of jarvis, please report it: {first} (and {more} more in {RUN_LOG})"));
     }
     let findings = files.iter().find(|f| f.path == Path::new(FINDINGS)).map(|f| f.bytes.clone()).unwrap_or_default();
-    let before = listed(folder);
     let names: BTreeSet<PathBuf> = files.iter().map(|f| f.path.clone()).collect();
     let mut batch = Batch::default();
     for file in files {
         batch.add(folder, file)?;
     }
     batch.add(folder, OutputFile::new(RUN_LOG, run_log(log, &names)))?;
-    batch.write()?;
     // Results of another trace or of other options would look like results of this run.
-    output::remove_listed(folder, before.into_iter().filter(|old| !names.contains(old)));
+    batch.replaces(folder, listed);
+    batch.write()?;
     Ok(findings)
 }
 

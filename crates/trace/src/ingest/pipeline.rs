@@ -217,11 +217,7 @@ pub(super) fn read_parallel(
 }
 
 /// Reads a part that ends where the next event begins; the flag tells whether it came out even.
-fn read_exactly<S: Source>(
-    source: &mut S,
-    document: Document,
-    budget: &Budget,
-) -> Result<(Document, bool), Halt> {
+fn read_exactly<S: Source>(source: &mut S, document: Document, budget: &Budget) -> Result<(Document, bool), Halt> {
     let mut feeder = Feeder::new(document, budget);
     let mut block = vec![0; HEAD + BLOCK];
     loop {

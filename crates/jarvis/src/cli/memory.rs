@@ -6,8 +6,13 @@ use std::path::{Path, PathBuf};
 /// Percent of the memory that is there which a trace may take unless the user says otherwise.
 const USUAL_PERCENT: f64 = 80.0;
 
-/// Bytes that a command takes for each event once the trace is read: call tree, tables, files.
+/// Bytes that a command takes for each event once the trace is read: the call tree and what is worked out along it.
+/// `analyze` took 44 on a generated trace of 3.5 million events.
 pub(crate) const LATER_PER_EVENT: u64 = 64;
+
+/// Bytes that a command which makes tables takes for each distinct text. `analyze` took 16 KiB for each operation of a
+/// trace in which all operations and all kernels have names of their own: two texts.
+pub(crate) const LATER_PER_TEXT: u64 = 8192;
 
 /// An amount of memory as the user gives it.
 #[derive(Debug, Clone, Copy, PartialEq)]

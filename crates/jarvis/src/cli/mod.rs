@@ -119,6 +119,13 @@ impl Session {
         Self::open_with(path, &self.read_options())
     }
 
+    /// Reads a trace that no tables are made of, which is what takes most memory.
+    pub(crate) fn open_to_look(&self, path: &Path) -> Result<Trace, Failure> {
+        let mut options = self.read_options();
+        options.limits.later_per_text = 0;
+        Self::open_with(path, &options)
+    }
+
     /// Reads one of two traces that are needed at once, so each may take half of the memory.
     pub(crate) fn open_one_of_two(&self, path: &Path) -> Result<Trace, Failure> {
         let mut options = self.read_options();
@@ -143,6 +150,7 @@ impl Session {
         }
         options.limits.memory = memory::limit(self.common.max_memory);
         options.limits.later_per_event = memory::LATER_PER_EVENT;
+        options.limits.later_per_text = memory::LATER_PER_TEXT;
         options
     }
 

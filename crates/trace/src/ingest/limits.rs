@@ -14,6 +14,8 @@ pub struct Limits {
     /// Bytes that later work takes for each event, which count as well: a trace that can be read but not analysed is of
     /// no use.
     pub later_per_event: u64,
+    /// Bytes that later work takes for each distinct text: tables have a row for each distinct name.
+    pub later_per_text: u64,
     /// Longest text, in bytes, in which no event ends. Guards against endless blanks and endless values.
     pub without_event: u64,
     /// From this many unpacked bytes on, a gzip file that unpacks to more than [`Limits::MOST_RATIO`] times its size is
@@ -35,7 +37,7 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory: None, later_per_event: 0, without_event: 1 << 30, ratio_from: 2 << 30 }
+        Self { memory: None, later_per_event: 0, later_per_text: 0, without_event: 1 << 30, ratio_from: 2 << 30 }
     }
 }
 
@@ -98,11 +100,16 @@ impl Budget {
             let lengths = part.rows.columns.lengths();
             std::array::from_fn(|i| sum[i] + lengths[i])
         });
-        if longest.iter().any(|&length| length > Limits::MOST_HANDLES) {
+        if !fits(longest) {
             return Err(Exceeded::Events { events: self.events.load(Ordering::Relaxed) });
         }
         Ok(())
     }
+}
+
+/// Whether handles of 32 bits can point to all of it.
+fn fits(lengths: [usize; 5]) -> bool {
+    lengths.iter().all(|&length| length <= Limits::MOST_HANDLES)
 }
 
 /// What one parser has used up.
@@ -130,10 +137,11 @@ impl<'b> Account<'b> {
 
     /// Takes stock after a block. `waiting` is text that was read and not parsed yet, in bytes.
     pub(super) fn check(&mut self, document: &mut Document, waiting: usize) -> Result<Verdict, Exceeded> {
-        let Limits { memory, later_per_event, without_event, .. } = self.budget.limits;
+        let Limits { memory, later_per_event, later_per_text, without_event, .. } = self.budget.limits;
         let columns = &document.rows.columns;
         let events = columns.len() as u64;
-        let used = columns.memory() + document.fact_bytes + waiting as u64 + events * later_per_event;
+        let later = events * later_per_event + columns.strings.len() as u64 * later_per_text;
+        let used = columns.memory() + document.fact_bytes + waiting as u64 + later;
         // The sum may shrink: text that was waiting is parsed.
         let all = self.budget.memory.fetch_add(used.wrapping_sub(self.memory), Ordering::Relaxed);
         let all = all.wrapping_add(used.wrapping_sub(self.memory));
@@ -144,7 +152,7 @@ impl<'b> Account<'b> {
         if let Some(limit) = memory.filter(|&limit| all > limit) {
             return Err(Exceeded::Memory { limit, at: read, events: all_events });
         }
-        if columns.lengths().iter().any(|&length| length > Limits::MOST_HANDLES) {
+        if !fits(columns.lengths()) {
             return Err(Exceeded::Events { events: all_events });
         }
         if new_events > 0 {
@@ -161,5 +169,26 @@ impl<'b> Account<'b> {
             _ if silent > without_event => Err(Exceeded::NoEvent { limit: without_event, from: self.last_event }),
             _ => Ok(Verdict::GoOn),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three billion rows are more than a test can have, so the sum is tested on what it is made of.
+    #[test]
+    fn handles_can_not_run_out() {
+        let mut document = Document::new(State::Start, 0);
+        let text = br#"{"traceEvents": [{"ph": "X", "args": {"a": 1, "b": -1, "c": 0.5}}, {}]}"#;
+        document.feed(text, true);
+        let lengths = document.rows.columns.lengths();
+        assert_eq!(lengths[..4], [2, 3, 1, 1]);
+        assert_eq!(lengths[4], document.rows.columns.strings.len());
+        assert!(Limits::MOST_HANDLES as u64 + (Limits::default().without_event / 2) < u64::from(u32::MAX));
+        let budget = Budget::new(Limits::default());
+        assert!(budget.check_handles([&document, &document].into_iter()).is_ok());
+        let full = [Limits::MOST_HANDLES - 1; 5];
+        assert!(fits(full) && !fits([full[0] + 2; 5]));
     }
 }

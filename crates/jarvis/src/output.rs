@@ -1,16 +1,25 @@
 //! Writes output files, all of them or none.
 //!
 //! Every file is first written whole under a temporary name in its own folder; when all are there, they are renamed.
-//! A reader therefore never sees half a file, and two runs into one folder can't mix their bytes: each file is the
-//! whole file of one of them. If anything fails, what was replaced so far is put back and the temporaries go, as do
-//! folders made on the way. Files are not synced to disk: the trace is still there to run on again.
+//! A reader therefore never sees half a file. If anything fails, what was replaced so far is put back and the temporaries
+//! go, as do folders made on the way; [`abandon`] does the same when the program is told to stop. Folders are locked
+//! meanwhile, so that of two runs into one folder the second waits, and what is there in the end is of one run alone.
+//! Files are not synced to disk: the trace is still there to run on again.
 
+mod lock;
+mod undo;
+
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use jarvis_report::OutputFile;
+
+use lock::Locks;
+use undo::Undo;
+pub use undo::abandon;
 
 /// Tells the temporary names of one process apart.
 static COUNTER: AtomicU64 = AtomicU64::new(0);
@@ -40,6 +49,12 @@ pub enum OutputError {
         /// The folder.
         path: PathBuf,
     },
+    /// Another run writes there and does not come to an end.
+    #[error("{}: another run of jarvis is writing to this folder", path.display())]
+    Busy {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A file would be written outside its folder.
     #[error("{}: not a path inside the output folder", path.display())]
     Outside {
@@ -54,12 +69,17 @@ impl OutputError {
         let error = match self {
             Self::Folder { error, .. } | Self::File { error, .. } => error,
             Self::IsFolder { .. } => return "move it away, or choose another place with -o DIR",
+            Self::Busy { .. } => return "wait for it to end, or choose another folder with -o DIR",
             Self::Outside { .. } => return "this is a fault of jarvis: please report it",
         };
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 "make room, or choose a folder on another disk with -o DIR"
             }
+            io::ErrorKind::FileTooLarge => {
+                "allow larger files (ulimit -f), or choose a folder on another disk with -o DIR"
+            }
+            io::ErrorKind::InvalidFilename => "choose a shorter path with -o DIR",
             io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
                 "a part of this path is a file: choose another folder with -o DIR"
             }
@@ -68,10 +88,15 @@ impl OutputError {
     }
 }
 
+/// Tells which files an earlier run left in a folder.
+type Listing = fn(&Path) -> Vec<PathBuf>;
+
 /// A set of files to be written together.
 #[derive(Debug, Default)]
 pub struct Batch {
     files: Vec<(PathBuf, Vec<u8>)>,
+    roots: BTreeSet<PathBuf>,
+    replaces: Option<(PathBuf, Listing)>,
 }
 
 impl Batch {
@@ -81,12 +106,20 @@ impl Batch {
             return Err(OutputError::Outside { path: file.path });
         }
         self.files.push((root.join(file.path), file.bytes));
+        self.roots.insert(root.to_path_buf());
         Ok(())
     }
 
     /// Adds a file with its full path.
     pub fn add_at(&mut self, path: PathBuf, bytes: Vec<u8>) {
+        self.roots.insert(folder_of(&path).to_path_buf());
         self.files.push((path, bytes));
+    }
+
+    /// Files that `earlier` lists are removed from the folder if this batch does not write them, and folders that are
+    /// empty then. Names that lead out of the folder are left alone.
+    pub fn replaces(&mut self, root: &Path, earlier: Listing) {
+        self.replaces = Some((root.to_path_buf(), earlier));
     }
 
     /// Where the files go.
@@ -96,8 +129,8 @@ impl Batch {
 
     /// Writes all files, or none.
     pub fn write(self) -> Result<(), OutputError> {
-        let mut undo = Undo::default();
-        let done = self.stage(&mut undo).and_then(|staged| publish(&staged, &mut undo));
+        let undo = Undo::begin();
+        let done = self.write_undoably(&undo);
         if done.is_err() {
             undo.roll_back();
         } else {
@@ -106,36 +139,40 @@ impl Batch {
         done
     }
 
+    fn write_undoably(&self, undo: &Undo) -> Result<(), OutputError> {
+        let _locks = Locks::take(&self.roots, undo)?;
+        let earlier = self.replaces.as_ref().map_or_else(Vec::new, |(root, earlier)| earlier(root));
+        let staged = self.stage(undo)?;
+        publish(&staged, undo)?;
+        self.retire(earlier, undo);
+        Ok(())
+    }
+
     /// Writes every file under a temporary name.
-    fn stage(&self, undo: &mut Undo) -> Result<Vec<Staged<'_>>, OutputError> {
+    fn stage(&self, undo: &Undo) -> Result<Vec<Staged<'_>>, OutputError> {
         let mut staged = Vec::with_capacity(self.files.len());
         for (path, bytes) in &self.files {
             if path.is_dir() {
                 return Err(OutputError::IsFolder { path: path.clone() });
             }
-            make_folders(folder_of(path), undo)?;
+            undo.make_folders(folder_of(path))?;
             let failed = |error| OutputError::File { path: path.clone(), error };
-            let (temporary, mut file) = create_beside(path).map_err(failed)?;
-            undo.remove.push(temporary.clone());
+            let (temporary, mut file) = undo.create_beside(path).map_err(failed)?;
             file.write_all(bytes).map_err(failed)?;
             staged.push(Staged { temporary, path });
         }
         Ok(staged)
     }
-}
 
-/// Removes files of an earlier run from an output folder, and folders that are empty then. Names that lead out of the
-/// folder are left alone, as is what can't be removed: an old file does no harm that a failed run would not.
-pub fn remove_listed(root: &Path, names: impl IntoIterator<Item = PathBuf>) {
-    for name in names {
-        if !is_inside(&name) {
-            continue;
-        }
-        let path = root.join(&name);
-        if fs::remove_file(&path).is_ok() {
-            let folders = name.ancestors().skip(1).filter(|a| !a.as_os_str().is_empty());
-            for folder in folders {
-                let _ = fs::remove_dir(root.join(folder));
+    /// Removes what an earlier run wrote and this one does not. What can't be removed stays: an old file does no harm
+    /// that a failed run would not.
+    fn retire(&self, earlier: Vec<PathBuf>, undo: &Undo) {
+        let Some((root, _)) = &self.replaces else { return };
+        let ours: BTreeSet<&Path> = self.paths().collect();
+        for name in earlier.into_iter().filter(|name| is_inside(name)) {
+            let path = root.join(name);
+            if !ours.contains(path.as_path()) && path.is_file() {
+                undo.retire(&path, root);
             }
         }
     }
@@ -153,69 +190,16 @@ struct Staged<'a> {
 }
 
 /// Gives every file its name.
-fn publish(staged: &[Staged<'_>], undo: &mut Undo) -> Result<(), OutputError> {
+fn publish(staged: &[Staged<'_>], undo: &Undo) -> Result<(), OutputError> {
     for Staged { temporary, path } in staged {
-        let kept = keep(path);
-        fs::rename(temporary, path).map_err(|error| OutputError::File { path: path.to_path_buf(), error })?;
-        undo.remove.retain(|name| name != temporary);
-        undo.replaced.push((path.to_path_buf(), kept));
+        undo.publish(temporary, path).map_err(|error| OutputError::File { path: path.to_path_buf(), error })?;
     }
     Ok(())
-}
-
-/// A second name for the file that is about to be replaced. File systems without such names lose the old file if a
-/// later one fails; its new version is whole all the same.
-fn keep(path: &Path) -> Option<PathBuf> {
-    let kept = temporary_name(path);
-    fs::hard_link(path, &kept).ok().map(|()| kept)
-}
-
-/// What to do if something fails, and what to tidy if nothing does.
-#[derive(Default)]
-struct Undo {
-    /// Temporary files.
-    remove: Vec<PathBuf>,
-    /// Files that have their name, and where the file lies that had it before.
-    replaced: Vec<(PathBuf, Option<PathBuf>)>,
-    /// Folders that were made, outermost first.
-    folders: Vec<PathBuf>,
-}
-
-impl Undo {
-    /// Puts everything back. What can't be put back stays: there is nobody to tell but in the error that led here.
-    fn roll_back(self) {
-        for (path, kept) in self.replaced.into_iter().rev() {
-            let _ = match kept {
-                Some(kept) => fs::rename(kept, path),
-                None => fs::remove_file(path),
-            };
-        }
-        for path in self.remove {
-            let _ = fs::remove_file(path);
-        }
-        for folder in self.folders.into_iter().rev() {
-            // Fails, as it should, if somebody else has put something there meanwhile.
-            let _ = fs::remove_dir(folder);
-        }
-    }
-
-    fn forget(self) {
-        for kept in self.replaced.into_iter().filter_map(|(_, kept)| kept) {
-            let _ = fs::remove_file(kept);
-        }
-    }
 }
 
 /// The folder a path lies in.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-fn make_folders(folder: &Path, undo: &mut Undo) -> Result<(), OutputError> {
-    let missing: Vec<&Path> = folder.ancestors().take_while(|f| !f.as_os_str().is_empty() && !f.exists()).collect();
-    // Before they are made: some may be there when a later one fails.
-    undo.folders.extend(missing.into_iter().rev().map(Path::to_path_buf));
-    fs::create_dir_all(folder).map_err(|error| OutputError::Folder { path: folder.to_path_buf(), error })
 }
 
 /// A new file beside `path`, under a name that nobody else uses.
@@ -230,10 +214,10 @@ fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     }
 }
 
+/// A name beside `path`. It has nothing of the path's own name, which may be as long as names can be.
 fn temporary_name(path: &Path) -> PathBuf {
     let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    folder_of(path).join(format!(".{name}.{}-{number}.tmp", std::process::id()))
+    folder_of(path).join(format!(".jarvis-{}-{number}.tmp", std::process::id()))
 }
 
 /// Whether files can be written into `folder`, told before the work is done. Makes nothing that stays.
@@ -244,8 +228,11 @@ pub fn probe(folder: &Path) -> Result<(), OutputError> {
     if !existing.is_dir() {
         return Err(failed(folder, io::Error::from(io::ErrorKind::NotADirectory)));
     }
-    let (name, _) = create_beside(&existing.join("probe")).map_err(|error| failed(folder, error))?;
-    fs::remove_file(name).map_err(|error| failed(folder, error))
+    let undo = Undo::begin();
+    let (name, _) = undo.create_beside(&existing.join("probe")).map_err(|error| failed(folder, error))?;
+    let removed = fs::remove_file(name).map_err(|error| failed(folder, error));
+    undo.forget();
+    removed
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub mod tree;
 pub use builder::{BuilderArg, EventBuilder, TraceBuilder};
 pub use clock::{Clock, Us};
 pub use diagnostics::{At, DIAGNOSTICS, Defect, Diagnostic, Diagnostics, Severity};
-pub use ingest::{NOT_TRACES, NotATrace, ReadError, ReadOptions};
+pub use ingest::{Limits, NOT_TRACES, NotATrace, ReadError, ReadOptions};
 pub use interval::IntervalSet;
 pub use model::{Arg, ClassId, EventId, EventKind, Facts, Id, Key, Ns, Place, StrId, Strings, Trace, Track, TrackId};
 pub use overlap::Overlaps;

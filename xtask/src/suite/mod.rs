@@ -2,6 +2,7 @@
 //! else from the network; what it cannot do on a machine it skips, and says so.
 
 mod command;
+mod deny;
 mod file_sizes;
 mod steps;
 

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::file_sizes;
+use super::{deny, file_sizes};
 use crate::bench::gate;
 use crate::workspace;
 
@@ -36,6 +36,7 @@ pub(crate) struct Step {
 pub(crate) const STEPS: &[Step] = &[
     Step { name: "format",   about: "rustfmt would change nothing",                       run: format },
     Step { name: "sizes",    about: "no source file is longer than a person can keep",    run: file_sizes::check },
+    Step { name: "deny",     about: "dependencies are what deny.toml allows",             run: deny::check },
     Step { name: "lint",     about: "clippy has nothing to say about any target",         run: lint },
     Step { name: "tools",    about: "programs that tests talk to are installed",           run: tools },
     Step { name: "python",   about: "pyflakes has nothing to say about the replayer and the tools", run: python },

@@ -331,16 +331,13 @@ fn write(
 
 /// Writes all files, or none, and removes those of an earlier run.
 fn publish(folder: &Path, files: Vec<OutputFile>) -> Result<(), OutputError> {
-    let before = listed(folder);
-    let names: BTreeSet<PathBuf> = files.iter().map(|f| f.path.clone()).collect();
     let mut batch = Batch::default();
     for file in files {
         batch.add(folder, file)?;
     }
-    batch.write()?;
     // Results of another trace or of other options would look like results of this run.
-    output::remove_listed(folder, before.into_iter().filter(|old| !names.contains(old)));
-    Ok(())
+    batch.replaces(folder, listed);
+    batch.write()
 }
 
 /// Files that an earlier run into the folder says it wrote.

@@ -93,7 +93,7 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<(), Failure> {
     if args.python {
         options = options.with_python();
     }
-    let traces = [session.open(&args.one)?, session.open(&args.two)?];
+    let traces = [session.open_one_of_two(&args.one)?, session.open_one_of_two(&args.two)?];
     let trees = [0, 1].map(|side: usize| Tree::build(&traces[side], options));
     for (path, (trace, tree)) in [&args.one, &args.two].into_iter().zip(traces.iter().zip(&trees)) {
         usable(path, trace, tree)?;

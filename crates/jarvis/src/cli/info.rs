@@ -33,7 +33,7 @@ pub(crate) struct InfoArgs {
 
 pub(crate) fn run(session: &Session, args: &InfoArgs) -> Result<(), Failure> {
     let path = &args.trace.trace;
-    let trace = ManuallyDrop::new(session.open(path)?);
+    let trace = ManuallyDrop::new(session.open_to_look(path)?);
     // Counting and nesting do not need each other.
     let (tree, summary) = std::thread::scope(|scope| {
         let summary = scope.spawn(|| Summary::of(&trace));

@@ -8,8 +8,10 @@ mod diff;
 mod explain;
 mod failure;
 mod info;
+mod interrupt;
 mod layout;
 mod manual;
+mod memory;
 mod model;
 mod platform_args;
 mod platforms;
@@ -57,6 +59,9 @@ pub(crate) struct Common {
     /// Threads to use; results do not depend on it
     #[arg(long, global = true, value_name = "N", env = "RAYON_NUM_THREADS", hide_env = true)]
     pub(crate) threads: Option<usize>,
+    /// Memory that traces may take, such as 8G or 50% [default: 80% of the machine or container]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = memory::Amount::parse)]
+    pub(crate) max_memory: Option<memory::Amount>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -126,11 +131,28 @@ impl Session {
     /// Reads a trace; `-` is standard input. Commands that end with their answer keep it in a `ManuallyDrop`: the
     /// system takes all memory back at once, and faster than piece by piece.
     pub(crate) fn open(&self, path: &Path) -> Result<Trace, Failure> {
-        let options = self.read_options();
+        Self::open_with(path, &self.read_options())
+    }
+
+    /// Reads a trace that no tables are made of, which is what takes most memory.
+    pub(crate) fn open_to_look(&self, path: &Path) -> Result<Trace, Failure> {
+        let mut options = self.read_options();
+        options.limits.later_per_text = 0;
+        Self::open_with(path, &options)
+    }
+
+    /// Reads one of two traces that are needed at once, so each may take half of the memory.
+    pub(crate) fn open_one_of_two(&self, path: &Path) -> Result<Trace, Failure> {
+        let mut options = self.read_options();
+        options.limits.memory = options.limits.memory.map(|bytes| bytes / 2);
+        Self::open_with(path, &options)
+    }
+
+    fn open_with(path: &Path, options: &ReadOptions) -> Result<Trace, Failure> {
         let trace = if path == Path::new("-") {
-            Trace::read(io::stdin(), "standard input", &options)?
+            Trace::read(io::stdin(), "standard input", options)?
         } else {
-            Trace::open(path, &options)?
+            Trace::open(path, options)?
         };
         Ok(trace)
     }
@@ -141,6 +163,9 @@ impl Session {
         if let Some(threads) = self.common.threads {
             options.threads = threads.max(1);
         }
+        options.limits.memory = memory::limit(self.common.max_memory);
+        options.limits.later_per_event = memory::LATER_PER_EVENT;
+        options.limits.later_per_text = memory::LATER_PER_TEXT;
         options
     }
 
@@ -249,6 +274,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(status);
         }
     };
+    interrupt::watch();
     let session = Session { common: cli.common, outlet: Outlet::Here };
     let result = match cli.command {
         Command::Analyze(args) => analyze::run(&session, &args),

@@ -81,7 +81,7 @@ impl TreeArgs {
 
 pub(crate) fn run(session: &Session, args: &TreeArgs) -> Result<(), Failure> {
     let path = &args.trace.trace;
-    let trace = ManuallyDrop::new(session.open(path)?);
+    let trace = ManuallyDrop::new(session.open_to_look(path)?);
     let mut options = TreeOptions::default();
     if args.python {
         options = options.with_python();

@@ -68,11 +68,11 @@ fn a_late_failure_puts_the_old_files_back() {
     let root = tempfile::tempdir().unwrap();
     batch(root.path(), &[("x.csv", "old")]).write().unwrap();
     let batch = batch(root.path(), &[("x.csv", "new"), ("fresh.csv", "new"), ("z.csv", "new")]);
-    let mut undo = Undo::default();
-    let staged = batch.stage(&mut undo).unwrap();
+    let undo = Undo::begin();
+    let staged = batch.stage(&undo).unwrap();
     // Somebody makes a folder of that name between the two steps.
     fs::create_dir(root.path().join("z.csv")).unwrap();
-    assert!(publish(&staged, &mut undo).is_err());
+    assert!(publish(&staged, &undo).is_err());
     undo.roll_back();
     assert_eq!(contents(root.path()), listed(&[("x.csv", "old"), ("z.csv/", "")]));
 }
@@ -96,7 +96,7 @@ fn a_probe_tells_early_and_leaves_nothing() {
     assert!(error.help().contains("is a file"), "{error}");
 }
 
-/// Many writers at once: each file ends as the whole file of one of them.
+/// Many writers at once: the folder ends as that of one of them.
 #[test]
 fn writers_at_once_do_not_mix() {
     let root = tempfile::tempdir().unwrap();
@@ -104,12 +104,71 @@ fn writers_at_once_do_not_mix() {
     std::thread::scope(|scope| {
         for i in 0..8 {
             let root = root.path();
-            scope.spawn(move || batch(root, &[("x.csv", &text(i)), ("y.csv", &text(i))]).write().unwrap());
+            let own = format!("only-{i}.csv");
+            scope.spawn(move || {
+                let mut batch = batch(root, &[("x.csv", &text(i)), ("y/z.csv", &text(i)), (&own, "")]);
+                batch.replaces(root, |root| {
+                    let names = fs::read_dir(root).unwrap().map(|e| PathBuf::from(e.unwrap().file_name()));
+                    names.filter(|n| n.to_string_lossy().starts_with("only-")).collect()
+                });
+                batch.write().unwrap();
+            });
         }
     });
     let found = contents(root.path());
-    assert_eq!(found.keys().collect::<Vec<_>>(), ["x.csv", "y.csv"]);
-    for written in found.values() {
-        assert!((0..8).any(|i| *written == text(i)));
-    }
+    let winner = (0..8).find(|&i| found["x.csv"] == text(i)).unwrap();
+    assert_eq!(found["y/z.csv"], text(winner));
+    let names: Vec<&str> = found.keys().map(String::as_str).collect();
+    assert_eq!(names, [format!("only-{winner}.csv").as_str(), "x.csv", "y/", "y/z.csv"]);
+}
+
+#[test]
+fn who_waits_too_long_for_another_run_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let holder = File::open(root.path()).unwrap();
+    holder.lock().unwrap();
+    let undo = Undo::begin();
+    let folders = BTreeSet::from([root.path().to_path_buf()]);
+    let soon = std::time::Duration::from_millis(1);
+    let Err(error) = Locks::take_within(&folders, &undo, soon) else { panic!("two hold one lock") };
+    assert!(matches!(error, OutputError::Busy { .. }), "{error}");
+    holder.unlock().unwrap();
+    assert!(Locks::take_within(&folders, &undo, soon).is_ok());
+    undo.roll_back();
+}
+
+#[test]
+fn what_an_earlier_run_wrote_goes_unless_the_new_one_fails() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    let old = [("x.csv", "old"), ("a/b/stale.csv", "old"), ("a/kept.csv", "old")];
+    batch(root, &old).write().unwrap();
+    let listing: Listing = |_| ["x.csv", "a/b/stale.csv", "../outside", "/etc/passwd"].map(PathBuf::from).into();
+    // It fails after the old files went.
+    let mut failing = batch(root, &[("x.csv", "new")]);
+    failing.replaces(root, listing);
+    let undo = Undo::begin();
+    failing.write_undoably(&undo).unwrap();
+    assert!(!root.join("a/b/stale.csv").exists());
+    undo.roll_back();
+    let mut before = listed(&old);
+    before.extend(listed(&[("a/", ""), ("a/b/", "")]));
+    assert_eq!(contents(root), before);
+    // It does not.
+    let mut good = batch(root, &[("x.csv", "new")]);
+    good.replaces(root, listing);
+    good.write().unwrap();
+    assert_eq!(contents(root), listed(&[("x.csv", "new"), ("a/", ""), ("a/kept.csv", "old")]));
+}
+
+#[test]
+fn names_as_long_as_can_be_are_written() {
+    let root = tempfile::tempdir().unwrap();
+    let name = "n".repeat(255);
+    batch(root.path(), &[(&name, "text")]).write().unwrap();
+    assert_eq!(contents(root.path()), listed(&[(&name, "text")]));
+    let longer = "n".repeat(256);
+    let error = batch(root.path(), &[(&longer, "text")]).write().unwrap_err();
+    assert!(error.help().contains("shorter"), "{error}: {}", error.help());
+    assert_eq!(contents(root.path()), listed(&[(&name, "text")]));
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use jarvis_analyze::analysis::Analysis;
 
+use crate::render::names::no_device;
+
 /// Longest beginning of a file name that a category gets.
 const LONGEST: usize = 80;
 
@@ -57,7 +59,7 @@ fn clean(key: &str) -> String {
     };
     let name: String = key.chars().map(safe).take(LONGEST).collect();
     let inner = name.trim_start_matches(['.', '-']);
-    if inner.is_empty() { "category".to_owned() } else { inner.to_owned() }
+    if inner.is_empty() { "category".to_owned() } else { no_device(inner.to_owned()) }
 }
 
 #[cfg(test)]
@@ -67,7 +69,8 @@ mod tests {
     #[test]
     fn usual_keys_are_their_own_names_and_hostile_ones_stay_in_the_folder() {
         let long = "x".repeat(300);
-        let keys = ["gemm", "sdpa_fwd", "../../etc", "a/b", "a\\b", "", "..", "cpu_idle", "GEMM", &long, "é\n"];
+        let keys =
+            ["gemm", "sdpa_fwd", "../../etc", "a/b", "a\\b", "", "..", "cpu_idle", "GEMM", &long, "é\n", "Aux.x"];
         let keys: Vec<Arc<str>> = keys.iter().map(|k| Arc::from(*k)).collect();
         let stems = Stems::of_keys(keys.iter());
         let named: Vec<&str> = keys.iter().map(|k| stems.get(k)).collect();
@@ -85,7 +88,8 @@ mod tests {
                 "cpu_idle-2",
                 "gemm-2",
                 cut,
-                "__"
+                "__",
+                "_aux.x"
             ]
         );
     }

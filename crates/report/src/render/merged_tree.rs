@@ -1,10 +1,12 @@
 //! Two call trees laid over each other, as text: one line a call.
 //!
 //! `name` for calls of both traces, `combined: a | b` where their names differ, `>> trace1: name` and `<< trace2: name`
-//! for calls of one. Below a call, those of both come first, then those of each trace.
+//! for calls of one. Below a call, those of both come first, then those of each trace. Very deep calls are not indented
+//! any further but say their level.
 
 use jarvis_analyze::compare::tree::{MergedTree, Presence, Which};
 use jarvis_trace::TreeView;
+use jarvis_trace::tree::DEEPEST_INDENT;
 
 /// Which roots to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +20,7 @@ pub enum Roots {
 /// A line still to be written; `indent` is the length of the prefix its parent gives it.
 struct Pending {
     id: u32,
+    level: usize,
     indent: usize,
     last: bool,
 }
@@ -32,23 +35,28 @@ pub fn render(one: TreeView<'_>, two: TreeView<'_>, merged: &MergedTree, roots: 
     let mut out = String::new();
     let mut prefix = String::new();
     let mut pending: Vec<Pending> = Vec::new();
-    push(&mut pending, &shown, 0);
-    while let Some(Pending { id, indent, last }) = pending.pop() {
+    push(&mut pending, &shown, 0, 0);
+    while let Some(Pending { id, level, indent, last }) = pending.pop() {
         // What was written since has only added to the parent's prefix.
         prefix.truncate(indent);
         out.push_str(&prefix);
         out.push_str(if last { "└── " } else { "├── " });
+        if level > DEEPEST_INDENT {
+            out.push_str(&format!("[level {level}] "));
+        }
         line(one, two, merged, id, &mut out);
         out.push('\n');
-        prefix.push_str(if last { "    " } else { "│   " });
-        push(&mut pending, &merged.shown_children(id), prefix.len());
+        if level < DEEPEST_INDENT {
+            prefix.push_str(if last { "    " } else { "│   " });
+        }
+        push(&mut pending, &merged.shown_children(id), level + 1, prefix.len());
     }
     out.into_bytes()
 }
 
-fn push(pending: &mut Vec<Pending>, ids: &[u32], indent: usize) {
+fn push(pending: &mut Vec<Pending>, ids: &[u32], level: usize, indent: usize) {
     let last = ids.len().saturating_sub(1);
-    pending.extend(ids.iter().enumerate().rev().map(|(at, &id)| Pending { id, indent, last: at == last }));
+    pending.extend(ids.iter().enumerate().rev().map(|(at, &id)| Pending { id, level, indent, last: at == last }));
 }
 
 fn line(one: TreeView<'_>, two: TreeView<'_>, merged: &MergedTree, id: u32, out: &mut String) {

@@ -3,7 +3,7 @@
 pub mod csv;
 pub mod markdown;
 pub mod merged_tree;
-mod names;
+pub(crate) mod names;
 mod number;
 pub mod op_map;
 pub mod xlsx;

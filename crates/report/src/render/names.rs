@@ -20,9 +20,20 @@ pub(crate) fn unique<'a>(names: impl Iterator<Item = &'a str>, limit: usize, for
     given
 }
 
+/// Names that Windows keeps for devices, whatever ending follows.
+const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
+
+/// As a name that is no device on any system.
+pub(crate) fn no_device(name: String) -> String {
+    let stem = name.split('.').next().unwrap_or_default().trim_end().to_lowercase();
+    let numbered = stem.strip_prefix("com").or_else(|| stem.strip_prefix("lpt"));
+    let port = numbered.is_some_and(|n| n.chars().count() == 1 && n.contains(|c: char| "0123456789¹²³".contains(c)));
+    if port || DEVICES.contains(&stem.as_str()) { format!("_{name}") } else { name }
+}
+
 fn clean(name: &str, forbidden: &[char]) -> String {
     let plain: String = name.chars().map(|c| if c.is_control() || forbidden.contains(&c) { '_' } else { c }).collect();
-    if plain.is_empty() { "table".to_owned() } else { plain }
+    if plain.is_empty() { "table".to_owned() } else { no_device(plain) }
 }
 
 /// The longest beginning of at most `units` UTF-16 units, cut between characters.
@@ -60,6 +71,26 @@ mod tests {
             unique(names.into_iter(), 31, &['/', ':']),
             [long, "unified_perf_summary_kl_overl~2", "UNIFIED_perf_summary_kl_overl~3", "a_b", "a_b~2", "table"]
         );
+    }
+
+    #[test]
+    fn devices_are_no_names() {
+        for (name, safe) in [
+            ("con", "_con"),
+            ("CON.x", "_CON.x"),
+            ("Aux ", "_Aux "),
+            ("nul..", "_nul.."),
+            ("com1", "_com1"),
+            ("LPT9.log.csv", "_LPT9.log.csv"),
+            ("com²", "_com²"),
+            ("com", "com"),
+            ("com10", "com10"),
+            ("console", "console"),
+            ("a.con", "a.con"),
+        ] {
+            assert_eq!(no_device(name.to_owned()), safe);
+        }
+        assert_eq!(unique(["nul", "x\0y"].into_iter(), 31, &[]), ["_nul", "x_y"]);
     }
 
     #[test]

@@ -12,6 +12,8 @@ use super::index::hex;
 use super::inputs::Input;
 use super::ir::{CallIr, Settings};
 use super::select::Op;
+use crate::render::names::no_device;
+
 use super::{Entry, Origin, ReplayError, layout, readme};
 
 /// Form of an entry.
@@ -50,6 +52,7 @@ impl Names {
             .chars()
             .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-') { c } else { '_' })
             .collect();
+        clean = no_device(clean);
         let hash = || hex(&Sha256::digest(op.as_bytes())[..4]);
         if clean.len() > LONGEST_NAME {
             clean.truncate(LONGEST_NAME);
@@ -212,6 +215,8 @@ mod tests {
         let long = names.give(&format!("mine::{}", "x".repeat(100)));
         assert_eq!(long.len(), LONGEST_NAME + 9 + SUFFIX.len());
         assert_ne!(names.give("aten_convolution_backward"), "aten_convolution_backward_replay_package.zip");
+        assert_eq!(names.give("con.x"), "_con.x_replay_package.zip", "a device of some systems");
+        assert_eq!(names.give("a\0b\n"), "a_b__replay_package.zip");
         assert!(names.give("ATEN::Convolution_Backward").starts_with("ATEN_Convolution_Backward_"));
     }
 }

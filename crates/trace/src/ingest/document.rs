@@ -31,6 +31,8 @@ pub(super) struct Document {
     pub(super) state: State,
     pub(super) rows: Rows,
     pub(super) facts: Facts,
+    /// Memory that they take.
+    pub(super) fact_bytes: u64,
     shapes: Shapes,
     /// Byte of the document at which the buffer begins.
     base: u64,
@@ -59,6 +61,7 @@ impl Document {
             state,
             rows,
             facts: Facts::default(),
+            fact_bytes: 0,
             shapes,
             base,
             fields: Vec::new(),
@@ -98,6 +101,19 @@ impl Document {
         }
         self.base += pos as u64;
         pos
+    }
+
+    /// Byte of the document up to which it is read.
+    pub(super) fn position(&self) -> u64 {
+        self.base
+    }
+
+    /// What follows the end of the document is not looked at any more.
+    pub(super) fn leave_trailing(&mut self) {
+        if !self.trailing_seen {
+            self.trailing_seen = true;
+            self.rows.diagnostics.add(Defect::TrailingData, At::Byte(self.base));
+        }
     }
 
     fn at(&self, pos: usize) -> At {
@@ -179,6 +195,7 @@ impl Document {
             Raw::Number { value: super::number::Number::Float(f), .. } if !f.is_finite() => "null".into(),
             _ => String::from_utf8_lossy(text),
         };
+        self.fact_bytes += (key.len() + text.len() + size_of::<(String, String)>()) as u64;
         self.facts.entries.push((key, text.into_owned()));
     }
 

@@ -1,7 +1,9 @@
 //! Why a file can't be read as a trace, and what to do about it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use super::limits::{Exceeded, Halt};
 
 /// A kind of file people mistake for a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +39,20 @@ pub const NOT_TRACES: &[NotATrace] = &[
 pub(super) fn recognise(head: &[u8]) -> Option<&'static NotATrace> {
     let text = head.trim_ascii_start();
     NOT_TRACES.iter().find(|kind| head.starts_with(kind.begins) || text.starts_with(kind.begins))
+}
+
+/// A number of bytes as people say it.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = "bytes";
+    for larger in UNITS {
+        if value < 1024.0 {
+            break;
+        }
+        (value, unit) = (value / 1024.0, larger);
+    }
+    if value.fract() == 0.0 { format!("{value} {unit}") } else { format!("{value:.1} {unit}") }
 }
 
 /// Why there is no trace.
@@ -77,6 +93,46 @@ pub enum ReadError {
         /// The file.
         path: PathBuf,
     },
+    /// It takes more memory than it may.
+    #[error("{} takes more than {} of memory: that much was reached at byte {at} of its text, after {events} events", path.display(), size(*limit))]
+    Memory {
+        /// The file.
+        path: PathBuf,
+        /// What was allowed, in bytes.
+        limit: u64,
+        /// Byte of the (unpacked) text.
+        at: u64,
+        /// Events read until then.
+        events: u64,
+    },
+    /// It goes on and on without an event.
+    #[error("{} has more than {} of text without an event, from byte {from} of its text on", path.display(), size(*limit))]
+    NoEventFor {
+        /// The file.
+        path: PathBuf,
+        /// What is allowed, in bytes.
+        limit: u64,
+        /// Byte of the (unpacked) text after which no event ends.
+        from: u64,
+    },
+    /// It unpacks to more than a recording would.
+    #[error("{} is packed too well to be a recording: its first {} unpack to {}", path.display(), size(*packed), size(*unpacked))]
+    Ratio {
+        /// The file.
+        path: PathBuf,
+        /// Packed bytes read.
+        packed: u64,
+        /// What they unpack to.
+        unpacked: u64,
+    },
+    /// It has more events than can be told apart.
+    #[error("{} has more events or arguments than jarvis can count: {events} events were read", path.display())]
+    TooManyEvents {
+        /// The file.
+        path: PathBuf,
+        /// Events read until then.
+        events: u64,
+    },
     /// It ends before the first event.
     #[error("{} ends before the first event", path.display())]
     Truncated {
@@ -86,6 +142,17 @@ pub enum ReadError {
 }
 
 impl ReadError {
+    pub(super) fn of_halt(halt: Halt, path: &Path) -> Self {
+        let path = path.to_owned();
+        match halt {
+            Halt::Io(source) => Self::Io { path, source },
+            Halt::Limit(Exceeded::Memory { limit, at, events }) => Self::Memory { path, limit, at, events },
+            Halt::Limit(Exceeded::NoEvent { limit, from }) => Self::NoEventFor { path, limit, from },
+            Halt::Limit(Exceeded::Ratio { packed, unpacked }) => Self::Ratio { path, packed, unpacked },
+            Halt::Limit(Exceeded::Events { events }) => Self::TooManyEvents { path, events },
+        }
+    }
+
     /// What the user can do.
     pub fn help(&self) -> String {
         match self {
@@ -102,6 +169,15 @@ impl ReadError {
             Self::NotATrace { what: None, .. } | Self::NoEvents { .. } => {
                 "record one with torch.profiler and prof.export_chrome_trace(\"trace.json.gz\")".to_owned()
             }
+            Self::Memory { .. } => {
+                "allow more with --max-memory SIZE if the machine has it, or record fewer steps (profiler schedule)"
+                    .to_owned()
+            }
+            Self::NoEventFor { .. } => "no profiler writes this: find out where the file comes from".to_owned(),
+            Self::Ratio { .. } => "find out where the file comes from; if you trust it and have the room, unpack it \
+                                   yourself (gzip -dc) and pass the .json"
+                .to_owned(),
+            Self::TooManyEvents { .. } => "record fewer steps (profiler schedule), or a single rank a file".to_owned(),
             Self::Truncated { .. } => "the file was cut very early: copy it again, or capture anew".to_owned(),
         }
     }

@@ -30,6 +30,7 @@ pub(super) struct Gunzip<R> {
     inflate: Decompress,
     part: Part,
     members: u32,
+    read: u64,
     unpacked: u64,
     pub(super) diagnostics: Diagnostics,
 }
@@ -45,9 +46,20 @@ impl<R: Read> Gunzip<R> {
             inflate: Decompress::new(false),
             part: Part::Header,
             members: 0,
+            read: 0,
             unpacked: 0,
             diagnostics: Diagnostics::default(),
         }
+    }
+
+    /// Bytes unpacked so far.
+    pub(super) fn unpacked(&self) -> u64 {
+        self.unpacked
+    }
+
+    /// Bytes they were unpacked from.
+    pub(super) fn packed(&self) -> u64 {
+        self.read - (self.end - self.start) as u64
     }
 
     fn available(&self) -> &[u8] {
@@ -70,6 +82,7 @@ impl<R: Read> Gunzip<R> {
         };
         self.input_over = n == 0;
         self.end += n;
+        self.read += n as u64;
         Ok(n > 0)
     }
 

@@ -4,6 +4,7 @@ mod document;
 mod error;
 mod general;
 mod gzip;
+mod limits;
 mod literal;
 mod number;
 mod pipeline;
@@ -17,11 +18,13 @@ use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 pub use error::{NOT_TRACES, NotATrace, ReadError};
+pub use limits::Limits;
 
 use crate::diagnostics::{At, Defect, Diagnostics};
 use crate::model::{Columns, EventKind, Trace};
 use document::{Document, State};
 use gzip::Gunzip;
+use limits::{Budget, Halt};
 use pipeline::{Plain, read_inline, read_parallel, read_piped};
 
 /// How to read.
@@ -29,11 +32,14 @@ use pipeline::{Plain, read_inline, read_parallel, read_piped};
 pub struct ReadOptions {
     /// Threads to use at most; the result does not depend on it.
     pub threads: usize,
+    /// What reading may cost at most.
+    pub limits: Limits,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { threads: std::thread::available_parallelism().map_or(1, usize::from) }
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { threads, limits: Limits::default() }
     }
 }
 
@@ -78,7 +84,8 @@ impl Trace {
         let (head, rest) = sniff(file).map_err(failed)?;
         if detect(&head) == Some(Format::Json)
             && options.threads > 1
-            && let Some(document) = read_parallel(open, options.threads).map_err(failed)?
+            && let Some(document) = read_parallel(open, options.threads, &Budget::new(options.limits))
+                .map_err(|halt| ReadError::of_halt(halt, path))?
         {
             return finish(document, Diagnostics::default(), path, options);
         }
@@ -94,7 +101,7 @@ impl Trace {
 
     /// Reads a trace from memory.
     pub fn parse(bytes: &[u8]) -> Result<Self, ReadError> {
-        Self::read(bytes, "trace in memory", &ReadOptions { threads: 1 })
+        Self::read(bytes, "trace in memory", &ReadOptions { threads: 1, ..ReadOptions::default() })
     }
 }
 
@@ -109,7 +116,8 @@ fn detect(head: &[u8]) -> Option<Format> {
 }
 
 fn read(head: Vec<u8>, rest: impl Read + Send, path: &Path, options: &ReadOptions) -> Result<Trace, ReadError> {
-    let failed = |source: io::Error| ReadError::Io { path: path.to_owned(), source };
+    let failed = |halt: Halt| ReadError::of_halt(halt, path);
+    let budget = Budget::new(options.limits);
     if head.is_empty() {
         return Err(ReadError::Empty { path: path.to_owned() });
     }
@@ -123,18 +131,18 @@ fn read(head: Vec<u8>, rest: impl Read + Send, path: &Path, options: &ReadOption
         Format::Gzip => {
             let mut gunzip = Gunzip::new(whole);
             if options.threads > 1 && !small {
-                let (document, gunzip) = read_piped(gunzip, document).map_err(failed)?;
+                let (document, gunzip) = read_piped(gunzip, document, &budget).map_err(failed)?;
                 return finish(document, gunzip.diagnostics, path, options);
             }
-            let document = read_inline(&mut gunzip, document).map_err(failed)?;
+            let document = read_inline(&mut gunzip, document, &budget).map_err(failed)?;
             finish(document, gunzip.diagnostics, path, options)
         }
         Format::Json => {
             let mut plain = Plain(whole);
             let document = if options.threads > 1 && !small {
-                read_piped(plain, document).map_err(failed)?.0
+                read_piped(plain, document, &budget).map_err(failed)?.0
             } else {
-                read_inline(&mut plain, document).map_err(failed)?
+                read_inline(&mut plain, document, &budget).map_err(failed)?
             };
             finish(document, Diagnostics::default(), path, options)
         }

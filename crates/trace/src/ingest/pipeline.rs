@@ -6,6 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::document::{Document, State, next_event};
+use super::limits::{Account, Budget, Halt, Verdict};
 
 /// Text per block: small enough to stay in the second-level cache between the two threads.
 const BLOCK: usize = 512 << 10;
@@ -19,11 +20,20 @@ const PARALLEL: u64 = 4 << 20;
 /// Text from anywhere: fills the buffer, fewer bytes only at the end.
 pub(super) trait Source: Send {
     fn fill(&mut self, out: &mut [u8]) -> io::Result<usize>;
+
+    /// Fails if what was unpacked so far is more than a recording would be.
+    fn check(&self, _budget: &Budget) -> Result<(), Halt> {
+        Ok(())
+    }
 }
 
 impl<R: Read + Send> Source for super::gzip::Gunzip<R> {
     fn fill(&mut self, out: &mut [u8]) -> io::Result<usize> {
         super::gzip::Gunzip::fill(self, out)
+    }
+
+    fn check(&self, budget: &Budget) -> Result<(), Halt> {
+        Ok(budget.check_ratio(self.packed(), self.unpacked())?)
     }
 }
 
@@ -46,21 +56,28 @@ impl<R: Read + Send> Source for Plain<R> {
 }
 
 /// Parses blocks as they come, carrying what one leaves over into the next.
-struct Feeder {
+struct Feeder<'b> {
     document: Document,
+    account: Account<'b>,
     /// What is left over, if it does not fit the room before the next block.
     carry: Vec<u8>,
     /// Not worth trying again before this much text is there: keeps the cost of one huge value linear.
     enough: usize,
 }
 
-impl Feeder {
-    fn new(document: Document) -> Self {
-        Self { document, carry: Vec::new(), enough: 0 }
+impl<'b> Feeder<'b> {
+    fn new(document: Document, budget: &'b Budget) -> Self {
+        let account = Account::new(budget, &document);
+        Self { document, account, carry: Vec::new(), enough: 0 }
     }
 
     /// `block` holds text at `HEAD..HEAD + len`.
-    fn feed(&mut self, block: &mut [u8], len: usize, last: bool) {
+    fn feed(&mut self, block: &mut [u8], len: usize, last: bool) -> Result<Verdict, Halt> {
+        self.parse(block, len, last);
+        Ok(self.account.check(&mut self.document, self.carry.len())?)
+    }
+
+    fn parse(&mut self, block: &mut [u8], len: usize, last: bool) {
         if self.carry.len() <= HEAD && self.enough <= HEAD {
             let start = HEAD - self.carry.len();
             block[start..HEAD].copy_from_slice(&self.carry);
@@ -81,11 +98,11 @@ impl Feeder {
 }
 
 /// Reads a document: `source` on a thread of its own, the parser on this one.
-pub(super) fn read_piped<S: Source>(mut source: S, document: Document) -> io::Result<(Document, S)> {
+pub(super) fn read_piped<S: Source>(mut source: S, document: Document, budget: &Budget) -> Result<(Document, S), Halt> {
     let (empty_tx, empty_rx): (SyncSender<Vec<u8>>, Receiver<Vec<u8>>) = sync_channel(BLOCKS);
     let (full_tx, full_rx) = sync_channel::<(Vec<u8>, usize)>(BLOCKS);
     std::thread::scope(|scope| {
-        let producer = scope.spawn(move || -> io::Result<S> {
+        let producer = scope.spawn(move || -> Result<S, Halt> {
             let mut made = 0;
             loop {
                 let mut block = match empty_rx.try_recv() {
@@ -100,31 +117,39 @@ pub(super) fn read_piped<S: Source>(mut source: S, document: Document) -> io::Re
                     },
                 };
                 let len = source.fill(&mut block[HEAD..])?;
+                source.check(budget)?;
                 if full_tx.send((block, len)).is_err() || len < BLOCK {
                     return Ok(source);
                 }
             }
         });
-        let mut feeder = Feeder::new(document);
+        let mut feeder = Feeder::new(document, budget);
+        let mut verdict = Ok(Verdict::GoOn);
         while let Ok((mut block, len)) = full_rx.recv() {
-            feeder.feed(&mut block, len, len < BLOCK);
+            verdict = feeder.feed(&mut block, len, len < BLOCK);
+            if !matches!(verdict, Ok(Verdict::GoOn)) {
+                break;
+            }
             // The producer may be done already.
             let _ = empty_tx.send(block);
         }
-        drop(empty_tx);
-        let source = producer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        Ok((feeder.document, source))
+        // Nobody waits for anybody any more.
+        drop((empty_tx, full_rx));
+        let source = producer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        verdict?;
+        Ok((feeder.document, source?))
     })
 }
 
 /// Reads a document on this thread alone.
-pub(super) fn read_inline<S: Source>(source: &mut S, document: Document) -> io::Result<Document> {
-    let mut feeder = Feeder::new(document);
+pub(super) fn read_inline<S: Source>(source: &mut S, document: Document, budget: &Budget) -> Result<Document, Halt> {
+    let mut feeder = Feeder::new(document, budget);
     let mut block = vec![0; HEAD + BLOCK];
     loop {
         let len = source.fill(&mut block[HEAD..])?;
-        feeder.feed(&mut block, len, len < BLOCK);
-        if len < BLOCK {
+        source.check(budget)?;
+        let verdict = feeder.feed(&mut block, len, len < BLOCK)?;
+        if len < BLOCK || verdict == Verdict::Enough {
             return Ok(feeder.document);
         }
     }
@@ -135,7 +160,8 @@ pub(super) fn read_inline<S: Source>(source: &mut S, document: Document) -> io::
 pub(super) fn read_parallel(
     open: impl Fn() -> io::Result<File> + Sync,
     threads: usize,
-) -> io::Result<Option<Document>> {
+    budget: &Budget,
+) -> Result<Option<Document>, Halt> {
     let len = open()?.metadata()?.len();
     let parts = threads.min((len / (PARALLEL / 2)) as usize);
     if parts < 2 || len < PARALLEL {
@@ -150,7 +176,7 @@ pub(super) fn read_parallel(
     }
     cuts.push(len);
 
-    let read_part = |i: usize| -> io::Result<(Document, bool)> {
+    let read_part = |i: usize| -> Result<(Document, bool), Halt> {
         let mut file = open()?;
         file.seek(SeekFrom::Start(cuts[i]))?;
         let state = if i == 0 { State::Start } else { State::Events { in_object: true } };
@@ -158,11 +184,11 @@ pub(super) fn read_parallel(
         let is_last = i + 2 == cuts.len();
         let mut text = Plain(file.take(cuts[i + 1] - cuts[i]));
         if is_last {
-            return Ok((read_inline(&mut text, document)?, true));
+            return Ok((read_inline(&mut text, document, budget)?, true));
         }
-        read_exactly(&mut text, document)
+        read_exactly(&mut text, document, budget)
     };
-    let mut results: Vec<io::Result<(Document, bool)>> = std::thread::scope(|scope| {
+    let mut results: Vec<Result<(Document, bool), Halt>> = std::thread::scope(|scope| {
         let read_part = &read_part;
         let workers: Vec<_> = (1..cuts.len() - 1).map(|i| scope.spawn(move || read_part(i))).collect();
         let first = read_part(0);
@@ -172,6 +198,7 @@ pub(super) fn read_parallel(
     if results.iter().any(|r| matches!(r, Ok((_, false)))) {
         return Ok(None);
     }
+    budget.check_handles(results.iter().flatten().map(|(document, _)| document))?;
     let mut rest = results.split_off(1).into_iter();
     let mut whole = match results.pop() {
         Some(first) => first?.0,
@@ -190,12 +217,13 @@ pub(super) fn read_parallel(
 }
 
 /// Reads a part that ends where the next event begins; the flag tells whether it came out even.
-fn read_exactly<S: Source>(source: &mut S, document: Document) -> io::Result<(Document, bool)> {
-    let mut feeder = Feeder::new(document);
+fn read_exactly<S: Source>(source: &mut S, document: Document, budget: &Budget) -> Result<(Document, bool), Halt> {
+    let mut feeder = Feeder::new(document, budget);
     let mut block = vec![0; HEAD + BLOCK];
     loop {
         let len = source.fill(&mut block[HEAD..])?;
-        feeder.feed(&mut block, len, false);
+        // What follows is another part's to read, so there is never enough.
+        feeder.feed(&mut block, len, false)?;
         if len < BLOCK {
             let even = feeder.carry.is_empty() && feeder.document.state == State::Events { in_object: true };
             return Ok((feeder.document, even));

@@ -47,6 +47,13 @@ impl Strings {
         self.arena.len()
     }
 
+    /// Bytes that they take with what finds them.
+    pub(crate) fn memory(&self) -> u64 {
+        // The table keeps a handle and a byte for each text, and is at most seven eighths full.
+        const FINDING: usize = size_of::<usize>() + size_of::<u64>() + (size_of::<u32>() + 1) * 8 / 7;
+        (self.arena.len() + self.ends.len() * FINDING) as u64
+    }
+
     /// All texts, one behind the other.
     #[inline]
     pub(crate) fn arena(&self) -> &[u8] {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::class::{Class, EventKind, Key, Layout, Place, Store};
+use super::class::{Class, EventKind, Key, Layout, Place, Slot, Store};
 use super::ids::{ClassId, EventId, Ns, StrId, TrackId};
 use super::strings::Strings;
 use crate::diagnostics::Diagnostics;
@@ -131,6 +131,8 @@ pub(crate) struct Columns {
     pub(crate) strings: Strings,
     pub(crate) class_table: Vec<Class>,
     class_index: HashMap<Layout, ClassId>,
+    /// Argument slots of all classes.
+    class_slots: usize,
     pub(crate) tracks: Vec<Track>,
     track_index: HashMap<Track, TrackId>,
 }
@@ -138,6 +140,26 @@ pub(crate) struct Columns {
 impl Columns {
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
+    }
+
+    /// Lengths of what 32-bit handles point into: rows, argument words, numbers of both sorts, texts.
+    pub(crate) fn lengths(&self) -> [usize; 5] {
+        [self.rows.len(), self.values.len(), self.wide.len(), self.floats.len(), self.strings.len()]
+    }
+
+    /// Bytes that the columns take, without room to grow into. Depends on nothing but what was read.
+    pub(crate) fn memory(&self) -> u64 {
+        let column = |length: usize, item: usize| (length * item) as u64;
+        column(self.rows.len(), size_of::<Row>())
+            + column(self.long_durs.len(), size_of::<(u32, i64)>())
+            + column(self.values.len(), size_of::<u32>())
+            + column(self.wide.len(), size_of::<i64>())
+            + column(self.floats.len(), size_of::<f64>())
+            + self.strings.memory()
+            // A class stands in the table and, as its layout, in the index.
+            + column(self.class_table.len(), size_of::<Class>() + size_of::<(Layout, ClassId)>())
+            + column(self.class_slots, 2 * size_of::<Slot>() + size_of::<u16>())
+            + column(self.tracks.len(), 2 * size_of::<Track>() + size_of::<TrackId>())
     }
 
     /// Adds an event whose values were pushed to `values` from `values_at` on.
@@ -162,6 +184,7 @@ impl Columns {
             return id;
         }
         let id = ClassId(self.class_table.len() as u32);
+        self.class_slots += layout.slots.len();
         self.class_table.push(Class::new(layout.clone(), |s| self.strings.get(s)));
         self.class_index.insert(layout, id);
         id

@@ -45,4 +45,4 @@ pub use nodes::{PythonFrames, Tree, TreeOptions};
 pub(crate) use query::busy;
 pub use query::{ForwardLink, TreeView};
 pub use recompute::Recompute;
-pub use text::SubtreeText;
+pub use text::{DEEPEST_INDENT, SubtreeText};

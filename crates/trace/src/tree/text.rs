@@ -9,8 +9,9 @@ use crate::pyliteral;
 /// Longest name in a line, in characters.
 const LINE_NAME: usize = 64;
 
-/// Characters a level is indented by.
-const INDENT: usize = 4;
+/// Levels that are indented. Those below stand under each other with their level in words: a hundred thousand levels of
+/// indentation would be ten gigabytes of blanks.
+pub const DEEPEST_INDENT: usize = 256;
 
 /// What to print of a subtree.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +35,7 @@ impl Default for SubtreeText<'_> {
 /// A line still to be printed. `indent` is the length of the prefix its parent gives it.
 struct Pending {
     event: EventId,
+    level: usize,
     indent: usize,
     shape: Shape,
 }
@@ -44,6 +46,13 @@ enum Shape {
     Node { last: bool, branch: bool },
     /// A backward event below its forward operation.
     Backward,
+}
+
+/// One more level, as long as levels are indented.
+fn deepen(prefix: &mut String, level: usize, by: &str) {
+    if level < DEEPEST_INDENT {
+        prefix.push_str(by);
+    }
 }
 
 impl TreeView<'_> {
@@ -59,46 +68,49 @@ impl TreeView<'_> {
     pub fn write_subtree(self, out: &mut impl Write, root: EventId, what: SubtreeText<'_>) -> fmt::Result {
         let mut prefix = String::new();
         let shape = Shape::Node { last: true, branch: what.backward };
-        let mut pending = vec![Pending { event: root, indent: 0, shape }];
-        while let Some(Pending { event, indent, shape }) = pending.pop() {
+        let mut pending = vec![Pending { event: root, level: 0, indent: 0, shape }];
+        while let Some(Pending { event, level, indent, shape }) = pending.pop() {
             // What was printed since has only added to the parent's prefix.
             prefix.truncate(indent);
+            let deep = if level > DEEPEST_INDENT { format!("[level {level}] ") } else { String::new() };
             let prune = match shape {
                 Shape::Backward => {
-                    writeln!(out, "{prefix}└── [BWD] {} (UID: {event})", self.trace.name(event))?;
-                    prefix.push_str("    ");
+                    writeln!(out, "{prefix}└── {deep}[BWD] {} (UID: {event})", self.trace.name(event))?;
+                    deepen(&mut prefix, level, "    ");
                     what.prune && self.tree.options().fidelity.prunes_below_backward()
                 }
                 Shape::Node { last, .. } => {
                     let connector = if last { "└── " } else { "├── " };
-                    writeln!(out, "{prefix}{connector}{}", self.line(event))?;
-                    prefix.push_str(if last { "    " } else { "│   " });
+                    writeln!(out, "{prefix}{connector}{deep}{}", self.line(event))?;
+                    deepen(&mut prefix, level, if last { "    " } else { "│   " });
                     self.write_details(out, event, what.fields, &prefix)?;
                     what.prune
                 }
             };
-            // Each level adds one step of indentation, whatever it is drawn with.
-            let level = prefix.chars().count() / INDENT;
-            if what.depth.is_none_or(|depth| level <= depth) {
-                self.push_below(&mut pending, event, shape, prune, prefix.len());
+            if what.depth.is_none_or(|depth| level < depth) {
+                let below = Pending { event, level: level + 1, indent: prefix.len(), shape };
+                self.push_below(&mut pending, &below, prune);
             }
         }
         Ok(())
     }
 
-    /// Puts what stands below an event on the stack, last first.
-    fn push_below(self, pending: &mut Vec<Pending>, event: EventId, shape: Shape, prune: bool, indent: usize) {
+    /// Puts what stands below an event on the stack, last first. `below` is the event with the level and the indent of
+    /// what stands below it.
+    fn push_below(self, pending: &mut Vec<Pending>, below: &Pending, prune: bool) {
+        let Pending { event, level, indent, shape } = *below;
         let branch = matches!(shape, Shape::Node { branch: true, .. });
         if branch {
             let first = pending.len();
             let backward = self.tree.backward_of(event);
-            pending.extend(backward.map(|event| Pending { event, indent, shape: Shape::Backward }));
+            pending.extend(backward.map(|event| Pending { event, level, indent, shape: Shape::Backward }));
             pending[first..].reverse();
         }
         let mut last = !(branch && self.tree.backward_of(event).len() > 0);
         let first = pending.len();
         let children = self.tree.children(event).filter(|&c| !prune || self.tree.is_gpu_path(c));
-        pending.extend(children.map(|event| Pending { event, indent, shape: Shape::Node { last: false, branch } }));
+        let shape = Shape::Node { last: false, branch };
+        pending.extend(children.map(|event| Pending { event, level, indent, shape }));
         pending[first..].reverse();
         for child in &mut pending[first..] {
             child.shape = Shape::Node { last, branch };

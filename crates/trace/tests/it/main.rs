@@ -9,6 +9,7 @@
 
 mod damage;
 mod golden;
+mod limits;
 mod links;
 mod nesting;
 mod oracle;

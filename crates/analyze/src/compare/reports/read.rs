@@ -4,7 +4,7 @@
 //! Bytes come from anywhere: whatever they hold gives a table or an error, and a sheet that claims more cells than
 //! [`MOST_CELLS`] is refused before memory is taken for them.
 
-use std::io::Cursor;
+use std::io::{self, Cursor, Read as _};
 use std::sync::Arc;
 
 use calamine::{DataRef, Reader, Xlsx};
@@ -12,6 +12,9 @@ use jarvis_perf::tables::{Cell, Column, Format, Table};
 
 /// Most cells of a sheet.
 pub const MOST_CELLS: usize = 50_000_000;
+
+/// Most bytes that a workbook unpacks to. Reports of gigabytes of trace have a tenth of that.
+pub const MOST_BYTES: u64 = 512 << 20;
 
 /// Rows and columns that a sheet can have.
 const PLACES: (usize, usize) = (1_048_576, 16_384);
@@ -47,6 +50,9 @@ pub enum ReadTableError {
         /// What is wrong.
         reason: String,
     },
+    /// A workbook unpacks to more than any report.
+    #[error("unpacks to more than {} MiB", MOST_BYTES >> 20)]
+    TooMuch,
     /// A sheet is larger than any report.
     #[error("sheet {sheet}: more than {MOST_CELLS} cells")]
     TooLarge {
@@ -62,6 +68,7 @@ impl ReadTableError {
             Self::Csv { .. } => "make the report again, or remove this file from the folder",
             Self::Workbook { .. } => "give an .xlsx report or a folder of CSV files, as `jarvis report` writes them",
             Self::Sheet { .. } => "make the report again, or compare the folders of CSV files",
+            Self::TooMuch => "find out where this file comes from; if it is a report, compare the folders of CSV files",
             Self::TooLarge { .. } => "this is no sheet of a report: remove it",
         }
     }
@@ -102,9 +109,38 @@ pub fn csv(sheet: &str, bytes: &[u8]) -> Result<Table, ReadTableError> {
 
 /// The tables of a workbook, in its order.
 pub fn workbook(bytes: &[u8]) -> Result<Vec<Table>, ReadTableError> {
+    check_size(bytes, MOST_BYTES)?;
     // The reader's own arithmetic trips over cells at places that do not exist.
     std::panic::catch_unwind(|| tables(bytes))
         .unwrap_or_else(|_| Err(ReadTableError::Workbook { reason: "it holds what no workbook can hold".to_owned() }))
+}
+
+/// Fails if a workbook unpacks to more than `most` bytes, found by unpacking: what a zip says about itself may be a lie.
+/// What can't be unpacked is left to who reads it.
+fn check_size(bytes: &[u8], most: u64) -> Result<(), ReadTableError> {
+    let Ok(mut archive) = zip::ZipArchive::new(Cursor::new(bytes)) else { return Ok(()) };
+    let mut left = most;
+    for at in 0..archive.len() {
+        let Ok(entry) = archive.by_index(at) else { continue };
+        let mut unpacked = Counted(0);
+        let _ = io::copy(&mut entry.take(left + 1), &mut unpacked);
+        left = left.checked_sub(unpacked.0).ok_or(ReadTableError::TooMuch)?;
+    }
+    Ok(())
+}
+
+/// Counts what is written to it, also if the writing ends in an error.
+struct Counted(u64);
+
+impl io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn tables(bytes: &[u8]) -> Result<Vec<Table>, ReadTableError> {
@@ -278,6 +314,21 @@ mod tests {
         assert_eq!(cells(&table, "b"), [Cell::Bool(true), Cell::Bool(false)]);
         assert_eq!(cells(&table, "t"), [Cell::Text("x".into()), Cell::Text("7".into())]);
         assert_eq!(cells(&table, "n"), [Cell::Missing, Cell::Float(1.0)]);
+    }
+
+    #[test]
+    fn a_workbook_that_unpacks_to_too_much_is_refused() {
+        let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        for name in ["xl/workbook.xml", "xl/sharedStrings.xml"] {
+            zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+            io::Write::write_all(&mut zip, &vec![b' '; 1 << 20]).unwrap();
+        }
+        let bytes = zip.finish().unwrap().into_inner();
+        assert!(bytes.len() < 10_000);
+        assert!(check_size(&bytes, 2 << 20).is_ok());
+        let error = check_size(&bytes, (2 << 20) - 1).unwrap_err();
+        assert_eq!(error.to_string(), "unpacks to more than 512 MiB");
+        assert!(!error.help().is_empty());
     }
 
     #[test]

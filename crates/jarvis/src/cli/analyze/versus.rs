@@ -125,8 +125,8 @@ pub(super) fn run(
 /// Reads both traces side by side.
 fn open(session: &Session, paths: Both<&Path>) -> Result<Both<Trace>, Failure> {
     let (reference, target) = std::thread::scope(|scope| {
-        let reference = scope.spawn(|| session.open(paths.reference));
-        let target = session.open(paths.target);
+        let reference = scope.spawn(|| session.open_one_of_two(paths.reference));
+        let target = session.open_one_of_two(paths.target);
         (reference.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), target)
     });
     Ok(Both { reference: reference?, target: target? })

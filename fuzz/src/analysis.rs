@@ -151,8 +151,7 @@ pub(crate) fn analyze(data: &[u8]) {
 }
 
 /// A trace that others are compared with.
-static REFERENCE: LazyLock<Trace> =
-    LazyLock::new(|| Trace::parse(&corpus::traces()[0]).expect("a sound trace"));
+static REFERENCE: LazyLock<Trace> = LazyLock::new(|| Trace::parse(&corpus::traces()[0]).expect("a sound trace"));
 
 /// `jarvis analyze --reference` and `jarvis diff` against a sound trace, both ways round.
 pub(crate) fn versus(data: &[u8]) {

@@ -34,7 +34,9 @@ pub fn traces() -> &'static [Vec<u8>] {
     static TRACES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     TRACES.get_or_init(|| {
         let mut all = Vec::new();
-        for name in ["elementwise_eager", "attn_unfused", "lm_compiled_train", "decode_graphed", "fp8_gemms", "mlp_fp32"] {
+        for name in
+            ["elementwise_eager", "attn_unfused", "lm_compiled_train", "decode_graphed", "fp8_gemms", "mlp_fp32"]
+        {
             all.push(window(&read(&fixtures().join(format!("h200/{name}.json.gz")))));
         }
         for name in ["gpu_only", "rocm_like"] {
@@ -79,7 +81,8 @@ fn window(text: &[u8]) -> Vec<u8> {
     let (mut kept, mut frames) = (Vec::new(), 0);
     for event in events.iter().filter(keep) {
         // Frames are many and alike.
-        let is_frame = event["cat"] == "python_function" && !event["name"].as_str().unwrap_or_default().starts_with("nn.");
+        let is_frame =
+            event["cat"] == "python_function" && !event["name"].as_str().unwrap_or_default().starts_with("nn.");
         frames += usize::from(is_frame);
         if !is_frame || frames <= 8 {
             kept.push(event.clone());
@@ -176,7 +179,8 @@ bytes = "1_000 * (not true or 1 < 2 and 'a' == 'b') + float('1.5')"
 category = "other"
 "#;
 
-const AS_JSON: &str = r#"{"op": {"aten::softmax": {"flops": "5 * numel(D[0])", "params": {"n": "D[0][1]"}, "unit": "vector"}}}"#;
+const AS_JSON: &str =
+    r#"{"op": {"aten::softmax": {"flops": "5 * numel(D[0])", "params": {"n": "D[0][1]"}, "unit": "vector"}}}"#;
 
 /// Files of limits and platforms.
 pub fn settings() -> Vec<Vec<u8>> {

@@ -11,7 +11,7 @@ use jarvis_perf::call::{Dims, InputLists, OpCall};
 use jarvis_perf::extension::Extension;
 use jarvis_perf::parity::Quirks;
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::{Table, ReportOptions, build_report};
+use jarvis_perf::tables::{ReportOptions, Table, build_report};
 use jarvis_report::check::{Folder, check};
 use jarvis_report::render::{csv, xlsx};
 use jarvis_report::replay::{self, Origin, Selection, Tier};

@@ -20,7 +20,8 @@ fn dump(trace: &Trace) -> String {
         let track = trace.track(trace.track_id(e));
         let ids = (trace.id_text(track.pid), trace.id_text(track.tid));
         let times = (trace.ts(e), trace.dur(e), trace.end(e));
-        writeln!(out, "{:?} {:?} {:?} {ids:?} {times:?} {args:?}", trace.name(e), trace.kind(e), trace.phase(e)).unwrap();
+        writeln!(out, "{:?} {:?} {:?} {ids:?} {times:?} {args:?}", trace.name(e), trace.kind(e), trace.phase(e))
+            .unwrap();
     }
     let facts: Vec<_> = trace.facts().entries().collect();
     let defects: Vec<_> = trace.diagnostics().seen().filter(|(d, ..)| !CONTAINER.contains(&d.defect)).collect();

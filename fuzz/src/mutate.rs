@@ -320,7 +320,9 @@ fn json(input: &[u8], dice: &mut Dice) -> Vec<u8> {
             let value = &input[parts[i].start..parts[i].end.max(parts[i].start)];
             put(parts[i], &[value, b", ", value].concat())
         }),
-        10 => some(&[Kind::Object], dice).zip(some(&[Kind::Object], dice)).map(|(i, j)| swap(input, parts[i], parts[j])),
+        10 => {
+            some(&[Kind::Object], dice).zip(some(&[Kind::Object], dice)).map(|(i, j)| swap(input, parts[i], parts[j]))
+        }
         _ => some(&[Kind::Number, Kind::Text, Kind::Object, Kind::List], dice).map(|i| {
             let deep = 1 << dice.roll(9);
             let new = match dice.roll(3) {
@@ -381,7 +383,9 @@ mod tests {
 
     #[test]
     fn parts_of_json_are_found() {
-        let kinds = |text: &str| parts(text.as_bytes()).into_iter().map(|p| &text[p.start..p.end]).collect::<Vec<_>>().join("~");
+        let kinds = |text: &str| {
+            parts(text.as_bytes()).into_iter().map(|p| &text[p.start..p.end]).collect::<Vec<_>>().join("~")
+        };
         assert_eq!(kinds(r#"{"a": [1.5, "b\""]}"#), r#"{"a": [1.5, "b\""]}~"a"~[1.5, "b\""]~1.5~"b\"""#);
         assert_eq!(kinds(r#"{"a"#), "{~\"a", "what does not end is a part as far as it goes");
     }

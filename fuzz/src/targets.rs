@@ -21,16 +21,16 @@ pub struct Target {
 /// All targets.
 #[rustfmt::skip]
 pub const TARGETS: &[Target] = &[
-    Target { name: "ingest",    run: ingest::ingest,     seeds: corpus::containers,        form: Form::Json,  smoke: 4000 },
-    Target { name: "split",     run: ingest::split,      seeds: corpus::events,            form: Form::Json,  smoke: 20 },
-    Target { name: "tree",      run: tree::tree,         seeds: || corpus::traces().to_vec(), form: Form::Json, smoke: 3000 },
-    Target { name: "tables",    run: analysis::tables,   seeds: || corpus::traces().to_vec(), form: Form::Json, smoke: 150 },
-    Target { name: "analyze",   run: analysis::analyze,  seeds: || corpus::traces().to_vec(), form: Form::Json, smoke: 60 },
-    Target { name: "versus",    run: analysis::versus,   seeds: || corpus::traces().to_vec(), form: Form::Json, smoke: 20 },
+    Target { name: "ingest",    run: ingest::ingest,     seeds: corpus::containers,        form: Form::Json,  smoke: 2000 },
+    Target { name: "split",     run: ingest::split,      seeds: corpus::events,            form: Form::Json,  smoke: 8 },
+    Target { name: "tree",      run: tree::tree,         seeds: || corpus::traces().to_vec(), form: Form::Json, smoke: 1000 },
+    Target { name: "tables",    run: analysis::tables,   seeds: || corpus::traces().to_vec(), form: Form::Json, smoke: 100 },
+    Target { name: "analyze",   run: analysis::analyze,  seeds: || corpus::traces().to_vec(), form: Form::Json, smoke: 40 },
+    Target { name: "versus",    run: analysis::versus,   seeds: || corpus::traces().to_vec(), form: Form::Json, smoke: 12 },
     Target { name: "extension", run: files::extension,   seeds: corpus::extensions,        form: Form::Lines, smoke: 2000 },
     Target { name: "settings",  run: files::settings,    seeds: corpus::settings,          form: Form::Lines, smoke: 2000 },
-    Target { name: "reports",   run: files::reports,     seeds: corpus::reports,           form: Form::Named, smoke: 300 },
-    Target { name: "folder",    run: files::folder,      seeds: corpus::outputs,           form: Form::Named, smoke: 150 },
+    Target { name: "reports",   run: files::reports,     seeds: corpus::reports,           form: Form::Named, smoke: 200 },
+    Target { name: "folder",    run: files::folder,      seeds: corpus::outputs,           form: Form::Named, smoke: 100 },
 ];
 
 impl Target {

@@ -79,7 +79,9 @@ pub(crate) fn losses(diagnostics: &Diagnostics) -> Vec<String> {
             _ => "the document ends early",
         };
         let place = place.unwrap_or_default();
-        format!("The recording is cut off: {why}{place}. Everything before the cut is analysed; what came after is lost.")
+        format!(
+            "The recording is cut off: {why}{place}. Everything before the cut is analysed; what came after is lost."
+        )
     });
     let told = rest.iter().map(|(d, count, _)| format!("Part of the recording is lost: {} ({count}x).", d.meaning));
     first.into_iter().chain(told).collect()

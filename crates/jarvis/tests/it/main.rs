@@ -6,10 +6,12 @@
 mod analyze;
 mod check;
 mod compare;
+mod edge_cases;
 mod inspect;
 mod numbers;
 mod page;
 mod reference;
+mod reliability;
 mod replay;
 mod report;
 mod requirements;
@@ -19,4 +21,5 @@ mod requirements_run;
 mod self_check;
 mod support;
 mod traces;
+mod truncation;
 mod versus;

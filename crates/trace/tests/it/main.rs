@@ -8,6 +8,7 @@
 )]
 
 mod damage;
+mod edge_cases;
 mod golden;
 mod links;
 mod nesting;
@@ -17,3 +18,4 @@ mod reading;
 mod scale;
 mod support;
 mod timelines;
+mod truncation;

@@ -8,7 +8,7 @@ use jarvis_analyze::compare::reports::read;
 use jarvis_analyze::compare::tree::merge;
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::{Report, ReportError, ReportOptions, Table, build_report};
+use jarvis_perf::tables::{Report, ReportOptions, Table, build_report};
 use jarvis_report::render::{csv, xlsx};
 use jarvis_report::{OutputFile, RunLabels};
 use jarvis_trace::{Defect, Fidelity, Trace, Tree, TreeOptions};
@@ -48,10 +48,7 @@ pub(crate) fn tables(data: &[u8]) {
                 }
                 files_of(&report.tables);
             }
-            Err(error) => {
-                assert!(!error.help().is_empty());
-                assert!(matches!(error, ReportError::NoGpuEvents | ReportError::AllUnlinked { .. }), "{error}");
-            }
+            Err(error) => assert!(!error.to_string().is_empty() && !error.help().is_empty()),
         }
     }
 }

@@ -36,8 +36,15 @@ fn a_timeline_of_no_length_has_no_percentages() {
     let kernel = r#"{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 10, "dur": 0, "args": {"stream": 7, "correlation": 7}}"#;
     let (folder, path) = trace(kernel);
     let out = folder.path().join("out");
-    let args =
-        ["report", path.to_str().unwrap(), "-o", out.to_str().unwrap(), "--platform", "H200", "--include-unlinked"];
+    let args = [
+        "report",
+        path.to_str().unwrap(),
+        "-o",
+        out.to_str().unwrap(),
+        "--platform",
+        "H200",
+        "--include-unlinked-kernels",
+    ];
     let run = jarvis(&args);
     assert_eq!(run.status, 0, "{}", run.err);
     let sheet = String::from_utf8(files(&out)["perf_report_csvs/gpu_timeline.csv"].clone()).unwrap();

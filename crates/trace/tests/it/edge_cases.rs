@@ -93,7 +93,8 @@ fn defects_in_the_layout_of_events_are_counted_each_time() {
     let odd = |text: &str| text.replace("\"cat\": \"cuda_runtime\"", "\"cat\": \"cuda\\qruntime\"");
     let trace = parse(&vec![odd(LAUNCH); 50].join(","));
     assert_eq!(trace.diagnostics().count(Defect::InvalidEscape), 50);
-    let mut bytes = format!("{{\"traceEvents\": [{}]}}", vec![LAUNCH.replace("correlation", "corr@"); 50].join(",")).into_bytes();
+    let mut bytes =
+        format!("{{\"traceEvents\": [{}]}}", vec![LAUNCH.replace("correlation", "corr@"); 50].join(",")).into_bytes();
     for byte in bytes.iter_mut().filter(|b| **b == b'@') {
         *byte = 0xff;
     }

@@ -139,7 +139,7 @@ pub(crate) fn analyze(data: &[u8]) {
     readable(&analyzed.files);
     assert!(analyzed.self_check.is_empty(), "{:#?}", analyzed.self_check);
     // Not each time: it doubles the cost.
-    if data.len() % 8 == 0 {
+    if data.len().is_multiple_of(8) {
         let again = run(&trace, &options("H200")).expect("as before");
         for (one, two) in analyzed.files.iter().zip(&again.files) {
             assert!(one.path == two.path && one.bytes == two.bytes, "{} differs", one.path.display());

@@ -1,6 +1,6 @@
 //! Chance that is the same in every run.
 
-/// A small generator of numbers (SplitMix64).
+/// A small generator of numbers (`SplitMix64`).
 #[derive(Debug, Clone)]
 pub struct Dice(u64);
 
@@ -11,7 +11,7 @@ impl Dice {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,7 +21,7 @@ impl Dice {
 
     /// A number below `sides`; 0 if there is none.
     pub fn roll(&mut self, sides: usize) -> usize {
-        if sides == 0 { 0 } else { (self.next() % sides as u64) as usize }
+        if sides == 0 { 0 } else { (self.number() % sides as u64) as usize }
     }
 
     /// One of these.

@@ -205,7 +205,7 @@ fn bytes(input: &[u8], dice: &mut Dice) -> Vec<u8> {
             let to = dice.roll(out.len());
             out.splice(to..to, part);
         }
-        _ => out[at] = dice.next() as u8,
+        _ => out[at] = dice.number() as u8,
     }
     out
 }

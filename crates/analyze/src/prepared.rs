@@ -368,7 +368,9 @@ pub struct Prepared {
     pub model: ModelInfo,
     /// The limits in force.
     pub thresholds: Thresholds,
-    /// What a reader of the numbers should know, in a fixed order.
+    /// What of the recording is lost, one sentence each.
+    pub losses: Vec<String>,
+    /// What a reader of the numbers should know, in a fixed order; losses first.
     pub warnings: Vec<String>,
 }
 

@@ -71,7 +71,7 @@ diagnostics! {
     TooManyArguments "too_many_arguments" Degraded "an event has more arguments than are kept" "check the program that rewrote the trace";
     DuplicateKey "duplicate_key" Info "a key stands twice in one object; the last one counts" "none needed";
     InvalidUtf8 "invalid_utf8" Info "text that is not valid UTF-8 was repaired" "none needed";
-    InvalidEscape "invalid_escape" Info "text with an invalid escape was taken literally" "none needed; Windows paths cause this";
+    InvalidEscape "invalid_escape" Info "text with an invalid escape was taken literally, or repaired where it is half a character" "none needed; Windows paths cause this";
     TextNumber "text_number" Degraded "ts or dur is text and was read as a number" "check the program that rewrote the trace";
     BadTime "bad_time" Degraded "ts or dur is no finite number and counts as missing" "check the program that rewrote the trace";
     RoundedTime "rounded_time" Info "ts or dur has more digits than nanoseconds and was rounded" "none needed";
@@ -79,6 +79,7 @@ diagnostics! {
     BeginEndEvent "begin_end_event" Degraded "begin/end events (ph B, E) of host or GPU categories carry no work here" "convert them to complete events (ph X)";
     MissingTime "missing_time" Degraded "a host event without ts or dur takes no part in the tree" "check the program that rewrote the trace";
     MissingGpuTime "missing_gpu_time" Degraded "a GPU event without dur counts as zero long, one without ts is left out" "check the program that rewrote the trace";
+    CoarseTime "coarse_time" Degraded "a GPU event lies so far from the origin of time that its length in microseconds is rounded to a quarter or more" "record times from the start of the recording, or subtract the first ts from all";
     // Tree
     NestingDiscarded "nesting_discarded" Degraded "an event overlaps the end of its caller and has no place in the tree" "none needed; clock skew of the profiler causes this";
     UnlinkedGpuEvent "unlinked_gpu_event" Degraded "a GPU event has no launch in the recording" "warm up the profiler (schedule with warmup) so that launches before the window are recorded";

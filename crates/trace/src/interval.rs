@@ -206,6 +206,10 @@ mod tests {
         let rest = a.subtract(b);
         assert!(rest.intersect(b).is_empty());
         assert_eq!(rest.measure() + both.measure(), a.measure());
+        assert_eq!(rest.union(&b.subtract(a)).union(&both).measure(), union.measure(), "three parts make the union");
+        assert_eq!(union.subtract(b).measure(), rest.measure());
+        assert_eq!(union.intersect(a).measure(), a.measure(), "absorption");
+        assert_eq!(IntervalSet::merge(union.spans().to_vec()), union, "merging again changes nothing");
         for set in [&union, &both, &rest] {
             assert!(set.spans().windows(2).all(|w| w[0].1 < w[1].0), "spans are apart: {set:?}");
             assert!(set.extent().is_none_or(|(s, e)| set.gaps().fold(set.measure(), |m, g| m + (g.1 - g.0)) == e - s));
@@ -217,6 +221,16 @@ mod tests {
         fn set_laws_hold(a in spans(), b in spans()) {
             laws(&ns(&a), &ns(&b));
             laws(&us(&a), &us(&b));
+        }
+
+        #[test]
+        fn three_sets_distribute(a in spans(), b in spans(), c in spans()) {
+            let (a, b, c) = (ns(&a), ns(&b), ns(&c));
+            prop_assert_eq!(a.union(&b).union(&c), a.union(&b.union(&c)));
+            prop_assert_eq!(a.intersect(&b).intersect(&c), a.intersect(&b.intersect(&c)));
+            let (left, right) = (a.intersect(&b.union(&c)), a.intersect(&b).union(&a.intersect(&c)));
+            prop_assert_eq!(left.measure(), right.measure());
+            prop_assert_eq!(a.subtract(&b).subtract(&c).measure(), a.subtract(&b.union(&c)).measure());
         }
 
         #[test]

@@ -192,7 +192,8 @@ impl Comparative {
             changes,
             gaps,
         };
-        out.warnings = warnings(&out);
+        out.warnings = sides.reference.losses.iter().map(|loss| format!("Of the reference: {loss}")).collect();
+        out.warnings.extend(warnings(&out));
         let told = Both::of(analyses, |a| patterns(a, &[Tier::Compute, Tier::Fusion, Tier::System]));
         out.gone = told.reference.iter().copied().filter(|p| !told.target.contains(p)).collect();
         out.new = told.target.iter().copied().filter(|p| !told.reference.contains(p)).collect();

@@ -70,6 +70,7 @@ impl Prepared {
             device_count: devices.len(),
             model,
             thresholds,
+            losses: warnings::losses(&report.diagnostics),
             warnings: Vec::new(),
         };
         prepared.warnings = warnings::warnings(&prepared, report);

@@ -86,7 +86,9 @@ fn name(program: &Program) -> (Option<String>, String) {
         total += time;
         *by_root.entry(without_suffix(&program.module(root).base).to_owned()).or_default() += time;
     }
-    let mut roots: Vec<(String, f64)> = by_root.into_iter().filter(|(_, t)| *t >= MIN_ROOT_SHARE * total).collect();
+    // A module may be called nothing at all.
+    by_root.retain(|name, time| !name.trim().is_empty() && *time >= MIN_ROOT_SHARE * total);
+    let mut roots: Vec<(String, f64)> = by_root.into_iter().collect();
     roots.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     if roots.is_empty() || total <= 0.0 {
         return (None, "no module frames in the trace".to_owned());

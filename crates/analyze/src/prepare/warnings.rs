@@ -2,6 +2,7 @@
 
 use jarvis_perf::platform::{Platform, Source};
 use jarvis_perf::tables::Report;
+use jarvis_trace::{At, Defect, Diagnostics, Severity};
 
 use super::args::SEPARATOR;
 use crate::prepared::Prepared;
@@ -24,7 +25,8 @@ const TIME_SUM_TOLERANCE: f64 = 10.0;
 const UNLINKED_TOLERANCE: f64 = 5.0;
 
 pub(crate) fn warnings(p: &Prepared, report: &Report) -> Vec<String> {
-    let mut out = Vec::new();
+    // First, because it says what all other numbers are of.
+    let mut out = p.losses.clone();
     out.extend(other_device(p));
     for row in p.rows.iter().filter(|r| r.efficiency.is_anomaly) {
         let percent = row.efficiency.efficiency_percent.unwrap_or_default();
@@ -58,6 +60,31 @@ pub(crate) fn warnings(p: &Prepared, report: &Report) -> Vec<String> {
     }
     out.extend(derived_peaks(p));
     out
+}
+
+/// What is known to be missing from the recording, one sentence each.
+pub(crate) fn losses(diagnostics: &Diagnostics) -> Vec<String> {
+    let lost: Vec<_> = diagnostics.seen().filter(|(d, ..)| d.severity == Severity::DataLoss).collect();
+    let cuts = [Defect::GzipTruncated, Defect::GzipCorrupt, Defect::JsonTruncated];
+    let (cut, rest): (Vec<_>, Vec<_>) = lost.into_iter().partition(|(d, ..)| cuts.contains(&d.defect));
+    // A file that is cut shows it twice: as a container and as a document. The document knows where.
+    let place = cut.iter().find_map(|(d, _, at)| match at {
+        At::Byte(byte) if d.defect == Defect::JsonTruncated => Some(format!(", at byte {byte} of its text")),
+        _ => None,
+    });
+    let first = cut.first().map(|(d, ..)| {
+        let why = match d.defect {
+            Defect::GzipTruncated => "the gzip stream ends early",
+            Defect::GzipCorrupt => "the gzip stream is damaged",
+            _ => "the document ends early",
+        };
+        let place = place.unwrap_or_default();
+        format!(
+            "The recording is cut off: {why}{place}. Everything before the cut is analysed; what came after is lost."
+        )
+    });
+    let told = rest.iter().map(|(d, count, _)| format!("Part of the recording is lost: {} ({count}x).", d.meaning));
+    first.into_iter().chain(told).collect()
 }
 
 fn other_device(p: &Prepared) -> Option<String> {

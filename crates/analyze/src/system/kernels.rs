@@ -72,7 +72,9 @@ impl Kernels {
             let category = row.category.clone().unwrap_or_else(|| UNLINKED.into());
             *self.by_category.entry(category).or_default() += row.us.count;
             if is_without_operation(row) {
-                self.without_operation_percent += row.percent_of_kernels;
+                // Kernels that all take no time have no shares.
+                self.without_operation_percent +=
+                    Some(row.percent_of_kernels).filter(|p| p.is_finite()).unwrap_or_default();
             }
         }
         self

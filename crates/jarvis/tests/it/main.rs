@@ -6,11 +6,13 @@
 mod analyze;
 mod check;
 mod compare;
+mod edge_cases;
 mod inspect;
 mod limits;
 mod numbers;
 mod page;
 mod reference;
+mod reliability;
 #[cfg(target_os = "linux")]
 mod remote;
 mod replay;
@@ -23,4 +25,5 @@ mod security;
 mod self_check;
 mod support;
 mod traces;
+mod truncation;
 mod versus;

@@ -9,7 +9,8 @@ const SOURCES: [(&str, usize); 5] = [("S000", 42), ("S001", 55), ("S002", 72), (
 /// Heading of the requirements that nothing shows yet.
 const OPEN: &str = "## Open";
 
-fn root() -> PathBuf {
+/// The folder of the project.
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
@@ -64,7 +65,7 @@ fn tests_of(source: &str) -> BTreeSet<&str> {
 }
 
 /// What is wrong with a reference; nothing if it leads somewhere.
-fn fault(reference: &str) -> Option<String> {
+pub(crate) fn fault(reference: &str) -> Option<String> {
     let (path, test) = match reference.split_once("::") {
         Some((path, test)) => (path, Some(test)),
         None => (reference, None),

@@ -9,6 +9,8 @@ mod launches;
 #[cfg(test)]
 mod op_cases;
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod reference_tables;
 #[cfg(test)]
 mod report_default;

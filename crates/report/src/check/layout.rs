@@ -6,7 +6,9 @@ use super::folder::{Folder, Problems};
 use super::{Facts, list};
 
 /// Folders of every run.
-const FOLDERS: [&str; 4] = ["metadata", "category_data", "system_findings", "category_findings"];
+const FOLDERS: [&str; 3] = ["metadata", "category_data", "system_findings"];
+/// Folder of every run that has a category of operations.
+const CATEGORIES: &str = "category_findings";
 
 /// Keys of a manifest entry that name a file, with the checks they belong to.
 const PATHS: [(&str, &str); 6] = [
@@ -19,7 +21,9 @@ const PATHS: [(&str, &str); 6] = [
 ];
 
 pub(super) fn check(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
-    for name in FOLDERS.into_iter().filter(|f| !folder.has_folder(f)) {
+    let has_categories = facts.categories("compute_kernel").next().is_some();
+    let wanted = FOLDERS.into_iter().chain(has_categories.then_some(CATEGORIES));
+    for name in wanted.filter(|f| !folder.has_folder(f)) {
         problems.fail("W1", name, "the folder is missing");
     }
     required(folder, facts, problems);

@@ -178,7 +178,8 @@ pub(super) fn unescape(raw: &[u8]) -> (Vec<u8>, bool) {
             out.push(byte);
             pos += 2;
         } else if let Some((c, next)) = unicode_escape(raw, pos) {
-            out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            invalid |= c.is_none();
+            out.extend_from_slice(c.unwrap_or('\u{fffd}').encode_utf8(&mut [0; 4]).as_bytes());
             pos = next;
         } else {
             invalid = true;
@@ -189,8 +190,8 @@ pub(super) fn unescape(raw: &[u8]) -> (Vec<u8>, bool) {
     (out, invalid)
 }
 
-/// `\uXXXX` at `pos`, a surrogate pair included; a lone surrogate becomes U+FFFD.
-fn unicode_escape(raw: &[u8], pos: usize) -> Option<(char, usize)> {
+/// `\uXXXX` at `pos`, a surrogate pair included; a lone surrogate is no character.
+fn unicode_escape(raw: &[u8], pos: usize) -> Option<(Option<char>, usize)> {
     let unit = |at: usize| {
         let digits = raw.get(at..at + 6)?;
         (digits.starts_with(b"\\u") && digits[2..].iter().all(u8::is_ascii_hexdigit))
@@ -201,9 +202,9 @@ fn unicode_escape(raw: &[u8], pos: usize) -> Option<(char, usize)> {
         && let Some(second @ 0xdc00..0xe000) = unit(pos + 6)
     {
         let code = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
-        return Some((char::from_u32(code).unwrap_or('\u{fffd}'), pos + 12));
+        return Some((char::from_u32(code), pos + 12));
     }
-    Some((char::from_u32(first).unwrap_or('\u{fffd}'), pos + 6))
+    Some((char::from_u32(first), pos + 6))
 }
 
 #[cfg(test)]
@@ -217,7 +218,8 @@ mod tests {
             (r"a\nb", "a\nb", false),
             (r"\u00e9\u20ac", "é€", false),
             (r"\ud83d\ude00", "😀", false),
-            (r"\ud83d!", "\u{fffd}!", false),
+            (r"\ud83d!", "\u{fffd}!", true),
+            (r"\ufffd", "\u{fffd}", false),
             (r"C:\Users\x", r"C:\Users\x", true),
             (r"\u12", r"\u12", true),
             (r#"q\"q\\"#, r#"q"q\"#, false),

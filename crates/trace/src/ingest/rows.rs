@@ -138,7 +138,7 @@ impl Rows {
             }
             b"cat" => {
                 lesson.category = match field.value {
-                    Raw::Text { start, end, escaped } => Some(self.text(&buf[start..end], escaped)),
+                    Raw::Text { start, end, escaped } => Some(self.fixed_text(&buf[start..end], escaped, lesson)),
                     _ => None,
                 }
             }
@@ -163,7 +163,7 @@ impl Rows {
     }
 
     fn argument(&mut self, buf: &[u8], field: &Field, slots: &mut Vec<Slot>, lesson: &mut Lesson) {
-        let key = self.text(&buf[field.key.0..field.key.1], field.key_escaped);
+        let key = self.fixed_text(&buf[field.key.0..field.key.1], field.key_escaped, lesson);
         let (store, step) = match field.value {
             Raw::Text { start, end, escaped } => {
                 let id = self.text(&buf[start..end], escaped);
@@ -220,6 +220,16 @@ impl Rows {
         id
     }
 
+    /// Handle of a text that would be part of a shape and not a value of it. A shape is compared and not read again, so
+    /// a defect in it would be counted once per shape: by one reader once, by two readers of two parts twice.
+    fn fixed_text(&mut self, raw: &[u8], escaped: bool, lesson: &mut Lesson) -> StrId {
+        let repairs = |d: &Diagnostics| d.count(Defect::InvalidUtf8) + d.count(Defect::InvalidEscape);
+        let before = repairs(&self.diagnostics);
+        let id = self.text(raw, escaped);
+        lesson.usable &= repairs(&self.diagnostics) == before;
+        id
+    }
+
     #[cold]
     fn escaped_text(&mut self, raw: &[u8]) -> StrId {
         let (bytes, invalid) = unescape(raw);
@@ -238,8 +248,10 @@ impl Rows {
                 Id::Int(i)
             }
             Raw::Number { value: Number::Float(f), .. } if f.fract() == 0.0 && f.abs() < 9e15 => Id::Int(f as i64),
-            Raw::Number { start, end, .. } | Raw::Json { start, end } => Id::Text(self.text(&buf[start..end], false)),
-            Raw::Text { start, end, escaped } => Id::Text(self.text(&buf[start..end], escaped)),
+            Raw::Number { start, end, .. } | Raw::Json { start, end } => {
+                Id::Text(self.fixed_text(&buf[start..end], false, lesson))
+            }
+            Raw::Text { start, end, escaped } => Id::Text(self.fixed_text(&buf[start..end], escaped, lesson)),
             Raw::True | Raw::False | Raw::Null => Id::Null,
         }
     }

@@ -108,6 +108,10 @@ pub struct Tree {
     pub(crate) diagnostics: Diagnostics,
 }
 
+/// From this time on, one step of a float that counts microseconds is a quarter of a microsecond or more: 2^50 µs. Times
+/// since 1970 are beyond it.
+const COARSE_NS: u64 = (1 << 50) * 1000;
+
 impl Tree {
     /// Builds the tree of a trace, on two threads if the trace is long and was read so. The result is the same.
     pub fn build(trace: &Trace, options: TreeOptions) -> Self {
@@ -122,6 +126,7 @@ impl Tree {
         tree.gpu = launches.gpu;
         tree.diagnostics.extend(&launches.diagnostics);
         tree.report_unlinked();
+        tree.report_coarse(trace);
         if let Some(backward) = launches.backward {
             tree.link_backward(trace, backward, side_by_side);
         }
@@ -218,6 +223,15 @@ impl Tree {
         if let Some(first) = unlinked.next() {
             let count = 1 + unlinked.count() as u64;
             self.diagnostics.add_many(Defect::UnlinkedGpuEvent, count, At::Event(first.uid()));
+        }
+    }
+
+    fn report_coarse(&mut self, trace: &Trace) {
+        let far = |e: &EventId| trace.end(*e).or(trace.ts(*e)).is_some_and(|t| t.0.unsigned_abs() >= COARSE_NS);
+        let mut coarse = self.gpu.iter().copied().filter(far);
+        if let Some(first) = coarse.next() {
+            let count = 1 + coarse.count() as u64;
+            self.diagnostics.add_many(Defect::CoarseTime, count, At::Event(first.uid()));
         }
     }
 

@@ -67,6 +67,7 @@ fn cases() -> Vec<(Defect, Vec<u8>, usize)> {
 
 /// Tests of the defects that only the tree can see.
 const TREE_TESTS: &[&str] = &[
+    include_str!("edge_cases.rs"),
     include_str!("links.rs"),
     include_str!("nesting.rs"),
     include_str!("queries.rs"),
@@ -150,7 +151,7 @@ fn what_is_no_trace_is_told() {
 }
 
 /// Offsets at which the elements of `traceEvents` end.
-fn element_ends(text: &[u8]) -> Vec<usize> {
+pub(crate) fn element_ends(text: &[u8]) -> Vec<usize> {
     let key = b"\"traceEvents\"";
     let start = text.windows(key.len()).position(|w| w == key).unwrap();
     let start = start + text[start..].iter().position(|&b| b == b'[').unwrap() + 1;

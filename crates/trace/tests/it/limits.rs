@@ -1,4 +1,5 @@
 //! Input without measure: it gives a trace, or an error that says which limit was met, and soon.
+#![allow(clippy::format_collect, reason = "tests may be plain")]
 
 use std::io::{self, Cursor, Read, Write};
 

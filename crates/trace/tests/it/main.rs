@@ -8,6 +8,7 @@
 )]
 
 mod damage;
+mod edge_cases;
 mod golden;
 mod limits;
 mod links;
@@ -18,3 +19,4 @@ mod reading;
 mod scale;
 mod support;
 mod timelines;
+mod truncation;

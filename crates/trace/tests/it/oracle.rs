@@ -246,4 +246,37 @@ proptest! {
             }
         }
     }
+
+    /// The time of a call is its own and that of the calls in it, one after the other.
+    #[test]
+    fn exclusive_times_add_up(events in draw()) {
+        let trace = random_trace(&events);
+        let tree = Tree::build(&trace, TreeOptions::default().with_python());
+        prop_assume!(tree.forgiven_overlaps() == 0);
+        let hosts: Vec<EventId> = trace.events().filter(|&e| tree.is_nested(e)).collect();
+        let dur = |e: EventId| trace.dur(e).unwrap();
+        let inside = |e: EventId| tree.children(e).filter(|&c| tree.is_nested(c)).map(dur).sum::<Ns>();
+        for &e in &hosts {
+            prop_assert!(inside(e) <= dur(e), "{e} is shorter than what is in it");
+        }
+        let view = tree.view(&trace);
+        for &top in hosts.iter().filter(|&&e| tree.parent(e).is_none()) {
+            let own: Ns = view.subtree(top).filter(|&e| tree.is_nested(e)).map(|e| dur(e) - inside(e)).sum();
+            prop_assert_eq!(own, dur(top));
+        }
+        let all: Ns = hosts.iter().map(|&e| dur(e) - inside(e)).sum();
+        let tops: Ns = hosts.iter().filter(|&&e| tree.parent(e).is_none()).map(|&e| dur(e)).sum();
+        prop_assert_eq!(all, tops, "all exclusive times make the time of the outermost calls");
+    }
+
+    /// Every GPU event stands in one place: under one launch, or under none and then counted.
+    #[test]
+    fn every_gpu_event_has_one_place(events in draw()) {
+        let trace = random_trace(&events);
+        let tree = Tree::build(&trace, TreeOptions::default());
+        let placed: usize = trace.events().map(|e| tree.launched(e).len()).sum();
+        prop_assert_eq!(placed, tree.linked_gpu_events().count());
+        let unlinked = tree.diagnostics().count(jarvis_trace::Defect::UnlinkedGpuEvent);
+        prop_assert_eq!(placed + unlinked as usize, tree.all_gpu_events().len());
+    }
 }

@@ -140,6 +140,7 @@ proptest! {
         let (small, large) = exact.micro_macro_idle.unwrap();
         prop_assert_eq!(small + large, exact.idle);
         prop_assert_eq!(exact.computation + exact.exposed_communication + exact.exposed_memcpy, exact.busy);
+        prop_assert_eq!(exact.busy + exact.idle, exact.total);
         prop_assert!((float.busy.0 - exact.busy.as_us()).abs() < 0.1);
     }
 }

@@ -32,7 +32,12 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
         blocks.extend(capped(lowering(run, &differences), 2 * MOST_DIFFERENCES, &unified(run)));
     }
     blocks.push(Block::heading(3, "Operations by Category"));
-    for m in run.analysis.outcomes.iter().filter_map(|o| o.metrics()).filter(|m| !m.operations.is_empty()) {
+    let mut categories =
+        run.analysis.outcomes.iter().filter_map(|o| o.metrics()).filter(|m| !m.operations.is_empty()).peekable();
+    if categories.peek().is_none() {
+        blocks.push(Block::paragraph("No operation of the trace is in a category."));
+    }
+    for m in categories {
         blocks.push(Block::heading(4, m.display_name.to_string()));
         let table = operations_table(&m.operations, usize::MAX);
         blocks.extend(capped(table, MOST_ROWS, &format!("category_data/{}_ops.csv", m.category)));

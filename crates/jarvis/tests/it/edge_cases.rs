@@ -1,0 +1,90 @@
+//! Edge cases of traces as a user of the command line meets them; those of reading alone are in the trace crate.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::support::{files, jarvis};
+
+/// A file with these events, in a folder that lasts as long as it is held.
+fn trace(events: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    fs::write(&path, format!("{{\"traceEvents\": [{events}]}}")).unwrap();
+    (folder, path)
+}
+
+#[test]
+fn a_trace_without_events_answers_questions_and_gives_no_report() {
+    let (folder, path) = trace("");
+    let path = path.to_str().unwrap();
+    let info = jarvis(&["info", path]);
+    assert_eq!(info.status, 0, "{}", info.err);
+    let roots = jarvis(&["tree", path]);
+    assert_eq!(roots.status, 0, "{}", roots.err);
+    let out = folder.path().join("out");
+    for command in ["report", "analyze"] {
+        let args = [command, path, "-o", out.to_str().unwrap(), "--platform", "H200"];
+        let run = jarvis(&args);
+        assert_eq!(run.status, 3, "{command}: {}", run.err);
+        assert!(run.err.contains("no GPU events") && run.err.contains("help:"), "{command}: {}", run.err);
+    }
+    assert!(!out.exists() || files(&out).is_empty(), "nothing is written");
+}
+
+#[test]
+fn a_timeline_of_no_length_has_no_percentages() {
+    let kernel = r#"{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 10, "dur": 0, "args": {"stream": 7, "correlation": 7}}"#;
+    let (folder, path) = trace(kernel);
+    let out = folder.path().join("out");
+    let args = [
+        "report",
+        path.to_str().unwrap(),
+        "-o",
+        out.to_str().unwrap(),
+        "--platform",
+        "H200",
+        "--include-unlinked-kernels",
+    ];
+    let run = jarvis(&args);
+    assert_eq!(run.status, 0, "{}", run.err);
+    let sheet = String::from_utf8(files(&out)["perf_report_csvs/gpu_timeline.csv"].clone()).unwrap();
+    assert!(sheet.lines().skip(1).all(|line| line.ends_with(',')), "{sheet}");
+    let analysed = jarvis(&["analyze", path.to_str().unwrap(), "-o", out.to_str().unwrap(), "--platform", "H200"]);
+    assert_eq!(analysed.status, 0, "{}", analysed.err);
+    assert!(!analysed.err.contains("fault of jarvis"), "{}", analysed.err);
+}
+
+/// Analyses events and returns the run's own complaints with the reports.
+fn analysed(events: &str) -> (String, std::collections::BTreeMap<String, Vec<u8>>) {
+    let (folder, path) = trace(events);
+    let out = folder.path().join("out");
+    let run = jarvis(&["analyze", path.to_str().unwrap(), "-o", out.to_str().unwrap(), "--platform", "H200"]);
+    assert_eq!(run.status, 0, "{}", run.err);
+    (run.err, files(&out))
+}
+
+const KERNEL: &str = r#"{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 30, "dur": 5, "args": {"stream": 7, "correlation": 7}}"#;
+
+#[test]
+fn a_trace_without_operations_passes_its_own_checks() {
+    let (err, written) = analysed(KERNEL);
+    assert!(!err.contains("fault of jarvis"), "{err}");
+    let rough = String::from_utf8_lossy(&written["standalone_analysis_rough.md"]);
+    assert!(rough.contains("No operation of the trace is in a category."), "{rough}");
+}
+
+#[test]
+fn modules_without_a_name_leave_the_model_unknown() {
+    let events = [
+        r#"{"ph": "X", "cat": "python_function", "name": "nn.Module: ", "pid": 1, "tid": 1, "ts": 0, "dur": 20, "args": {"Python id": 1}}"#,
+        r#"{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 9, "args": {"Input Dims": [[64, 64], [64, 64]], "Input type": ["float", "float"]}}"#,
+        r#"{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 2, "dur": 2, "args": {"correlation": 7}}"#,
+        r#"{"ph": "s", "id": 7, "pid": 1, "tid": 1, "ts": 2, "cat": "ac2g", "name": "ac2g"}"#,
+        r#"{"ph": "f", "id": 7, "pid": 0, "tid": 7, "ts": 30, "cat": "ac2g", "name": "ac2g"}"#,
+        KERNEL,
+    ];
+    let (err, written) = analysed(&events.join(","));
+    assert!(!err.contains("fault of jarvis"), "{err}");
+    let model: serde_json::Value = serde_json::from_slice(&written["metadata/model_info.json"]).unwrap();
+    assert_eq!(model["model"], "Cannot be inferred from trace", "{model:#}");
+}

@@ -1,0 +1,106 @@
+//! Cut recordings through the whole program: what stands before the cut is analysed, and every report says so.
+
+use std::fs;
+use std::path::Path;
+
+use jarvis::pipeline::{AnalyzeOptions, ReplayChoice, analyze};
+use jarvis::trace::Trace;
+use jarvis_analyze::thresholds::Thresholds;
+use jarvis_perf::platform::Platform;
+use jarvis_report::{OutputFile, RunLabels};
+
+use crate::support::{files, fixture, jarvis};
+
+/// Told in every report of a recording that ends early.
+const CUT: &str = "The recording is cut off";
+
+/// One operation with one kernel, then little else: few of its bytes can be cut without the kernel.
+const TINY: &str = r#"{"traceEvents": [
+{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":1,"dur":9,"args":{"Input Dims":[[64,64],[64,64]],"Input type":["float","float"]}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":2,"dur":2,"args":{"correlation":7}},
+{"ph":"s","id":7,"pid":1,"tid":1,"ts":2,"cat":"ac2g","name":"ac2g"},
+{"ph":"f","id":7,"pid":0,"tid":7,"ts":20,"cat":"ac2g","name":"ac2g"},
+{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":20,"dur":5,"args":{"stream":7,"correlation":7}},
+{"ph":"i","name":"x","ts":30}
+],"traceName":"t"}"#;
+
+fn analysed(text: &[u8]) -> Option<Vec<OutputFile>> {
+    let options = AnalyzeOptions {
+        platform: Platform::find("H200").unwrap().clone(),
+        labels: RunLabels { trace_path: "cut.json".to_owned(), ..RunLabels::default() },
+        extension: None,
+        thresholds: Thresholds::default(),
+        replay: ReplayChoice::None,
+    };
+    let analyzed = analyze(Trace::parse(text).ok()?, &options).ok()?;
+    assert!(analyzed.self_check.is_empty(), "{:?}", analyzed.self_check);
+    Some(analyzed.files)
+}
+
+fn text_of<'f>(files: &'f [OutputFile], name: &str) -> &'f str {
+    std::str::from_utf8(&files.iter().find(|f| f.path == Path::new(name)).unwrap().bytes).unwrap()
+}
+
+#[test]
+fn the_whole_analysis_bears_a_cut_at_every_byte() {
+    let text = TINY.as_bytes();
+    let kernel_ends = TINY.find("\"correlation\":7}},\n{\"ph\":\"i\"").unwrap() + "\"correlation\":7}}".len();
+    let whole = analysed(text).expect("an analysis");
+    let sheet = "perf_report_csvs/gpu_timeline.csv";
+    for cut in 0..text.len() {
+        let Some(files) = analysed(&text[..cut]) else {
+            assert!(cut < kernel_ends, "cut at {cut}: no analysis, though the kernel is there");
+            continue;
+        };
+        assert!(cut >= kernel_ends, "cut at {cut}: an analysis of what?");
+        assert_eq!(text_of(&files, sheet), text_of(&whole, sheet), "cut at {cut}");
+        for report in ["standalone_analysis_fair.md", "standalone_analysis_rough.md", "report.html"] {
+            assert!(text_of(&files, report).contains(CUT), "cut at {cut}: {report} does not say so");
+        }
+    }
+    assert!(!text_of(&whole, "standalone_analysis_fair.md").contains(CUT));
+}
+
+#[test]
+fn every_report_of_a_cut_recording_says_so() {
+    for (name, why) in
+        [("truncated.json", "the document ends early"), ("truncated.json.gz", "the gzip stream ends early")]
+    {
+        let out = tempfile::tempdir().unwrap();
+        let (trace, folder) = (fixture(&format!("handmade/{name}")), out.path().to_string_lossy().into_owned());
+        let run = jarvis(&["analyze", trace.to_str().unwrap(), "-o", &folder, "--platform", "H200"]);
+        assert_eq!(run.status, 0, "{}", run.err);
+        assert!(run.out.contains(CUT), "{}", run.out);
+        assert!(run.err.contains("warning:") && run.err.contains("ends early"), "{}", run.err);
+        for report in ["standalone_analysis_fair.md", "standalone_analysis_rough.md", "report.html"] {
+            let text = fs::read_to_string(out.path().join(report)).unwrap();
+            assert!(text.contains(CUT) && text.contains(why) && text.contains("at byte "), "{name}: {report}");
+        }
+        let log: serde_json::Value =
+            serde_json::from_slice(&fs::read(out.path().join("run_log.json")).unwrap()).unwrap();
+        assert!(log["warnings"][0].as_str().unwrap().starts_with(CUT), "{log:#}");
+        assert_eq!(log["self_check"], serde_json::json!([]));
+        let strict =
+            jarvis(&["analyze", trace.to_str().unwrap(), "-o", &folder, "--platform", "H200", "--strict", "-q"]);
+        assert_eq!(strict.status, 1, "{}", strict.err);
+        assert!(strict.err.contains("_truncated"), "{}", strict.err);
+    }
+}
+
+#[test]
+fn a_comparison_with_a_cut_recording_says_which_side_is_cut() {
+    let (whole, cut) = (fixture("handmade/rocm_like.json"), fixture("handmade/truncated.json"));
+    let (whole, cut) = (whole.to_str().unwrap(), cut.to_str().unwrap());
+    for (target, reference, told) in [(whole, cut, "Of the reference: The recording is cut off"), (cut, whole, CUT)] {
+        let out = tempfile::tempdir().unwrap();
+        let folder = out.path().to_str().unwrap();
+        let platform = ["--platform", "MI300X", "--reference-platform", "MI300X"];
+        let args = [&["analyze", target, "--reference", reference, "-o", folder][..], &platform].concat();
+        let run = jarvis(&args);
+        assert_eq!(run.status, 0, "{}", run.err);
+        let written = files(out.path());
+        let fair = String::from_utf8_lossy(&written["comparative_analysis_fair.md"]);
+        assert!(fair.contains(told), "{told}: {fair}");
+        assert_eq!(fair.contains("Of the reference: The"), told.starts_with("Of"), "{fair}");
+    }
+}

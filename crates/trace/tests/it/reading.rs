@@ -96,7 +96,9 @@ fn the_number_of_threads_changes_nothing() {
     let text = gunzip(&path);
     let plain = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(plain.path(), &text).unwrap();
-    let read = |path: &std::path::Path, threads| dump(&Trace::open(path, &ReadOptions { threads }).unwrap());
+    let read = |path: &std::path::Path, threads| {
+        dump(&Trace::open(path, &ReadOptions { threads, ..ReadOptions::default() }).unwrap())
+    };
     let one = read(&path, 1);
     for threads in [1, 2, 3, 5] {
         assert!(read(&path, threads) == one, "gzip, {threads} threads");

@@ -19,7 +19,7 @@ use jarvis_report::replay::ReplayError;
 use jarvis_report::{OutputFile, Run, RunLabels, data, html, sections};
 use jarvis_trace::{Population, Summary, Trace};
 
-pub use compare::{ComparedTraces, compare_traces};
+pub use compare::{ComparedTraces, compare_traces, compare_traces_watched};
 pub use replay::ReplayChoice;
 
 /// Names of the performance report in an output folder.
@@ -81,21 +81,44 @@ pub struct Analyzed {
     pub stages: Vec<(&'static str, Duration)>,
 }
 
+/// Who is told how the work goes on.
+pub trait Progress: Sync {
+    /// A stage begins.
+    fn begins(&self, _stage: &'static str) {}
+    /// A stage is done.
+    fn ends(&self, _stage: &'static str, _took: Duration) {}
+}
+
+/// Nobody is told.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unwatched;
+
+impl Progress for Unwatched {}
+
 /// Analyses a trace.
 pub fn analyze(trace: &Trace, options: &AnalyzeOptions) -> Result<Analyzed, AnalyzeError> {
-    let mut clock = StageClock::default();
+    analyze_watched(trace, options, &Unwatched)
+}
+
+/// Analyses a trace and tells how it goes on.
+pub fn analyze_watched(
+    trace: &Trace,
+    options: &AnalyzeOptions,
+    progress: &dyn Progress,
+) -> Result<Analyzed, AnalyzeError> {
+    let mut clock = StageClock::new(progress, "perf_report");
     let (report, population) = report(trace, options)?;
-    clock.stage("perf_report");
+    clock.then("analysis");
     let made = std::thread::scope(|scope| {
         // The sheets depend on nothing that follows, so they are rendered beside it.
         let sheets = scope.spawn(|| sheets(&report, ""));
         let analysis_options =
             AnalysisOptions { thresholds: options.thresholds.clone(), scope: Scope::Standalone, population };
         let mut analysis = Analysis::of(trace, &report, &options.platform, &analysis_options);
-        clock.stage("analysis");
+        clock.then("replay_packages");
         let summary = Summary::of(trace);
         let replay = replay::replay(trace, &report, &mut analysis, &options.replay, &[])?;
-        clock.stage("replay_packages");
+        clock.then("reports");
         let run = Run {
             analysis: &analysis,
             report: &report,
@@ -106,20 +129,19 @@ pub fn analyze(trace: &Trace, options: &AnalyzeOptions) -> Result<Analyzed, Anal
         };
         let mut files = data::files(&run);
         files.extend(sections::files(&run));
-        clock.stage("reports");
+        clock.then("page");
         let beside = beside(&files, &report);
         files.extend(html::files(&run, &beside));
         files.extend(replay.files);
-        clock.stage("page");
+        clock.then("sheets");
         let sheets = sheets.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        clock.stage("sheets");
         sheets.map(|sheets| (analysis, summary, files, sheets))
     });
     let (analysis, summary, mut files, (sheets, cuts)) = made?;
     files.extend(sheets);
+    clock.then("self_check");
     let self_check = self_check(&files);
-    clock.stage("self_check");
-    Ok(Analyzed { analysis, report, summary, files, cuts, self_check, stages: clock.stages })
+    Ok(Analyzed { analysis, report, summary, files, cuts, self_check, stages: clock.finish() })
 }
 
 /// The checks that files about to be written do not pass.
@@ -167,22 +189,34 @@ fn sheets(report: &Report, prefix: &str) -> Result<(Vec<OutputFile>, xlsx::Cuts)
 }
 
 /// Tells how long stages take.
-#[derive(Debug)]
-struct StageClock {
-    last: Instant,
+struct StageClock<'a> {
+    progress: &'a dyn Progress,
+    stage: &'static str,
+    since: Instant,
     stages: Vec<(&'static str, Duration)>,
 }
 
-impl Default for StageClock {
-    fn default() -> Self {
-        Self { last: Instant::now(), stages: Vec::new() }
+impl<'a> StageClock<'a> {
+    fn new(progress: &'a dyn Progress, first: &'static str) -> Self {
+        progress.begins(first);
+        Self { progress, stage: first, since: Instant::now(), stages: Vec::new() }
     }
-}
 
-impl StageClock {
-    fn stage(&mut self, name: &'static str) {
-        let now = Instant::now();
-        self.stages.push((name, now - self.last));
-        self.last = now;
+    /// The stage is done, and the next one begins.
+    fn then(&mut self, next: &'static str) {
+        self.end();
+        (self.stage, self.since) = (next, Instant::now());
+        self.progress.begins(next);
+    }
+
+    fn finish(mut self) -> Vec<(&'static str, Duration)> {
+        self.end();
+        self.stages
+    }
+
+    fn end(&mut self) {
+        let took = self.since.elapsed();
+        self.stages.push((self.stage, took));
+        self.progress.ends(self.stage, took);
     }
 }

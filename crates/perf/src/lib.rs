@@ -11,7 +11,7 @@ pub mod kernels;
 pub mod launch;
 pub mod literal;
 pub mod models;
-mod nearest;
+pub mod nearest;
 pub mod ops;
 pub mod parity;
 pub mod platform;

@@ -21,14 +21,15 @@ use jarvis_report::{OutputFile, RunLabels};
 use jarvis_trace::Trace;
 use serde_json::json;
 
+use super::layout::amount;
 use super::platform_args::PlatformArgs;
 use super::report::{FOLDER, beside, extension};
 use super::sheets::warn_of_cuts;
 use super::style::Style;
-use super::{Failure, Session};
+use super::{Failure, LONG_VERSION, Session, Stages};
 use crate::exit;
 use crate::output::{self, Batch};
-use crate::pipeline::{AnalyzeError, AnalyzeOptions, ReplayChoice, analyze};
+use crate::pipeline::{AnalyzeError, AnalyzeOptions, ReplayChoice, analyze_watched};
 
 /// The machine form of the result.
 const FINDINGS: &str = "findings.json";
@@ -135,6 +136,7 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
     if let Some(doubt) = &chosen.doubt {
         session.warn(doubt);
     }
+    session.log(1, || format!("measured against {}", platform.name));
     let labels = labels(args, &inputs);
     let options = AnalyzeOptions { platform, labels, extension, thresholds, replay: args.replay.clone() };
     finish(session, &trace, &options, &inputs.folder, read)
@@ -177,7 +179,7 @@ fn finish(
     folder: &Path,
     read: Duration,
 ) -> Result<(), Failure> {
-    let mut analyzed = ManuallyDrop::new(analyze(trace, options)?);
+    let mut analyzed = ManuallyDrop::new(analyze_watched(trace, options, &Stages::new(session))?);
     analyzed.stages.insert(0, ("read", read));
     let files = std::mem::take(&mut analyzed.files);
     let log = Log {
@@ -186,6 +188,7 @@ fn finish(
         reports: &[&analyzed.report],
         self_check: &analyzed.self_check,
     };
+    log_analysis(session, &analyzed.analysis, &analyzed.report);
     let findings = write(session, folder, files, analyzed.cuts, &log)?;
     let mut out = io::stdout().lock();
     if session.common.json {
@@ -198,6 +201,21 @@ fn finish(
     out.flush()?;
     session.report(Path::new(&options.labels.trace_path), &analyzed.report.diagnostics)?;
     failed_categories(session, &analyzed.analysis)
+}
+
+/// Tells what came of the stages.
+fn log_analysis(session: &Session, analysis: &Analysis, report: &Report) {
+    for table in &report.tables {
+        session.log(2, || format!("sheet {}: {} rows", table.name, table.rows()));
+    }
+    for outcome in &analysis.outcomes {
+        let bottlenecks = outcome.metrics().map_or(0, |m| m.bottlenecks.len());
+        session.log(2, || format!("category {}: {bottlenecks} bottlenecks", outcome.display));
+    }
+    session.log(1, || {
+        let (sheets, findings, warnings) = (report.tables.len(), analysis.findings.len(), analysis.warnings.len());
+        format!("{sheets} sheets, {findings} findings, {warnings} warnings")
+    });
 }
 
 /// The trace and the folder, asked for if need be.
@@ -262,10 +280,12 @@ fn write(
     let names: BTreeSet<PathBuf> = files.iter().map(|f| f.path.clone()).collect();
     let mut batch = Batch::default();
     for file in files {
+        session.log(2, || format!("{}: {}", file.path.display(), amount(file.bytes.len() as u64)));
         batch.add(folder, file)?;
     }
     batch.add(folder, OutputFile::new(RUN_LOG, run_log(log, &names)))?;
-    batch.write()?;
+    session.stage("writing", || batch.write())?;
+    session.log(1, || format!("{} files in {}", names.len() + 1, folder.display()));
     // Results of another trace or of other options would look like results of this run.
     output::remove_listed(folder, before.into_iter().filter(|old| !names.contains(old)));
     Ok(findings)
@@ -292,6 +312,7 @@ fn run_log(log: &Log<'_>, files: &BTreeSet<PathBuf>) -> Vec<u8> {
     let log = json!({
         "schema_version": 1,
         "version": env!("CARGO_PKG_VERSION"),
+        "build": LONG_VERSION,
         "stages": stages,
         "failed_categories": failures,
         "warnings": log.analysis.warnings,

@@ -13,25 +13,44 @@ mod manual;
 mod model;
 mod platform_args;
 mod platforms;
+mod progress;
 mod replay;
 mod report;
+mod schema;
 mod sheets;
 mod style;
 mod tree;
+mod wrong_file;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap::{ArgAction, Args, CommandFactory as _, Parser, Subcommand};
 use jarvis_trace::{Defect, Diagnostics, ReadOptions, Severity, Trace};
 
 use crate::exit;
+use crate::pipeline;
 pub(crate) use failure::Failure;
+use progress::Progress;
+use style::Style;
+
+/// What `--version` tells: version, commit and target.
+const LONG_VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("JARVIS_COMMIT"), ", ", env!("JARVIS_TARGET"), ")");
 
 /// GPU performance analyst for PyTorch profiler traces.
 #[derive(Debug, Parser)]
-#[command(name = "jarvis", version, propagate_version = true, disable_help_subcommand = false, max_term_width = 120)]
+#[command(after_help = "\
+Start with `jarvis demo`, or with a trace of your own:
+  jarvis analyze trace.json.gz
+
+Exit status: 0 done; 1 a gate did not hold (--strict, --fail-on, check); 2 wrong usage; 3 no usable trace;
+4 the output can't be written; 70 a fault of jarvis.")]
+#[command(name = "jarvis", version, long_version = LONG_VERSION, propagate_version = true, disable_help_subcommand = false, max_term_width = 120)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -48,6 +67,9 @@ pub(crate) struct Common {
     /// Print nothing but results and errors
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
+    /// Tell what is done and how long it takes, on standard error; twice for more
+    #[arg(long, short, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
+    pub(crate) verbose: u8,
     /// Fail (exit 1) if part of the recording is lost or degraded
     #[arg(long, global = true)]
     pub(crate) strict: bool,
@@ -82,6 +104,8 @@ enum Command {
     Model(model::ModelArgs),
     /// What jarvis does with an operation: category, sheet, model
     Explain(explain::ExplainArgs),
+    /// The JSON Schemas of the files that `analyze` writes
+    Schema(schema::SchemaArgs),
     /// Completions for a shell, to be put where it looks for them
     Completions(manual::CompletionsArgs),
     /// Manual pages, one for each command
@@ -105,19 +129,62 @@ struct DemoArgs {
 /// What a command works with.
 pub(crate) struct Session {
     pub(crate) common: Common,
+    progress: Progress,
+    began: Instant,
 }
 
 impl Session {
+    fn new(common: Common) -> Self {
+        let progress = Progress::new(!common.quiet);
+        Self { common, progress, began: Instant::now() }
+    }
+
     /// Reads a trace; `-` is standard input. Commands that end with their answer keep it in a `ManuallyDrop`: the
     /// system takes all memory back at once, and faster than piece by piece.
     pub(crate) fn open(&self, path: &Path) -> Result<Trace, Failure> {
-        let options = self.read_options();
-        let trace = if path == Path::new("-") {
-            Trace::read(io::stdin(), "standard input", &options)?
-        } else {
-            Trace::open(path, &options)?
-        };
+        let began = Instant::now();
+        let file = path != Path::new("-");
+        let name = if file { path.to_string_lossy() } else { "standard input".into() };
+        let short = path.file_name().filter(|_| file).map_or(name.clone(), |f| f.to_string_lossy());
+        let len = std::fs::metadata(path).ok().filter(|m| file && m.is_file()).map(|m| m.len());
+        let (reading, read) = self.progress.reading(&short, len);
+        let options = ReadOptions { bytes_read: Some(read.clone()), ..self.read_options() };
+        let trace = if file { Trace::open(path, &options) } else { Trace::read(io::stdin(), &name, &options) };
+        drop(reading);
+        let trace = trace.map_err(|error| wrong_file::explain(error))?;
+        self.log(1, || {
+            let (took, read) = (began.elapsed(), read.load(Ordering::Relaxed));
+            let rate = layout::amount((read as f64 / took.as_secs_f64()) as u64);
+            let events = info::thousands(trace.len() as u64);
+            format!("read {name}: {events} events, {} at {rate}/s, in {took:.1?}", layout::amount(read))
+        });
+        self.log(2, || {
+            let devices: Vec<String> = trace.facts().devices().into_iter().map(|d| d.name).collect();
+            format!("{} threads at most; devices of the trace: {}", options.threads, devices.join(", "))
+        });
+        for (d, count, _) in trace.diagnostics().seen() {
+            self.log(2, || format!("{} {count}x [{}]: {}", d.id, d.severity.name(), d.meaning));
+        }
         Ok(trace)
+    }
+
+    /// Does a part of the work that may take its time.
+    pub(crate) fn stage<T>(&self, name: &'static str, work: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let going = self.progress.stage(name);
+        let result = work();
+        drop(going);
+        self.log(1, || format!("{name}: {:.1?}", began.elapsed()));
+        result
+    }
+
+    /// Tells something to those who asked for this much (`-v`: 1, `-vv`: 2).
+    pub(crate) fn log(&self, level: u8, text: impl FnOnce() -> String) {
+        if self.common.verbose >= level {
+            let line = format!("[{:8.3}] {}", self.began.elapsed().as_secs_f64(), text());
+            // Nothing can be done if standard error is gone.
+            self.progress.aside(|| drop(writeln!(io::stderr(), "{line}")));
+        }
     }
 
     /// How traces are read.
@@ -141,19 +208,16 @@ impl Session {
 
     fn say(&self, kind: &str, text: &str) {
         if !self.common.quiet {
+            let label = Style::of(&io::stderr()).label(kind);
             // Nothing can be done if standard error is gone.
-            let _ = writeln!(io::stderr(), "{kind}: {text}");
+            self.progress.aside(|| drop(writeln!(io::stderr(), "{label} {text}")));
         }
     }
 
     /// Tells about defects on standard error, and fails on them if the user asked for that.
     pub(crate) fn report(&self, path: &Path, diagnostics: &Diagnostics) -> Result<(), Failure> {
-        if !self.common.quiet {
-            let mut err = io::stderr().lock();
-            for (d, count, _) in diagnostics.seen().filter(|(d, ..)| d.severity == Severity::DataLoss) {
-                // Nothing can be done if standard error is gone.
-                let _ = writeln!(err, "warning: {}: {} ({count}x). {}", path.display(), d.meaning, d.remedy);
-            }
+        for (d, count, _) in diagnostics.seen().filter(|(d, ..)| d.severity == Severity::DataLoss) {
+            self.warn(&format!("{}: {} ({count}x). {}", path.display(), d.meaning, d.remedy));
         }
         match diagnostics.worst() {
             Some(worst) if self.common.strict && worst > Severity::Info => {
@@ -170,6 +234,35 @@ impl Session {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Shows the stages of the pipeline.
+pub(crate) struct Stages<'a> {
+    session: &'a Session,
+    going: Mutex<Option<progress::Going>>,
+}
+
+impl<'a> Stages<'a> {
+    pub(crate) fn new(session: &'a Session) -> Self {
+        Self { session, going: Mutex::default() }
+    }
+
+    fn set(&self, going: Option<progress::Going>) {
+        *self.going.lock().unwrap_or_else(PoisonError::into_inner) = going;
+    }
+}
+
+impl pipeline::Progress for Stages<'_> {
+    fn begins(&self, stage: &'static str) {
+        // The one before ends first, so that the line never tells of both.
+        self.set(None);
+        self.set(Some(self.session.progress.stage(stage)));
+    }
+
+    fn ends(&self, stage: &'static str, took: Duration) {
+        self.set(None);
+        self.session.log(1, || format!("{stage}: {took:.1?}"));
     }
 }
 
@@ -196,7 +289,8 @@ pub fn main() -> ExitCode {
             return ExitCode::from(status);
         }
     };
-    let session = Session { common: cli.common };
+    let session = Session::new(cli.common);
+    session.log(2, || format!("jarvis {LONG_VERSION}"));
     let result = match cli.command {
         Command::Analyze(args) => analyze::run(&session, &args),
         Command::Demo(args) => analyze::demo(&session, &args.output),
@@ -210,14 +304,16 @@ pub fn main() -> ExitCode {
         Command::Platforms(args) => platforms::run(&session, &args),
         Command::Model(args) => model::run(&session, &args),
         Command::Explain(args) => explain::run(&session, &args),
-        Command::Completions(args) => manual::completions(&args, Cli::command()),
-        Command::Man(args) => manual::man(&args, Cli::command()),
+        Command::Schema(args) => schema::run(&session, &args),
+        Command::Completions(args) => manual::completions(&session, &args, Cli::command()),
+        Command::Man(args) => manual::man(&session, &args, Cli::command()),
     };
     match result {
         Ok(()) => ExitCode::from(exit::OK),
         Err(failure) => {
             if !failure.is_broken_pipe() {
-                let _ = writeln!(io::stderr(), "{failure}");
+                let text = failure.text(Style::of(&io::stderr()));
+                session.progress.aside(|| drop(writeln!(io::stderr(), "{text}")));
             }
             ExitCode::from(failure.status)
         }

@@ -126,7 +126,7 @@ fn read(session: &Session, args: &ReplayArgs) -> Result<Source, Failure> {
         coll_analysis: false,
         ..ReportOptions::default()
     };
-    let report = build_report(&trace, &options)?;
+    let report = session.stage("tables", || build_report(&trace, &options))?;
     Ok(Source {
         rows: replay::of_report(&trace, &report.tree, &report.rows),
         platform: chosen.platform,

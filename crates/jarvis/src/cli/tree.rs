@@ -89,7 +89,7 @@ pub(crate) fn run(session: &Session, args: &TreeArgs) -> Result<(), Failure> {
     if args.parity {
         options.fidelity = Fidelity::Reference;
     }
-    let tree = ManuallyDrop::new(Tree::build(&trace, options));
+    let tree = ManuallyDrop::new(session.stage("call tree", || Tree::build(&trace, options)));
     let view = tree.view(&trace);
     let answer = if args.uid.is_none() && args.name.is_none() {
         if session.common.json { format!("{:#}\n", roots_json(view, args)) } else { roots_text(view, args) }

@@ -5,6 +5,7 @@
 
 mod bench;
 mod browser;
+mod dist;
 mod generate;
 mod pairs;
 mod size;
@@ -32,6 +33,8 @@ enum Task {
     Gen(generate::command::Args),
     /// Measure how fast traces are read, against inflating them only.
     Bench(bench::Args),
+    /// Build the static binary that is given away, and check that it is one.
+    Dist(dist::Args),
     /// Hold estimates against what fixes really brought, pair by pair.
     Pairs(pairs::Args),
     /// Inflate a trace and throw it away; the yardstick of `bench`.
@@ -54,6 +57,7 @@ fn run(task: &Task) -> Result<()> {
         Task::Test(args) => suite::run(args)?,
         Task::Gen(args) => generate::command::run(args)?,
         Task::Bench(args) => bench::run(args)?,
+        Task::Dist(args) => dist::run(args)?,
         Task::Pairs(args) => pairs::run(args)?,
         Task::Inflate(args) => bench::inflate::run(args)?,
     }

@@ -182,6 +182,7 @@ fn finish(
     let mut analyzed = ManuallyDrop::new(analyze_watched(trace, options, &Stages::new(session))?);
     analyzed.stages.insert(0, ("read", read));
     let files = std::mem::take(&mut analyzed.files);
+    let replayed = files.iter().any(|f| f.path.starts_with(jarvis_report::replay::FOLDER));
     let log = Log {
         stages: &analyzed.stages,
         analysis: &analyzed.analysis,
@@ -199,6 +200,12 @@ fn finish(
         out.write_all(view.text(style).as_bytes())?;
     }
     out.flush()?;
+    if !replayed && let ReplayChoice::Ops(names) = &options.replay {
+        session.warn(&format!(
+            "no replay package was made of {}: `jarvis replay TRACE --list` tells why",
+            names.join(", ")
+        ));
+    }
     session.report(Path::new(&options.labels.trace_path), &analyzed.report.diagnostics)?;
     failed_categories(session, &analyzed.analysis)
 }

@@ -6,6 +6,8 @@
 mod analyze;
 mod check;
 mod compare;
+mod examples;
+mod first_minutes;
 mod inspect;
 mod numbers;
 mod page;

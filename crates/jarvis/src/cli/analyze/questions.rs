@@ -25,8 +25,8 @@ pub(super) fn can_ask(session: &Session) -> bool {
 /// All five questions. An empty answer takes the default.
 pub(super) fn inputs(args: &AnalyzeArgs) -> Result<Inputs, Failure> {
     let theme = theme();
-    say("To run standalone analysis, the following information is needed")?;
-    say("(Tab completes paths; an empty answer takes the default):\n")?;
+    say("To run standalone analysis, the following information is needed:")?;
+    say("(Tab completes paths; an empty answer takes the default)\n")?;
     let trace = trace(&*theme)?;
     let mut platform = args.platform.clone();
     if platform.platform.is_none() && platform.arch.is_none() {

@@ -182,7 +182,7 @@ fn finish(
     let mut analyzed = ManuallyDrop::new(analyze_watched(trace, options, &Stages::new(session))?);
     analyzed.stages.insert(0, ("read", read));
     let files = std::mem::take(&mut analyzed.files);
-    let replayed = files.iter().any(|f| f.path.starts_with(jarvis_report::replay::FOLDER));
+    let replayed = files.iter().any(|f| f.path.extension().is_some_and(|e| e == "zip"));
     let log = Log {
         stages: &analyzed.stages,
         analysis: &analyzed.analysis,

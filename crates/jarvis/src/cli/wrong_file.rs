@@ -52,7 +52,9 @@ fn meant(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_string_lossy().into_owned();
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let names = traces_in(folder.unwrap_or(Path::new(".")));
-    let near = nearest(&name, names.iter().map(String::as_str))?;
+    // The ending is what is left out most often.
+    let longer = names.iter().find(|n| n.starts_with(&*name)).map(String::as_str);
+    let near = longer.or_else(|| nearest(&name, names.iter().map(String::as_str)))?;
     Some(format!("did you mean {}?", folder.map_or(near.into(), |folder| folder.join(near)).display()))
 }
 

@@ -26,7 +26,7 @@ fn every_example_says_what_is_in_the_trace() {
         "aten::bmm  in nn.Module",
         "% of the roofline  aten::",
         "unified_perf_summary: ",
-        "1. Unfused attention: saves ",
+        "1. Unfused attention in ",
     ] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }

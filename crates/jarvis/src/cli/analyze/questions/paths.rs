@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(traces.get(&path("rank")), Some(path("rank0.json.gz")));
         assert_eq!(traces.get(&path("rank0.json.gz")), Some(path("rank1.json.gz")));
         assert_eq!(traces.get(&path("rank1.json.gz")), Some(path("rank0.json.gz")));
-        assert_eq!(traces.get(&path("n")), None, "no trace");
+        assert_eq!(traces.get(&path("n")), Some(path("notes.txt")), "better than nothing");
         assert_eq!(traces.get(&path("ru")), Some(path("runs/")));
         assert_eq!(traces.get(&path("runs/")), Some(path("runs/today/")));
         assert_eq!(traces.get(&path("nothing")), None);

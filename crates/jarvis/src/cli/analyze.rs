@@ -154,9 +154,14 @@ fn labels(args: &AnalyzeArgs, inputs: &Inputs) -> RunLabels {
 }
 
 /// The same on the trace that comes with the binary.
-pub(crate) fn demo(session: &Session, folder: &Path) -> Result<(), Failure> {
+pub(crate) fn demo(session: &Session, folder: &Path, save: Option<&Path>) -> Result<(), Failure> {
     let began = Instant::now();
     output::probe(folder)?;
+    if let Some(path) = save {
+        let mut batch = Batch::default();
+        batch.add_at(path.to_path_buf(), DEMO_TRACE.to_vec());
+        batch.write()?;
+    }
     let trace = Trace::read(DEMO_TRACE, DEMO_NAME, &session.read_options())?;
     let read = began.elapsed();
     let platform = Platform::find(DEMO_PLATFORM)?.clone();
@@ -168,7 +173,16 @@ pub(crate) fn demo(session: &Session, folder: &Path) -> Result<(), Failure> {
         thresholds: Thresholds::default(),
         replay: ReplayChoice::Auto,
     };
-    finish(session, &trace, &options, folder, read)
+    finish(session, &trace, &options, folder, read)?;
+    if !session.common.json && !session.common.quiet {
+        let style = Style::of(&io::stdout());
+        let mut out = io::stdout().lock();
+        writeln!(out, "\n{}", style.strong("Next"))?;
+        writeln!(out, "  jarvis analyze trace.json.gz               {}", style.faint("a trace of your own"))?;
+        let what = style.faint("this trace as a file, for `jarvis tree` and others");
+        writeln!(out, "  jarvis demo --save-trace demo.json.gz      {what}")?;
+    }
+    Ok(())
 }
 
 /// From the trace to the output folder and the summary.

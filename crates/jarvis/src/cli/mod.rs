@@ -119,11 +119,15 @@ Analyses two steps of a small Llama recorded on an H200, which comes with the bi
 Examples:
   jarvis demo
   jarvis demo -o somewhere/else
+  jarvis demo --save-trace demo.json.gz      the trace too, for `jarvis tree` and the other commands
   jarvis demo --json | jq '.findings[0]'")]
 struct DemoArgs {
     /// Output folder
     #[arg(long, short, value_name = "DIR", default_value = "jarvis_demo")]
     output: PathBuf,
+    /// Also write the trace itself to this file
+    #[arg(long, value_name = "FILE")]
+    save_trace: Option<PathBuf>,
 }
 
 /// What a command works with.
@@ -293,7 +297,7 @@ pub fn main() -> ExitCode {
     session.log(2, || format!("jarvis {LONG_VERSION}"));
     let result = match cli.command {
         Command::Analyze(args) => analyze::run(&session, &args),
-        Command::Demo(args) => analyze::demo(&session, &args.output),
+        Command::Demo(args) => analyze::demo(&session, &args.output, args.save_trace.as_deref()),
         Command::Info(args) => info::run(&session, &args),
         Command::Tree(args) => tree::run(&session, &args),
         Command::Report(args) => report::run(&session, &args),

@@ -59,6 +59,22 @@ fn every_command_has_a_machine_form() {
 }
 
 #[test]
+fn the_demo_says_where_things_are_and_gives_its_trace() {
+    let home = tempfile::tempdir().unwrap();
+    let place = |name: &str| home.path().join(name).to_string_lossy().into_owned();
+    let (folder, trace) = (place("out"), place("demo.json.gz"));
+    let run = jarvis(&["demo", "-o", &folder, "--save-trace", &trace]);
+    assert_eq!((run.status, run.err.as_str()), (0, ""));
+    for part in ["What to change, in this order", "out/report.html", "\nNext\n  jarvis analyze trace.json.gz "] {
+        assert!(run.out.contains(part), "{part} is missing in\n{}", run.out);
+    }
+    let again = jarvis(&["analyze", &trace, "-o", &place("again"), "--quiet"]);
+    assert_eq!(again.status, 0, "{}", again.err);
+    let page = |folder: &str| fs::read(home.path().join(folder).join("perf_report_csvs/GEMM.csv")).unwrap();
+    assert_eq!(page("out"), page("again"));
+}
+
+#[test]
 fn schemas_are_listed_and_printed() {
     let listed = jarvis(&["schema"]).out;
     let files = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas")).unwrap();

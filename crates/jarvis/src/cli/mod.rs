@@ -155,7 +155,7 @@ impl Session {
         let options = ReadOptions { bytes_read: Some(read.clone()), ..self.read_options() };
         let trace = if file { Trace::open(path, &options) } else { Trace::read(io::stdin(), &name, &options) };
         drop(reading);
-        let trace = trace.map_err(|error| wrong_file::explain(error))?;
+        let trace = trace.map_err(wrong_file::explain)?;
         self.log(1, || {
             let (took, read) = (began.elapsed(), read.load(Ordering::Relaxed));
             let rate = layout::amount((read as f64 / took.as_secs_f64()) as u64);

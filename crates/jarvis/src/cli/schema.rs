@@ -31,7 +31,7 @@ pub(crate) fn run(session: &Session, args: &SchemaArgs) -> Result<(), Failure> {
             let all: Vec<Value> = SCHEMAS.iter().map(|s| json!({"name": s.name, "schema": parsed(s)})).collect();
             format!("{:#}\n", json!({"schema": "jarvis.schemas/1", "schemas": all}))
         }
-        None => SCHEMAS.iter().map(|s| format!("{:<24}{}\n", s.name, title(s))).collect(),
+        None => SCHEMAS.iter().map(|s| format!("{:<24}{}", s.name, title(s))).collect::<Vec<_>>().join("\n") + "\n",
     };
     let mut out = io::stdout().lock();
     out.write_all(answer.as_bytes())?;

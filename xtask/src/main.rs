@@ -5,6 +5,7 @@
 
 mod bench;
 mod browser;
+mod dist;
 mod generate;
 mod pairs;
 mod size;
@@ -34,6 +35,8 @@ enum Task {
     Bench(bench::Args),
     /// Count instructions and hold them against those on record.
     Instructions(bench::gate::Args),
+    /// Build the static binary that is given away, and check that it is one.
+    Dist(dist::Args),
     /// Hold estimates against what fixes really brought, pair by pair.
     Pairs(pairs::Args),
     /// Inflate a trace and throw it away; the yardstick of `bench`.
@@ -57,6 +60,7 @@ fn run(task: &Task) -> Result<()> {
         Task::Gen(args) => generate::command::run(args)?,
         Task::Bench(args) => bench::run(args)?,
         Task::Instructions(args) => bench::gate::run(args)?,
+        Task::Dist(args) => dist::run(args)?,
         Task::Pairs(args) => pairs::run(args)?,
         Task::Inflate(args) => bench::inflate::run(args)?,
     }

@@ -19,7 +19,7 @@ use jarvis_report::replay::ReplayError;
 use jarvis_report::{OutputFile, Run, RunLabels, data, html, sections};
 use jarvis_trace::{Diagnostics, Population, Summary, Trace};
 
-pub use compare::{ComparedTraces, compare_traces};
+pub use compare::{ComparedTraces, compare_traces, compare_traces_watched};
 pub use replay::ReplayChoice;
 
 /// Names of the performance report in an output folder.
@@ -81,18 +81,41 @@ pub struct Analyzed {
     pub stages: Vec<(&'static str, Duration)>,
 }
 
-/// Analyses a trace. What is large and no longer needed, the trace itself first, goes before the last files are made.
+/// Who is told how the work goes on.
+pub trait Progress: Sync {
+    /// A stage begins.
+    fn begins(&self, _stage: &'static str) {}
+    /// A stage is done.
+    fn ends(&self, _stage: &'static str, _took: Duration) {}
+}
+
+/// Nobody is told.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unwatched;
+
+impl Progress for Unwatched {}
+
+/// Analyses a trace. What is large and no longer needed, the trace itself first, goes before any file is made.
 pub fn analyze(trace: Trace, options: &AnalyzeOptions) -> Result<Analyzed, AnalyzeError> {
-    let mut clock = StageClock::default();
+    analyze_watched(trace, options, &Unwatched)
+}
+
+/// Analyses a trace and tells how it goes on.
+pub fn analyze_watched(
+    trace: Trace,
+    options: &AnalyzeOptions,
+    progress: &dyn Progress,
+) -> Result<Analyzed, AnalyzeError> {
+    let mut clock = StageClock::new(progress, "perf_report");
     let (report, population) = report(&trace, options)?;
-    clock.stage("perf_report");
+    clock.then("analysis");
     let made = std::thread::scope(|scope| {
         // It depends on nothing that follows, so it is made beside it.
         let workbook = scope.spawn(|| workbook(&report.tables, ""));
         let (mut analysis, summary) = judged(&trace, &report, options, population);
-        clock.stage("analysis");
+        clock.then("replay_packages");
         let replay = replay::replay(&trace, &report, &mut analysis, &options.replay, &[])?;
-        clock.stage("replay_packages");
+        clock.then("drawing");
         let run = Run {
             analysis: &analysis,
             report: &report,
@@ -102,16 +125,16 @@ pub fn analyze(trace: Trace, options: &AnalyzeOptions) -> Result<Analyzed, Analy
         };
         let drawn = html::Drawn::of(&run, &trace);
         drop(trace);
-        clock.stage("drawing");
+        clock.then("reports");
         let mut files = data::files(&run);
         files.extend(sections::files(&run));
-        clock.stage("reports");
+        clock.then("page");
         files.extend(drawn.files(&beside(&files, &report, "")));
         files.extend(replay.files);
-        clock.stage("page");
+        clock.then("workbook");
         let (workbook, cuts) = joined(workbook)?;
         files.push(workbook);
-        clock.stage("workbook");
+        clock.then("csv");
         Ok::<_, AnalyzeError>((analysis, summary, files, cuts))
     });
     let (analysis, summary, mut files, cuts) = made?;
@@ -119,11 +142,10 @@ pub fn analyze(trace: Trace, options: &AnalyzeOptions) -> Result<Analyzed, Analy
     let self_check = std::thread::scope(|scope| {
         scope.spawn(move || drop((tree, rows)));
         files.extend(csv_files(&tables, ""));
-        clock.stage("csv");
+        clock.then("self_check");
         self_check(&files)
     });
-    clock.stage("self_check");
-    Ok(Analyzed { analysis, diagnostics, summary, files, cuts, self_check, stages: clock.stages })
+    Ok(Analyzed { analysis, diagnostics, summary, files, cuts, self_check, stages: clock.finish() })
 }
 
 /// What is thought of a trace and what is in it.
@@ -197,22 +219,34 @@ fn sheets(report: &Report, prefix: &str) -> Result<(Vec<OutputFile>, xlsx::Cuts)
 }
 
 /// Tells how long stages take.
-#[derive(Debug)]
-struct StageClock {
-    last: Instant,
+struct StageClock<'a> {
+    progress: &'a dyn Progress,
+    stage: &'static str,
+    since: Instant,
     stages: Vec<(&'static str, Duration)>,
 }
 
-impl Default for StageClock {
-    fn default() -> Self {
-        Self { last: Instant::now(), stages: Vec::new() }
+impl<'a> StageClock<'a> {
+    fn new(progress: &'a dyn Progress, first: &'static str) -> Self {
+        progress.begins(first);
+        Self { progress, stage: first, since: Instant::now(), stages: Vec::new() }
     }
-}
 
-impl StageClock {
-    fn stage(&mut self, name: &'static str) {
-        let now = Instant::now();
-        self.stages.push((name, now - self.last));
-        self.last = now;
+    /// The stage is done, and the next one begins.
+    fn then(&mut self, next: &'static str) {
+        self.end();
+        (self.stage, self.since) = (next, Instant::now());
+        self.progress.begins(next);
+    }
+
+    fn finish(mut self) -> Vec<(&'static str, Duration)> {
+        self.end();
+        self.stages
+    }
+
+    fn end(&mut self) {
+        let took = self.since.elapsed();
+        self.stages.push((self.stage, took));
+        self.progress.ends(self.stage, took);
     }
 }

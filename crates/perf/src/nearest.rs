@@ -2,12 +2,15 @@
 
 /// The candidate nearest to `word`, if it is near enough to be what was meant. Case does not count; the first of
 /// equally near candidates wins.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     // A third of the word may differ: `matix_bf16` is a slip, `xyz` for `min` is another word.
     let limit = (word.chars().count() / 3).max(1);
+    let len = word.chars().count();
     candidates
         .into_iter()
+        // Names that differ more in length than that need no closer look.
+        .filter(|candidate| candidate.chars().count().abs_diff(len) <= limit)
         .map(|candidate| (distance(&word, &candidate.to_lowercase()), candidate))
         .filter(|&(d, _)| d <= limit)
         .min_by_key(|&(d, _)| d)

@@ -1,4 +1,19 @@
 //! Turns values into the bytes of output files. Nothing here opens a file: who calls decides where the bytes go.
+//!
+//! ```
+//! use jarvis_perf::tables::{ReportOptions, build_report};
+//! use jarvis_report::render::csv;
+//! use jarvis_trace::TraceBuilder;
+//!
+//! let mut b = TraceBuilder::new();
+//! b.cpu_op("aten::add", 0.0, 50.0);
+//! b.launch("cudaLaunchKernel", 10.0, 5.0, 1);
+//! b.kernel("add", 20.0, 100.0, 1);
+//! let report = build_report(&b.build(), &ReportOptions::default())?;
+//! let files = csv::files(&report.tables, "csvs", csv::Texts::Guarded);
+//! assert_eq!(files[0].path.to_str(), Some("csvs/gpu_timeline.csv"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod blocks;
 pub mod check;

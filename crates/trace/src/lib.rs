@@ -1,6 +1,23 @@
 //! Reads PyTorch profiler traces into columns and builds the call tree.
 //!
 //! The facts of a recording and nothing more: no operation and no GPU is known here.
+//!
+//! ```
+//! use jarvis_trace::{Ns, Population, Timeline, Trace, Tree, TreeOptions};
+//!
+//! let text = br#"{"traceEvents": [
+//!   {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 20},
+//!   {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 5, "dur": 5, "args": {"correlation": 7}},
+//!   {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 12, "dur": 30, "args": {"correlation": 7}}
+//! ]}"#;
+//! let trace = Trace::parse(text)?;
+//! let tree = Tree::build(&trace, TreeOptions::default());
+//! let mm = trace.event(0).unwrap();
+//! assert_eq!(tree.gpu_events(mm).len(), 1);
+//! let timeline = Timeline::<Ns>::of(&trace, &Population::All.of(&tree), None).unwrap();
+//! assert_eq!(timeline.computation, Ns(30_000));
+//! # Ok::<(), jarvis_trace::ReadError>(())
+//! ```
 
 mod builder;
 mod clock;

@@ -20,14 +20,15 @@ use jarvis_report::{OutputFile, RunLabels};
 use jarvis_trace::{Diagnostics, Trace};
 use serde_json::json;
 
+use super::layout::amount;
 use super::platform_args::PlatformArgs;
 use super::remote::{self, PlaceArgs};
 use super::report::{FOLDER, beside, extension};
 use super::sheets::warn_of_cuts;
-use super::{Failure, Outlet, Session};
+use super::{Failure, LONG_VERSION, Outlet, Session, Stages};
 use crate::exit;
 use crate::output::{self, Batch, OutputError};
-use crate::pipeline::{AnalyzeError, AnalyzeOptions, ReplayChoice, analyze};
+use crate::pipeline::{AnalyzeError, AnalyzeOptions, ReplayChoice, analyze_watched};
 
 /// The machine form of the result.
 const FINDINGS: &str = "findings.json";
@@ -169,6 +170,7 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
     if let Some(doubt) = &chosen.doubt {
         session.warn(doubt);
     }
+    session.log(1, || format!("measured against {}", platform.name));
     let labels = labels(args, &inputs);
     let options = AnalyzeOptions { platform, labels, extension, thresholds, replay: args.replay.clone() };
     finish(session, trace, &options, &inputs.folder, read)
@@ -190,7 +192,7 @@ fn elsewhere(session: &Session, args: &AnalyzeArgs, inputs: &Inputs) -> Result<(
     };
     let outcome = remote::analyze(session, &job)?;
     if !outcome.files.is_empty() {
-        publish(&inputs.folder, outcome.files)?;
+        publish(session, &inputs.folder, outcome.files)?;
     }
     session.print(&outcome.out)?;
     if outcome.status == exit::OK { Ok(()) } else { Err(Failure::told(outcome.status)) }
@@ -208,9 +210,14 @@ fn labels(args: &AnalyzeArgs, inputs: &Inputs) -> RunLabels {
 }
 
 /// The same on the trace that comes with the binary.
-pub(crate) fn demo(session: &Session, folder: &Path) -> Result<(), Failure> {
+pub(crate) fn demo(session: &Session, folder: &Path, save: Option<&Path>) -> Result<(), Failure> {
     let began = Instant::now();
     output::probe(folder)?;
+    if let Some(path) = save {
+        let mut batch = Batch::default();
+        batch.add_at(path.to_path_buf(), DEMO_TRACE.to_vec());
+        batch.write()?;
+    }
     let trace = Trace::read(DEMO_TRACE, DEMO_NAME, &session.read_options())?;
     let read = began.elapsed();
     let platform = Platform::find(DEMO_PLATFORM)?.clone();
@@ -222,7 +229,18 @@ pub(crate) fn demo(session: &Session, folder: &Path) -> Result<(), Failure> {
         thresholds: Thresholds::default(),
         replay: ReplayChoice::Auto,
     };
-    finish(session, trace, &options, folder, read)
+    finish(session, trace, &options, folder, read)?;
+    if !session.common.json && !session.common.quiet {
+        let style = session.style();
+        let what = style.faint("this trace as a file, for `jarvis tree` and others");
+        let next = format!(
+            "\n{}\n  jarvis analyze trace.json.gz               {}\n  jarvis demo --save-trace demo.json.gz      {what}\n",
+            style.strong("Next"),
+            style.faint("a trace of your own")
+        );
+        session.print(next.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// From the trace to the output folder and the summary.
@@ -233,15 +251,17 @@ fn finish(
     folder: &Path,
     read: Duration,
 ) -> Result<(), Failure> {
-    let mut analyzed = ManuallyDrop::new(analyze(trace, options)?);
+    let mut analyzed = ManuallyDrop::new(analyze_watched(trace, options, &Stages::new(session))?);
     analyzed.stages.insert(0, ("read", read));
     let files = std::mem::take(&mut analyzed.files);
+    let replayed = files.iter().any(|f| f.path.extension().is_some_and(|e| e == "zip"));
     let log = Log {
         stages: &analyzed.stages,
         analysis: &analyzed.analysis,
         diagnostics: &[&analyzed.diagnostics],
         self_check: &analyzed.self_check,
     };
+    log_analysis(session, &analyzed.analysis);
     let findings = write(session, folder, files, analyzed.cuts, &log)?;
     if session.common.json {
         session.print(&findings)?;
@@ -249,8 +269,23 @@ fn finish(
         let view = summary::View { folder, analyzed: &analyzed, options };
         session.print(view.text(session.style()).as_bytes())?;
     }
+    if !replayed && let ReplayChoice::Ops(names) = &options.replay {
+        session.warn(&format!(
+            "no replay package was made of {}: `jarvis replay TRACE --list` tells why",
+            names.join(", ")
+        ));
+    }
     session.report(Path::new(&options.labels.trace_path), &analyzed.diagnostics)?;
     failed_categories(session, &analyzed.analysis)
+}
+
+/// Tells what came of the stages.
+fn log_analysis(session: &Session, analysis: &Analysis) {
+    for outcome in &analysis.outcomes {
+        let bottlenecks = outcome.metrics().map_or(0, |m| m.bottlenecks.len());
+        session.log(2, || format!("category {}: {bottlenecks} bottlenecks", outcome.display));
+    }
+    session.log(1, || format!("{} findings, {} warnings", analysis.findings.len(), analysis.warnings.len()));
 }
 
 /// The trace and the folder, asked for if need be.
@@ -323,21 +358,25 @@ fn write(
     let log = OutputFile::new(RUN_LOG, run_log(log, &names));
     let files = files.into_iter().chain([log]).collect();
     match &session.outlet {
-        Outlet::Here => publish(folder, files)?,
+        Outlet::Here => publish(session, folder, files)?,
         Outlet::There(peer) => peer.deliver(files)?,
     }
     Ok(findings)
 }
 
 /// Writes all files, or none, and removes those of an earlier run.
-fn publish(folder: &Path, files: Vec<OutputFile>) -> Result<(), OutputError> {
+fn publish(session: &Session, folder: &Path, files: Vec<OutputFile>) -> Result<(), OutputError> {
     let mut batch = Batch::default();
     for file in files {
+        session.log(2, || format!("{}: {}", file.path.display(), amount(file.bytes.len() as u64)));
         batch.add(folder, file)?;
     }
     // Results of another trace or of other options would look like results of this run.
     batch.replaces(folder, listed);
-    batch.write()
+    let count = batch.paths().count();
+    session.stage("writing", || batch.write())?;
+    session.log(1, || format!("{count} files in {}", folder.display()));
+    Ok(())
 }
 
 /// Files that an earlier run into the folder says it wrote.
@@ -361,6 +400,7 @@ fn run_log(log: &Log<'_>, files: &BTreeSet<PathBuf>) -> Vec<u8> {
     let log = json!({
         "schema_version": 1,
         "version": env!("CARGO_PKG_VERSION"),
+        "build": LONG_VERSION,
         "stages": stages,
         "failed_categories": failures,
         "warnings": log.analysis.warnings,

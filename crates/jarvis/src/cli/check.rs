@@ -22,7 +22,7 @@ pub(crate) struct CheckArgs {
 }
 
 pub(crate) fn run(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
-    let read = Contents::of(&args.folder)?;
+    let read = session.stage("reading", || Contents::of(&args.folder))?;
     let mut folder = Folder::new();
     for name in &read.folders {
         folder.folder(name.clone());
@@ -34,7 +34,7 @@ pub(crate) fn run(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
         return Err(Failure::new(exit::INPUT, format!("{}: no output of `jarvis analyze`", args.folder.display()))
             .help("name the folder that has `category_manifest.json` and `findings.json`"));
     }
-    let problems = check(&folder);
+    let problems = session.stage("checks", || check(&folder));
     let failed = problems.iter().filter(|p| p.level == Level::Failed).count();
     let mut out = io::stdout().lock();
     if session.common.json {

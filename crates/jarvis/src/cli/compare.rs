@@ -113,15 +113,16 @@ pub(crate) fn run(session: &Session, args: &CompareArgs) -> Result<(), Failure> 
     let places = Places::of(args);
     places.probe()?;
     let tags = inputs::tags(&args.reports, &args.names, args.parity)?;
-    let reports = args.reports.iter().map(|path| inputs::read(path)).collect::<Result<Vec<_>, _>>()?;
+    let read = || args.reports.iter().map(|path| inputs::read(path)).collect::<Result<Vec<_>, _>>();
+    let reports = session.stage("reading reports", read)?;
     let named: Vec<NamedReport<'_>> =
         tags.iter().zip(&reports).map(|(tag, tables)| NamedReport { tag, tables }).collect();
     let options = CompareOptions {
         fidelity: if args.parity { Fidelity::Reference } else { Fidelity::Correct },
         groups: args.sheets.iter().flat_map(|g| g.0.iter().copied()).collect(),
     };
-    let comparison = compare_tables(&named, &options)?;
-    let files = write(session, &comparison, &places, args.parity)?;
+    let comparison = session.stage("comparison", || compare_tables(&named, &options))?;
+    let files = session.stage("files", || write(session, &comparison, &places, args.parity))?;
     for note in &comparison.notes {
         session.note(note);
     }

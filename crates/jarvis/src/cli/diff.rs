@@ -94,14 +94,14 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<(), Failure> {
         options = options.with_python();
     }
     let traces = [session.open_one_of_two(&args.one)?, session.open_one_of_two(&args.two)?];
-    let trees = [0, 1].map(|side: usize| Tree::build(&traces[side], options));
+    let trees = session.stage("call trees", || [0, 1].map(|side: usize| Tree::build(&traces[side], options)));
     for (path, (trace, tree)) in [&args.one, &args.two].into_iter().zip(traces.iter().zip(&trees)) {
         usable(path, trace, tree)?;
     }
     let views = [0, 1].map(|side: usize| trees[side].view(&traces[side]));
-    let diff = Diff::of(views, fidelity);
+    let diff = session.stage("comparison", || Diff::of(views, fidelity));
     let files = match &args.output {
-        Some(folder) => write(&diff, folder, args.parity)?,
+        Some(folder) => session.stage("files", || write(&diff, folder, args.parity))?,
         None => Vec::new(),
     };
     let view = summary::View { paths: [&args.one, &args.two], diff: &diff, files: &files, limit: args.limit };

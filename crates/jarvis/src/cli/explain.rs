@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use clap::Args;
+use jarvis_perf::nearest::nearest;
 use jarvis_perf::ops::{self, ModelSource, OpEntry};
 use jarvis_perf::parity::Quirks;
 use serde_json::{Value, json};
@@ -132,9 +133,16 @@ impl<'a> Answer<'a> {
         out
     }
 
+    /// A known name that may have been meant.
+    fn meant(&self) -> Option<&'static str> {
+        let topics = topics::names();
+        nearest(self.name, ops::all().iter().map(|e| e.name).chain(topics))
+    }
+
     fn unknown_text(&self) -> String {
+        let meant = self.meant().map_or(String::new(), |near| format!("  did you mean `{near}`?\n"));
         format!(
-            "{name}\n  \
+            "{name}\n{meant}  \
              category    from its first kernel's name (elementwise, reduce, multi_tensor_apply), else {category}\n  \
              sheet       unified_perf_summary only\n  \
              model       generic: each tensor of the call counted once, a lower bound of its bytes; no FLOPs\n  \
@@ -148,6 +156,7 @@ impl<'a> Answer<'a> {
         let Some(entry) = self.entry else {
             return json!({
                 "schema": "jarvis.explain/1", "name": self.name, "known": false, "similar": self.similar,
+                "did_you_mean": self.meant().filter(|_| self.similar.is_empty()),
                 "category": ops::category(self.name, None, &Quirks::NONE), "model_source": "generic",
             });
         };

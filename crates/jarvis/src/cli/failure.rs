@@ -4,6 +4,7 @@ use std::io;
 
 use jarvis_trace::ReadError;
 
+use super::style::Style;
 use crate::exit;
 
 /// Why a command stopped.
@@ -60,15 +61,15 @@ impl From<io::Error> for Failure {
     }
 }
 
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "error: {}", self.what)?;
-        if let Some(cause) = &self.cause {
-            write!(f, "\ncause: {cause}")?;
+impl Failure {
+    /// The lines that tell of it.
+    pub(crate) fn text(&self, style: Style) -> String {
+        let mut text = format!("{} {}", style.label("error"), self.what);
+        for (kind, line) in [("cause", &self.cause), ("help", &self.help)] {
+            if let Some(line) = line {
+                text += &format!("\n{} {line}", style.label(kind));
+            }
         }
-        if let Some(help) = &self.help {
-            write!(f, "\nhelp: {help}")?;
-        }
-        Ok(())
+        text
     }
 }

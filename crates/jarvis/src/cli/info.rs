@@ -35,10 +35,12 @@ pub(crate) fn run(session: &Session, args: &InfoArgs) -> Result<(), Failure> {
     let path = &args.trace.trace;
     let trace = ManuallyDrop::new(session.open_to_look(path)?);
     // Counting and nesting do not need each other.
-    let (tree, summary) = std::thread::scope(|scope| {
-        let summary = scope.spawn(|| Summary::of(&trace));
-        let tree = Tree::build(&trace, TreeOptions::default());
-        (tree, summary.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    let (tree, summary) = session.stage("call tree", || {
+        std::thread::scope(|scope| {
+            let summary = scope.spawn(|| Summary::of(&trace));
+            let tree = Tree::build(&trace, TreeOptions::default());
+            (tree, summary.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
     });
     let tree = ManuallyDrop::new(tree);
     let mut defects = trace.diagnostics().clone();

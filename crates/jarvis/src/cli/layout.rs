@@ -14,6 +14,16 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
+/// A number of bytes in the unit that reads best.
+pub(crate) fn amount(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.2} GB", bytes as f64 / 1e9),
+    }
+}
+
 /// Text in lines of [`WIDTH`], broken at words.
 pub(crate) fn wrapped(out: &mut String, first: &str, rest: &str, text: &str) {
     let mut line = first.to_owned();
@@ -36,6 +46,12 @@ pub(crate) fn wrapped(out: &mut String, first: &str, rest: &str, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn amounts_have_fitting_units() {
+        let amounts = [0, 999, 1_500, 2_000_000, 12_345_678_900].map(amount);
+        assert_eq!(amounts, ["0 B", "999 B", "1.5 kB", "2.0 MB", "12.35 GB"]);
+    }
 
     #[test]
     fn long_texts_are_cut_and_broken_at_words() {

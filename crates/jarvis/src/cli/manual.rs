@@ -7,7 +7,9 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 use jarvis_report::OutputFile;
 
-use super::Failure;
+use serde_json::json;
+
+use super::{Failure, Session};
 use crate::output::Batch;
 
 #[derive(Debug, Args)]
@@ -32,30 +34,54 @@ pub(crate) struct ManArgs {
     output: Option<PathBuf>,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> Result<(), Failure> {
+pub(crate) fn completions(session: &Session, args: &CompletionsArgs, mut command: Command) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut command, "jarvis", &mut text);
+    if session.common.json {
+        let script = String::from_utf8_lossy(&text);
+        text = format!(
+            "{:#}\n",
+            json!({"schema": "jarvis.completions/1", "shell": args.shell.to_string(), "script": script})
+        )
+        .into_bytes();
+    }
     let mut out = io::stdout().lock();
     out.write_all(&text)?;
     Ok(out.flush()?)
 }
 
-pub(crate) fn man(args: &ManArgs, mut command: Command) -> Result<(), Failure> {
+pub(crate) fn man(session: &Session, args: &ManArgs, mut command: Command) -> Result<(), Failure> {
     command.build();
+    let subcommands = command.get_subcommands().filter(|c| c.get_name() != "help").cloned();
+    let all: Vec<Command> = std::iter::once(command.clone()).chain(subcommands).collect();
+    let name =
+        |c: &Command| if c.get_name() == "jarvis" { "jarvis.1".into() } else { format!("jarvis-{}.1", c.get_name()) };
+    let mut out = io::stdout().lock();
     let Some(folder) = &args.output else {
-        let mut out = io::stdout().lock();
-        out.write_all(&page(command)?)?;
+        if session.common.json {
+            let text = |c: &Command| Ok::<_, Failure>(String::from_utf8_lossy(&page(c.clone())?).into_owned());
+            let pages = all
+                .iter()
+                .map(|c| Ok(json!({"name": name(c), "text": text(c)?})))
+                .collect::<Result<Vec<_>, Failure>>()?;
+            writeln!(out, "{:#}", json!({"schema": "jarvis.man/1", "pages": pages}))?;
+        } else {
+            out.write_all(&page(command)?)?;
+        }
         return Ok(out.flush()?);
     };
     let mut batch = Batch::default();
-    let commands: Vec<Command> =
-        command.get_subcommands().filter(|c| c.get_name() != "help" && !c.is_hide_set()).cloned().collect();
-    for sub in commands {
-        let name = format!("jarvis-{}", sub.get_name());
-        batch.add(folder, OutputFile::new(format!("{name}.1"), page(sub)?))?;
+    for command in &all {
+        batch.add(folder, OutputFile::new(name(command), page(command.clone())?))?;
     }
-    batch.add(folder, OutputFile::new("jarvis.1", page(command)?))?;
-    Ok(batch.write()?)
+    let written: Vec<String> = batch.paths().map(|path| path.display().to_string()).collect();
+    batch.write()?;
+    if session.common.json {
+        writeln!(out, "{:#}", json!({"schema": "jarvis.man/1", "files": written}))?;
+    } else if !session.common.quiet {
+        writeln!(out, "{} pages in {}", written.len(), folder.display())?;
+    }
+    Ok(out.flush()?)
 }
 
 fn page(command: Command) -> Result<Vec<u8>, Failure> {

@@ -15,28 +15,45 @@ mod memory;
 mod model;
 mod platform_args;
 mod platforms;
+mod progress;
 mod remote;
 mod replay;
 mod report;
+mod schema;
 mod sheets;
 mod style;
 mod tree;
+mod wrong_file;
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap::{ArgAction, Args, CommandFactory as _, Parser, Subcommand};
 use jarvis_trace::{Defect, Diagnostics, ReadOptions, Severity, Trace};
 
 use crate::exit;
+use crate::pipeline;
 pub(crate) use failure::Failure;
+use progress::Progress;
 use style::Style;
+
+/// What `--version` tells: version, commit and target.
+const LONG_VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("JARVIS_COMMIT"), ", ", env!("JARVIS_TARGET"), ")");
 
 /// GPU performance analyst for PyTorch profiler traces.
 #[derive(Debug, Parser)]
-#[command(name = "jarvis", version, propagate_version = true, disable_help_subcommand = false, max_term_width = 120)]
+#[command(after_help = "\
+Start with `jarvis demo`, or with a trace of your own:
+  jarvis analyze trace.json.gz
+
+Exit status: 0 done; 1 a gate did not hold (--strict, --fail-on, check); 2 wrong usage; 3 no usable trace;
+4 the output can't be written; 70 a fault of jarvis.")]
+#[command(name = "jarvis", version, long_version = LONG_VERSION, propagate_version = true, disable_help_subcommand = false, max_term_width = 120)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -53,6 +70,9 @@ pub(crate) struct Common {
     /// Print nothing but results and errors
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
+    /// Tell what is done and how long it takes, on standard error; twice for more
+    #[arg(long, short, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
+    pub(crate) verbose: u8,
     /// Fail (exit 1) if part of the recording is lost or degraded
     #[arg(long, global = true)]
     pub(crate) strict: bool,
@@ -90,6 +110,8 @@ enum Command {
     Model(model::ModelArgs),
     /// What jarvis does with an operation: category, sheet, model
     Explain(explain::ExplainArgs),
+    /// The JSON Schemas of the files that `analyze` writes
+    Schema(schema::SchemaArgs),
     /// Completions for a shell, to be put where it looks for them
     Completions(manual::CompletionsArgs),
     /// Manual pages, one for each command
@@ -106,17 +128,23 @@ Analyses two steps of a small Llama recorded on an H200, which comes with the bi
 Examples:
   jarvis demo
   jarvis demo -o somewhere/else
+  jarvis demo --save-trace demo.json.gz      the trace too, for `jarvis tree` and the other commands
   jarvis demo --json | jq '.findings[0]'")]
 struct DemoArgs {
     /// Output folder
     #[arg(long, short, value_name = "DIR", default_value = "jarvis_demo")]
     output: PathBuf,
+    /// Also write the trace itself to this file
+    #[arg(long, value_name = "FILE")]
+    save_trace: Option<PathBuf>,
 }
 
 /// What a command works with.
 pub(crate) struct Session {
     pub(crate) common: Common,
     pub(crate) outlet: Outlet,
+    progress: Progress,
+    began: Instant,
 }
 
 /// Where results go.
@@ -128,33 +156,79 @@ pub(crate) enum Outlet {
 }
 
 impl Session {
+    pub(crate) fn new(common: Common, outlet: Outlet) -> Self {
+        let is_seen = match &outlet {
+            Outlet::Here => io::stderr().is_terminal(),
+            Outlet::There(peer) => peer.has_terminal(),
+        };
+        let progress = Progress::new(is_seen && !common.quiet);
+        Self { common, outlet, progress, began: Instant::now() }
+    }
+
     /// Reads a trace; `-` is standard input. Commands that end with their answer keep it in a `ManuallyDrop`: the
     /// system takes all memory back at once, and faster than piece by piece.
     pub(crate) fn open(&self, path: &Path) -> Result<Trace, Failure> {
-        Self::open_with(path, &self.read_options())
+        self.open_with(path, self.read_options())
     }
 
     /// Reads a trace that no tables are made of, which is what takes most memory.
     pub(crate) fn open_to_look(&self, path: &Path) -> Result<Trace, Failure> {
         let mut options = self.read_options();
         options.limits.later_per_text = 0;
-        Self::open_with(path, &options)
+        self.open_with(path, options)
     }
 
     /// Reads one of two traces that are needed at once, so each may take half of the memory.
     pub(crate) fn open_one_of_two(&self, path: &Path) -> Result<Trace, Failure> {
         let mut options = self.read_options();
         options.limits.memory = options.limits.memory.map(|bytes| bytes / 2);
-        Self::open_with(path, &options)
+        self.open_with(path, options)
     }
 
-    fn open_with(path: &Path, options: &ReadOptions) -> Result<Trace, Failure> {
-        let trace = if path == Path::new("-") {
-            Trace::read(io::stdin(), "standard input", options)?
-        } else {
-            Trace::open(path, options)?
-        };
+    fn open_with(&self, path: &Path, options: ReadOptions) -> Result<Trace, Failure> {
+        let began = Instant::now();
+        let file = path != Path::new("-");
+        let name = if file { path.to_string_lossy() } else { "standard input".into() };
+        let short = path.file_name().filter(|_| file).map_or(name.clone(), |f| f.to_string_lossy());
+        let len = std::fs::metadata(path).ok().filter(|m| file && m.is_file()).map(|m| m.len());
+        let (reading, read) = self.progress.reading(&short, len);
+        let options = ReadOptions { bytes_read: Some(read.clone()), ..options };
+        let trace = if file { Trace::open(path, &options) } else { Trace::read(io::stdin(), &name, &options) };
+        drop(reading);
+        let trace = trace.map_err(wrong_file::explain)?;
+        self.log(1, || {
+            let (took, read) = (began.elapsed(), read.load(Ordering::Relaxed));
+            let rate = layout::amount((read as f64 / took.as_secs_f64()) as u64);
+            let events = info::thousands(trace.len() as u64);
+            format!("read {name}: {events} events, {} at {rate}/s, in {took:.1?}", layout::amount(read))
+        });
+        self.log(2, || {
+            let devices: Vec<String> = trace.facts().devices().into_iter().map(|d| d.name).collect();
+            format!("{} threads at most; devices of the trace: {}", options.threads, devices.join(", "))
+        });
+        for (d, count, _) in trace.diagnostics().seen() {
+            self.log(2, || format!("{} {count}x [{}]: {}", d.id, d.severity.name(), d.meaning));
+        }
         Ok(trace)
+    }
+
+    /// Does a part of the work that may take its time.
+    pub(crate) fn stage<T>(&self, name: &'static str, work: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let going = self.progress.stage(name);
+        let result = work();
+        drop(going);
+        self.log(1, || format!("{name}: {:.1?}", began.elapsed()));
+        result
+    }
+
+    /// Tells something to those who asked for this much (`-v`: 1, `-vv`: 2).
+    pub(crate) fn log(&self, level: u8, text: impl FnOnce() -> String) {
+        if self.common.verbose >= level {
+            let line = format!("[{:8.3}] {}", self.began.elapsed().as_secs_f64(), text());
+            // Nothing can be done if standard error is gone.
+            self.progress.aside(|| drop(writeln!(io::stderr(), "{line}")));
+        }
     }
 
     /// How traces are read.
@@ -167,6 +241,19 @@ impl Session {
         options.limits.later_per_event = memory::LATER_PER_EVENT;
         options.limits.later_per_text = memory::LATER_PER_TEXT;
         options
+    }
+
+    /// Tells why the work failed, on standard error; nothing if that is known.
+    pub(crate) fn tell(&self, failure: &Failure) {
+        if !failure.is_told() {
+            let style = match &self.outlet {
+                Outlet::Here => Style::of(&io::stderr()),
+                Outlet::There(peer) => Style::new(peer.has_colours()),
+            };
+            let text = failure.text(style);
+            // Nothing can be done if standard error is gone.
+            self.progress.aside(|| drop(writeln!(io::stderr(), "{text}")));
+        }
     }
 
     /// Emphasis for what is printed.
@@ -211,19 +298,16 @@ impl Session {
 
     fn say(&self, kind: &str, text: &str) {
         if !self.common.quiet {
+            let label = Style::of(&io::stderr()).label(kind);
             // Nothing can be done if standard error is gone.
-            let _ = writeln!(io::stderr(), "{kind}: {text}");
+            self.progress.aside(|| drop(writeln!(io::stderr(), "{label} {text}")));
         }
     }
 
     /// Tells about defects on standard error, and fails on them if the user asked for that.
     pub(crate) fn report(&self, path: &Path, diagnostics: &Diagnostics) -> Result<(), Failure> {
-        if !self.common.quiet {
-            let mut err = io::stderr().lock();
-            for (d, count, _) in diagnostics.seen().filter(|(d, ..)| d.severity == Severity::DataLoss) {
-                // Nothing can be done if standard error is gone.
-                let _ = writeln!(err, "warning: {}: {} ({count}x). {}", path.display(), d.meaning, d.remedy);
-            }
+        for (d, count, _) in diagnostics.seen().filter(|(d, ..)| d.severity == Severity::DataLoss) {
+            self.warn(&format!("{}: {} ({count}x). {}", path.display(), d.meaning, d.remedy));
         }
         match diagnostics.worst() {
             Some(worst) if self.common.strict && worst > Severity::Info => {
@@ -240,6 +324,35 @@ impl Session {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Shows the stages of the pipeline.
+pub(crate) struct Stages<'a> {
+    session: &'a Session,
+    going: Mutex<Option<progress::Going>>,
+}
+
+impl<'a> Stages<'a> {
+    pub(crate) fn new(session: &'a Session) -> Self {
+        Self { session, going: Mutex::default() }
+    }
+
+    fn set(&self, going: Option<progress::Going>) {
+        *self.going.lock().unwrap_or_else(PoisonError::into_inner) = going;
+    }
+}
+
+impl pipeline::Progress for Stages<'_> {
+    fn begins(&self, stage: &'static str) {
+        // The one before ends first, so that the line never tells of both.
+        self.set(None);
+        self.set(Some(self.session.progress.stage(stage)));
+    }
+
+    fn ends(&self, stage: &'static str, took: Duration) {
+        self.set(None);
+        self.session.log(1, || format!("{stage}: {took:.1?}"));
     }
 }
 
@@ -275,10 +388,11 @@ pub fn main() -> ExitCode {
         }
     };
     interrupt::watch();
-    let session = Session { common: cli.common, outlet: Outlet::Here };
+    let session = Session::new(cli.common, Outlet::Here);
+    session.log(2, || format!("jarvis {LONG_VERSION}"));
     let result = match cli.command {
         Command::Analyze(args) => analyze::run(&session, &args),
-        Command::Demo(args) => analyze::demo(&session, &args.output),
+        Command::Demo(args) => analyze::demo(&session, &args.output, args.save_trace.as_deref()),
         Command::Info(args) => info::run(&session, &args),
         Command::Tree(args) => tree::run(&session, &args),
         Command::Report(args) => report::run(&session, &args),
@@ -289,16 +403,15 @@ pub fn main() -> ExitCode {
         Command::Platforms(args) => platforms::run(&session, &args),
         Command::Model(args) => model::run(&session, &args),
         Command::Explain(args) => explain::run(&session, &args),
-        Command::Completions(args) => manual::completions(&args, Cli::command()),
-        Command::Man(args) => manual::man(&args, Cli::command()),
+        Command::Schema(args) => schema::run(&session, &args),
+        Command::Completions(args) => manual::completions(&session, &args, Cli::command()),
+        Command::Man(args) => manual::man(&session, &args, Cli::command()),
         Command::RemoteSide(args) => remote::serve(&args),
     };
     match result {
         Ok(()) => ExitCode::from(exit::OK),
         Err(failure) => {
-            if !failure.is_told() {
-                let _ = writeln!(io::stderr(), "{failure}");
-            }
+            session.tell(&failure);
             ExitCode::from(failure.status)
         }
     }

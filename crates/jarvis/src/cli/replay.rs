@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jarvis_perf::nearest::nearest;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{ReportOptions, build_report};
 use jarvis_report::replay::{self, Candidate, Matching, Origin, Packages, ReplayError, Row, Selection, Tier};
@@ -126,7 +127,7 @@ fn read(session: &Session, args: &ReplayArgs) -> Result<Source, Failure> {
         coll_analysis: false,
         ..ReportOptions::default()
     };
-    let report = build_report(&trace, &options)?;
+    let report = session.stage("tables", || build_report(&trace, &options))?;
     Ok(Source {
         rows: replay::of_report(&trace, &report.tree, &report.rows),
         platform: chosen.platform,
@@ -165,9 +166,10 @@ fn packaged(
             args.source.display(),
             args.op.join(" or ")
         ))
-        .help(
-            "`jarvis replay TRACE --list` shows what there is; `*` stands for any text, --match contains for a part",
-        ));
+        .help(format!(
+            "{}`jarvis replay TRACE --list` shows what there is; `*` stands for any text, --match contains for a part",
+            meant(&args.op, &source.rows)
+        )));
     }
     let mut batch = Batch::default();
     for file in made.files.iter().cloned().chain([made.index.clone()]) {
@@ -178,6 +180,16 @@ fn packaged(
         return Ok(String::from_utf8_lossy(&made.index.bytes).into_owned());
     }
     Ok(summary(&made, &root.join(replay::FOLDER)))
+}
+
+/// An operation that may have been meant: one whose name contains what was asked for, or is near it.
+fn meant(asked: &[String], rows: &[Row]) -> String {
+    let names = || rows.iter().map(|row| &*row.op);
+    let found = asked.iter().find_map(|asked| {
+        let part = names().find(|name| !asked.is_empty() && name.contains(asked.as_str()));
+        part.or_else(|| nearest(asked, names()))
+    });
+    found.map_or(String::new(), |name| format!("did you mean {name}? "))
 }
 
 fn summary(made: &Packages, folder: &Path) -> String {

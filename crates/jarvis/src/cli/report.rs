@@ -231,12 +231,12 @@ pub(crate) fn run(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
     if let Some(doubt) = &chosen.doubt {
         session.warn(doubt);
     }
-    let report = build_report(&trace, &args.options(&chosen, extension))?;
+    let report = session.stage("tables", || build_report(&trace, &args.options(&chosen, extension)))?;
     let files = std::thread::scope(|scope| {
         // The page and the sheets have nothing to do with each other.
         let page = places.page.as_ref().map(|_| scope.spawn(|| page(&trace, &report, chosen.platform.as_ref(), args)));
         let page = || page.map(|p| p.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        write(session, &report, &places, page, args.parity)
+        session.stage("files", || write(session, &report, &places, page, args.parity))
     })?;
     warn_of_gaps(session, &report);
     let view = summary::View {

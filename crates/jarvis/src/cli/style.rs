@@ -11,11 +11,14 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// For this stream: plain if it is no terminal, or if the user does not want colours.
+    /// For this stream: plain if it is no terminal, or if the user does not want colours. The variables are those
+    /// that most programs honour.
     pub(crate) fn of(stream: &impl IsTerminal) -> Self {
-        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+        let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty() && v != "0");
+        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty())
+            || std::env::var_os("CLICOLOR").is_some_and(|v| v == "0");
         let dumb = std::env::var_os("TERM").is_some_and(|v| v == "dumb");
-        Self { on: stream.is_terminal() && !unwanted && !dumb }
+        Self { on: !unwanted && (set("CLICOLOR_FORCE") || stream.is_terminal() && !dumb) }
     }
 
     /// On or off, as somebody else has found out.
@@ -40,6 +43,16 @@ impl Style {
     /// For what can be skipped.
     pub(crate) fn faint(self, text: &str) -> String {
         self.paint("2", text)
+    }
+
+    /// For the word before a message.
+    pub(crate) fn label(self, kind: &str) -> String {
+        let code = match kind {
+            "error" => "1;31",
+            "warning" => "1;33",
+            _ => "1;36",
+        };
+        self.paint(code, &format!("{kind}:"))
     }
 
     /// For how urgent something is.

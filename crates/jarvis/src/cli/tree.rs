@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::mem::ManuallyDrop;
 
 use clap::Args;
+use jarvis_perf::nearest::nearest;
 use jarvis_trace::tree::{ForwardLink, NameIndex, SubtreeText};
 use jarvis_trace::{Arg, Clock, EventId, EventKind, Fidelity, Ns, Trace, Tree, TreeOptions, TreeView, pyliteral};
 use serde_json::{Map, Value, json};
@@ -89,7 +90,7 @@ pub(crate) fn run(session: &Session, args: &TreeArgs) -> Result<(), Failure> {
     if args.parity {
         options.fidelity = Fidelity::Reference;
     }
-    let tree = ManuallyDrop::new(Tree::build(&trace, options));
+    let tree = ManuallyDrop::new(session.stage("call tree", || Tree::build(&trace, options)));
     let view = tree.view(&trace);
     let answer = if args.uid.is_none() && args.name.is_none() {
         if session.common.json { format!("{:#}\n", roots_json(view, args)) } else { roots_text(view, args) }
@@ -141,7 +142,12 @@ fn select(trace: &Trace, args: &TreeArgs) -> Result<Vec<EventId>, Failure> {
 fn events_text(view: TreeView<'_>, found: &[EventId], shown: usize, args: &TreeArgs) -> String {
     let mut out = String::new();
     if found.is_empty() {
-        return "no event has a name like that\n".to_owned();
+        let trace = view.trace();
+        let index = NameIndex::of_trace(trace);
+        let names: Vec<&str> = index.matching(trace, |_| true).map(|(name, _)| trace.text(name)).collect();
+        let near = nearest(args.name.as_deref().unwrap_or_default(), names).filter(|_| !args.regex);
+        let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+        return format!("no event has a name like that{near}\n");
     }
     for (i, &e) in found[..shown].iter().enumerate() {
         if i > 0 {

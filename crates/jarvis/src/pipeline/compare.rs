@@ -11,7 +11,7 @@ use jarvis_report::render::xlsx;
 use jarvis_report::{OutputFile, Run, Versus, data, html, sections};
 use jarvis_trace::{Summary, Trace};
 
-use super::{AnalyzeError, AnalyzeOptions, StageClock, beside, replay, report, sheets};
+use super::{AnalyzeError, AnalyzeOptions, Progress, StageClock, Unwatched, beside, replay, report, sheets};
 
 /// Both reports, sheet by sheet.
 const WORKBOOK: &str = "comparison.xlsx";
@@ -56,19 +56,28 @@ impl Side {
 
 /// Compares a target with a reference.
 pub fn compare_traces(traces: Both<&Trace>, options: Both<&AnalyzeOptions>) -> Result<ComparedTraces, AnalyzeError> {
-    let mut clock = StageClock::default();
+    compare_traces_watched(traces, options, &Unwatched)
+}
+
+/// Compares a target with a reference and tells how it goes on.
+pub fn compare_traces_watched(
+    traces: Both<&Trace>,
+    options: Both<&AnalyzeOptions>,
+    progress: &dyn Progress,
+) -> Result<ComparedTraces, AnalyzeError> {
+    let mut clock = StageClock::new(progress, "sides");
     let (reference, target) = std::thread::scope(|scope| {
         let reference = scope.spawn(|| Side::of(traces.reference, options.reference));
         let target = Side::of(traces.target, options.target);
         (reference.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), target)
     });
     let (reference, mut target) = (reference.map_err(AnalyzeError::Reference)?, target?);
-    clock.stage("sides");
+    clock.then("comparison");
     let comparative = Comparative::of(&reference.analysis, &target.analysis);
-    clock.stage("comparison");
+    clock.then("replay_packages");
     let further: Vec<String> = comparative.gaps.iter().filter_map(|gap| gap.replay.clone()).collect();
     let replay = replay::replay(traces.target, &target.report, &mut target.analysis, &options.target.replay, &further)?;
-    clock.stage("replay_packages");
+    clock.then("reports");
     let made = std::thread::scope(|scope| {
         let of_reference = scope.spawn(|| sheets(&reference.report, "reference_"));
         let of_target = scope.spawn(|| sheets(&target.report, "target_"));
@@ -79,19 +88,18 @@ pub fn compare_traces(traces: Both<&Trace>, options: Both<&AnalyzeOptions>) -> R
         };
         let mut files = data::compared_files(&versus);
         files.extend(sections::compared_files(&versus));
-        clock.stage("reports");
+        clock.then("page");
         let beside = beside(&files, &target.report, "target_");
         files.push(html::compared_page(&versus, traces, &beside));
-        clock.stage("page");
+        clock.then("comparison_workbook");
         let (both, mut cuts) = workbook(&reference.report, &target.report)?;
         files.push(both);
-        clock.stage("comparison_workbook");
+        clock.then("sheets");
         for sheets in [of_reference, of_target] {
             let (more, cut) = sheets.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             files.extend(more);
             cuts += cut;
         }
-        clock.stage("sheets");
         Ok::<_, AnalyzeError>((files, cuts))
     });
     let (mut files, cuts) = made?;
@@ -102,7 +110,7 @@ pub fn compare_traces(traces: Both<&Trace>, options: Both<&AnalyzeOptions>) -> R
         comparative,
         files,
         cuts,
-        stages: clock.stages,
+        stages: clock.finish(),
     })
 }
 

@@ -7,6 +7,8 @@ mod analyze;
 mod check;
 mod compare;
 mod edge_cases;
+mod examples;
+mod first_minutes;
 mod inspect;
 mod limits;
 mod numbers;

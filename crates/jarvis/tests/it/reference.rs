@@ -92,8 +92,11 @@ fn the_help_of_every_command_has_examples() {
     assert!(commands.len() >= 6, "{commands:?}");
     for command in commands {
         let help = said(&[command, "--help"]);
-        assert!(help.contains("Examples:\n  ") && help.contains(&format!("jarvis {command} ")), "{help}");
+        assert!(help.contains("Examples:\n  ") && help.contains(&format!("jarvis {command}")), "{help}");
+        assert!(["--json", "--quiet", "--verbose"].iter().all(|option| help.contains(option)), "{help}");
+        assert!(help.lines().all(|line| line.chars().count() <= 120), "{help}");
     }
+    assert!(all.contains("Exit status: 0 done") && all.contains("jarvis demo"), "{all}");
     insta::assert_snapshot!("help_report", said(&["report", "--help"]));
     insta::assert_snapshot!("help_model", said(&["model", "--help"]));
 }

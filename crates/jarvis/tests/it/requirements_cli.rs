@@ -1,14 +1,12 @@
 //! What `docs/requirements.md` says of the command line, shown by running it.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use jarvis_perf::platform::Platform;
 use serde_json::Value;
 
-use crate::support::{Run, files, fixture, jarvis};
+use crate::support::{JARVIS, files, fixture, in_a_terminal, jarvis};
 
 fn json(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))).unwrap()
@@ -91,40 +89,11 @@ fn labels_reach_the_manifest_and_the_working_record() {
     assert!(rough.contains("tw008") && rough.contains("box_3"));
 }
 
-/// Runs jarvis in a terminal and types these lines; nothing where there is no `script` to make one.
-fn in_a_terminal(args: &str, typed: &str) -> Option<Run> {
-    if !cfg!(target_os = "linux") {
-        return None;
-    }
-    let command = format!("{} {args}", env!("CARGO_BIN_EXE_jarvis"));
-    let child = Command::new("script")
-        .args(["--quiet", "--return", "--echo", "never", "--command", &command, "/dev/null"])
-        .env("NO_COLOR", "1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let Ok(mut child) = child else {
-        println!("skipped: there is no `script` here");
-        return None;
-    };
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(typed.as_bytes()).unwrap();
-    // The end of input would end the terminal before the answer is there.
-    let output = child.wait_with_output().unwrap();
-    drop(stdin);
-    Some(output.into())
-}
-
 #[test]
 fn in_a_terminal_the_five_questions_are_asked() {
     let home = tempfile::tempdir().unwrap();
     let trace = home.path().join("t.json");
     fs::copy(fixture("handmade/rocm_like.json"), &trace).unwrap();
-    // No such file first, then the trace, the platform, a cluster, no container, the default folder.
-    let typed = format!("no/such/file\n{}\nMI300X\ntw008\n\n\n", trace.display());
-    let Some(run) = in_a_terminal("analyze", &typed) else { return };
-    assert_eq!(run.status, 0, "{}", run.out);
     let asked = [
         "To run standalone analysis, the following information is needed:",
         "1. Trace file path: ",
@@ -134,11 +103,14 @@ fn in_a_terminal_the_five_questions_are_asked() {
         "4. Container name",
         "5. Output directory",
     ];
-    let mut rest = run.out.as_str();
-    for question in asked {
-        let at = rest.find(question).unwrap_or_else(|| panic!("{question} is not asked in turn:\n{}", run.out));
-        rest = &rest[at..];
-    }
+    // No such file first, then the trace by the first letter of its name, a platform by a part of its name, a cluster,
+    // no container, the default folder.
+    let answers = ["", "no/such/file\r", "", "mi300\r", "tw008\r", "\r", "\r"];
+    let mut talk: Vec<(&str, &str)> = asked.into_iter().zip(answers).collect();
+    talk.insert(3, ("1. Trace file path: ", "t.\t\r"));
+    let command = format!("{JARVIS} analyze");
+    let Some(run) = in_a_terminal(&command, home.path(), &talk) else { return };
+    assert_eq!(run.status, 0, "{}", run.out);
     for name in ["MI300X", "MI325X", "MI355X", "MI400"] {
         assert!(run.out.contains(name), "{name} is no choice: {}", run.out);
     }

@@ -77,3 +77,60 @@ pub(crate) fn shared(name: &str) -> Option<PathBuf> {
     }
     found
 }
+
+/// Runs a command of the shell in a terminal and answers it: each text is typed once what stands before it was shown.
+/// Nothing where there is no `script` to make a terminal.
+pub(crate) fn in_a_terminal(command: &str, folder: &Path, talk: &[(&str, &str)]) -> Option<Run> {
+    use std::io::{Read as _, Write as _};
+    use std::sync::{Arc, Mutex};
+    use std::time::{Duration, Instant};
+
+    if !cfg!(target_os = "linux") {
+        return None;
+    }
+    let child = Command::new("script")
+        .args(["--quiet", "--return", "--echo", "never", "--command", command, "/dev/null"])
+        .current_dir(folder)
+        .env("NO_COLOR", "1")
+        .env("TERM", "xterm")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else {
+        println!("skipped: there is no `script` here");
+        return None;
+    };
+    let mut stdin = child.stdin.take().expect("piped");
+    let mut stdout = child.stdout.take().expect("piped");
+    let shown = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&shown);
+    let listener = std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(n @ 1..) = stdout.read(&mut buffer) {
+            heard.lock().expect("no panic").extend_from_slice(&buffer[..n]);
+        }
+    });
+    let mut seen = 0;
+    for (awaited, typed) in talk {
+        let began = Instant::now();
+        loop {
+            let text = String::from_utf8_lossy(&shown.lock().expect("no panic")).into_owned();
+            if let Some(at) = text.get(seen..).and_then(|rest| rest.find(awaited)) {
+                seen += at + awaited.len();
+                break;
+            }
+            assert!(began.elapsed() < Duration::from_secs(30), "{awaited:?} was not shown:\n{text}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        stdin.write_all(typed.as_bytes()).expect("typed");
+    }
+    let status = child.wait().expect("it ends");
+    listener.join().expect("no panic");
+    // The end of input would have ended the terminal before the answer was there.
+    drop(stdin);
+    let out = String::from_utf8_lossy(&shown.lock().expect("no panic")).into_owned();
+    Some(Run { status: status.code().expect("no signal"), out, err: String::new() })
+}
+
+/// The binary.
+pub(crate) const JARVIS: &str = env!("CARGO_BIN_EXE_jarvis");

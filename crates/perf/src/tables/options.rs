@@ -102,6 +102,15 @@ pub enum ReportError {
     /// The recording has no GPU event.
     #[error("the trace has no GPU events: no kernel, copy or fill was recorded")]
     NoGpuEvents,
+    /// There is no event at all.
+    #[error("the trace has no events")]
+    NoEvents,
+    /// The events are not those of the PyTorch profiler.
+    #[error("the trace is not of the PyTorch profiler: none of its {count} events is an operation, a call or GPU work")]
+    Foreign {
+        /// How many there are.
+        count: usize,
+    },
     /// There are GPU events, but the launch of none of them was recorded.
     #[error("none of the {count} GPU events has a recorded launch, so no operation can be charged for it")]
     AllUnlinked {
@@ -122,6 +131,10 @@ impl ReportError {
         match self {
             Self::NoGpuEvents => {
                 "record with ProfilerActivity.CUDA (also on ROCm) and let the profiler see the steps that use the GPU"
+            }
+            Self::NoEvents => "the profiler may have stopped before the first step: capture anew",
+            Self::Foreign { .. } => {
+                "many programs write this format (browsers, rocprof, Perfetto); record with torch.profiler and export_chrome_trace"
             }
             Self::AllUnlinked { .. } => {
                 "pass --include-unlinked-kernels to count them anyway; recording with a warm-up step keeps their launches"

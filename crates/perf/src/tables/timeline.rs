@@ -1,7 +1,7 @@
 //! `gpu_timeline`: what the GPU did with its time.
 
 use jarvis_trace::timeline::TimelineRow;
-use jarvis_trace::{EventId, Population, Timeline, Trace, Tree, Us};
+use jarvis_trace::{EventId, EventKind, Population, Timeline, Trace, Tree, Us};
 
 use super::context::RECOMPUTE;
 use super::options::{ReportError, ReportOptions};
@@ -35,6 +35,16 @@ impl Part {
     }
 }
 
+/// Why a trace has no GPU event.
+fn without_gpu(trace: &Trace) -> ReportError {
+    let of_pytorch = |e: EventId| !matches!(trace.kind(e), EventKind::Metadata | EventKind::Other | EventKind::Inert);
+    match trace.len() {
+        0 => ReportError::NoEvents,
+        _ if trace.events().any(of_pytorch) => ReportError::NoGpuEvents,
+        count => ReportError::Foreign { count },
+    }
+}
+
 /// The GPU events that timeline and overlaps are made of, and the timeline of them all.
 pub(crate) struct GpuTime {
     pub(crate) events: Vec<EventId>,
@@ -47,7 +57,7 @@ impl GpuTime {
         let events = population.of(tree);
         let count = tree.all_gpu_events().len();
         if count == 0 {
-            return Err(ReportError::NoGpuEvents);
+            return Err(without_gpu(trace));
         }
         if events.is_empty() {
             return Err(ReportError::AllUnlinked { count });

@@ -57,6 +57,11 @@ impl Maker {
 #[test]
 fn nothing_to_report_is_an_error_with_advice() {
     let mut b = TraceBuilder::new();
+    let error = build_report(&b.build(), &ReportOptions::default()).unwrap_err();
+    assert_eq!(error, ReportError::NoEvents);
+    b.event('X', "v8", "parse", 0.0, 1.0);
+    let error = build_report(&b.build(), &ReportOptions::default()).unwrap_err();
+    assert_eq!(error, ReportError::Foreign { count: 1 });
     b.cpu_op("aten::mm", 0.0, 10.0);
     let error = build_report(&b.build(), &ReportOptions::default()).unwrap_err();
     assert_eq!(error, ReportError::NoGpuEvents);

@@ -43,6 +43,8 @@ pub(super) struct Document {
     gap: Gap,
     /// Events that went the general way.
     pub(super) slow_events: u64,
+    /// How the text begins, to tell what it is if it is no trace.
+    pub(super) head: Vec<u8>,
 }
 
 /// What one step over the buffer did.
@@ -69,6 +71,7 @@ impl Document {
             trailing_seen: false,
             gap: Gap::default(),
             slow_events: 0,
+            head: Vec::new(),
         }
     }
 
@@ -140,6 +143,7 @@ impl Document {
         if buf.len() < 3 && !last {
             return Progress::Wait(pos);
         }
+        self.head = buf[..buf.len().min(super::SNIFF)].to_vec();
         let mut pos = pos;
         if buf[pos..].starts_with(BOM) {
             self.rows.diagnostics.add(Defect::ByteOrderMark, At::Byte(0));

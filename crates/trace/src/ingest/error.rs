@@ -5,41 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::limits::{Exceeded, Halt};
 
-/// A kind of file people mistake for a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotATrace {
-    /// What it is.
-    pub name: &'static str,
-    /// How it begins.
-    begins: &'static [u8],
-    /// What to do.
-    pub help: &'static str,
-}
-
-/// Kinds of files that are recognised by how they begin.
-#[rustfmt::skip]
-pub const NOT_TRACES: &[NotATrace] = &[
-    NotATrace { name: "a PNG picture", begins: b"\x89PNG", help: "pass the profiler's trace file, usually *.pt.trace.json or *.json.gz" },
-    NotATrace { name: "a JPEG picture", begins: b"\xff\xd8\xff", help: "pass the profiler's trace file, usually *.pt.trace.json or *.json.gz" },
-    NotATrace { name: "a PDF document", begins: b"%PDF", help: "pass the profiler's trace file, usually *.pt.trace.json or *.json.gz" },
-    NotATrace { name: "a web page", begins: b"<", help: "a download that failed often leaves an error page; fetch the trace again and look at the file" },
-    NotATrace { name: "an SQLite database (an Nsight Systems or rocprof export)", begins: b"SQLite format 3", help: "jarvis reads PyTorch profiler traces; record one with torch.profiler and export_chrome_trace" },
-    NotATrace { name: "an Nsight Systems report", begins: b"NVIDIA Nsight Systems", help: "jarvis reads PyTorch profiler traces; record one with torch.profiler and export_chrome_trace" },
-    NotATrace { name: "a zip archive", begins: b"PK\x03\x04", help: "unzip it and pass the .json inside" },
-    NotATrace { name: "zstd-compressed data", begins: b"\x28\xb5\x2f\xfd", help: "unpack it first: zstd -d FILE" },
-    NotATrace { name: "xz-compressed data", begins: b"\xfd7zXZ", help: "unpack it first: xz -d FILE" },
-    NotATrace { name: "bzip2-compressed data", begins: b"BZh", help: "unpack it first: bzip2 -d FILE" },
-    NotATrace { name: "a Perfetto protobuf trace", begins: b"\x0a", help: "jarvis reads the JSON form; record one with torch.profiler and export_chrome_trace" },
-    NotATrace { name: "a Python pickle", begins: b"\x80", help: "pass the profiler's trace file, usually *.pt.trace.json or *.json.gz" },
-    NotATrace { name: "a program", begins: b"\x7fELF", help: "pass the profiler's trace file, usually *.pt.trace.json or *.json.gz" },
-    NotATrace { name: "a CSV table (a rocprof or Nsight export)", begins: b"\"", help: "jarvis reads PyTorch profiler traces; record one with torch.profiler and export_chrome_trace" },
-];
-
-/// What the bytes look like, if they look like anything known.
-pub(super) fn recognise(head: &[u8]) -> Option<&'static NotATrace> {
-    let text = head.trim_ascii_start();
-    NOT_TRACES.iter().find(|kind| head.starts_with(kind.begins) || text.starts_with(kind.begins))
-}
+use super::kinds::NotATrace;
 
 /// A number of bytes as people say it.
 fn size(bytes: u64) -> String {
@@ -80,18 +46,22 @@ pub enum ReadError {
         path: PathBuf,
     },
     /// It is something else.
-    #[error("{} is no PyTorch profiler trace{}", path.display(), what.map_or(String::new(), |w| format!(": it looks like {}", w.name)))]
+    #[error("{} is no PyTorch profiler trace{}", path.display(), what.map_or(String::new(), |w| looks(w, *packed)))]
     NotATrace {
         /// The file.
         path: PathBuf,
         /// What it looks like.
         what: Option<&'static NotATrace>,
+        /// Whether that lay inside gzip.
+        packed: bool,
     },
     /// It is JSON, but no trace.
-    #[error("{} is JSON without a traceEvents array", path.display())]
+    #[error("{} is JSON without a traceEvents array{}", path.display(), what.map_or(String::new(), |w| looks(w, false)))]
     NoEvents {
         /// The file.
         path: PathBuf,
+        /// What it looks like.
+        what: Option<&'static NotATrace>,
     },
     /// It takes more memory than it may.
     #[error("{} takes more than {} of memory: that much was reached at byte {at} of its text, after {events} events", path.display(), size(*limit))]
@@ -141,6 +111,10 @@ pub enum ReadError {
     },
 }
 
+fn looks(what: &NotATrace, packed: bool) -> String {
+    format!(": it looks like {}{}", what.name, if packed { ", gzipped" } else { "" })
+}
+
 impl ReadError {
     pub(super) fn of_halt(halt: Halt, path: &Path) -> Self {
         let path = path.to_owned();
@@ -156,7 +130,9 @@ impl ReadError {
     /// What the user can do.
     pub fn help(&self) -> String {
         match self {
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            Self::Io { source, .. }
+                if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+            {
                 "check the path; `ls` the folder it should be in".to_owned()
             }
             Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
@@ -165,8 +141,8 @@ impl ReadError {
             Self::Io { .. } => "check that the disk or network share is healthy, then try again".to_owned(),
             Self::Directory { .. } => "pass one trace file of that folder".to_owned(),
             Self::Empty { .. } => "the profiler may not have finished writing; wait for it or capture anew".to_owned(),
-            Self::NotATrace { what: Some(what), .. } => what.help.to_owned(),
-            Self::NotATrace { what: None, .. } | Self::NoEvents { .. } => {
+            Self::NotATrace { what: Some(what), .. } | Self::NoEvents { what: Some(what), .. } => what.help.to_owned(),
+            Self::NotATrace { what: None, .. } | Self::NoEvents { what: None, .. } => {
                 "record one with torch.profiler and prof.export_chrome_trace(\"trace.json.gz\")".to_owned()
             }
             Self::Memory { .. } => {

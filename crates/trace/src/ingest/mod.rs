@@ -1,9 +1,11 @@
 //! From bytes to a [`Trace`]: open, tell what it is, unpack, parse. The only part of jarvis that reads trace files.
 
+mod counted;
 mod document;
 mod error;
 mod general;
 mod gzip;
+mod kinds;
 mod limits;
 mod literal;
 mod number;
@@ -16,12 +18,16 @@ mod texts;
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
-pub use error::{NOT_TRACES, NotATrace, ReadError};
+pub use error::ReadError;
+pub use kinds::{NOT_TRACES, NotATrace};
 pub use limits::Limits;
 
 use crate::diagnostics::{At, Defect, Diagnostics};
 use crate::model::{Columns, EventKind, Trace};
+use counted::Counted;
 use document::{Document, State};
 use gzip::Gunzip;
 use limits::{Budget, Halt};
@@ -34,12 +40,14 @@ pub struct ReadOptions {
     pub threads: usize,
     /// What reading may cost at most.
     pub limits: Limits,
+    /// Told how many bytes of the file, as it lies on the disk, have been read so far.
+    pub bytes_read: Option<Arc<AtomicU64>>,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { threads, limits: Limits::default() }
+        Self { threads, limits: Limits::default(), bytes_read: None }
     }
 }
 
@@ -81,10 +89,10 @@ impl Trace {
         if file.metadata().map_err(failed)?.is_dir() {
             return Err(ReadError::Directory { path: path.to_owned() });
         }
-        let (head, rest) = sniff(file).map_err(failed)?;
+        let (head, rest) = sniff(Counted::new(file, options)).map_err(failed)?;
         if detect(&head) == Some(Format::Json)
             && options.threads > 1
-            && let Some(document) = read_parallel(open, options.threads, &Budget::new(options.limits))
+            && let Some(document) = read_parallel(open, options, &Budget::new(options.limits))
                 .map_err(|halt| ReadError::of_halt(halt, path))?
         {
             return finish(document, Diagnostics::default(), path, options);
@@ -95,7 +103,8 @@ impl Trace {
     /// Reads a trace from any reader; `name` stands for it in messages.
     pub fn read(reader: impl Read + Send, name: &str, options: &ReadOptions) -> Result<Self, ReadError> {
         let path = PathBuf::from(name);
-        let (head, rest) = sniff(reader).map_err(|source| ReadError::Io { path: path.clone(), source })?;
+        let (head, rest) =
+            sniff(Counted::new(reader, options)).map_err(|source| ReadError::Io { path: path.clone(), source })?;
         read(head, rest, &path, options)
     }
 
@@ -122,7 +131,8 @@ fn read(head: Vec<u8>, rest: impl Read + Send, path: &Path, options: &ReadOption
         return Err(ReadError::Empty { path: path.to_owned() });
     }
     let Some(format) = detect(&head) else {
-        return Err(ReadError::NotATrace { path: path.to_owned(), what: error::recognise(&head) });
+        let what = kinds::recognise(&head, path);
+        return Err(ReadError::NotATrace { path: path.to_owned(), what, packed: false });
     };
     let small = head.len() < SNIFF;
     let whole = Cursor::new(head).chain(rest);
@@ -150,23 +160,33 @@ fn read(head: Vec<u8>, rest: impl Read + Send, path: &Path, options: &ReadOption
 }
 
 fn finish(document: Document, container: Diagnostics, path: &Path, options: &ReadOptions) -> Result<Trace, ReadError> {
-    let no_events = matches!(
-        document.state,
-        State::Start | State::NotATrace | State::Keys { seen_events: false } | State::Done { seen_events: false }
-    );
-    if no_events {
-        let cut =
-            [Defect::GzipTruncated, Defect::GzipCorrupt, Defect::GzipChecksum].iter().any(|&d| container.count(d) > 0);
-        return Err(match document.state {
-            State::Keys { .. } | State::Start if cut => ReadError::Truncated { path: path.to_owned() },
-            State::Keys { .. } => ReadError::Truncated { path: path.to_owned() },
-            _ => ReadError::NoEvents { path: path.to_owned() },
-        });
+    if let Some(error) = no_trace(&document, &container, path) {
+        return Err(error);
     }
     let mut diagnostics = container;
     diagnostics.append(&document.rows.diagnostics, 0, 0);
     count_by_class(&document.rows.columns, &mut diagnostics);
     Ok(Trace::new(document.rows.columns, document.facts, diagnostics, options.threads))
+}
+
+/// What the document is, if no event came of it.
+fn no_trace(document: &Document, container: &Diagnostics, path: &Path) -> Option<ReadError> {
+    let (head, path) = (&document.head, path.to_owned());
+    let cut =
+        [Defect::GzipTruncated, Defect::GzipCorrupt, Defect::GzipChecksum].iter().any(|&d| container.count(d) > 0);
+    match document.state {
+        State::Start if cut => Some(ReadError::Truncated { path }),
+        State::Start if head.trim_ascii().is_empty() => Some(ReadError::Empty { path }),
+        State::Keys { seen_events: false } => Some(ReadError::Truncated { path }),
+        State::Start | State::NotATrace if !matches!(head.trim_ascii_start().first(), Some(b'{' | b'[')) => {
+            // What is not packed was looked at before.
+            Some(ReadError::NotATrace { what: kinds::recognise(head, &path), path, packed: true })
+        }
+        State::Start | State::NotATrace | State::Done { seen_events: false } => {
+            Some(ReadError::NoEvents { what: kinds::recognise_json(head, &path), path })
+        }
+        _ => None,
+    }
 }
 
 /// Defects that all events of a class share are counted once the events are known.

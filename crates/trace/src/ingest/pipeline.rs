@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use super::ReadOptions;
+use super::counted::Counted;
 use super::document::{Document, State, next_event};
 use super::limits::{Account, Budget, Halt, Verdict};
 
@@ -159,11 +161,11 @@ pub(super) fn read_inline<S: Source>(source: &mut S, document: Document, budget:
 /// the caller then reads in one.
 pub(super) fn read_parallel(
     open: impl Fn() -> io::Result<File> + Sync,
-    threads: usize,
+    options: &ReadOptions,
     budget: &Budget,
 ) -> Result<Option<Document>, Halt> {
     let len = open()?.metadata()?.len();
-    let parts = threads.min((len / (PARALLEL / 2)) as usize);
+    let parts = options.threads.min((len / (PARALLEL / 2)) as usize);
     if parts < 2 || len < PARALLEL {
         return Ok(None);
     }
@@ -182,7 +184,7 @@ pub(super) fn read_parallel(
         let state = if i == 0 { State::Start } else { State::Events { in_object: true } };
         let document = Document::new(state, cuts[i]);
         let is_last = i + 2 == cuts.len();
-        let mut text = Plain(file.take(cuts[i + 1] - cuts[i]));
+        let mut text = Plain(Counted::new(file.take(cuts[i + 1] - cuts[i]), options));
         if is_last {
             return Ok((read_inline(&mut text, document, budget)?, true));
         }

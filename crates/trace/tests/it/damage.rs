@@ -1,8 +1,10 @@
 //! Damaged input: counted by name, never fatal while something can be read, never a panic.
 
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use jarvis_trace::{At, Defect, EventKind, ReadError, Trace};
+use jarvis_trace::{At, Defect, EventKind, ReadError, ReadOptions, Trace};
 
 use crate::support::{fixture, gunzip};
 
@@ -137,17 +139,55 @@ fn what_is_no_trace_is_told() {
     assert!(matches!(error(br#"{"a": [1, 2]}"#), ReadError::NoEvents { .. }));
     assert!(matches!(error(br#"{"schemaVersion": 1, "devi"#), ReadError::Truncated { .. }));
     assert!(matches!(error(&gzip(b"{\"a\": 1}")[..12]), ReadError::Truncated { .. }));
+    assert!(matches!(error(&gzip(b"")), ReadError::Empty { .. }));
+    assert!(matches!(error(b"\x01\x02\x03"), ReadError::NotATrace { what: None, .. }));
+    let mut tar = vec![0; 512];
+    tar[257..262].copy_from_slice(b"ustar");
     for (bytes, what) in [
         (b"\x89PNG\r\n\x1a\n".as_slice(), "PNG"),
         (b"  <!DOCTYPE html><html>", "web page"),
         (b"SQLite format 3\0", "SQLite"),
         (b"PK\x03\x04....", "zip"),
+        (b"PK\x03\x04....archive/data.pkl", "checkpoint"),
+        (&tar, "a tar archive"),
+        (b"\x80\x04\x95\x10}\x94(\x8c\x08segments", "memory snapshot"),
+        (b"\x80\x04\x95\x10}\x94(\x8c\x08weights", "pickle"),
+        (b"\x0a\x35\x08\x01\x12\x00", "Perfetto"),
+        (b"\nepoch 1\nepoch 2\n", "plain text"),
+        (b"version https://git-lfs.github.com/spec/v1\noid", "Git LFS"),
+        (b"\"Name\",\"Calls\"\n\"k\",1\n", "CSV"),
+        (b"Index,KernelName,gpu-id\n0,k,1\n", "CSV"),
+        (b"2024-01-01, step 3\n", "plain text"),
+        (b"\xff\xfe{\0", "UTF-16"),
+        (br#"{"rocprofiler-sdk-tool": [{"agents": []}]}"#, "rocprofv3"),
+        (br#"{"schema": "1.1.1-chakra.0.0.4", "nodes": []}"#, "Chakra"),
+        (br#"{"message": "Not Found"}"#, "server"),
     ] {
-        let error = error(bytes);
-        assert!(error.to_string().contains(what), "{error}");
-        assert!(!error.help().is_empty());
+        for error in [error(bytes), error(&gzip(bytes))] {
+            assert!(error.to_string().contains(what), "{error}");
+            assert!(!error.help().is_empty());
+        }
+        let gzipped = error(&gzip(bytes)).to_string();
+        assert!(bytes[0] == b'{' || gzipped.ends_with(", gzipped"), "{gzipped}");
     }
-    assert!(matches!(error(b"hello"), ReadError::NotATrace { what: None, .. }));
+    let by_name =
+        |name: &str| Trace::read(&b"\x01\x02\x03"[..], name, &ReadOptions::default()).unwrap_err().to_string();
+    assert!(by_name("run.nsys-rep").ends_with("an Nsight Systems report"));
+    assert!(by_name("run.json").ends_with("no PyTorch profiler trace"));
+}
+
+#[test]
+fn bytes_of_the_file_are_counted_as_they_are_read() {
+    let events = (0..30_000).map(|i| format!(r#"{{"ph":"X","name":"k{}","ts":{i},"dur":1,"pid":1,"tid":1}}"#, i % 7));
+    let text = format!("{{\"traceEvents\":[{}]}}", events.collect::<Vec<_>>().join(",\n"));
+    for threads in [1, 3] {
+        for bytes in [text.clone().into_bytes(), gzip(text.as_bytes())] {
+            let count = Arc::new(AtomicU64::new(0));
+            let options = ReadOptions { threads, bytes_read: Some(Arc::clone(&count)), ..ReadOptions::default() };
+            Trace::read(bytes.as_slice(), "memory", &options).unwrap();
+            assert_eq!(count.load(Ordering::Relaxed), bytes.len() as u64);
+        }
+    }
 }
 
 /// Offsets at which the elements of `traceEvents` end.

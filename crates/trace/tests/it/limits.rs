@@ -10,7 +10,7 @@ const HEAD: &str = "{\"schemaVersion\": 1, \"traceEvents\": [";
 const EVENT: &str = r#"{"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 1, "ts": 5, "dur": 2},"#;
 
 fn options(threads: usize, limits: Limits) -> ReadOptions {
-    ReadOptions { threads, limits }
+    ReadOptions { threads, limits, ..ReadOptions::default() }
 }
 
 /// What reading a text gives, on one thread and on two; both must be the same.

@@ -13,11 +13,11 @@ use jarvis_perf::extension::Extension;
 use jarvis_report::RunLabels;
 use jarvis_trace::Trace;
 
-use super::{AnalyzeArgs, Inputs, Log, failed_categories, labels, questions, write};
+use super::{AnalyzeArgs, Inputs, Log, failed_categories, labels, log_analysis, questions, write};
 use crate::cli::platform_args::PlatformArgs;
-use crate::cli::{Failure, Session};
+use crate::cli::{Failure, Session, Stages};
 use crate::exit;
-use crate::pipeline::{AnalyzeOptions, compare_traces, self_check};
+use crate::pipeline::{AnalyzeOptions, compare_traces_watched, self_check};
 
 mod summary;
 
@@ -100,7 +100,7 @@ pub(super) fn run(
         reference: options(&mut platforms.reference, &traces.reference, said, "reference-platform")?,
         target: options(&mut platforms.target, &traces.target, labels(args, inputs), "platform")?,
     };
-    let mut made = compare_traces(traces.as_ref(), options.as_ref())?;
+    let mut made = compare_traces_watched(traces.as_ref(), options.as_ref(), &Stages::new(session))?;
     made.stages.insert(0, ("read", read));
     let files = std::mem::take(&mut made.files);
     let log = Log {
@@ -109,6 +109,7 @@ pub(super) fn run(
         diagnostics: &[&made.reports.reference.diagnostics, &made.reports.target.diagnostics],
         self_check: &self_check(&files),
     };
+    log_analysis(session, &made.analyses.target);
     let findings = write(session, &inputs.folder, files, made.cuts, &log)?;
     if session.common.json {
         session.print(&findings)?;

@@ -26,6 +26,11 @@ pub(super) fn of(name: &str) -> Option<Answer> {
     }
 }
 
+/// Names that can be asked for.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    topics().into_iter().map(|t| t.name).chain(["patterns", "analyzers", "thresholds", "limits"])
+}
+
 impl Answer {
     pub(super) fn text(&self) -> String {
         let mut out = String::new();

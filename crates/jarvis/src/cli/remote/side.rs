@@ -22,7 +22,7 @@ use crate::exit;
 /// What a person calls this build.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Two ends with the same text here understand each other and find the same.
-const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), " protocol 1");
+const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), " ", env!("JARVIS_COMMIT"), " protocol 1");
 /// How the process ends if nobody waits for it; the script there knows the number.
 const GONE: u8 = 129;
 
@@ -114,11 +114,11 @@ fn answer(request: Request, peer: &Arc<Peer>) -> u8 {
     };
     let Command::Analyze(mut args) = cli.command else { return exit::USAGE };
     args.expand_home(std::env::home_dir().as_deref());
-    let session = Session { common: cli.common, outlet: Outlet::There(Arc::clone(peer)) };
+    let session = Session::new(cli.common, Outlet::There(Arc::clone(peer)));
     match analyze::run(&session, &args) {
         Ok(()) => exit::OK,
         Err(failure) => {
-            let _ = writeln!(io::stderr(), "{failure}");
+            session.tell(&failure);
             failure.status
         }
     }

@@ -242,7 +242,7 @@ fn what_a_hostile_host_sends_goes_nowhere() {
     );
     fs::write(at("ssh"), ssh).unwrap();
     fs::set_permissions(at("ssh"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let hello = message(1, concat!(env!("CARGO_PKG_VERSION"), " protocol 1"), b"");
+    let hello = message(1, concat!(env!("CARGO_PKG_VERSION"), " ", env!("JARVIS_COMMIT"), " protocol 1"), b"");
     let (file, end) = (|path: &str| message(5, path, b"x"), message(7, "", &[0]));
     let (out, ssh) = (text(&at("out/in")), text(&at("ssh")));
     let answers = |answer: &[Vec<u8>]| {

@@ -115,6 +115,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::cli::style::Style;
 
     #[derive(Parser)]
     struct Line {
@@ -132,7 +133,7 @@ mod tests {
         let (here, there) = if ARCH == "x86_64" { ("x86_64", "aarch64") } else { ("arm64", "x86_64") };
         let system = if OS == "macos" { "Darwin" } else { "Linux" };
         assert!(check_kind(&place, system, here).is_ok());
-        let failure = check_kind(&place, system, there).unwrap_err().to_string();
+        let failure = check_kind(&place, system, there).unwrap_err().text(Style::new(false));
         assert!(failure.contains(there) && failure.contains("--remote-binary"), "{failure}");
         assert!(check_kind(&place, "FreeBSD", here).is_err());
     }
@@ -143,7 +144,7 @@ mod tests {
         for kind in ["no-tool", "stopped", "unknown", "folder", "copy", "checksum", "run"] {
             let failure = refusal(&place, kind, "docker");
             assert_eq!(failure.status, exit::REMOTE);
-            assert!(failure.help.is_some() && failure.what.contains("container box of gpu1"), "{failure}");
+            assert!(failure.help.is_some() && failure.what.contains("container box of gpu1"), "{failure:?}");
         }
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     fs::copy(&built, &binary).with_context(|| format!("cannot copy {}", built.display()))?;
     let bytes = fs::read(&binary)?;
     linked_statically(&bytes)?;
-    let sum: String = Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect();
+    let sum = Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().concat();
     fs::write(folder.join(format!("{name}.sha256")), format!("{sum}  {name}\n"))?;
     println!("{}", binary.display());
     println!("  size      {:.1} MB ({} bytes)", bytes.len() as f64 / 1e6, bytes.len());

@@ -26,7 +26,7 @@ fn a_trace_without_events_answers_questions_and_gives_no_report() {
         let args = [command, path, "-o", out.to_str().unwrap(), "--platform", "H200"];
         let run = jarvis(&args);
         assert_eq!(run.status, 3, "{command}: {}", run.err);
-        assert!(run.err.contains("no GPU events") && run.err.contains("help:"), "{command}: {}", run.err);
+        assert!(run.err.contains("the trace has no events") && run.err.contains("help:"), "{command}: {}", run.err);
     }
     assert!(!out.exists() || files(&out).is_empty(), "nothing is written");
 }

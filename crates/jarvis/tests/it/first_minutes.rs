@@ -103,7 +103,7 @@ fn logs_go_to_standard_error_and_only_on_request() {
         assert!(once.err.contains(part), "{part} is missing in\n{}", once.err);
     }
     assert!(once.err.lines().all(|l| l.starts_with('[')), "{}", once.err);
-    assert!(twice.err.contains("findings.json: ") && twice.err.contains("sheet gpu_timeline: "), "{}", twice.err);
+    assert!(twice.err.contains("findings.json: ") && twice.err.contains("gpu_timeline.csv: "), "{}", twice.err);
     assert!(twice.err.lines().count() > once.err.lines().count());
     assert_eq!(run(&["-q", "-v"]).status, 2);
 }

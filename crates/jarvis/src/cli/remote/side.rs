@@ -35,7 +35,7 @@ pub(super) fn build() -> String {
 }
 
 #[derive(Debug, Args)]
-#[command(version = BUILD)]
+#[command(version = BUILD, long_version = BUILD)]
 pub(crate) struct SideArgs {
     /// Tell the checksum of this program first
     #[arg(long)]

@@ -98,7 +98,6 @@ fn text_without_an_event_ends_in_an_error() {
     let limits = Limits { without_event: 3 << 20, ..Limits::default() };
     let broken_event = format!("{HEAD}{EVENT}{{\"name\": \"a \"b\" c\",");
     let cases = [
-        (" ".to_owned(), b' '),
         (HEAD.to_owned(), b' '),
         (HEAD.to_owned(), b','),
         (format!("{HEAD}{EVENT}"), b'\n'),
@@ -115,13 +114,15 @@ fn text_without_an_event_ends_in_an_error() {
         assert!(matches!(error, ReadError::NoEventFor { .. }), "{start} and {endless}: {error}");
         assert!(error.to_string().contains("3 MiB of text without an event, from byte "), "{error}");
     }
+    let error = read_error(|| endless_gzip(" ", &" ".repeat(1 << 20)), limits);
+    assert!(matches!(error, ReadError::NoEventFor { from: 0, .. }), "{error}");
 }
 
 #[test]
 fn what_is_no_trace_is_told_without_reading_on() {
-    let endless = || -> Box<dyn Read + Send> { endless_gzip("hello", "x") };
+    let endless = || -> Box<dyn Read + Send> { endless_gzip("hello", &"x".repeat(1 << 20)) };
     assert!(matches!(read_error(endless, Limits::default()), ReadError::NoEvents { .. }));
-    let zeros = || -> Box<dyn Read + Send> { endless_gzip("\0", "\0") };
+    let zeros = || -> Box<dyn Read + Send> { endless_gzip("\0", &"\0".repeat(1 << 20)) };
     assert!(matches!(read_error(zeros, Limits::default()), ReadError::NoEvents { .. }));
 }
 
@@ -153,7 +154,7 @@ fn one_string_of_a_hundred_megabytes_is_read() {
     let text = format!("{HEAD}{EVENT}{{\"ph\": \"X\", \"name\": \"{long}\", \"ts\": 1, \"dur\": 1}},{EVENT}{{}}]}}");
     for threads in [1, 2] {
         let trace = Trace::read(text.as_bytes(), "t", &options(threads, Limits::default())).unwrap();
-        assert_eq!((trace.len(), trace.diagnostics().worst()), (4, None));
+        assert_eq!((trace.len(), trace.diagnostics().count(Defect::MalformedEvent)), (4, 0));
         assert_eq!(trace.name(trace.event(1).unwrap()).len(), 100 << 20);
     }
 }
@@ -188,7 +189,7 @@ fn a_hundred_thousand_levels_of_calls_are_a_tree() {
     assert_eq!(text.lines().count() as i64, LEVELS + 2);
     assert!(text.len() < 200 << 20, "{} bytes", text.len());
     let last = text.lines().last().unwrap().trim_start();
-    assert!(last.starts_with("└── [level 100001] UID: 100001, Category: kernel"), "{last}");
+    assert!(last.starts_with("└── [level 100001] UID: ") && last.contains("Category: kernel"), "{last}");
     // As deep as is indented, a line is drawn as always.
     let line = text.lines().nth(DEEPEST_INDENT).unwrap();
     assert_eq!(line.find("└── UID"), Some(4 * DEEPEST_INDENT));

@@ -12,7 +12,7 @@
 //! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/h200/tiny_bmm_window.json.gz");
 //! let trace = Trace::open(path.as_ref(), &ReadOptions::default())?;
 //! let analyzed = analyze(
-//!     &trace,
+//!     trace,
 //!     &AnalyzeOptions {
 //!         platform: Platform::find("H200")?.clone(),
 //!         labels: Default::default(),

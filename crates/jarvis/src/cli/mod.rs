@@ -185,14 +185,14 @@ impl Session {
         self.open_with(path, options)
     }
 
-    fn open_with(&self, path: &Path, options: ReadOptions) -> Result<Trace, Failure> {
+    fn open_with(&self, path: &Path, mut options: ReadOptions) -> Result<Trace, Failure> {
         let began = Instant::now();
         let file = path != Path::new("-");
         let name = if file { path.to_string_lossy() } else { "standard input".into() };
         let short = path.file_name().filter(|_| file).map_or(name.clone(), |f| f.to_string_lossy());
         let len = std::fs::metadata(path).ok().filter(|m| file && m.is_file()).map(|m| m.len());
         let (reading, read) = self.progress.reading(&short, len);
-        let options = ReadOptions { bytes_read: Some(read.clone()), ..options };
+        options.bytes_read = Some(read.clone());
         let trace = if file { Trace::open(path, &options) } else { Trace::read(io::stdin(), &name, &options) };
         drop(reading);
         let trace = trace.map_err(wrong_file::explain)?;

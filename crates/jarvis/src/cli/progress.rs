@@ -12,7 +12,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Between two looks at the work.
 const TICK: Duration = Duration::from_millis(100);
 /// Characters of a bar.
-const BAR: usize = 24;
+const BAR: usize = 16;
+/// Characters of a name that are always shown.
+const NAME: usize = 8;
 
 /// Shows what is going on.
 #[derive(Clone)]
@@ -141,10 +143,10 @@ impl State {
         if self.since.is_none_or(|since| since.elapsed() < PATIENCE) {
             return;
         }
-        let Some(text) = self.line(Instant::now()) else { return };
-        let width = usize::from(console::Term::stderr().size().1);
+        let width = usize::from(console::Term::stderr().size().1).saturating_sub(1);
+        let Some(text) = self.line(Instant::now(), width) else { return };
         // Nothing can be done if standard error is gone.
-        let _ = write!(io::stderr(), "\r{}\x1b[K", cut(&text, width.saturating_sub(1)));
+        let _ = write!(io::stderr(), "\r{}\x1b[K", cut(&text, width));
         let _ = io::stderr().flush();
         self.drawn = true;
     }
@@ -157,41 +159,40 @@ impl State {
     }
 
     /// What the line says; nothing if nothing is going on.
-    fn line(&self, now: Instant) -> Option<String> {
+    fn line(&self, now: Instant, width: usize) -> Option<String> {
         if let Some(first) = self.readings.first() {
-            return Some(reading_line(&self.readings, now - first.since));
+            return Some(reading_line(&self.readings, now - first.since, width));
         }
         let (name, since) = self.stages.last()?;
-        Some(format!("{name} … {} s", (now - *since).as_secs()))
+        Some(format!("{} … {} s", name.replace('_', " "), (now - *since).as_secs()))
     }
 }
 
-/// All that is read, as one: bytes of the files as they lie on the disk.
-fn reading_line(readings: &[Reading], elapsed: Duration) -> String {
+/// All that is read, as one: bytes of the files as they lie on the disk. Names give way to numbers.
+fn reading_line(readings: &[Reading], elapsed: Duration, width: usize) -> String {
     let names: Vec<&str> = readings.iter().map(|r| r.name.as_str()).collect();
     let read: u64 = readings.iter().map(|r| r.read.load(Ordering::Relaxed)).sum();
     let len: Option<u64> = readings.iter().map(|r| r.len).sum();
     let rate = read as f64 / elapsed.as_secs_f64().max(1e-9);
-    let mut line = format!("reading {}  ", names.join(" and "));
-    match len.filter(|&len| len > 0) {
+    let numbers = match len.filter(|&len| len > 0) {
         Some(len) => {
             // A file that is still being written may give more than it promised.
             let share = (read as f64 / len as f64).min(1.0);
             let full = (share * BAR as f64) as usize;
-            let left = len.saturating_sub(read) as f64 / rate.max(1.0);
-            line += &format!(
-                "[{}{}] {:3.0}%  {} of {}  {}/s  {left:.0} s left",
+            format!(
+                "[{}{}] {:3.0}% of {}, {}/s, {:.0} s left",
                 "=".repeat(full),
                 " ".repeat(BAR - full),
                 100.0 * share,
-                amount(read),
                 amount(len),
                 amount(rate as u64),
-            );
+                len.saturating_sub(read) as f64 / rate.max(1.0),
+            )
         }
-        None => line += &format!("{}  {}/s", amount(read), amount(rate as u64)),
-    }
-    line
+        None => format!("{}, {}/s", amount(read), amount(rate as u64)),
+    };
+    let room = width.saturating_sub("reading  ".len() + numbers.chars().count()).max(NAME);
+    format!("reading {} {numbers}", cut(&names.join(" and "), room))
 }
 
 #[cfg(test)]
@@ -204,27 +205,27 @@ mod tests {
 
     #[test]
     fn a_line_tells_share_rate_and_time_left() {
-        let two = Duration::from_secs(2);
-        let line = reading_line(&[reading("a.json.gz", 25_000_000, Some(100_000_000))], two);
-        assert_eq!(
-            line,
-            "reading a.json.gz  [======                  ]  25%  25.0 MB of 100.0 MB  12.5 MB/s  6 s left"
-        );
-        let line = reading_line(&[reading("a", 1_000_000, Some(2_000_000)), reading("b", 0, Some(2_000_000))], two);
-        assert!(line.starts_with("reading a and b  [======  ") && line.contains(" 25%  1.0 MB of 4.0 MB"), "{line}");
-        let line = reading_line(&[reading("standard input", 3_000_000, None)], two);
-        assert_eq!(line, "reading standard input  3.0 MB  1.5 MB/s");
-        let line = reading_line(&[reading("grows", 300, Some(200))], two);
-        assert!(line.contains("100%") && line.ends_with("0 s left"), "{line}");
-        assert!(reading_line(&[reading("nothing yet", 0, Some(10))], Duration::ZERO).contains("  0%"));
+        let line = |readings: &[Reading]| reading_line(readings, Duration::from_secs(2), 79);
+        let shown = line(&[reading("a.json.gz", 25_000_000, Some(100_000_000))]);
+        assert_eq!(shown, "reading a.json.gz [====            ]  25% of 100.0 MB, 12.5 MB/s, 6 s left");
+        let shown = line(&[reading("a", 1_000_000, Some(2_000_000)), reading("b", 0, Some(2_000_000))]);
+        assert!(shown.starts_with("reading a and b [====  ") && shown.contains(" 25% of 4.0 MB"), "{shown}");
+        let shown = line(&[reading("standard input", 3_000_000, None)]);
+        assert_eq!(shown, "reading standard input 3.0 MB, 1.5 MB/s");
+        let shown = line(&[reading("grows", 300, Some(200))]);
+        assert!(shown.contains("100%") && shown.ends_with("0 s left"), "{shown}");
+        let long = "worker_0_rank_0.1700000000000.pt.trace.json.gz";
+        let shown = line(&[reading(long, 1_234_567_890, Some(12_345_678_900))]);
+        assert!(shown.chars().count() <= 79 && shown.contains("… [") && shown.ends_with("18 s left"), "{shown}");
+        assert!(reading_line(&[reading("nothing yet", 0, Some(10))], Duration::ZERO, 0).contains("  0%"));
     }
 
     #[test]
     fn the_innermost_stage_is_told_and_nothing_when_idle() {
         let now = Instant::now();
         let mut state = State::default();
-        assert_eq!(state.line(now), None);
-        state.stages = vec![("analysing", now), ("tables", now)];
-        assert_eq!(state.line(now + Duration::from_secs(3)).as_deref(), Some("tables … 3 s"));
+        assert_eq!(state.line(now, 79), None);
+        state.stages = vec![("analysis", now), ("perf_report", now)];
+        assert_eq!(state.line(now + Duration::from_secs(3), 79).as_deref(), Some("perf report … 3 s"));
     }
 }

@@ -130,7 +130,7 @@ fn long_work_says_how_far_it_is_in_a_terminal() {
     let here = Path::new(".");
     let Some(shown) = in_a_terminal(&slow(""), here, &[]) else { return };
     assert_eq!(shown.status, 0, "{}", shown.out);
-    assert!(shown.out.contains("\rreading standard input  1.0 kB  "), "{:?}", shown.out);
+    assert!(shown.out.contains("\rreading standard input 1.0 kB, "), "{:?}", shown.out);
     let (_, after) = shown.out.rsplit_once("\r\x1b[K").expect("the line goes");
     assert!(after.starts_with("trace  ") && !after.contains("reading"), "{after:?}");
     let quiet = in_a_terminal(&slow("--quiet"), here, &[]).unwrap();

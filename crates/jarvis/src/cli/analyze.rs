@@ -25,7 +25,7 @@ use super::platform_args::PlatformArgs;
 use super::report::{FOLDER, beside, extension};
 use super::sheets::warn_of_cuts;
 use super::style::Style;
-use super::{Failure, Session};
+use super::{Failure, Session, Work};
 use crate::exit;
 use crate::output::{self, Batch};
 use crate::pipeline::{AnalyzeError, AnalyzeOptions, ReplayChoice, analyze};
@@ -121,7 +121,7 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
     if args.reference.is_given() {
         return versus::run(session, args, &inputs, extension.as_ref(), &thresholds);
     }
-    let trace = ManuallyDrop::new(session.open(&inputs.trace)?);
+    let trace = ManuallyDrop::new(session.open(&inputs.trace, Work::Analysis)?);
     let read = began.elapsed();
     let mut chosen = inputs.platform.choose(&trace)?;
     if chosen.platform.is_none() && questions::can_ask(session) {
@@ -155,7 +155,7 @@ fn labels(args: &AnalyzeArgs, inputs: &Inputs) -> RunLabels {
 pub(crate) fn demo(session: &Session, folder: &Path) -> Result<(), Failure> {
     let began = Instant::now();
     output::probe(folder)?;
-    let trace = Trace::read(DEMO_TRACE, DEMO_NAME, &session.read_options())?;
+    let trace = Trace::read(DEMO_TRACE, DEMO_NAME, &session.read_options(Work::Analysis))?;
     let read = began.elapsed();
     let platform = Platform::find(DEMO_PLATFORM)?.clone();
     let labels = RunLabels { trace_path: DEMO_NAME.to_owned(), ..RunLabels::default() };

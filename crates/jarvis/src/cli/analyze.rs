@@ -25,7 +25,7 @@ use super::platform_args::PlatformArgs;
 use super::remote::{self, PlaceArgs};
 use super::report::{FOLDER, beside, extension};
 use super::sheets::warn_of_cuts;
-use super::{Failure, LONG_VERSION, Outlet, Session, Stages};
+use super::{Failure, LONG_VERSION, Outlet, Session, Stages, Work};
 use crate::exit;
 use crate::output::{self, Batch, OutputError};
 use crate::pipeline::{AnalyzeError, AnalyzeOptions, ReplayChoice, analyze_watched};
@@ -156,7 +156,7 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
     if args.reference.is_given() {
         return versus::run(session, args, &inputs, extension.as_ref(), &thresholds);
     }
-    let trace = session.open(&inputs.trace)?;
+    let trace = session.open(&inputs.trace, Work::Analysis)?;
     let read = began.elapsed();
     let mut chosen = inputs.platform.choose(&trace)?;
     if chosen.platform.is_none() && questions::can_ask(session) {
@@ -218,7 +218,7 @@ pub(crate) fn demo(session: &Session, folder: &Path, save: Option<&Path>) -> Res
         batch.add_at(path.to_path_buf(), DEMO_TRACE.to_vec());
         batch.write()?;
     }
-    let trace = Trace::read(DEMO_TRACE, DEMO_NAME, &session.read_options())?;
+    let trace = Trace::read(DEMO_TRACE, DEMO_NAME, &session.read_options(Work::Analysis))?;
     let read = began.elapsed();
     let platform = Platform::find(DEMO_PLATFORM)?.clone();
     let labels = RunLabels { trace_path: DEMO_NAME.to_owned(), ..RunLabels::default() };

@@ -17,7 +17,7 @@ use jarvis_report::render::merged_tree::{self, Roots};
 use jarvis_report::render::{csv, op_map as op_map_json};
 use jarvis_trace::{Fidelity, Trace, Tree, TreeView};
 
-use super::{Failure, Session};
+use super::{Failure, Session, Work};
 use crate::exit;
 use crate::output::{self, Batch};
 
@@ -93,7 +93,7 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<(), Failure> {
     if args.python {
         options = options.with_python();
     }
-    let traces = [session.open_one_of_two(&args.one)?, session.open_one_of_two(&args.two)?];
+    let traces = [session.open_one_of_two(&args.one, Work::Tables)?, session.open_one_of_two(&args.two, Work::Tables)?];
     let trees = session.stage("call trees", || [0, 1].map(|side: usize| Tree::build(&traces[side], options)));
     for (path, (trace, tree)) in [&args.one, &args.two].into_iter().zip(traces.iter().zip(&trees)) {
         usable(path, trace, tree)?;

@@ -10,7 +10,7 @@ use jarvis_trace::{
 };
 use serde_json::{Value, json};
 
-use super::{Failure, Session, TraceArg, is_truncated};
+use super::{Failure, Session, TraceArg, Work, is_truncated};
 
 /// Lines shown of long lists.
 const LIST: usize = 8;
@@ -33,7 +33,7 @@ pub(crate) struct InfoArgs {
 
 pub(crate) fn run(session: &Session, args: &InfoArgs) -> Result<(), Failure> {
     let path = &args.trace.trace;
-    let trace = ManuallyDrop::new(session.open_to_look(path)?);
+    let trace = ManuallyDrop::new(session.open(path, Work::Look)?);
     // Counting and nesting do not need each other.
     let (tree, summary) = session.stage("call tree", || {
         std::thread::scope(|scope| {

@@ -38,6 +38,7 @@ use jarvis_trace::{Defect, Diagnostics, ReadOptions, Severity, Trace};
 use crate::exit;
 use crate::pipeline;
 pub(crate) use failure::Failure;
+pub(crate) use memory::Work;
 use progress::Progress;
 use style::Style;
 
@@ -167,20 +168,13 @@ impl Session {
 
     /// Reads a trace; `-` is standard input. Commands that end with their answer keep it in a `ManuallyDrop`: the
     /// system takes all memory back at once, and faster than piece by piece.
-    pub(crate) fn open(&self, path: &Path) -> Result<Trace, Failure> {
-        self.open_with(path, self.read_options())
-    }
-
-    /// Reads a trace that no tables are made of, which is what takes most memory.
-    pub(crate) fn open_to_look(&self, path: &Path) -> Result<Trace, Failure> {
-        let mut options = self.read_options();
-        options.limits.later_per_text = 0;
-        self.open_with(path, options)
+    pub(crate) fn open(&self, path: &Path, work: Work) -> Result<Trace, Failure> {
+        self.open_with(path, self.read_options(work))
     }
 
     /// Reads one of two traces that are needed at once, so each may take half of the memory.
-    pub(crate) fn open_one_of_two(&self, path: &Path) -> Result<Trace, Failure> {
-        let mut options = self.read_options();
+    pub(crate) fn open_one_of_two(&self, path: &Path, work: Work) -> Result<Trace, Failure> {
+        let mut options = self.read_options(work);
         options.limits.memory = options.limits.memory.map(|bytes| bytes / 2);
         self.open_with(path, options)
     }
@@ -232,14 +226,14 @@ impl Session {
     }
 
     /// How traces are read.
-    pub(crate) fn read_options(&self) -> ReadOptions {
+    pub(crate) fn read_options(&self, work: Work) -> ReadOptions {
         let mut options = ReadOptions::default();
         if let Some(threads) = self.common.threads {
             options.threads = threads.max(1);
         }
         options.limits.memory = memory::limit(self.common.max_memory);
         options.limits.later_per_event = memory::LATER_PER_EVENT;
-        options.limits.later_per_text = memory::LATER_PER_TEXT;
+        options.limits.later_per_text = work.per_text();
         options
     }
 

@@ -14,7 +14,7 @@ use serde_json::{Value as Json, json};
 use super::layout::cut;
 use super::platform_args::PlatformArgs;
 use super::report::FOLDER;
-use super::{Failure, Session};
+use super::{Failure, Session, Work};
 use crate::exit;
 use crate::output::{self, Batch};
 
@@ -115,7 +115,7 @@ fn read(session: &Session, args: &ReplayArgs) -> Result<Source, Failure> {
     if args.source.is_dir() {
         return read_folder(args);
     }
-    let trace = session.open(&args.source)?;
+    let trace = session.open(&args.source, Work::Tables)?;
     let chosen = args.platform.choose(&trace)?;
     if let Some(doubt) = &chosen.doubt {
         session.warn(doubt);

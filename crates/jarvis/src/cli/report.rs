@@ -18,7 +18,7 @@ use jarvis_trace::{Fidelity, Population, Summary, Trace};
 use super::info::thousands;
 use super::platform_args::{Chosen, PlatformArgs};
 use super::sheets::Sheets;
-use super::{Failure, Session, TraceArg};
+use super::{Failure, Session, TraceArg, Work};
 use crate::exit;
 use crate::output::{self, Batch, OutputError};
 use crate::pipeline::{CSV_FOLDER, WORKBOOK};
@@ -225,7 +225,7 @@ pub(crate) fn run(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
     places.probe()?;
     let extension = extension(session, path, args.extension.as_deref(), args.parity)?;
     let named = args.platform.named()?;
-    let trace = session.open(path)?;
+    let trace = session.open(path, Work::Tables)?;
     // The reference has no roofline unless a platform is named.
     let chosen = if args.parity { Chosen { platform: named, doubt: None } } else { args.platform.choose(&trace)? };
     if let Some(doubt) = &chosen.doubt {

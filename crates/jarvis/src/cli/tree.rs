@@ -11,7 +11,7 @@ use jarvis_trace::{Arg, Clock, EventId, EventKind, Fidelity, Ns, Trace, Tree, Tr
 use serde_json::{Map, Value, json};
 
 use super::info::{duration, thousands};
-use super::{Failure, Session, TraceArg};
+use super::{Failure, Session, TraceArg, Work};
 
 /// Events shown of a long answer, unless asked for more.
 const LIMIT: usize = 20;
@@ -82,7 +82,7 @@ impl TreeArgs {
 
 pub(crate) fn run(session: &Session, args: &TreeArgs) -> Result<(), Failure> {
     let path = &args.trace.trace;
-    let trace = ManuallyDrop::new(session.open_to_look(path)?);
+    let trace = ManuallyDrop::new(session.open(path, Work::Look)?);
     let mut options = TreeOptions::default();
     if args.python {
         options = options.with_python();

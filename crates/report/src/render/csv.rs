@@ -28,6 +28,9 @@ pub enum Texts {
 /// Longest name of a file, without `.csv`: what common file systems take, with room for a temporary name.
 const NAME_LIMIT: usize = 120;
 
+/// What the writer collects before it is passed on.
+const BUFFER: usize = 8 << 10;
+
 /// Characters that some file system does not take.
 const NOT_IN_NAMES: &[char] = &['/', '\\', ':', '*', '?', '"', '<', '>', '|'];
 
@@ -44,8 +47,13 @@ pub fn render(table: &Table, texts: Texts) -> Vec<u8> {
         return b"\n".to_vec();
     }
     let columns: Vec<Fields<'_>> = table.columns.iter().map(Fields::of).collect();
-    // A write into memory could fail for one reason alone, records of unequal length, and `flexible` allows those.
-    let mut out = WriterBuilder::new().quote_style(QuoteStyle::Necessary).flexible(true).from_writer(Vec::new());
+    // A write into memory could fail for one reason alone, records of unequal length, and `flexible` allows those. The
+    // writer looks at all that is left of a field each time its buffer is full, so no field may fill it twice.
+    let mut out = WriterBuilder::new()
+        .quote_style(QuoteStyle::Necessary)
+        .flexible(true)
+        .buffer_capacity(2 * longest_text(table) + BUFFER)
+        .from_writer(Vec::new());
     let end: [&[u8]; 0] = [];
     for column in &table.columns {
         let _ = out.write_field(guarded(&column.header, texts).as_ref());
@@ -68,6 +76,15 @@ pub fn render(table: &Table, texts: Texts) -> Vec<u8> {
         let _ = out.write_record(end);
     }
     out.into_inner().unwrap_or_default()
+}
+
+/// Bytes of the longest text of a table.
+fn longest_text(table: &Table) -> usize {
+    let texts = table.columns.iter().flat_map(|column| &column.cells).map(|cell| match cell {
+        Cell::Text(text) => text.len(),
+        _ => 0,
+    });
+    texts.max().unwrap_or(0)
 }
 
 /// A column's cells and how its whole numbers are shown.
@@ -141,6 +158,16 @@ mod tests {
             csv(vec![column("Kernel Time (µs)", cells)], Texts::Exact),
             "Kernel Time (µs)\n\"(1, 2)\"\n[1]\n\"say \"\"hi\"\"\"\n\"a\nb\"\n\"a\rb\"\nit's\n padded \nµs\n"
         );
+    }
+
+    /// Each look at what is left of the field took as long as the field is.
+    #[test]
+    fn a_field_of_a_hundred_megabytes_takes_no_longer_than_its_length() {
+        let long = format!("{},\"", "x".repeat(100 << 20));
+        let began = std::time::Instant::now();
+        let written = csv(vec![column("x", vec![text(&long)])], Texts::Guarded);
+        assert_eq!(written.len(), "x\n".len() + long.len() + 3 + "\n".len());
+        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
     }
 
     #[test]

@@ -21,6 +21,11 @@ fn read_error(text: impl Fn() -> Box<dyn Read + Send>, limits: Limits) -> ReadEr
     one
 }
 
+/// Many texts behind each other.
+fn many(count: usize, text: impl Fn(usize) -> String) -> String {
+    (0..count).map(text).collect::<Vec<_>>().concat()
+}
+
 fn gzip(text: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(text).unwrap();
@@ -63,9 +68,9 @@ fn more_events_than_memory_is_an_error_that_says_where() {
 #[test]
 fn distinct_texts_and_layouts_count_as_memory_too() {
     let limits = Limits { memory: Some(4 << 20), ..Limits::default() };
-    let names: String = (0..200_000).map(|i| format!("{{\"name\": \"a name of its own {i}\"}},")).collect();
-    let keys: String = (0..50_000).map(|i| format!("{{\"key {i}\": 1, \"args\": {{\"k{i}\": 1}}}},")).collect();
-    let facts: String = (0..200_000).map(|i| format!("\"fact {i}\": 1,")).collect();
+    let names = many(200_000, |i| format!("{{\"name\": \"a name of its own {i}\"}},"));
+    let keys = many(50_000, |i| format!("{{\"key {i}\": 1, \"args\": {{\"k{i}\": 1}}}},"));
+    let facts = many(200_000, |i| format!("\"fact {i}\": 1,"));
     for text in
         [format!("{HEAD}{names}{{}}]}}"), format!("{HEAD}{keys}{{}}]}}"), format!("{{{facts}\"traceEvents\": []}}")]
     {
@@ -162,7 +167,7 @@ fn one_string_of_a_hundred_megabytes_is_read() {
 
 #[test]
 fn a_million_distinct_names_are_kept_apart() {
-    let names: String = (0..1_000_000).map(|i| format!("{{\"ph\": \"X\", \"name\": \"op {i}\"}},")).collect();
+    let names = many(1_000_000, |i| format!("{{\"ph\": \"X\", \"name\": \"op {i}\"}},"));
     let trace = Trace::parse(format!("{HEAD}{names}{{}}]}}").as_bytes()).unwrap();
     assert_eq!(trace.len(), 1_000_001);
     assert!(trace.strings().len() > 1_000_000);

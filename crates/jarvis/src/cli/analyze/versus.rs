@@ -15,7 +15,7 @@ use jarvis_trace::Trace;
 
 use super::{AnalyzeArgs, Inputs, Log, failed_categories, labels, log_analysis, questions, write};
 use crate::cli::platform_args::PlatformArgs;
-use crate::cli::{Failure, Session, Stages};
+use crate::cli::{Failure, Session, Stages, Work};
 use crate::exit;
 use crate::pipeline::{AnalyzeOptions, compare_traces_watched, self_check};
 
@@ -126,8 +126,8 @@ pub(super) fn run(
 /// Reads both traces side by side.
 fn open(session: &Session, paths: Both<&Path>) -> Result<Both<Trace>, Failure> {
     let (reference, target) = std::thread::scope(|scope| {
-        let reference = scope.spawn(|| session.open_one_of_two(paths.reference));
-        let target = session.open_one_of_two(paths.target);
+        let reference = scope.spawn(|| session.open_one_of_two(paths.reference, Work::Analysis));
+        let target = session.open_one_of_two(paths.target, Work::Analysis);
         (reference.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), target)
     });
     Ok(Both { reference: reference?, target: target? })

@@ -19,7 +19,7 @@ pub(super) fn check(root: &Path) -> Result<Outcome> {
         |arguments: &[&str]| Command::new(workspace::cargo()).current_dir(root).arg("deny").args(arguments).output();
     if deny(&["--version"]).is_ok_and(|output| output.status.success()) {
         return with_cargo_deny(|part| {
-            let output = deny(&["check", part]).context("cannot run cargo deny")?;
+            let output = deny(&["--workspace", "check", part]).context("cannot run cargo deny")?;
             Ok((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
         });
     }

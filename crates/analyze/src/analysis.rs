@@ -73,7 +73,7 @@ impl Analysis {
     /// [`call_stack`](jarvis_perf::tables::ReportOptions::call_stack).
     pub fn of(trace: &Trace, report: &Report, platform: &Platform, options: &AnalysisOptions) -> Self {
         let prepare = PrepareOptions { thresholds: options.thresholds.clone() };
-        // Neither knows of the other, and each takes about half of the time that analysis takes.
+        // Neither knows of the other.
         let (prepared, system) = std::thread::scope(|scope| {
             let system = scope.spawn(|| {
                 let system = System::of(trace, &report.tree, options.population)?;

@@ -11,7 +11,7 @@ use jarvis_report::render::xlsx;
 use jarvis_report::{OutputFile, Run, Versus, data, html, sections};
 use jarvis_trace::{Summary, Trace};
 
-use super::{AnalyzeError, AnalyzeOptions, Progress, StageClock, Unwatched, beside, replay, report, sheets};
+use super::{AnalyzeError, AnalyzeOptions, Progress, StageClock, Unwatched, beside, joined, replay, report, sheets};
 
 /// Both reports, sheet by sheet.
 const WORKBOOK: &str = "comparison.xlsx";
@@ -69,7 +69,7 @@ pub fn compare_traces_watched(
     let (reference, target) = std::thread::scope(|scope| {
         let reference = scope.spawn(|| Side::of(traces.reference, options.reference));
         let target = Side::of(traces.target, options.target);
-        (reference.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), target)
+        (joined(reference), target)
     });
     let (reference, mut target) = (reference.map_err(AnalyzeError::Reference)?, target?);
     clock.then("comparison");
@@ -96,7 +96,7 @@ pub fn compare_traces_watched(
         files.push(both);
         clock.then("sheets");
         for sheets in [of_reference, of_target] {
-            let (more, cut) = sheets.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            let (more, cut) = joined(sheets)?;
             files.extend(more);
             cuts += cut;
         }

@@ -7,7 +7,7 @@
 //!
 //! Sheets are written straight into the archive, row by row, and texts are shared with the tables: beside the finished
 //! file a workbook takes next to no memory. A library that can do charts and formulas keeps every cell, or a file on
-//! disk for every sheet, and was a sixth of all that `analyze` had to do.
+//! disk for every sheet, and was a fifth of all instructions of `analyze` on 100 MB.
 
 mod parts;
 mod sheet;
@@ -117,9 +117,7 @@ impl Archive {
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Deflated)
             .compression_level(Some(LEVEL))
-            .last_modified_time(DateTime::default())
-            // A sheet's size is not known when it begins.
-            .large_file(false);
+            .last_modified_time(DateTime::default());
         Ok(self.0.start_file(name, options)?)
     }
 

@@ -12,8 +12,10 @@ use super::limits::{Account, Budget, Halt, Verdict};
 
 /// Text per block: small enough to stay in the second-level cache between the two threads.
 const BLOCK: usize = 512 << 10;
+/// Text of the first blocks: they grow with what has been read, so that a small file takes little memory.
+const FIRST_BLOCK: usize = 128 << 10;
 /// Room before the text, for the event that the previous block cut in two.
-const HEAD: usize = 256 << 10;
+const HEAD: usize = 64 << 10;
 /// Blocks in flight at most: enough that neither thread waits for the other's stutter. Small files need fewer.
 const BLOCKS: usize = 8;
 /// A plain file smaller than this is not worth a second thread.
@@ -55,6 +57,11 @@ impl<R: Read + Send> Source for Plain<R> {
         }
         Ok(filled)
     }
+}
+
+/// The size of a block after `read` bytes of text: all blocks together stay below a tenth of it.
+fn block_size(read: u64) -> usize {
+    ((read >> 7) as usize).next_power_of_two().clamp(FIRST_BLOCK, BLOCK)
 }
 
 /// Parses blocks as they come, carrying what one leaves over into the next.
@@ -106,21 +113,25 @@ pub(super) fn read_piped<S: Source>(mut source: S, document: Document, budget: &
     std::thread::scope(|scope| {
         let producer = scope.spawn(move || -> Result<S, Halt> {
             let mut made = 0;
+            let mut read = 0;
             loop {
                 let mut block = match empty_rx.try_recv() {
                     Ok(block) => block,
                     Err(_) if made < BLOCKS => {
                         made += 1;
-                        vec![0; HEAD + BLOCK]
+                        Vec::new()
                     }
                     Err(_) => match empty_rx.recv() {
                         Ok(block) => block,
                         Err(_) => return Ok(source),
                     },
                 };
+                let size = block_size(read);
+                block.resize(HEAD + size, 0);
                 let len = source.fill(&mut block[HEAD..])?;
+                read += len as u64;
                 source.check(budget)?;
-                if full_tx.send((block, len)).is_err() || len < BLOCK {
+                if full_tx.send((block, len)).is_err() || len < size {
                     return Ok(source);
                 }
             }
@@ -128,7 +139,8 @@ pub(super) fn read_piped<S: Source>(mut source: S, document: Document, budget: &
         let mut feeder = Feeder::new(document, budget);
         let mut verdict = Ok(Verdict::GoOn);
         while let Ok((mut block, len)) = full_rx.recv() {
-            verdict = feeder.feed(&mut block, len, len < BLOCK);
+            let last = HEAD + len < block.len();
+            verdict = feeder.feed(&mut block, len, last);
             if !matches!(verdict, Ok(Verdict::GoOn)) {
                 break;
             }
@@ -143,15 +155,19 @@ pub(super) fn read_piped<S: Source>(mut source: S, document: Document, budget: &
     })
 }
 
-/// Reads a document on this thread alone.
+/// Reads a document on this thread alone, in the same blocks, so that limits are met at the same place.
 pub(super) fn read_inline<S: Source>(source: &mut S, document: Document, budget: &Budget) -> Result<Document, Halt> {
     let mut feeder = Feeder::new(document, budget);
-    let mut block = vec![0; HEAD + BLOCK];
+    let mut block = Vec::new();
+    let mut read = 0;
     loop {
+        let size = block_size(read);
+        block.resize(HEAD + size, 0);
         let len = source.fill(&mut block[HEAD..])?;
+        read += len as u64;
         source.check(budget)?;
-        let verdict = feeder.feed(&mut block, len, len < BLOCK)?;
-        if len < BLOCK || verdict == Verdict::Enough {
+        let verdict = feeder.feed(&mut block, len, len < size)?;
+        if len < size || verdict == Verdict::Enough {
             return Ok(feeder.document);
         }
     }

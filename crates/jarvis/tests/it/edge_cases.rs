@@ -88,3 +88,16 @@ fn modules_without_a_name_leave_the_model_unknown() {
     let model: serde_json::Value = serde_json::from_slice(&written["metadata/model_info.json"]).unwrap();
     assert_eq!(model["model"], "Cannot be inferred from trace", "{model:#}");
 }
+
+#[test]
+fn operations_without_a_name_pass_their_own_checks() {
+    let events = [
+        r#"{"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, "ts": 1, "dur": 9, "args": {"Input Dims": [[64, 64], [64, 64]], "Input type": ["float", "float"]}}"#,
+        r#"{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 2, "dur": 2, "args": {"correlation": 7}}"#,
+        KERNEL,
+    ];
+    let (err, written) = analysed(&events.join(","));
+    assert!(!err.contains("fault of jarvis"), "{err}");
+    let manifest: serde_json::Value = serde_json::from_slice(&written["category_manifest.json"]).unwrap();
+    assert_eq!(manifest["top_operations"][0]["name"], "", "{manifest:#}");
+}

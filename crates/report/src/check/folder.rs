@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Level, Problem};
+use jarvis_trace::InOrder;
 
 /// The files of an output folder. Names are relative to it, with `/` between their parts.
 #[derive(Debug, Clone, Default)]
@@ -97,7 +98,7 @@ impl Problems {
 
     /// Failures first; otherwise in the order of the checks.
     pub(crate) fn into_list(mut self) -> Vec<Problem> {
-        self.0.sort_by_key(|p| p.level);
+        self.0.order_by_key(|p| p.level);
         self.0
     }
 }

@@ -1,5 +1,7 @@
 //! As much of Markdown as the reports use: headings, sections, tables, code blocks.
 
+use crate::render::markdown::code;
+
 /// A line outside or inside a code block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line<'a> {
@@ -102,6 +104,16 @@ pub(super) fn tables(lines: &[Line<'_>]) -> Vec<Table> {
         }
     }
     found
+}
+
+/// What a name is known by, whatever was escaped, cut short or left out of it for the page: its letters and digits.
+pub(super) fn letters(shown: &str) -> String {
+    shown.replace("&lt;", "<").replace("&amp;", "&").chars().filter(|c| c.is_alphanumeric()).collect()
+}
+
+/// Whether a line has a name in it.
+pub(super) fn names(line: &str, name: &str) -> bool {
+    letters(line).contains(&letters(&code(name)))
 }
 
 /// The cells of a line of a table; `\|` belongs to a cell.

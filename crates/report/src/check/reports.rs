@@ -4,8 +4,9 @@
 use serde_json::Value;
 
 use super::folder::{Folder, Problems};
-use super::markdown::{Document, Line, Table, numbers, tables};
+use super::markdown::{Document, Line, Table, letters, names, numbers, tables};
 use super::{Facts, list, recommendations};
+use crate::render::markdown::code;
 
 /// Most lines of the summary.
 const SUMMARY_LINES: usize = 20;
@@ -173,7 +174,7 @@ fn metrics(report: &Report<'_>, facts: &Facts, problems: &mut Problems) {
     let share = |c: &Value| c["percent_of_compute"].as_f64().unwrap_or_default();
     let largest = facts.categories("compute_kernel").map(share).fold(0.0, f64::max);
     let named = cells.get(1).map_or("", String::as_str);
-    let is = |c: &&Value| c["display_name"].as_str().is_some_and(|d| named.starts_with(d));
+    let is = |c: &&Value| c["display_name"].as_str().is_some_and(|d| letters(named).starts_with(&letters(d)));
     let top = facts.categories("compute_kernel").filter(is).map(share).fold(0.0, f64::max);
     if top + 0.01 < largest {
         problems.fail_at("W10", report.name, *line, format!("`{named}` is not the category with most time"));
@@ -211,7 +212,7 @@ fn details(report: &Report<'_>, facts: &Facts, problems: &mut Problems) {
     for category in facts.categories("compute_kernel") {
         let heavy = category["percent_of_compute"].as_f64().is_some_and(|p| p >= WEIGHT);
         let Some(display) = category["display_name"].as_str().filter(|_| heavy) else { continue };
-        if !titles.iter().any(|(title, _)| title.contains(display)) {
+        if !titles.iter().any(|(title, _)| names(title, display)) {
             problems.fail("coverage", report.name, format!("no detailed section on `{display}`"));
         }
     }
@@ -226,7 +227,7 @@ fn appendix(report: &Report<'_>, facts: &Facts, problems: &mut Problems) {
         lines.iter().find(|l| l.text.contains(label)).map(|l| l.text.split_once(label).map_or("", |p| p.1).to_owned())
     };
     let platform = facts.manifest["platform"].as_str().unwrap_or_default();
-    if line(hardware, "Platform").is_none_or(|text| !text.contains(platform)) {
+    if line(hardware, "Platform").is_none_or(|text| !names(&text, platform)) {
         problems.fail("W12", report.name, format!("the hardware reference does not name {platform}"));
     }
     let peaks = &facts.manifest["peaks"];
@@ -243,7 +244,7 @@ fn appendix(report: &Report<'_>, facts: &Facts, problems: &mut Problems) {
     }
     for key in ["model", "architecture", "scale", "precision"] {
         let Some(value) = facts.model[key].as_str().filter(|v| !v.starts_with("Cannot be inferred")) else { continue };
-        if !model.iter().any(|l| l.text.contains(value)) {
+        if !model.iter().any(|l| names(l.text, value)) {
             problems.fail("W13", report.name, format!("the appendix does not give the {key} `{value}`"));
         }
     }
@@ -256,10 +257,11 @@ fn marks(report: &Report<'_>, facts: &Facts, cards: Option<usize>, problems: &mu
         .iter()
         .filter_map(|t| Some((t, t.column("Operation")?, t.column("Finding")?)))
         .flat_map(|(t, op, mark)| t.rows.iter().map(move |(line, cells)| (line, cells, op, mark)))
-        .filter_map(|(line, cells, op, mark)| Some((cells.get(op)?.replace('`', ""), cells.get(mark)?.as_str(), *line)))
+        .filter_map(|(line, cells, op, mark)| Some((letters(cells.get(op)?), cells.get(mark)?.as_str(), *line)))
         .collect();
     for operation in list(&facts.manifest["top_operations"]).filter_map(|t| t["name"].as_str()) {
-        match marked.iter().find(|(name, ..)| name == operation) {
+        let name = letters(&code(operation));
+        match marked.iter().find(|(marked, ..)| *marked == name) {
             None => problems.fail("top_ops", report.name, format!("no finding mark for `{operation}`")),
             Some((_, mark, line)) if !is_mark(mark, cards) => {
                 problems.fail_at("top_ops", report.name, *line, format!("`{mark}` is no finding mark"));

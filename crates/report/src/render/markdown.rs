@@ -110,7 +110,7 @@ fn inline(line: &Line, in_table: bool) -> String {
 }
 
 /// A name between backticks, without any of its own.
-fn code(name: &str) -> String {
+pub(crate) fn code(name: &str) -> String {
     let text = cut(clean(name).trim(), LONGEST_NAME).replace('`', "'");
     if text.is_empty() { "`-`".to_owned() } else { format!("`{text}`") }
 }

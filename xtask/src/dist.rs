@@ -72,7 +72,7 @@ fn installed(target: &str) -> bool {
 
 fn build(root: &Path, target: &str) -> Result<PathBuf> {
     let mut cargo = Command::new(workspace::cargo());
-    cargo.current_dir(root).args(["build", "--package", "jarvis", "--profile", "dist", "--target", target]);
+    cargo.current_dir(root).args(["build", "--package", "jarvis", "--release", "--target", target]);
     // Paths of the machine it was built on are nobody's business, and would make two builds differ.
     let mut flags = std::env::var("RUSTFLAGS").unwrap_or_default();
     flags += " -C target-feature=+crt-static";
@@ -83,7 +83,7 @@ fn build(root: &Path, target: &str) -> Result<PathBuf> {
     cargo.env("RUSTFLAGS", flags.trim());
     let status = cargo.status().context("cannot run cargo")?;
     ensure!(status.success(), "the build for {target} ended with {status}");
-    Ok(workspace::target(root).join(target).join("dist/jarvis"))
+    Ok(workspace::target(root).join(target).join("release/jarvis"))
 }
 
 /// Fails if the program asks for an interpreter or for shared libraries: these are segments of its header.

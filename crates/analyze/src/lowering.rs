@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::prepared::{Prepared, Row};
 use crate::program::RowId;
+use jarvis_trace::InOrder;
 
 /// Efficiencies this many times apart are worth a question.
 const FACTOR: f64 = 2.0;
@@ -73,7 +74,7 @@ pub fn lowering_differences(prepared: &Prepared) -> Vec<LoweringDifference> {
             }
         }
     }
-    found.sort_by(|(a, x), (b, y)| {
+    found.order_by(|(a, x), (b, y)| {
         b.total_cmp(a).then_with(|| (&x.op, x.difference, x.rows[0].row).cmp(&(&y.op, y.difference, y.rows[0].row)))
     });
     found.into_iter().map(|(_, d)| d).collect()

@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 
 use crate::finding::{Finding, PatternId, Priority, Tier};
 use crate::prepared::Prepared;
+use jarvis_trace::InOrder;
 
 /// Expected saving, in percent of the window, from which a change is critical, and at least of high priority.
 const CRITICAL_GAIN: f64 = 30.0;
@@ -27,7 +28,7 @@ pub fn ranked(mut findings: Vec<Finding>, prepared: &Prepared) -> Vec<Finding> {
     for finding in &mut findings {
         finding.priority = settled(finding, window);
     }
-    findings.sort_by(|a, b| order(a, b, prepared));
+    findings.order_by(|a, b| order(a, b, prepared));
     for (i, finding) in findings.iter_mut().enumerate() {
         finding.rank = i + 1;
     }

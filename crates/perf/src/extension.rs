@@ -18,6 +18,7 @@ use crate::nearest::nearest;
 use crate::parity::Quirks;
 use crate::value::Value;
 use document::{Entry, Node, NodeKind, Source};
+use jarvis_trace::InOrder;
 
 /// Largest file accepted, in bytes.
 const MAX_FILE_BYTES: usize = 1 << 20;
@@ -93,7 +94,7 @@ impl Extension {
                 read.push((ExtensionOp::read(&source, table)?, span));
             }
         }
-        read.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
+        read.order_by(|(a, _), (b, _)| a.name.cmp(&b.name));
         if let Some([_, (op, span)]) = read.array_windows().find(|[(a, _), (b, _)]| a.name == b.name) {
             return Err(source.error(span.clone(), format!("`{}` is given twice", op.name), None));
         }
@@ -115,7 +116,7 @@ impl Extension {
     pub fn overlay(&mut self, other: Self) {
         self.ops.retain(|op| other.get(&op.name).is_none());
         self.ops.extend(other.ops);
-        self.ops.sort_by(|a, b| a.name.cmp(&b.name));
+        self.ops.order_by(|a, b| a.name.cmp(&b.name));
     }
 }
 

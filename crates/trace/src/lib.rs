@@ -25,6 +25,7 @@ pub mod diagnostics;
 mod ingest;
 pub mod interval;
 mod model;
+mod order;
 pub mod overlap;
 pub mod parity;
 pub mod pyliteral;
@@ -38,6 +39,7 @@ pub use diagnostics::{At, DIAGNOSTICS, Defect, Diagnostic, Diagnostics, Severity
 pub use ingest::{Limits, NOT_TRACES, NotATrace, ReadError, ReadOptions};
 pub use interval::IntervalSet;
 pub use model::{Arg, ClassId, EventId, EventKind, Facts, Id, Key, Ns, Place, StrId, Strings, Trace, Track, TrackId};
+pub use order::InOrder;
 pub use overlap::Overlaps;
 pub use parity::{Fidelity, Nesting};
 pub use summary::{Device, Names, Step, Summary, TrackSummary, Vendor};

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let folder = target.join("bench");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     build(&root)?;
-    let (xtask, jarvis) = (target.join("dist/xtask"), target.join("dist/jarvis"));
+    let (xtask, jarvis) = (target.join("release/xtask"), target.join("release/jarvis"));
 
     let (candidates, mut skipped) = candidates::all(&xtask, &jarvis, &args.commands);
     let traces = collect(args, &root, &folder, &xtask, &mut skipped)?;
@@ -77,10 +77,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Builds both programs as they ship: one optimised more than the other would make every ratio wrong.
 fn build(root: &Path) -> Result<()> {
-    eprintln!("building with the dist profile");
+    eprintln!("building with the release profile");
     let status = Command::new(workspace::cargo())
         .current_dir(root)
-        .args(["build", "--quiet", "--profile", "dist", "-p", "jarvis", "-p", "xtask"])
+        .args(["build", "--quiet", "--release", "-p", "jarvis", "-p", "xtask"])
         .status()
         .context("cannot run cargo")?;
     ensure!(status.success(), "the build failed");
@@ -129,7 +129,7 @@ fn preamble(args: &Args, floor: u64) -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     format!(
         "# Benchmark\n\n{cores} cores, {} {}. Best of {} runs in turns after one that does not count, files in memory, \
-         programs built with the `dist` profile. MB are 10^6 bytes of JSON before compression. Ratios are to the \
+         programs built with the `release` profile. MB are 10^6 bytes of JSON before compression. Ratios are to the \
          compressed file of the same trace. Growth is the exponent of wall and of processor time since the next \
          smaller trace: 1 is linear. \
          Peak memory below {:.1} MiB cannot be told apart.\n",

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jarvis_trace::InOrder;
 use serde::Serialize;
 
 use super::both::Both;
@@ -85,7 +86,7 @@ pub(crate) fn changes(
     let ms = Both::of(totals.zip(kernel_ms), |(t, kernels)| t.computation_ms + t.exposed_copy_ms - kernels);
     timeline(ChangeKind::Copies, rest, ms);
     found.retain(|c| c.ms != Both::default());
-    found.sort_by(|a, b| b.ms.delta().abs().total_cmp(&a.ms.delta().abs()).then_with(|| a.what.cmp(&b.what)));
+    found.order_by(|a, b| b.ms.delta().abs().total_cmp(&a.ms.delta().abs()).then_with(|| a.what.cmp(&b.what)));
     found
 }
 
@@ -160,7 +161,7 @@ fn group(category: &str, kind: ChangeKind, members: &[&Compared], limits: &Thres
         launched.add(c.launched);
     }
     let mut largest: Vec<&&Compared> = members.iter().collect();
-    largest.sort_by(|a, b| b.ms.delta().abs().total_cmp(&a.ms.delta().abs()).then_with(|| a.name.cmp(&b.name)));
+    largest.order_by(|a, b| b.ms.delta().abs().total_cmp(&a.ms.delta().abs()).then_with(|| a.name.cmp(&b.name)));
     let mut operations: Vec<Arc<str>> = Vec::new();
     for name in largest.iter().flat_map(|c| &c.operations.target) {
         if !operations.contains(name) {

@@ -9,6 +9,7 @@ use super::verdict::{ExpectedRatio, Explanation, Verdict, explain};
 use super::work::{Part, Place};
 use crate::prepared::{BoundType, Prepared, Row};
 use crate::program::RowId;
+use jarvis_trace::InOrder;
 
 /// An operation, a group of operations or a category on both sides. Times are as [`super::Normalization`] says.
 #[derive(Debug, Clone, PartialEq)]
@@ -237,7 +238,7 @@ fn largest<'a>(p: &'a Prepared, rows: &[RowId]) -> Option<&'a Row> {
 fn kernels(p: &Prepared, rows: &[RowId]) -> Vec<Arc<str>> {
     let mut stats: Vec<(f64, &Arc<str>)> =
         rows.iter().flat_map(|&id| &p.row(id).kernels).map(|k| (k.total_us, &k.name)).collect();
-    stats.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+    stats.order_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
     let mut names: Vec<Arc<str>> = Vec::new();
     for (_, name) in stats {
         if !names.contains(name) {
@@ -256,7 +257,7 @@ pub(crate) fn names(parts: &[Part]) -> Vec<Arc<str>> {
             None => times.push((Arc::clone(&part.name), part.ms)),
         }
     }
-    times.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    times.order_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     times.into_iter().map(|(name, _)| name).collect()
 }
 
@@ -271,7 +272,7 @@ fn category(found: &Match) -> Arc<str> {
             None => times.push((&part.category, part.ms)),
         }
     }
-    times.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    times.order_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0)));
     times.first().map_or_else(|| "other".into(), |(key, _)| Arc::clone(key))
 }
 

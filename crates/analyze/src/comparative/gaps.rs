@@ -10,6 +10,7 @@ use crate::analysis::Analysis;
 use crate::finding::{Finding, Paths, Tier};
 use crate::program::RowId;
 use crate::thresholds::Threshold;
+use jarvis_trace::InOrder;
 
 /// What a gap is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +96,7 @@ pub(crate) fn gaps(
     }
     let least = limits.get(Threshold::ReportMinPercent);
     found.retain(|gap| gap.saved_percent_of_compute >= least);
-    found.sort_by(|a, b| b.saved_ms.total_cmp(&a.saved_ms).then_with(|| a.title.cmp(&b.title)));
+    found.order_by(|a, b| b.saved_ms.total_cmp(&a.saved_ms).then_with(|| a.title.cmp(&b.title)));
     for (gap, rank) in found.iter_mut().zip(1..) {
         gap.rank = rank;
     }

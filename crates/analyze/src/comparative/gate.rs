@@ -5,6 +5,7 @@ use std::str::FromStr;
 use super::Comparative;
 use super::both::Both;
 use crate::prepare::category::CATEGORIES;
+use jarvis_trace::InOrder;
 
 /// The word that stands for the total time.
 const TOTAL: &str = "slowdown";
@@ -77,7 +78,7 @@ impl Gate {
             .collect()
         };
         rows.retain(|(_, ms)| ms.delta() > 0.0);
-        rows.sort_by(|a, b| b.1.delta().total_cmp(&a.1.delta()).then_with(|| a.0.cmp(&b.0)));
+        rows.order_by(|a, b| b.1.delta().total_cmp(&a.1.delta()).then_with(|| a.0.cmp(&b.0)));
         rows.truncate(MOST_ROWS);
         Some(Broken { gate: self.clone(), ms, rows })
     }

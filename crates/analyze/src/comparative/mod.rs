@@ -16,6 +16,7 @@ mod work;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jarvis_trace::InOrder;
 use serde::Serialize;
 
 pub use both::Both;
@@ -166,7 +167,7 @@ impl Comparative {
         let mut operations: Vec<Compared> = found.matches.iter().map(|m| scene.judged(m)).collect();
         let time = |c: &Compared| c.ms.reference.max(c.ms.target);
         operations
-            .sort_by(|a, b| time(b).total_cmp(&time(a)).then_with(|| (&a.name, &a.args).cmp(&(&b.name, &b.args))));
+            .order_by(|a, b| time(b).total_cmp(&time(a)).then_with(|| (&a.name, &a.args).cmp(&(&b.name, &b.args))));
         let left = sorted(found.left);
         let left_ms = Both::of(left.as_ref(), |parts| parts.iter().map(|p| p.ms).sum::<f64>());
         let coverage_percent = Both::of(left_ms.zip(kernel_ms), |(left, all)| {
@@ -251,7 +252,7 @@ fn comparable(sides: Both<&Prepared>) -> (Normalization, Both<Work>) {
 fn sorted(mut left: Both<Vec<Part>>) -> Both<Vec<Part>> {
     for parts in [&mut left.reference, &mut left.target] {
         parts.retain(|p| p.ms > 0.0);
-        parts.sort_by(|a, b| {
+        parts.order_by(|a, b| {
             b.ms.total_cmp(&a.ms).then_with(|| (&a.name, a.row, &a.place).cmp(&(&b.name, b.row, &b.place)))
         });
     }
@@ -267,7 +268,7 @@ fn by_name(scene: &Scene<'_>, operations: &[Compared]) -> Vec<Compared> {
         .into_iter()
         .map(|(name, members)| scene.summed(name, &members[0].category, &members, sum(&members)))
         .collect();
-    all.sort_by(|a, b| b.ms.target.total_cmp(&a.ms.target).then_with(|| a.name.cmp(&b.name)));
+    all.order_by(|a, b| b.ms.target.total_cmp(&a.ms.target).then_with(|| a.name.cmp(&b.name)));
     all
 }
 
@@ -299,7 +300,7 @@ fn by_category(scene: &Scene<'_>, operations: &[Compared], times: &BTreeMap<Arc<
         scene.summed(key, key, &members, *ms)
     };
     let mut all: Vec<Compared> = times.iter().map(one).collect();
-    all.sort_by(|a, b| b.ms.target.total_cmp(&a.ms.target).then_with(|| a.name.cmp(&b.name)));
+    all.order_by(|a, b| b.ms.target.total_cmp(&a.ms.target).then_with(|| a.name.cmp(&b.name)));
     all
 }
 

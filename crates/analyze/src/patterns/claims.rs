@@ -3,6 +3,7 @@
 use super::group::Instance;
 use super::scene::Scene;
 use crate::program::LeafId;
+use jarvis_trace::InOrder;
 
 /// Leaves that patterns have taken.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ impl Claims {
     /// most time. Copies and backward work that another pattern has are left to it.
     pub(crate) fn settle(&mut self, scene: &Scene<'_>, mut proposals: Vec<Instance>) -> Vec<Instance> {
         let depth = |i: &Instance| scene.depth(i.module);
-        proposals.sort_by(|a, b| {
+        proposals.order_by(|a, b| {
             depth(b)
                 .cmp(&depth(a))
                 .then(scene.us(&b.leaves).total_cmp(&scene.us(&a.leaves)))
@@ -46,7 +47,7 @@ impl Claims {
             }
             settled.push(proposal);
         }
-        settled.sort_by(|a, b| a.leaves.cmp(&b.leaves));
+        settled.order_by(|a, b| a.leaves.cmp(&b.leaves));
         settled
     }
 }

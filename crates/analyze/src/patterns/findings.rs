@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jarvis_perf::call::{Dims, InputLists};
+use jarvis_trace::InOrder;
 use rapidhash::RapidHashMap;
 use serde_json::Value as Json;
 
@@ -71,7 +72,7 @@ pub fn findings(scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row], host: Opt
         Some(maker.finding()).filter(|f| worth(&maker, f))
     });
     let mut findings: Vec<Finding> = made.collect();
-    findings.sort_by(|a, b| {
+    findings.order_by(|a, b| {
         let key = |f: &Finding| f.impact.saved_ms.high;
         key(b).total_cmp(&key(a)).then_with(|| (a.pattern, &a.title).cmp(&(b.pattern, &b.title)))
     });
@@ -414,7 +415,7 @@ impl Maker<'_, '_> {
         }
         let mut operations: Vec<FindingOperation> = found.into_iter().map(|f| f.0).collect();
         operations
-            .sort_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| (&a.name, a.uid).cmp(&(&b.name, b.uid))));
+            .order_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| (&a.name, a.uid).cmp(&(&b.name, b.uid))));
         operations.truncate(MOST_OPERATIONS);
         operations
     }

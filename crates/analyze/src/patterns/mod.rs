@@ -33,6 +33,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use jarvis_trace::InOrder;
 use serde::Serialize;
 
 use crate::finding::{PatternId, Range};
@@ -262,7 +263,7 @@ pub fn detect(scene: &Scene<'_>) -> Vec<Pattern> {
         found.extend(group::group(scene, instances));
     }
     let saved = |p: &Pattern| p.saved_ms.map_or(0.0, |s| s.high);
-    found.sort_by(|a, b| {
+    found.order_by(|a, b| {
         saved(b)
             .total_cmp(&saved(a))
             .then(b.total_ms().total_cmp(&a.total_ms()))

@@ -24,6 +24,7 @@ use super::kind::Kind;
 use super::scene::Scene;
 use super::{Code, Confidence, Fused};
 use crate::program::{LeafId, ModuleId, ModuleKind};
+use jarvis_trace::InOrder;
 
 /// Kernels that a module may have to be looked at.
 const KERNELS: std::ops::RangeInclusive<usize> = 2..=15;
@@ -40,7 +41,7 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
             modules.push((scene.depth(Some(id)), id));
         }
     }
-    modules.sort_by_key(|&(depth, id)| (std::cmp::Reverse(depth), id));
+    modules.order_by_key(|&(depth, id)| (std::cmp::Reverse(depth), id));
     let mut found = Vec::new();
     for (_, id) in modules {
         let proposal = of(scene, claims, id);

@@ -1,6 +1,7 @@
 //! What simple elementwise operations reach in this trace: what the memory system demonstrably gives.
 
 use jarvis_perf::call::{Dims, InputLists};
+use jarvis_trace::InOrder;
 
 use super::kernel_names;
 use crate::prepared::{Baseline, Row};
@@ -94,7 +95,7 @@ fn is_dense(dims: &[i64], strides: &[i64]) -> bool {
         return false;
     }
     let mut order: Vec<usize> = (0..dims.len()).filter(|&i| dims[i] != 1).collect();
-    order.sort_by_key(|&i| strides[i]);
+    order.order_by_key(|&i| strides[i]);
     let mut expected = 1;
     order.into_iter().all(|i| {
         let fits = strides[i] == expected;

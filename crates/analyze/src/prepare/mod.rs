@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::Report;
-use jarvis_trace::{EventKind, Key, Trace};
+use jarvis_trace::{EventKind, InOrder, Key, Trace};
 
 use crate::prepared::{Category, Prepared, Row};
 use crate::program::{Program, RowId};
@@ -95,7 +95,7 @@ fn categories(rows: &mut [Row], utilization: &crate::prepared::Utilization, thre
     }
     let mut out = Vec::with_capacity(by_key.len());
     for (key, mut ids) in by_key {
-        ids.sort_by(|a, b| order(&rows[a.index()], &rows[b.index()]));
+        ids.order_by(|a, b| order(&rows[a.index()], &rows[b.index()]));
         let members = || ids.iter().map(|id| &rows[id.index()]);
         let time = timing::breakdown(members(), thresholds);
         let time_ms: f64 = members().map(|r| r.time_ms).sum();
@@ -119,7 +119,7 @@ fn categories(rows: &mut [Row], utilization: &crate::prepared::Utilization, thre
             row.percent_of_category = percent(row.time_ms, category.time_ms);
         }
     }
-    out.sort_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| a.key.cmp(&b.key)));
+    out.order_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| a.key.cmp(&b.key)));
     out
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jarvis_perf::call::InputLists;
+use jarvis_trace::InOrder;
 
 use crate::prepared::{Category, ModelEvidence, ModelInfo, Row};
 use crate::program::{Direction, Leaf, ModuleId, Program};
@@ -89,7 +90,7 @@ fn name(program: &Program) -> (Option<String>, String) {
     // A module may be called nothing at all.
     by_root.retain(|name, time| !name.trim().is_empty() && *time >= MIN_ROOT_SHARE * total);
     let mut roots: Vec<(String, f64)> = by_root.into_iter().collect();
-    roots.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    roots.order_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     if roots.is_empty() || total <= 0.0 {
         return (None, "no module frames in the trace".to_owned());
     }
@@ -205,7 +206,7 @@ fn precision(rows: &[Row]) -> (Option<String>, String) {
             }
         }
         let mut list: Vec<(String, f64)> = by_label.into_iter().collect();
-        list.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        list.order_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         list
     };
     let mut list = times(&|r| matrix.contains(&&*r.category));

@@ -1,6 +1,6 @@
 //! Utilisation, varying times, host-dominated rows.
 
-use jarvis_trace::{Timeline, Us};
+use jarvis_trace::{InOrder, Timeline, Us};
 
 use super::kernel_names;
 use crate::prepared::{Row, TimeBreakdown, Utilization};
@@ -40,7 +40,7 @@ pub(crate) fn kernel_floor_us(rows: &[Row], thresholds: &Thresholds) -> f64 {
             && r.efficiency.roofline_time_us.is_some_and(|us| us < IDLE_KERNEL_US)
     };
     let mut calls: Vec<(f64, usize)> = rows.iter().filter(idle).map(|r| (r.median_us, r.count)).collect();
-    calls.sort_by(|a, b| a.0.total_cmp(&b.0));
+    calls.order_by(|a, b| a.0.total_cmp(&b.0));
     let half = calls.iter().map(|c| c.1).sum::<usize>().div_ceil(2);
     let mut seen = 0;
     let middle = calls.iter().find(|(_, count)| {

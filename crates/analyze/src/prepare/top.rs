@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jarvis_perf::tables::ReportRows;
-use jarvis_trace::{EventId, Trace};
+use jarvis_trace::{EventId, InOrder, Trace};
 use rapidhash::RapidHashMap;
 
 use super::category::category_of;
@@ -96,7 +96,7 @@ fn owned<'n>(trace: &Trace, report: &ReportRows, names: impl Iterator<Item = &'n
 /// Rows that an operation's kernels are in, most of its time first.
 fn by_time<'r>(own: &Owned, rows: &'r [Row]) -> Vec<&'r Row> {
     let mut list: Vec<(usize, f64)> = own.by_row.iter().map(|(&i, &us)| (i, us)).collect();
-    list.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    list.order_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     list.into_iter().map(|(i, _)| &rows[i]).collect()
 }
 

@@ -4,6 +4,7 @@ mod shape;
 
 use std::collections::BTreeMap;
 
+use jarvis_trace::InOrder;
 use serde_json::json;
 
 use super::cx::CategoryCx;
@@ -227,7 +228,7 @@ fn by_type(judged: &[Judged<'_>]) -> Fact {
     }
     let time = |rows: &[&Row]| rows.iter().map(|r| r.time_ms).sum::<f64>();
     let mut list: Vec<(&str, Vec<&Row>)> = by.into_iter().collect();
-    list.sort_by(|a, b| time(&b.1).total_cmp(&time(&a.1)).then(a.0.cmp(b.0)));
+    list.order_by(|a, b| time(&b.1).total_cmp(&time(&a.1)).then(a.0.cmp(b.0)));
     let entry = |(kind, rows): (&str, Vec<&Row>)| {
         Facts::of([
             ("type", kind.into()),

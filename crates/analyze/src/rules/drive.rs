@@ -15,6 +15,7 @@ use crate::program::base_name;
 use crate::rounding::{Ms, Percent, shown, shown_ms};
 use crate::texts::{TextId, counted, quoted};
 use crate::thresholds::Threshold;
+use jarvis_trace::InOrder;
 
 /// What differs from category to category.
 pub(crate) trait Rules {
@@ -114,7 +115,7 @@ fn patterns(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> Vec<PatternMetrics> {
         }
     }
     let mut out: Vec<PatternMetrics> = by_key.into_iter().map(|((code, _), rows)| pattern(cx, code, &rows)).collect();
-    out.sort_by(|a, b| {
+    out.order_by(|a, b| {
         b.time_ms.0.total_cmp(&a.time_ms.0).then_with(|| (a.pattern, &a.tree_uids).cmp(&(b.pattern, &b.tree_uids)))
     });
     number(cx, &mut out);

@@ -16,6 +16,7 @@ use crate::rounding::{shown, shown_ms};
 use crate::system::host_bound::HostBound;
 use crate::texts::{counted, quoted};
 use crate::thresholds::Threshold;
+use jarvis_trace::InOrder;
 
 /// Most operations and pieces of evidence of a finding.
 const MOST_OPERATIONS: usize = 20;
@@ -37,7 +38,7 @@ pub fn compute_findings(
         promoted.extend(m.patterns.iter().filter_map(|p| Some((*m, p.promoted.as_ref()?))));
     }
     // What brings most takes the rows that several would mend.
-    promoted.sort_by(|a, b| b.1.saved.high.total_cmp(&a.1.saved.high));
+    promoted.order_by(|a, b| b.1.saved.high.total_cmp(&a.1.saved.high));
     for (m, p) in promoted {
         drafts.extend(Draft::promoted(m, p, &Left { prepared, claims, explained: &explained }));
         explained.extend(&p.explains);
@@ -48,7 +49,7 @@ pub fn compute_findings(
         }
     }
     let mut findings: Vec<Finding> = merged(drafts).into_iter().map(|d| d.finding(prepared, host)).collect();
-    findings.sort_by(|a, b| {
+    findings.order_by(|a, b| {
         let top = |f: &Finding| f.operations.iter().any(|o| in_top(prepared, o));
         a.priority
             .cmp(&b.priority)
@@ -208,7 +209,7 @@ impl Draft {
 
     fn finding(self, prepared: &Prepared, host: Option<&HostBound>) -> Finding {
         let mut rows: Vec<&Row> = self.rows.keys().map(|&r| prepared.row(r)).collect();
-        rows.sort_by(|a, b| order(a, b));
+        rows.order_by(|a, b| order(a, b));
         let total = prepared.utilization.total_time_ms;
         let mut evidence: Vec<Evidence> = rows.iter().take(MOST_OPERATIONS).map(|r| evidence(r)).collect();
         evidence.extend(self.facts.into_iter().map(|fact| Evidence {

@@ -3,6 +3,7 @@
 mod patterns;
 mod shape;
 
+use jarvis_trace::InOrder;
 use serde_json::json;
 
 use super::cx::CategoryCx;
@@ -194,7 +195,7 @@ fn shares(
         *by.entry(of(j)).or_default() += j.row.time_ms;
     }
     let mut list: Vec<(&str, f64)> = by.into_iter().collect();
-    list.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
+    list.order_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
     let entry = |(name, ms): (&str, f64)| {
         let percent = round(cx.of_category(ms), 2);
         Facts::of([(key, name.into()), ("time_ms", round(ms, 3).into()), ("percent", percent.into())])

@@ -8,6 +8,7 @@ use crate::metrics::{Fact, Facts};
 use crate::prepared::{BoundType, EfficiencySource, Row};
 use crate::program::{Direction, RowId};
 use crate::thresholds::Threshold;
+use jarvis_trace::InOrder;
 
 /// Why a row is a bottleneck.
 pub mod reason {
@@ -234,7 +235,7 @@ pub(crate) fn groups<'a>(judged: &'a [Judged<'a>]) -> Vec<Group<'a>> {
         by_key.entry(key).or_default().push(j);
     }
     let mut out: Vec<Group<'a>> = by_key.into_values().map(group).collect();
-    out.sort_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| crate::prepare::order(a.row(), b.row())));
+    out.order_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| crate::prepare::order(a.row(), b.row())));
     out
 }
 

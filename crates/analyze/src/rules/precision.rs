@@ -12,6 +12,7 @@ use crate::program::RowId;
 use crate::rounding::{shown, shown_ms};
 use crate::texts::TextId;
 use crate::thresholds::Threshold;
+use jarvis_trace::InOrder;
 
 /// Code of the pattern.
 pub(crate) const CODE: &str = "FULL_PRECISION";
@@ -82,7 +83,7 @@ pub(crate) fn promote(cx: &CategoryCx<'_>, metrics: &mut CategoryMetrics) {
         .map(|&r| cx.prepared.row(r))
         .filter(|r| cx.claims.covering(cx.prepared, r.id).is_none())
         .collect();
-    rows.sort_by(|a, b| crate::prepare::order(a, b));
+    rows.order_by(|a, b| crate::prepare::order(a, b));
     let time_ms: f64 = rows.iter().map(|r| r.time_ms).sum();
     let Some(&largest) = rows.first() else { return };
     if cx.of_compute(time_ms) < cx.limit(Threshold::ReportMinPercent) {

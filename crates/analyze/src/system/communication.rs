@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jarvis_trace::{Arg, EventId, EventKind, GpuWork, IntervalSet, Key, Ns};
+use jarvis_trace::{Arg, EventId, EventKind, GpuWork, InOrder, IntervalSet, Key, Ns};
 
 use super::copies::Works;
 use super::recording::{GpuEvent, Recording};
@@ -122,9 +122,9 @@ impl Communication {
                 example: events[0].event.uid(),
             });
         }
-        all.collectives.sort_by_key(|c| std::cmp::Reverse(c.time));
+        all.collectives.order_by_key(|c| std::cmp::Reverse(c.time));
         let mut order: Vec<&GpuEvent> = kernels.iter().map(|&i| &recording.gpu[i]).collect();
-        order.sort_by_key(|g| (std::cmp::Reverse(g.end - g.start), g.start, g.event));
+        order.order_by_key(|g| (std::cmp::Reverse(g.end - g.start), g.start, g.event));
         let long = |g: &GpuEvent| LongKernel {
             name: trace.name(g.event).into(),
             time: g.end - g.start,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jarvis_trace::{Arg, Clock, EventId, GpuWork, IntervalSet, Ns};
+use jarvis_trace::{Arg, Clock, EventId, GpuWork, InOrder, IntervalSet, Ns};
 
 use super::direction::CopyDirection;
 use super::host_bound::{Fix, HostBound};
@@ -101,7 +101,7 @@ impl Copies {
         }
         copies.covered = works.memcpy.measure();
         copies.exposed = works.memcpy.subtract(&hidden).measure();
-        copies.operations.sort_by(|a, b| {
+        copies.operations.order_by(|a, b| {
             b.time.cmp(&a.time).then_with(|| (&a.name, a.direction, a.example).cmp(&(&b.name, b.direction, b.example)))
         });
         if copies.exposed.0.saturating_mul(EXPOSED_ONE_IN) > host.window().0 {

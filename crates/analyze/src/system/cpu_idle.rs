@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jarvis_trace::InOrder;
 use serde::Serialize;
 
 use super::System;
@@ -250,7 +251,7 @@ fn gap_analysis(gaps: &Gaps) -> GapAnalysis {
     };
     let mut by_class: Vec<ClassRow> =
         GapClass::ALL.into_iter().filter(|&c| c != GapClass::Edge && gaps.class(c).count > 0).map(row).collect();
-    by_class.sort_by(|a, b| b.time_ms.0.total_cmp(&a.time_ms.0).then_with(|| a.class.as_str().cmp(b.class.as_str())));
+    by_class.order_by(|a, b| b.time_ms.0.total_cmp(&a.time_ms.0).then_with(|| a.class.as_str().cmp(b.class.as_str())));
     let histogram = BUCKETS.into_iter().zip(gaps.histogram);
     GapAnalysis {
         gap_count: gaps.gaps.len(),

@@ -5,7 +5,7 @@
 //! below. Time is counted once: late launches after a wait of the host belong to the wait, copies of some size to the
 //! copies, input to the input.
 
-use jarvis_trace::{Clock, Ns};
+use jarvis_trace::{Clock, InOrder, Ns};
 
 use super::System;
 use super::copy_findings::{blocking_copies, exposed_communication};
@@ -46,7 +46,7 @@ pub fn findings(system: &System, utilization: &Utilization, program: Option<&Pro
         .chain([exposed_communication(&cx), program.and_then(|p| recomputation(&cx, p))])
         .flatten()
         .collect();
-    all.sort_by(|(a, x), (b, y)| {
+    all.order_by(|(a, x), (b, y)| {
         let saved = y.impact.saved_ms.high.total_cmp(&x.impact.saved_ms.high);
         a.cmp(b).then(saved).then_with(|| x.pattern.cmp(&y.pattern))
     });

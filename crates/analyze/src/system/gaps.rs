@@ -20,7 +20,7 @@
 
 use std::sync::Arc;
 
-use jarvis_trace::{EventId, Ns, Population, StrId, Trace, Tree};
+use jarvis_trace::{EventId, InOrder, Ns, Population, StrId, Trace, Tree};
 use rapidhash::RapidHashMap;
 
 use super::activity::{Activity, activities};
@@ -355,7 +355,7 @@ impl<'a, 'r> Tables<'a, 'r> {
         self.gaps.longest = self.longest();
         self.gaps.waits = self.waits();
         self.sort_activities();
-        self.gaps.waiting_operations.sort_by(|a, b| b.gaps.time.cmp(&a.gaps.time).then_with(|| a.name.cmp(&b.name)));
+        self.gaps.waiting_operations.order_by(|a, b| b.gaps.time.cmp(&a.gaps.time).then_with(|| a.name.cmp(&b.name)));
         self.gaps
     }
 
@@ -391,7 +391,7 @@ impl<'a, 'r> Tables<'a, 'r> {
                 None => list.push(WaitName { name: name.into(), count: 1, time }),
             }
         }
-        list.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| a.name.cmp(&b.name)));
+        list.order_by(|a, b| b.time.cmp(&a.time).then_with(|| a.name.cmp(&b.name)));
         list
     }
 
@@ -399,7 +399,7 @@ impl<'a, 'r> Tables<'a, 'r> {
     fn sort_activities(&mut self) {
         let mut order: Vec<usize> = (0..self.gaps.activities.len()).collect();
         let list = &self.gaps.activities;
-        order.sort_by(|&a, &b| {
+        order.order_by(|&a, &b| {
             list[b].tally.time.cmp(&list[a].tally.time).then_with(|| list[a].name.cmp(&list[b].name))
         });
         let mut place = vec![0u32; order.len()];

@@ -7,7 +7,7 @@
 //! **What to do.** See the findings `blocking_copies` and `exposed_communication`.
 //! **Limits.** One rank does not show how long a collective waited for the others.
 
-use jarvis_trace::Ns;
+use jarvis_trace::{InOrder, Ns};
 
 use super::System;
 use super::communication::Communication;
@@ -208,7 +208,7 @@ fn memcpy_assessment(system: &System) -> MemcpyAssessment {
             issues.push(copy_issue(direction, sum, percent, severity));
         }
     }
-    issues.sort_by(|a, b| a.severity.cmp(&b.severity).then(b.time_ms.0.total_cmp(&a.time_ms.0)));
+    issues.order_by(|a, b| a.severity.cmp(&b.severity).then(b.time_ms.0.total_cmp(&a.time_ms.0)));
     MemcpyAssessment {
         severity: issues.first().map_or(Severity::Acceptable, |i| i.severity),
         flagged: issues.iter().any(|i| i.percent_of_total.0 > FLAGGED_PERCENT || i.count > COPIES_COUNT[1]),

@@ -6,8 +6,11 @@ use std::mem::ManuallyDrop;
 
 use clap::Args;
 use jarvis_perf::nearest::nearest;
-use jarvis_trace::tree::{ForwardLink, NameIndex, SubtreeText};
 use jarvis_trace::{Arg, Clock, EventId, EventKind, Fidelity, Ns, Trace, Tree, TreeOptions, TreeView, pyliteral};
+use jarvis_trace::{
+    InOrder,
+    tree::{ForwardLink, NameIndex, SubtreeText},
+};
 use serde_json::{Map, Value, json};
 
 use super::info::{duration, thousands};
@@ -121,7 +124,7 @@ fn select(trace: &Trace, args: &TreeArgs) -> Result<Vec<EventId>, Failure> {
     }
     let text = args.name.as_deref().unwrap_or_default();
     let pattern = if args.regex {
-        Some(regex::Regex::new(text).map_err(|e| {
+        Some(regex_lite::Regex::new(text).map_err(|e| {
             Failure::usage(format!("--name is no regular expression: {e}"))
                 .help("leave --regex out to search for plain text")
         })?)
@@ -255,7 +258,7 @@ fn root_groups(view: TreeView<'_>) -> Vec<RootGroup> {
         groups[at].count += 1;
         groups[at].gpu = groups[at].gpu + busy(view, &tree.gpu_events(root));
     }
-    groups.sort_by(|a, b| b.gpu.cmp(&a.gpu).then(a.example.cmp(&b.example)));
+    groups.order_by(|a, b| b.gpu.cmp(&a.gpu).then(a.example.cmp(&b.example)));
     groups
 }
 

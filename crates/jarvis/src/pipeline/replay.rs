@@ -5,7 +5,7 @@ use jarvis_analyze::finding::FindingOperation;
 use jarvis_analyze::metrics::Bottleneck;
 use jarvis_report::replay::{self, Origin, Packages, ReplayError, Selection, Tier, Wanted};
 use jarvis_report::{OutputFile, ReplayEntry};
-use jarvis_trace::Trace;
+use jarvis_trace::{InOrder, Trace};
 
 use jarvis_perf::tables::Report;
 
@@ -98,7 +98,7 @@ fn wanted(analysis: &Analysis, choice: &ReplayChoice, further: &[String]) -> Vec
         wanted.extend(further.iter().map(|op| Wanted { pattern: op.clone(), tier: Tier::Required }));
     }
     // The first that fits a name decides its tier.
-    wanted.sort_by_key(|w| w.tier);
+    wanted.order_by_key(|w| w.tier);
     wanted
 }
 

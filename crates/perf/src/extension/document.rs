@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
+use jarvis_trace::InOrder;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use toml::de::{DeTable, DeValue};
@@ -131,7 +132,7 @@ impl Source {
             })
             .collect();
         // The parser sorts by name; parameters need the order of the file.
-        entries.sort_by_key(|entry| entry.key_span.start);
+        entries.order_by_key(|entry| entry.key_span.start);
         entries
     }
 

@@ -4,11 +4,12 @@ use std::sync::LazyLock;
 
 use crate::ops::{GROUPS, ModelSource, OpEntry, PREFIXES, category_only};
 use crate::parity::Quirks;
+use jarvis_trace::InOrder;
 
 /// All groups in one list sorted by name, the category-only names merged in.
 static TABLE: LazyLock<Vec<OpEntry>> = LazyLock::new(|| {
     let mut table: Vec<OpEntry> = GROUPS.iter().copied().flatten().copied().collect();
-    table.sort_by_key(|entry| entry.name);
+    table.order_by_key(|entry| entry.name);
     for &(name, category) in category_only::NAMES {
         match table.binary_search_by_key(&name, |entry| entry.name) {
             // A category that stands there without a model overrides that of the model.

@@ -1,6 +1,6 @@
 //! `coll_analysis`: kernels of communication libraries by what they exchanged.
 
-use jarvis_trace::{Arg, EventId, EventKind, Key, pyliteral};
+use jarvis_trace::{Arg, EventId, EventKind, InOrder, Key, pyliteral};
 
 use super::context::Context;
 use super::sheet::{Columns, Stat, count, group_by, number};
@@ -154,8 +154,8 @@ impl Collectives {
                 }
             })
             .collect();
-        rows.sort_by(|a, b| a.fields.each_ref().map(Field::order).cmp(&b.fields.each_ref().map(Field::order)));
-        rows.sort_by(|a, b| b.us.sum.total_cmp(&a.us.sum));
+        rows.order_by(|a, b| a.fields.each_ref().map(Field::order).cmp(&b.fields.each_ref().map(Field::order)));
+        rows.order_by(|a, b| b.us.sum.total_cmp(&a.us.sum));
         Self { rows, incomplete: (left_out.len(), left_out.iter().sum()), gaps }
     }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use jarvis_trace::{EventId, EventKind, Key, StrId};
+use jarvis_trace::{EventId, EventKind, InOrder, Key, StrId};
 
 use super::context::Context;
 use super::launchers::LauncherRows;
@@ -113,7 +113,7 @@ pub(crate) fn summary(cx: &mut Context<'_>, kernels: &Kernels, timeline_us: f64)
         (known_first(&r.category), known_first(&r.parent), Arc::clone(&r.name), r.stream.is_none(), r.stream)
     };
     rows.sort_by_cached_key(key);
-    rows.sort_by(|a, b| b.us.sum.total_cmp(&a.us.sum));
+    rows.order_by(|a, b| b.us.sum.total_cmp(&a.us.sum));
     rows
 }
 
@@ -239,7 +239,7 @@ pub(crate) fn short_kernels(cx: &mut Context<'_>, kernels: &Kernels, timeline_us
             }
         })
         .collect();
-    rows.sort_by(|a, b| b.us.sum.total_cmp(&a.us.sum).then(a.us.count.cmp(&b.us.count)));
+    rows.order_by(|a, b| b.us.sum.total_cmp(&a.us.sum).then(a.us.count.cmp(&b.us.count)));
     if let Some(most) = cx.options.topk_short_kernels {
         rows.truncate(most);
     }

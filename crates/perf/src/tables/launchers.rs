@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use jarvis_trace::timeline::compensated_sum;
 use jarvis_trace::tree::Communication;
 use jarvis_trace::{EventId, pyliteral};
+use jarvis_trace::{InOrder, timeline::compensated_sum};
 use rapidhash::RapidHashMap;
 
 use super::context::{CallIdentity, CallKey, Context, KeyColumns, RECOMPUTE, identity_columns};
@@ -118,8 +118,8 @@ pub(crate) fn by_category(launchers: &LauncherRows) -> Vec<CategoryRow> {
             percent: (0.0, 0.0),
         })
         .collect();
-    out.sort_by(|a, b| (&a.category, a.is_recompute).cmp(&(&b.category, b.is_recompute)));
-    out.sort_by(|a, b| b.direct_us.total_cmp(&a.direct_us));
+    out.order_by(|a, b| (&a.category, a.is_recompute).cmp(&(&b.category, b.is_recompute)));
+    out.order_by(|a, b| b.direct_us.total_cmp(&a.direct_us));
     let times: Vec<f64> = out.iter().map(|r| r.direct_us / 1e3).collect();
     for (row, percent) in out.iter_mut().zip(percentages(&times)) {
         row.percent = percent;
@@ -184,8 +184,8 @@ pub(crate) fn by_name(cx: &mut Context<'_>, launchers: &LauncherRows) -> Vec<OpR
             }
         })
         .collect();
-    out.sort_by(|a, b| (&a.name, a.is_recompute).cmp(&(&b.name, b.is_recompute)));
-    out.sort_by(|a, b| b.direct_us.total_cmp(&a.direct_us));
+    out.order_by(|a, b| (&a.name, a.is_recompute).cmp(&(&b.name, b.is_recompute)));
+    out.order_by(|a, b| b.direct_us.total_cmp(&a.direct_us));
     let times: Vec<f64> = out.iter().map(|r| r.direct_us / 1e3).collect();
     for (row, percent) in out.iter_mut().zip(percentages(&times)) {
         row.percent = percent;
@@ -274,7 +274,7 @@ pub(crate) fn by_args(
         })
         .collect();
     set_first_occurrences(cx, launchers, &mut out);
-    out.sort_by(|a, b| b.direct_us.sum.total_cmp(&a.direct_us.sum).then(a.example.cmp(&b.example)));
+    out.order_by(|a, b| b.direct_us.sum.total_cmp(&a.direct_us.sum).then(a.example.cmp(&b.example)));
     let times: Vec<f64> = out.iter().map(|r| r.direct_us.sum).collect();
     for (row, percent) in out.iter_mut().zip(percentages(&times)) {
         row.percent = percent;

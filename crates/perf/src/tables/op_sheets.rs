@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use jarvis_trace::{EventId, EventKind, StrId};
+use jarvis_trace::{EventId, EventKind, InOrder, StrId};
 use rapidhash::RapidHashSet;
 
 use super::context::{Context, NUM_KERNELS, RECOMPUTE, RowName};
@@ -299,7 +299,7 @@ pub(crate) fn op_sheets(cx: &mut Context<'_>, families: &[FamilyCalls]) -> Vec<O
     let mut sheets: Vec<OpSheet> = Vec::new();
     for part in families {
         let mut rows = rows(cx, &part.calls, |_| None);
-        rows.sort_by(OpSheetRow::order);
+        rows.order_by(OpSheetRow::order);
         let params = param_names(cx, &part.calls);
         let mut sheet = OpSheet { name: part.sheet_name(), rows, params, family: part.family };
         if part.pass == Pass::Backward
@@ -331,7 +331,7 @@ fn move_backward(cx: &Context<'_>, forward: &mut OpSheet, backward: &mut OpSheet
     backward.rows.extend(backward_rows);
     backward.rows.retain(|row| !TAKEN_OFF.contains(&&*row.name));
     if !like_reference {
-        backward.rows.sort_by(OpSheetRow::order);
+        backward.rows.order_by(OpSheetRow::order);
     }
 }
 

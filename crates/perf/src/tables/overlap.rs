@@ -1,6 +1,6 @@
 //! The `…_kl_overlap` sheets: the same calls, told apart by which kernels of others ran at the same time.
 
-use jarvis_trace::{EventId, EventKind, Overlaps, pyliteral};
+use jarvis_trace::{EventId, EventKind, InOrder, Overlaps, pyliteral};
 use rapidhash::RapidHashMap;
 
 use super::context::Context;
@@ -182,7 +182,7 @@ fn keep_together<R, K: Copy + Eq + std::hash::Hash>(
         let sums = whole.entry(key(row)).or_insert((0.0, u32::MAX));
         *sums = (sums.0 + time(row), sums.1.min(uid(row)));
     }
-    rows.sort_by(|a, b| {
+    rows.order_by(|a, b| {
         let (x, y) = (whole[&key(a)], whole[&key(b)]);
         let of_whole = y.0.total_cmp(&x.0).then(x.1.cmp(&y.1));
         of_whole.then_with(|| time(b).total_cmp(&time(a))).then_with(|| uid(a).cmp(&uid(b)))

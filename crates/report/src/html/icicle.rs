@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 use jarvis_analyze::rounding::Ms;
-use jarvis_trace::Trace;
+use jarvis_trace::{InOrder, Trace};
 
 use super::family::Family;
 use super::source::Source;
@@ -152,7 +152,7 @@ fn node(sum: Sum<'_>, kind: Kind, name: &str, total: f64, texts: &mut Texts) -> 
     }
     let (us, count) = (sum.us, sum.count);
     let mut children: Vec<((Kind, &str), Sum<'_>)> = sum.children.into_iter().collect();
-    children.sort_by(|a, b| b.1.us.total_cmp(&a.1.us).then_with(|| a.0.cmp(&b.0)));
+    children.order_by(|a, b| b.1.us.total_cmp(&a.1.us).then_with(|| a.0.cmp(&b.0)));
     let kept = children.iter().take(MOST_CHILDREN).take_while(|(_, s)| s.us >= SMALLEST * total).count();
     // One small node takes no more room than a node that stands for it.
     let kept = if children.len() - kept == 1 { children.len() } else { kept };

@@ -2,6 +2,7 @@
 
 use jarvis_analyze::rounding::shown;
 use jarvis_perf::platform::Platform;
+use jarvis_trace::InOrder;
 
 use super::family::Family;
 use super::markup::{Attribute, Markup, clipped, px};
@@ -64,7 +65,7 @@ impl Roofline {
                 roofs.push(Roof { spec: spec.to_owned(), tflops: peak.value });
             }
         }
-        roofs.sort_by(|a, b| b.tflops.total_cmp(&a.tflops).then_with(|| a.spec.cmp(&b.spec)));
+        roofs.order_by(|a, b| b.tflops.total_cmp(&a.tflops).then_with(|| a.spec.cmp(&b.spec)));
         let peaks = || roofs.iter().map(|r| r.tflops);
         let x = axis(&dots, |d| d.x, peaks().map(|peak| peak / bandwidth_tbs));
         let y = axis(&dots, |d| d.y, peaks());
@@ -198,7 +199,7 @@ fn dot(at: usize, o: &Operation) -> Option<Dot> {
 /// Ends of an axis: room for nearly all time and for all roofs.
 fn axis(dots: &[Dot], value: fn(&Dot) -> f64, roofs: impl Iterator<Item = f64>) -> (f64, f64) {
     let mut order: Vec<(f64, f64)> = dots.iter().map(|d| (value(d), d.ms)).collect();
-    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    order.order_by(|a, b| a.0.total_cmp(&b.0));
     let mut spare = LEFT_OUT * order.iter().map(|(_, ms)| ms).sum::<f64>();
     let lowest = order.iter().find(|(_, ms)| {
         spare -= ms;

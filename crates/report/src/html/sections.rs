@@ -2,6 +2,7 @@
 
 use jarvis_analyze::rank;
 use jarvis_analyze::rounding::{shown, shown_ms};
+use jarvis_trace::InOrder;
 
 use super::cards::{self, Links};
 use super::family::Family;
@@ -234,7 +235,7 @@ fn idle_table(m: &mut Markup, gaps: &jarvis_analyze::system::gaps::Gaps) {
     m.raw("<th>Cause</th><th class=\"num\">Gaps</th><th class=\"num\">ms</th><th class=\"num\">Share of idle</th>");
     m.raw("<th class=\"meaning\">Meaning</th></tr></thead><tbody>");
     let mut order: Vec<_> = CLASSES.iter().map(|c| (gaps.class(c.0), c)).filter(|(t, _)| t.count > 0).collect();
-    order.sort_by(|a, b| b.0.time.cmp(&a.0.time).then(a.1.0.cmp(&b.1.0)));
+    order.order_by(|a, b| b.0.time.cmp(&a.0.time).then(a.1.0.cmp(&b.1.0)));
     let idle = gaps.idle().0 as f64;
     for (tally, (class, name, meaning)) in order {
         m.open("tr", &[("data-class", &class.as_str())]).raw("<td>");

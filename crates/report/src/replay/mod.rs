@@ -18,6 +18,7 @@ mod values;
 mod words;
 
 use jarvis_perf::platform::Platform;
+use jarvis_trace::InOrder;
 
 pub use index::{PackageInfo, Skipped};
 pub use inputs::{Input, Sizes};
@@ -128,7 +129,7 @@ pub fn candidates<'r>(rows: &'r [Row], selection: &Selection) -> Vec<Candidate<'
         .map(|row| Candidate { row, args: describe::args(row.inputs.as_deref()), refusal: entry(row).err() })
         .collect();
     let key = |c: &Candidate<'_>| (c.row.lost_us().unwrap_or(-1.0), c.row.kernel_us.sum);
-    found.sort_by(|a, b| {
+    found.order_by(|a, b| {
         let ((lost_a, sum_a), (lost_b, sum_b)) = (key(a), key(b));
         lost_b.total_cmp(&lost_a).then(sum_b.total_cmp(&sum_a))
     });

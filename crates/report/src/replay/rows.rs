@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jarvis_perf::literal;
 use jarvis_perf::tables::{ArgTexts, KernelList, ReportRows, Stats, UnifiedRow, input_lists};
 use jarvis_perf::value::Value;
-use jarvis_trace::{EventId, EventKind, Trace, Tree};
+use jarvis_trace::{EventId, EventKind, InOrder, Trace, Tree};
 
 use super::inputs::{self, Input};
 
@@ -102,7 +102,7 @@ pub fn of_report(trace: &Trace, tree: &Tree, report: &ReportRows) -> Vec<Row> {
         }
     }
     rows.extend(stand_ins.into_iter().map(|(key, group)| group.row(trace, tree, key)));
-    rows.sort_by(|a, b| b.kernel_us.sum.total_cmp(&a.kernel_us.sum).then_with(|| a.op.cmp(&b.op)));
+    rows.order_by(|a, b| b.kernel_us.sum.total_cmp(&a.kernel_us.sum).then_with(|| a.op.cmp(&b.op)));
     rows
 }
 
@@ -173,7 +173,7 @@ fn kernels_of(trace: &Trace, calls: &[Vec<EventId>]) -> Vec<Kernel> {
             mean_us: us / count as f64,
         })
         .collect();
-    found.sort_by(|a, b| (b.count_per_call * b.mean_us).total_cmp(&(a.count_per_call * a.mean_us)));
+    found.order_by(|a, b| (b.count_per_call * b.mean_us).total_cmp(&(a.count_per_call * a.mean_us)));
     found
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::index::Skipped;
 use super::{COVERED, Entry, Row, describe, entry};
+use jarvis_trace::InOrder;
 
 /// Why a package is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -128,9 +129,9 @@ impl<'r> Chosen<'r> {
         }
         let mut ops: Vec<Op<'r>> = by_op.into_values().collect();
         for op in &mut ops {
-            op.entries.sort_by(|a, b| b.row.kernel_us.sum.total_cmp(&a.row.kernel_us.sum));
+            op.entries.order_by(|a, b| b.row.kernel_us.sum.total_cmp(&a.row.kernel_us.sum));
         }
-        ops.sort_by(|a, b| b.us().total_cmp(&a.us()).then(a.name.cmp(b.name)));
+        ops.order_by(|a, b| b.us().total_cmp(&a.us()).then(a.name.cmp(b.name)));
         for op in ops.split_off(selection.most_packages.min(ops.len())) {
             let reason = format!("More than {} packages were selected; name the operation.", selection.most_packages);
             skipped.extend(op.entries.iter().map(|e| left_out(e.row, reason.clone())));
@@ -138,7 +139,7 @@ impl<'r> Chosen<'r> {
         for op in &mut ops {
             keep_most(op, selection.most_entries);
         }
-        skipped.sort_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| a.op_name.cmp(&b.op_name)));
+        skipped.order_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| a.op_name.cmp(&b.op_name)));
         Self { ops, skipped }
     }
 }

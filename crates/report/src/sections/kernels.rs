@@ -1,6 +1,7 @@
 //! Kernels that no operation launched: replays of GPU graphs, bare launches, launches that were not recorded.
 
 use jarvis_analyze::system::kernels::is_without_operation;
+use jarvis_trace::InOrder;
 
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
@@ -62,7 +63,8 @@ pub(crate) fn launched_without_operation<'a>(run: &Run<'a>) -> Vec<LaunchedKerne
             }),
         }
     }
-    found.sort_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| (a.category, a.name).cmp(&(b.category, b.name))));
+    found
+        .order_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| (a.category, a.name).cmp(&(b.category, b.name))));
     found
 }
 

@@ -1,7 +1,7 @@
 //! The comparison of reports: which sheets there are, and what becomes of each.
 
 use jarvis_perf::tables::{Report, Table};
-use jarvis_trace::Fidelity;
+use jarvis_trace::{Fidelity, InOrder};
 
 use super::aggregate::aggregated;
 use super::join::{Keys, join};
@@ -164,7 +164,7 @@ fn specs(
             op_sheets.push(&table.name);
         }
     }
-    found.sort_by_key(|f| f.0);
+    found.order_by_key(|f| f.0);
     let mut specs: Vec<SheetSpec> = found.into_iter().map(|f| f.1).collect();
     if quirks.first_report_decides {
         require(reports, options, &specs)?;

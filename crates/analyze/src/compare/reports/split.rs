@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use jarvis_perf::tables::{Cell, Column, Table};
+use jarvis_trace::InOrder;
 
 use super::join::{Joined, number};
 use super::sheets::{Shape, SheetSpec};
@@ -47,7 +48,7 @@ pub(crate) fn sheets(joined: &Joined, spec: &SheetSpec, tags: &[&str], keys_may_
 /// Largest first, missing last; equal rows stay in their order.
 fn sort(rows: &mut [usize], column: Option<&Column>) {
     let Some(column) = column else { return };
-    rows.sort_by(|&a, &b| match (number(&column.cells[a]), number(&column.cells[b])) {
+    rows.order_by(|&a, &b| match (number(&column.cells[a]), number(&column.cells[b])) {
         (Some(a), Some(b)) => b.total_cmp(&a),
         (Some(_), None) => Ordering::Less,
         (None, Some(_)) => Ordering::Greater,

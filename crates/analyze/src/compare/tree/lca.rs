@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jarvis_trace::InOrder;
 use rapidhash::RapidHashMap;
 
 use super::merged::Which;
@@ -91,7 +92,7 @@ pub fn lca_summary(rows: &[RowTexts], identical: bool) -> (Vec<LcaRow>, Totals) 
         order[at].push(row);
     }
     let mut summary: Vec<LcaRow> = order.iter().filter_map(|rows| lca_row(rows, identical)).collect();
-    summary.sort_by(|a, b| b.us[0].total_cmp(&a.us[0]).then(b.us[1].total_cmp(&a.us[1])).then(a.lca.cmp(&b.lca)));
+    summary.order_by(|a, b| b.us[0].total_cmp(&a.us[0]).then(b.us[1].total_cmp(&a.us[1])).then(a.lca.cmp(&b.lca)));
     let mut totals = Totals::default();
     for row in &summary {
         for side in [0, 1] {
@@ -188,7 +189,7 @@ pub fn lca_groups(rows: &[LcaRow]) -> Vec<LcaGroup> {
         }
     }
     let change = |g: &LcaGroup| g.delta_us().abs();
-    groups.sort_by(|a, b| {
+    groups.order_by(|a, b| {
         change(b).total_cmp(&change(a)).then(b.us[0].total_cmp(&a.us[0])).then(a.first.lca.cmp(&b.first.lca))
     });
     groups

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use jarvis_perf::tables::{Cell, Column, Format, Table, tuple_text};
-use jarvis_trace::{EventId, Key, StrId, TreeView};
+use jarvis_trace::{EventId, InOrder, Key, StrId, TreeView};
 use rapidhash::RapidHashMap;
 
 use super::lca::{LcaGroup, LcaRow, Totals};
@@ -207,7 +207,7 @@ pub fn summary_rows(rows: &[RowTexts], keys: SummaryKeys) -> Vec<SummaryRow> {
         groups[at].count += 1;
         groups[at].sum_us += row.kernel_us;
     }
-    groups.sort_by(|a, b| b.sum_us.total_cmp(&a.sum_us).then_with(|| by_texts(a, b)));
+    groups.order_by(|a, b| b.sum_us.total_cmp(&a.sum_us).then_with(|| by_texts(a, b)));
     groups
 }
 

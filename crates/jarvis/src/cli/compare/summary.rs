@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use jarvis_analyze::compare::reports::Comparison;
 use jarvis_perf::tables::{Cell, Table};
+use jarvis_trace::InOrder;
 use serde_json::{Value, json};
 
 use super::Places;
@@ -76,7 +77,7 @@ impl View<'_> {
             kernels.extend(self.lines("kernel_summary", "name", "Total Kernel Time (ms)"));
             found = ("kernel", kernels);
         }
-        found.1.sort_by(|a, b| b.change().total_cmp(&a.change()).then_with(|| a.name.cmp(&b.name)));
+        found.1.order_by(|a, b| b.change().total_cmp(&a.change()).then_with(|| a.name.cmp(&b.name)));
         found
     }
 

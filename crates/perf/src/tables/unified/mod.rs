@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use jarvis_trace::InOrder;
 use rapidhash::RapidHashSet;
 
 pub(crate) use collect::collect;
@@ -100,7 +101,7 @@ impl Unified {
         let taken = collect(cx);
         let calls = calls(cx, launchers, taken);
         let mut rows = rows(cx, &calls, |_| None);
-        rows.sort_by(UnifiedRow::order);
+        rows.order_by(UnifiedRow::order);
         set_percentages(&mut rows);
         Self { rows, calls }
     }

@@ -3,6 +3,7 @@
 
 use jarvis_analyze::comparative::{Compared, ExpectedRatio, Gap, GapSource};
 use jarvis_analyze::thresholds::Threshold;
+use jarvis_trace::InOrder;
 
 use crate::Versus;
 use crate::html::family::Family;
@@ -114,7 +115,7 @@ impl Scatter {
         let c = versus.comparative;
         let all = c.operations.iter().enumerate().filter_map(|(at, o)| Dot::of(at, o, &c.gaps));
         let mut dots: Vec<Dot> = all.take(MOST_DOTS).collect();
-        dots.sort_by(|a, b| b.ms.total_cmp(&a.ms).then(a.at.cmp(&b.at)));
+        dots.order_by(|a, b| b.ms.total_cmp(&a.ms).then(a.at.cmp(&b.at)));
         let tolerance = 1.0 + versus.target.analysis.prepared.thresholds.get(Threshold::CompareTolerance);
         (!dots.is_empty()).then_some(Self { dots, tolerance })
     }
@@ -174,7 +175,7 @@ impl Scatter {
     fn scale(&self, view: View, layout: Layout) -> Scale {
         let spread = |value: fn(&Dot, View) -> f64| {
             let mut order: Vec<(f64, f64)> = self.dots.iter().map(|d| (value(d, view), d.ms)).collect();
-            order.sort_by(|a, b| a.0.total_cmp(&b.0));
+            order.order_by(|a, b| a.0.total_cmp(&b.0));
             let spare = LEFT_OUT * order.iter().map(|(_, ms)| ms).sum::<f64>();
             (nearly(order.iter().copied(), spare), nearly(order.iter().rev().copied(), spare))
         };

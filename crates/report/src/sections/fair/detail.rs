@@ -2,6 +2,7 @@
 
 use jarvis_analyze::finding::{Evidence, Finding, PatternId, Tier};
 use jarvis_analyze::thresholds::Threshold;
+use jarvis_trace::InOrder;
 
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
@@ -75,7 +76,7 @@ fn compute_sections(run: &Run<'_>) -> (Vec<Section>, Vec<String>) {
         let time = if bare { told.sum() } else { m.total_time_ms.0 };
         sections.push((time, Section { anchor: outcome.category.to_string(), title, body }));
     }
-    sections.sort_by(|a, b| b.0.total_cmp(&a.0));
+    sections.order_by(|a, b| b.0.total_cmp(&a.0));
     (sections.into_iter().map(|(_, s)| s).collect(), small)
 }
 

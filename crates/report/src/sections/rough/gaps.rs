@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jarvis_analyze::metrics::MetricsFile;
 use jarvis_analyze::prepared::EfficiencySource;
+use jarvis_trace::InOrder;
 
 use super::{capped, unified};
 use crate::Run;
@@ -62,7 +63,7 @@ fn unmodelled(run: &Run<'_>) -> Vec<Block> {
         return Vec::new();
     }
     let mut rows: Vec<_> = by_name.into_iter().collect();
-    rows.sort_by(|a, b| b.1.1.total_cmp(&a.1.1).then(a.0.cmp(b.0)));
+    rows.order_by(|a, b| b.1.1.total_cmp(&a.1.1).then(a.0.cmp(b.0)));
     let share: f64 = rows.iter().map(|r| r.1.2).sum();
     let mut table = Table::new(&["Operation", ">Calls", ">Time (ms)", ">% of Compute", "Why"]);
     for (name, (calls, time, percent)) in rows {

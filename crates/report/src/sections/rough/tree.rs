@@ -2,6 +2,7 @@
 
 use jarvis_analyze::metrics::TreeEntry;
 use jarvis_analyze::patterns::Pattern;
+use jarvis_trace::InOrder;
 
 use super::capped;
 use crate::Run;
@@ -30,7 +31,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
             continue;
         }
         let mut largest: Vec<&TreeEntry> = entries.values().collect();
-        largest.sort_by(|a, b| time(b).total_cmp(&time(a)).then(a.ex_uid.cmp(&b.ex_uid)));
+        largest.order_by(|a, b| time(b).total_cmp(&time(a)).then(a.ex_uid.cmp(&b.ex_uid)));
         let name = run.analysis.prepared.category(key).map_or(&**key, |c| &*c.display);
         blocks.push(Block::heading(3, format!("{name} in the Call Tree")));
         blocks.extend(largest.iter().take(MOST_ENTRIES).map(|e| entry(e)));

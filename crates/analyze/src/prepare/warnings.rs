@@ -18,6 +18,12 @@ pub const NO_SHAPES: &str = "No shapes in the trace: no efficiency and no replay
 /// Told where no profiler step was recorded.
 pub const NO_STEP: &str = "No profiler step in the trace: times are of the whole window.";
 
+/// Told where category times are far from the computation time; with these words the sentence begins.
+pub const TIMES_APART: &str = "Category times add up to";
+
+/// Told of GPU events without a launch, within a sentence.
+pub const UNLAUNCHED: &str = "have no recorded launch";
+
 /// Category times may differ from the computation time by this much before it is told, in percent.
 const TIME_SUM_TOLERANCE: f64 = 10.0;
 
@@ -56,7 +62,7 @@ pub(crate) fn warnings(p: &Prepared, report: &Report) -> Vec<String> {
     let kernel_us: f64 = p.rows.iter().map(|r| r.time_ms * 1e3).sum();
     if us > UNLINKED_TOLERANCE / 100.0 * kernel_us {
         let time = shown_ms(us / 1e3);
-        out.push(format!("{count} GPU events ({time} ms) have no recorded launch and belong to no operation."));
+        out.push(format!("{count} GPU events ({time} ms) {UNLAUNCHED} and belong to no operation."));
     }
     out.extend(derived_peaks(p));
     out
@@ -102,8 +108,7 @@ fn time_sum(p: &Prepared) -> Option<String> {
     far.then(|| {
         let (sum, compute) = (shown_ms(sum), shown_ms(compute));
         format!(
-            "Category times add up to {sum} ms, computation time is {compute} ms: streams overlap, or kernels belong to \
-             no operation."
+            "{TIMES_APART} {sum} ms, computation time is {compute} ms: streams overlap, or kernels belong to no operation."
         )
     })
 }

@@ -101,3 +101,22 @@ fn operations_without_a_name_pass_their_own_checks() {
     let manifest: serde_json::Value = serde_json::from_slice(&written["category_manifest.json"]).unwrap();
     assert_eq!(manifest["top_operations"][0]["name"], "", "{manifest:#}");
 }
+
+#[test]
+fn kernels_that_run_at_once_are_told_and_no_fault() {
+    let on = |stream: u32, correlation: u32| {
+        let launch = format!(
+            r#"{{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": {correlation}0, "dur": 9}},
+            {{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": {correlation}2, "dur": 2, "args": {{"correlation": {correlation}}}}}"#
+        );
+        let kernel = format!(
+            r#"{{"ph": "X", "cat": "kernel", "name": "k{stream}", "pid": 0, "tid": {stream}, "ts": 100, "dur": 50, "args": {{"stream": {stream}, "correlation": {correlation}}}}}"#
+        );
+        format!("{launch},{kernel}")
+    };
+    let (err, written) = analysed(&[on(7, 1), on(8, 2)].join(","));
+    assert!(!err.contains("fault of jarvis"), "{err}");
+    let findings: serde_json::Value = serde_json::from_slice(&written["findings.json"]).unwrap();
+    let told = "Category times add up to 0.10 ms, computation time is 0.050 ms: streams overlap";
+    assert!(findings["warnings"].to_string().contains(told), "{findings:#}");
+}

@@ -1,6 +1,7 @@
 //! Numbers that must agree with each other: percentages, sums, ranks, speed-ups.
 
 use jarvis_analyze::finding::PATTERNS;
+use jarvis_analyze::prepare::warnings::{TIMES_APART, UNLAUNCHED};
 use serde_json::Value;
 
 use super::folder::Problems;
@@ -61,7 +62,7 @@ fn time_sum(facts: &Facts, problems: &mut Problems) {
     let text = format!("category times add up to {sum:.3} ms, computation time is {compute:.3} ms");
     let told = list(&facts.findings["warnings"])
         .filter_map(Value::as_str)
-        .any(|w| w.contains("category times add up") || w.contains("have no recorded launch"));
+        .any(|w| w.contains(TIMES_APART) || w.contains(UNLAUNCHED));
     if told {
         problems.warn("time_sum", "category_manifest.json", text);
     } else {

@@ -284,7 +284,7 @@ fn numbers_that_contradict_each_other_are_noticed() {
     let told = |f: &mut Files| {
         edit(f, "category_manifest.json", slower);
         edit(f, "category_data/gemm_metrics.json", |m| m["total_time_ms"] = 50.into());
-        let warning = "category times add up to 50.00 ms, computation time is 90.00 ms";
+        let warning = "Category times add up to 50.00 ms, computation time is 90.00 ms: streams overlap.";
         edit(f, "findings.json", |d| d["warnings"] = json!([warning]));
     };
     let mut files = good();

@@ -140,6 +140,20 @@ pub fn violations(markdown: &str) -> Vec<Violation> {
     violations_of(&prose(markdown))
 }
 
+/// A name that a user or a trace chose, within a sentence: as it is where it reads as one, else as data. A class called
+/// `Warp` is no language.
+pub fn in_prose(name: &str) -> String {
+    let name = name.replace('`', "'");
+    let reads = name.chars().all(|c| c.is_alphanumeric() || " _.-+/()".contains(c)) && !name.starts_with('/');
+    if reads && violations(&name).is_empty() && no_number(&name).is_none() { name } else { format!("`{name}`") }
+}
+
+/// `NaN` or `inf` as a word.
+pub(crate) fn no_number(text: &str) -> Option<&str> {
+    let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    words.into_iter().find(|w| matches!(*w, "NaN" | "nan" | "inf" | "Inf" | "Infinity"))
+}
+
 /// The same of lines that are language.
 pub(crate) fn violations_of(lines: &[(usize, String)]) -> Vec<Violation> {
     let rules: Vec<&Rule> = VENDOR_WORDS.iter().chain(UNSEEN).chain(CONTEST).collect();

@@ -47,6 +47,18 @@ pub fn render(inputs: &InputLists) -> String {
     dims.iter().enumerate().filter_map(one).collect::<Vec<_>>().join(SEPARATOR)
 }
 
+/// Tensors in short form within a sentence; as data if an element type is none that is known, since it may be any text.
+pub fn in_prose(args: &str) -> String {
+    let text = args.replace(SEPARATOR, ", ");
+    let known = |word: &str| word.chars().any(|c| c.is_ascii_digit()) || matches!(word, "" | "bool" | "tensors");
+    let reads = text.chars().all(|c| c.is_ascii_alphanumeric() || "_(),.- ".contains(c));
+    if reads && text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).all(known) {
+        text
+    } else {
+        format!("`{}`", text.replace('`', "'"))
+    }
+}
+
 /// `Input Dims` or `Input Strides` as recorded.
 pub fn dims_json(dims: Option<&[Dims]>) -> Json {
     let one = |d: &Dims| match d {
@@ -64,6 +76,13 @@ pub fn types_json(types: Option<&[String]>) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn odd_element_types_are_data_within_a_sentence() {
+        assert_eq!(in_prose("(2,3) bf16<br>(4) i64<br>2 tensors (1) ..."), "(2,3) bf16, (4) i64, 2 tensors (1) ...");
+        assert_eq!(in_prose("(2,3) warp"), "`(2,3) warp`");
+        assert_eq!(in_prose("(2) [a](#b)"), "`(2) [a](#b)`");
+    }
 
     #[test]
     fn tensors_in_short_form() {

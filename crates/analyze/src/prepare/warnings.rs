@@ -4,7 +4,7 @@ use jarvis_perf::platform::{Platform, Source};
 use jarvis_perf::tables::Report;
 use jarvis_trace::{At, Defect, Diagnostics, Severity};
 
-use super::args::SEPARATOR;
+use super::args;
 use crate::prepared::Prepared;
 use crate::rounding::{shown, shown_ms};
 use crate::texts::quoted;
@@ -36,7 +36,7 @@ pub(crate) fn warnings(p: &Prepared, report: &Report) -> Vec<String> {
     out.extend(other_device(p));
     for row in p.rows.iter().filter(|r| r.efficiency.is_anomaly) {
         let percent = row.efficiency.efficiency_percent.unwrap_or_default();
-        let args = row.args.replace(SEPARATOR, ", ");
+        let args = args::in_prose(&row.args);
         let name = quoted(&row.name);
         out.push(format!("{name} on {args} reaches {}% of peak: verify the measurement.", shown(percent, 1)));
     }

@@ -5,7 +5,7 @@ use super::impact;
 use super::judge::Group;
 use super::operation::short_name;
 use crate::metrics::Sentence;
-use crate::prepare::args::SEPARATOR;
+use crate::prepare::args;
 use crate::prepare::kernel_names;
 use crate::prepared::{BoundType, Row};
 use crate::rounding::{shown, shown_ms};
@@ -145,7 +145,7 @@ pub(crate) fn main_kernel(row: &Row) -> Option<&str> {
 
 /// Arguments for a sentence.
 pub(crate) fn plain_args(row: &Row) -> String {
-    if row.args.is_empty() { "unknown shapes".to_owned() } else { row.args.replace(SEPARATOR, ", ") }
+    if row.args.is_empty() { "unknown shapes".to_owned() } else { args::in_prose(&row.args) }
 }
 
 pub(crate) fn maybe(value: Option<f64>, decimals: usize) -> String {

@@ -120,3 +120,91 @@ fn kernels_that_run_at_once_are_told_and_no_fault() {
     let told = "Category times add up to 0.10 ms, computation time is 0.050 ms: streams overlap";
     assert!(findings["warnings"].to_string().contains(told), "{findings:#}");
 }
+
+/// Words that mean something to Markdown, to a check or to the rules of language.
+const HOSTILE_NAMES: &[&str] = &[
+    "",
+    "-",
+    "nan",
+    "inf",
+    "{x}",
+    "/usr/bin/x",
+    "warp",
+    "cache miss",
+    "occupancy",
+    "Nvidia",
+    "a|b",
+    "`x`",
+    "_lead_",
+    "*star*",
+    "<script>",
+    "&lt;",
+    "~~",
+    "\\\\|",
+    "[a](#b)",
+    "![x](y)",
+    "https://x.y/z",
+    "#",
+    "1.",
+    "---",
+    "→",
+    "Priority",
+    "new\\nline",
+    "\\u202eabc",
+    "=1+1",
+    "../../x",
+    "NUL",
+];
+
+#[test]
+fn whatever_things_are_called_no_check_of_our_own_fails() {
+    let long = "x".repeat(3000);
+    let mut faults = Vec::new();
+    for name in HOSTILE_NAMES.iter().copied().chain([long.as_str()]) {
+        let mut events = vec![
+            format!(r#"{{"ph": "M", "name": "process_name", "pid": 1, "args": {{"name": "{name}"}}}}"#),
+            format!(r#"{{"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "args": {{"name": "{name}"}}}}"#),
+            format!(
+                r#"{{"ph": "X", "cat": "user_annotation", "name": "{name}", "pid": 1, "tid": 1, "ts": 0, "dur": 9999}}"#
+            ),
+            format!(
+                r#"{{"ph": "X", "cat": "python_function", "name": "nn.Module: {name}", "pid": 1, "tid": 1, "ts": 0, "dur": 9999, "args": {{"Python id": 1}}}}"#
+            ),
+        ];
+        for (i, op) in
+            [name.to_owned(), format!("{name}::{name}"), name.to_owned(), "aten::mm".to_owned()].iter().enumerate()
+        {
+            let (at, id) = (1000 * i, i + 1);
+            events.push(format!(
+                r#"{{"ph": "X", "cat": "python_function", "name": "nn.Module: {name}_{i}", "pid": 1, "tid": 1, "ts": {at}, "dur": 900, "args": {{"Python id": {}, "Python parent id": 1}}}},
+                {{"ph": "X", "cat": "cpu_op", "name": "{op}", "pid": 1, "tid": 1, "ts": {}, "dur": 90, "args": {{"Input Dims": [[640, 640], [640, 640]], "Input type": ["float", "{name}"]}}}},
+                {{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": {}, "dur": 2, "args": {{"correlation": {id}}}}},
+                {{"ph": "X", "cat": "kernel", "name": "{name}", "pid": 0, "tid": 7, "ts": {}, "dur": {}, "args": {{"stream": 7, "correlation": {id}}}}}"#,
+                id + 1, at + 1, at + 2, at + 30, 50 + i,
+            ));
+        }
+        let (folder, path) = trace(&events.join(","));
+        let path = path.to_str().unwrap();
+        let (alone, both) = (folder.path().join("alone"), folder.path().join("both"));
+        for args in [
+            vec!["analyze", path, "-o", alone.to_str().unwrap(), "--platform", "H200"],
+            vec![
+                "analyze",
+                path,
+                "-o",
+                both.to_str().unwrap(),
+                "--platform",
+                "H200",
+                "--reference",
+                path,
+                "--reference-platform",
+                "H200",
+            ],
+        ] {
+            let run = jarvis(&args);
+            assert_eq!(run.status, 0, "{name:?}: {}", run.err);
+            faults.extend(run.err.lines().filter(|l| l.contains("fault of jarvis")).map(|l| format!("{name:?}: {l}")));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}

@@ -128,7 +128,7 @@ fn cells(row: &str) -> Vec<String> {
         } else if let Some(cell) = cells.last_mut() {
             cell.push(c);
         }
-        escaped = c == '\\' && !escaped;
+        escaped = c == '\\';
     }
     cells.iter().map(|c| c.trim().replace("\\|", "|")).collect()
 }

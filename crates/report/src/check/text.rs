@@ -23,7 +23,7 @@ pub(super) fn check(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems)
             if let Some(placeholder) = placeholder(text) {
                 problems.fail_at("placeholder", name, line, format!("{placeholder} was not filled in"));
             }
-            if let Some(word) = no_number(text) {
+            if let Some(word) = language::no_number(text) {
                 problems.fail_at("nan", name, line, format!("`{word}` is no number"));
             }
             if let Some(path) = absolute_path(text, trace) {
@@ -44,12 +44,6 @@ fn placeholder(text: &str) -> Option<&str> {
         let named = inner.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         (!inner.is_empty() && named).then(|| &text[at..=at + end])
     })
-}
-
-/// `NaN` or `inf` as a word.
-fn no_number(text: &str) -> Option<&str> {
-    let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
-    words.into_iter().find(|w| matches!(*w, "NaN" | "nan" | "inf" | "Inf" | "Infinity"))
 }
 
 /// A path from the root of a file system, apart from the trace as the user named it.
@@ -137,8 +131,8 @@ mod tests {
     fn placeholders_and_words_that_are_no_numbers() {
         assert_eq!(placeholder("takes {ms} ms"), Some("{ms}"));
         assert_eq!(placeholder("a set {1, 2} and {}"), None);
-        assert_eq!(no_number("at NaN% of peak"), Some("NaN"));
-        assert_eq!(no_number("information about nano"), None);
+        assert_eq!(language::no_number("at NaN% of peak"), Some("NaN"));
+        assert_eq!(language::no_number("information about nano"), None);
     }
 
     #[test]

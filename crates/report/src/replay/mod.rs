@@ -24,6 +24,7 @@ pub use index::{PackageInfo, Skipped};
 pub use inputs::{Input, Sizes};
 pub use rows::{Kernel, Row, of_csv, of_report};
 pub use select::{Matching, Selection, Tier, Wanted};
+pub(crate) use words::in_report;
 
 use crate::OutputFile;
 use ir::{Rebuilt, rebuild};

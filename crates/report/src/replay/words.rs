@@ -26,9 +26,19 @@ pub(crate) const NO_OPERATION: &str =
 /// Results of unknown size.
 pub(crate) const DATA_DEPENDENT: &str = "output size depends on values";
 
+const UNKNOWN_TYPE: &str = "unknown element type ";
+
 /// An element type that is not known.
 pub(crate) fn unknown_type(kind: &str) -> String {
-    format!("unknown element type {kind}")
+    format!("{UNKNOWN_TYPE}{kind}")
+}
+
+/// A reason within a report, where a text of the trace is data.
+pub(crate) fn in_report(reason: &str) -> String {
+    match reason.strip_prefix(UNKNOWN_TYPE) {
+        Some(kind) => format!("{UNKNOWN_TYPE}`{}`", kind.replace('`', "'")),
+        None => reason.to_owned(),
+    }
 }
 
 /// An index argument without a rule.

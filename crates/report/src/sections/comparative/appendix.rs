@@ -6,6 +6,7 @@ use jarvis_analyze::thresholds::Threshold;
 
 use crate::Versus;
 use crate::blocks::{Block, Line, Table};
+use crate::language::in_prose;
 use crate::sections::fair::appendix::{peaks, replay};
 use crate::sections::words::{cell, figure};
 
@@ -21,7 +22,7 @@ pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
         Block::list(method(v)),
         Block::heading(3, "Model"),
         Block::facts([
-            ("Model", v.target.labels.model_name.as_deref().unwrap_or(&m.model)),
+            ("Model", &*in_prose(v.target.labels.model_name.as_deref().unwrap_or(&m.model))),
             ("Architecture", &*m.architecture),
             ("Scale", &*m.scale),
             ("Precision", &*m.precision),

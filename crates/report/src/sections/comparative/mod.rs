@@ -12,6 +12,7 @@ use jarvis_analyze::texts::TextId;
 
 use crate::Versus;
 use crate::blocks::{Block, say_once};
+use crate::language::in_prose;
 use crate::sections::words::shapes;
 
 pub(crate) use rough::document as rough;
@@ -38,7 +39,7 @@ pub(crate) fn fair(v: &Versus<'_>) -> Vec<Block> {
 /// Title of a report, with what tells it from the other.
 fn title(v: &Versus<'_>, kind: &str) -> String {
     let [reference, target] = platforms(v);
-    format!("{} Performance Comparison: {reference} vs {target}{kind}", v.target.model_name().replace('`', "'"))
+    format!("{} Performance Comparison: {reference} vs {target}{kind}", in_prose(v.target.model_name()))
 }
 
 /// Platforms of reference and target.

@@ -6,6 +6,7 @@ use jarvis_analyze::prepared::Prepared;
 use crate::Run;
 use crate::blocks::{Block, Line};
 use crate::html::ROOFLINE;
+use crate::language::in_prose;
 use crate::sections::words::{counted, figure, ms};
 
 /// The part.
@@ -30,7 +31,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
         Block::Picture { shows: "Roofline: each operation against the peaks", file: ROOFLINE },
         Block::heading(3, "Model"),
         Block::facts([
-            ("Model", run.labels.model_name.as_deref().unwrap_or(&m.model)),
+            ("Model", &*in_prose(run.labels.model_name.as_deref().unwrap_or(&m.model))),
             ("Architecture", &*m.architecture),
             ("Scale", &*m.scale),
             ("Precision", &*m.precision),

@@ -6,6 +6,7 @@ use jarvis_trace::InOrder;
 
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
+use crate::replay::in_report;
 use crate::sections::category::{self, Place};
 use crate::sections::cross::{is_recommendation, recommendations, spans_operations};
 use crate::sections::kernels::{self, launched_without_operation};
@@ -166,7 +167,7 @@ fn rests_on(f: &Finding) -> Vec<(Option<String>, Line)> {
     match (&f.replay_package, &f.replay_reason) {
         (Some(path), _) => items.push((Some("Replay".to_owned()), Line::code(path))),
         (None, Some(reason)) if f.tier != Tier::System => {
-            items.push((Some("Replay".to_owned()), sentence(reason).into()));
+            items.push((Some("Replay".to_owned()), sentence(&in_report(reason)).into()));
         }
         (None, _) => {}
     }

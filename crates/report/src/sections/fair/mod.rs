@@ -10,6 +10,7 @@ use jarvis_analyze::texts::TextId;
 
 use crate::Run;
 use crate::blocks::{Block, say_once};
+use crate::language::in_prose;
 
 /// A part of the report; nothing if it has nothing to say.
 type Part = fn(&Run<'_>) -> Vec<Block>;
@@ -35,9 +36,5 @@ pub(crate) fn document(run: &Run<'_>) -> Vec<Block> {
 
 /// Title of a report, with what tells it from the other.
 pub(crate) fn title(run: &Run<'_>, kind: &str) -> String {
-    format!(
-        "{} - {} Standalone Analysis{kind}",
-        run.model_name().replace('`', "'"),
-        run.analysis.prepared.platform.name
-    )
+    format!("{} - {} Standalone Analysis{kind}", in_prose(run.model_name()), run.analysis.prepared.platform.name)
 }

@@ -5,6 +5,7 @@ use jarvis_analyze::metrics::Fact;
 
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
+use crate::language::in_prose;
 use crate::sections::cross::recommendations;
 use crate::sections::kernels::{LaunchedKernel, launched_without_operation, share};
 use crate::sections::words::{cell, counted, ms, ms_range, pct, speedup};
@@ -55,7 +56,7 @@ fn paragraph(run: &Run<'_>) -> String {
     let loss = loss.map(|(percent, what)| format!(", {}% {what}", pct(percent))).unwrap_or_default();
     let mut text = format!(
         "{} on {}: {} ms of GPU time, {}% computing{loss}.",
-        run.model_name().replace('`', "'"),
+        in_prose(run.model_name()),
         p.platform.name,
         ms(u.total_time_ms),
         pct(u.computation_time_percent)

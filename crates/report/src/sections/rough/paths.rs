@@ -7,6 +7,7 @@ use jarvis_analyze::rounding::shown;
 use super::capped;
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
+use crate::replay::in_report;
 use crate::sections::cross::{is_recommendation, leading};
 use crate::sections::words::{cell, ms, ms_range, pct, sentence, speedup};
 
@@ -103,7 +104,7 @@ fn details(run: &Run<'_>) -> Vec<Block> {
 fn replay(f: &Finding) -> String {
     match (&f.replay_package, &f.replay_reason) {
         (Some(path), _) => format!("`{}`", path.replace('`', "'")),
-        (None, Some(reason)) => sentence(&format!("none: {reason}")),
+        (None, Some(reason)) => sentence(&format!("none: {}", in_report(reason))),
         (None, None) => "Recommended.".to_owned(),
     }
 }

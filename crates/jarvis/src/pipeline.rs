@@ -113,23 +113,20 @@ pub fn analyze_watched(
         // It depends on nothing that follows, so it is made beside it.
         let workbook = scope.spawn(|| workbook(&report.tables, ""));
         let (mut analysis, summary) = judged(&trace, &report, options, population);
-        clock.then("replay_packages");
-        let replay = replay::replay(&trace, &report, &mut analysis, &options.replay, &[])?;
         clock.then("drawing");
-        let run = Run {
-            analysis: &analysis,
-            report: &report,
-            summary: &summary,
-            labels: &options.labels,
-            replay: &replay.entries,
-        };
-        let drawn = html::Drawn::of(&run, &trace);
+        let labels = &options.labels;
+        let run = Run { analysis: &analysis, report: &report, summary: &summary, labels, replay: &[] };
+        let drawing = html::Drawing::of(&run, &trace);
+        clock.then("replay_packages");
+        let chosen = replay::choose(&trace, &report, &analysis, &options.replay, &[]);
         drop(trace);
+        let replay = replay::replay(chosen, &mut analysis)?;
+        let run = Run { analysis: &analysis, report: &report, summary: &summary, labels, replay: &replay.entries };
         clock.then("reports");
         let mut files = data::files(&run);
         files.extend(sections::files(&run));
         clock.then("page");
-        files.extend(drawn.files(&beside(&files, &report, "")));
+        files.extend(drawing.files(&run, &beside(&files, &report, "")));
         files.extend(replay.files);
         clock.then("workbook");
         let (workbook, cuts) = joined(workbook)?;

@@ -76,7 +76,8 @@ pub fn compare_traces_watched(
     let comparative = Comparative::of(&reference.analysis, &target.analysis);
     clock.then("replay_packages");
     let further: Vec<String> = comparative.gaps.iter().filter_map(|gap| gap.replay.clone()).collect();
-    let replay = replay::replay(traces.target, &target.report, &mut target.analysis, &options.target.replay, &further)?;
+    let chosen = replay::choose(traces.target, &target.report, &target.analysis, &options.target.replay, &further);
+    let replay = replay::replay(chosen, &mut target.analysis)?;
     clock.then("reports");
     let made = std::thread::scope(|scope| {
         let of_reference = scope.spawn(|| sheets(&reference.report, "reference_"));

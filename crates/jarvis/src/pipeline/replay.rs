@@ -47,20 +47,29 @@ pub(super) struct Replay {
     pub(super) files: Vec<OutputFile>,
 }
 
-/// Makes the packages and tells the analysis where they are. Further operations get one unless the user chose others.
-pub(super) fn replay(
+/// Operations that get a package, with all that the trace knows of them.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    wanted: Vec<Wanted>,
+    rows: Vec<replay::Row>,
+}
+
+/// Chooses them; `None` if there are none. Further operations get one unless the user chose others.
+pub(super) fn choose(
     trace: &Trace,
     report: &Report,
-    analysis: &mut Analysis,
+    analysis: &Analysis,
     choice: &ReplayChoice,
     further: &[String],
-) -> Result<Replay, ReplayError> {
+) -> Option<Chosen> {
     let wanted = wanted(analysis, choice, further);
-    if wanted.is_empty() {
-        return Ok(Replay::default());
-    }
+    (!wanted.is_empty()).then(|| Chosen { wanted, rows: replay::of_report(trace, &report.tree, &report.rows) })
+}
+
+/// Makes the packages and tells the analysis where they are.
+pub(super) fn replay(chosen: Option<Chosen>, analysis: &mut Analysis) -> Result<Replay, ReplayError> {
+    let Some(Chosen { wanted, rows }) = chosen else { return Ok(Replay::default()) };
     let selection = Selection { wanted, ..Selection::of([], Tier::Requested) };
-    let rows = replay::of_report(trace, &report.tree, &report.rows);
     let origin =
         Origin { platform: Some(&analysis.prepared.platform), device_name: analysis.prepared.device_name.as_deref() };
     let made = replay::packages(&rows, &selection, origin)?;

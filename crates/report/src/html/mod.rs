@@ -39,23 +39,24 @@ pub const IMPROVEMENT: &str = "improvement.svg";
 /// The roofline, as a picture; a sentence where no operation has both arithmetic and traffic.
 pub const ROOFLINE: &str = "roofline.svg";
 
-/// What the page of an analysis shows, read off the trace, which is not needed to write it.
+/// What the page of an analysis shows of the trace itself, which is not needed to write it.
 #[derive(Debug)]
-pub struct Drawn<'a>(Side<'a>);
+pub struct Drawing(side::Drawing);
 
-impl<'a> Drawn<'a> {
-    /// Reads it.
-    pub fn of(run: &'a Run<'a>, trace: &Trace) -> Self {
-        Self(Side::of(Source::of_run(run), trace))
+impl Drawing {
+    /// Reads it off the trace.
+    pub fn of(run: &Run<'_>, trace: &Trace) -> Self {
+        Self(side::Drawing::of(&Source::of_run(run), trace))
     }
 
     /// The page and its pictures. `beside` are the other files of the output folder, for links.
-    pub fn files(&self, beside: &[String]) -> Vec<OutputFile> {
+    pub fn files(self, run: &Run<'_>, beside: &[String]) -> Vec<OutputFile> {
+        let side = Side::new(Source::of_run(run), self.0);
         vec![
-            OutputFile::new(PAGE, page::render(&self.0, beside)),
-            OutputFile::new(IMPROVEMENT, pictures::improvement(&self.0.waterfall)),
+            OutputFile::new(PAGE, page::render(&side, beside)),
+            OutputFile::new(IMPROVEMENT, pictures::improvement(&side.waterfall)),
             // Markdown links to it, so it is there even if it has nothing to show.
-            OutputFile::new(ROOFLINE, pictures::roofline(&self.0)),
+            OutputFile::new(ROOFLINE, pictures::roofline(&side)),
         ]
     }
 }

@@ -47,15 +47,33 @@ pub(crate) struct SideData {
     pub(crate) strip: Option<Strip>,
 }
 
-impl<'a> Side<'a> {
-    /// Everything that is read off the trace is read here: the trace may go before the page is written.
-    pub(crate) fn of(source: Source<'a>, trace: &Trace) -> Self {
+/// What is read off the trace.
+#[derive(Debug)]
+pub(crate) struct Drawing {
+    roofline: Option<Roofline>,
+    data: SideData,
+}
+
+impl Drawing {
+    /// Reads it: the trace may go before the page is written.
+    pub(crate) fn of(source: &Source<'_>, trace: &Trace) -> Self {
         let mut texts = Texts::default();
-        let families = families(&source, trace);
-        let operations = Operations::of(&source, trace, &mut texts);
+        let families = families(source, trace);
+        let operations = Operations::of(source, trace, &mut texts);
         let roofline = Roofline::of(&operations, &texts, source.platform);
-        let icicle = icicle::icicle(&source, trace, &families, &mut texts);
-        let strip = strip::strip(&source, trace, &families, &mut texts);
+        let icicle = icicle::icicle(source, trace, &families, &mut texts);
+        let strip = strip::strip(source, trace, &families, &mut texts);
+        Self { roofline, data: SideData { texts, operations, icicle, strip } }
+    }
+}
+
+impl<'a> Side<'a> {
+    pub(crate) fn of(source: Source<'a>, trace: &Trace) -> Self {
+        Self::new(source, Drawing::of(&source, trace))
+    }
+
+    /// With what was read off the trace before.
+    pub(crate) fn new(source: Source<'a>, drawing: Drawing) -> Self {
         let findings = source.run.map_or(&[][..], |run| &run.analysis.findings);
         let total_ms = source.report.rows.timeline.total.0 / 1e3;
         Self {
@@ -64,8 +82,8 @@ impl<'a> Side<'a> {
             shares: shares(&source),
             findings,
             waterfall: Waterfall::of(findings, total_ms),
-            roofline,
-            data: SideData { texts, operations, icicle, strip },
+            roofline: drawing.roofline,
+            data: drawing.data,
         }
     }
 }

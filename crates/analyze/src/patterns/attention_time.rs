@@ -32,14 +32,14 @@ pub(crate) struct Shape {
     pub(crate) dropout: bool,
 }
 
-/// The highest share of the roofline that fused kernels reach, and the same for short sequences.
-const BEST: f64 = 0.80;
-const BEST_SHORT: f64 = 0.40;
-/// Below this many tokens a sequence is short.
-const SHORT: i64 = 1024;
-/// Low ends of the expected bands, by the longest sequence they hold for; longer ones reach half.
-const BANDS: &[(i64, f64)] = &[(SHORT - 1, 0.15), (2047, 0.20), (4096, 0.40)];
-const BAND_OF_LONG: f64 = 0.50;
+/// Shares of the roofline that fused kernels reach, at worst and at best, by the longest sequence they hold for. The low
+/// ends are those of the expected bands.
+const BANDS: &[(i64, f64, f64)] = &[(1023, 0.15, 0.40), (2047, 0.20, 0.55), (4095, 0.40, 0.65), (4096, 0.40, 0.80)];
+const BAND_OF_LONG: (f64, f64) = (0.50, 0.80);
+/// Small heads have half the products for each exponential, however long the sequence; where products are slow, in fp32,
+/// that does not show.
+const SMALL_HEAD: i64 = 64;
+const SMALL_HEADS: (f64, f64) = (0.32, 0.50);
 /// Work that a causal mask leaves: at best half, at worst this, because blocks on the diagonal are computed whole and
 /// their rows are uneven.
 const CAUSAL_WORST: f64 = 2.0 / 3.0;
@@ -66,8 +66,11 @@ impl Shape {
     /// Shares of the roofline: at worst, at best.
     fn efficiency(&self) -> (f64, f64) {
         let n = self.longest();
-        let worst = BANDS.iter().find(|b| n <= b.0).map_or(BAND_OF_LONG, |b| b.1);
-        (worst, if n < SHORT { BEST_SHORT } else { BEST })
+        let (worst, best) = BANDS.iter().find(|b| n <= b.0).map_or(BAND_OF_LONG, |b| (b.1, b.2));
+        if self.d.max(self.dv) > SMALL_HEAD || element_size(&self.dtype) > 2.0 {
+            return (worst, best);
+        }
+        (worst.min(SMALL_HEADS.0), best.min(SMALL_HEADS.1))
     }
 
     fn work(&self) -> (f64, f64) {

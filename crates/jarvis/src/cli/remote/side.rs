@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use clap::{Args, Parser as _};
@@ -97,9 +98,13 @@ pub(crate) fn run(args: &SideArgs) -> Result<(), Failure> {
     let request = Request::read(&mut io::stdin().lock()).map_err(|_| Failure::told(GONE))?;
     peer.look = request.look;
     let peer = Arc::new(peer);
-    std::thread::spawn(stop_when_alone);
+    let answered = Arc::new(AtomicBool::new(false));
+    let watched = Arc::clone(&answered);
+    std::thread::spawn(move || stop_when_alone(&watched));
     let status = answer(request, &peer);
-    Ok(peer.send(&Message::End(status))?)
+    // Whoever has the answer may hang up at once, and that is no reason to say that nobody was there.
+    answered.store(true, Ordering::SeqCst);
+    peer.send(&Message::End(status)).map_err(|_| Failure::told(GONE))
 }
 
 /// Runs the request; its exit status. Standard error is the user's, so failures are told there.
@@ -162,11 +167,14 @@ pub(crate) fn expanded(path: &Path, home: Option<&Path>) -> PathBuf {
     }
 }
 
-/// Waits for the end of standard input, and ends the process: whoever asked is gone.
-fn stop_when_alone() {
+/// Waits for the end of standard input, and ends the process if there is no answer yet: whoever asked is gone.
+fn stop_when_alone(answered: &AtomicBool) {
     let mut ignored = [0; 256];
     let mut stdin = io::stdin().lock();
     while stdin.read(&mut ignored).is_ok_and(|read| read > 0) {}
+    if answered.load(Ordering::SeqCst) {
+        return;
+    }
     #[expect(clippy::exit, reason = "nobody is left to hear of anything, and the analysis can't be interrupted")]
     std::process::exit(GONE.into());
 }

@@ -41,6 +41,11 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
     sections.extend(further(run));
     sections.extend(remainder(run, &small));
     let mut blocks = vec![Block::heading(2, "Detailed Analysis")];
+    if sections.is_empty() {
+        blocks.push(Block::paragraph(
+            "No GPU time of this trace belongs to an operation, so there is no detail to tell.",
+        ));
+    }
     for (i, s) in sections.into_iter().enumerate() {
         blocks.push(Block::Anchor(format!("detail-{}", s.anchor)));
         blocks.push(Block::heading(3, format!("{}. {}", i + 1, s.title)));

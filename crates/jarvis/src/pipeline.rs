@@ -139,6 +139,7 @@ pub fn analyze_watched(
     let self_check = std::thread::scope(|scope| {
         scope.spawn(move || drop((tree, rows)));
         files.extend(csv_files(&tables, ""));
+        drop(tables);
         clock.then("self_check");
         self_check(&files)
     });

@@ -13,7 +13,9 @@ pub struct OutputFile {
 
 impl OutputFile {
     /// The file `path` with these bytes.
-    pub fn new(path: impl Into<PathBuf>, bytes: Vec<u8>) -> Self {
+    pub fn new(path: impl Into<PathBuf>, mut bytes: Vec<u8>) -> Self {
+        // It is kept until all are written, so it takes no more room than it must.
+        bytes.shrink_to_fit();
         Self { path: path.into(), bytes }
     }
 }

@@ -8,6 +8,9 @@ use jarvis_trace::{Arg, EventId, EventKind, GpuWork, InOrder, IntervalSet, Key, 
 use super::copies::Works;
 use super::recording::{GpuEvent, Recording};
 
+/// What a collective is called whose name was not recorded; in tables its cell is empty.
+pub const UNNAMED: &str = "unknown";
+
 /// Parts of kernel names that mean communication beside those of the timeline, in lower case.
 const KERNEL_WORDS: [&str; 5] = ["allreduce", "all_reduce", "allgather", "reduce_scatter", "alltoall"];
 
@@ -190,7 +193,7 @@ fn kind(recording: &Recording<'_>, event: EventId) -> Kind {
     let dtype = text("dtype");
     let size = dtype.as_deref().and_then(|d| ELEMENT_BYTES.iter().find(|(name, _)| *name == d)).map(|e| e.1);
     let bytes = number("In msg nelems").zip(size).and_then(|(count, size)| count.checked_mul(size));
-    (text("Collective name").unwrap_or_else(|| "unknown".into()), number("Group size"), dtype, bytes)
+    (text("Collective name").unwrap_or_else(|| UNNAMED.into()), number("Group size"), dtype, bytes)
 }
 
 #[cfg(test)]

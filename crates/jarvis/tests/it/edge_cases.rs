@@ -208,3 +208,13 @@ fn whatever_things_are_called_no_check_of_our_own_fails() {
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
+
+#[test]
+fn collectives_whose_kind_was_not_recorded_pass_their_own_checks() {
+    let events = r#"{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 2, "dur": 2, "args": {"correlation": 7}},
+        {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "pid": 0, "tid": 7, "ts": 30, "dur": 500, "args": {"stream": 7, "correlation": 7}}"#;
+    let (err, written) = analysed(events);
+    assert!(!err.contains("fault of jarvis"), "{err}");
+    let findings: serde_json::Value = serde_json::from_slice(&written["findings.json"]).unwrap();
+    assert_eq!(findings["findings"][0]["pattern"], "exposed_communication", "{findings:#}");
+}

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jarvis_analyze::system::communication::UNNAMED;
 use serde_json::Value;
 
 use super::folder::{Folder, Problems};
@@ -107,7 +108,7 @@ impl Sources<'_> {
             // What is said of a whole category has no row.
             (Some(_), None) => list(&self.facts.manifest["categories"]).any(|c| c["name"] == row),
             (Some(uids), Some(uid)) => uids.contains(&uid),
-            (None, _) => has_cell(bytes, row),
+            (None, _) => has_cell(bytes, row) || row == UNNAMED && has_cell(bytes, ""),
         };
         let uid = uid.map(|uid| format!(" (uid {uid})")).unwrap_or_default();
         if found { Ok(()) } else { Err(format!("{path} has no row `{row}`{uid}")) }

@@ -1,19 +1,20 @@
 //! Attention that runs as separate kernels.
 //!
 //! # What it finds
-//! A softmax between two batched matrix products whose shapes fit: scores `[b, Mq, d]·[b, d, Nk]`, softmax over
-//! `[.., Mq, Nk]`, values `[b, Mq, Nk]·[b, Nk, dv]`. Everything between the products (scaling, masks, casts, dropout)
-//! belongs to it; copies of Q, K, V before and of the output after are its halo. The backward work is found through the
-//! links that autograd records, or around a softmax backward with at least three such products.
+//! A softmax, or the exponentials, sums and division of one that is written out, between two batched matrix products
+//! whose shapes fit: scores `[b, Mq, d]·[b, d, Nk]`, softmax over `[.., Mq, Nk]`, values `[b, Mq, Nk]·[b, Nk, dv]`.
+//! Everything between the products (scaling, masks, casts, dropout) belongs to it; copies of Q, K, V before and of the
+//! output after are its halo. The backward work is found through the links that autograd records, or around a softmax
+//! backward with at least three such products.
 //!
 //! # Why it matters
 //! Every step between the two products writes and reads the whole score matrix, which one fused kernel never stores.
 //!
 //! # How it is computed
 //! Only the product of the leading dimensions has to agree, so 3-D and 4-D forms match each other. Saved is what the
-//! operations take less what a fused kernel would: the roofline time R of the same attention, at 80% of it at best
-//! (40% below 1024 tokens), at worst at the low end of the band for its length, but never slower than the two matrix
-//! products take now. A causal mask halves the work at best and takes a third off at worst; the backward does 2.5 times
+//! operations take less what a fused kernel would: the roofline time R of the same attention, at best and at worst at
+//! the ends of the band for its length (40% to 80% for long sequences, less for short ones and small heads), but never
+//! slower than the two matrix products take now. A causal mask halves the work at best and takes a third off at worst; the backward does 2.5 times
 //! the work at 0.6 of the efficiency; dropout adds its random numbers.
 //!
 //! # What to do
@@ -72,7 +73,7 @@ impl Product {
 
 /// Finds attention, forward and backward.
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
-    let softmaxes = (0..scene.len()).filter(|&i| scene.look(i).kind == Kind::Softmax);
+    let softmaxes = (0..scene.len()).filter(|&i| scene.look(i).kind == Kind::Softmax || is_written_out(scene, i));
     let forward = softmaxes.filter_map(|i| core(scene, i)).collect();
     let mut found = claims.settle(scene, forward);
     let mut backward: Vec<Instance> = found.iter().filter_map(|f| linked_backward(scene, f)).collect();
@@ -82,6 +83,15 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     backward.extend(claims.settle(scene, unlinked));
     found.extend(backward);
     found
+}
+
+/// Whether a softmax written out operation by operation has its exponentials here: their sums and the division follow.
+fn is_written_out(scene: &Scene<'_>, at: usize) -> bool {
+    let is = |i: Option<usize>, base: &str| {
+        i.is_some_and(|i| scene.look(i).base == base && scene.look(i).numel() == scene.look(at).numel())
+    };
+    let mut after = scene.after(at);
+    is(Some(at), "exp") && is(after.next(), "sum") && is(after.next(), "div")
 }
 
 /// The forward pass around a softmax.
@@ -227,7 +237,15 @@ fn without_shapes(scene: &Scene<'_>, softmax: usize) -> Option<Instance> {
 fn linked_backward(scene: &Scene<'_>, forward: &Instance) -> Option<Instance> {
     let all: Vec<LeafId> = forward.leaves.iter().chain(&forward.halo).copied().collect();
     let leaves = scene.backward_of(&all);
-    let anchor = leaves.iter().copied().find(|l| scene.look(l.index()).kind == Kind::SoftmaxBackward)?;
+    // A softmax that is written out has no backward of its own: any work on all scores will do.
+    let scores = scene.look(forward.anchor.index()).numel();
+    let is_softmax = |l: &LeafId| scene.look(l.index()).kind == Kind::SoftmaxBackward;
+    let on_scores = |l: &LeafId| {
+        scene.look(forward.anchor.index()).base == "exp"
+            && scene.look(l.index()).kind == Kind::Elementwise
+            && scene.look(l.index()).numel() == scores
+    };
+    let anchor = leaves.iter().copied().find(is_softmax).or_else(|| leaves.iter().copied().find(on_scores))?;
     let shape = backward_shape(scene, anchor, &leaves)?;
     let shape = Shape { causal: causal(scene, &forward.leaves, shape.mq, shape.nk), ..shape };
     let mut instance = Instance { code: Code::UnfusedAttentionBackward, anchor, ..forward.clone() };

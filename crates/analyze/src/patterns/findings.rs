@@ -121,7 +121,7 @@ impl Maker<'_, '_> {
             time_ms,
             percent_of_total: if total > 0.0 { 100.0 * time_ms / total } else { 0.0 },
             paths: self.paths(time_ms, gpu_saved),
-            impact: Impact { saved_ms, speedup: saved_ms.speedup(total), basis: self.basis() + &limit + &heads },
+            impact: Impact::of(saved_ms, total, self.basis() + &limit + &heads),
             replay_package: None,
             replay_reason: Some(format!("several operations in a row; the largest, uid {largest}, can be replayed")),
             rows: self.row_shares(),

@@ -1,8 +1,8 @@
 //! Norms written out operation by operation.
 //!
 //! # What it finds
-//! RMS norm: squares, their mean over the last dimensions, a root, the product with the input, a weight. Layer norm: the
-//! same with the mean taken off (or a variance). Casts before and after belong to it, and the backward work that
+//! RMS norm: squares, their mean over the last dimensions, a root, the product with the input, a weight; or the length of
+//! each row and the division by it. Layer norm: the same with the mean taken off (or a variance). Casts before and after belong to it, and the backward work that
 //! autograd ran for it.
 //!
 //! # Why it matters
@@ -47,8 +47,10 @@ enum Step {
     Mean,
     /// Variance or standard deviation: squares and means in one.
     Spread,
+    /// The length of a row: squares, sums and their root in one.
+    Length,
     Shift,
-    /// On the means: adding epsilon.
+    /// On the means: adding epsilon, casting.
     Small,
     Root,
     Scale,
@@ -89,9 +91,10 @@ impl Tensor<'_> {
         o.numel() == self.numel
     }
 
-    /// Has one element for each mean, and keeps the place of the others.
+    /// Has one element for each mean, and keeps the place of the others or stands for all of them.
     fn is_row(&self, o: &Operand<'_>) -> bool {
-        o.numel() == self.rows && o.dims.last() == Some(&1)
+        let expanded = self.is_full(o) && o.strides.is_some_and(|s| s.last() == Some(&0));
+        expanded || o.numel() == self.rows && o.dims.last() == Some(&1)
     }
 
     fn is_weight(&self, o: &Operand<'_>) -> bool {
@@ -123,8 +126,8 @@ fn around(scene: &Scene<'_>, claims: &Claims, reduce: usize) -> Option<(Instance
     }
     trim(&mut steps);
     let has = |s: Step| steps.iter().any(|x| x.1 == s);
-    let squares = has(Step::Square) || has(Step::Spread);
-    let roots = has(Step::Root) || scene_has_std(scene, &steps);
+    let squares = has(Step::Square) || has(Step::Spread) || has(Step::Length);
+    let roots = has(Step::Root) || has(Step::Length) || scene_has_std(scene, &steps);
     if steps.len() < LEAST_LEAVES || !has(Step::Scale) || !squares || !roots {
         return None;
     }
@@ -152,14 +155,17 @@ fn trim(steps: &mut Vec<(usize, Step)>) {
 /// Number of means that a reduction gives: from its `dim` argument, else over the last dimension.
 fn rows(scene: &Scene<'_>, at: usize) -> Option<i64> {
     let look = scene.look(at);
-    if !matches!(look.base, "mean" | "sum" | "var" | "std" | "var_mean") {
-        return None;
-    }
+    // Where the dimensions stand among the arguments.
+    let dims_at = match look.base {
+        "mean" | "sum" | "var" | "std" | "var_mean" => 1,
+        "linalg_vector_norm" | "norm" => 2,
+        _ => return None,
+    };
     let rank = look.full.len() as i64;
     if rank == 0 {
         return None;
     }
-    let given = scene.leaf(at).inputs.concrete.as_ref().and_then(|c| jarvis_perf::args::ints(c.get(1)?));
+    let given = scene.leaf(at).inputs.concrete.as_ref().and_then(|c| jarvis_perf::args::ints(c.get(dims_at)?));
     let mut over: Vec<i64> = match given {
         Some(list) if !list.is_empty() => list.iter().map(|d| if *d < 0 { d + rank } else { *d }).collect(),
         _ => vec![rank - 1],
@@ -182,14 +188,19 @@ fn step(scene: &Scene<'_>, at: usize, tensor: &Tensor<'_>) -> Option<Step> {
     let weight = |o: &Operand<'_>| tensor.is_weight(o);
     match (look.kind, look.base) {
         (Kind::Copy, _) if all(&full) => is_cast(look).then_some(Step::Cast),
+        // The root itself is cast back, to scale the input as it came.
+        (Kind::Copy, _) if all(&row) && is_cast(look) => Some(Step::Small),
         (Kind::Reduce, "mean" | "sum") if all(&full) => Some(Step::Mean),
         (Kind::Reduce, "var" | "std" | "var_mean") if all(&full) => Some(Step::Spread),
+        (Kind::Reduce, "linalg_vector_norm" | "norm") if all(&full) => Some(Step::Length),
         (Kind::Elementwise, "pow" | "square") if all(&full) => Some(Step::Square),
+        // A constant factor, as the root of the row's length.
+        (Kind::Elementwise, "mul" | "div") if operands.len() == 1 && all(&full) => Some(Step::Weight),
         // With a single row the weight is as large as the tensor.
         (Kind::Elementwise, "mul" | "add") if tensor.rows == 1 && all(&full) && ranks_differ(look) => {
             Some(Step::Weight)
         }
-        (Kind::Elementwise, "mul") if operands.len() == 2 && all(&full) => {
+        (Kind::Elementwise, "mul") if operands.len() == 2 && all(&full) && !operands.iter().any(row) => {
             followed_by_mean(scene, at, tensor).then_some(Step::Square)
         }
         (Kind::Elementwise, "rsqrt" | "sqrt" | "pow" | "reciprocal") if all(&row) => Some(Step::Root),

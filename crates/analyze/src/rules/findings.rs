@@ -241,7 +241,7 @@ impl Draft {
             time_ms: self.time_ms,
             percent_of_total: percent(self.time_ms, total),
             paths: Paths { algorithmic: texts(self.algorithmic), kernel: texts(self.kernel) },
-            impact: Impact { saved_ms: saved, speedup: saved.speedup(total), basis },
+            impact: Impact::of(saved, total, basis),
             evidence,
             replay_package: None,
             replay_reason: self.replay_reason,

@@ -93,11 +93,7 @@ impl Draft {
                 algorithmic: self.algorithmic,
                 kernel: if self.kernel.is_empty() { vec![NO_KERNEL.to_owned()] } else { self.kernel },
             },
-            impact: Impact {
-                saved_ms,
-                speedup: saved_ms.speedup(window),
-                basis: format!("{} {PROFILER_COST}", self.basis),
-            },
+            impact: Impact::of(saved_ms, window, format!("{} {PROFILER_COST}", self.basis)),
             evidence: self.evidence,
             replay_package: None,
             replay_reason: Some("a wait of the GPU can't be replayed as an operation".to_owned()),

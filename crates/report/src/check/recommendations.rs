@@ -142,7 +142,9 @@ fn sentences(document: &Document<'_>) -> Vec<(usize, String)> {
         let text = without_label(line.text).replace("Path A:", "\n").replace("Path B:", "\n");
         for sentence in text.replace(". ", "\n").replace("? ", "\n").split('\n') {
             let sentence = sentence.trim().trim_end_matches(['.', '?']);
-            if sentence.split_whitespace().count() >= SENTENCE_WORDS {
+            // Names are data, however many words they have.
+            let words = sentence.split('`').step_by(2).flat_map(str::split_whitespace).count();
+            if words >= SENTENCE_WORDS {
                 found.push((line.number, sentence.to_owned()));
             }
         }

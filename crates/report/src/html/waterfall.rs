@@ -79,7 +79,7 @@ pub(crate) mod tests {
             time_ms: 1.0,
             percent_of_total: 1.0,
             paths: Paths::default(),
-            impact: Impact { saved_ms, speedup: saved_ms.speedup(10.0), basis: String::new() },
+            impact: Impact::of(saved_ms, 10.0, String::new()),
             evidence: Vec::new(),
             replay_package: None,
             replay_reason: None,

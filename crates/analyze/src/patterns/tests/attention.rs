@@ -40,6 +40,27 @@ fn products_with_a_softmax_between_are_attention_in_a_module() {
 }
 
 #[test]
+fn a_softmax_that_is_written_out_is_one() {
+    let scores: &[i64] = &[B, H, N, N];
+    let draw = |divided: bool| {
+        let mut s = Sketch::new();
+        s.module("Attention_0", |s| {
+            s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], 100.0).reduce("aten::amax", scores, 80.0);
+            s.op("aten::sub", &[scores, &[B, H, N, 1], &[]], 150.0).op("aten::exp", &[scores], 150.0);
+            s.reduce("aten::sum", scores, 80.0);
+            if divided {
+                s.op("aten::div", &[scores, &[B, H, N, 1]], 150.0);
+            }
+            s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 100.0);
+        });
+        s
+    };
+    let p = draw(true).one(Code::UnfusedAttention);
+    assert_eq!((p.ops.len(), p.confidence), (7, Confidence::High));
+    draw(false).none(Code::UnfusedAttention);
+}
+
+#[test]
 fn without_frames_order_alone_shows_it_with_less_confidence() {
     let mut s = Sketch::new();
     projection(&mut s);

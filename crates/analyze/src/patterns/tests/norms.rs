@@ -33,6 +33,26 @@ fn rms_norm_in_a_module_and_without_one() {
 }
 
 #[test]
+fn rms_norm_whose_root_is_cast_back() {
+    let mut s = Sketch::new();
+    s.typed("aten::copy_", &[X, X], &["float", "c10::BFloat16"], 100.0);
+    s.dtype("float").op("aten::pow", &[X, &[]], 60.0).reduce("aten::mean", X, 40.0);
+    s.op("aten::add", &[ROW, &[], &[]], 1.0).op("aten::rsqrt", &[ROW], 1.0);
+    s.typed("aten::copy_", &[ROW, ROW], &["c10::BFloat16", "float"], 1.0);
+    s.dtype("c10::BFloat16").op("aten::mul", &[X, ROW], 90.0).op("aten::mul", &[X, W], 90.0);
+    assert_eq!(s.one(Code::UnfusedRmsNorm).ops.len(), 8);
+}
+
+#[test]
+fn division_by_the_length_of_a_row() {
+    let mut s = Sketch::new();
+    s.op("aten::linalg_vector_norm", &[X, &[], &[], &[], &[]], 40.0);
+    s.op("aten::clamp_min", &[ROW, &[]], 1.0).op("aten::div", &[X, ROW], 90.0).op("aten::mul", &[X, &[]], 80.0);
+    s.op("aten::mul", &[X, W], 90.0);
+    assert_eq!(s.one(Code::UnfusedRmsNorm).ops.len(), 5);
+}
+
+#[test]
 fn two_norms_in_a_row_are_two() {
     let mut s = Sketch::new();
     rms(&mut s);

@@ -74,7 +74,7 @@ impl Analysis {
     pub fn of(trace: &Trace, report: &Report, platform: &Platform, options: &AnalysisOptions) -> Self {
         let prepare = PrepareOptions { thresholds: options.thresholds.clone() };
         // Neither knows of the other.
-        let (prepared, system) = std::thread::scope(|scope| {
+        let (prepared, mut system) = std::thread::scope(|scope| {
             let system = scope.spawn(|| {
                 let system = System::of(trace, &report.tree, options.population)?;
                 Some(System { kernels: system.kernels.with_categories(&report.rows.kernels), ..system })
@@ -92,6 +92,9 @@ impl Analysis {
         findings.extend(patterns::findings(&scene, &patterns, &prepared.rows, host));
         if let Some(system) = &system {
             findings.extend(system::findings(system, &prepared.utilization, Some(&prepared.program)));
+        }
+        if let Some(system) = &mut system {
+            system.host.forget_schedule();
         }
         fold_kernel_work(&mut findings, &outcomes);
         let findings = rank::ranked(findings, &prepared);

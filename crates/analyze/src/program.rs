@@ -291,6 +291,7 @@ impl<'a> Reader<'a> {
         };
         let thread_numbers: RapidHashMap<EventId, u32> = order.iter().map(|l| (l.event, thread_of(l.event))).collect();
         order.sort_by_key(|l| (thread_numbers[&l.event], self.trace.ts(l.event), l.event));
+        self.program.leaves.reserve_exact(order.len());
         for launcher in order {
             let kernels = view.kernels_by_start(launcher);
             let leaf = self.leaf(launcher.event, &kernels, thread_numbers[&launcher.event]);

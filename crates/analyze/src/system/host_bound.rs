@@ -103,6 +103,11 @@ impl HostBound {
         host
     }
 
+    /// Lets go of the schedule, which is as long as the trace, once all findings are made. What is known of it stays.
+    pub(crate) fn forget_schedule(&mut self) {
+        self.schedule = Schedule::default();
+    }
+
     /// The recorded window.
     pub fn window(&self) -> Ns {
         self.window

@@ -528,6 +528,8 @@ fn short_ops(pattern: &Pattern) -> String {
             None => ops.push((name, 1)),
         }
     }
-    let shown = |(name, n): &(&str, usize)| if *n > 1 { format!("{n} {name}") } else { (*name).to_owned() };
+    // A name that is not ours may be any text.
+    let named = |name: &str| if super::kind::is_known(name) { name.to_owned() } else { quoted(name) };
+    let shown = |(name, n): &(&str, usize)| if *n > 1 { format!("{n} {}", named(name)) } else { named(name) };
     ops.iter().map(shown).collect::<Vec<_>>().join(", ")
 }

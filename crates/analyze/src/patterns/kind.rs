@@ -287,6 +287,11 @@ const ATTENTION_KERNELS: &[&str] =
 /// Parts of operation names that mean experts in one call; lower case.
 const EXPERT_OPS: &[&str] = &["fused_moe", "moe_fused", "grouped_gemm", "grouped_mm", "group_gemm", "moe_forward"];
 
+/// Whether an operation is one of the table's, whose names read as words.
+pub fn is_known(base: &str) -> bool {
+    KINDS.binary_search_by_key(&base, |e| e.0).is_ok()
+}
+
 /// What a leaf does.
 pub fn of(leaf: &Leaf) -> Kind {
     if !leaf.is_op {

@@ -27,8 +27,8 @@ const LINE_PERCENT: f64 = 5.0;
 /// What idle time could fall to, in percent.
 const TARGET_PERCENT: f64 = 20.0;
 
-/// Most rows of the lists.
-const ROWS: usize = 10;
+/// Most rows of the list of what the host did.
+pub(super) const ACTIVITY_ROWS: usize = 10;
 
 /// `cpu_idle_metrics.json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -264,7 +264,7 @@ fn gap_analysis(gaps: &Gaps) -> GapAnalysis {
         by_host_activity: gaps
             .activities
             .iter()
-            .take(ROWS)
+            .take(ACTIVITY_ROWS)
             .map(|a| ActivityRow { name: Arc::clone(&a.name), time_ms: Ms(a.tally.time.as_ms()), count: a.tally.count })
             .collect(),
     }

@@ -10,7 +10,7 @@
 
 use jarvis_trace::Ns;
 
-use super::cpu_idle::CARD_PERCENT;
+use super::cpu_idle::{ACTIVITY_ROWS, CARD_PERCENT};
 use super::findings::{Cx, Draft, Judged, timeline_evidence};
 use super::gaps::{GapClass, Tally};
 use super::host_bound::{Fix, Limit};
@@ -175,11 +175,18 @@ fn launch_evidence(cx: &Cx<'_>) -> Vec<Evidence> {
     evidence
 }
 
+/// Where `cpu_idle_metrics.json` tells what the host did.
+const ACTIVITIES: &str = "gap_analysis.by_host_activity";
+
+fn class_row(class: GapClass) -> String {
+    format!("gap_analysis.by_class {}", class.as_str())
+}
+
 fn class_evidence(cx: &Cx<'_>, class: GapClass) -> Option<Evidence> {
     let tally = cx.system.gaps.class(class);
     (tally.count > 0).then(|| Evidence {
         table: "cpu_idle_metrics.json".to_owned(),
-        row: format!("gap_analysis.by_class {}", class.as_str()),
+        row: class_row(class),
         uid: None,
         fact: format!("`{}`: {}, {} ms", class.as_str(), counted(tally.count, "gap"), shown_ms(tally.time.as_ms())),
     })
@@ -189,7 +196,7 @@ fn class_evidence(cx: &Cx<'_>, class: GapClass) -> Option<Evidence> {
 fn activity_evidence(cx: &Cx<'_>) -> impl Iterator<Item = Evidence> {
     cx.system.gaps.activities.iter().take(3).map(|a| Evidence {
         table: "cpu_idle_metrics.json".to_owned(),
-        row: format!("gap_analysis.by_host_activity {}", a.name),
+        row: format!("{ACTIVITIES} {}", a.name),
         uid: Some(a.example),
         fact: format!(
             "the host is in {} during {} ms of idle time ({})",
@@ -332,7 +339,11 @@ fn wait_evidence(cx: &Cx<'_>) -> Vec<Evidence> {
     let mut evidence: Vec<Evidence> = class_evidence(cx, GapClass::HostSync).into_iter().collect();
     evidence.extend(cx.system.gaps.waiting_operations.iter().take(3).map(|o| Evidence {
         table: "cpu_idle_metrics.json".to_owned(),
-        row: format!("gap_analysis.by_host_activity {}", o.name),
+        // The file lists those that took most.
+        row: match cx.system.gaps.activities.iter().take(ACTIVITY_ROWS).any(|a| a.name == o.name) {
+            true => format!("{ACTIVITIES} {}", o.name),
+            false => class_row(GapClass::HostSync),
+        },
         uid: Some(o.example),
         fact: format!(
             "{} drains the queue before {}, {} ms",

@@ -4,7 +4,7 @@ use jarvis_analyze::comparative::{Gap, GapSource};
 
 use super::{delta, expected_delta, platforms};
 use crate::Versus;
-use crate::blocks::{Block, Line, Span};
+use crate::blocks::{Block, Line};
 use crate::sections::words::{ms, pct};
 
 /// Most recommendations.
@@ -101,19 +101,12 @@ fn action(gap: &Gap, earlier: &[Gap]) -> Line {
     type Path = fn(&Gap) -> Option<&String>;
     let paths: [(&str, Path); 2] =
         [("Path A: ", |g| g.paths.algorithmic.first()), ("Path B: ", |g| g.paths.kernel.first())];
-    let mut line = Line::new();
-    for (label, path) in paths {
-        let text = match path(gap) {
-            None => "None.".to_owned(),
-            Some(sentence) => match earlier.iter().find(|e| path(e) == Some(sentence)) {
-                Some(e) => format!("as in Priority {}.", e.rank),
-                None => sentence.clone(),
-            },
-        };
-        if !line.0.is_empty() {
-            line.0.push(Span::Text(" ".to_owned()));
-        }
-        line = line.and_prose(label).and_prose(&text);
-    }
-    line
+    let told = paths.map(|(label, path)| match path(gap) {
+        None => format!("{label}None."),
+        Some(sentence) => match earlier.iter().find(|e| path(e) == Some(sentence)) {
+            Some(e) => format!("{label}as in Priority {}.", e.rank),
+            None => format!("{label}{sentence}"),
+        },
+    });
+    Line::prose(&told.join(" "))
 }

@@ -340,9 +340,10 @@ fn wait_evidence(cx: &Cx<'_>) -> Vec<Evidence> {
     evidence.extend(cx.system.gaps.waiting_operations.iter().take(3).map(|o| Evidence {
         table: "cpu_idle_metrics.json".to_owned(),
         // The file lists those that took most.
-        row: match cx.system.gaps.activities.iter().take(ACTIVITY_ROWS).any(|a| a.name == o.name) {
-            true => format!("{ACTIVITIES} {}", o.name),
-            false => class_row(GapClass::HostSync),
+        row: if cx.system.gaps.activities.iter().take(ACTIVITY_ROWS).any(|a| a.name == o.name) {
+            format!("{ACTIVITIES} {}", o.name)
+        } else {
+            class_row(GapClass::HostSync)
         },
         uid: Some(o.example),
         fact: format!(

@@ -9,6 +9,7 @@ mod compare;
 mod edge_cases;
 mod examples;
 mod first_minutes;
+mod forms;
 mod inspect;
 mod limits;
 mod numbers;

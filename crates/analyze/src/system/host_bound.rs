@@ -162,7 +162,7 @@ impl HostBound {
     /// its time. A window that is shorter without the profiler gets shorter by as large a share of it.
     pub fn clip_savings(&self, saved_ms: f64, kernels: &[u32]) -> Range {
         let positions = self.positions(kernels);
-        let all: i64 = positions.iter().map(|&p| self.schedule.length(p)).sum();
+        let all = positions.iter().map(|&p| Ns(self.schedule.length(p))).sum::<Ns>().0;
         if all <= 0 || saved_ms <= 0.0 {
             return Range::new(0.0, 0.0);
         }
@@ -219,7 +219,7 @@ impl HostBound {
             // The first ones keep their launch; what the others did is done by then.
             let (stay, go) = positions.split_at(launches.clamp(1, positions.len().max(1)).min(positions.len()));
             let Some(&first) = stay.first() else { continue };
-            let now: i64 = stay.iter().map(|&p| self.schedule.length(p)).sum();
+            let now = stay.iter().map(|&p| Ns(self.schedule.length(p))).sum::<Ns>().0;
             let share = ms.max(0.0) * 1e6 / now.max(1) as f64;
             for &p in stay {
                 let length = self.schedule.length(p) as f64;

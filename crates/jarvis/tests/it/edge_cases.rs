@@ -218,3 +218,16 @@ fn collectives_whose_kind_was_not_recorded_pass_their_own_checks() {
     let findings: serde_json::Value = serde_json::from_slice(&written["findings.json"]).unwrap();
     assert_eq!(findings["findings"][0]["pattern"], "exposed_communication", "{findings:#}");
 }
+
+#[test]
+fn times_whose_sum_is_too_large_are_no_panic() {
+    let kernel = |ts: &str| {
+        format!(
+            r#"{{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": {ts}, "dur": 9000000000000000}}"#
+        )
+    };
+    let linked = r#"{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 9},
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 2, "dur": 2, "args": {"correlation": 7}}"#;
+    let (err, _) = analysed(&[linked, KERNEL, &kernel("1"), &kernel("2"), &kernel("3")].join(","));
+    assert!(!err.contains("panicked") && !err.contains("fault of jarvis"), "{err}");
+}

@@ -210,9 +210,9 @@ fn kernel_sheets(cx: &mut Context<'_>, rows: &mut ReportRows, with_ops: bool) ->
 }
 
 fn unlinked(trace: &Trace, tree: &Tree) -> (usize, f64) {
-    let events = tree.all_gpu_events().iter().filter(|&&e| !tree.is_linked(e));
-    let (count, ns) = events.fold((0, 0), |(n, ns), &e| (n + 1, ns + trace.dur(e).unwrap_or_default().0));
-    (count, jarvis_trace::Ns(ns).as_us())
+    let events: Vec<_> = tree.all_gpu_events().iter().filter(|&&e| !tree.is_linked(e)).collect();
+    let time: jarvis_trace::Ns = events.iter().filter_map(|&&e| trace.dur(e)).sum();
+    (events.len(), time.as_us())
 }
 
 /// The first rows of a table.

@@ -71,10 +71,8 @@ pub(crate) fn strip(source: &Source<'_>, trace: &Trace, families: &[Family], tex
             events += 1;
         }
     }
-    let mut order: Vec<(i64, TrackId)> = by_stream
-        .iter()
-        .map(|(&track, list)| (list.iter().map(|&e| trace.dur(e).unwrap_or_default().0).sum(), track))
-        .collect();
+    let mut order: Vec<(Ns, TrackId)> =
+        by_stream.iter().map(|(&track, list)| (list.iter().filter_map(|&e| trace.dur(e)).sum(), track)).collect();
     order.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
     let more_streams = order.len().saturating_sub(MOST_STREAMS);
     order.truncate(MOST_STREAMS);

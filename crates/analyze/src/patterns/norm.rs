@@ -2,8 +2,8 @@
 //!
 //! # What it finds
 //! RMS norm: squares, their mean over the last dimensions, a root, the product with the input, a weight; or the length of
-//! each row and the division by it. Layer norm: the same with the mean taken off (or a variance). Casts before and after belong to it, and the backward work that
-//! autograd ran for it.
+//! each row and the division by it. Layer norm: the same with the mean taken off (or a variance). Casts before and after
+//! belong to it, and the backward work that autograd ran for it.
 //!
 //! # Why it matters
 //! Eight kernels read and write the whole tensor where one would read it once and write it once.

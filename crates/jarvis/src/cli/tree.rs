@@ -6,10 +6,9 @@ use std::mem::ManuallyDrop;
 
 use clap::Args;
 use jarvis_perf::nearest::nearest;
-use jarvis_trace::{Arg, Clock, EventId, EventKind, Fidelity, Ns, Trace, Tree, TreeOptions, TreeView, pyliteral};
+use jarvis_trace::tree::{ForwardLink, NameIndex, SubtreeText};
 use jarvis_trace::{
-    InOrder,
-    tree::{ForwardLink, NameIndex, SubtreeText},
+    Arg, Clock, EventId, EventKind, Fidelity, InOrder, Ns, Trace, Tree, TreeOptions, TreeView, pyliteral,
 };
 use serde_json::{Map, Value, json};
 

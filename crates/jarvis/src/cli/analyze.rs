@@ -25,7 +25,7 @@ use super::platform_args::PlatformArgs;
 use super::remote::{self, PlaceArgs};
 use super::report::{FOLDER, beside, extension};
 use super::sheets::warn_of_cuts;
-use super::{Failure, LONG_VERSION, Outlet, Session, Stages, Work};
+use super::{Failure, LONG_VERSION, Outlet, Session, Stages, Work, resident};
 use crate::exit;
 use crate::output::{self, Batch, OutputError};
 use crate::pipeline::{AnalyzeError, AnalyzeOptions, ReplayChoice, analyze_watched};
@@ -141,6 +141,7 @@ struct Inputs {
 }
 
 pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> {
+    resident::settle();
     let began = Instant::now();
     let mut inputs = inputs(session, args)?;
     if matches!(session.outlet, Outlet::Here) {

@@ -19,6 +19,7 @@ mod progress;
 mod remote;
 mod replay;
 mod report;
+mod resident;
 mod schema;
 mod sheets;
 mod style;
@@ -234,6 +235,8 @@ impl Session {
         options.limits.memory = memory::limit(self.common.max_memory);
         options.limits.later_per_event = memory::LATER_PER_EVENT;
         options.limits.later_per_text = work.per_text();
+        // Who only looks at a trace is done before that pays.
+        options.packed = work != Work::Look;
         options
     }
 
@@ -341,6 +344,7 @@ impl pipeline::Progress for Stages<'_> {
     fn begins(&self, stage: &'static str) {
         // The one before ends first, so that the line never tells of both.
         self.set(None);
+        resident::give_back(stage);
         self.set(Some(self.session.progress.stage(stage)));
     }
 

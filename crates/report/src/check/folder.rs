@@ -96,6 +96,11 @@ impl Problems {
         self.0.push(Problem { level, check, file: file.to_owned(), line, text });
     }
 
+    /// What several collected, one after the other.
+    pub(crate) fn all(parts: impl Iterator<Item = Self>) -> Self {
+        Self(parts.flat_map(|part| part.0).collect())
+    }
+
     /// Failures first; otherwise in the order of the checks.
     pub(crate) fn into_list(mut self) -> Vec<Problem> {
         self.0.order_by_key(|p| p.level);

@@ -12,6 +12,9 @@ mod reports;
 pub mod schema;
 mod text;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use jarvis_trace::InOrder;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -91,41 +94,70 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
+/// A part of the checks that needs nothing of the others.
+type Part<'a> = Box<dyn Fn(&mut Problems) + Sync + 'a>;
+
 /// All checks. No problem means that the folder is as it should be.
 pub fn check(folder: &Folder<'_>) -> Vec<Problem> {
-    let mut problems = Problems::default();
-    let facts = Facts::of(folder);
-    layout::check(folder, &facts, &mut problems);
-    documents(folder, &facts, &mut problems);
-    numbers::check(&facts, &mut problems);
-    references::check(folder, &facts, &mut problems);
-    reports::check(folder, &facts, &mut problems);
-    text::check(folder, &facts, &mut problems);
-    problems.into_list()
+    let facts = &Facts::of(folder);
+    let mut parts: Vec<Part<'_>> = vec![
+        Box::new(|problems| layout::check(folder, facts, problems)),
+        Box::new(|problems| numbers::check(facts, problems)),
+        Box::new(|problems| references::check(folder, facts, problems)),
+        Box::new(|problems| reports::check(folder, facts, problems)),
+    ];
+    for name in folder.ending(".json") {
+        parts.push(Box::new(move |problems| document(folder, name, facts, problems)));
+    }
+    for name in folder.ending(".md") {
+        parts.push(Box::new(move |problems| text::check(folder, name, facts, problems)));
+    }
+    side_by_side(&parts)
 }
 
-/// Everything that is checked of the JSON files by themselves. They are read one after the other, because a file takes
-/// many times its size once it is read.
-fn documents(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
-    for name in folder.ending(".json") {
-        let document = match serde_json::from_slice(folder.bytes(name).unwrap_or_default()) {
-            Ok(document) => document,
-            Err(error) => {
-                problems.fail("json", name, format!("no JSON: {error}"));
-                continue;
-            }
-        };
-        if let Some(schema) = schema::schema_of(name) {
-            // Our own schemas parse; a test sees to it.
-            let schema = serde_json::from_str(schema.text).unwrap_or_default();
-            for violation in schema::violations(&schema, &document) {
-                problems.fail("schema", name, violation);
-            }
+/// Runs the parts on all processors; what they found, in the order of the parts.
+fn side_by_side(parts: &[Part<'_>]) -> Vec<Problem> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut found = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(part) = parts.get(at) else { return found };
+            let mut problems = Problems::default();
+            part(&mut problems);
+            found.push((at, problems));
         }
-        numbers::document(name, &document, facts, problems);
-        comparison::document(folder, name, &document, problems);
-        references::document(folder, name, &document, facts, problems);
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(parts.len());
+    let mut found = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut found = work();
+        for other in others {
+            found.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        found
+    });
+    found.order_by_key(|(at, _)| *at);
+    Problems::all(found.into_iter().map(|(_, problems)| problems)).into_list()
+}
+
+/// Everything that is checked of a JSON file by itself. A file takes many times its size once it is read, so it is read
+/// for this alone.
+fn document(folder: &Folder<'_>, name: &str, facts: &Facts, problems: &mut Problems) {
+    let document = match serde_json::from_slice(folder.bytes(name).unwrap_or_default()) {
+        Ok(document) => document,
+        Err(error) => return problems.fail("json", name, format!("no JSON: {error}")),
+    };
+    if let Some(schema) = schema::schema_of(name) {
+        // Our own schemas parse; a test sees to it.
+        let schema = serde_json::from_str(schema.text).unwrap_or_default();
+        for violation in schema::violations(&schema, &document) {
+            problems.fail("schema", name, violation);
+        }
     }
+    numbers::document(name, &document, facts, problems);
+    comparison::document(folder, name, &document, problems);
+    references::document(folder, name, &document, facts, problems);
 }
 
 #[cfg(test)]

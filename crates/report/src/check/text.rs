@@ -7,33 +7,28 @@ use super::layout::is_relative;
 use super::markdown::Document;
 use crate::language;
 
-pub(super) fn check(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
+pub(super) fn check(folder: &Folder<'_>, name: &str, facts: &Facts, problems: &mut Problems) {
     let trace = facts.manifest["trace_path"].as_str().unwrap_or_default();
-    for name in folder.ending(".md") {
-        let Some(text) = folder.text(name) else {
-            problems.fail("text", name, "no UTF-8 text");
-            continue;
-        };
-        let prose = language::prose(text);
-        for v in language::violations_of(&prose) {
-            problems.fail_at("language", name, v.line, format!("`{}`; say: {}", v.phrase, v.instead));
-        }
-        for (line, text) in &prose {
-            let line = *line;
-            if let Some(placeholder) = placeholder(text) {
-                problems.fail_at("placeholder", name, line, format!("{placeholder} was not filled in"));
-            }
-            if let Some(word) = language::no_number(text) {
-                problems.fail_at("nan", name, line, format!("`{word}` is no number"));
-            }
-            if let Some(path) = absolute_path(text, trace) {
-                problems.fail_at("path", name, line, format!("{path} is an absolute path"));
-            }
-        }
-        let document = Document::of(text);
-        empty_sections(&document, name, problems);
-        links(folder, &document, name, problems);
+    let Some(text) = folder.text(name) else { return problems.fail("text", name, "no UTF-8 text") };
+    let prose = language::prose(text);
+    for v in language::violations_of(&prose) {
+        problems.fail_at("language", name, v.line, format!("`{}`; say: {}", v.phrase, v.instead));
     }
+    for (line, text) in &prose {
+        let line = *line;
+        if let Some(placeholder) = placeholder(text) {
+            problems.fail_at("placeholder", name, line, format!("{placeholder} was not filled in"));
+        }
+        if let Some(word) = language::no_number(text) {
+            problems.fail_at("nan", name, line, format!("`{word}` is no number"));
+        }
+        if let Some(path) = absolute_path(text, trace) {
+            problems.fail_at("path", name, line, format!("{path} is an absolute path"));
+        }
+    }
+    let document = Document::of(text);
+    empty_sections(&document, name, problems);
+    links(folder, &document, name, problems);
 }
 
 /// `{name}` outside of code.
@@ -149,7 +144,7 @@ mod tests {
         folder.file("dir/x.csv", b"");
         let facts = Facts::default();
         let mut found = Problems::default();
-        check(&folder, &facts, &mut found);
+        check(&folder, "a.md", &facts, &mut found);
         found.into_list().into_iter().map(|p| format!("{} {}", p.check, p.line.unwrap_or_default())).collect()
     }
 

@@ -28,7 +28,7 @@ impl Limits {
     /// can't do more than 1032.
     pub const MOST_RATIO: u64 = 500;
 
-    /// Rows, argument words and texts have 32-bit handles. What one block adds beyond this still fits.
+    /// Rows, bytes of arguments and texts have 32-bit handles. What one block adds beyond this still fits.
     const MOST_HANDLES: usize = 3_000_000_000;
 
     /// Text after the end of the document that is looked at before the rest is left alone.
@@ -94,7 +94,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Fails if the parts of a file have more rows or words together than there are handles.
+    /// Fails if the parts of a file have more rows or arguments together than there are handles.
     pub(super) fn check_handles<'d>(&self, parts: impl Iterator<Item = &'d Document>) -> Result<(), Exceeded> {
         let longest = parts.fold([0; 5], |sum, part| {
             let lengths = part.rows.columns.lengths();
@@ -183,9 +183,10 @@ mod tests {
         let text = br#"{"traceEvents": [{"ph": "X", "args": {"a": 1, "b": -1, "c": 0.5}}, {}]}"#;
         document.feed(text, true);
         let lengths = document.rows.columns.lengths();
-        assert_eq!(lengths[..4], [2, 3, 1, 1]);
+        assert_eq!(lengths[..4], [2, 3 * 4, 1, 1]);
         assert_eq!(lengths[4], document.rows.columns.strings.len());
-        assert!(Limits::MOST_HANDLES as u64 + (Limits::default().without_event / 2) < u64::from(u32::MAX));
+        // An argument takes four bytes and at least five of text: `"":0,`.
+        assert!(Limits::MOST_HANDLES as u64 + Limits::default().without_event < u64::from(u32::MAX));
         let budget = Budget::new(Limits::default());
         assert!(budget.check_handles([&document, &document].into_iter()).is_ok());
         let full = [Limits::MOST_HANDLES - 1; 5];

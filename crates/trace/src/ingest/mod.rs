@@ -40,6 +40,9 @@ pub struct ReadOptions {
     pub threads: usize,
     /// What reading may cost at most.
     pub limits: Limits,
+    /// Whether to store arguments in as few bytes as they need: a little work for a trace that takes less while it is
+    /// worked on.
+    pub packed: bool,
     /// Told how many bytes of the file, as it lies on the disk, have been read so far.
     pub bytes_read: Option<Arc<AtomicU64>>,
 }
@@ -47,7 +50,7 @@ pub struct ReadOptions {
 impl Default for ReadOptions {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { threads, limits: Limits::default(), bytes_read: None }
+        Self { threads, limits: Limits::default(), packed: true, bytes_read: None }
     }
 }
 
@@ -165,8 +168,12 @@ fn finish(document: Document, container: Diagnostics, path: &Path, options: &Rea
     }
     let mut diagnostics = container;
     diagnostics.append(&document.rows.diagnostics, 0, 0);
-    count_by_class(&document.rows.columns, &mut diagnostics);
-    Ok(Trace::new(document.rows.columns, document.facts, diagnostics, options.threads))
+    let mut columns = document.rows.columns;
+    count_by_class(&columns, &mut diagnostics);
+    if options.packed {
+        columns.pack();
+    }
+    Ok(Trace::new(columns, document.facts, diagnostics, options.threads))
 }
 
 /// What the document is, if no event came of it.

@@ -2,6 +2,7 @@
 //! same for all their events is stored once and an event keeps only what varies.
 
 use super::ids::{StrId, TrackId};
+use super::values::{Field, WORD};
 
 /// What an event is, from its phase and category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -191,8 +192,8 @@ const NO_SLOT: u16 = u16::MAX;
 pub(crate) struct Class {
     pub(crate) layout: Layout,
     pub(crate) kind: EventKind,
-    /// Word offset of each slot.
-    pub(crate) offsets: Vec<u16>,
+    /// Where the value of each slot is stored; nowhere for those that take no word.
+    pub(crate) fields: Vec<Field>,
     hot: [u16; Key::ALL.len()],
 }
 
@@ -201,17 +202,17 @@ impl Class {
     pub(crate) fn new<'a>(layout: Layout, text_of: impl Fn(StrId) -> &'a str) -> Self {
         let kind = EventKind::classify(layout.phase, layout.category.map_or("", &text_of));
         let mut hot = [NO_SLOT; Key::ALL.len()];
-        let mut offsets = Vec::with_capacity(layout.slots.len());
-        let mut words = 0u16;
+        let mut fields = Vec::with_capacity(layout.slots.len());
+        let mut offset = 0u16;
         for (i, slot) in layout.slots.iter().enumerate() {
-            offsets.push(words);
-            words = words.saturating_add(slot.store.words());
+            fields.push(Field::word(offset));
+            offset = offset.saturating_add(slot.store.words() * WORD as u16);
             let text = text_of(slot.key);
             if let Some((key, ..)) = Key::ALL.iter().find(|(_, t, place)| *t == text && *place == slot.place) {
                 hot[*key as usize] = i as u16;
             }
         }
-        Self { layout, kind, offsets, hot }
+        Self { layout, kind, fields, hot }
     }
 
     #[inline]

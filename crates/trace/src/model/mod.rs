@@ -4,6 +4,7 @@ mod class;
 mod ids;
 mod strings;
 mod trace;
+mod values;
 
 pub(crate) use class::{Class, Layout, Slot, Store};
 pub use class::{EventKind, Key, Place};

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::class::{Class, EventKind, Key, Layout, Place, Slot, Store};
 use super::ids::{ClassId, EventId, Ns, StrId, TrackId};
 use super::strings::Strings;
+use super::values::{Field, Repacking, Values, WORD};
 use crate::diagnostics::Diagnostics;
 
 /// A `ts` or `dur` that the event does not have.
@@ -116,7 +117,7 @@ struct Row {
     dur: u32,
     name: StrId,
     class: ClassId,
-    /// Where its argument words start.
+    /// Where its arguments start.
     values_at: u32,
 }
 
@@ -125,7 +126,7 @@ struct Row {
 pub(crate) struct Columns {
     rows: Vec<Row>,
     long_durs: Vec<(u32, i64)>,
-    pub(crate) values: Vec<u32>,
+    pub(crate) values: Values,
     pub(crate) wide: Vec<i64>,
     pub(crate) floats: Vec<f64>,
     pub(crate) strings: Strings,
@@ -142,7 +143,7 @@ impl Columns {
         self.rows.len()
     }
 
-    /// Lengths of what 32-bit handles point into: rows, argument words, numbers of both sorts, texts.
+    /// Lengths of what 32-bit handles point into: rows, bytes of arguments, numbers of both sorts, texts.
     pub(crate) fn lengths(&self) -> [usize; 5] {
         [self.rows.len(), self.values.len(), self.wide.len(), self.floats.len(), self.strings.len()]
     }
@@ -152,13 +153,13 @@ impl Columns {
         let column = |length: usize, item: usize| (length * item) as u64;
         column(self.rows.len(), size_of::<Row>())
             + column(self.long_durs.len(), size_of::<(u32, i64)>())
-            + column(self.values.len(), size_of::<u32>())
+            + self.values.len() as u64
             + column(self.wide.len(), size_of::<i64>())
             + column(self.floats.len(), size_of::<f64>())
             + self.strings.memory()
             // A class stands in the table and, as its layout, in the index.
             + column(self.class_table.len(), size_of::<Class>() + size_of::<(Layout, ClassId)>())
-            + column(self.class_slots, 2 * size_of::<Slot>() + size_of::<u16>())
+            + column(self.class_slots, 2 * size_of::<Slot>() + size_of::<Field>())
             + column(self.tracks.len(), 2 * size_of::<Track>() + size_of::<TrackId>())
     }
 
@@ -228,20 +229,24 @@ impl Columns {
         let (first_value, first_wide, first_float) =
             (self.values.len(), self.wide.len() as u32, self.floats.len() as u32);
         self.long_durs.extend(long_durs.iter().map(|&(row, d)| (row + first_row, d)));
-        self.values.extend_from_slice(&values);
+        self.values.append(&values);
         drop(values);
         self.rows.reserve_exact(rows.len());
         for row in &rows {
             let class = &part.class_table[row.class.index()];
             let mut at = first_value + row.values_at as usize;
             for slot in &class.layout.slots {
-                match slot.store {
-                    Store::Text | Store::Json => self.values[at] = text[self.values[at] as usize].0,
-                    Store::Wide => self.values[at] += first_wide,
-                    Store::Float => self.values[at] += first_float,
-                    _ => {}
+                let word = |at| self.values.word(at);
+                let moved = match slot.store {
+                    Store::Text | Store::Json => Some(text[word(at) as usize].0),
+                    Store::Wide => Some(word(at) + first_wide),
+                    Store::Float => Some(word(at) + first_float),
+                    _ => None,
+                };
+                if let Some(word) = moved {
+                    self.values.set_word(at, word);
                 }
-                at += slot.store.words() as usize;
+                at += usize::from(slot.store.words()) * WORD;
             }
             self.rows.push(Row {
                 name: text[row.name.index()],
@@ -252,6 +257,38 @@ impl Columns {
         }
         self.wide.extend_from_slice(&wide);
         self.floats.extend_from_slice(&floats);
+    }
+
+    /// Stores arguments in as few bytes as those of their layout need; nothing can be added then.
+    pub(crate) fn pack(&mut self) {
+        let words = |class: &Class| class.layout.slots.iter().filter(|s| s.store.words() > 0).count();
+        let mut ranges: Vec<Vec<(u32, u32)>> =
+            self.class_table.iter().map(|class| vec![(u32::MAX, 0); words(class)]).collect();
+        for row in &self.rows {
+            let mut at = row.values_at as usize;
+            for range in &mut ranges[row.class.index()] {
+                let word = self.values.word(at);
+                *range = (range.0.min(word), range.1.max(word));
+                at += WORD;
+            }
+        }
+        let fields: Vec<Vec<Field>> = ranges.iter().map(|ranges| Field::of_ranges(ranges)).collect();
+        let mut packing = Repacking::new(&mut self.values);
+        for row in &mut self.rows {
+            let mut from = row.values_at as usize;
+            row.values_at = packing.at() as u32;
+            for field in &fields[row.class.index()] {
+                packing.word(from, *field);
+                from += WORD;
+            }
+        }
+        packing.finish();
+        for (class, fields) in self.class_table.iter_mut().zip(fields) {
+            let stored = class.layout.slots.iter().zip(&mut class.fields).filter(|(slot, _)| slot.store.words() > 0);
+            for ((_, field), packed) in stored.zip(fields) {
+                *field = packed;
+            }
+        }
     }
 }
 
@@ -461,7 +498,7 @@ impl Trace {
 
     #[inline]
     fn word(&self, e: EventId, class: &Class, slot: usize) -> u32 {
-        self.columns.values[self.columns.rows[e.index()].values_at as usize + class.offsets[slot] as usize]
+        self.columns.values.read(self.columns.rows[e.index()].values_at as usize, class.fields[slot])
     }
 
     fn value(&self, e: EventId, class: &Class, slot: usize) -> Arg<'_> {

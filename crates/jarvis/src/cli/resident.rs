@@ -1,0 +1,127 @@
+//! How much memory the system counts as ours: what is not needed at the moment is given back.
+//!
+//! A stage of the work runs its own part of the program, and the system maps 64 KiB around every place it touches: in the
+//! end all nine megabytes of code and constants, of which a stage needs one. The allocator too keeps what stages free. Of
+//! a trace of 20 MB that was half of all memory. Both come back by themselves where they are needed again.
+
+/// Stages that run much code and make much. To give back costs about a millisecond.
+const WORTH_IT: &[&str] = &["perf_report", "analysis", "drawing", "reports"];
+
+#[cfg(all(target_os = "linux", not(debug_assertions)))]
+#[expect(unsafe_code, reason = "the system can only be told through its C interface; see each block")]
+mod system {
+    use std::ffi::{c_int, c_void};
+    use std::ops::Range;
+    use std::ptr;
+
+    #[cfg(target_env = "gnu")]
+    pub(super) fn allocate_sparingly() {
+        /// From this size on memory comes from the system, and goes back to it, piece by piece. A fixed size, since the
+        /// allocator's own guess grows with what was freed, until large columns lie between small things that stay.
+        const LARGE: c_int = 128 << 10;
+        /// Free memory at the end that stays until [`give_back_free_memory`]: most of it is used again at once.
+        const KEPT: c_int = 64 << 20;
+        // SAFETY: sets numbers of the allocator, which checks them; no memory is touched.
+        unsafe {
+            libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
+            libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT);
+        }
+    }
+
+    #[cfg(target_env = "gnu")]
+    pub(super) fn give_back_free_memory() {
+        // SAFETY: takes the locks of the allocator and gives back only what is free.
+        unsafe {
+            libc::malloc_trim(0);
+        }
+    }
+
+    /// Other allocators give back by themselves.
+    #[cfg(not(target_env = "gnu"))]
+    pub(super) fn allocate_sparingly() {}
+
+    #[cfg(not(target_env = "gnu"))]
+    pub(super) fn give_back_free_memory() {}
+
+    /// Has the system map less around a place that is touched: it maps no more than one mapping, and neighbours with
+    /// different advice are two. The advice itself (not to read ahead from the disk) is for every second piece, so half
+    /// of the file is still read ahead.
+    pub(super) fn map_small_pieces() {
+        const PIECE: usize = 8 << 10;
+        for_code(|code| {
+            for start in (code.start.next_multiple_of(PIECE)..code.end).step_by(2 * PIECE) {
+                advise(start..code.end.min(start + PIECE), libc::MADV_RANDOM);
+            }
+        });
+    }
+
+    /// Unmaps code and constants. They are read from their file again, or rather from the copy that the system has of
+    /// it, where they are touched next.
+    pub(super) fn give_back_code() {
+        for_code(|code| advise(code, libc::MADV_DONTNEED));
+    }
+
+    /// Advice on pages as [`for_code`] tells of them.
+    fn advise(pages: Range<usize>, advice: c_int) {
+        // SAFETY: a private mapping of a file that nobody can have written to: whatever the advice, a page has the same
+        // content when it is touched next. What is not aligned to the system's pages is refused, and all stays.
+        unsafe {
+            libc::madvise(pages.start as *mut c_void, pages.len(), advice);
+        }
+    }
+
+    /// The addresses of all pages of the program and its libraries that can't be written to.
+    fn for_code<F: FnMut(Range<usize>)>(mut each: F) {
+        // SAFETY: `visit` is called for every loaded object, with `each`, which lives longer than the call.
+        unsafe {
+            libc::dl_iterate_phdr(Some(visit::<F>), ptr::from_mut(&mut each).cast());
+        }
+    }
+
+    unsafe extern "C" fn visit<F: FnMut(Range<usize>)>(
+        object: *mut libc::dl_phdr_info,
+        _size: usize,
+        each: *mut c_void,
+    ) -> c_int {
+        const PAGE: u64 = 4096;
+        // SAFETY: the loader passes a valid description, whose table has as many entries as it says, and `each` is what
+        // `for_code` gave it.
+        let (base, segments, each) = unsafe {
+            let object = &*object;
+            let segments = std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum));
+            (object.dlpi_addr, segments, &mut *each.cast::<F>())
+        };
+        for segment in segments.iter().filter(|s| s.p_type == libc::PT_LOAD && s.p_flags & libc::PF_W == 0) {
+            let start = base + segment.p_vaddr;
+            each((start & !(PAGE - 1)) as usize..(start + segment.p_memsz).next_multiple_of(PAGE) as usize);
+        }
+        0
+    }
+}
+
+/// Where the system is not asked: it has no such interface, or a debugger may have put breakpoints into the code.
+#[cfg(not(all(target_os = "linux", not(debug_assertions))))]
+mod system {
+    pub(super) fn allocate_sparingly() {}
+    pub(super) fn give_back_free_memory() {}
+    pub(super) fn map_small_pieces() {}
+    pub(super) fn give_back_code() {}
+}
+
+/// Before work of many stages.
+pub(crate) fn settle() {
+    system::allocate_sparingly();
+    // Beside the work, for it takes a while. If there can be no thread, nothing is lost.
+    let _ = std::thread::Builder::new().name("resident".to_owned()).stack_size(64 << 10).spawn(|| {
+        system::map_small_pieces();
+        system::give_back_code();
+    });
+}
+
+/// A stage begins.
+pub(crate) fn give_back(stage: &str) {
+    if WORTH_IT.contains(&stage) {
+        system::give_back_free_memory();
+        system::give_back_code();
+    }
+}

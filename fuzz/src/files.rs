@@ -106,7 +106,7 @@ pub(crate) fn sheet_seed() -> Vec<Table> {
     let trace = Trace::parse(&corpus::traces()[0]).expect("a sound trace");
     let report = build_report(&trace, &ReportOptions::default()).expect("a report");
     let wanted = ["gpu_timeline", "ops_summary"];
-    report.tables.into_iter().filter(|t| wanted.contains(&t.name.as_str())).collect()
+    report.tables().into_iter().filter(|t| wanted.contains(&t.name.as_str())).collect()
 }
 
 /// A part of the workbook that seeds are made of.
@@ -195,7 +195,7 @@ pub(crate) static OUTPUT: LazyLock<BTreeMap<String, Vec<u8>>> = LazyLock::new(||
         thresholds: Thresholds::default(),
         replay: ReplayChoice::None,
     };
-    let files = analyze(trace, &options).expect("an analysis").files;
+    let files = analyze(trace, &options).expect("an analysis").files.into_vec().expect("files that were kept");
     files.into_iter().map(|f| (f.path.to_string_lossy().replace('\\', "/"), f.bytes)).collect()
 });
 

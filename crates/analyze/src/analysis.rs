@@ -68,13 +68,20 @@ pub struct Analysis {
     pub warnings: Vec<String>,
 }
 
-impl Analysis {
-    /// Analyses a trace. The report must be one of this trace, made with
+/// What the judgement is made from.
+#[derive(Debug)]
+pub struct Groundwork {
+    prepared: Prepared,
+    system: Option<System>,
+}
+
+impl Groundwork {
+    /// Lays it. The report must be one of this trace, made with
     /// [`call_stack`](jarvis_perf::tables::ReportOptions::call_stack).
     pub fn of(trace: &Trace, report: &Report, platform: &Platform, options: &AnalysisOptions) -> Self {
         let prepare = PrepareOptions { thresholds: options.thresholds.clone() };
         // Neither knows of the other.
-        let (prepared, mut system) = std::thread::scope(|scope| {
+        let (prepared, system) = std::thread::scope(|scope| {
             let system = scope.spawn(|| {
                 let system = System::of(trace, &report.tree, options.population)?;
                 Some(System { kernels: system.kernels.with_categories(&report.rows.kernels), ..system })
@@ -82,6 +89,19 @@ impl Analysis {
             let prepared = Prepared::of(trace, report, platform, &prepare);
             (prepared, system.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
+        Self { prepared, system }
+    }
+}
+
+impl Analysis {
+    /// Analyses a trace from the beginning.
+    pub fn of(trace: &Trace, report: &Report, platform: &Platform, options: &AnalysisOptions) -> Self {
+        Self::on(Groundwork::of(trace, report, platform, options), trace, report, options)
+    }
+
+    /// Analyses a trace whose groundwork was laid with the same report and options.
+    pub fn on(groundwork: Groundwork, trace: &Trace, report: &Report, options: &AnalysisOptions) -> Self {
+        let Groundwork { prepared, mut system } = groundwork;
         let scene = Scene::of(&prepared);
         let patterns = patterns::detect(&scene);
         let computation_ms = prepared.utilization.computation_time_ms;

@@ -235,6 +235,8 @@ struct Reader<'a> {
     row_of_kernel: RapidHashMap<EventId, RowId>,
     inputs: RapidHashMap<[Option<StrId>; 4], Arc<InputLists>>,
     names: RapidHashMap<StrId, Arc<str>>,
+    /// What kind of work GPU events of a kind and a name are.
+    works: RapidHashMap<(EventKind, StrId), GpuWork>,
     /// For a frame: the module it is or lies in.
     module_at: RapidHashMap<EventId, Option<ModuleId>>,
     /// What stands for modules where there are no frames.
@@ -266,6 +268,7 @@ impl<'a> Reader<'a> {
             row_of_kernel,
             inputs: RapidHashMap::default(),
             names: RapidHashMap::default(),
+            works: RapidHashMap::default(),
             module_at: RapidHashMap::default(),
             annotations: (summary.python_frames == 0).then(|| Annotations::of(trace)),
             forwards: Vec::new(),
@@ -359,9 +362,9 @@ impl<'a> Reader<'a> {
 
     fn kernel(&mut self, kernel: EventId) -> LeafKernel {
         let trace = self.trace;
-        let name = self.name(trace.name_id(kernel));
-        let kind = trace.kind(kernel);
-        let work = GpuWork::classify(kind, &name);
+        let (kind, id) = (trace.kind(kernel), trace.name_id(kernel));
+        let name = self.name(id);
+        let work = *self.works.entry((kind, id)).or_insert_with(|| GpuWork::classify(kind, &name));
         let us = trace.dur(kernel).unwrap_or_default().as_us();
         let start = trace.ts(kernel).unwrap_or_default();
         LeafKernel { uid: kernel.uid(), name, us, start, work, is_copy: kind == EventKind::GpuMemcpy }

@@ -21,7 +21,7 @@ pub(crate) fn run(path: &Path, out: &mut impl Write) -> Result<(), Box<dyn Error
         let roofline = row.pct_roofline.mean.map_or("  -".to_owned(), |percent| format!("{percent:3.0}"));
         writeln!(out, "{:10.1} µs  {roofline}% of the roofline  {}", row.kernel_us.sum, row.identity.name)?;
     }
-    for table in &report.tables {
+    for table in &report.tables() {
         writeln!(out, "{}: {} rows, {} columns", table.name, table.rows(), table.columns.len())?;
     }
     Ok(())

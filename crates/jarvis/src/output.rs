@@ -9,6 +9,7 @@
 mod lock;
 mod undo;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -91,21 +92,52 @@ impl OutputError {
 /// Tells which files an earlier run left in a folder.
 type Listing = fn(&Path) -> Vec<PathBuf>;
 
+/// Reads the bytes of a file when it is written.
+type Reader<'a> = Box<dyn Fn() -> io::Result<Cow<'a, [u8]>> + 'a>;
+
+enum Contents<'a> {
+    Known(Vec<u8>),
+    ReadBy(Reader<'a>),
+}
+
+impl Contents<'_> {
+    fn bytes(&self) -> io::Result<Cow<'_, [u8]>> {
+        match self {
+            Self::Known(bytes) => Ok(Cow::Borrowed(bytes)),
+            Self::ReadBy(read) => read(),
+        }
+    }
+}
+
 /// A set of files to be written together.
-#[derive(Debug, Default)]
-pub struct Batch {
-    files: Vec<(PathBuf, Vec<u8>)>,
+#[derive(Default)]
+pub struct Batch<'a> {
+    files: Vec<(PathBuf, Contents<'a>)>,
     roots: BTreeSet<PathBuf>,
     replaces: Option<(PathBuf, Listing)>,
 }
 
-impl Batch {
+impl<'a> Batch<'a> {
     /// Adds a file to be written below `root`.
     pub fn add(&mut self, root: &Path, file: OutputFile) -> Result<(), OutputError> {
-        if !is_inside(&file.path) {
-            return Err(OutputError::Outside { path: file.path });
+        self.add_below(root, &file.path, Contents::Known(file.bytes))
+    }
+
+    /// The same for a file that is read when it is written.
+    pub fn add_read_by(
+        &mut self,
+        root: &Path,
+        path: &Path,
+        read: impl Fn() -> io::Result<Cow<'a, [u8]>> + 'a,
+    ) -> Result<(), OutputError> {
+        self.add_below(root, path, Contents::ReadBy(Box::new(read)))
+    }
+
+    fn add_below(&mut self, root: &Path, path: &Path, contents: Contents<'a>) -> Result<(), OutputError> {
+        if !is_inside(path) {
+            return Err(OutputError::Outside { path: path.to_path_buf() });
         }
-        self.files.push((root.join(file.path), file.bytes));
+        self.files.push((root.join(path), contents));
         self.roots.insert(root.to_path_buf());
         Ok(())
     }
@@ -113,7 +145,7 @@ impl Batch {
     /// Adds a file with its full path.
     pub fn add_at(&mut self, path: PathBuf, bytes: Vec<u8>) {
         self.roots.insert(folder_of(&path).to_path_buf());
-        self.files.push((path, bytes));
+        self.files.push((path, Contents::Known(bytes)));
     }
 
     /// Files that `earlier` lists are removed from the folder if this batch does not write them, and folders that are
@@ -151,14 +183,14 @@ impl Batch {
     /// Writes every file under a temporary name.
     fn stage(&self, undo: &Undo) -> Result<Vec<Staged<'_>>, OutputError> {
         let mut staged = Vec::with_capacity(self.files.len());
-        for (path, bytes) in &self.files {
+        for (path, contents) in &self.files {
             if path.is_dir() {
                 return Err(OutputError::IsFolder { path: path.clone() });
             }
             undo.make_folders(folder_of(path))?;
             let failed = |error| OutputError::File { path: path.clone(), error };
             let (temporary, mut file) = undo.create_beside(path).map_err(failed)?;
-            file.write_all(bytes).map_err(failed)?;
+            file.write_all(&contents.bytes().map_err(failed)?).map_err(failed)?;
             staged.push(Staged { temporary, path });
         }
         Ok(staged)

@@ -2,11 +2,13 @@
 //! written: who calls decides what becomes of the files.
 
 mod compare;
+mod files;
 mod replay;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use jarvis_analyze::analysis::{Analysis, AnalysisOptions};
+use jarvis_analyze::analysis::{Analysis, AnalysisOptions, Groundwork};
 use jarvis_analyze::compare::reports::CompareError;
 use jarvis_analyze::metrics::Scope;
 use jarvis_analyze::thresholds::Thresholds;
@@ -20,6 +22,7 @@ use jarvis_report::{OutputFile, Run, RunLabels, data, html, sections};
 use jarvis_trace::{Diagnostics, Population, Summary, Trace};
 
 pub use compare::{ComparedTraces, compare_traces, compare_traces_watched};
+pub use files::Files;
 pub use replay::ReplayChoice;
 
 /// Names of the performance report in an output folder.
@@ -72,7 +75,7 @@ pub struct Analyzed {
     /// What is in the trace.
     pub summary: Summary,
     /// All files, with paths relative to the output folder.
-    pub files: Vec<OutputFile>,
+    pub files: Files,
     /// What a workbook could not hold in full.
     pub cuts: xlsx::Cuts,
     /// Checks of `jarvis check` that the files do not pass: a fault of ours, and none of the trace.
@@ -107,52 +110,62 @@ pub fn analyze_watched(
     progress: &dyn Progress,
 ) -> Result<Analyzed, AnalyzeError> {
     let mut clock = StageClock::new(progress, "perf_report");
-    let (report, population) = report(&trace, options)?;
+    let (mut report, population) = report(&trace, options)?;
+    clock.then("groundwork");
+    let thresholds = options.thresholds.clone();
+    let judging = AnalysisOptions { thresholds, scope: Scope::Standalone, population };
+    let (groundwork, summary) = groundwork(&trace, &report, &options.platform, &judging);
     clock.then("analysis");
+    let mut analysis = Analysis::on(groundwork, &trace, &report, &judging);
+    clock.then("drawing");
+    let labels = &options.labels;
+    let run = Run { analysis: &analysis, report: &report, tables: &[], summary: &summary, labels, replay: &[] };
+    let (drawing, chosen) = std::thread::scope(|scope| {
+        let chosen = scope.spawn(|| replay::choose(&trace, &report, &analysis, &options.replay, &[]));
+        (html::Drawing::of(&run, &trace), joined(chosen))
+    });
+    clock.then("replay_packages");
+    // All is known that the trace can tell.
+    drop((trace, std::mem::take(&mut report.tree)));
+    let (tables, replay) = std::thread::scope(|scope| {
+        let tables = scope.spawn(|| report.tables());
+        let replay = replay::replay(chosen, &mut analysis);
+        (joined(tables), replay)
+    });
+    let replay = replay?;
+    let mut files = Files::default();
     let made = std::thread::scope(|scope| {
-        // It depends on nothing that follows, so it is made beside it.
-        let workbook = scope.spawn(|| workbook(&report.tables, ""));
-        let (mut analysis, summary) = judged(&trace, &report, options, population);
-        clock.then("drawing");
-        let labels = &options.labels;
-        let run = Run { analysis: &analysis, report: &report, summary: &summary, labels, replay: &[] };
-        let drawing = html::Drawing::of(&run, &trace);
-        clock.then("replay_packages");
-        let chosen = replay::choose(&trace, &report, &analysis, &options.replay, &[]);
-        drop(trace);
-        let replay = replay::replay(chosen, &mut analysis)?;
-        let run = Run { analysis: &analysis, report: &report, summary: &summary, labels, replay: &replay.entries };
+        // They depend on nothing that follows, so they are made beside it.
+        let sheets = scope.spawn(|| sheets(&tables, ""));
+        let (tables, replayed) = (&*tables, &*replay.entries);
+        let run = Run { analysis: &analysis, report: &report, tables, summary: &summary, labels, replay: replayed };
+        clock.then("data");
+        data::each_file(&run, &mut |file| files.put(file));
         clock.then("reports");
-        let mut files = data::files(&run);
-        files.extend(sections::files(&run));
+        files.put_all(sections::files(&run));
         clock.then("page");
-        files.extend(drawing.files(&run, &beside(&files, &report, "")));
-        files.extend(replay.files);
-        clock.then("workbook");
-        let (workbook, cuts) = joined(workbook)?;
-        files.push(workbook);
-        clock.then("csv");
-        Ok::<_, AnalyzeError>((analysis, summary, files, cuts))
+        let beside = beside(files.paths(), tables, "");
+        files.put_all(drawing.files(&run, &beside));
+        files.put_all(replay.files);
+        let diagnostics = report.diagnostics;
+        drop(report.rows);
+        clock.then("sheets");
+        let (sheets, cuts) = joined(sheets)?;
+        files.append(sheets);
+        Ok::<_, AnalyzeError>((diagnostics, cuts))
     });
-    let (analysis, summary, mut files, cuts) = made?;
-    let Report { tables, rows, tree, diagnostics } = report;
-    let self_check = std::thread::scope(|scope| {
-        scope.spawn(move || drop((tree, rows)));
-        files.extend(csv_files(&tables, ""));
-        drop(tables);
-        clock.then("self_check");
-        self_check(&files)
-    });
+    let (diagnostics, cuts) = made?;
+    drop(tables);
+    clock.then("self_check");
+    let self_check = quick_check(&files);
     Ok(Analyzed { analysis, diagnostics, summary, files, cuts, self_check, stages: clock.finish() })
 }
 
-/// What is thought of a trace and what is in it.
-fn judged(trace: &Trace, report: &Report, options: &AnalyzeOptions, population: Population) -> (Analysis, Summary) {
-    let analysis_options =
-        AnalysisOptions { thresholds: options.thresholds.clone(), scope: Scope::Standalone, population };
+/// What a trace is judged from, and what is in it.
+fn groundwork(trace: &Trace, report: &Report, platform: &Platform, options: &AnalysisOptions) -> (Groundwork, Summary) {
     std::thread::scope(|scope| {
         let summary = scope.spawn(|| Summary::of(trace));
-        (Analysis::of(trace, report, &options.platform, &analysis_options), joined(summary))
+        (Groundwork::of(trace, report, platform, options), joined(summary))
     })
 }
 
@@ -162,10 +175,28 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
 }
 
 /// The checks that files about to be written do not pass.
-pub fn self_check(files: &[OutputFile]) -> Vec<Problem> {
+pub fn self_check(files: &Files) -> Vec<Problem> {
+    failed(files, |_, _| true)
+}
+
+/// Longer files of categories are left to `jarvis check`: to read and check them all took a fifth of the time of a run,
+/// and they are lists of what shorter ones have too.
+const CHECKED: usize = 64 << 10;
+
+/// The same as far as it is quick.
+fn quick_check(files: &Files) -> Vec<Problem> {
+    failed(files, |path, len| len <= CHECKED || !path.starts_with(data::CATEGORY_DATA))
+}
+
+/// What can't be read is told where files are written.
+fn failed(files: &Files, looks_into: impl Fn(&Path, usize) -> bool) -> Vec<Problem> {
     let mut folder = Folder::new();
-    for file in files {
-        folder.file(file.path.to_string_lossy().replace('\\', "/"), &file.bytes);
+    for (path, len, read) in files.each() {
+        if looks_into(path, len) {
+            folder.file_read_by(slashed(path), move || read().unwrap_or_default());
+        } else {
+            folder.closed_file(slashed(path));
+        }
     }
     let mut problems = check::check(&folder);
     problems.retain(|p| p.level == Level::Failed);
@@ -190,30 +221,25 @@ fn report(trace: &Trace, options: &AnalyzeOptions) -> Result<(Report, Population
     }
 }
 
+/// A path as files of the output name each other.
+fn slashed(path: &Path) -> String {
+    path.to_string_lossy().replace('\\', "/")
+}
+
 /// Files that the page can link to, with this before the name of the folder of sheets.
-fn beside(files: &[OutputFile], report: &Report, prefix: &str) -> Vec<String> {
-    let written = files.iter().map(|f| f.path.to_string_lossy().replace('\\', "/"));
-    let sheets = report.tables.iter().map(|t| format!("{prefix}{CSV_FOLDER}/{}.csv", t.name));
+fn beside<'a>(files: impl Iterator<Item = &'a Path>, tables: &[Table], prefix: &str) -> Vec<String> {
+    let written = files.map(slashed);
+    let sheets = tables.iter().map(|t| format!("{prefix}{CSV_FOLDER}/{}.csv", t.name));
     written.chain(sheets).collect()
 }
 
-/// The performance report as a workbook, with this before its name.
-fn workbook(tables: &[Table], prefix: &str) -> Result<(OutputFile, xlsx::Cuts), AnalyzeError> {
+/// The performance report as a workbook and CSV files, with this before their names.
+fn sheets(tables: &[Table], prefix: &str) -> Result<(Files, xlsx::Cuts), AnalyzeError> {
+    let mut files = Files::default();
     let workbook = xlsx::render(tables).map_err(|error| AnalyzeError::Workbook(error.to_string()))?;
-    Ok((OutputFile { path: format!("{prefix}{WORKBOOK}").into(), bytes: workbook.bytes }, workbook.cuts))
-}
-
-/// The performance report as CSV files, with this before the name of their folder.
-fn csv_files(tables: &[Table], prefix: &str) -> Vec<OutputFile> {
-    csv::files(tables, &format!("{prefix}{CSV_FOLDER}"), csv::Texts::Guarded)
-}
-
-/// The performance report as files, with this before their names.
-fn sheets(report: &Report, prefix: &str) -> Result<(Vec<OutputFile>, xlsx::Cuts), AnalyzeError> {
-    let (workbook, cuts) = workbook(&report.tables, prefix)?;
-    let mut files = csv_files(&report.tables, prefix);
-    files.push(workbook);
-    Ok((files, cuts))
+    files.put(OutputFile::new(format!("{prefix}{WORKBOOK}"), workbook.bytes));
+    files.put_all(csv::files(tables, &format!("{prefix}{CSV_FOLDER}"), csv::Texts::Guarded));
+    Ok((files, workbook.cuts))
 }
 
 /// Tells how long stages take.

@@ -51,9 +51,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let report = build_report(&trace, &options)?;
     let took = start.elapsed();
     fs::create_dir_all(out)?;
-    for table in &report.tables {
-        fs::write(out.join(format!("{}.csv", table.name)), csv(table))?;
+    for table in report.tables() {
+        fs::write(out.join(format!("{}.csv", table.name)), csv(&table))?;
     }
-    writeln!(std::io::stderr(), "{} events, {} sheets, {took:.1?}", trace.len(), report.tables.len())?;
+    writeln!(std::io::stderr(), "{} events, {} sheets, {took:.1?}", trace.len(), report.tables().len())?;
     Ok(())
 }

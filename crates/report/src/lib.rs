@@ -10,7 +10,8 @@
 //! b.launch("cudaLaunchKernel", 10.0, 5.0, 1);
 //! b.kernel("add", 20.0, 100.0, 1);
 //! let report = build_report(&b.build(), &ReportOptions::default())?;
-//! let files = csv::files(&report.tables, "csvs", csv::Texts::Guarded);
+//! let tables = report.tables();
+//! let files: Vec<_> = csv::files(&tables, "csvs", csv::Texts::Guarded).collect();
 //! assert_eq!(files[0].path.to_str(), Some("csvs/gpu_timeline.csv"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

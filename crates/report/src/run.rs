@@ -3,7 +3,7 @@
 use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::comparative::Comparative;
 use jarvis_analyze::metrics::Scope;
-use jarvis_perf::tables::Report;
+use jarvis_perf::tables::{Report, Table};
 use jarvis_trace::Summary;
 
 /// What the user said about the run.
@@ -41,6 +41,8 @@ pub struct Run<'a> {
     pub analysis: &'a Analysis,
     /// The performance report it was made from.
     pub report: &'a Report,
+    /// Its sheets.
+    pub tables: &'a [Table],
     /// What is in the trace.
     pub summary: &'a Summary,
     /// What the user said about the run.

@@ -28,7 +28,7 @@ use super::sheets::warn_of_cuts;
 use super::{Failure, LONG_VERSION, Outlet, Session, Stages, Work, resident};
 use crate::exit;
 use crate::output::{self, Batch, OutputError};
-use crate::pipeline::{AnalyzeError, AnalyzeOptions, ReplayChoice, analyze_watched};
+use crate::pipeline::{AnalyzeError, AnalyzeOptions, Files, ReplayChoice, analyze_watched};
 
 /// The machine form of the result.
 const FINDINGS: &str = "findings.json";
@@ -193,7 +193,7 @@ fn elsewhere(session: &Session, args: &AnalyzeArgs, inputs: &Inputs) -> Result<(
     };
     let outcome = remote::analyze(session, &job)?;
     if !outcome.files.is_empty() {
-        publish(session, &inputs.folder, outcome.files)?;
+        publish(session, &inputs.folder, &Files::from(outcome.files))?;
     }
     session.print(&outcome.out)?;
     if outcome.status == exit::OK { Ok(()) } else { Err(Failure::told(outcome.status)) }
@@ -255,7 +255,7 @@ fn finish(
     let mut analyzed = ManuallyDrop::new(analyze_watched(trace, options, &Stages::new(session))?);
     analyzed.stages.insert(0, ("read", read));
     let files = std::mem::take(&mut analyzed.files);
-    let replayed = files.iter().any(|f| f.path.extension().is_some_and(|e| e == "zip"));
+    let replayed = files.paths().any(|path| path.extension().is_some_and(|e| e == "zip"));
     let log = Log {
         stages: &analyzed.stages,
         analysis: &analyzed.analysis,
@@ -341,36 +341,29 @@ struct Log<'a> {
 }
 
 /// Writes the folder, all of it or nothing, and returns the machine form of the findings.
-fn write(
-    session: &Session,
-    folder: &Path,
-    files: Vec<OutputFile>,
-    cuts: Cuts,
-    log: &Log<'_>,
-) -> Result<Vec<u8>, Failure> {
+fn write(session: &Session, folder: &Path, mut files: Files, cuts: Cuts, log: &Log<'_>) -> Result<Vec<u8>, Failure> {
     warn_of_cuts(session, cuts);
     if let Some(first) = log.self_check.first() {
         // The files are of use all the same; whoever runs our tests sees it on standard error.
         let more = log.self_check.len() - 1;
         session.warn(&format!("a fault of jarvis, please report it: {first} (and {more} more in {RUN_LOG})"));
     }
-    let findings = files.iter().find(|f| f.path == Path::new(FINDINGS)).map(|f| f.bytes.clone()).unwrap_or_default();
-    let names = files.iter().map(|f| f.path.clone()).collect();
-    let log = OutputFile::new(RUN_LOG, run_log(log, &names));
-    let files = files.into_iter().chain([log]).collect();
+    let names = files.paths().map(Path::to_path_buf).collect();
+    files.put(OutputFile::new(RUN_LOG, run_log(log, &names)));
+    let findings = files.find(Path::new(FINDINGS)).transpose()?.unwrap_or_default().into_owned();
     match &session.outlet {
-        Outlet::Here => publish(session, folder, files)?,
-        Outlet::There(peer) => peer.deliver(files)?,
+        Outlet::Here => publish(session, folder, &files)?,
+        Outlet::There(peer) => peer.deliver(files.into_vec()?)?,
     }
     Ok(findings)
 }
 
 /// Writes all files, or none, and removes those of an earlier run.
-fn publish(session: &Session, folder: &Path, files: Vec<OutputFile>) -> Result<(), OutputError> {
+fn publish(session: &Session, folder: &Path, files: &Files) -> Result<(), OutputError> {
     let mut batch = Batch::default();
-    for file in files {
-        session.log(2, || format!("{}: {}", file.path.display(), amount(file.bytes.len() as u64)));
-        batch.add(folder, file)?;
+    for (path, len, read) in files.each() {
+        session.log(2, || format!("{}: {}", path.display(), amount(len as u64)));
+        batch.add_read_by(folder, path, read)?;
     }
     // Results of another trace or of other options would look like results of this run.
     batch.replaces(folder, listed);

@@ -150,7 +150,7 @@ fn write(diff: &Diff<'_>, folder: &Path, parity: bool) -> Result<Vec<PathBuf>, F
         sheets.push(tables::lca_table(&diff.summary, diff.totals));
         sheets.push(tables::group_table(&diff.groups));
     }
-    let mut files = csv::files(&sheets, "", texts);
+    let mut files: Vec<OutputFile> = csv::files(&sheets, "", texts).collect();
     let [one, two] = diff.views;
     files.push(OutputFile::new("merged_tree_output.txt", merged_tree::render(one, two, &diff.merged, roots)));
     for which in Which::BOTH {

@@ -5,7 +5,8 @@
 //! a trace of 20 MB that was half of all memory. Both come back by themselves where they are needed again.
 
 /// Stages that run much code and make much. To give back costs about a millisecond.
-const WORTH_IT: &[&str] = &["perf_report", "analysis", "drawing", "reports"];
+const WORTH_IT: &[&str] =
+    &["perf_report", "groundwork", "analysis", "drawing", "data", "reports", "page", "self_check"];
 
 #[cfg(all(target_os = "linux", not(debug_assertions)))]
 #[expect(unsafe_code, reason = "the system can only be told through its C interface; see each block")]

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-fn batch(root: &Path, files: &[(&str, &str)]) -> Batch {
+fn batch(root: &Path, files: &[(&str, &str)]) -> Batch<'static> {
     let mut batch = Batch::default();
     for (path, text) in files {
         batch.add(root, OutputFile::new(*path, text.as_bytes().to_vec())).unwrap();

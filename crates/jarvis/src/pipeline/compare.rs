@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use jarvis_analyze::analysis::{Analysis, AnalysisOptions};
 use jarvis_analyze::comparative::{Both, Comparative};
-use jarvis_analyze::compare::reports::{CompareOptions, SheetGroup, compare_reports};
+use jarvis_analyze::compare::reports::{CompareOptions, NamedReport, SheetGroup, compare_tables};
 use jarvis_analyze::metrics::Scope;
-use jarvis_perf::tables::Report;
+use jarvis_perf::tables::{Report, Table};
 use jarvis_report::render::xlsx;
 use jarvis_report::{OutputFile, Run, Versus, data, html, sections};
 use jarvis_trace::{Summary, Trace};
 
-use super::{AnalyzeError, AnalyzeOptions, Progress, StageClock, Unwatched, beside, joined, replay, report, sheets};
+use super::{
+    AnalyzeError, AnalyzeOptions, Files, Progress, StageClock, Unwatched, beside, joined, replay, report, sheets,
+};
 
 /// Both reports, sheet by sheet.
 const WORKBOOK: &str = "comparison.xlsx";
@@ -26,7 +28,7 @@ pub struct ComparedTraces {
     /// What differs.
     pub comparative: Comparative,
     /// All files, with paths relative to the output folder.
-    pub files: Vec<OutputFile>,
+    pub files: Files,
     /// What the workbooks could not hold in full.
     pub cuts: xlsx::Cuts,
     /// How long each stage took.
@@ -36,6 +38,7 @@ pub struct ComparedTraces {
 /// What is known of one side.
 struct Side {
     report: Report,
+    tables: Vec<Table>,
     analysis: Analysis,
     summary: Summary,
 }
@@ -46,11 +49,13 @@ impl Side {
         let analysis_options =
             AnalysisOptions { thresholds: options.thresholds.clone(), scope: Scope::Comparative, population };
         let analysis = Analysis::of(trace, &report, &options.platform, &analysis_options);
-        Ok(Self { report, analysis, summary: Summary::of(trace) })
+        let tables = report.tables();
+        Ok(Self { report, tables, analysis, summary: Summary::of(trace) })
     }
 
     fn run<'a>(&'a self, options: &'a AnalyzeOptions, replay: &'a [jarvis_report::ReplayEntry]) -> Run<'a> {
-        Run { analysis: &self.analysis, report: &self.report, summary: &self.summary, labels: &options.labels, replay }
+        let Self { report, tables, analysis, summary } = self;
+        Run { analysis, report, tables, summary, labels: &options.labels, replay }
     }
 }
 
@@ -80,31 +85,32 @@ pub fn compare_traces_watched(
     let replay = replay::replay(chosen, &mut target.analysis)?;
     clock.then("reports");
     let made = std::thread::scope(|scope| {
-        let of_reference = scope.spawn(|| sheets(&reference.report, "reference_"));
-        let of_target = scope.spawn(|| sheets(&target.report, "target_"));
+        let of_reference = scope.spawn(|| sheets(&reference.tables, "reference_"));
+        let of_target = scope.spawn(|| sheets(&target.tables, "target_"));
         let versus = Versus {
             reference: reference.run(options.reference, &[]),
             target: target.run(options.target, &replay.entries),
             comparative: &comparative,
         };
-        let mut files = data::compared_files(&versus);
-        files.extend(sections::compared_files(&versus));
+        let mut files = Files::default();
+        files.put_all(data::compared_files(&versus));
+        files.put_all(sections::compared_files(&versus));
         clock.then("page");
-        let beside = beside(&files, &target.report, "target_");
-        files.push(html::compared_page(&versus, traces, &beside));
+        let beside = beside(files.paths(), &target.tables, "target_");
+        files.put(html::compared_page(&versus, traces, &beside));
         clock.then("comparison_workbook");
-        let (both, mut cuts) = workbook(&reference.report, &target.report)?;
-        files.push(both);
+        let (both, mut cuts) = workbook(&reference.tables, &target.tables)?;
+        files.put(both);
         clock.then("sheets");
         for sheets in [of_reference, of_target] {
             let (more, cut) = joined(sheets)?;
-            files.extend(more);
+            files.append(more);
             cuts += cut;
         }
         Ok::<_, AnalyzeError>((files, cuts))
     });
     let (mut files, cuts) = made?;
-    files.extend(replay.files);
+    files.put_all(replay.files);
     Ok(ComparedTraces {
         analyses: Both { reference: reference.analysis, target: target.analysis },
         reports: Both { reference: reference.report, target: target.report },
@@ -116,10 +122,11 @@ pub fn compare_traces_watched(
 }
 
 /// Both performance reports side by side; the reference is the baseline.
-fn workbook(reference: &Report, target: &Report) -> Result<(OutputFile, xlsx::Cuts), AnalyzeError> {
+fn workbook(reference: &[Table], target: &[Table]) -> Result<(OutputFile, xlsx::Cuts), AnalyzeError> {
     let groups = vec![SheetGroup::GpuTimeline, SheetGroup::OpsSummary, SheetGroup::OpsAll];
     let options = CompareOptions { groups, ..CompareOptions::default() };
-    let comparison = compare_reports(("reference", reference), ("target", target), &options)?;
+    let reports = [NamedReport { tag: "reference", tables: reference }, NamedReport { tag: "target", tables: target }];
+    let comparison = compare_tables(&reports, &options)?;
     let rendered = xlsx::render_hiding(&comparison.tables, &comparison.hidden)
         .map_err(|error| AnalyzeError::Workbook(error.to_string()))?;
     Ok((OutputFile { path: WORKBOOK.into(), bytes: rendered.bytes }, rendered.cuts))

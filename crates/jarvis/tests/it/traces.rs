@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use jarvis::pipeline::{AnalyzeOptions, Analyzed, ReplayChoice, analyze};
+use jarvis::pipeline::{AnalyzeOptions, Analyzed, ReplayChoice, analyze, self_check};
 use jarvis::trace::{ReadOptions, Trace};
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::platform::Platform;
 use jarvis_report::RunLabels;
+use jarvis_report::check::Problem;
 use serde_json::Value;
 
 use crate::support::shared;
@@ -16,6 +17,8 @@ use crate::support::shared;
 pub(crate) struct Ran {
     pub(crate) name: String,
     pub(crate) analyzed: Analyzed,
+    /// What a whole check of them finds.
+    pub(crate) problems: Vec<Problem>,
     pub(crate) files: BTreeMap<String, Vec<u8>>,
 }
 
@@ -32,9 +35,10 @@ impl Ran {
             replay: ReplayChoice::Auto,
         };
         let mut analyzed = analyze(trace, &options).ok()?;
-        let files = std::mem::take(&mut analyzed.files);
+        let problems = self_check(&analyzed.files);
+        let files = std::mem::take(&mut analyzed.files).into_vec().unwrap();
         let files = files.into_iter().map(|f| (f.path.to_string_lossy().replace('\\', "/"), f.bytes)).collect();
-        Some(Self { name: format!("{platform} {name}"), analyzed, files })
+        Some(Self { name: format!("{platform} {name}"), analyzed, problems, files })
     }
 
     pub(crate) fn text(&self, name: &str) -> &str {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use jarvis::pipeline::{AnalyzeOptions, ReplayChoice, analyze};
+use jarvis::pipeline::{AnalyzeOptions, ReplayChoice, analyze, self_check};
 use jarvis::trace::Trace;
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::platform::Platform;
@@ -33,8 +33,9 @@ fn analysed(text: &[u8]) -> Option<Vec<OutputFile>> {
         replay: ReplayChoice::None,
     };
     let analyzed = analyze(Trace::parse(text).ok()?, &options).ok()?;
-    assert!(analyzed.self_check.is_empty(), "{:?}", analyzed.self_check);
-    Some(analyzed.files)
+    let problems = self_check(&analyzed.files);
+    assert!(problems.is_empty(), "{problems:?}");
+    Some(analyzed.files.into_vec().unwrap())
 }
 
 fn text_of<'f>(files: &'f [OutputFile], name: &str) -> &'f str {

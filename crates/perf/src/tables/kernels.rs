@@ -30,7 +30,8 @@ struct Kernel {
 pub(crate) struct Kernels {
     list: Vec<Kernel>,
     total_us: f64,
-    any_op: bool,
+    /// Whether any of them belongs to an operation.
+    pub(crate) any_op: bool,
 }
 
 impl Kernels {
@@ -118,10 +119,10 @@ pub(crate) fn summary(cx: &mut Context<'_>, kernels: &Kernels, timeline_us: f64)
 }
 
 /// The sheet of [`summary`].
-pub(crate) fn summary_sheet(kernels: &Kernels, rows: &[KernelRow]) -> Table {
+pub(crate) fn summary_sheet(any_op: bool, rows: &[KernelRow]) -> Table {
     Columns::<KernelRow>::new()
         .plain("Parent op category", |r| maybe_text(r.category.as_ref()))
-        .when(kernels.any_op, |c| c.plain("Parent cpu_op", |r| maybe_text(r.parent.as_ref())))
+        .when(any_op, |c| c.plain("Parent cpu_op", |r| maybe_text(r.parent.as_ref())))
         .plain("Kernel name", |r| text(&r.name))
         .plain("Kernel stream", |r| r.stream.map_or(Cell::Missing, Cell::Int))
         .time("Kernel duration (µs)_sum", |r| Cell::float(r.us.sum))
@@ -247,11 +248,11 @@ pub(crate) fn short_kernels(cx: &mut Context<'_>, kernels: &Kernels, timeline_us
 }
 
 /// The sheet of [`short_kernels`]; without rows it has no columns either.
-pub(crate) fn short_sheet(kernels: &Kernels, rows: &[ShortKernelRow]) -> Table {
+pub(crate) fn short_sheet(any_op: bool, rows: &[ShortKernelRow]) -> Table {
     let mut columns = Columns::<ShortKernelRow>::new();
     if !rows.is_empty() {
         let headers = ["Parent cpu_op", "Input dims", "Input strides", "Concrete Inputs"];
-        for (i, header) in headers.into_iter().enumerate().filter(|_| kernels.any_op) {
+        for (i, header) in headers.into_iter().enumerate().filter(|_| any_op) {
             columns = columns.plain(header, move |r| maybe_text(r.op.as_ref().map(|op| &op[i])));
         }
         columns = columns

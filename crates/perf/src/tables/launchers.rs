@@ -12,6 +12,7 @@ use rapidhash::RapidHashMap;
 use super::context::{CallIdentity, CallKey, Context, KeyColumns, RECOMPUTE, identity_columns};
 use super::inputs::InputsId;
 use super::kernel_list::KernelList;
+use super::options::ReportOptions;
 use super::sheet::{Columns, Stat, count, group_by, maybe_bool, text};
 use super::stats::{Stats, percentages};
 use super::texts::TextId;
@@ -292,16 +293,15 @@ fn set_first_occurrences(cx: &Context<'_>, launchers: &LauncherRows, rows: &mut 
 }
 
 /// The sheet of [`by_args`].
-pub(crate) fn args_sheet(cx: &Context<'_>, rows: &[UniqueArgsRow]) -> Table {
-    args_head(cx)
+pub(crate) fn args_sheet(options: &ReportOptions, rows: &[UniqueArgsRow]) -> Table {
+    args_head(options)
         .and(kernel_columns("kernel_details_summary", |r| &r.kernels))
         .and(percent_columns(|r| r.percent))
         .table("ops_unique_args", rows)
 }
 
 /// The columns of `ops_unique_args` up to the kernels.
-pub(crate) fn args_head(cx: &Context<'_>) -> Columns<UniqueArgsRow> {
-    let options = cx.options;
+pub(crate) fn args_head(options: &ReportOptions) -> Columns<UniqueArgsRow> {
     let keys = KeyColumns { num_kernels: options.group_by_num_kernels, recompute: options.detect_recompute };
     let mut columns = identity_columns(keys, |r: &UniqueArgsRow| &r.identity)
         .plain("operation_count", |r| count(r.count))

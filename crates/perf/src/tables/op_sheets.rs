@@ -12,6 +12,7 @@ use super::costs::{Call, CostId, ParamsId, Pass};
 use super::inputs::ArgTexts;
 use super::kernel_list::KernelList;
 use super::launchers::kernel_columns;
+use super::options::ReportOptions;
 use super::sheet::{Columns, Stat, count, group_by, maybe_bool, maybe_text, number, text};
 use super::stats::Stats;
 use super::texts::TextId;
@@ -342,15 +343,15 @@ impl OpSheet {
     }
 
     /// The table.
-    pub(crate) fn table(&self, cx: &Context<'_>) -> Table {
-        self.head(cx)
+    pub(crate) fn table(&self, options: &ReportOptions) -> Table {
+        self.head(options)
             .and(kernel_columns("kernel_details__summarize_kernel_stats", |r| &r.kernels))
             .and(tail())
             .table(self.name.clone(), &self.rows)
     }
 
     /// The columns up to the kernels.
-    pub(crate) fn head(&self, cx: &Context<'_>) -> Columns<OpSheetRow> {
+    pub(crate) fn head(&self, options: &ReportOptions) -> Columns<OpSheetRow> {
         let quantity = Format::Quantity;
         let roofline = self.rows.iter().any(|r| r.model.roofline.is_some());
         let mut columns = Columns::<OpSheetRow>::new().plain("name", |r| text(&r.name));
@@ -359,10 +360,10 @@ impl OpSheet {
             columns = columns.plain(header, move |r| r.param(&name).map_or(Cell::Missing, param_cell));
         }
         columns
-            .when(cx.options.group_by_num_kernels, |c| {
+            .when(options.group_by_num_kernels, |c| {
                 c.plain(NUM_KERNELS, |r| r.num_kernels.map_or(Cell::Missing, count))
             })
-            .when(cx.options.detect_recompute, |c| c.plain(RECOMPUTE, |r| maybe_bool(r.is_recompute)))
+            .when(options.detect_recompute, |c| c.plain(RECOMPUTE, |r| maybe_bool(r.is_recompute)))
             .quantity("GFLOPS_first", |r| number(r.model.gflops))
             .quantity("Data Moved (MB)_first", |r| number(r.model.data_moved_mb))
             .quantity("FLOPS/Byte_first", |r| number(r.model.flops_per_byte))
@@ -372,7 +373,7 @@ impl OpSheet {
             .plain("process_label_first", |r| text(&r.place[1]))
             .plain("thread_name_first", |r| text(&r.place[2]))
             .plain("Compute Spec", |r| maybe_text(r.model.compute_spec.as_ref()))
-            .when(!cx.quirks.model_source_unknown, |c| c.plain(MODEL_SOURCE, |r| source(Some(&r.model))))
+            .when(!options.quirks().model_source_unknown, |c| c.plain(MODEL_SOURCE, |r| source(Some(&r.model))))
             .when(roofline, |c| {
                 c.time("Roofline Time (µs)_first", |r| number(r.model.roofline.map(|(us, _)| us)))
                     .plain("Roofline Bound_first", |r| bound(Some(&r.model)))

@@ -90,6 +90,11 @@ impl ReportOptions {
         }
     }
 
+    /// Whether rows of `unified_perf_summary` are kept apart by number of kernels; the reference forgets to.
+    pub(crate) fn splits_unified_by_kernels(&self) -> bool {
+        self.group_by_num_kernels && !self.quirks().unified_ignores_num_kernels
+    }
+
     /// Whether Python frames have to be nodes of the tree.
     pub(crate) fn needs_frames(&self) -> bool {
         self.detect_recompute || self.call_stack || self.frames

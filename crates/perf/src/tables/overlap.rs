@@ -30,7 +30,7 @@ struct OverlapRow<R> {
 }
 
 /// The sheets.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct OverlapSheets {
     pub(crate) unique_args: Option<Table>,
     pub(crate) unified: Option<Table>,
@@ -104,8 +104,8 @@ impl OverlapSheets {
     }
 
     /// The sheets of operations, each family followed by its twins.
-    pub(crate) fn in_order(self, sheets: &[OpSheet], table: impl Fn(&OpSheet) -> Table) -> Vec<Table> {
-        let mut twins = self.of_families.into_iter().peekable();
+    pub(crate) fn in_order(&self, sheets: &[OpSheet], table: impl Fn(&OpSheet) -> Table) -> Vec<Table> {
+        let mut twins = self.of_families.iter().cloned().peekable();
         let mut out = Vec::new();
         for (i, sheet) in sheets.iter().enumerate() {
             out.push(table(sheet));
@@ -167,7 +167,7 @@ fn unique_args(cx: &mut Context<'_>, finder: &Finder, launchers: &LauncherRows) 
         .collect();
     let kernels = kernel_columns("kernel_details_summary", |r: &UniqueArgsRow| &r.kernels);
     let tail = percent_columns(|r: &UniqueArgsRow| r.percent);
-    columns(launchers::args_head(cx), kernels, tail, HEADERS).table("ops_unique_args_kl_overlap", &rows)
+    columns(launchers::args_head(cx.options), kernels, tail, HEADERS).table("ops_unique_args_kl_overlap", &rows)
 }
 
 /// Orders rows so that those of one plain row stay together: most time of the whole first.
@@ -195,7 +195,7 @@ fn unified_sheet(cx: &mut Context<'_>, finder: &Finder, unified: &Unified) -> Ta
     let mut rows = unified::rows(cx, calls, split(&overlaps));
     keep_together(&mut rows, |r| calls[r.calls[0]].key(cx), |r| r.kernel_us.sum, |r| r.ex_uid);
     unified::set_percentages(&mut rows);
-    let shape = unified::Shape::of(cx, &rows);
+    let shape = unified::Shape::of(cx.options, &rows);
     let rows: Vec<OverlapRow<UnifiedRow>> = rows
         .into_iter()
         .map(|row| {
@@ -215,7 +215,7 @@ fn family_sheet(cx: &mut Context<'_>, finder: &Finder, family: &FamilyCalls) -> 
     keep_together(&mut rows, key, |r| r.kernel_us.sum, |r| r.example.uid());
     let name = format!("{}_kl_overlap", family.sheet_name());
     let sheet = OpSheet { name, rows, params: op_sheets::param_names(cx, &family.calls), family: family.family };
-    let head = sheet.head(cx);
+    let head = sheet.head(cx.options);
     let rows: Vec<OverlapRow<OpSheetRow>> = sheet
         .rows
         .into_iter()

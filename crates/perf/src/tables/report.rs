@@ -23,14 +23,23 @@ use super::unified::Unified;
 /// A finished report.
 #[derive(Debug)]
 pub struct Report {
-    /// The sheets in their order. Those without rows are absent, but for the two of short kernels.
-    pub tables: Vec<Table>,
-    /// What the sheets were made of.
+    /// What the sheets are made of.
     pub rows: ReportRows,
     /// The tree that everything was read off.
     pub tree: Tree,
     /// What was odd about the recording, reading and tree together.
     pub diagnostics: Diagnostics,
+    options: ReportOptions,
+    ready: ReadySheets,
+}
+
+/// What sheets need beside the rows, while the trace is there.
+#[derive(Debug)]
+struct ReadySheets {
+    timeline: Table,
+    overlaps: OverlapSheets,
+    /// Whether any kernel belongs to an operation.
+    any_op: bool,
 }
 
 /// The rows that the sheets show, as values: what later stages read instead of cells. Caps on rows hold for the sheets
@@ -79,9 +88,57 @@ pub struct ModelFailure {
 }
 
 impl Report {
+    /// The sheets in their order. Those without rows are absent, but for the two of short kernels. They are made each
+    /// time, because they take as much memory as the rows do.
+    pub fn tables(&self) -> Vec<Table> {
+        let mut tables = vec![self.ready.timeline.clone()];
+        tables.extend(self.operation_sheets());
+        tables.retain(|table| table.rows() > 0);
+        tables.extend(self.kernel_sheets());
+        tables
+    }
+
     /// The sheet of this name.
-    pub fn table(&self, name: &str) -> Option<&Table> {
-        self.tables.iter().find(|t| t.name == name)
+    pub fn table(&self, name: &str) -> Option<Table> {
+        self.tables().into_iter().find(|t| t.name == name)
+    }
+
+    /// The sheets of launchers and of modelled operations.
+    fn operation_sheets(&self) -> Vec<Table> {
+        let Self { rows, options, ready, .. } = self;
+        let recompute = options.detect_recompute;
+        let cap = |most: Option<usize>| most.filter(|_| !options.quirks().caps_ignored);
+        let most = cap(options.topk_ops);
+        let mut tables = vec![
+            launchers::category_sheet(&rows.categories, recompute),
+            capped(launchers::name_sheet(&rows.ops, recompute), most),
+            capped(launchers::args_sheet(options, &rows.unique_args), most),
+        ];
+        tables.extend(ready.overlaps.unique_args.clone().map(|t| capped(t, most)));
+        tables.push(capped(rows.unified.sheet(options), most));
+        tables.extend(ready.overlaps.unified.clone().map(|t| capped(t, most)));
+        let most = cap(options.topk_roofline_ops);
+        let sheets = ready.overlaps.in_order(&rows.op_sheets, |sheet| sheet.table(options));
+        tables.extend(sheets.into_iter().map(|t| capped(t, most)));
+        tables
+    }
+
+    /// The sheets of kernels and collectives.
+    fn kernel_sheets(&self) -> Vec<Table> {
+        let Self { rows, options, ready, .. } = self;
+        let shown = |table: Table| Some(table).filter(|table| table.rows() > 0);
+        let mut tables = Vec::new();
+        if options.kernel_summary {
+            tables.extend(shown(kernels::summary_sheet(ready.any_op, &rows.kernels)));
+        }
+        if options.short_kernel_study {
+            tables.push(kernels::histogram_sheet(&rows.histogram));
+            tables.push(kernels::short_sheet(ready.any_op, &rows.short_kernels));
+        }
+        if options.coll_analysis {
+            tables.extend(shown(rows.collectives.sheet()));
+        }
+        tables
     }
 }
 
@@ -89,11 +146,11 @@ impl Report {
 pub fn build_report(trace: &Trace, options: &ReportOptions) -> Result<Report, ReportError> {
     let tree = Tree::build(trace, tree_options(options));
     let gpu = GpuTime::of(trace, &tree, options)?;
-    let (tables, rows) = fill(trace, &tree, &gpu, options);
+    let (ready, rows) = fill(trace, &tree, &gpu, options);
     let mut diagnostics = trace.diagnostics().clone();
     diagnostics.extend(tree.diagnostics());
     gpu.timeline.check(&mut diagnostics);
-    Ok(Report { tables, rows, tree, diagnostics })
+    Ok(Report { rows, tree, diagnostics, options: options.clone(), ready })
 }
 
 /// How the tree of a report is built.
@@ -124,9 +181,10 @@ fn failures(unified: &Unified) -> Vec<ModelFailure> {
     list
 }
 
-fn fill(trace: &Trace, tree: &Tree, gpu: &GpuTime, options: &ReportOptions) -> (Vec<Table>, ReportRows) {
+fn fill(trace: &Trace, tree: &Tree, gpu: &GpuTime, options: &ReportOptions) -> (ReadySheets, ReportRows) {
     let mut cx = Context::new(trace, tree, options);
-    let mut tables = vec![gpu.sheet(trace, tree, options)];
+    let mut ready =
+        ReadySheets { timeline: gpu.sheet(trace, tree, options), overlaps: OverlapSheets::default(), any_op: false };
     let mut rows = ReportRows {
         timeline: gpu.timeline,
         launchers: LauncherRows::default(),
@@ -144,16 +202,19 @@ fn fill(trace: &Trace, tree: &Tree, gpu: &GpuTime, options: &ReportOptions) -> (
     };
     let with_ops = !tree.is_gpu_only() || !cx.quirks.runtime_calls_make_no_sheets;
     if with_ops {
-        tables.extend(operations(&mut cx, gpu, &mut rows));
+        ready.overlaps = operation_rows(&mut cx, gpu, &mut rows);
     }
-    tables.retain(|table| table.rows() > 0);
-    tables.extend(kernel_sheets(&mut cx, &mut rows, with_ops));
-    (tables, rows)
+    if options.kernel_summary || options.short_kernel_study {
+        ready.any_op = kernel_rows(&mut cx, &mut rows);
+    }
+    if options.coll_analysis && with_ops {
+        rows.collectives = Collectives::of(&mut cx);
+    }
+    (ready, rows)
 }
 
-/// The sheets of launchers and of modelled operations.
-fn operations(cx: &mut Context<'_>, gpu: &GpuTime, rows: &mut ReportRows) -> Vec<Table> {
-    let options = cx.options;
+/// The rows of launchers and of modelled operations.
+fn operation_rows(cx: &mut Context<'_>, gpu: &GpuTime, rows: &mut ReportRows) -> OverlapSheets {
     rows.launchers = LauncherRows::of(cx);
     rows.categories = launchers::by_category(&rows.launchers);
     rows.ops = launchers::by_name(cx, &rows.launchers);
@@ -162,51 +223,26 @@ fn operations(cx: &mut Context<'_>, gpu: &GpuTime, rows: &mut ReportRows) -> Vec
     rows.model_failures = failures(&rows.unified);
     let families = op_sheets::family_calls(cx);
     rows.op_sheets = op_sheets::op_sheets(cx, &families);
-    let mut overlaps = OverlapSheets::default();
-    if options.include_overlap {
-        overlaps = OverlapSheets::of(cx, gpu, &rows.launchers, &rows.unified, &families);
+    if cx.options.include_overlap {
+        OverlapSheets::of(cx, gpu, &rows.launchers, &rows.unified, &families)
+    } else {
+        OverlapSheets::default()
     }
-    let recompute = options.detect_recompute;
-    let cap = |most: Option<usize>| most.filter(|_| !cx.quirks.caps_ignored);
-    let most = cap(options.topk_ops);
-    let mut tables = vec![
-        launchers::category_sheet(&rows.categories, recompute),
-        capped(launchers::name_sheet(&rows.ops, recompute), most),
-        capped(launchers::args_sheet(cx, &rows.unique_args), most),
-    ];
-    tables.extend(overlaps.unique_args.take().map(|t| capped(t, most)));
-    tables.push(capped(rows.unified.sheet(cx), most));
-    tables.extend(overlaps.unified.take().map(|t| capped(t, most)));
-    let most = cap(options.topk_roofline_ops);
-    let sheets = overlaps.in_order(&rows.op_sheets, |sheet| sheet.table(cx));
-    tables.extend(sheets.into_iter().map(|t| capped(t, most)));
-    tables
 }
 
-/// The sheets of kernels and collectives.
-fn kernel_sheets(cx: &mut Context<'_>, rows: &mut ReportRows, with_ops: bool) -> Vec<Table> {
+/// The rows of kernels; whether any belongs to an operation.
+fn kernel_rows(cx: &mut Context<'_>, rows: &mut ReportRows) -> bool {
     let options = cx.options;
     let total_us = rows.timeline.total.0;
-    let mut tables = Vec::new();
-    if options.kernel_summary || options.short_kernel_study {
-        let all = Kernels::of(cx, &rows.launchers);
-        if options.kernel_summary {
-            rows.kernels = kernels::summary(cx, &all, total_us);
-            tables.push(kernels::summary_sheet(&all, &rows.kernels));
-            tables.retain(|table| table.rows() > 0);
-        }
-        if options.short_kernel_study {
-            rows.histogram = kernels::histogram(&all, options.short_kernel_threshold_us, options.short_kernel_bins);
-            rows.short_kernels = kernels::short_kernels(cx, &all, total_us);
-            tables.push(kernels::histogram_sheet(&rows.histogram));
-            tables.push(kernels::short_sheet(&all, &rows.short_kernels));
-        }
+    let all = Kernels::of(cx, &rows.launchers);
+    if options.kernel_summary {
+        rows.kernels = kernels::summary(cx, &all, total_us);
     }
-    if options.coll_analysis && with_ops {
-        rows.collectives = Collectives::of(cx);
-        tables.extend(Some(rows.collectives.sheet()).filter(|table| table.rows() > 0));
+    if options.short_kernel_study {
+        rows.histogram = kernels::histogram(&all, options.short_kernel_threshold_us, options.short_kernel_bins);
+        rows.short_kernels = kernels::short_kernels(cx, &all, total_us);
     }
-    tables
+    all.any_op
 }
 
 fn unlinked(trace: &Trace, tree: &Tree) -> (usize, f64) {

@@ -11,11 +11,11 @@ fn texts(table: &Table, header: &str) -> Vec<String> {
 }
 
 fn cells(report: &Report, sheet: &str, header: &str) -> Vec<String> {
-    texts(report.table(sheet).unwrap_or_else(|| panic!("no sheet {sheet}")), header)
+    texts(&report.table(sheet).unwrap_or_else(|| panic!("no sheet {sheet}")), header)
 }
 
-fn sheets(report: &Report) -> Vec<&str> {
-    report.tables.iter().map(|t| t.name.as_str()).collect()
+fn sheets(report: &Report) -> Vec<String> {
+    report.tables().into_iter().map(|t| t.name).collect()
 }
 
 fn both(b: &TraceBuilder, options: &ReportOptions) -> [Report; 2] {
@@ -374,7 +374,8 @@ fn rooflines_need_a_platform() {
     let [report, _] = both(&m.b, &ReportOptions { platform, ..ReportOptions::default() });
     // 2·128·512·256 operations at 990e12 a second against 2·(128·256 + 256·512 + 128·512) bytes at 4.8e12.
     let memory = 2.0 * f64::from(128 * 256 + 256 * 512 + 128 * 512) / 4.8e12 * 1e6;
-    let column = report.table("GEMM").unwrap().column("Roofline Time (µs)_first").unwrap();
+    let sheet = report.table("GEMM").unwrap();
+    let column = sheet.column("Roofline Time (µs)_first").unwrap();
     let Cell::Float(us) = column.cells[0] else { panic!("{column:?}") };
     assert!((us - memory).abs() < 1e-12);
     assert_eq!(cells(&report, "GEMM", "Roofline Bound_first"), ["MEMORY_BOUND"]);

@@ -33,7 +33,7 @@ pub(super) fn document(folder: &Folder<'_>, name: &str, metrics: &Value, problem
         }
     }
     if let Some(text) = folder.text(FAIR) {
-        summary(&Document::of(text), metrics, problems);
+        summary(&Document::of(&text), metrics, problems);
     }
 }
 

@@ -1,14 +1,19 @@
 //! An output folder as the checks see it: names and bytes, read by whoever asks for the check.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Level, Problem};
 use jarvis_trace::InOrder;
 
+/// Reads a file.
+type Reader<'a> = Box<dyn Fn() -> Cow<'a, [u8]> + Sync + 'a>;
+
 /// The files of an output folder. Names are relative to it, with `/` between their parts.
-#[derive(Debug, Clone, Default)]
+#[derive(Default)]
 pub struct Folder<'a> {
-    files: BTreeMap<String, &'a [u8]>,
+    /// Without a reader where the file is there and is not looked into.
+    files: BTreeMap<String, Option<Reader<'a>>>,
     folders: BTreeSet<String>,
 }
 
@@ -18,16 +23,28 @@ impl<'a> Folder<'a> {
         Self::default()
     }
 
-    /// Adds a file and the folders it stands in. The bytes of files that are neither JSON, CSV nor Markdown are not
-    /// looked at and may be left out.
+    /// Adds a file and the folders it stands in.
     pub fn file(&mut self, name: impl Into<String>, bytes: &'a [u8]) {
-        let name = name.into();
+        self.file_read_by(name, move || Cow::Borrowed(bytes));
+    }
+
+    /// The same for a file that is read each time it is looked at.
+    pub fn file_read_by(&mut self, name: impl Into<String>, read: impl Fn() -> Cow<'a, [u8]> + Sync + 'a) {
+        self.add(name.into(), Some(Box::new(read)));
+    }
+
+    /// The same for a file that is not looked into.
+    pub fn closed_file(&mut self, name: impl Into<String>) {
+        self.add(name.into(), None);
+    }
+
+    fn add(&mut self, name: String, reader: Option<Reader<'a>>) {
         let mut parent = name.as_str();
         while let Some((folder, _)) = parent.rsplit_once('/') {
             self.folders.insert(folder.to_owned());
             parent = folder;
         }
-        self.files.insert(name, bytes);
+        self.files.insert(name, reader);
     }
 
     /// Adds a folder, which may be empty.
@@ -58,17 +75,21 @@ impl<'a> Folder<'a> {
         self.folders.contains(name)
     }
 
-    pub(crate) fn bytes(&self, name: &str) -> Option<&'a [u8]> {
-        self.files.get(name).copied()
+    pub(crate) fn bytes(&self, name: &str) -> Option<Cow<'a, [u8]>> {
+        self.files.get(name)?.as_ref().map(|read| read())
     }
 
-    pub(crate) fn text(&self, name: &str) -> Option<&'a str> {
-        std::str::from_utf8(self.bytes(name)?).ok()
+    pub(crate) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
+        match self.bytes(name)? {
+            Cow::Borrowed(bytes) => std::str::from_utf8(bytes).ok().map(Cow::Borrowed),
+            Cow::Owned(bytes) => String::from_utf8(bytes).ok().map(Cow::Owned),
+        }
     }
 
-    /// All names with this end, in order.
+    /// All names of files with this end that can be looked into, in order.
     pub(crate) fn ending<'s>(&'s self, end: &'s str) -> impl Iterator<Item = &'s str> {
-        self.files.keys().map(String::as_str).filter(move |name| name.ends_with(end))
+        let open = self.files.iter().filter(|(_, reader)| reader.is_some());
+        open.map(|(name, _)| name.as_str()).filter(move |name| name.ends_with(end))
     }
 }
 

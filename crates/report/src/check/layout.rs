@@ -120,7 +120,7 @@ fn csv_rows(folder: &Folder<'_>, category: &Value, problems: &mut Problems) {
     const ADDED: [&str; 4] = ["enhanced_category", "percent_of_category", "in_top_ops", "efficiency_percent"];
     let Some(name) = category["csv_file"].as_str() else { return };
     let Some(bytes) = folder.bytes(name) else { return };
-    let mut reader = csv::ReaderBuilder::new().from_reader(bytes);
+    let mut reader = csv::ReaderBuilder::new().from_reader(&*bytes);
     let headers: Vec<String> = reader.headers().map(|h| h.iter().map(str::to_owned).collect()).unwrap_or_default();
     for missing in ADDED.into_iter().filter(|a| !headers.iter().any(|h| h == a)) {
         problems.fail("csv", name, format!("no column `{missing}`"));

@@ -20,6 +20,7 @@ use serde_json::Value;
 
 pub use folder::Folder;
 use folder::Problems;
+use schema::Schemas;
 
 /// How grave a problem is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -71,7 +72,7 @@ struct Facts {
 impl Facts {
     fn of(folder: &Folder<'_>) -> Self {
         // A file that is no JSON is told of where all of them are read.
-        let get = |name| folder.bytes(name).and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default();
+        let get = |name| folder.bytes(name).and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
         Self {
             manifest: get("category_manifest.json"),
             findings: get("findings.json"),
@@ -99,7 +100,7 @@ type Part<'a> = Box<dyn Fn(&mut Problems) + Sync + 'a>;
 
 /// All checks. No problem means that the folder is as it should be.
 pub fn check(folder: &Folder<'_>) -> Vec<Problem> {
-    let facts = &Facts::of(folder);
+    let (facts, schemas) = (&Facts::of(folder), &Schemas::new());
     let mut parts: Vec<Part<'_>> = vec![
         Box::new(|problems| layout::check(folder, facts, problems)),
         Box::new(|problems| numbers::check(facts, problems)),
@@ -107,7 +108,7 @@ pub fn check(folder: &Folder<'_>) -> Vec<Problem> {
         Box::new(|problems| reports::check(folder, facts, problems)),
     ];
     for name in folder.ending(".json") {
-        parts.push(Box::new(move |problems| document(folder, name, facts, problems)));
+        parts.push(Box::new(move |problems| document(folder, name, facts, schemas, problems)));
     }
     for name in folder.ending(".md") {
         parts.push(Box::new(move |problems| text::check(folder, name, facts, problems)));
@@ -143,15 +144,13 @@ fn side_by_side(parts: &[Part<'_>]) -> Vec<Problem> {
 
 /// Everything that is checked of a JSON file by itself. A file takes many times its size once it is read, so it is read
 /// for this alone.
-fn document(folder: &Folder<'_>, name: &str, facts: &Facts, problems: &mut Problems) {
-    let document = match serde_json::from_slice(folder.bytes(name).unwrap_or_default()) {
+fn document(folder: &Folder<'_>, name: &str, facts: &Facts, schemas: &Schemas, problems: &mut Problems) {
+    let document = match serde_json::from_slice(&folder.bytes(name).unwrap_or_default()) {
         Ok(document) => document,
         Err(error) => return problems.fail("json", name, format!("no JSON: {error}")),
     };
-    if let Some(schema) = schema::schema_of(name) {
-        // Our own schemas parse; a test sees to it.
-        let schema = serde_json::from_str(schema.text).unwrap_or_default();
-        for violation in schema::violations(&schema, &document) {
+    if let Some(schema) = schemas.of(name) {
+        for violation in schema::violations(schema, &document) {
             problems.fail("schema", name, violation);
         }
     }

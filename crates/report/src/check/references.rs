@@ -77,13 +77,13 @@ fn evidence_in(table: &str, document: &Value, facts: &Facts, problems: &mut Prob
 }
 
 /// Sheets, each read once.
-struct Sources<'a> {
-    folder: &'a Folder<'a>,
+struct Sources<'a, 'f> {
+    folder: &'a Folder<'f>,
     facts: &'a Facts,
     uids: BTreeMap<String, Option<BTreeSet<u64>>>,
 }
 
-impl Sources<'_> {
+impl Sources<'_, '_> {
     fn holds(&mut self, evidence: &Value) -> Result<(), String> {
         let (Some(table), Some(row)) = (evidence["table"].as_str(), evidence["row"].as_str()) else {
             return Err("evidence without table or row".to_owned());
@@ -102,13 +102,19 @@ impl Sources<'_> {
         if !is_relative(&path) {
             return Err(format!("{path} leaves the folder"));
         }
-        let Some(bytes) = self.folder.bytes(&path) else { return Err(format!("{path} is not there")) };
-        let uids = self.uids.entry(path.clone()).or_insert_with(|| uids(bytes));
+        if !self.folder.has(&path) {
+            return Err(format!("{path} is not there"));
+        }
+        let bytes = || self.folder.bytes(&path).unwrap_or_default();
+        let uids = self.uids.entry(path.clone()).or_insert_with(|| uids(&bytes()));
         let found = match (uids, uid) {
             // What is said of a whole category has no row.
             (Some(_), None) => list(&self.facts.manifest["categories"]).any(|c| c["name"] == row),
             (Some(uids), Some(uid)) => uids.contains(&uid),
-            (None, _) => has_cell(bytes, row) || row == UNNAMED && has_cell(bytes, ""),
+            (None, _) => {
+                let bytes = bytes();
+                has_cell(&bytes, row) || row == UNNAMED && has_cell(&bytes, "")
+            }
         };
         let uid = uid.map(|uid| format!(" (uid {uid})")).unwrap_or_default();
         if found { Ok(()) } else { Err(format!("{path} has no row `{row}`{uid}")) }

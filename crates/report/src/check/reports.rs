@@ -67,10 +67,10 @@ pub(super) fn check(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems)
     } else {
         ["standalone_analysis_fair.md", "standalone_analysis_rough.md"]
     };
-    let open = |name| folder.text(name).map(|text| Report { name, document: Document::of(text) });
     let mut cards = None;
-    if let Some(report) = open(fair) {
-        gate(folder, fair, problems);
+    if let Some(text) = folder.text(fair) {
+        gate(&text, fair, problems);
+        let report = Report { name: fair, document: Document::of(&text) };
         headings(&report, if compared { &FAIR_COMPARED } else { &FAIR }, problems);
         summary(&report, problems);
         recommendations::duplicates(&report, problems);
@@ -82,8 +82,9 @@ pub(super) fn check(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems)
             appendix(&report, facts, problems);
         }
     }
-    if let Some(report) = open(rough) {
-        gate(folder, rough, problems);
+    if let Some(text) = folder.text(rough) {
+        gate(&text, rough, problems);
+        let report = Report { name: rough, document: Document::of(&text) };
         headings(&report, if compared { &ROUGH_COMPARED } else { &ROUGH }, problems);
         if !compared {
             marks(&report, facts, cards, problems);
@@ -92,8 +93,7 @@ pub(super) fn check(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems)
 }
 
 /// A report is a text of some length.
-fn gate(folder: &Folder<'_>, name: &str, problems: &mut Problems) {
-    let text = folder.text(name).unwrap_or_default();
+fn gate(text: &str, name: &str, problems: &mut Problems) {
     let foreign = text.chars().filter(|c| !c.is_ascii()).count();
     if text.len() < 100 || text.trim_start().starts_with('{') || 2 * foreign > text.chars().count() {
         problems.fail("gate", name, "this is no report");

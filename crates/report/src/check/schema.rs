@@ -1,6 +1,8 @@
 //! The schemas of the JSON files, and a validator for the part of JSON Schema that they use. What programs are told
 //! about the files is thereby what `jarvis check` holds them to.
 
+use std::sync::OnceLock;
+
 use serde_json::{Map, Value};
 
 /// A schema: its name, and its text as it stands in `schemas/`.
@@ -53,6 +55,24 @@ pub fn schema_of(path: &str) -> Option<&'static Schema> {
         _ => return None,
     };
     SCHEMAS.iter().find(|s| s.name == name)
+}
+
+/// Schemas that are read when they are needed, each once.
+#[derive(Debug)]
+pub(super) struct Schemas([OnceLock<Value>; SCHEMAS.len()]);
+
+impl Schemas {
+    pub(super) fn new() -> Self {
+        Self([const { OnceLock::new() }; SCHEMAS.len()])
+    }
+
+    /// The schema of a file, by its path in the output folder.
+    pub(super) fn of(&self, path: &str) -> Option<&Value> {
+        let name = schema_of(path)?.name;
+        let at = SCHEMAS.iter().position(|s| s.name == name)?;
+        // Our own schemas parse; a test sees to it.
+        Some(self.0[at].get_or_init(|| serde_json::from_str(SCHEMAS[at].text).unwrap_or_default()))
+    }
 }
 
 /// Most faults told of one document: one is enough to act on, a broken file has thousands.

@@ -10,7 +10,7 @@ use crate::language;
 pub(super) fn check(folder: &Folder<'_>, name: &str, facts: &Facts, problems: &mut Problems) {
     let trace = facts.manifest["trace_path"].as_str().unwrap_or_default();
     let Some(text) = folder.text(name) else { return problems.fail("text", name, "no UTF-8 text") };
-    let prose = language::prose(text);
+    let prose = language::prose(&text);
     for v in language::violations_of(&prose) {
         problems.fail_at("language", name, v.line, format!("`{}`; say: {}", v.phrase, v.instead));
     }
@@ -26,7 +26,7 @@ pub(super) fn check(folder: &Folder<'_>, name: &str, facts: &Facts, problems: &m
             problems.fail_at("path", name, line, format!("{path} is an absolute path"));
         }
     }
-    let document = Document::of(text);
+    let document = Document::of(&text);
     empty_sections(&document, name, problems);
     links(folder, &document, name, problems);
 }

@@ -8,14 +8,12 @@ use super::{CATEGORY_DATA, METADATA, Stems, json, ops_csv};
 use crate::{OutputFile, ReplayEntry, Run};
 
 /// All of them, most time first.
-pub(crate) fn files(run: &Run<'_>, stems: &Stems) -> Vec<OutputFile> {
+pub(crate) fn write(run: &Run<'_>, stems: &Stems, give: &mut dyn FnMut(OutputFile)) {
     let a = run.analysis;
-    let table = run.report.table("unified_perf_summary");
-    let mut files = Vec::new();
+    let table = run.tables.iter().find(|t| t.name == "unified_perf_summary");
     for outcome in &a.outcomes {
         let stem = stems.get(&outcome.category);
-        let mut add =
-            |folder: &str, end: &str, bytes| files.push(OutputFile::new(format!("{folder}/{stem}{end}"), bytes));
+        let mut add = |folder: &str, end: &str, bytes| give(OutputFile::new(format!("{folder}/{stem}{end}"), bytes));
         let category = a.prepared.category(&outcome.category);
         if let Some(category) = category {
             add(CATEGORY_DATA, "_ops.csv", ops_csv::render(&a.prepared, category, table));
@@ -28,7 +26,6 @@ pub(crate) fn files(run: &Run<'_>, stems: &Stems) -> Vec<OutputFile> {
         }
         add(METADATA, "_metadata.json", metadata(run, outcome, category));
     }
-    files
 }
 
 fn metadata(run: &Run<'_>, outcome: &CategoryOutcome, category: Option<&Category>) -> Vec<u8> {

@@ -19,7 +19,7 @@ pub use stems::Stems;
 use crate::{OutputFile, Run, Versus};
 
 /// The folder of what is known about each category.
-pub(crate) const CATEGORY_DATA: &str = "category_data";
+pub const CATEGORY_DATA: &str = "category_data";
 
 /// The folder of what each analyzer was given.
 pub(crate) const METADATA: &str = "metadata";
@@ -38,30 +38,35 @@ pub(crate) const MODEL_INFO: &str = "metadata/model_info.json";
 
 /// All of them.
 pub fn files(run: &Run<'_>) -> Vec<OutputFile> {
-    written(run, None)
+    let mut files = Vec::new();
+    each_file(run, &mut |file| files.push(file));
+    files
+}
+
+/// All of them, each as soon as it is made.
+pub fn each_file(run: &Run<'_>, give: &mut dyn FnMut(OutputFile)) {
+    write(run, None, give);
 }
 
 /// All of a comparison: those of the target, with what the reference adds.
 pub fn compared_files(versus: &Versus<'_>) -> Vec<OutputFile> {
-    let mut files = written(&versus.target, Some(versus));
+    let mut files = Vec::new();
+    write(&versus.target, Some(versus), &mut |file| files.push(file));
     files.push(OutputFile::new(COMPARISON, json(&comparison::metrics(versus))));
     files
 }
 
-fn written(run: &Run<'_>, versus: Option<&Versus<'_>>) -> Vec<OutputFile> {
+fn write(run: &Run<'_>, versus: Option<&Versus<'_>>, give: &mut dyn FnMut(OutputFile)) {
     let stems = Stems::of(run.analysis);
     let mut manifest = manifest::manifest(run, &stems);
     manifest.reference = versus.map(|v| comparison::manifest_reference(&v.reference));
     let manifest = json(&manifest);
-    let mut files = vec![
-        OutputFile::new(MANIFEST, manifest.clone()),
-        OutputFile::new(format!("{CATEGORY_DATA}/{MANIFEST}"), manifest),
-    ];
-    files.extend(system::files(run));
-    files.extend(categories::files(run, &stems));
-    files.push(OutputFile::new(MODEL_INFO, json(&run.analysis.prepared.model)));
-    files.push(OutputFile::new(FINDINGS, json(&findings::document(run, versus))));
-    files
+    give(OutputFile::new(MANIFEST, manifest.clone()));
+    give(OutputFile::new(format!("{CATEGORY_DATA}/{MANIFEST}"), manifest));
+    system::files(run).into_iter().for_each(&mut *give);
+    categories::write(run, &stems, give);
+    give(OutputFile::new(MODEL_INFO, json(&run.analysis.prepared.model)));
+    give(OutputFile::new(FINDINGS, json(&findings::document(run, versus))));
 }
 
 /// A value as the bytes of a JSON file.

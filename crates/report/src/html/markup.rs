@@ -106,6 +106,10 @@ pub(crate) fn printable(text: &str) -> String {
 
 /// The same with another limit.
 pub(crate) fn clipped(text: &str, most: usize) -> String {
+    // Nearly all texts.
+    if text.len() <= most && text.bytes().all(|b| matches!(b, b' '..=b'~')) {
+        return text.to_owned();
+    }
     let clean = |c: char| if is_unprintable(c) { char::REPLACEMENT_CHARACTER } else { c };
     let mut out: String = text.chars().take(most).map(clean).collect();
     if text.chars().nth(most).is_some() {

@@ -34,11 +34,11 @@ const BUFFER: usize = 8 << 10;
 /// Characters that some file system does not take.
 const NOT_IN_NAMES: &[char] = &['/', '\\', ':', '*', '?', '"', '<', '>', '|'];
 
-/// One file a table, `<folder>/<name>.csv`.
-pub fn files(tables: &[Table], folder: &str, texts: Texts) -> Vec<OutputFile> {
+/// One file a table, `<folder>/<name>.csv`, each made when it is asked for.
+pub fn files(tables: &[Table], folder: &str, texts: Texts) -> impl Iterator<Item = OutputFile> {
     let names = names::unique(tables.iter().map(|t| t.name.as_str()), NAME_LIMIT, NOT_IN_NAMES);
-    let path = |name: &str| std::path::Path::new(folder).join(format!("{name}.csv"));
-    tables.iter().zip(&names).map(|(table, name)| OutputFile::new(path(name), render(table, texts))).collect()
+    let path = move |name: &str| std::path::Path::new(folder).join(format!("{name}.csv"));
+    tables.iter().zip(names).map(move |(table, name)| OutputFile::new(path(&name), render(table, texts)))
 }
 
 /// One table.
@@ -192,8 +192,9 @@ mod tests {
     #[test]
     fn each_table_has_a_file() {
         let table = |name: &str| Table { name: name.to_owned(), columns: Vec::new() };
-        let made = files(&[table("gpu_timeline"), table("a/../b"), table("GPU_timeline")], "csvs", Texts::Exact);
-        let paths: Vec<String> = made.iter().map(|f| f.path.to_string_lossy().replace('\\', "/")).collect();
+        let tables = [table("gpu_timeline"), table("a/../b"), table("GPU_timeline")];
+        let made = files(&tables, "csvs", Texts::Exact);
+        let paths: Vec<String> = made.map(|f| f.path.to_string_lossy().replace('\\', "/")).collect();
         assert_eq!(paths, ["csvs/gpu_timeline.csv", "csvs/a_.._b.csv", "csvs/GPU_timeline~2.csv"]);
     }
 }

@@ -142,9 +142,10 @@ pub fn packages(rows: &[Row], selection: &Selection, origin: Origin<'_>) -> Resu
     let chosen = Chosen::of(rows, selection);
     let mut names = package::Names::default();
     let (mut files, mut infos) = (Vec::new(), Vec::new());
+    let common = package::Common::new()?;
     for op in &chosen.ops {
         let name = names.give(op.name);
-        let bytes = package::zip(op, &name, origin, selection.anonymous)?;
+        let bytes = package::zip(op, &name, origin, selection.anonymous, &common)?;
         infos.push(index::info(op, &name, &bytes));
         files.push(OutputFile::new(format!("{FOLDER}/{name}"), bytes));
     }

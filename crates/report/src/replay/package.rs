@@ -5,7 +5,7 @@ use std::io::{Cursor, Write as _};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use zip::write::SimpleFileOptions;
-use zip::{CompressionMethod, DateTime, ZipWriter};
+use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 
 use super::describe::rounded;
 use super::index::hex;
@@ -180,24 +180,58 @@ fn trace_json<'e>(entry: &'e Entry<'_>, origin: Origin<'e>, anonymous: bool) -> 
     }
 }
 
+/// Deflate level: the usual one takes three times as long for a package a tenth smaller.
+const LEVEL: i64 = 2;
+
+/// The same input gives the same bytes: no time of day, no machine.
+fn options() -> SimpleFileOptions {
+    SimpleFileOptions::default()
+        .compression_method(CompressionMethod::Deflated)
+        .compression_level(Some(LEVEL))
+        .last_modified_time(DateTime::default())
+        .unix_permissions(0o644)
+}
+
+type Writer = ZipWriter<Cursor<Vec<u8>>>;
+
+fn add(writer: &mut Writer, name: &str, text: &str) -> Result<(), ReplayError> {
+    writer.start_file(name, options())?;
+    Ok(writer.write_all(text.as_bytes())?)
+}
+
+/// What all packages have in common, packed once.
+pub(crate) struct Common(Vec<u8>);
+
+impl Common {
+    pub(crate) fn new() -> Result<Self, ReplayError> {
+        let mut writer = Writer::new(Cursor::default());
+        for (name, text) in REPLAYER.iter().chain(PARTS) {
+            add(&mut writer, name, text)?;
+        }
+        Ok(Self(writer.finish()?.into_inner()))
+    }
+}
+
 /// The bytes of a package.
-pub(crate) fn zip(op: &Op<'_>, file: &str, origin: Origin<'_>, anonymous: bool) -> Result<Vec<u8>, ReplayError> {
+pub(crate) fn zip(
+    op: &Op<'_>,
+    file: &str,
+    origin: Origin<'_>,
+    anonymous: bool,
+    common: &Common,
+) -> Result<Vec<u8>, ReplayError> {
     let entries: Vec<EntryJson<'_>> = (0..op.entries.len()).map(|at| entry_json(op, at, origin, anonymous)).collect();
     let ir = layout::to_string(&entries)?;
     let readme = readme::render(op, file, origin, anonymous);
-    let mut members: Vec<(&str, &str)> = vec![("replay_ir.json", &ir)];
-    members.extend(REPLAYER);
-    members.push(("README.md", &readme));
-    members.extend(PARTS);
-    // The same input gives the same bytes: no time of day, no machine.
-    let options = SimpleFileOptions::default()
-        .compression_method(CompressionMethod::Deflated)
-        .last_modified_time(DateTime::default())
-        .unix_permissions(0o644);
-    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
-    for (name, text) in members {
-        writer.start_file(name, options)?;
-        writer.write_all(text.as_bytes())?;
+    let mut common = ZipArchive::new(Cursor::new(&*common.0))?;
+    let mut writer = Writer::new(Cursor::default());
+    add(&mut writer, "replay_ir.json", &ir)?;
+    for at in 0..REPLAYER.len() {
+        writer.raw_copy_file(common.by_index_raw(at)?)?;
+    }
+    add(&mut writer, "README.md", &readme)?;
+    for at in REPLAYER.len()..common.len() {
+        writer.raw_copy_file(common.by_index_raw(at)?)?;
     }
     Ok(writer.finish()?.into_inner())
 }

@@ -1,4 +1,4 @@
-//! The reports for people, as blocks that no format is chosen for yet. One file a section; [`PAGES`] lists what is
+//! The reports for people, as blocks that no format is chosen for yet. One file a section; [`files`] lists what is
 //! written.
 
 mod advice;
@@ -24,61 +24,60 @@ use crate::blocks::Block;
 use crate::render::markdown;
 use crate::{OutputFile, Run, Versus};
 
-/// A file in the making: where, and what.
+/// A file in the making: where, and what. Its blocks take many times what the file does.
 struct Page {
     path: PathBuf,
     blocks: Vec<Block>,
 }
 
-/// What makes pages.
-type Pages = fn(&Run<'_>) -> Vec<Page>;
+impl Page {
+    fn file(self) -> OutputFile {
+        OutputFile::new(self.path, markdown::render(&self.blocks))
+    }
+}
 
-/// All that is written, in the order in which it is listed.
-const PAGES: &[Pages] = &[compute_pages, system_pages, rough_page, fair_page];
-
-/// All Markdown files of an analysis: findings of each category and of the system tier, and both reports.
-pub fn files(run: &Run<'_>) -> Vec<OutputFile> {
-    let pages = PAGES.iter().flat_map(|pages| pages(run));
-    pages.map(|p| OutputFile::new(p.path, markdown::render(&p.blocks))).collect()
+/// All Markdown files of an analysis, each made when it is asked for: findings of each category and of the system tier,
+/// and both reports.
+pub fn files<'a>(run: &'a Run<'_>) -> impl Iterator<Item = OutputFile> + 'a {
+    findings(run).chain([rough_page, fair_page].into_iter().map(|page| page(run))).map(Page::file)
 }
 
 /// All Markdown files of a comparison: findings of the target, and both reports.
-pub fn compared_files(versus: &Versus<'_>) -> Vec<OutputFile> {
-    let run = &versus.target;
-    let mut pages = compute_pages(run);
-    pages.extend(system_pages(run));
-    pages.push(Page { path: "comparative_analysis_rough.md".into(), blocks: comparative::rough(versus) });
-    pages.push(Page { path: "comparative_analysis_fair.md".into(), blocks: comparative::fair(versus) });
-    pages.into_iter().map(|p| OutputFile::new(p.path, markdown::render(&p.blocks))).collect()
+pub fn compared_files<'a>(versus: &'a Versus<'_>) -> impl Iterator<Item = OutputFile> + 'a {
+    let reports: [fn(&Versus<'_>) -> Page; 2] = [
+        |versus| Page { path: "comparative_analysis_rough.md".into(), blocks: comparative::rough(versus) },
+        |versus| Page { path: "comparative_analysis_fair.md".into(), blocks: comparative::fair(versus) },
+    ];
+    findings(&versus.target).chain(reports.into_iter().map(|page| page(versus))).map(Page::file)
 }
 
-fn compute_pages(run: &Run<'_>) -> Vec<Page> {
-    let page = |o: &jarvis_analyze::rules::CategoryOutcome| Page {
-        path: format!("category_findings/{}_findings.md", o.category).into(),
-        blocks: category::file(run.analysis, o),
-    };
-    run.analysis.outcomes.iter().map(page).collect()
-}
-
-fn system_pages(run: &Run<'_>) -> Vec<Page> {
+/// Findings of each category and of the system tier.
+fn findings<'a>(run: &'a Run<'_>) -> impl Iterator<Item = Page> + 'a {
     type System = (&'static str, bool, fn(&Run<'_>) -> Vec<Block>);
-    let all: [System; 3] = [
+    let system: [System; 3] = [
         (idle::KEY, true, idle::file),
         (multi_kernel::KEY, multi_kernel::is_present(run), multi_kernel::file),
         (fusion::KEY, fusion::is_present(run), fusion::file),
     ];
-    let present = all.into_iter().filter(|(_, is_present, _)| *is_present);
-    present
-        .map(|(key, _, file)| Page { path: format!("system_findings/{key}_findings.md").into(), blocks: file(run) })
-        .collect()
+    let present = system.into_iter().filter(|(_, is_present, _)| *is_present);
+    let of_categories = run.analysis.outcomes.iter().map(|outcome| Page {
+        path: format!("category_findings/{}_findings.md", outcome.category).into(),
+        blocks: category::file(run.analysis, outcome),
+    });
+    of_categories.chain(
+        present.map(|(key, _, file)| Page {
+            path: format!("system_findings/{key}_findings.md").into(),
+            blocks: file(run),
+        }),
+    )
 }
 
-fn rough_page(run: &Run<'_>) -> Vec<Page> {
-    vec![Page { path: "standalone_analysis_rough.md".into(), blocks: rough::document(run) }]
+fn rough_page(run: &Run<'_>) -> Page {
+    Page { path: "standalone_analysis_rough.md".into(), blocks: rough::document(run) }
 }
 
-fn fair_page(run: &Run<'_>) -> Vec<Page> {
-    vec![Page { path: "standalone_analysis_fair.md".into(), blocks: fair::document(run) }]
+fn fair_page(run: &Run<'_>) -> Page {
+    Page { path: "standalone_analysis_fair.md".into(), blocks: fair::document(run) }
 }
 
 /// What a category is called in reports, also where it has no rows.

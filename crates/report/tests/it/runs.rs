@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jarvis_analyze::analysis::{Analysis, AnalysisOptions};
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::{Report, ReportOptions, build_report};
+use jarvis_perf::tables::{Report, ReportOptions, Table, build_report};
 use jarvis_report::render::csv::{self, Texts};
 use jarvis_report::{OutputFile, ReplayEntry, Run, RunLabels, data, sections};
 use jarvis_trace::{ReadOptions, Summary, Trace};
@@ -15,6 +15,7 @@ pub(crate) struct Analysed {
     pub(crate) name: String,
     pub(crate) analysis: Analysis,
     report: Report,
+    tables: Vec<Table>,
     summary: Summary,
     labels: RunLabels,
     pub(crate) replay: Vec<ReplayEntry>,
@@ -32,10 +33,11 @@ impl Analysed {
         let options = ReportOptions { call_stack: true, platform: Some(platform.clone()), ..ReportOptions::default() };
         // A trace without GPU events has no report and no analysis.
         let report = build_report(trace, &options).ok()?;
+        let tables = report.tables();
         let analysis = Analysis::of(trace, &report, platform, &AnalysisOptions::default());
         let summary = Summary::of(trace);
         let labels = RunLabels { trace_path: name.to_owned(), ..RunLabels::default() };
-        Some(Self { name: name.to_owned(), analysis, report, summary, labels, replay: Vec::new() })
+        Some(Self { name: name.to_owned(), analysis, report, tables, summary, labels, replay: Vec::new() })
     }
 
     pub(crate) fn open(path: &Path, platform: &str) -> Option<Self> {
@@ -44,7 +46,8 @@ impl Analysed {
     }
 
     fn run_with<'a>(&'a self, replay: &'a [ReplayEntry]) -> Run<'a> {
-        Run { analysis: &self.analysis, report: &self.report, summary: &self.summary, labels: &self.labels, replay }
+        let Self { analysis, report, tables, summary, labels, .. } = self;
+        Run { analysis, report, tables, summary, labels, replay }
     }
 
     pub(crate) fn run(&self) -> Run<'_> {
@@ -58,7 +61,7 @@ impl Analysed {
 
     /// The sheets of the performance report by name.
     pub(crate) fn sheets(&self) -> BTreeMap<String, Vec<u8>> {
-        named(csv::files(&self.report.tables, "perf_report_csvs", Texts::Guarded))
+        named(csv::files(&self.tables, "perf_report_csvs", Texts::Guarded).collect())
     }
 
     pub(crate) fn pages_with(&self, replay: &[ReplayEntry]) -> Vec<Page> {
@@ -67,7 +70,7 @@ impl Analysed {
             path: f.path.to_str().unwrap().to_owned(),
             text: String::from_utf8(f.bytes).unwrap(),
         };
-        sections::files(&run).into_iter().map(page).collect()
+        sections::files(&run).map(page).collect()
     }
 
     pub(crate) fn pages(&self) -> Vec<Page> {

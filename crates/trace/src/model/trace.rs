@@ -265,11 +265,11 @@ impl Columns {
         let mut ranges: Vec<Vec<(u32, u32)>> =
             self.class_table.iter().map(|class| vec![(u32::MAX, 0); words(class)]).collect();
         for row in &self.rows {
-            let mut at = row.values_at as usize;
-            for range in &mut ranges[row.class.index()] {
-                let word = self.values.word(at);
-                *range = (range.0.min(word), range.1.max(word));
-                at += WORD;
+            let ranges = &mut ranges[row.class.index()];
+            let words = self.values.words(row.values_at as usize, ranges.len());
+            for ((least, most), word) in ranges.iter_mut().zip(words) {
+                *least = word.min(*least);
+                *most = word.max(*most);
             }
         }
         let fields: Vec<Vec<Field>> = ranges.iter().map(|ranges| Field::of_ranges(ranges)).collect();

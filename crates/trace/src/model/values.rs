@@ -13,12 +13,14 @@ pub(crate) struct Field {
     base: u32,
     /// The bits that are stored.
     mask: u32,
+    /// The bytes they take.
+    bytes: u8,
 }
 
 impl Field {
     /// A whole word.
     pub(crate) fn word(offset: u16) -> Self {
-        Self { offset, base: 0, mask: u32::MAX }
+        Self { offset, base: 0, mask: u32::MAX, bytes: WORD as u8 }
     }
 
     /// One after the other, each just what numbers of its range take: from the least to the most.
@@ -35,12 +37,12 @@ impl Field {
     fn of_range(offset: u16, least: u32, most: u32) -> Self {
         let bits = most.checked_sub(least).map_or(0, |distance| distance.checked_ilog2().map_or(0, |log| log + 1));
         let bytes = bits.div_ceil(8);
-        Self { offset, base: least, mask: u32::MAX.checked_shr(32 - 8 * bytes).unwrap_or(0) }
+        Self { offset, base: least, mask: u32::MAX.checked_shr(32 - 8 * bytes).unwrap_or(0), bytes: bytes as u8 }
     }
 
     /// How many bytes it takes.
     pub(crate) fn bytes(self) -> usize {
-        self.mask.count_ones() as usize / 8
+        usize::from(self.bytes)
     }
 }
 
@@ -72,7 +74,14 @@ impl Values {
     /// The word at a place.
     #[inline]
     pub(crate) fn word(&self, at: usize) -> u32 {
-        self.bytes[at..].first_chunk::<WORD>().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+        self.bytes[at..at + WORD].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    }
+
+    /// So many words from a place on.
+    #[inline]
+    pub(crate) fn words(&self, at: usize, count: usize) -> impl Iterator<Item = u32> {
+        let (words, _) = self.bytes[at..at + count * WORD].as_chunks();
+        words.iter().map(|word| u32::from_le_bytes(*word))
     }
 
     pub(crate) fn set_word(&mut self, at: usize, word: u32) {

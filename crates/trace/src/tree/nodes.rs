@@ -78,8 +78,8 @@ impl Launches {
 ///
 /// Nodes are numbered so that a subtree is a range: first the host events thread by thread in preorder, then host
 /// events without a place, then the linked GPU events in the order of their launching nodes. All answers come from
-/// flat columns over those numbers; nothing recurses and no node owns memory.
-#[derive(Debug)]
+/// flat columns over those numbers; nothing recurses and no node owns memory. The default is a tree without nodes.
+#[derive(Debug, Default)]
 pub struct Tree {
     pub(crate) options: TreeOptions,
     /// Event → node; `NONE` for events that are not in the tree.

@@ -95,13 +95,13 @@ impl CompareError {
 }
 
 /// Compares two reports in memory; the first is the baseline.
-pub fn compare_reports<'a>(
-    baseline: (&'a str, &'a Report),
-    variant: (&'a str, &'a Report),
+pub fn compare_reports(
+    baseline: (&str, &Report),
+    variant: (&str, &Report),
     options: &CompareOptions,
 ) -> Result<Comparison, CompareError> {
-    let named = |(tag, report): (&'a str, &'a Report)| NamedReport { tag, tables: &report.tables };
-    compare_tables(&[named(baseline), named(variant)], options)
+    let made = [baseline, variant].map(|(tag, report)| (tag, report.tables()));
+    compare_tables(&made.each_ref().map(|(tag, tables)| NamedReport { tag, tables }), options)
 }
 
 /// Compares the tables of two or more reports; the first is the baseline.

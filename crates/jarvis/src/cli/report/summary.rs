@@ -24,6 +24,7 @@ pub(super) struct View<'a> {
     pub(super) path: &'a Path,
     pub(super) trace: &'a Trace,
     pub(super) report: &'a Report,
+    pub(super) tables: &'a [Table],
     pub(super) platform: Option<&'a Platform>,
     pub(super) places: &'a Places,
     pub(super) files: &'a [PathBuf],
@@ -104,7 +105,7 @@ impl View<'_> {
             return;
         }
         out.push_str("\nwritten\n");
-        let sheets = self.report.tables.len();
+        let sheets = self.tables.len();
         if let Some(path) = &self.places.page {
             let _ = writeln!(out, "  {}: open it in a browser", path.display());
         }
@@ -138,7 +139,7 @@ impl View<'_> {
             "platform": platform,
             "gpu_timeline": timeline,
             "operations": rows.unified.rows.iter().take(TOP).map(operation).collect::<Vec<_>>(),
-            "sheets": self.report.tables.iter().map(sheet).collect::<Vec<_>>(),
+            "sheets": self.tables.iter().map(sheet).collect::<Vec<_>>(),
             "page": self.places.page.as_ref().map(|p| p.to_string_lossy()),
             "workbook": self.places.workbook.as_ref().map(|p| p.to_string_lossy()),
             "csv_folder": self.places.csv_folder.as_ref().map(|p| p.to_string_lossy()),

@@ -19,6 +19,7 @@ use super::context::{CallIdentity, Context, KeyColumns, identity_columns};
 use super::costs::{CostId, Costed};
 use super::kernel_list::KernelList;
 use super::launchers::{LauncherRows, kernel_columns, percent_columns};
+use super::options::ReportOptions;
 use super::sheet::{Columns, Stat, count, group_by, maybe_text, number};
 use super::stats::{Stats, percentages};
 use super::texts::TextId;
@@ -112,8 +113,8 @@ impl Unified {
     }
 
     /// The sheet.
-    pub(crate) fn sheet(&self, cx: &Context<'_>) -> Table {
-        let shape = Shape::of(cx, &self.rows);
+    pub(crate) fn sheet(&self, options: &ReportOptions) -> Table {
+        let shape = Shape::of(options, &self.rows);
         head(&shape)
             .and(kernel_columns("kernel_details_summary", |r| &r.kernels))
             .and(tail(&shape))
@@ -243,14 +244,14 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    pub(crate) fn of(cx: &Context<'_>, rows: &[UnifiedRow]) -> Self {
+    pub(crate) fn of(options: &ReportOptions, rows: &[UnifiedRow]) -> Self {
         let any = |test: fn(&RowModel) -> bool| rows.iter().filter_map(|r| r.model.as_ref()).any(test);
         Self {
-            keys: KeyColumns { num_kernels: cx.splits_unified_by_kernels(), recompute: cx.options.detect_recompute },
+            keys: KeyColumns { num_kernels: options.splits_unified_by_kernels(), recompute: options.detect_recompute },
             model: any(|m| m.gflops.is_some() || m.data_moved_mb.is_some()),
             roofline: any(|m| m.roofline.is_some()),
-            call_stack: cx.options.call_stack,
-            source: !cx.quirks.model_source_unknown,
+            call_stack: options.call_stack,
+            source: !options.quirks().model_source_unknown,
         }
     }
 }

@@ -46,7 +46,7 @@ impl UnifiedCall {
             category: self.category,
             place: cx.place(self.event),
             inputs: cx.inputs.group(self.inputs),
-            num_kernels: cx.splits_unified_by_kernels().then_some(self.kernels.len()),
+            num_kernels: cx.options.splits_unified_by_kernels().then_some(self.kernels.len()),
             recompute: self.recompute,
         }
     }
@@ -69,7 +69,9 @@ impl Speed {
 /// All calls in row order; those that the reference lets vanish are gone.
 pub(crate) fn calls(cx: &mut Context<'_>, launchers: &LauncherRows, taken: Vec<Taken>) -> Vec<UnifiedCall> {
     let mut backward_us: RapidHashMap<EventId, f64> = RapidHashMap::default();
-    taken.into_iter().filter_map(|t| call(cx, launchers, t, &mut backward_us)).collect()
+    let mut calls = Vec::with_capacity(taken.len());
+    calls.extend(taken.into_iter().filter_map(|t| call(cx, launchers, t, &mut backward_us)));
+    calls
 }
 
 fn call(
@@ -130,10 +132,5 @@ impl Context<'_> {
     /// GPU events of all backward work that an operation and what is below it caused.
     pub(crate) fn backward_kernels(&self, forward: EventId) -> Vec<EventId> {
         self.tree.subtree_backward(forward).flat_map(|w| self.tree.gpu_events(w).into_owned()).collect()
-    }
-
-    /// Whether rows of `unified_perf_summary` are kept apart by number of kernels; the reference forgets to.
-    pub(crate) fn splits_unified_by_kernels(&self) -> bool {
-        self.options.group_by_num_kernels && !self.quirks.unified_ignores_num_kernels
     }
 }

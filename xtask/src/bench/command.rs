@@ -19,7 +19,7 @@ use crate::workspace;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Sizes of generated traces.
-    #[arg(long, value_delimiter = ',', default_value = "10MB,100MB,1GB")]
+    #[arg(long, value_delimiter = ',', default_value = "10MB,20MB,100MB,1GB")]
     sizes: Vec<Size>,
     /// Runs of each command on each trace; the best counts.
     #[arg(long, default_value_t = 5)]
@@ -45,7 +45,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let target = workspace::target(&root);
     let folder = target.join("bench");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    build(&root)?;
+    eprintln!("building with the release profile");
+    // Both as they ship: one optimised more than the other would make every ratio wrong.
+    build(&root, &["jarvis", "xtask"])?;
     let (xtask, jarvis) = (target.join("release/xtask"), target.join("release/jarvis"));
 
     let (candidates, mut skipped) = candidates::all(&xtask, &jarvis, &args.commands);
@@ -75,12 +77,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds both programs as they ship: one optimised more than the other would make every ratio wrong.
-fn build(root: &Path) -> Result<()> {
-    eprintln!("building with the release profile");
+/// Builds programs as they ship.
+pub(super) fn build(root: &Path, programs: &[&str]) -> Result<()> {
     let status = Command::new(workspace::cargo())
         .current_dir(root)
-        .args(["build", "--quiet", "--release", "-p", "jarvis", "-p", "xtask"])
+        .args(["build", "--quiet", "--release"])
+        .args(programs.iter().flat_map(|program| ["-p", program]))
         .status()
         .context("cannot run cargo")?;
     ensure!(status.success(), "the build failed");

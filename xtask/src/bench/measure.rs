@@ -72,6 +72,11 @@ impl Samples {
         self.0.iter().map(|sample| sample.cpu).min().unwrap_or_default()
     }
 
+    /// Smallest peak memory.
+    pub(crate) fn least_peak_bytes(&self) -> u64 {
+        self.0.iter().map(|sample| sample.peak_bytes).min().unwrap_or_default()
+    }
+
     /// Largest peak memory.
     pub(crate) fn peak_bytes(&self) -> u64 {
         self.0.iter().map(|sample| sample.peak_bytes).max().unwrap_or_default()

@@ -7,6 +7,7 @@ pub(crate) mod gate;
 pub(crate) mod inflate;
 mod instructions;
 mod measure;
+pub(crate) mod memory;
 mod table;
 mod trace;
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::{deny, file_sizes};
-use crate::bench::gate;
+use crate::bench::{gate, memory as peak};
 use crate::workspace;
 
 /// How a check ended, unless it failed.
@@ -44,6 +44,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "doctests", about: "examples in the documentation work",                 run: doctests },
     Step { name: "browser",  about: "report.html works in a real browser",                run: browser },
     Step { name: "instructions", about: "no command takes 3 % more instructions than on record", run: instructions },
+    Step { name: "memory",   about: "analyze takes at most 0.6 times the raw JSON of 20 MB", run: memory },
     Step { name: "traces",   about: "real traces are at hand for the tests that read them", run: traces },
 ];
 
@@ -115,6 +116,14 @@ fn instructions(root: &Path) -> Result<Outcome> {
         return Ok(Outcome::Skipped(reason));
     }
     Ok(gate::check(root)?.map_or(Outcome::Passed, Outcome::PassedBut))
+}
+
+/// Nor can memory.
+fn memory(root: &Path) -> Result<Outcome> {
+    match peak::obstacle() {
+        Some(reason) => Ok(Outcome::Skipped(reason)),
+        None => peak::check(root).map(Outcome::PassedBut),
+    }
 }
 
 /// Folders of Python files.

@@ -108,11 +108,19 @@ impl Analysis {
         let claims = claims(&prepared, &patterns, computation_ms);
         let outcomes = analyze_categories(&prepared, &claims, options.scope);
         let host = system.as_ref().map(|s| &s.host);
-        let mut findings = compute_findings(&prepared, &outcomes, &claims, host);
-        findings.extend(patterns::findings(&scene, &patterns, &prepared.rows, host));
-        if let Some(system) = &system {
-            findings.extend(system::findings(system, &prepared.utilization, Some(&prepared.program)));
-        }
+        // What the host lets through is worked out for every finding, and none knows of another.
+        let mut findings = std::thread::scope(|scope| {
+            let others = scope.spawn(|| {
+                let mut findings = patterns::findings(&scene, &patterns, &prepared.rows, host);
+                if let Some(system) = &system {
+                    findings.extend(system::findings(system, &prepared.utilization, Some(&prepared.program)));
+                }
+                findings
+            });
+            let mut findings = compute_findings(&prepared, &outcomes, &claims, host);
+            findings.extend(others.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            findings
+        });
         if let Some(system) = &mut system {
             system.host.forget_schedule();
         }

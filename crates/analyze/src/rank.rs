@@ -15,6 +15,10 @@ use jarvis_trace::InOrder;
 const CRITICAL_GAIN: f64 = 30.0;
 const HIGH_GAIN: f64 = 10.0;
 
+/// Saving that is reached even at the low end of its range, in percent of the window, from which a change is at least of
+/// high priority: it must not stand behind one that may bring nothing.
+const SURE_GAIN: f64 = 5.0;
+
 /// Expected savings below these, in percent of the window, are not critical, and of medium priority at most.
 const NOT_CRITICAL_GAIN: f64 = HIGH_GAIN;
 const NOT_HIGH_GAIN: f64 = 0.5;
@@ -37,24 +41,28 @@ pub fn ranked(mut findings: Vec<Finding>, prepared: &Prepared) -> Vec<Finding> {
 
 /// How urgent a finding is once its gain is known.
 fn settled(finding: &Finding, window_ms: f64) -> Priority {
-    let gain = if window_ms > 0.0 { 100.0 * finding.expected_ms() / window_ms } else { 0.0 };
     if finding.tier == Tier::System && finding.pattern != PatternId::RECOMPUTATION {
         return finding.priority;
     }
-    let at_least = match gain {
+    let percent = |ms: f64| if window_ms > 0.0 { 100.0 * ms / window_ms } else { 0.0 };
+    moved(finding.priority, percent(finding.expected_ms()), percent(finding.impact.saved_ms.low))
+}
+
+/// Where a priority goes by what is expected to be saved and what surely is, in percent of the window.
+fn moved(priority: Priority, expected: f64, sure: f64) -> Priority {
+    let at_least = match expected {
         g if g >= CRITICAL_GAIN => Priority::Critical,
-        g if g >= HIGH_GAIN => Priority::High,
+        g if g >= HIGH_GAIN || sure >= SURE_GAIN => Priority::High,
         _ => Priority::Low,
     };
-    // Where the host is the limit, a faster kernel may bring nothing at all.
-    let sure = 100.0 * finding.impact.saved_ms.low >= NOT_HIGH_GAIN * window_ms;
-    let at_most = match gain {
+    let at_most = match expected {
         g if g < NOT_HIGH_GAIN => Priority::Medium,
-        g if g < NOT_CRITICAL_GAIN || !sure => Priority::High,
+        // Where the host is the limit, a faster kernel may bring nothing at all.
+        g if g < NOT_CRITICAL_GAIN || sure < NOT_HIGH_GAIN => Priority::High,
         _ => Priority::Critical,
     };
     // The more urgent a level is, the smaller it is.
-    finding.priority.min(at_least).max(at_most)
+    priority.min(at_least).max(at_most)
 }
 
 fn order(a: &Finding, b: &Finding, prepared: &Prepared) -> Ordering {
@@ -73,4 +81,28 @@ fn order(a: &Finding, b: &Finding, prepared: &Prepared) -> Ordering {
 /// Findings that become recommendations: all but those of low priority.
 pub fn recommended(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
     findings.iter().filter(|f| f.priority < Priority::Low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_change_brings_moves_its_priority() {
+        use Priority::{Critical, High, Low, Medium};
+        for (before, expected, sure, after) in [
+            (Critical, 0.4, 0.4, Medium),
+            (Critical, 9.0, 9.0, High),
+            (Critical, 12.0, 0.0, High),
+            (Critical, 12.0, 1.0, Critical),
+            (Low, 31.0, 1.0, Critical),
+            (Low, 12.0, 0.0, High),
+            (Low, 4.0, 4.0, Low),
+            // Little, but for sure.
+            (Medium, 9.0, 5.4, High),
+            (Medium, 9.0, 4.9, Medium),
+        ] {
+            assert_eq!(moved(before, expected, sure), after, "{before:?}, {expected} % expected, {sure} % sure");
+        }
+    }
 }

@@ -35,6 +35,8 @@ enum Task {
     Bench(bench::Args),
     /// Count instructions and hold them against those on record.
     Instructions(bench::gate::Args),
+    /// Measure the peak memory of `jarvis analyze` and hold it against what is promised.
+    Memory,
     /// Build the static binary that is given away, and check that it is one.
     Dist(dist::Args),
     /// Hold estimates against what fixes really brought, pair by pair.
@@ -60,6 +62,7 @@ fn run(task: &Task) -> Result<()> {
         Task::Gen(args) => generate::command::run(args)?,
         Task::Bench(args) => bench::run(args)?,
         Task::Instructions(args) => bench::gate::run(args)?,
+        Task::Memory => bench::memory::run()?,
         Task::Dist(args) => dist::run(args)?,
         Task::Pairs(args) => pairs::run(args)?,
         Task::Inflate(args) => bench::inflate::run(args)?,

@@ -1,8 +1,9 @@
-//! `cargo xtask test memory`: what `analyze` takes can't grow unseen. Peak memory of the program as it ships on the
+//! `cargo xtask memory`: what `analyze` takes can't grow unseen. Peak memory of the program as it ships on the
 //! smallest trace that the promise is for, where code and constants weigh most.
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
@@ -24,8 +25,16 @@ pub(crate) fn obstacle() -> Option<String> {
     (!cfg!(target_os = "linux")).then(|| "memory is counted on Linux alone".to_owned())
 }
 
-/// Measures; the ratio as a remark.
+/// Measures in a process of its own, since a peak counts what the parent held ([`measure`]); the ratio as a remark.
 pub(crate) fn check(root: &Path) -> Result<String> {
+    let output = Command::new(std::env::current_exe()?).arg("memory").current_dir(root).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Measures and tells.
+pub(crate) fn run() -> Result<()> {
+    let root = &workspace::root()?;
     build(root, &["jarvis"])?;
     let target = workspace::target(root);
     let folder = target.join("bench");
@@ -43,5 +52,6 @@ pub(crate) fn check(root: &Path) -> Result<String> {
     let ratio = |bytes: u64| bytes as f64 / trace.json_bytes as f64;
     let (least, most) = (ratio(samples.least_peak_bytes()), ratio(samples.peak_bytes()));
     ensure!(least <= MOST, "analyze of {SIZE} takes {least:.3} to {most:.3} times the raw JSON, {MOST} is allowed");
-    Ok(format!("{least:.3} to {most:.3} times the raw JSON"))
+    println!("{least:.3} to {most:.3} times the raw JSON");
+    Ok(())
 }

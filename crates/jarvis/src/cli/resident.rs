@@ -126,3 +126,40 @@ pub(crate) fn give_back(stage: &str) {
         system::give_back_code();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use jarvis_perf::platform::Platform;
+    use jarvis_trace::{ReadOptions, Trace};
+
+    use super::*;
+    use crate::pipeline::{AnalyzeOptions, Progress, ReplayChoice, analyze_watched};
+
+    #[derive(Default)]
+    struct Seen(Mutex<Vec<&'static str>>);
+
+    impl Progress for Seen {
+        fn begins(&self, stage: &'static str) {
+            self.0.lock().unwrap().push(stage);
+        }
+    }
+
+    #[test]
+    fn memory_is_given_back_at_stages_that_there_are() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/h200/tiny_bmm_window.json.gz");
+        let trace = Trace::open(path.as_ref(), &ReadOptions::default()).unwrap();
+        let options = AnalyzeOptions {
+            platform: Platform::find("H200").unwrap().clone(),
+            labels: jarvis_report::RunLabels::default(),
+            extension: None,
+            thresholds: jarvis_analyze::thresholds::Thresholds::default(),
+            replay: ReplayChoice::None,
+        };
+        let seen = Seen::default();
+        analyze_watched(trace, &options, &seen).unwrap();
+        let seen = seen.0.into_inner().unwrap();
+        assert!(WORTH_IT.iter().all(|stage| seen.contains(stage)), "{seen:?}");
+    }
+}

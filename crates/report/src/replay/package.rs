@@ -180,7 +180,7 @@ fn trace_json<'e>(entry: &'e Entry<'_>, origin: Origin<'e>, anonymous: bool) -> 
     }
 }
 
-/// Deflate level: the usual one takes three times as long for a package a tenth smaller.
+/// Deflate level: a quick one, for a package a tenth larger than at the usual level.
 const LEVEL: i64 = 2;
 
 /// The same input gives the same bytes: no time of day, no machine.

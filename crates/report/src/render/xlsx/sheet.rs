@@ -55,7 +55,7 @@ impl<'a> Texts<'a> {
             self.order.len()
         );
         for text in &self.order {
-            let _ = write!(xml, "<si><t xml:space=\"preserve\">{}</t></si>", escaped(text));
+            push_all(&mut xml, ["<si><t xml:space=\"preserve\">", &escaped(text), "</t></si>"]);
             flush(&mut xml, BLOCK, out)?;
         }
         xml.push_str("</sst>");
@@ -95,35 +95,34 @@ pub(super) fn write<'a>(
     let mut cuts = Cuts { texts: 0, rows: table.rows() - rows, columns: table.columns.len() - columns.len() };
     let mut xml = head(columns, hidden, is_first, last_cell(table));
     let names: Vec<String> = (0..columns.len()).map(letters).collect();
-    let mut numbers = Numbers::default();
+    let (mut row_text, mut whole, mut decimal) = (itoa::Buffer::new(), itoa::Buffer::new(), zmij::Buffer::new());
     if !columns.is_empty() {
         xml.push_str("<row r=\"1\">");
         for (column, name) in columns.iter().zip(&names) {
-            text_cell(&mut xml, name, 1, parts::HEADER, texts.number(fitting(&column.header, &mut cuts)));
+            let number = texts.number(fitting(&column.header, &mut cuts));
+            cell(&mut xml, (name, "1"), parts::HEADER, TEXT, whole.format(number));
         }
         xml.push_str("</row>");
     }
     for row in 0..rows {
-        let _ = write!(xml, "<row r=\"{}\">", row + 2);
+        let row_text = row_text.format(row + 2);
+        push_all(&mut xml, ["<row r=\"", row_text, "\">"]);
         for (column, name) in columns.iter().zip(&names) {
-            let place = (name.as_str(), row + 2);
+            let place = (name.as_str(), row_text);
+            let mut text = |text| cell(&mut xml, place, 0, TEXT, whole.format(texts.number(text)));
             match column.cells.get(row).unwrap_or(&Cell::Missing) {
                 Cell::Missing => {}
-                Cell::Bool(b) => {
-                    let _ = write!(xml, "<c r=\"{}{}\" t=\"b\"><v>{}</v></c>", place.0, place.1, u8::from(*b));
-                }
+                Cell::Bool(b) => cell(&mut xml, place, 0, BOOL, if *b { "1" } else { "0" }),
                 // Whole numbers need no decimals, whatever the column's other numbers need.
-                Cell::Int(i) if i.unsigned_abs() <= EXACT => number_cell(&mut xml, place, 0, numbers.whole(*i)),
-                Cell::Int(i) => text_cell(&mut xml, place.0, place.1, 0, texts.number(Cow::Owned(i.to_string()))),
+                Cell::Int(i) if i.unsigned_abs() <= EXACT => cell(&mut xml, place, 0, NUMBER, whole.format(*i)),
+                Cell::Int(i) => text(Cow::Owned(i.to_string())),
                 Cell::Float(x) if x.is_nan() => {}
-                Cell::Float(x) if x.is_infinite() => {
-                    let text = if *x > 0.0 { "inf" } else { "-inf" };
-                    text_cell(&mut xml, place.0, place.1, 0, texts.number(Cow::Borrowed(text)));
+                Cell::Float(x) if x.is_infinite() => text(Cow::Borrowed(if *x > 0.0 { "inf" } else { "-inf" })),
+                // The shortest text that reads back as this number.
+                Cell::Float(x) => {
+                    cell(&mut xml, place, parts::style(column.format), NUMBER, decimal.format_finite(*x));
                 }
-                Cell::Float(x) => number_cell(&mut xml, place, parts::style(column.format), numbers.decimal(*x)),
-                Cell::Text(text) => {
-                    text_cell(&mut xml, place.0, place.1, 0, texts.number(fitting(text, &mut cuts)));
-                }
+                Cell::Text(long) => text(fitting(long, &mut cuts)),
             }
         }
         xml.push_str("</row>");
@@ -169,37 +168,24 @@ fn head(columns: &[Column], hidden: &[bool], is_first: bool, last: Option<(Strin
     xml
 }
 
-fn text_cell(xml: &mut String, column: &str, row: usize, style: usize, number: usize) {
-    let _ = write!(xml, "<c r=\"{column}{row}\"");
+/// What the value of a cell is: a number, 0 or 1, the number of a shared text.
+const NUMBER: &str = "";
+const BOOL: &str = " t=\"b\"";
+const TEXT: &str = " t=\"s\"";
+
+/// A cell is put together from what is text already: there are so many that formatting was a third of all work.
+fn cell(xml: &mut String, (column, row): (&str, &str), style: usize, kind: &str, value: &str) {
+    push_all(xml, ["<c r=\"", column, row, "\""]);
     if style != 0 {
-        let _ = write!(xml, " s=\"{style}\"");
+        push_all(xml, [" s=\"", itoa::Buffer::new().format(style), "\""]);
     }
-    let _ = write!(xml, " t=\"s\"><v>{number}</v></c>");
+    push_all(xml, [kind, "><v>", value, "</v></c>"]);
 }
 
-fn number_cell(xml: &mut String, (column, row): (&str, usize), style: usize, number: &str) {
-    let _ = write!(xml, "<c r=\"{column}{row}\"");
-    if style != 0 {
-        let _ = write!(xml, " s=\"{style}\"");
-    }
-    let _ = write!(xml, "><v>{number}</v></c>");
-}
-
-/// Numbers as text, without making a text of each.
-#[derive(Default)]
-struct Numbers {
-    whole: itoa::Buffer,
-    decimal: zmij::Buffer,
-}
-
-impl Numbers {
-    fn whole(&mut self, number: i64) -> &str {
-        self.whole.format(number)
-    }
-
-    /// The shortest text that reads back as this number.
-    fn decimal(&mut self, number: f64) -> &str {
-        self.decimal.format_finite(number)
+fn push_all<const N: usize>(xml: &mut String, texts: [&str; N]) {
+    xml.reserve(texts.iter().map(|text| text.len()).sum());
+    for text in texts {
+        xml.push_str(text);
     }
 }
 
@@ -212,10 +198,12 @@ fn letters(column: usize) -> String {
 /// A text as XML has it. Characters that XML can't hold are written by their number, as spreadsheets do, and so is
 /// the beginning of what would otherwise be taken for such a number.
 pub(super) fn escaped(text: &str) -> Cow<'_, str> {
-    let plain = |c: char| !matches!(c, '&' | '<' | '>' | '"' | '_' | '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}');
-    if text.chars().all(|c| plain(c) || c == '_') && !text.contains("_x") {
+    // U+FFFE and U+FFFF begin with this byte, as few others do.
+    let may_need = |b: u8| matches!(b, b'&' | b'<' | b'>' | b'"' | b'\0'..=b'\x1f' | 0xef);
+    if !text.bytes().any(may_need) && !text.contains("_x") {
         return Cow::Borrowed(text);
     }
+    let plain = |c: char| !matches!(c, '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}');
     let mut xml = String::with_capacity(text.len() + 16);
     for (at, c) in text.char_indices() {
         match c {
@@ -225,7 +213,7 @@ pub(super) fn escaped(text: &str) -> Cow<'_, str> {
             '"' => xml.push_str("&quot;"),
             '_' if is_number(&text[at..]) => xml.push_str("_x005F_"),
             '\t' | '\n' => xml.push(c),
-            c if plain(c) || c == '_' => xml.push(c),
+            c if plain(c) => xml.push(c),
             c => {
                 let _ = write!(xml, "_x{:04X}_", u32::from(c));
             }
@@ -265,7 +253,7 @@ fn shown(cell: &Cell, format: Format) -> usize {
         Cell::Bool(_) => 5,
         Cell::Int(i) => i.to_string().len(),
         Cell::Float(x) => {
-            let whole = format!("{:.0}", x.trunc()).len();
+            let whole = digits(*x);
             match format {
                 // A sign for every three digits, a point, two decimals.
                 Format::Time | Format::Quantity => whole + whole / 3 + 3,
@@ -277,9 +265,27 @@ fn shown(cell: &Cell, format: Format) -> usize {
     }
 }
 
+/// Characters of a number without its decimals.
+fn digits(x: f64) -> usize {
+    let sign = usize::from(x.is_sign_negative() && !x.is_nan());
+    match x.abs() {
+        // Exact as whole numbers.
+        size if size < EXACT as f64 => sign + 1 + (size as u64).checked_ilog10().unwrap_or(0) as usize,
+        _ => format!("{:.0}", x.trunc()).len(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digits_are_counted_as_they_would_be_written() {
+        let numbers = [0.0, -0.0, 0.9, -0.9, 1.0, 9.99, 10.0, -10.5, 999.999, 1e3, 123_456.7, 4e15, 1e16, -1e17, 1e300];
+        for x in numbers.into_iter().chain([f64::NAN, f64::INFINITY, f64::NEG_INFINITY]) {
+            assert_eq!(digits(x), format!("{:.0}", x.trunc()).len(), "{x}");
+        }
+    }
 
     #[test]
     fn columns_are_named_as_spreadsheets_name_them() {

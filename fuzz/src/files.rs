@@ -195,7 +195,7 @@ pub(crate) static OUTPUT: LazyLock<BTreeMap<String, Vec<u8>>> = LazyLock::new(||
         thresholds: Thresholds::default(),
         replay: ReplayChoice::None,
     };
-    let files = analyze(trace, &options).expect("an analysis").files.into_vec().expect("files that were kept");
+    let files = analyze(trace, &options).expect("an analysis").files.to_vec().expect("files that were kept");
     files.into_iter().map(|f| (f.path.to_string_lossy().replace('\\', "/"), f.bytes)).collect()
 });
 

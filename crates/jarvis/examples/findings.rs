@@ -27,7 +27,7 @@ pub(crate) fn run(path: &Path, out: &mut impl Write) -> Result<(), Box<dyn Error
         let saved = &finding.impact.saved_ms;
         writeln!(out, "{}. {}: saves {:.3} to {:.3} ms", finding.rank, finding.title, saved.low, saved.high)?;
     }
-    let files = analyzed.files.into_vec()?;
+    let files = analyzed.files.to_vec()?;
     let bytes: usize = files.iter().map(|file| file.bytes.len()).sum();
     writeln!(out, "{} files, {bytes} bytes", files.len())?;
     Ok(())

@@ -9,7 +9,6 @@
 mod lock;
 mod undo;
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -92,19 +91,19 @@ impl OutputError {
 /// Tells which files an earlier run left in a folder.
 type Listing = fn(&Path) -> Vec<PathBuf>;
 
-/// Reads the bytes of a file when it is written.
-type Reader<'a> = Box<dyn Fn() -> io::Result<Cow<'a, [u8]>> + 'a>;
+/// Writes the bytes of a file.
+type Writer<'a> = Box<dyn Fn(&mut File) -> io::Result<()> + Send + 'a>;
 
 enum Contents<'a> {
     Known(Vec<u8>),
-    ReadBy(Reader<'a>),
+    WrittenBy(Writer<'a>),
 }
 
 impl Contents<'_> {
-    fn bytes(&self) -> io::Result<Cow<'_, [u8]>> {
+    fn write(&self, file: &mut File) -> io::Result<()> {
         match self {
-            Self::Known(bytes) => Ok(Cow::Borrowed(bytes)),
-            Self::ReadBy(read) => read(),
+            Self::Known(bytes) => file.write_all(bytes),
+            Self::WrittenBy(write) => write(file),
         }
     }
 }
@@ -123,14 +122,14 @@ impl<'a> Batch<'a> {
         self.add_below(root, &file.path, Contents::Known(file.bytes))
     }
 
-    /// The same for a file that is read when it is written.
-    pub fn add_read_by(
+    /// The same for a file whose bytes come from elsewhere when it is written.
+    pub fn add_written_by(
         &mut self,
         root: &Path,
         path: &Path,
-        read: impl Fn() -> io::Result<Cow<'a, [u8]>> + 'a,
+        write: impl Fn(&mut File) -> io::Result<()> + Send + 'a,
     ) -> Result<(), OutputError> {
-        self.add_below(root, path, Contents::ReadBy(Box::new(read)))
+        self.add_below(root, path, Contents::WrittenBy(Box::new(write)))
     }
 
     fn add_below(&mut self, root: &Path, path: &Path, contents: Contents<'a>) -> Result<(), OutputError> {
@@ -161,47 +160,27 @@ impl<'a> Batch<'a> {
 
     /// Writes all files, or none.
     pub fn write(self) -> Result<(), OutputError> {
-        let undo = Undo::begin();
-        let done = self.write_undoably(&undo);
-        if done.is_err() {
-            undo.roll_back();
-        } else {
-            undo.forget();
-        }
-        done
-    }
-
-    fn write_undoably(&self, undo: &Undo) -> Result<(), OutputError> {
-        let _locks = Locks::take(&self.roots, undo)?;
-        let earlier = self.replaces.as_ref().map_or_else(Vec::new, |(root, earlier)| earlier(root));
-        let staged = self.stage(undo)?;
-        publish(&staged, undo)?;
-        self.retire(earlier, undo);
-        Ok(())
+        self.stage()?.publish()
     }
 
     /// Writes every file under a temporary name.
-    fn stage(&self, undo: &Undo) -> Result<Vec<Staged<'_>>, OutputError> {
-        let mut staged = Vec::with_capacity(self.files.len());
+    pub fn stage(self) -> Result<Staged<'a>, OutputError> {
+        let undo = Undo::begin();
+        let locks = Locks::take(&self.roots, &undo)?;
+        let earlier = self.replaces.as_ref().map_or_else(Vec::new, |(root, earlier)| earlier(root));
+        let mut temporaries = Vec::with_capacity(self.files.len());
         for (path, contents) in &self.files {
-            if path.is_dir() {
-                return Err(OutputError::IsFolder { path: path.clone() });
-            }
-            undo.make_folders(folder_of(path))?;
-            let failed = |error| OutputError::File { path: path.clone(), error };
-            let (temporary, mut file) = undo.create_beside(path).map_err(failed)?;
-            file.write_all(&contents.bytes().map_err(failed)?).map_err(failed)?;
-            staged.push(Staged { temporary, path });
+            temporaries.push(stage(path, contents, &undo)?);
         }
-        Ok(staged)
+        Ok(Staged { batch: self, earlier, temporaries, undo, _locks: locks })
     }
 
     /// Removes what an earlier run wrote and this one does not. What can't be removed stays: an old file does no harm
     /// that a failed run would not.
-    fn retire(&self, earlier: Vec<PathBuf>, undo: &Undo) {
+    fn retire(&self, earlier: &[PathBuf], undo: &Undo) {
         let Some((root, _)) = &self.replaces else { return };
         let ours: BTreeSet<&Path> = self.paths().collect();
-        for name in earlier.into_iter().filter(|name| is_inside(name)) {
+        for name in earlier.iter().filter(|name| is_inside(name)) {
             let path = root.join(name);
             if !ours.contains(path.as_path()) && path.is_file() {
                 undo.retire(&path, root);
@@ -215,18 +194,55 @@ fn is_inside(path: &Path) -> bool {
     !path.as_os_str().is_empty() && path.components().all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// A file that is written but does not have its name yet.
-struct Staged<'a> {
-    temporary: PathBuf,
-    path: &'a Path,
+/// Writes a file under a temporary name, which is told.
+fn stage(path: &Path, contents: &Contents<'_>, undo: &Undo) -> Result<PathBuf, OutputError> {
+    if path.is_dir() {
+        return Err(OutputError::IsFolder { path: path.to_path_buf() });
+    }
+    undo.make_folders(folder_of(path))?;
+    let failed = |error| OutputError::File { path: path.to_path_buf(), error };
+    let (temporary, mut file) = undo.create_beside(path).map_err(failed)?;
+    contents.write(&mut file).map_err(failed)?;
+    Ok(temporary)
 }
 
-/// Gives every file its name.
-fn publish(staged: &[Staged<'_>], undo: &Undo) -> Result<(), OutputError> {
-    for Staged { temporary, path } in staged {
-        undo.publish(temporary, path).map_err(|error| OutputError::File { path: path.to_path_buf(), error })?;
+/// Files that are written but do not have their names yet. They go if they are not published.
+pub struct Staged<'a> {
+    batch: Batch<'a>,
+    /// What an earlier run wrote.
+    earlier: Vec<PathBuf>,
+    /// Where each file of the batch is.
+    temporaries: Vec<PathBuf>,
+    undo: Undo,
+    /// Given up last.
+    _locks: Locks,
+}
+
+impl Staged<'_> {
+    /// Adds a file to be written below `root`, which the batch must write to already.
+    pub fn add(&mut self, root: &Path, file: OutputFile) -> Result<(), OutputError> {
+        self.batch.add(root, file)?;
+        if let Some((path, contents)) = self.batch.files.last() {
+            self.temporaries.push(stage(path, contents, &self.undo)?);
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Gives every file its name, or none.
+    pub fn publish(self) -> Result<(), OutputError> {
+        self.name_all()?;
+        self.undo.forget();
+        Ok(())
+    }
+
+    fn name_all(&self) -> Result<(), OutputError> {
+        for (temporary, (path, _)) in self.temporaries.iter().zip(&self.batch.files) {
+            let named = self.undo.publish(temporary, path);
+            named.map_err(|error| OutputError::File { path: path.clone(), error })?;
+        }
+        self.batch.retire(&self.earlier, &self.undo);
+        Ok(())
+    }
 }
 
 /// The folder a path lies in.

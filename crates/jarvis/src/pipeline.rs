@@ -22,7 +22,7 @@ use jarvis_report::{OutputFile, Run, RunLabels, data, html, sections};
 use jarvis_trace::{Diagnostics, Population, Summary, Trace};
 
 pub use compare::{ComparedTraces, compare_traces, compare_traces_watched};
-pub use files::Files;
+pub use files::{FileRef, Files};
 pub use replay::ReplayChoice;
 
 /// Names of the performance report in an output folder.
@@ -78,8 +78,6 @@ pub struct Analyzed {
     pub files: Files,
     /// What a workbook could not hold in full.
     pub cuts: xlsx::Cuts,
-    /// Checks of `jarvis check` that the files do not pass: a fault of ours, and none of the trace.
-    pub self_check: Vec<Problem>,
     /// How long each stage took.
     pub stages: Vec<(&'static str, Duration)>,
 }
@@ -155,10 +153,7 @@ pub fn analyze_watched(
         Ok::<_, AnalyzeError>((diagnostics, cuts))
     });
     let (diagnostics, cuts) = made?;
-    drop(tables);
-    clock.then("self_check");
-    let self_check = quick_check(&files);
-    Ok(Analyzed { analysis, diagnostics, summary, files, cuts, self_check, stages: clock.finish() })
+    Ok(Analyzed { analysis, diagnostics, summary, files, cuts, stages: clock.finish() })
 }
 
 /// What a trace is judged from, and what is in it.
@@ -174,7 +169,7 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// The checks that files about to be written do not pass.
+/// Checks of `jarvis check` that files about to be written do not pass: a fault of ours, and none of the trace.
 pub fn self_check(files: &Files) -> Vec<Problem> {
     failed(files, |_, _| true)
 }
@@ -184,18 +179,18 @@ pub fn self_check(files: &Files) -> Vec<Problem> {
 const CHECKED: usize = 64 << 10;
 
 /// The same as far as it is quick.
-fn quick_check(files: &Files) -> Vec<Problem> {
+pub fn quick_check(files: &Files) -> Vec<Problem> {
     failed(files, |path, len| len <= CHECKED || !path.starts_with(data::CATEGORY_DATA))
 }
 
 /// What can't be read is told where files are written.
 fn failed(files: &Files, looks_into: impl Fn(&Path, usize) -> bool) -> Vec<Problem> {
     let mut folder = Folder::new();
-    for (path, len, read) in files.each() {
-        if looks_into(path, len) {
-            folder.file_read_by(slashed(path), move || read().unwrap_or_default());
+    for file in files.each() {
+        if looks_into(file.path, file.len()) {
+            folder.file_read_by(slashed(file.path), move || file.read().unwrap_or_default());
         } else {
-            folder.closed_file(slashed(path));
+            folder.closed_file(slashed(file.path));
         }
     }
     let mut problems = check::check(&folder);

@@ -27,8 +27,8 @@ use super::report::{FOLDER, beside, extension};
 use super::sheets::warn_of_cuts;
 use super::{Failure, LONG_VERSION, Outlet, Session, Stages, Work, resident};
 use crate::exit;
-use crate::output::{self, Batch, OutputError};
-use crate::pipeline::{AnalyzeError, AnalyzeOptions, Files, ReplayChoice, analyze_watched};
+use crate::output::{self, Batch, OutputError, Staged};
+use crate::pipeline::{AnalyzeError, AnalyzeOptions, Files, ReplayChoice, analyze_watched, quick_check};
 
 /// The machine form of the result.
 const FINDINGS: &str = "findings.json";
@@ -193,7 +193,7 @@ fn elsewhere(session: &Session, args: &AnalyzeArgs, inputs: &Inputs) -> Result<(
     };
     let outcome = remote::analyze(session, &job)?;
     if !outcome.files.is_empty() {
-        publish(session, &inputs.folder, &Files::from(outcome.files))?;
+        session.stage("writing", || stage(session, &inputs.folder, &Files::from(outcome.files))?.publish())?;
     }
     session.print(&outcome.out)?;
     if outcome.status == exit::OK { Ok(()) } else { Err(Failure::told(outcome.status)) }
@@ -256,14 +256,9 @@ fn finish(
     analyzed.stages.insert(0, ("read", read));
     let files = std::mem::take(&mut analyzed.files);
     let replayed = files.paths().any(|path| path.extension().is_some_and(|e| e == "zip"));
-    let log = Log {
-        stages: &analyzed.stages,
-        analysis: &analyzed.analysis,
-        diagnostics: &[&analyzed.diagnostics],
-        self_check: &analyzed.self_check,
-    };
+    let log = Log { stages: &analyzed.stages, analysis: &analyzed.analysis, diagnostics: &[&analyzed.diagnostics] };
     log_analysis(session, &analyzed.analysis);
-    let findings = write(session, folder, files, analyzed.cuts, &log)?;
+    let findings = write(session, folder, &files, analyzed.cuts, &log, quick_check)?;
     if session.common.json {
         session.print(&findings)?;
     } else {
@@ -336,41 +331,67 @@ struct Log<'a> {
     stages: &'a [(&'static str, Duration)],
     analysis: &'a Analysis,
     diagnostics: &'a [&'a Diagnostics],
-    /// What the run's own check of its files found.
-    self_check: &'a [Problem],
 }
 
 /// Writes the folder, all of it or nothing, and returns the machine form of the findings.
-fn write(session: &Session, folder: &Path, mut files: Files, cuts: Cuts, log: &Log<'_>) -> Result<Vec<u8>, Failure> {
+fn write(
+    session: &Session,
+    folder: &Path,
+    files: &Files,
+    cuts: Cuts,
+    log: &Log<'_>,
+    check: fn(&Files) -> Vec<Problem>,
+) -> Result<Vec<u8>, Failure> {
     warn_of_cuts(session, cuts);
-    if let Some(first) = log.self_check.first() {
-        // The files are of use all the same; whoever runs our tests sees it on standard error.
-        let more = log.self_check.len() - 1;
-        session.warn(&format!("a fault of jarvis, please report it: {first} (and {more} more in {RUN_LOG})"));
-    }
-    let names = files.paths().map(Path::to_path_buf).collect();
-    files.put(OutputFile::new(RUN_LOG, run_log(log, &names)));
-    let findings = files.find(Path::new(FINDINGS)).transpose()?.unwrap_or_default().into_owned();
+    resident::give_back_now();
+    let check = || {
+        let began = Instant::now();
+        let problems = check(files);
+        (problems, began.elapsed())
+    };
+    let log = |(problems, took): (Vec<Problem>, Duration)| {
+        if let Some(first) = problems.first() {
+            // The files are of use all the same; whoever runs our tests sees it on standard error.
+            let more = problems.len() - 1;
+            session.warn(&format!("a fault of jarvis, please report it: {first} (and {more} more in {RUN_LOG})"));
+        }
+        OutputFile::new(RUN_LOG, run_log(log, &problems, took, files))
+    };
     match &session.outlet {
-        Outlet::Here => publish(session, folder, &files)?,
-        Outlet::There(peer) => peer.deliver(files.into_vec()?)?,
+        Outlet::Here => {
+            // Under their names files are only when they were checked, but to write them takes as long as the check.
+            let (checked, staged) = session.stage("writing", || {
+                std::thread::scope(|scope| {
+                    let staged = scope.spawn(|| stage(session, folder, files));
+                    (check(), staged.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                })
+            });
+            let mut staged = staged?;
+            staged.add(folder, log(checked))?;
+            staged.publish()?;
+        }
+        Outlet::There(peer) => {
+            let mut files = files.to_vec()?;
+            files.push(log(check()));
+            peer.deliver(files)?;
+        }
     }
-    Ok(findings)
+    Ok(files.find(Path::new(FINDINGS)).transpose()?.unwrap_or_default().into_owned())
 }
 
-/// Writes all files, or none, and removes those of an earlier run.
-fn publish(session: &Session, folder: &Path, files: &Files) -> Result<(), OutputError> {
+/// Writes all files so that they only need their names, and those of an earlier run to go.
+fn stage<'a>(session: &Session, folder: &Path, files: &'a Files) -> Result<Staged<'a>, OutputError> {
     let mut batch = Batch::default();
-    for (path, len, read) in files.each() {
-        session.log(2, || format!("{}: {}", path.display(), amount(len as u64)));
-        batch.add_read_by(folder, path, read)?;
+    for file in files.each() {
+        session.log(2, || format!("{}: {}", file.path.display(), amount(file.len() as u64)));
+        batch.add_written_by(folder, file.path, move |out| file.write(out))?;
     }
     // Results of another trace or of other options would look like results of this run.
     batch.replaces(folder, listed);
     let count = batch.paths().count();
-    session.stage("writing", || batch.write())?;
+    let staged = batch.stage()?;
     session.log(1, || format!("{count} files in {}", folder.display()));
-    Ok(())
+    Ok(staged)
 }
 
 /// Files that an earlier run into the folder says it wrote.
@@ -381,9 +402,10 @@ fn listed(folder: &Path) -> Vec<PathBuf> {
     files.filter_map(|name| Some(PathBuf::from(name.as_str()?))).collect()
 }
 
-fn run_log(log: &Log<'_>, files: &BTreeSet<PathBuf>) -> Vec<u8> {
+fn run_log(log: &Log<'_>, self_check: &[Problem], check_took: Duration, files: &Files) -> Vec<u8> {
+    let stages = log.stages.iter().copied().chain([("self_check", check_took)]);
     let stages: Vec<_> =
-        log.stages.iter().map(|(name, took)| json!({"stage": name, "ms": took.as_micros() as f64 / 1e3})).collect();
+        stages.map(|(name, took)| json!({"stage": name, "ms": took.as_micros() as f64 / 1e3})).collect();
     let failures: Vec<_> = log.analysis.failures().map(|o| &*o.category).collect();
     let diagnostics: Vec<_> = log
         .diagnostics
@@ -399,8 +421,8 @@ fn run_log(log: &Log<'_>, files: &BTreeSet<PathBuf>) -> Vec<u8> {
         "failed_categories": failures,
         "warnings": log.analysis.warnings,
         "data_quality": diagnostics,
-        "self_check": log.self_check,
-        "files": files.iter().map(|f| f.to_string_lossy().replace('\\', "/")).collect::<Vec<_>>(),
+        "self_check": self_check,
+        "files": files.paths().map(|f| f.to_string_lossy().replace('\\', "/")).collect::<BTreeSet<_>>(),
     });
     format!("{log:#}\n").into_bytes()
 }

@@ -5,8 +5,7 @@
 //! a trace of 20 MB that was half of all memory. Both come back by themselves where they are needed again.
 
 /// Stages that run much code and make much. To give back costs about a millisecond.
-const WORTH_IT: &[&str] =
-    &["perf_report", "groundwork", "analysis", "drawing", "data", "reports", "page", "self_check"];
+const WORTH_IT: &[&str] = &["perf_report", "groundwork", "analysis", "drawing", "data", "reports", "page"];
 
 #[cfg(all(target_os = "linux", not(debug_assertions)))]
 #[expect(unsafe_code, reason = "the system can only be told through its C interface; see each block")]
@@ -122,9 +121,14 @@ pub(crate) fn settle() {
 /// A stage begins.
 pub(crate) fn give_back(stage: &str) {
     if WORTH_IT.contains(&stage) {
-        system::give_back_free_memory();
-        system::give_back_code();
+        give_back_now();
     }
+}
+
+/// Much is done, and more is to come.
+pub(crate) fn give_back_now() {
+    system::give_back_free_memory();
+    system::give_back_code();
 }
 
 #[cfg(test)]

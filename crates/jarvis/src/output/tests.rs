@@ -68,13 +68,37 @@ fn a_late_failure_puts_the_old_files_back() {
     let root = tempfile::tempdir().unwrap();
     batch(root.path(), &[("x.csv", "old")]).write().unwrap();
     let batch = batch(root.path(), &[("x.csv", "new"), ("fresh.csv", "new"), ("z.csv", "new")]);
-    let undo = Undo::begin();
-    let staged = batch.stage(&undo).unwrap();
+    let staged = batch.stage().unwrap();
     // Somebody makes a folder of that name between the two steps.
     fs::create_dir(root.path().join("z.csv")).unwrap();
-    assert!(publish(&staged, &undo).is_err());
-    undo.roll_back();
+    assert!(staged.publish().is_err());
     assert_eq!(contents(root.path()), listed(&[("x.csv", "old"), ("z.csv/", "")]));
+}
+
+#[test]
+fn files_are_seen_when_they_are_published() {
+    let root = tempfile::tempdir().unwrap();
+    let old = [("x.csv", "old"), ("y/z.csv", "old")];
+    batch(root.path(), &old).write().unwrap();
+    let before = contents(root.path());
+    let seen = || {
+        let named = contents(root.path()).into_iter().filter(|(name, _)| !name.contains(".jarvis-"));
+        named.collect::<BTreeMap<_, _>>()
+    };
+    let staged = || {
+        let mut staged = batch(root.path(), &[("x.csv", "new"), ("v/w.csv", "new")]).stage().unwrap();
+        staged.add(root.path(), OutputFile::new("late.json", b"new".to_vec())).unwrap();
+        staged
+    };
+    // Never published: nothing has changed.
+    let staged_only = staged();
+    let with_folder: BTreeMap<_, _> = before.clone().into_iter().chain(listed(&[("v/", "")])).collect();
+    assert_eq!(seen(), with_folder);
+    drop(staged_only);
+    assert_eq!(contents(root.path()), before);
+    staged().publish().unwrap();
+    let all = [("x.csv", "new"), ("y/", ""), ("y/z.csv", "old"), ("v/", ""), ("v/w.csv", "new"), ("late.json", "new")];
+    assert_eq!(contents(root.path()), listed(&all));
 }
 
 #[test]
@@ -134,7 +158,7 @@ fn who_waits_too_long_for_another_run_is_told() {
     assert!(matches!(error, OutputError::Busy { .. }), "{error}");
     holder.unlock().unwrap();
     assert!(Locks::take_within(&folders, &undo, soon).is_ok());
-    undo.roll_back();
+    drop(undo);
 }
 
 #[test]
@@ -147,10 +171,10 @@ fn what_an_earlier_run_wrote_goes_unless_the_new_one_fails() {
     // It fails after the old files went.
     let mut failing = batch(root, &[("x.csv", "new")]);
     failing.replaces(root, listing);
-    let undo = Undo::begin();
-    failing.write_undoably(&undo).unwrap();
+    let staged = failing.stage().unwrap();
+    staged.name_all().unwrap();
     assert!(!root.join("a/b/stale.csv").exists());
-    undo.roll_back();
+    drop(staged);
     let mut before = listed(&old);
     before.extend(listed(&[("a/", ""), ("a/b/", "")]));
     assert_eq!(contents(root), before);

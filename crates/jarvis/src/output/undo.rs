@@ -33,7 +33,7 @@ pub fn abandon() -> bool {
     any
 }
 
-/// The steps of one batch.
+/// The steps of one batch. Unless it is [forgotten](Self::forget), everything is put back in the end.
 #[derive(Debug)]
 pub(super) struct Undo {
     number: u64,
@@ -101,14 +101,15 @@ impl Undo {
         open().remove(&self.number).unwrap_or_default()
     }
 
-    /// Puts everything back.
-    pub(super) fn roll_back(self) {
-        self.end().roll_back();
-    }
-
-    /// It is done: what was kept for undoing goes.
-    pub(super) fn forget(self) {
+    /// It is done: what was kept for undoing goes, and nothing is put back.
+    pub(super) fn forget(&self) {
         self.end().forget();
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        self.end().roll_back();
     }
 }
 

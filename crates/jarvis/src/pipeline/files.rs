@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -47,8 +47,59 @@ impl Place {
     fn read(&self) -> io::Result<Cow<'_, [u8]>> {
         match self {
             Self::Memory(bytes) => Ok(Cow::Borrowed(bytes)),
-            Self::Store { store, at, len } => system::read_at(store, *at, *len).map(Cow::Owned),
+            Self::Store { store, at, len } => {
+                let mut bytes = vec![0; *len];
+                system::read_at(store, &mut bytes, *at)?;
+                Ok(Cow::Owned(bytes))
+            }
         }
+    }
+
+    /// Copies the file piece by piece.
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        const PIECE: usize = 64 << 10;
+        match self {
+            Self::Memory(bytes) => out.write_all(bytes),
+            Self::Store { store, at, len } => {
+                let mut piece = vec![0; PIECE.min(*len)];
+                for from in (0..*len).step_by(PIECE) {
+                    let piece = &mut piece[..PIECE.min(len - from)];
+                    system::read_at(store, piece, at + from as u64)?;
+                    out.write_all(piece)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// One of the files.
+#[derive(Debug, Clone, Copy)]
+pub struct FileRef<'a> {
+    /// Path relative to the output folder.
+    pub path: &'a Path,
+    place: &'a Place,
+}
+
+impl<'a> FileRef<'a> {
+    /// Its bytes: how many.
+    pub fn len(&self) -> usize {
+        self.place.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its bytes.
+    pub fn read(&self) -> io::Result<Cow<'a, [u8]>> {
+        self.place.read()
+    }
+
+    /// Writes it to another file, without taking the memory that all its bytes would.
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        self.place.write(out)
     }
 }
 
@@ -90,11 +141,9 @@ impl Files {
         self.list.iter().map(|(path, _)| path.as_path())
     }
 
-    /// All files with their lengths, and their bytes when they are asked for.
-    pub fn each<'a>(
-        &'a self,
-    ) -> impl Iterator<Item = (&'a Path, usize, impl Fn() -> io::Result<Cow<'a, [u8]>> + Sync)> {
-        self.list.iter().map(|(path, place)| (path.as_path(), place.len(), || place.read()))
+    /// All of them.
+    pub fn each(&self) -> impl Iterator<Item = FileRef<'_>> {
+        self.list.iter().map(|(path, place)| FileRef { path, place })
     }
 
     /// The file of this path with its bytes.
@@ -103,10 +152,9 @@ impl Files {
     }
 
     /// All files with their bytes.
-    pub fn into_vec(self) -> io::Result<Vec<OutputFile>> {
-        self.each()
-            .map(|(path, _, read)| Ok(OutputFile { path: path.to_path_buf(), bytes: read()?.into_owned() }))
-            .collect()
+    pub fn to_vec(&self) -> io::Result<Vec<OutputFile>> {
+        let owned = |file: FileRef<'_>| Ok(OutputFile::new(file.path, file.read()?.into_owned()));
+        self.each().map(owned).collect()
     }
 }
 
@@ -120,10 +168,8 @@ mod system {
         store.write_all_at(bytes, at)
     }
 
-    pub(super) fn read_at(store: &File, at: u64, len: usize) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; len];
-        store.read_exact_at(&mut bytes, at)?;
-        Ok(bytes)
+    pub(super) fn read_at(store: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        store.read_exact_at(bytes, at)
     }
 }
 
@@ -137,7 +183,7 @@ mod system {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(super) fn read_at(_store: &File, _at: u64, _len: usize) -> io::Result<Vec<u8>> {
+    pub(super) fn read_at(_store: &File, _bytes: &mut [u8], _at: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
@@ -152,18 +198,22 @@ mod tests {
 
     #[test]
     fn files_come_back_as_they_were() {
-        let all = [file("a", 1, WORTH_IT), file("b", 2, 3), file("dir/c", 3, 3 * WORTH_IT), file("d", 4, 0)];
+        let all = [file("a", 1, WORTH_IT), file("b", 2, 3), file("dir/c", 3, 13 * WORTH_IT + 1), file("d", 4, 0)];
         let mut files = Files::default();
         files.put_all(all.clone());
         let is_stored = |(_, place): &(PathBuf, Place)| matches!(place, Place::Store { .. });
         assert_eq!(files.list.iter().map(is_stored).collect::<Vec<_>>(), [cfg!(unix), false, cfg!(unix), false]);
         assert!(files.paths().eq(all.iter().map(|f| f.path.as_path())));
-        for ((path, len, read), file) in files.each().zip(&all) {
-            assert_eq!((path, len, &*read().unwrap()), (file.path.as_path(), file.bytes.len(), &*file.bytes));
+        for (found, file) in files.each().zip(&all) {
+            assert_eq!((found.path, found.len()), (file.path.as_path(), file.bytes.len()));
+            assert_eq!(*found.read().unwrap(), *file.bytes);
+            let mut written = Vec::new();
+            found.write(&mut written).unwrap();
+            assert_eq!(written, file.bytes);
         }
         let mut both = Files::from(all.to_vec());
         both.append(files);
-        assert_eq!(both.into_vec().unwrap(), [all.clone(), all].concat());
+        assert_eq!(both.to_vec().unwrap(), [all.clone(), all].concat());
     }
 
     #[cfg(unix)]
@@ -173,6 +223,6 @@ mod tests {
         let mut files = Files { store: Some(Arc::new(File::open(named.path()).unwrap())), ..Files::default() };
         let all = [file("a", 1, WORTH_IT), file("b", 2, WORTH_IT)];
         files.put_all(all.clone());
-        assert_eq!(files.into_vec().unwrap(), all);
+        assert_eq!(files.to_vec().unwrap(), all);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use jarvis::pipeline::{AnalyzeOptions, Analyzed, ReplayChoice, analyze, self_check};
+use jarvis::pipeline::{AnalyzeOptions, Analyzed, ReplayChoice, analyze, quick_check, self_check};
 use jarvis::trace::{ReadOptions, Trace};
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::platform::Platform;
@@ -17,7 +17,7 @@ use crate::support::shared;
 pub(crate) struct Ran {
     pub(crate) name: String,
     pub(crate) analyzed: Analyzed,
-    /// What a whole check of them finds.
+    /// What a whole check of them finds, and a quick one.
     pub(crate) problems: Vec<Problem>,
     pub(crate) files: BTreeMap<String, Vec<u8>>,
 }
@@ -35,8 +35,8 @@ impl Ran {
             replay: ReplayChoice::Auto,
         };
         let mut analyzed = analyze(trace, &options).ok()?;
-        let problems = self_check(&analyzed.files);
-        let files = std::mem::take(&mut analyzed.files).into_vec().unwrap();
+        let problems = [self_check(&analyzed.files), quick_check(&analyzed.files)].concat();
+        let files = std::mem::take(&mut analyzed.files).to_vec().unwrap();
         let files = files.into_iter().map(|f| (f.path.to_string_lossy().replace('\\', "/"), f.bytes)).collect();
         Some(Self { name: format!("{platform} {name}"), analyzed, problems, files })
     }

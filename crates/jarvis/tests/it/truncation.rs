@@ -35,7 +35,7 @@ fn analysed(text: &[u8]) -> Option<Vec<OutputFile>> {
     let analyzed = analyze(Trace::parse(text).ok()?, &options).ok()?;
     let problems = self_check(&analyzed.files);
     assert!(problems.is_empty(), "{problems:?}");
-    Some(analyzed.files.into_vec().unwrap())
+    Some(analyzed.files.to_vec().unwrap())
 }
 
 fn text_of<'f>(files: &'f [OutputFile], name: &str) -> &'f str {

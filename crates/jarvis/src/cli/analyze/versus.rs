@@ -107,10 +107,9 @@ pub(super) fn run(
         stages: &made.stages,
         analysis: &made.analyses.target,
         diagnostics: &[&made.reports.reference.diagnostics, &made.reports.target.diagnostics],
-        self_check: &self_check(&files),
     };
     log_analysis(session, &made.analyses.target);
-    let findings = write(session, &inputs.folder, files, made.cuts, &log)?;
+    let findings = write(session, &inputs.folder, &files, made.cuts, &log, self_check)?;
     if session.common.json {
         session.print(&findings)?;
     } else {

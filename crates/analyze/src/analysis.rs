@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::Report;
-use jarvis_trace::{Population, Trace};
+use jarvis_trace::side_by_side::both;
+use jarvis_trace::{Population, Summary, Trace, Tree};
 
 use crate::finding::{Evidence, Finding};
 use crate::metrics::{Fusion, Scope, Status, TreeEntry};
@@ -17,7 +18,7 @@ use crate::patterns::{self, Code, Confidence, Pattern, Scene};
 use crate::prepare::PrepareOptions;
 use crate::prepare::tree_data::tree_data;
 use crate::prepared::Prepared;
-use crate::program::{LeafId, RowId};
+use crate::program::{LeafId, Program, RowId};
 use crate::rank;
 use crate::rounding::Ms;
 use crate::rules::{CategoryOutcome, Claims, analyze_categories, compute_findings};
@@ -68,6 +69,24 @@ pub struct Analysis {
     pub warnings: Vec<String>,
 }
 
+/// What a trace and its tree tell, whatever its operations cost.
+#[derive(Debug)]
+pub struct Survey {
+    /// What is in the trace.
+    pub summary: Summary,
+    program: Program,
+    system: Option<System>,
+}
+
+impl Survey {
+    /// The tree must have Python frames.
+    pub fn of(trace: &Trace, tree: &Tree, population: Population) -> Self {
+        let system = System::of(trace, tree, population);
+        let summary = Summary::of(trace);
+        Self { program: Program::of(trace, tree, &summary), system, summary }
+    }
+}
+
 /// What the judgement is made from.
 #[derive(Debug)]
 pub struct Groundwork {
@@ -76,27 +95,29 @@ pub struct Groundwork {
 }
 
 impl Groundwork {
-    /// Lays it. The report must be one of this trace, made with
+    /// Lays it. Survey and report must be of this trace, the report made with
     /// [`call_stack`](jarvis_perf::tables::ReportOptions::call_stack).
-    pub fn of(trace: &Trace, report: &Report, platform: &Platform, options: &AnalysisOptions) -> Self {
+    pub fn of(
+        survey: Survey,
+        trace: &Trace,
+        report: &Report,
+        platform: &Platform,
+        options: &AnalysisOptions,
+    ) -> (Self, Summary) {
+        let Survey { summary, program, system } = survey;
         let prepare = PrepareOptions { thresholds: options.thresholds.clone() };
-        // Neither knows of the other.
-        let (prepared, system) = std::thread::scope(|scope| {
-            let system = scope.spawn(|| {
-                let system = System::of(trace, &report.tree, options.population)?;
-                Some(System { kernels: system.kernels.with_categories(&report.rows.kernels), ..system })
-            });
-            let prepared = Prepared::of(trace, report, platform, &prepare);
-            (prepared, system.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-        });
-        Self { prepared, system }
+        let prepared = Prepared::on(program, trace, report, platform, &prepare);
+        let categorized = |s: System| System { kernels: s.kernels.with_categories(&report.rows.kernels), ..s };
+        (Self { prepared, system: system.map(categorized) }, summary)
     }
 }
 
 impl Analysis {
     /// Analyses a trace from the beginning.
     pub fn of(trace: &Trace, report: &Report, platform: &Platform, options: &AnalysisOptions) -> Self {
-        Self::on(Groundwork::of(trace, report, platform, options), trace, report, options)
+        let survey = Survey::of(trace, &report.tree, options.population);
+        let (groundwork, _) = Groundwork::of(survey, trace, report, platform, options);
+        Self::on(groundwork, trace, report, options)
     }
 
     /// Analyses a trace whose groundwork was laid with the same report and options.
@@ -109,18 +130,20 @@ impl Analysis {
         let outcomes = analyze_categories(&prepared, &claims, options.scope);
         let host = system.as_ref().map(|s| &s.host);
         // What the host lets through is worked out for every finding, and none knows of another.
-        let mut findings = std::thread::scope(|scope| {
-            let others = scope.spawn(|| {
+        let (others, (mut findings, tree_data)) = both(
+            || {
                 let mut findings = patterns::findings(&scene, &patterns, &prepared.rows, host);
                 if let Some(system) = &system {
                     findings.extend(system::findings(system, &prepared.utilization, Some(&prepared.program)));
                 }
                 findings
-            });
-            let mut findings = compute_findings(&prepared, &outcomes, &claims, host);
-            findings.extend(others.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            findings
-        });
+            },
+            || {
+                let findings = compute_findings(&prepared, &outcomes, &claims, host);
+                (findings, all_tree_data(trace, report, &prepared, &outcomes, &patterns))
+            },
+        );
+        findings.extend(others);
         if let Some(system) = &mut system {
             system.host.forget_schedule();
         }
@@ -128,7 +151,6 @@ impl Analysis {
         let findings = rank::ranked(findings, &prepared);
         let fusion_candidates = fusion_candidates(&scene, &patterns);
         let fusion = fusion_metrics(&scene, &patterns);
-        let tree_data = all_tree_data(trace, report, &prepared, &outcomes, &patterns);
         let mut warnings = prepared.warnings.clone();
         warnings.extend(system.iter().flat_map(System::notes));
         Self {

@@ -103,10 +103,8 @@ pub struct Leaf {
     pub row: Option<RowId>,
     /// The innermost module around it.
     pub module: Option<ModuleId>,
-    /// Names of the operations around it, innermost first.
-    pub ops_around: Vec<Arc<str>>,
-    /// UIDs of these operations.
-    pub op_uids: Vec<u32>,
+    /// The operations around it, innermost first; [`Program::ops_around`] has their names.
+    pub around: Box<[OpAround]>,
     /// For backward work: the leaf that the forward operation launched, or the next one after it if it launched none.
     pub forward: Option<LeafId>,
     /// Which pass it belongs to.
@@ -121,21 +119,30 @@ pub struct Leaf {
     pub end: Ns,
     /// Whether it repeats forward work in the backward pass.
     pub is_recompute: bool,
-}
-
-impl Leaf {
     /// Whether it repeats forward work under activation checkpointing. In the reentrant form both the repeated forward
     /// and the backward of the block run inside one backward node; there only what stands directly in that node is
     /// repeated.
-    pub fn is_repeated(&self) -> bool {
-        const NODE: &str = "autograd::engine::evaluate_function: ";
-        const BLOCK: &str = "CheckpointFunctionBackward";
-        if !self.ops_around.iter().any(|op| op.contains(BLOCK)) {
-            return self.is_recompute;
-        }
-        let innermost = self.ops_around.iter().find_map(|op| op.strip_prefix(NODE));
-        innermost.is_some_and(|node| node.contains(BLOCK))
+    pub is_repeated: bool,
+}
+
+/// An operation around a leaf. There are several for every leaf, so they are kept small.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpAround {
+    /// UID of the operation.
+    pub uid: u32,
+    /// Position of its name in [`Program::op_names`].
+    name: u32,
+}
+
+/// [`Leaf::is_repeated`].
+fn is_repeated(is_recompute: bool, ops_around: &[Arc<str>]) -> bool {
+    const NODE: &str = "autograd::engine::evaluate_function: ";
+    const BLOCK: &str = "CheckpointFunctionBackward";
+    if !ops_around.iter().any(|op| op.contains(BLOCK)) {
+        return is_recompute;
     }
+    let innermost = ops_around.iter().find_map(|op| op.strip_prefix(NODE));
+    innermost.is_some_and(|node| node.contains(BLOCK))
 }
 
 /// What stands for a module.
@@ -171,6 +178,8 @@ pub struct Program {
     pub leaves: Vec<Leaf>,
     /// In order of first leaf; an outer module stands before those in it.
     pub modules: Vec<Module>,
+    /// Names of operations around leaves, each once.
+    op_names: Vec<Arc<str>>,
     /// Number of profiler steps.
     pub steps: u32,
     /// Whether the recording has Python frames at all.
@@ -198,13 +207,33 @@ const NOT_MODULES: &[&str] = &[
 
 impl Program {
     /// Reads the program off a trace. The tree needs Python frames for modules to be seen.
-    pub fn of(trace: &Trace, tree: &Tree, unified: &Unified) -> Self {
-        Reader::new(trace, tree, unified).read()
+    pub fn of(trace: &Trace, tree: &Tree, summary: &Summary) -> Self {
+        Reader::new(trace, tree, summary).read()
+    }
+
+    /// Tells every leaf the row that its kernels are counted in.
+    #[must_use]
+    pub fn with_rows(mut self, unified: &Unified) -> Self {
+        let mut row_of_kernel: RapidHashMap<u32, RowId> = RapidHashMap::default();
+        for (i, row) in unified.rows.iter().enumerate() {
+            for call in unified.calls_of(row) {
+                row_of_kernel.extend(call.kernels.iter().map(|k| (k.uid(), RowId(i as u32))));
+            }
+        }
+        for leaf in &mut self.leaves {
+            leaf.row = leaf.kernels.iter().find_map(|k| row_of_kernel.get(&k.uid).copied());
+        }
+        self
     }
 
     /// The leaf.
     pub fn leaf(&self, id: LeafId) -> &Leaf {
         &self.leaves[id.index()]
+    }
+
+    /// Names of the operations around a leaf of this program, innermost first.
+    pub fn ops_around<'a>(&'a self, leaf: &'a Leaf) -> impl ExactSizeIterator<Item = &'a Arc<str>> {
+        leaf.around.iter().map(|op| &self.op_names[op.name as usize])
     }
 
     /// The module call.
@@ -232,9 +261,10 @@ pub fn base_name(name: &str) -> &str {
 struct Reader<'a> {
     trace: &'a Trace,
     tree: &'a Tree,
-    row_of_kernel: RapidHashMap<EventId, RowId>,
     inputs: RapidHashMap<[Option<StrId>; 4], Arc<InputLists>>,
     names: RapidHashMap<StrId, Arc<str>>,
+    /// Positions in [`Program::op_names`].
+    op_names: RapidHashMap<StrId, u32>,
     /// What kind of work GPU events of a kind and a name are.
     works: RapidHashMap<(EventKind, StrId), GpuWork>,
     /// For a frame: the module it is or lies in.
@@ -249,25 +279,18 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(trace: &'a Trace, tree: &'a Tree, unified: &Unified) -> Self {
-        let mut row_of_kernel = RapidHashMap::default();
-        for (i, row) in unified.rows.iter().enumerate() {
-            for call in unified.calls_of(row) {
-                row_of_kernel.extend(call.kernels.iter().map(|&k| (k, RowId(i as u32))));
-            }
-        }
+    fn new(trace: &'a Trace, tree: &'a Tree, summary: &Summary) -> Self {
         let marked = |e: &EventId| trace.kind(*e).is_annotation() && trace.name(*e).starts_with(OPTIMIZER_MARK);
         let optimizer = trace.events().filter(marked).filter_map(|e| Ns::span_of(trace, e)).collect();
-        let summary = Summary::of(trace);
         let steps = summary.steps.iter().filter_map(|s| Ns::span_of(trace, s.event)).collect::<Vec<_>>();
         let program =
             Program { steps: steps.len() as u32, has_frames: summary.python_frames > 0, ..Program::default() };
         Self {
             trace,
             tree,
-            row_of_kernel,
             inputs: RapidHashMap::default(),
             names: RapidHashMap::default(),
+            op_names: RapidHashMap::default(),
             works: RapidHashMap::default(),
             module_at: RapidHashMap::default(),
             annotations: (summary.python_frames == 0).then(|| Annotations::of(trace)),
@@ -325,7 +348,6 @@ impl<'a> Reader<'a> {
         let lists =
             [Key::InputDims, Key::InputType, Key::InputStrides, Key::ConcreteInputs].map(|k| trace.text_id(event, k));
         let inputs = Arc::clone(self.inputs.entry(lists).or_insert_with(|| Arc::new(input_lists(trace, event))));
-        let row = kernels.iter().find_map(|k| self.row_of_kernel.get(k).copied());
         let us = self.tree.view(trace).busy(kernels).0;
         let kernels = kernels.iter().map(|&k| self.kernel(k)).collect();
         let module = if self.annotations.is_some() {
@@ -338,6 +360,7 @@ impl<'a> Reader<'a> {
         if let Some(forward) = around.iter().find_map(|&a| self.tree.forward_of(a)) {
             self.forwards.push((LeafId(self.program.leaves.len() as u32), forward));
         }
+        let is_recompute = self.tree.is_recompute(event);
         self.note_leaf(module);
         Leaf {
             uid: event.uid(),
@@ -346,18 +369,29 @@ impl<'a> Reader<'a> {
             inputs,
             kernels,
             us,
-            row,
+            row: None,
             module,
             direction: self.direction(event, &ops_around, start),
-            ops_around,
-            op_uids: around.iter().map(|a| a.uid()).collect(),
+            around: around.iter().map(|&a| self.op_around(a)).collect(),
             forward: None,
             thread,
             step: self.steps.iter().position(|&(from, to)| from <= start && start < to).map(|i| i as u32),
             start,
             end: start + trace.dur(event).unwrap_or_default(),
-            is_recompute: self.tree.is_recompute(event),
+            is_recompute,
+            is_repeated: is_repeated(is_recompute, &ops_around),
         }
+    }
+
+    fn op_around(&mut self, op: EventId) -> OpAround {
+        let id = self.trace.name_id(op);
+        let name = self.op_names.get(&id).copied().unwrap_or_else(|| {
+            let (name, new) = (self.name(id), self.program.op_names.len() as u32);
+            self.program.op_names.push(name);
+            self.op_names.insert(id, new);
+            new
+        });
+        OpAround { uid: op.uid(), name }
     }
 
     fn kernel(&mut self, kernel: EventId) -> LeafKernel {
@@ -464,7 +498,7 @@ mod tests {
     fn program(b: &TraceBuilder) -> Program {
         let trace = b.build();
         let tree = Tree::build(&trace, TreeOptions::default().with_python());
-        Program::of(&trace, &tree, &Unified::default())
+        Program::of(&trace, &tree, &Summary::of(&trace))
     }
 
     #[test]

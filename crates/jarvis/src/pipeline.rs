@@ -8,18 +8,19 @@ mod replay;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use jarvis_analyze::analysis::{Analysis, AnalysisOptions, Groundwork};
+use jarvis_analyze::analysis::{Analysis, AnalysisOptions, Groundwork, Survey};
 use jarvis_analyze::compare::reports::CompareError;
 use jarvis_analyze::metrics::Scope;
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::extension::Extension;
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::{Report, ReportError, ReportOptions, Table, build_report};
+use jarvis_perf::tables::{Report, ReportError, ReportOptions, Table, build_report_beside};
 use jarvis_report::check::{self, Folder, Level, Problem};
 use jarvis_report::render::{csv, xlsx};
 use jarvis_report::replay::ReplayError;
 use jarvis_report::{OutputFile, Run, RunLabels, data, html, sections};
-use jarvis_trace::{Diagnostics, Population, Summary, Trace};
+use jarvis_trace::side_by_side::{both, joined};
+use jarvis_trace::{Diagnostics, Population, Summary, Trace, Tree};
 
 pub use compare::{ComparedTraces, compare_traces, compare_traces_watched};
 pub use files::{FileRef, Files};
@@ -108,28 +109,22 @@ pub fn analyze_watched(
     progress: &dyn Progress,
 ) -> Result<Analyzed, AnalyzeError> {
     let mut clock = StageClock::new(progress, "perf_report");
-    let (mut report, population) = report(&trace, options)?;
+    let Surveyed { mut report, survey, population } = surveyed(&trace, options)?;
     clock.then("groundwork");
     let thresholds = options.thresholds.clone();
     let judging = AnalysisOptions { thresholds, scope: Scope::Standalone, population };
-    let (groundwork, summary) = groundwork(&trace, &report, &options.platform, &judging);
+    let (groundwork, summary) = Groundwork::of(survey, &trace, &report, &options.platform, &judging);
     clock.then("analysis");
     let mut analysis = Analysis::on(groundwork, &trace, &report, &judging);
     clock.then("drawing");
     let labels = &options.labels;
     let run = Run { analysis: &analysis, report: &report, tables: &[], summary: &summary, labels, replay: &[] };
-    let (drawing, chosen) = std::thread::scope(|scope| {
-        let chosen = scope.spawn(|| replay::choose(&trace, &report, &analysis, &options.replay, &[]));
-        (html::Drawing::of(&run, &trace), joined(chosen))
-    });
+    let choose = || replay::choose(&trace, &report, &analysis, &options.replay, &[]);
+    let (chosen, drawing) = both(choose, || html::Drawing::of(&run, &trace));
     clock.then("replay_packages");
     // All is known that the trace can tell.
     drop((trace, std::mem::take(&mut report.tree)));
-    let (tables, replay) = std::thread::scope(|scope| {
-        let tables = scope.spawn(|| report.tables());
-        let replay = replay::replay(chosen, &mut analysis);
-        (joined(tables), replay)
-    });
+    let (tables, replay) = both(|| report.tables(), || replay::replay(chosen, &mut analysis));
     let replay = replay?;
     let mut files = Files::default();
     let made = std::thread::scope(|scope| {
@@ -154,19 +149,6 @@ pub fn analyze_watched(
     });
     let (diagnostics, cuts) = made?;
     Ok(Analyzed { analysis, diagnostics, summary, files, cuts, stages: clock.finish() })
-}
-
-/// What a trace is judged from, and what is in it.
-fn groundwork(trace: &Trace, report: &Report, platform: &Platform, options: &AnalysisOptions) -> (Groundwork, Summary) {
-    std::thread::scope(|scope| {
-        let summary = scope.spawn(|| Summary::of(trace));
-        (Groundwork::of(trace, report, platform, options), joined(summary))
-    })
-}
-
-/// What a thread came to; its panic is ours.
-fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Checks of `jarvis check` that files about to be written do not pass: a fault of ours, and none of the trace.
@@ -198,21 +180,33 @@ fn failed(files: &Files, looks_into: impl Fn(&Path, usize) -> bool) -> Vec<Probl
     problems
 }
 
-/// The performance report with everything that analysis reads. Where no GPU event has a recorded launch, all are
-/// counted: there is nothing else to tell of.
-fn report(trace: &Trace, options: &AnalyzeOptions) -> Result<(Report, Population), ReportError> {
+/// The first look at a trace.
+struct Surveyed {
+    /// With everything that analysis reads.
+    report: Report,
+    survey: Survey,
+    /// GPU events that count.
+    population: Population,
+}
+
+/// Where no GPU event has a recorded launch, all are counted: there is nothing else to tell of.
+fn surveyed(trace: &Trace, options: &AnalyzeOptions) -> Result<Surveyed, ReportError> {
     let linked = ReportOptions {
         platform: Some(options.platform.clone()),
         extension: options.extension.clone(),
         call_stack: true,
         ..ReportOptions::default()
     };
-    match build_report(trace, &linked) {
+    let of = |options: &ReportOptions, population| {
+        let survey = |tree: &Tree| Survey::of(trace, tree, population);
+        let (report, survey) = build_report_beside(trace, options, survey)?;
+        Ok(Surveyed { report, survey, population })
+    };
+    match of(&linked, Population::Linked) {
         Err(ReportError::AllUnlinked { .. }) => {
-            let all = ReportOptions { include_unlinked: true, ..linked };
-            build_report(trace, &all).map(|report| (report, Population::All))
+            of(&ReportOptions { include_unlinked: true, ..linked }, Population::All)
         }
-        report => report.map(|report| (report, Population::Linked)),
+        found => found,
     }
 }
 

@@ -29,6 +29,7 @@ mod order;
 pub mod overlap;
 pub mod parity;
 pub mod pyliteral;
+pub mod side_by_side;
 mod summary;
 pub mod timeline;
 pub mod tree;

@@ -100,8 +100,8 @@ fn copies_around(scene: &Scene<'_>, claims: &Claims, attention: usize) -> Option
     let sizes: Vec<i64> =
         look.operands.iter().filter(|o| o.dims.len() >= 3).map(super::scene::Operand::numel).collect();
     let by_request = |i: usize| {
-        let around = &scene.leaf(i).ops_around;
-        around.iter().any(|op| matches!(&**op, "aten::contiguous" | "aten::clone"))
+        let mut around = scene.program.ops_around(scene.leaf(i));
+        around.any(|op| matches!(&**op, "aten::contiguous" | "aten::clone"))
     };
     let is_copy = |i: &usize| {
         let look = scene.look(*i);

@@ -25,7 +25,7 @@ use crate::program::LeafId;
 /// Finds recomputed stretches. They claim nothing: what is slow in them is slow in the forward pass as well.
 pub(super) fn find(scene: &Scene<'_>, _claims: &mut Claims) -> Vec<Instance> {
     let mut runs: Vec<Vec<LeafId>> = Vec::new();
-    for at in (0..scene.len()).filter(|&i| scene.leaf(i).is_repeated()) {
+    for at in (0..scene.len()).filter(|&i| scene.leaf(i).is_repeated) {
         let id = LeafId(at as u32);
         match runs.last_mut() {
             Some(run)

@@ -12,7 +12,7 @@ use rapidhash::RapidHashMap;
 
 use super::kind::{self, Kind};
 use crate::prepared::{Baseline, Prepared, Utilization};
-use crate::program::{Direction, Leaf, LeafId, ModuleId, Program};
+use crate::program::{Direction, Leaf, LeafId, ModuleId, OpAround, Program};
 
 /// A host gap longer than this ends a sequence: what follows belongs to something else.
 const SEQUENCE_GAP: Ns = Ns(1_000_000);
@@ -304,9 +304,9 @@ impl<'a> Scene<'a> {
     /// The innermost operation around all of the leaves, if they are not all that same operation's own.
     pub(crate) fn common_op(&self, leaves: &[LeafId]) -> Option<&'a Arc<str>> {
         let first = self.program.leaf(*leaves.first()?);
-        let holds_all = |uid: &u32| leaves.iter().all(|l| self.program.leaf(*l).op_uids.contains(uid));
-        let at = first.op_uids.iter().position(holds_all)?;
-        Some(&first.ops_around[at]).filter(|name| !name.starts_with("autograd::engine"))
+        let holds_all = |op: &OpAround| leaves.iter().all(|l| self.program.leaf(*l).around.contains(op));
+        let at = first.around.iter().position(holds_all)?;
+        self.program.ops_around(first).nth(at).filter(|name| !name.starts_with("autograd::engine"))
     }
 
     /// How many modules there are around and including this one.

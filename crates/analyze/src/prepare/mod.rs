@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::Report;
-use jarvis_trace::{EventKind, InOrder, Key, Trace};
+use jarvis_trace::{EventKind, InOrder, Key, Summary, Trace};
 
 use crate::prepared::{Category, Prepared, Row};
 use crate::program::{Program, RowId};
@@ -36,8 +36,13 @@ impl Prepared {
     /// Prepares the analysis of a trace. The report must be one of this trace, made with
     /// [`call_stack`](jarvis_perf::tables::ReportOptions::call_stack) so that its tree has Python frames.
     pub fn of(trace: &Trace, report: &Report, platform: &Platform, options: &PrepareOptions) -> Self {
+        Self::on(Program::of(trace, &report.tree, &Summary::of(trace)), trace, report, platform, options)
+    }
+
+    /// The same where the program has been read already.
+    pub fn on(program: Program, trace: &Trace, report: &Report, platform: &Platform, options: &PrepareOptions) -> Self {
         let thresholds = options.thresholds.clone();
-        let program = Program::of(trace, &report.tree, &report.rows.unified);
+        let program = program.with_rows(&report.rows.unified);
         let utilization = timing::utilization(&report.rows.timeline);
         let mut rows = rows::rows(trace, report, &program, platform, &thresholds);
         for row in &mut rows {

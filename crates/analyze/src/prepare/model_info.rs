@@ -157,7 +157,7 @@ fn has_attention_module(program: &Program) -> bool {
 fn scale(program: &Program) -> (Option<String>, String) {
     let mut seen: BTreeSet<(String, Vec<i64>)> = BTreeSet::new();
     for leaf in program.leaves.iter().filter(|l| l.direction == Direction::Forward && !l.is_recompute) {
-        let Some(shape) = weight_shape(leaf) else { continue };
+        let Some(shape) = weight_shape(program, leaf) else { continue };
         let chain = program.module_chain(leaf);
         if chain.is_empty() {
             continue;
@@ -174,7 +174,7 @@ fn scale(program: &Program) -> (Option<String>, String) {
 }
 
 /// Sizes of the weight of a matrix product, convolution or embedding.
-fn weight_shape(leaf: &Leaf) -> Option<&[i64]> {
+fn weight_shape<'a>(program: &Program, leaf: &'a Leaf) -> Option<&'a [i64]> {
     let at = match &*leaf.name {
         "aten::mm"
         | "aten::linear"
@@ -185,7 +185,7 @@ fn weight_shape(leaf: &Leaf) -> Option<&[i64]> {
         "aten::addmm" => 2,
         "aten::embedding" => 0,
         // Embeddings are looked up by `index_select` in some versions.
-        "aten::index_select" if leaf.ops_around.iter().any(|op| &**op == "aten::embedding") => 0,
+        "aten::index_select" if program.ops_around(leaf).any(|op| &**op == "aten::embedding") => 0,
         _ => return None,
     };
     shape(&leaf.inputs, at).filter(|s| s.len() >= 2)

@@ -6,10 +6,10 @@ use jarvis_perf::call::InputLists;
 use jarvis_perf::ops::ModelSource;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{Report, UnifiedRow, input_lists};
-use jarvis_trace::Trace;
+use jarvis_trace::{Trace, side_by_side};
 
 use super::efficiency::{Preferred, Work, rate};
-use super::place::{Modules, call_site, direction, leaves_by_row};
+use super::place::{Modules, back_to_back, call_site, direction, leaves_by_row};
 use super::{args, category, fallback, kernel_names, timing};
 use crate::prepared::Row;
 use crate::program::{Leaf, Program, RowId, base_name};
@@ -29,23 +29,22 @@ pub(crate) fn rows(
     let unified = &report.rows.unified;
     let leaves = leaves_by_row(program, unified.rows.len());
     let mut modules = Modules::new(trace, &report.tree, program);
-    let mut out = Vec::with_capacity(unified.rows.len());
-    for (i, row) in unified.rows.iter().enumerate() {
-        let own: Vec<&Leaf> = leaves[i].iter().map(|&l| &program.leaves[l]).collect();
+    let places = leaves.iter().map(|own| {
+        let leaves: Vec<&Leaf> = own.iter().map(|&l| &program.leaves[l]).collect();
+        Place { modules: modules.of_row(&leaves), leaves }
+    });
+    let numbered: Vec<(usize, Place<'_>)> = places.enumerate().collect();
+    side_by_side::each(&numbered, |(i, place)| {
+        let row = &unified.rows[*i];
         let inputs = Arc::new(unified.calls_of(row).next().map(|c| input_lists(trace, c.event)).unwrap_or_default());
-        let place = Place { leaves: &own, modules: modules.of_row(&own) };
-        let row = one(RowId(i as u32), row, inputs, place, platform, thresholds);
-        out.push(Row {
-            back_to_back: super::place::back_to_back(program, &leaves[i]).map(<[usize]>::len).max().unwrap_or(0),
-            ..row
-        });
-    }
-    out
+        let row = one(RowId(*i as u32), row, inputs, place, platform, thresholds);
+        Row { back_to_back: back_to_back(program, &leaves[*i]).map(<[usize]>::len).max().unwrap_or(0), ..row }
+    })
 }
 
 /// Where a row's calls are made.
 struct Place<'a> {
-    leaves: &'a [&'a Leaf],
+    leaves: Vec<&'a Leaf>,
     modules: Vec<Arc<str>>,
 }
 
@@ -53,13 +52,13 @@ fn one(
     id: RowId,
     row: &UnifiedRow,
     inputs: Arc<InputLists>,
-    place: Place<'_>,
+    place: &Place<'_>,
     platform: &Platform,
     thresholds: &Thresholds,
 ) -> Row {
     let name = &row.identity.name;
     let (category, _, _) = category::category_of(name, &row.identity.category);
-    let direction = direction(name, &row.identity.category, place.leaves);
+    let direction = direction(name, &row.identity.category, &place.leaves);
     let kernels = row.kernels.kernels.clone();
     let main = kernels.iter().rev().find(|k| !kernel_names::is_transpose(&k.name)).or(kernels.last());
     let model = row.model.as_ref();
@@ -120,7 +119,7 @@ fn one(
         model_source: model.and_then(|m| m.source).map(ModelSource::as_str),
         call_site: call_site(&place.modules, direction),
         launcher_path: launcher_path(row, &place.modules),
-        module_path: place.modules,
+        module_path: place.modules.clone(),
         inputs,
         category,
     }

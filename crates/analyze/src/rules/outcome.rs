@@ -3,6 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use jarvis_trace::side_by_side;
+
 use super::claims::Claims;
 use super::cx::CategoryCx;
 use super::{Analyzer, AnalyzerError, analyzer};
@@ -53,15 +55,11 @@ impl CategoryOutcome {
 /// Analyses all categories, most time first. Attention that runs without an attention operation gets its category too.
 pub fn analyze_categories(prepared: &Prepared, claims: &Claims, scope: Scope) -> Vec<CategoryOutcome> {
     let extra = attention_without_rows(prepared, claims);
-    prepared
-        .categories
-        .iter()
-        .chain(&extra)
-        .map(|category| {
-            let cx = CategoryCx { prepared, category, claims, scope };
-            outcome(&cx, analyzer(category.analyzer))
-        })
-        .collect()
+    let categories: Vec<&Category> = prepared.categories.iter().chain(&extra).collect();
+    side_by_side::each(&categories, |&category| {
+        let cx = CategoryCx { prepared, category, claims, scope };
+        outcome(&cx, analyzer(category.analyzer))
+    })
 }
 
 fn attention_without_rows(prepared: &Prepared, claims: &Claims) -> Option<Category> {

@@ -23,7 +23,7 @@ const AT_LEAST: f64 = 0.3;
 
 /// Forward work repeated in the backward pass.
 pub(crate) fn recomputation(cx: &Cx<'_>, program: &Program) -> Option<Judged> {
-    let leaves: Vec<&Leaf> = program.leaves.iter().filter(|l| l.is_repeated()).collect();
+    let leaves: Vec<&Leaf> = program.leaves.iter().filter(|l| l.is_repeated).collect();
     let us: f64 = leaves.iter().map(|l| l.us).sum();
     let time = Ns((us * 1e3).round() as i64);
     let kernels: Vec<u32> = leaves.iter().flat_map(|l| l.kernels.iter().map(|k| k.uid)).collect();

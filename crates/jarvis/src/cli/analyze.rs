@@ -17,7 +17,7 @@ use jarvis_perf::platform::Platform;
 use jarvis_report::check::Problem;
 use jarvis_report::render::xlsx::Cuts;
 use jarvis_report::{OutputFile, RunLabels};
-use jarvis_trace::{Diagnostics, Trace};
+use jarvis_trace::{Diagnostics, Trace, side_by_side};
 use serde_json::json;
 
 use super::layout::amount;
@@ -360,12 +360,8 @@ fn write(
     match &session.outlet {
         Outlet::Here => {
             // Under their names files are only when they were checked, but to write them takes as long as the check.
-            let (checked, staged) = session.stage("writing", || {
-                std::thread::scope(|scope| {
-                    let staged = scope.spawn(|| stage(session, folder, files));
-                    (check(), staged.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                })
-            });
+            let (staged, checked) =
+                session.stage("writing", || side_by_side::both(|| stage(session, folder, files), check));
             let mut staged = staged?;
             staged.add(folder, log(checked))?;
             staged.publish()?;

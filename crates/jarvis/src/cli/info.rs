@@ -7,6 +7,7 @@ use std::path::Path;
 use clap::Args;
 use jarvis_trace::{
     At, Diagnostics, Id, Ns, Population, Summary, Timeline, Trace, TrackSummary, Tree, TreeOptions, Vendor,
+    side_by_side,
 };
 use serde_json::{Value, json};
 
@@ -35,12 +36,8 @@ pub(crate) fn run(session: &Session, args: &InfoArgs) -> Result<(), Failure> {
     let path = &args.trace.trace;
     let trace = ManuallyDrop::new(session.open(path, Work::Look)?);
     // Counting and nesting do not need each other.
-    let (tree, summary) = session.stage("call tree", || {
-        std::thread::scope(|scope| {
-            let summary = scope.spawn(|| Summary::of(&trace));
-            let tree = Tree::build(&trace, TreeOptions::default());
-            (tree, summary.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-        })
+    let (summary, tree) = session.stage("call tree", || {
+        side_by_side::both(|| Summary::of(&trace), || Tree::build(&trace, TreeOptions::default()))
     });
     let tree = ManuallyDrop::new(tree);
     let mut defects = trace.diagnostics().clone();

@@ -13,6 +13,7 @@ use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{Report, ReportError, ReportOptions, Table, build_report};
 use jarvis_report::html;
 use jarvis_report::render::csv;
+use jarvis_trace::side_by_side::joined;
 use jarvis_trace::{Fidelity, Population, Summary, Trace};
 
 use super::info::thousands;
@@ -236,7 +237,7 @@ pub(crate) fn run(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
     let files = std::thread::scope(|scope| {
         // The page and the sheets have nothing to do with each other.
         let page = places.page.as_ref().map(|_| scope.spawn(|| page(&trace, &report, chosen.platform.as_ref(), args)));
-        let page = || page.map(|p| p.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        let page = || page.map(joined);
         session.stage("files", || write(session, &tables, &places, page, args.parity))
     })?;
     warn_of_gaps(session, &report);
@@ -291,11 +292,12 @@ pub(crate) fn extension(
 /// The page of a report.
 fn page(trace: &Trace, report: &Report, platform: Option<&Platform>, args: &ReportArgs) -> Vec<u8> {
     let population = if args.sheets.include_unlinked_kernels { Population::All } else { Population::Linked };
-    let program = Program::of(trace, &report.tree, &report.rows.unified);
+    let summary = Summary::of(trace);
+    let program = Program::of(trace, &report.tree, &summary).with_rows(&report.rows.unified);
     let gaps = Gaps::of_trace(trace, &report.tree, population);
     let source = html::Source {
         report,
-        summary: &Summary::of(trace),
+        summary: &summary,
         trace_path: &args.trace.trace.to_string_lossy(),
         title: None,
         platform,

@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use jarvis_analyze::analysis::{Analysis, AnalysisOptions};
+use jarvis_analyze::analysis::{Analysis, AnalysisOptions, Groundwork};
 use jarvis_analyze::comparative::{Both, Comparative};
 use jarvis_analyze::compare::reports::{CompareOptions, NamedReport, SheetGroup, compare_tables};
 use jarvis_analyze::metrics::Scope;
 use jarvis_perf::tables::{Report, Table};
 use jarvis_report::render::xlsx;
 use jarvis_report::{OutputFile, Run, Versus, data, html, sections};
+use jarvis_trace::side_by_side::{both, joined};
 use jarvis_trace::{Summary, Trace};
 
 use super::{
-    AnalyzeError, AnalyzeOptions, Files, Progress, StageClock, Unwatched, beside, joined, replay, report, sheets,
+    AnalyzeError, AnalyzeOptions, Files, Progress, StageClock, Surveyed, Unwatched, beside, replay, sheets, surveyed,
 };
 
 /// Both reports, sheet by sheet.
@@ -45,12 +46,13 @@ struct Side {
 
 impl Side {
     fn of(trace: &Trace, options: &AnalyzeOptions) -> Result<Self, jarvis_perf::tables::ReportError> {
-        let (report, population) = report(trace, options)?;
+        let Surveyed { report, survey, population } = surveyed(trace, options)?;
         let analysis_options =
             AnalysisOptions { thresholds: options.thresholds.clone(), scope: Scope::Comparative, population };
-        let analysis = Analysis::of(trace, &report, &options.platform, &analysis_options);
+        let (groundwork, summary) = Groundwork::of(survey, trace, &report, &options.platform, &analysis_options);
+        let analysis = Analysis::on(groundwork, trace, &report, &analysis_options);
         let tables = report.tables();
-        Ok(Self { report, tables, analysis, summary: Summary::of(trace) })
+        Ok(Self { report, tables, analysis, summary })
     }
 
     fn run<'a>(&'a self, options: &'a AnalyzeOptions, replay: &'a [jarvis_report::ReplayEntry]) -> Run<'a> {
@@ -71,11 +73,8 @@ pub fn compare_traces_watched(
     progress: &dyn Progress,
 ) -> Result<ComparedTraces, AnalyzeError> {
     let mut clock = StageClock::new(progress, "sides");
-    let (reference, target) = std::thread::scope(|scope| {
-        let reference = scope.spawn(|| Side::of(traces.reference, options.reference));
-        let target = Side::of(traces.target, options.target);
-        (joined(reference), target)
-    });
+    let (reference, target) =
+        both(|| Side::of(traces.reference, options.reference), || Side::of(traces.target, options.target));
     let (reference, mut target) = (reference.map_err(AnalyzeError::Reference)?, target?);
     clock.then("comparison");
     let comparative = Comparative::of(&reference.analysis, &target.analysis);

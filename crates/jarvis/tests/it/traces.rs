@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use jarvis::pipeline::{AnalyzeOptions, Analyzed, ReplayChoice, analyze, quick_check, self_check};
+use jarvis::pipeline::{AnalyzeOptions, ReplayChoice, analyze, quick_check, self_check};
 use jarvis::trace::{ReadOptions, Trace};
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::platform::Platform;
@@ -16,7 +16,6 @@ use crate::support::shared;
 /// An analysis with its files by name.
 pub(crate) struct Ran {
     pub(crate) name: String,
-    pub(crate) analyzed: Analyzed,
     /// What a whole check of them finds, and a quick one.
     pub(crate) problems: Vec<Problem>,
     pub(crate) files: BTreeMap<String, Vec<u8>>,
@@ -34,11 +33,11 @@ impl Ran {
             thresholds: Thresholds::default(),
             replay: ReplayChoice::Auto,
         };
-        let mut analyzed = analyze(trace, &options).ok()?;
+        let analyzed = analyze(trace, &options).ok()?;
         let problems = [self_check(&analyzed.files), quick_check(&analyzed.files)].concat();
-        let files = std::mem::take(&mut analyzed.files).to_vec().unwrap();
+        let files = analyzed.files.to_vec().unwrap();
         let files = files.into_iter().map(|f| (f.path.to_string_lossy().replace('\\', "/"), f.bytes)).collect();
-        Some(Self { name: format!("{platform} {name}"), analyzed, problems, files })
+        Some(Self { name: format!("{platform} {name}"), problems, files })
     }
 
     pub(crate) fn text(&self, name: &str) -> &str {

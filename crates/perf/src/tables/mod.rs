@@ -32,7 +32,7 @@ pub use kernels::{Bin, KernelRow, ShortKernelRow};
 pub use launchers::{CategoryRow, LauncherRow, LauncherRows, OpRow, UniqueArgsRow};
 pub use op_sheets::{OpSheet, OpSheetRow};
 pub use options::{ReportError, ReportOptions};
-pub use report::{ModelFailure, Report, ReportRows, build_report, tree_options};
+pub use report::{ModelFailure, Report, ReportRows, build_report, build_report_beside, tree_options};
 pub use stats::Stats;
 pub use texts::tuple_text;
 pub use unified::{RowModel, Unified, UnifiedCall, UnifiedRow};

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use jarvis_trace::side_by_side::both;
 use jarvis_trace::{Diagnostics, Fidelity, Nesting, Timeline, Trace, Tree, TreeOptions, Us};
 use rapidhash::RapidHashMap;
 
@@ -146,11 +147,33 @@ impl Report {
 pub fn build_report(trace: &Trace, options: &ReportOptions) -> Result<Report, ReportError> {
     let tree = Tree::build(trace, tree_options(options));
     let gpu = GpuTime::of(trace, &tree, options)?;
-    let (ready, rows) = fill(trace, &tree, &gpu, options);
+    let filled = fill(trace, &tree, &gpu, options);
+    Ok(finished(trace, tree, &gpu, options, filled))
+}
+
+/// The same, and on a thread of its own what else needs nothing but the tree.
+pub fn build_report_beside<T: Send>(
+    trace: &Trace,
+    options: &ReportOptions,
+    other: impl FnOnce(&Tree) -> T + Send,
+) -> Result<(Report, T), ReportError> {
+    let tree = Tree::build(trace, tree_options(options));
+    let gpu = GpuTime::of(trace, &tree, options)?;
+    let (other, filled) = both(|| other(&tree), || fill(trace, &tree, &gpu, options));
+    Ok((finished(trace, tree, &gpu, options, filled), other))
+}
+
+fn finished(
+    trace: &Trace,
+    tree: Tree,
+    gpu: &GpuTime,
+    options: &ReportOptions,
+    (ready, rows): (ReadySheets, ReportRows),
+) -> Report {
     let mut diagnostics = trace.diagnostics().clone();
     diagnostics.extend(tree.diagnostics());
     gpu.timeline.check(&mut diagnostics);
-    Ok(Report { rows, tree, diagnostics, options: options.clone(), ready })
+    Report { rows, tree, diagnostics, options: options.clone(), ready }
 }
 
 /// How the tree of a report is built.

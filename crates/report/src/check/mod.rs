@@ -12,9 +12,7 @@ mod reports;
 pub mod schema;
 mod text;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use jarvis_trace::InOrder;
+use jarvis_trace::side_by_side;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -113,33 +111,12 @@ pub fn check(folder: &Folder<'_>) -> Vec<Problem> {
     for name in folder.ending(".md") {
         parts.push(Box::new(move |problems| text::check(folder, name, facts, problems)));
     }
-    side_by_side(&parts)
-}
-
-/// Runs the parts on all processors; what they found, in the order of the parts.
-fn side_by_side(parts: &[Part<'_>]) -> Vec<Problem> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut found = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(part) = parts.get(at) else { return found };
-            let mut problems = Problems::default();
-            part(&mut problems);
-            found.push((at, problems));
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(parts.len());
-    let mut found = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut found = work();
-        for other in others {
-            found.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        found
+    let found = side_by_side::each(&parts, |part| {
+        let mut problems = Problems::default();
+        part(&mut problems);
+        problems
     });
-    found.order_by_key(|(at, _)| *at);
-    Problems::all(found.into_iter().map(|(_, problems)| problems)).into_list()
+    Problems::all(found.into_iter()).into_list()
 }
 
 /// Everything that is checked of a JSON file by itself. A file takes many times its size once it is read, so it is read

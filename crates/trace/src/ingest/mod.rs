@@ -49,8 +49,7 @@ pub struct ReadOptions {
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { threads, limits: Limits::default(), packed: true, bytes_read: None }
+        Self { threads: crate::side_by_side::processors(), limits: Limits::default(), packed: true, bytes_read: None }
     }
 }
 

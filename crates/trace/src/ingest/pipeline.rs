@@ -9,6 +9,7 @@ use super::ReadOptions;
 use super::counted::Counted;
 use super::document::{Document, State, next_event};
 use super::limits::{Account, Budget, Halt, Verdict};
+use crate::side_by_side::joined;
 
 /// Text per block: small enough to stay in the second-level cache between the two threads.
 const BLOCK: usize = 512 << 10;
@@ -149,7 +150,7 @@ pub(super) fn read_piped<S: Source>(mut source: S, document: Document, budget: &
         }
         // Nobody waits for anybody any more.
         drop((empty_tx, full_rx));
-        let source = producer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let source = joined(producer);
         verdict?;
         Ok((feeder.document, source?))
     })
@@ -210,8 +211,7 @@ pub(super) fn read_parallel(
         let read_part = &read_part;
         let workers: Vec<_> = (1..cuts.len() - 1).map(|i| scope.spawn(move || read_part(i))).collect();
         let first = read_part(0);
-        let join = |w: std::thread::ScopedJoinHandle<'_, _>| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p));
-        std::iter::once(first).chain(workers.into_iter().map(join)).collect()
+        std::iter::once(first).chain(workers.into_iter().map(joined)).collect()
     });
     if results.iter().any(|r| matches!(r, Ok((_, false)))) {
         return Ok(None);

@@ -1,8 +1,7 @@
 //! Traces drawn with few strokes: one operation after the other, each with one kernel.
 
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::Unified;
-use jarvis_trace::{TraceBuilder, Tree, TreeOptions};
+use jarvis_trace::{Summary, TraceBuilder, Tree, TreeOptions};
 
 use crate::finding::Finding;
 use crate::patterns::{Code, Pattern, Scene, detect, findings};
@@ -174,7 +173,7 @@ impl Sketch {
     pub(super) fn look<T>(&self, test: impl FnOnce(&Scene<'_>, &[Pattern], &[Finding]) -> T) -> T {
         let trace = self.builder.build();
         let tree = Tree::build(&trace, TreeOptions::default().with_python());
-        let program = Program::of(&trace, &tree, &Unified::default());
+        let program = Program::of(&trace, &tree, &Summary::of(&trace));
         let platform = Platform::find("H200").unwrap();
         let baseline = Baseline {
             bandwidth_tbs: 4.32,

@@ -245,7 +245,7 @@ fn recomputed_forward_work_is_found() {
     }
     let trace = host.b.build();
     let tree = tree(&trace);
-    let program = Program::of(&trace, &tree, &jarvis_perf::tables::Unified::default());
+    let program = Program::of(&trace, &tree, &jarvis_trace::Summary::of(&trace));
     let all = findings(&system(&host.b), &utilization(&host.b), Some(&program));
     assert_eq!(names(&all), ["recomputation"]);
     let f = &all[0];

@@ -11,7 +11,7 @@ use jarvis_analyze::rounding::{shown, shown_ms};
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::extension::Extension;
 use jarvis_report::RunLabels;
-use jarvis_trace::Trace;
+use jarvis_trace::{Trace, side_by_side};
 
 use super::{AnalyzeArgs, Inputs, Log, failed_categories, labels, log_analysis, questions, write};
 use crate::cli::platform_args::PlatformArgs;
@@ -124,11 +124,8 @@ pub(super) fn run(
 
 /// Reads both traces side by side.
 fn open(session: &Session, paths: Both<&Path>) -> Result<Both<Trace>, Failure> {
-    let (reference, target) = std::thread::scope(|scope| {
-        let reference = scope.spawn(|| session.open_one_of_two(paths.reference, Work::Analysis));
-        let target = session.open_one_of_two(paths.target, Work::Analysis);
-        (reference.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), target)
-    });
+    let open = |path| session.open_one_of_two(path, Work::Analysis);
+    let (reference, target) = side_by_side::both(|| open(paths.reference), || open(paths.target));
     Ok(Both { reference: reference?, target: target? })
 }
 

@@ -1,7 +1,8 @@
 //! The language of reports: vendor-neutral words, nothing claimed that a trace cannot show, no winners. Every written
 //! Markdown file is checked; the templates obey by construction, so a hit is a fault of ours.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// A word or phrase that must not appear, and what to say instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,17 +159,17 @@ pub(crate) fn no_number(text: &str) -> Option<&str> {
 pub(crate) fn violations_of(lines: &[(usize, String)]) -> Vec<Violation> {
     let rules: Vec<&Rule> = VENDOR_WORDS.iter().chain(UNSEEN).chain(CONTEST).collect();
     // Every phrase begins a word, so words are looked up by their first letter: every run checks itself.
-    let mut by_letter: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
+    let mut by_letter: [Vec<usize>; 256] = [const { Vec::new() }; 256];
     for (i, rule) in rules.iter().enumerate() {
-        by_letter.entry(rule.phrase.as_bytes()[0]).or_default().push(i);
+        by_letter[usize::from(rule.phrase.as_bytes()[0])].push(i);
     }
     let mut found = Vec::new();
     for (line, text) in lines {
         let lower = text.to_ascii_lowercase();
         let mut broken: BTreeSet<usize> = BTreeSet::new();
         for at in word_starts(&lower) {
-            let of_letter = by_letter.get(&lower.as_bytes()[at]).into_iter().flatten();
-            broken.extend(of_letter.filter(|i| rules[**i].hits(text, &lower, at)));
+            let of_letter = &by_letter[usize::from(lower.as_bytes()[at])];
+            broken.extend(of_letter.iter().filter(|i| rules[**i].hits(text, &lower, at)));
         }
         let phrases = broken.into_iter().map(|i| (rules[i].phrase, rules[i].instead));
         let shouted = (text.contains('!') && !text.contains("![")).then_some(("!", "a full stop"));
@@ -190,7 +191,8 @@ fn word_starts(text: &str) -> impl Iterator<Item = usize> + '_ {
 }
 
 fn is_of_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
+    // Most are of these, and quicker to tell.
+    c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii() && c.is_alphanumeric()
 }
 
 /// The lines that are language, with their numbers.
@@ -215,14 +217,12 @@ pub(crate) fn prose(markdown: &str) -> Vec<(usize, String)> {
             continue;
         }
         let text = if trimmed.starts_with('|') {
-            let columns =
-                data_columns.get_or_insert_with(|| cells(trimmed).iter().map(|c| is_data_column(c)).collect());
-            let kept =
-                cells(trimmed).into_iter().enumerate().filter(|(i, _)| !columns.get(*i).copied().unwrap_or(false));
-            kept.map(|(_, cell)| cell).collect::<Vec<_>>().join(" | ")
+            let columns = data_columns.get_or_insert_with(|| cells(trimmed).map(is_data_column).collect());
+            let kept = cells(trimmed).enumerate().filter(|(i, _)| !columns.get(*i).copied().unwrap_or(false));
+            Cow::Owned(kept.map(|(_, cell)| cell).collect::<Vec<_>>().join(" | "))
         } else {
             data_columns = None;
-            trimmed.to_owned()
+            Cow::Borrowed(trimmed)
         };
         lines.push((i + 1, without_code(&text)));
     }
@@ -230,18 +230,14 @@ pub(crate) fn prose(markdown: &str) -> Vec<(usize, String)> {
 }
 
 /// The cells of a row; a pipe behind a backslash is part of its cell.
-fn cells(row: &str) -> Vec<String> {
-    let mut cells = vec![String::new()];
+fn cells(row: &str) -> impl Iterator<Item = &str> {
     let mut escaped = false;
-    for c in row.trim().trim_start_matches('|').trim_end_matches('|').chars() {
-        match (c, cells.last_mut()) {
-            ('|', _) if !escaped => cells.push(String::new()),
-            (_, Some(cell)) => cell.push(c),
-            (_, None) => {}
-        }
+    let ends = move |c| {
+        let ends = c == '|' && !escaped;
         escaped = c == '\\' && !escaped;
-    }
-    cells.iter().map(|c| c.trim().to_owned()).collect()
+        ends
+    };
+    row.trim().trim_start_matches('|').trim_end_matches('|').split(ends).map(str::trim)
 }
 
 /// Columns that hold names as the trace has them.
@@ -253,6 +249,9 @@ fn is_data_column(header: &str) -> bool {
 
 /// The text without what stands between backticks.
 fn without_code(text: &str) -> String {
+    if !text.contains('`') {
+        return text.to_owned();
+    }
     text.split('`').step_by(2).collect::<Vec<_>>().join("`")
 }
 

@@ -64,6 +64,12 @@ pub fn of_str(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut out = String::with_capacity(text.len() + 2);
     out.push(quote);
+    // As names of kernels are.
+    if text.bytes().all(|b| matches!(b, b' '..=b'~') && b != b'\\' && char::from(b) != quote) {
+        out.push_str(text);
+        out.push(quote);
+        return out;
+    }
     for c in text.chars() {
         match c {
             '\\' => out.push_str("\\\\"),

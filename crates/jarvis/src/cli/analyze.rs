@@ -343,7 +343,7 @@ fn write(
     check: fn(&Files) -> Vec<Problem>,
 ) -> Result<Vec<u8>, Failure> {
     warn_of_cuts(session, cuts);
-    resident::give_back_now();
+    resident::give_back_free_memory();
     let check = || {
         let began = Instant::now();
         let problems = check(files);

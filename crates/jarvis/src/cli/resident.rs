@@ -4,8 +4,12 @@
 //! end all nine megabytes of code and constants, of which a stage needs one. The allocator too keeps what stages free. Of
 //! a trace of 20 MB that was half of all memory. Both come back by themselves where they are needed again.
 
-/// Stages that run much code and make much. To give back costs about a millisecond.
-const WORTH_IT: &[&str] = &["perf_report", "groundwork", "analysis", "drawing", "data", "reports", "page"];
+/// Stages before which free memory is given back.
+const MEMORY: &[&str] = &["perf_report", "groundwork", "analysis", "drawing", "data", "reports", "page"];
+
+/// Stages before which code is given back too: to unmap its many pieces takes most of a millisecond. Any fewer, and a
+/// trace of 20 MB takes more memory at its worst moment.
+const CODE: &[&str] = &["perf_report", "analysis", "drawing", "reports"];
 
 #[cfg(all(target_os = "linux", not(debug_assertions)))]
 #[expect(unsafe_code, reason = "the system can only be told through its C interface; see each block")]
@@ -120,15 +124,17 @@ pub(crate) fn settle() {
 
 /// A stage begins.
 pub(crate) fn give_back(stage: &str) {
-    if WORTH_IT.contains(&stage) {
-        give_back_now();
+    if MEMORY.contains(&stage) {
+        system::give_back_free_memory();
+    }
+    if CODE.contains(&stage) {
+        system::give_back_code();
     }
 }
 
-/// Much is done, and more is to come.
-pub(crate) fn give_back_now() {
+/// All files are made.
+pub(crate) fn give_back_free_memory() {
     system::give_back_free_memory();
-    system::give_back_code();
 }
 
 #[cfg(test)]
@@ -164,6 +170,6 @@ mod tests {
         let seen = Seen::default();
         analyze_watched(trace, &options, &seen).unwrap();
         let seen = seen.0.into_inner().unwrap();
-        assert!(WORTH_IT.iter().all(|stage| seen.contains(stage)), "{seen:?}");
+        assert!(MEMORY.iter().chain(CODE).all(|stage| seen.contains(stage)), "{seen:?}");
     }
 }

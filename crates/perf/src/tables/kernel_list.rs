@@ -109,7 +109,7 @@ impl KernelList {
     /// The full cell; `None` without kernels.
     pub(crate) fn text(&self) -> Option<String> {
         self.written(|out, k| {
-            let _ = write!(out, "{{'name': {}, 'stream': {}, ", pyliteral::of_str(&k.name), stream_text(k.stream));
+            push_all(out, ["{'name': ", &pyliteral::of_str(&k.name), ", 'stream': ", &stream_text(k.stream), ", "]);
             if let Some(share) = k.overlap {
                 let _ = write!(out, "'overlap_pct': {}, ", pyliteral::of_float(share));
             }
@@ -122,7 +122,9 @@ impl KernelList {
                 ("min_duration_us", k.min_us),
                 ("max_duration_us", k.max_us),
             ] {
-                let _ = write!(out, ", '{key}': np.float64({})", pyliteral::of_float(us));
+                push_all(out, [", '", key, "': np.float64("]);
+                pyliteral::push_float(out, us);
+                out.push(')');
             }
         })
     }
@@ -134,11 +136,13 @@ impl KernelList {
                 Some((at, _)) => pyliteral::of_str(&format!("{}...", &k.name[..at])),
                 None => pyliteral::of_str(&k.name),
             };
-            let _ = write!(out, "{{'name': {name}, 'stream': {}", stream_text(k.stream));
+            push_all(out, ["{'name': ", &name, ", 'stream': ", &stream_text(k.stream)]);
             if let Some(share) = k.overlap {
                 let _ = write!(out, ", 'overlap_pct': {}", pyliteral::of_float(share));
             }
-            let _ = write!(out, ", 'mean_duration_us': np.float64({})", pyliteral::of_float(round2(k.mean_us)));
+            out.push_str(", 'mean_duration_us': np.float64(");
+            pyliteral::push_float(out, round2(k.mean_us));
+            out.push(')');
         })
     }
 
@@ -155,6 +159,13 @@ impl KernelList {
         }
         out.push(']');
         Some(out)
+    }
+}
+
+/// There is a cell for every row, so the parts are not formatted.
+fn push_all<const N: usize>(out: &mut String, texts: [&str; N]) {
+    for text in texts {
+        out.push_str(text);
     }
 }
 

@@ -108,7 +108,8 @@ pub(super) fn tables(lines: &[Line<'_>]) -> Vec<Table> {
 
 /// What a name is known by, whatever was escaped, cut short or left out of it for the page: its letters and digits.
 pub(super) fn letters(shown: &str) -> String {
-    shown.replace("&lt;", "<").replace("&amp;", "&").chars().filter(|c| c.is_alphanumeric()).collect()
+    let of = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect();
+    if shown.contains('&') { of(&shown.replace("&lt;", "<").replace("&amp;", "&")) } else { of(shown) }
 }
 
 /// Whether a line has a name in it.
@@ -120,17 +121,13 @@ pub(super) fn names(line: &str, name: &str) -> bool {
 fn cells(row: &str) -> Vec<String> {
     let inner = row.trim().trim_start_matches('|');
     let inner = inner.strip_suffix('|').filter(|i| !i.ends_with('\\')).unwrap_or(inner);
-    let mut cells = vec![String::new()];
     let mut escaped = false;
-    for c in inner.chars() {
-        if c == '|' && !escaped {
-            cells.push(String::new());
-        } else if let Some(cell) = cells.last_mut() {
-            cell.push(c);
-        }
+    let cells = inner.split(|c| {
+        let ends = c == '|' && !escaped;
         escaped = c == '\\';
-    }
-    cells.iter().map(|c| c.trim().replace("\\|", "|")).collect()
+        ends
+    });
+    cells.map(|c| c.trim().replace("\\|", "|")).collect()
 }
 
 /// The numbers in a text, commas between thousands left out.

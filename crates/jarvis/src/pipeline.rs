@@ -5,7 +5,8 @@ mod compare;
 mod files;
 mod replay;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use jarvis_analyze::analysis::{Analysis, AnalysisOptions, Groundwork, Survey};
@@ -127,9 +128,10 @@ pub fn analyze_watched(
     let (tables, replay) = both(|| report.tables(), || replay::replay(chosen, &mut analysis));
     let replay = replay?;
     let mut files = Files::default();
+    let csvs = CsvFiles::of(&tables, "");
     let made = std::thread::scope(|scope| {
         // They depend on nothing that follows, so they are made beside it.
-        let sheets = scope.spawn(|| sheets(&tables, ""));
+        let sheets = scope.spawn(|| sheets(&tables, &csvs, ""));
         let (tables, replayed) = (&*tables, &*replay.entries);
         let run = Run { analysis: &analysis, report: &report, tables, summary: &summary, labels, replay: replayed };
         clock.then("data");
@@ -143,8 +145,10 @@ pub fn analyze_watched(
         let diagnostics = report.diagnostics;
         drop(report.rows);
         clock.then("sheets");
+        csvs.put_rest(&mut files);
         let (sheets, cuts) = joined(sheets)?;
         files.append(sheets);
+        files.sort();
         Ok::<_, AnalyzeError>((diagnostics, cuts))
     });
     let (diagnostics, cuts) = made?;
@@ -222,13 +226,38 @@ fn beside<'a>(files: impl Iterator<Item = &'a Path>, tables: &[Table], prefix: &
     written.chain(sheets).collect()
 }
 
-/// The performance report as a workbook and CSV files, with this before their names.
-fn sheets(tables: &[Table], prefix: &str) -> Result<(Files, xlsx::Cuts), AnalyzeError> {
+/// The performance report as a workbook and CSV files, as far as nobody else makes these, with this before their names.
+fn sheets(tables: &[Table], csvs: &CsvFiles<'_>, prefix: &str) -> Result<(Files, xlsx::Cuts), AnalyzeError> {
     let mut files = Files::default();
     let workbook = xlsx::render(tables).map_err(|error| AnalyzeError::Workbook(error.to_string()))?;
     files.put(OutputFile::new(format!("{prefix}{WORKBOOK}"), workbook.bytes));
-    files.put_all(csv::files(tables, &format!("{prefix}{CSV_FOLDER}"), csv::Texts::Guarded));
+    csvs.put_rest(&mut files);
     Ok((files, workbook.cuts))
+}
+
+/// The same with all CSV files.
+fn all_sheets(tables: &[Table], prefix: &str) -> Result<(Files, xlsx::Cuts), AnalyzeError> {
+    sheets(tables, &CsvFiles::of(tables, prefix), prefix)
+}
+
+/// The performance report as CSV files, made by whoever has time.
+struct CsvFiles<'a> {
+    files: Vec<(PathBuf, &'a Table)>,
+    next: AtomicUsize,
+}
+
+impl<'a> CsvFiles<'a> {
+    fn of(tables: &'a [Table], prefix: &str) -> Self {
+        let folder = format!("{prefix}{CSV_FOLDER}");
+        Self { files: csv::paths(tables, &folder).zip(tables).collect(), next: AtomicUsize::new(0) }
+    }
+
+    /// Makes those that nobody has begun.
+    fn put_rest(&self, files: &mut Files) {
+        while let Some((path, table)) = self.files.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            files.put(OutputFile::new(path, csv::render(table, csv::Texts::Guarded)));
+        }
+    }
 }
 
 /// Tells how long stages take.

@@ -13,7 +13,8 @@ use jarvis_trace::side_by_side::{both, joined};
 use jarvis_trace::{Summary, Trace};
 
 use super::{
-    AnalyzeError, AnalyzeOptions, Files, Progress, StageClock, Surveyed, Unwatched, beside, replay, sheets, surveyed,
+    AnalyzeError, AnalyzeOptions, Files, Progress, StageClock, Surveyed, Unwatched, all_sheets, beside, replay,
+    surveyed,
 };
 
 /// Both reports, sheet by sheet.
@@ -84,8 +85,8 @@ pub fn compare_traces_watched(
     let replay = replay::replay(chosen, &mut target.analysis)?;
     clock.then("reports");
     let made = std::thread::scope(|scope| {
-        let of_reference = scope.spawn(|| sheets(&reference.tables, "reference_"));
-        let of_target = scope.spawn(|| sheets(&target.tables, "target_"));
+        let of_reference = scope.spawn(|| all_sheets(&reference.tables, "reference_"));
+        let of_target = scope.spawn(|| all_sheets(&target.tables, "target_"));
         let versus = Versus {
             reference: reference.run(options.reference, &[]),
             target: target.run(options.target, &replay.entries),

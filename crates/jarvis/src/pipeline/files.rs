@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jarvis_report::OutputFile;
+use jarvis_trace::InOrder as _;
 
 /// A smaller file stays in memory.
 const WORTH_IT: usize = 16 << 10;
@@ -120,6 +121,11 @@ impl Files {
     /// Adds files that were kept elsewhere.
     pub(super) fn append(&mut self, others: Self) {
         self.list.extend(others.list);
+    }
+
+    /// Puts them in the order of their paths, whoever made which first.
+    pub(super) fn sort(&mut self) {
+        self.list.order_by(|(a, _), (b, _)| a.cmp(b));
     }
 
     /// Where the bytes are in the store; `None` if they are not.

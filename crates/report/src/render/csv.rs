@@ -9,6 +9,8 @@
 //! carriage return, which spreadsheets skip); numbers stay as they are, also those that stand in a text cell.
 //! [`Texts::Exact`] leaves every text alone: for comparison with the tables of the reference.
 
+use std::path::{Path, PathBuf};
+
 use csv::{QuoteStyle, WriterBuilder};
 use jarvis_perf::tables::{Cell, Column, Table};
 
@@ -36,9 +38,14 @@ const NOT_IN_NAMES: &[char] = &['/', '\\', ':', '*', '?', '"', '<', '>', '|'];
 
 /// One file a table, `<folder>/<name>.csv`, each made when it is asked for.
 pub fn files(tables: &[Table], folder: &str, texts: Texts) -> impl Iterator<Item = OutputFile> {
+    let paths = paths(tables, folder);
+    tables.iter().zip(paths).map(move |(table, path)| OutputFile::new(path, render(table, texts)))
+}
+
+/// The paths of these files.
+pub fn paths(tables: &[Table], folder: &str) -> impl Iterator<Item = PathBuf> {
     let names = names::unique(tables.iter().map(|t| t.name.as_str()), NAME_LIMIT, NOT_IN_NAMES);
-    let path = move |name: &str| std::path::Path::new(folder).join(format!("{name}.csv"));
-    tables.iter().zip(names).map(move |(table, name)| OutputFile::new(path(&name), render(table, texts)))
+    names.into_iter().map(move |name| Path::new(folder).join(format!("{name}.csv")))
 }
 
 /// One table.

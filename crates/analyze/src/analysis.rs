@@ -22,6 +22,7 @@ use crate::program::{LeafId, Program, RowId};
 use crate::rank;
 use crate::rounding::Ms;
 use crate::rules::{CategoryOutcome, Claims, analyze_categories, compute_findings};
+use crate::system::gaps::Gaps;
 use crate::system::{self, System};
 use crate::thresholds::Thresholds;
 
@@ -110,6 +111,72 @@ impl Groundwork {
         let categorized = |s: System| System { kernels: s.kernels.with_categories(&report.rows.kernels), ..s };
         (Self { prepared, system: system.map(categorized) }, summary)
     }
+
+    /// What all analyzers see.
+    pub fn prepared(&self) -> &Prepared {
+        &self.prepared
+    }
+
+    /// Waits of the GPU and why; `None` if no GPU event has a time.
+    pub fn gaps(&self) -> Option<&Gaps> {
+        self.system.as_ref().map(|s| &s.gaps)
+    }
+
+    /// Judges a trace, with the report and the options that the groundwork was laid with.
+    pub fn judge(&self, trace: &Trace, report: &Report, options: &AnalysisOptions) -> Judgement {
+        let Self { prepared, system } = self;
+        let scene = Scene::of(prepared);
+        let patterns = patterns::detect(&scene);
+        let claims = claims(prepared, &patterns, prepared.utilization.computation_time_ms);
+        let outcomes = analyze_categories(prepared, &claims, options.scope);
+        let host = system.as_ref().map(|s| &s.host);
+        // What the host lets through is worked out for every finding, and none knows of another.
+        let (others, (mut findings, tree_data)) = both(
+            || {
+                let mut findings = patterns::findings(&scene, &patterns, &prepared.rows, host);
+                if let Some(system) = system {
+                    findings.extend(system::findings(system, &prepared.utilization, Some(&prepared.program)));
+                }
+                findings
+            },
+            || {
+                let findings = compute_findings(prepared, &outcomes, &claims, host);
+                (findings, all_tree_data(trace, report, prepared, &outcomes, &patterns))
+            },
+        );
+        findings.extend(others);
+        fold_kernel_work(&mut findings, &outcomes);
+        let findings = rank::ranked(findings, prepared);
+        let fusion_candidates = fusion_candidates(&scene, &patterns);
+        let fusion = fusion_metrics(&scene, &patterns);
+        let mut warnings = prepared.warnings.clone();
+        warnings.extend(system.iter().flat_map(System::notes));
+        Judgement {
+            scope: options.scope,
+            patterns,
+            claims,
+            outcomes,
+            fusion_candidates,
+            fusion,
+            tree_data,
+            findings,
+            warnings,
+        }
+    }
+}
+
+/// What an [`Analysis`] says beyond its groundwork.
+#[derive(Debug)]
+pub struct Judgement {
+    scope: Scope,
+    patterns: Vec<Pattern>,
+    claims: Claims,
+    outcomes: Vec<CategoryOutcome>,
+    fusion_candidates: Vec<FusionCandidate>,
+    fusion: FusionMetrics,
+    tree_data: Vec<(Arc<str>, BTreeMap<u32, TreeEntry>)>,
+    findings: Vec<Finding>,
+    warnings: Vec<String>,
 }
 
 impl Analysis {
@@ -117,44 +184,22 @@ impl Analysis {
     pub fn of(trace: &Trace, report: &Report, platform: &Platform, options: &AnalysisOptions) -> Self {
         let survey = Survey::of(trace, &report.tree, options.population);
         let (groundwork, _) = Groundwork::of(survey, trace, report, platform, options);
-        Self::on(groundwork, trace, report, options)
+        let judgement = groundwork.judge(trace, report, options);
+        Self::on(groundwork, judgement)
     }
 
-    /// Analyses a trace whose groundwork was laid with the same report and options.
-    pub fn on(groundwork: Groundwork, trace: &Trace, report: &Report, options: &AnalysisOptions) -> Self {
+    /// The groundwork and what was judged on it.
+    pub fn on(groundwork: Groundwork, judgement: Judgement) -> Self {
         let Groundwork { prepared, mut system } = groundwork;
-        let scene = Scene::of(&prepared);
-        let patterns = patterns::detect(&scene);
-        let computation_ms = prepared.utilization.computation_time_ms;
-        let claims = claims(&prepared, &patterns, computation_ms);
-        let outcomes = analyze_categories(&prepared, &claims, options.scope);
-        let host = system.as_ref().map(|s| &s.host);
-        // What the host lets through is worked out for every finding, and none knows of another.
-        let (others, (mut findings, tree_data)) = both(
-            || {
-                let mut findings = patterns::findings(&scene, &patterns, &prepared.rows, host);
-                if let Some(system) = &system {
-                    findings.extend(system::findings(system, &prepared.utilization, Some(&prepared.program)));
-                }
-                findings
-            },
-            || {
-                let findings = compute_findings(&prepared, &outcomes, &claims, host);
-                (findings, all_tree_data(trace, report, &prepared, &outcomes, &patterns))
-            },
-        );
-        findings.extend(others);
         if let Some(system) = &mut system {
+            // Nothing more is asked of it, and it is large.
             system.host.forget_schedule();
         }
-        fold_kernel_work(&mut findings, &outcomes);
-        let findings = rank::ranked(findings, &prepared);
-        let fusion_candidates = fusion_candidates(&scene, &patterns);
-        let fusion = fusion_metrics(&scene, &patterns);
-        let mut warnings = prepared.warnings.clone();
-        warnings.extend(system.iter().flat_map(System::notes));
+        let Judgement { scope, patterns, claims, outcomes, fusion_candidates, fusion, tree_data, findings, warnings } =
+            judgement;
         Self {
-            scope: options.scope,
+            prepared,
+            scope,
             system,
             patterns,
             claims,
@@ -164,7 +209,6 @@ impl Analysis {
             tree_data,
             findings,
             warnings,
-            prepared,
         }
     }
 

@@ -116,13 +116,13 @@ pub fn analyze_watched(
     let judging = AnalysisOptions { thresholds, scope: Scope::Standalone, population };
     let (groundwork, summary) = Groundwork::of(survey, &trace, &report, &options.platform, &judging);
     clock.then("analysis");
-    let mut analysis = Analysis::on(groundwork, &trace, &report, &judging);
-    clock.then("drawing");
-    let labels = &options.labels;
-    let run = Run { analysis: &analysis, report: &report, tables: &[], summary: &summary, labels, replay: &[] };
-    let choose = || replay::choose(&trace, &report, &analysis, &options.replay, &[]);
-    let (chosen, drawing) = both(choose, || html::Drawing::of(&run, &trace));
+    let (drawing, judgement) = both(
+        || html::Drawing::of(&groundwork, &report, &summary, &trace),
+        || groundwork.judge(&trace, &report, &judging),
+    );
+    let mut analysis = Analysis::on(groundwork, judgement);
     clock.then("replay_packages");
+    let chosen = replay::choose(&trace, &report, &analysis, &options.replay, &[]);
     // All is known that the trace can tell.
     drop((trace, std::mem::take(&mut report.tree)));
     let (tables, replay) = both(|| report.tables(), || replay::replay(chosen, &mut analysis));
@@ -133,6 +133,7 @@ pub fn analyze_watched(
         // They depend on nothing that follows, so they are made beside it.
         let sheets = scope.spawn(|| sheets(&tables, &csvs, ""));
         let (tables, replayed) = (&*tables, &*replay.entries);
+        let labels = &options.labels;
         let run = Run { analysis: &analysis, report: &report, tables, summary: &summary, labels, replay: replayed };
         clock.then("data");
         data::each_file(&run, &mut |file| files.put(file));

@@ -304,6 +304,7 @@ fn page(trace: &Trace, report: &Report, platform: Option<&Platform>, args: &Repo
         program: &program,
         gaps: gaps.as_ref(),
         population,
+        prepared: None,
         run: None,
     };
     html::page(source, trace, &[])

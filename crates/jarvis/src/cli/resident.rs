@@ -5,11 +5,11 @@
 //! a trace of 20 MB that was half of all memory. Both come back by themselves where they are needed again.
 
 /// Stages before which free memory is given back.
-const MEMORY: &[&str] = &["perf_report", "groundwork", "analysis", "drawing", "data", "reports", "page"];
+const MEMORY: &[&str] = &["perf_report", "groundwork", "analysis", "replay_packages", "data", "reports", "page"];
 
 /// Stages before which code is given back too: to unmap its many pieces takes most of a millisecond. Any fewer, and a
 /// trace of 20 MB takes more memory at its worst moment.
-const CODE: &[&str] = &["perf_report", "analysis", "drawing", "reports"];
+const CODE: &[&str] = &["perf_report", "analysis", "replay_packages", "reports"];
 
 #[cfg(all(target_os = "linux", not(debug_assertions)))]
 #[expect(unsafe_code, reason = "the system can only be told through its C interface; see each block")]

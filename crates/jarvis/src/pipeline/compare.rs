@@ -51,7 +51,8 @@ impl Side {
         let analysis_options =
             AnalysisOptions { thresholds: options.thresholds.clone(), scope: Scope::Comparative, population };
         let (groundwork, summary) = Groundwork::of(survey, trace, &report, &options.platform, &analysis_options);
-        let analysis = Analysis::on(groundwork, trace, &report, &analysis_options);
+        let judgement = groundwork.judge(trace, &report, &analysis_options);
+        let analysis = Analysis::on(groundwork, judgement);
         let tables = report.tables();
         Ok(Self { report, tables, analysis, summary })
     }

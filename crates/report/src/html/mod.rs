@@ -26,8 +26,10 @@ mod waterfall;
 
 pub use source::Source;
 
+use jarvis_analyze::analysis::Groundwork;
 use jarvis_analyze::comparative::Both;
-use jarvis_trace::Trace;
+use jarvis_perf::tables::Report;
+use jarvis_trace::{Summary, Trace};
 
 use crate::{OutputFile, Run, Versus};
 use side::Side;
@@ -44,9 +46,9 @@ pub const ROOFLINE: &str = "roofline.svg";
 pub struct Drawing(side::Drawing);
 
 impl Drawing {
-    /// Reads it off the trace.
-    pub fn of(run: &Run<'_>, trace: &Trace) -> Self {
-        Self(side::Drawing::of(&Source::of_run(run), trace))
+    /// Reads it off the trace, beside the judgement.
+    pub fn of(groundwork: &Groundwork, report: &Report, summary: &Summary, trace: &Trace) -> Self {
+        Self(side::Drawing::of(&Source::of_groundwork(groundwork, report, summary), trace))
     }
 
     /// The page and its pictures. `beside` are the other files of the output folder, for links.

@@ -1,6 +1,8 @@
 //! The table of operations, one row for each operation with the same arguments: the rows of `unified_perf_summary`.
 
+use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::prepare::args;
+use jarvis_analyze::prepared::{BoundType, Prepared, Row};
 use jarvis_analyze::program::RowId;
 use jarvis_analyze::rounding::{Ms, Percent, Ratio};
 use jarvis_perf::roofline::Bound;
@@ -68,23 +70,28 @@ impl Operations {
         let more_ms = rest.iter().map(|r| r.kernel_us.sum / 1e3).sum();
         Self { rows, more_rows: rest.len(), more_ms: Ms(more_ms) }
     }
+
+    /// Tells every row the finding that speaks of it.
+    pub(crate) fn name_findings(&mut self, analysis: &Analysis) {
+        for (at, row) in self.rows.iter_mut().enumerate() {
+            row.finding = analysis.finding_of(RowId(at as u32)).map(|f| f.rank);
+        }
+    }
 }
 
 fn operation(source: &Source<'_>, trace: &Trace, texts: &mut Texts, at: usize, row: &UnifiedRow) -> Operation {
-    let plain = unjudged(source, trace, texts, row);
-    match source.run {
-        Some(run) => judged(run, texts, RowId(at as u32), plain),
-        None => plain,
+    match source.prepared.and_then(|prepared| Some((prepared, prepared.rows.get(at)?))) {
+        Some((prepared, seen)) => prepared_row(prepared, texts, seen, row),
+        None => plain_row(source, trace, texts, row),
     }
 }
 
 /// What the sheet itself says.
-fn unjudged(source: &Source<'_>, trace: &Trace, texts: &mut Texts, row: &UnifiedRow) -> Operation {
+fn plain_row(source: &Source<'_>, trace: &Trace, texts: &mut Texts, row: &UnifiedRow) -> Operation {
     let model = row.model.as_ref();
     let args = source.report.rows.unified.calls_of(row).next().map(|c| args::render(&input_lists(trace, c.event)));
     let ms = row.kernel_us.sum / 1e3;
     let total_ms = source.report.rows.timeline.total.0 / 1e3;
-    let kernel = row.kernels.kernels.last();
     Operation {
         name: texts.add(&row.identity.name),
         args: texts.add(&one_line(args.as_deref().unwrap_or_default())),
@@ -104,32 +111,27 @@ fn unjudged(source: &Source<'_>, trace: &Trace, texts: &mut Texts, row: &Unified
         intensity: model.and_then(|m| m.flops_per_byte).map(Ratio),
         tflops: row.tflops_per_s.mean.map(Ratio),
         tbs: row.tb_per_s.mean.map(Ratio),
-        kernel: kernel.map(|k| texts.add(&k.name)),
+        kernel: row.kernels.kernels.last().map(|k| texts.add(&k.name)),
         kernels: row.kernels.kernels.len(),
         module: None,
         finding: None,
     }
 }
 
-/// Arguments as they stand in a cell of Markdown, without its line breaks.
-fn one_line(args: &str) -> String {
-    args.replace("<br>", ", ")
-}
-
-/// What the analysis says, where it knows better.
-fn judged(run: &crate::Run<'_>, texts: &mut Texts, id: RowId, plain: Operation) -> Operation {
-    use jarvis_analyze::prepared::BoundType;
-    let prepared = &run.analysis.prepared;
-    let Some(row) = prepared.rows.get(id.index()) else { return plain };
-    let e = &row.efficiency;
-    let display = prepared.category(&row.category).map_or(&row.category, |c| &c.display);
-    let module: Vec<&str> = row.module_path.iter().map(|m| &**m).collect();
+/// What the analysis sees of it, which is more.
+fn prepared_row(prepared: &Prepared, texts: &mut Texts, seen: &Row, row: &UnifiedRow) -> Operation {
+    let e = &seen.efficiency;
+    let display = prepared.category(&seen.category).map_or(&seen.category, |c| &c.display);
+    let module: Vec<&str> = seen.module_path.iter().map(|m| &**m).collect();
     Operation {
-        args: texts.add(&one_line(&row.args)),
+        name: texts.add(&row.identity.name),
+        args: texts.add(&one_line(&seen.args)),
         category: texts.add(display),
-        family: Family::of_category(&row.category).number(),
-        ms: Ms(row.time_ms),
-        percent: Percent(row.percent_of_total),
+        family: Family::of_category(&seen.category).number(),
+        uid: row.ex_uid,
+        count: row.calls.len(),
+        ms: Ms(seen.time_ms),
+        percent: Percent(seen.percent_of_total),
         efficiency: e.efficiency_percent.map(Percent),
         anomaly: e.is_anomaly,
         bound: e.bound_type.map(|b| match b {
@@ -140,8 +142,14 @@ fn judged(run: &crate::Run<'_>, texts: &mut Texts, id: RowId, plain: Operation) 
         intensity: e.flops_per_byte.map(Ratio),
         tflops: e.tflops_achieved.map(Ratio),
         tbs: e.tb_s_achieved.map(Ratio),
+        kernel: row.kernels.kernels.last().map(|k| texts.add(&k.name)),
+        kernels: row.kernels.kernels.len(),
         module: (!module.is_empty()).then(|| texts.add(&module.join(" › "))),
-        finding: run.analysis.finding_of(id).map(|f| f.rank),
-        ..plain
+        finding: None,
     }
+}
+
+/// Arguments as they stand in a cell of Markdown, without its line breaks.
+fn one_line(args: &str) -> String {
+    args.replace("<br>", ", ")
 }

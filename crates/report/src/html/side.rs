@@ -73,7 +73,10 @@ impl<'a> Side<'a> {
     }
 
     /// With what was read off the trace before.
-    pub(crate) fn new(source: Source<'a>, drawing: Drawing) -> Self {
+    pub(crate) fn new(source: Source<'a>, mut drawing: Drawing) -> Self {
+        if let Some(run) = source.run {
+            drawing.data.operations.name_findings(run.analysis);
+        }
         let findings = source.run.map_or(&[][..], |run| &run.analysis.findings);
         let total_ms = source.report.rows.timeline.total.0 / 1e3;
         Self {
@@ -112,7 +115,7 @@ pub(crate) fn families(source: &Source<'_>, trace: &Trace) -> Vec<Family> {
     let unified = &source.report.rows.unified;
     let mut families = vec![Family::Other; trace.len()];
     for (i, row) in unified.rows.iter().enumerate() {
-        let judged = source.run.and_then(|run| run.analysis.prepared.rows.get(i));
+        let judged = source.prepared.and_then(|prepared| prepared.rows.get(i));
         let family = Family::of_category(judged.map_or(&row.identity.category, |r| &r.category));
         for kernel in unified.calls_of(row).flat_map(|c| &c.kernels) {
             families[kernel.index()] = family;

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use jarvis_analyze::analysis::Groundwork;
+use jarvis_analyze::prepared::Prepared;
 use jarvis_analyze::program::Program;
 use jarvis_analyze::system::gaps::Gaps;
 use jarvis_perf::platform::Platform;
@@ -29,15 +31,39 @@ pub struct Source<'a> {
     pub gaps: Option<&'a Gaps>,
     /// GPU events that the timeline counts.
     pub population: Population,
+    /// What an analysis sees of it, if one is made.
+    pub prepared: Option<&'a Prepared>,
     /// The analysis, if one was made.
     pub run: Option<&'a Run<'a>>,
 }
 
+/// The events that the timeline of an analysis counts.
+fn population(report: &Report) -> Population {
+    let linked = report.tree.linked_gpu_events().next().is_some();
+    if linked { Population::Linked } else { Population::All }
+}
+
 impl<'a> Source<'a> {
+    /// Of a run of `analyze` whose judgement is not there yet.
+    pub(crate) fn of_groundwork(groundwork: &'a Groundwork, report: &'a Report, summary: &'a Summary) -> Self {
+        let prepared = groundwork.prepared();
+        Self {
+            report,
+            summary,
+            trace_path: "",
+            title: None,
+            platform: Some(&prepared.platform),
+            program: &prepared.program,
+            gaps: groundwork.gaps(),
+            population: population(report),
+            prepared: Some(prepared),
+            run: None,
+        }
+    }
+
     /// Of a run of `analyze`.
     pub fn of_run(run: &'a Run<'a>) -> Self {
         let prepared = &run.analysis.prepared;
-        let linked = run.report.tree.linked_gpu_events().next().is_some();
         Self {
             report: run.report,
             summary: run.summary,
@@ -46,7 +72,8 @@ impl<'a> Source<'a> {
             platform: Some(&prepared.platform),
             program: &prepared.program,
             gaps: run.analysis.system.as_ref().map(|s| &s.gaps),
-            population: if linked { Population::Linked } else { Population::All },
+            population: population(run.report),
+            prepared: Some(prepared),
             run: Some(run),
         }
     }

@@ -53,6 +53,9 @@ impl TreeOptions {
     }
 }
 
+/// Host nodes that share an entry of [`Tree::first_links`].
+const NODES_PER_LINK_ENTRY: usize = 64;
+
 /// Events from which on a second thread pays.
 const WORTH_A_THREAD: usize = 50_000;
 
@@ -90,8 +93,8 @@ pub struct Tree {
     pub(crate) parent: Vec<u32>,
     /// Host node → first node after all below it.
     pub(crate) end: Vec<u32>,
-    /// Host node → how many links the nodes before it have; one more entry than host nodes.
-    first_link: Vec<u32>,
+    /// Every so many host nodes → how many links the nodes before it have; see [`Self::first_link`].
+    first_links: Vec<u32>,
     /// Link → its number in the order of the reference (file order of the launching calls).
     link_number: Vec<u32>,
     /// Link → how often the number falls up to here: a range without a fall is in order.
@@ -164,7 +167,7 @@ impl Tree {
             event_of,
             parent,
             end,
-            first_link: Vec::new(),
+            first_links: Vec::new(),
             link_number: Vec::new(),
             falls: Vec::new(),
             threads,
@@ -214,7 +217,8 @@ impl Tree {
             falls += u32::from(i > 0 && order[i - 1] > number);
             self.falls.push(falls);
         }
-        self.first_link = first_link;
+        self.first_links =
+            first_link.iter().copied().step_by(NODES_PER_LINK_ENTRY).chain([links.len() as u32]).collect();
         self.link_number = order;
     }
 
@@ -288,8 +292,7 @@ impl Tree {
         if range.is_empty() {
             return &[];
         }
-        let links = self.first_link[range.start as usize]..self.first_link[range.start as usize + 1];
-        self.link_events(links)
+        self.link_events(self.first_link(range.start)..self.first_link(range.start + 1))
     }
 
     fn link_events(&self, links: Range<u32>) -> &[EventId] {
@@ -302,7 +305,17 @@ impl Tree {
         if range.is_empty() {
             return 0..0;
         }
-        self.first_link[range.start as usize]..self.first_link[range.end as usize]
+        self.first_link(range.start)..self.first_link(range.end)
+    }
+
+    /// How many links the nodes before this one have; it may be the one after the last host. The links stand in the order
+    /// of their nodes, which they have for parents, so only few need to be looked at.
+    fn first_link(&self, node: u32) -> u32 {
+        let entry = node as usize / NODES_PER_LINK_ENTRY;
+        let Some(&[from, to]) = self.first_links.get(entry..entry + 2).and_then(<[u32]>::first_chunk) else { return 0 };
+        let hosts = self.end.len();
+        let parents = &self.parent[hosts + from as usize..hosts + to as usize];
+        from + parents.partition_point(|&parent| parent < node) as u32
     }
 
     /// All linked GPU events below an event, in file order of the calls that launched them (not by time). Empty for

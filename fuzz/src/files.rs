@@ -177,7 +177,8 @@ fn rows(content: &[u8]) {
     let candidates = replay::candidates(&rows, &selection);
     assert!(candidates.len() <= rows.len());
     let origin = Origin { platform: None, device_name: None };
-    let packages = replay::packages(&rows, &selection, origin).expect("packages");
+    let packages =
+        replay::packages(&rows, &selection, origin, &replay::Replayer::new().expect("a replayer")).expect("packages");
     for file in &packages.files {
         zip::ZipArchive::new(Cursor::new(&file.bytes)).expect("a zip");
         let name = file.path.to_string_lossy();

@@ -7,7 +7,7 @@ use clap::Args;
 use jarvis_perf::nearest::nearest;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{ReportOptions, build_report};
-use jarvis_report::replay::{self, Candidate, Matching, Origin, Packages, ReplayError, Row, Selection, Tier};
+use jarvis_report::replay::{self, Candidate, Matching, Origin, Packages, ReplayError, Replayer, Row, Selection, Tier};
 use jarvis_trace::Diagnostics;
 use serde_json::{Value as Json, json};
 
@@ -159,7 +159,7 @@ fn packaged(
     root: &Path,
 ) -> Result<String, Failure> {
     let origin = Origin { platform: source.platform.as_ref(), device_name: source.device.as_deref() };
-    let made = replay::packages(&source.rows, selection, origin)?;
+    let made = replay::packages(&source.rows, selection, origin, &Replayer::new()?)?;
     if made.packages.is_empty() && made.skipped.is_empty() {
         return Err(Failure::usage(format!(
             "{}: no operation is called {}",

@@ -3,8 +3,9 @@
 use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::finding::FindingOperation;
 use jarvis_analyze::metrics::Bottleneck;
-use jarvis_report::replay::{self, Origin, Packages, ReplayError, Selection, Tier, Wanted};
+use jarvis_report::replay::{self, Origin, Packages, ReplayError, Replayer, Selection, Tier, Wanted};
 use jarvis_report::{OutputFile, ReplayEntry};
+use jarvis_trace::side_by_side::both;
 use jarvis_trace::{InOrder, Trace};
 
 use jarvis_perf::tables::Report;
@@ -52,6 +53,7 @@ pub(super) struct Replay {
 pub(super) struct Chosen {
     wanted: Vec<Wanted>,
     rows: Vec<replay::Row>,
+    replayer: Result<Replayer, ReplayError>,
 }
 
 /// Chooses them; `None` if there are none. Further operations get one unless the user chose others.
@@ -63,16 +65,20 @@ pub(super) fn choose(
     further: &[String],
 ) -> Option<Chosen> {
     let wanted = wanted(analysis, choice, further);
-    (!wanted.is_empty()).then(|| Chosen { wanted, rows: replay::of_report(trace, &report.tree, &report.rows) })
+    if wanted.is_empty() {
+        return None;
+    }
+    let (replayer, rows) = both(Replayer::new, || replay::of_report(trace, &report.tree, &report.rows));
+    Some(Chosen { wanted, rows, replayer })
 }
 
 /// Makes the packages and tells the analysis where they are.
 pub(super) fn replay(chosen: Option<Chosen>, analysis: &mut Analysis) -> Result<Replay, ReplayError> {
-    let Some(Chosen { wanted, rows }) = chosen else { return Ok(Replay::default()) };
+    let Some(Chosen { wanted, rows, replayer }) = chosen else { return Ok(Replay::default()) };
     let selection = Selection { wanted, ..Selection::of([], Tier::Requested) };
     let origin =
         Origin { platform: Some(&analysis.prepared.platform), device_name: analysis.prepared.device_name.as_deref() };
-    let made = replay::packages(&rows, &selection, origin)?;
+    let made = replay::packages(&rows, &selection, origin, &replayer?)?;
     tell(analysis, &made);
     let entry = |p: &replay::PackageInfo| ReplayEntry {
         op: p.op_name.clone(),

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use jarvis_trace::{EventId, EventKind, StrId, Trace, pyliteral};
+use jarvis_trace::{EventId, EventKind, StrId, Trace, Tree, pyliteral};
 use rapidhash::RapidHashMap;
 
-use super::context::Context;
 use super::kernel_list::KernelList;
 
 /// What the cells show if the place was not found.
@@ -53,16 +52,23 @@ pub struct StackCells {
 }
 
 /// Call stacks of rows; names are cleaned once.
-#[derive(Debug, Default)]
-pub(crate) struct CallStacks {
-    cleaned: RapidHashMap<StrId, Arc<str>>,
+#[derive(Debug)]
+pub(crate) struct CallStacks<'a> {
+    trace: &'a Trace,
+    tree: &'a Tree,
+    /// By name, and whether it is one of an operation; `None` if such an event says nothing.
+    cleaned: RapidHashMap<(StrId, bool), Option<Arc<str>>>,
 }
 
-impl CallStacks {
+impl<'a> CallStacks<'a> {
+    pub(crate) fn new(trace: &'a Trace, tree: &'a Tree) -> Self {
+        Self { trace, tree, cleaned: RapidHashMap::default() }
+    }
+
     /// The cells of a row with these kernels.
-    pub(crate) fn of_row(&mut self, cx: &Context<'_>, kernels: &KernelList, op: &str) -> StackCells {
+    pub(crate) fn of_row(&mut self, kernels: &KernelList, op: &str) -> StackCells {
         let chains: Vec<Vec<Arc<str>>> =
-            kernels.kernels.iter().filter_map(|k| k.example).map(|k| self.chain(cx, k)).collect();
+            kernels.kernels.iter().filter_map(|k| k.example).map(|k| self.chain(k)).collect();
         let Some((common, tails)) = fold(&chains) else {
             return StackCells { entry_point: NOT_FOUND.into(), full: NOT_FOUND.into() };
         };
@@ -72,21 +78,18 @@ impl CallStacks {
     }
 
     /// Names from the outermost event that says something down to the kernel.
-    fn chain(&mut self, cx: &Context<'_>, kernel: EventId) -> Vec<Arc<str>> {
-        let trace = cx.trace;
-        let told = |e: &EventId| {
-            let name = trace.name(*e);
-            trace.kind(*e) == EventKind::CpuOp || ["nn.Module", "::", "/"].iter().any(|part| name.contains(part))
-        };
-        let mut chain: Vec<Arc<str>> =
-            cx.tree.ancestors(kernel).filter(told).map(|e| self.cleaned(trace, trace.name_id(e))).collect();
+    fn chain(&mut self, kernel: EventId) -> Vec<Arc<str>> {
+        let mut chain: Vec<Arc<str>> = self.tree.ancestors(kernel).filter_map(|e| self.cleaned(e)).collect();
         chain.reverse();
-        chain.push(trace.name(kernel).into());
+        chain.push(self.trace.name(kernel).into());
         chain
     }
 
-    fn cleaned(&mut self, trace: &Trace, name: StrId) -> Arc<str> {
-        Arc::clone(self.cleaned.entry(name).or_insert_with(|| without_numbers(trace.text(name)).into()))
+    fn cleaned(&mut self, event: EventId) -> Option<Arc<str>> {
+        let (name, is_op) = (self.trace.name_id(event), self.trace.kind(event) == EventKind::CpuOp);
+        let text = self.trace.text(name);
+        let told = || is_op || ["nn.Module", "::", "/"].iter().any(|part| text.contains(part));
+        self.cleaned.entry((name, is_op)).or_insert_with(|| told().then(|| without_numbers(text).into())).clone()
     }
 }
 
@@ -125,10 +128,22 @@ fn fold(chains: &[Vec<Arc<str>>]) -> Option<(&Chain, Vec<&Chain>)> {
 }
 
 fn list_text(common: &Chain, tails: &[&Chain]) -> String {
-    let words = |list: &Chain| list.iter().map(|s| pyliteral::of_str(s)).collect::<Vec<_>>();
-    let mut items = words(common);
-    items.extend(tails.iter().map(|tail| format!("[{}]", words(tail).join(", "))));
-    format!("[{}]", items.join(", "))
+    let mut text = String::from("[");
+    push_words(&mut text, common);
+    for (i, tail) in tails.iter().enumerate() {
+        text.push_str(if i > 0 || !common.is_empty() { ", [" } else { "[" });
+        push_words(&mut text, tail);
+        text.push(']');
+    }
+    text.push(']');
+    text
+}
+
+fn push_words(text: &mut String, list: &Chain) {
+    for (i, word) in list.iter().enumerate() {
+        text.push_str(if i > 0 { ", " } else { "" });
+        text.push_str(&pyliteral::of_str(word));
+    }
 }
 
 /// The frame that called `op`: one below the operation that has its name, else the innermost real one above it.

@@ -193,6 +193,10 @@ fn unified_sheet(cx: &mut Context<'_>, finder: &Finder, unified: &Unified) -> Ta
     let calls = &unified.calls;
     let overlaps = finder.of_all(cx, calls.iter().map(|c| c.kernels.as_slice()));
     let mut rows = unified::rows(cx, calls, split(&overlaps));
+    if cx.options.call_stack {
+        let stacks = unified::call_stacks(cx.trace, cx.tree, &rows);
+        unified::set_call_stacks(&mut rows, stacks);
+    }
     keep_together(&mut rows, |r| calls[r.calls[0]].key(cx), |r| r.kernel_us.sum, |r| r.ex_uid);
     unified::set_percentages(&mut rows);
     let shape = unified::Shape::of(cx.options, &rows);

@@ -19,7 +19,7 @@ use super::op_sheets::{self, OpSheet};
 use super::options::{ReportError, ReportOptions};
 use super::overlap::OverlapSheets;
 use super::timeline::GpuTime;
-use super::unified::Unified;
+use super::unified::{self, Unified};
 
 /// A finished report.
 #[derive(Debug)]
@@ -225,32 +225,45 @@ fn fill(trace: &Trace, tree: &Tree, gpu: &GpuTime, options: &ReportOptions) -> (
     };
     let with_ops = !tree.is_gpu_only() || !cx.quirks.runtime_calls_make_no_sheets;
     if with_ops {
-        ready.overlaps = operation_rows(&mut cx, gpu, &mut rows);
+        launcher_rows(&mut cx, &mut rows);
     }
-    if options.kernel_summary || options.short_kernel_study {
-        ready.any_op = kernel_rows(&mut cx, &mut rows);
-    }
-    if options.coll_analysis && with_ops {
-        rows.collectives = Collectives::of(&mut cx);
-    }
+    // Where calls were made is for people to read: nothing else needs it.
+    let unified = std::mem::take(&mut rows.unified);
+    let stacks = || unified::call_stacks(trace, tree, &unified.rows);
+    let mut others = || {
+        if with_ops {
+            let families = op_sheets::family_calls(&mut cx);
+            rows.op_sheets = op_sheets::op_sheets(&mut cx, &families);
+            if options.include_overlap {
+                ready.overlaps = OverlapSheets::of(&mut cx, gpu, &rows.launchers, &unified, &families);
+            }
+        }
+        if options.kernel_summary || options.short_kernel_study {
+            ready.any_op = kernel_rows(&mut cx, &mut rows);
+        }
+        if options.coll_analysis && with_ops {
+            rows.collectives = Collectives::of(&mut cx);
+        }
+    };
+    let stacks = if options.call_stack {
+        both(stacks, &mut others).0
+    } else {
+        others();
+        Vec::new()
+    };
+    rows.unified = unified;
+    unified::set_call_stacks(&mut rows.unified.rows, stacks);
     (ready, rows)
 }
 
-/// The rows of launchers and of modelled operations.
-fn operation_rows(cx: &mut Context<'_>, gpu: &GpuTime, rows: &mut ReportRows) -> OverlapSheets {
+/// The rows of launchers and of all calls.
+fn launcher_rows(cx: &mut Context<'_>, rows: &mut ReportRows) {
     rows.launchers = LauncherRows::of(cx);
     rows.categories = launchers::by_category(&rows.launchers);
     rows.ops = launchers::by_name(cx, &rows.launchers);
     rows.unique_args = launchers::by_args(cx, &rows.launchers, |_| None);
     rows.unified = Unified::of(cx, &rows.launchers);
     rows.model_failures = failures(&rows.unified);
-    let families = op_sheets::family_calls(cx);
-    rows.op_sheets = op_sheets::op_sheets(cx, &families);
-    if cx.options.include_overlap {
-        OverlapSheets::of(cx, gpu, &rows.launchers, &rows.unified, &families)
-    } else {
-        OverlapSheets::default()
-    }
 }
 
 /// The rows of kernels; whether any belongs to an operation.

@@ -22,6 +22,7 @@ use jarvis_trace::InOrder;
 
 pub use index::{PackageInfo, Skipped};
 pub use inputs::{Input, Sizes};
+pub use package::Replayer;
 pub use rows::{Kernel, Row, of_csv, of_report};
 pub use select::{Matching, Selection, Tier, Wanted};
 pub(crate) use words::in_report;
@@ -138,14 +139,18 @@ pub fn candidates<'r>(rows: &'r [Row], selection: &Selection) -> Vec<Candidate<'
 }
 
 /// The packages of the selected rows, most time first.
-pub fn packages(rows: &[Row], selection: &Selection, origin: Origin<'_>) -> Result<Packages, ReplayError> {
+pub fn packages(
+    rows: &[Row],
+    selection: &Selection,
+    origin: Origin<'_>,
+    replayer: &Replayer,
+) -> Result<Packages, ReplayError> {
     let chosen = Chosen::of(rows, selection);
     let mut names = package::Names::default();
     let (mut files, mut infos) = (Vec::new(), Vec::new());
-    let common = package::Common::new()?;
     for op in &chosen.ops {
         let name = names.give(op.name);
-        let bytes = package::zip(op, &name, origin, selection.anonymous, &common)?;
+        let bytes = package::zip(op, &name, origin, selection.anonymous, replayer)?;
         infos.push(index::info(op, &name, &bytes));
         files.push(OutputFile::new(format!("{FOLDER}/{name}"), bytes));
     }

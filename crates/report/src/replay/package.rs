@@ -200,10 +200,12 @@ fn add(writer: &mut Writer, name: &str, text: &str) -> Result<(), ReplayError> {
 }
 
 /// What all packages have in common, packed once.
-pub(crate) struct Common(Vec<u8>);
+#[derive(Debug)]
+pub struct Replayer(Vec<u8>);
 
-impl Common {
-    pub(crate) fn new() -> Result<Self, ReplayError> {
+impl Replayer {
+    /// Packs it.
+    pub fn new() -> Result<Self, ReplayError> {
         let mut writer = Writer::new(Cursor::default());
         for (name, text) in REPLAYER.iter().chain(PARTS) {
             add(&mut writer, name, text)?;
@@ -218,20 +220,20 @@ pub(crate) fn zip(
     file: &str,
     origin: Origin<'_>,
     anonymous: bool,
-    common: &Common,
+    replayer: &Replayer,
 ) -> Result<Vec<u8>, ReplayError> {
     let entries: Vec<EntryJson<'_>> = (0..op.entries.len()).map(|at| entry_json(op, at, origin, anonymous)).collect();
     let ir = layout::to_string(&entries)?;
     let readme = readme::render(op, file, origin, anonymous);
-    let mut common = ZipArchive::new(Cursor::new(&*common.0))?;
+    let mut replayer = ZipArchive::new(Cursor::new(&*replayer.0))?;
     let mut writer = Writer::new(Cursor::default());
     add(&mut writer, "replay_ir.json", &ir)?;
     for at in 0..REPLAYER.len() {
-        writer.raw_copy_file(common.by_index_raw(at)?)?;
+        writer.raw_copy_file(replayer.by_index_raw(at)?)?;
     }
     add(&mut writer, "README.md", &readme)?;
-    for at in REPLAYER.len()..common.len() {
-        writer.raw_copy_file(common.by_index_raw(at)?)?;
+    for at in REPLAYER.len()..replayer.len() {
+        writer.raw_copy_file(replayer.by_index_raw(at)?)?;
     }
     Ok(writer.finish()?.into_inner())
 }

@@ -203,7 +203,7 @@ fn packages_are_capped_and_the_rest_is_named() {
     let rows = sketch.rows();
     let mut selection = Selection::of(["aten::*"], Tier::Recommended);
     selection.most_packages = 2;
-    let made = packages(&rows, &selection, super::Origin::default()).unwrap();
+    let made = packages(&rows, &selection, super::Origin::default(), &super::Replayer::new().unwrap()).unwrap();
     assert_eq!((made.files.len(), made.packages.len(), made.skipped.len()), (2, 2, 2));
     assert!(made.skipped.iter().all(|s| s.reason == "More than 2 packages were selected; name the operation."));
     assert!(made.packages.iter().all(|p| p.tier == Tier::Recommended && p.percent_of_compute > 24.0));

@@ -7,14 +7,14 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use jarvis_trace::InOrder;
+use jarvis_trace::{InOrder, Trace, Tree};
 use rapidhash::RapidHashSet;
 
 pub(crate) use collect::collect;
 pub use rows::UnifiedCall;
 pub(crate) use rows::{Speed, calls};
 
-use super::call_stack::CallStacks;
+use super::call_stack::{CallStacks, StackCells};
 use super::context::{CallIdentity, Context, KeyColumns, identity_columns};
 use super::costs::{CostId, Costed};
 use super::kernel_list::KernelList;
@@ -56,7 +56,7 @@ pub struct UnifiedRow {
     /// Why the model gave no numbers, where it claims the operation and gave none.
     pub model_failure: Option<Arc<str>>,
     /// Where in the program the calls were made, if asked for.
-    pub call_stack: Option<super::call_stack::StackCells>,
+    pub call_stack: Option<StackCells>,
     /// Share of the sheet's kernel time in percent, and the running sum of shares.
     pub percent: (f64, f64),
 }
@@ -130,8 +130,20 @@ pub(crate) fn rows(
 ) -> Vec<UnifiedRow> {
     let positions: Vec<usize> = (0..calls.len()).collect();
     let groups = group_by(&positions, |&i| (calls[i].key(cx), split(i)));
-    let mut stacks = cx.options.call_stack.then(CallStacks::default);
-    groups.into_iter().map(|group| UnifiedRow::of(cx, calls, group, stacks.as_mut())).collect()
+    groups.into_iter().map(|group| UnifiedRow::of(cx, calls, group)).collect()
+}
+
+/// Where in the program the calls of each row were made.
+pub(crate) fn call_stacks(trace: &Trace, tree: &Tree, rows: &[UnifiedRow]) -> Vec<StackCells> {
+    let mut stacks = CallStacks::new(trace, tree);
+    rows.iter().map(|row| stacks.of_row(&row.kernels, &row.identity.name)).collect()
+}
+
+/// Tells every row where its calls were made.
+pub(crate) fn set_call_stacks(rows: &mut [UnifiedRow], stacks: Vec<StackCells>) {
+    for (row, stack) in rows.iter_mut().zip(stacks) {
+        row.call_stack = Some(stack);
+    }
 }
 
 /// Fills in the shares of rows that stand in their order.
@@ -148,12 +160,11 @@ impl UnifiedRow {
         other.kernel_us.sum.total_cmp(&self.kernel_us.sum).then(self.ex_uid.cmp(&other.ex_uid))
     }
 
-    fn of(cx: &mut Context<'_>, calls: &[UnifiedCall], group: Vec<usize>, stacks: Option<&mut CallStacks>) -> Self {
+    fn of(cx: &mut Context<'_>, calls: &[UnifiedCall], group: Vec<usize>) -> Self {
         let first = &calls[group[0]];
         let members = || group.iter().map(|&i| &calls[i]);
         let kernels = KernelList::of_events(cx.trace, members().map(|c| c.kernels.as_slice()), &mut cx.texts);
         let identity = cx.identity(&first.key(cx), first.inputs);
-        let call_stack = stacks.map(|s| s.of_row(cx, &kernels, &identity.name));
         let failure = members().filter_map(|c| c.cost).find_map(|id| match &cx.costs.get(id).cost {
             Err(error) if first.has_perf_model => Some(error.to_string().into()),
             _ => None,
@@ -171,7 +182,7 @@ impl UnifiedRow {
             kernel_us: Stats::of(members().map(|c| c.kernel_us)),
             kernels,
             has_perf_model: first.has_perf_model,
-            call_stack,
+            call_stack: None,
             percent: (0.0, 0.0),
             calls: group,
         }

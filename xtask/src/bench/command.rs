@@ -53,7 +53,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let (candidates, mut skipped) = candidates::all(&xtask, &jarvis, &args.commands);
     let traces = collect(args, &root, &folder, &xtask, &mut skipped)?;
     let floor = measure::run(&[xtask.display().to_string(), "--version".to_owned()])?.peak_bytes;
-    let rows = measure_all(&candidates, &traces, args.runs, &folder.join("out"))?;
+    let out = folder.join(format!("out-{}", std::process::id()));
+    let rows = measure_all(&candidates, &traces, args.runs, &out);
+    // Not there if no candidate writes files.
+    let _ = fs::remove_dir_all(&out);
+    let rows = rows?;
 
     let counts = if instructions::available() {
         eprintln!("counting instructions");
@@ -104,9 +108,11 @@ fn collect(args: &Args, root: &Path, folder: &Path, xtask: &Path, skipped: &mut 
     Ok(traces)
 }
 
-/// Measures every candidate on every trace, in turns.
+/// Measures every candidate on every trace, in turns. Each run writes to a folder of its own, as the first one of a user
+/// does; none is removed meanwhile, because file systems look for new files among those just removed.
 fn measure_all(candidates: &[Candidate], traces: &[Trace], runs: usize, out: &Path) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
+    let mut folders = 0;
     for trace in traces {
         eprintln!("measuring {} ({})", trace.name, trace.path.display());
         let fitting: Vec<&Candidate> = candidates.iter().filter(|candidate| candidate.reads(trace)).collect();
@@ -114,7 +120,8 @@ fn measure_all(candidates: &[Candidate], traces: &[Trace], runs: usize, out: &Pa
         // One run before counting brings the file and the programs into memory.
         for turn in 0..=runs {
             for (candidate, samples) in fitting.iter().zip(&mut samples) {
-                let sample = measure::run(&candidate.command(&trace.path, out))?;
+                folders += 1;
+                let sample = measure::run(&candidate.command(&trace.path, &out.join(folders.to_string())))?;
                 if turn > 0 {
                     samples.push(sample);
                 }

@@ -6,7 +6,7 @@ use jarvis_perf::call::InputLists;
 use jarvis_perf::ops::ModelSource;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{Report, UnifiedRow, input_lists};
-use jarvis_trace::{Trace, side_by_side};
+use jarvis_trace::{EventId, Trace, side_by_side};
 
 use super::efficiency::{Preferred, Work, rate};
 use super::place::{Modules, back_to_back, call_site, direction, leaves_by_row};
@@ -36,7 +36,7 @@ pub(crate) fn rows(
     let numbered: Vec<(usize, Place<'_>)> = places.enumerate().collect();
     side_by_side::each(&numbered, |(i, place)| {
         let row = &unified.rows[*i];
-        let inputs = Arc::new(unified.calls_of(row).next().map(|c| input_lists(trace, c.event)).unwrap_or_default());
+        let inputs = unified.calls_of(row).next().map(|call| place.inputs(trace, call.event)).unwrap_or_default();
         let row = one(RowId(*i as u32), row, inputs, place, platform, thresholds);
         Row { back_to_back: back_to_back(program, &leaves[*i]).map(<[usize]>::len).max().unwrap_or(0), ..row }
     })
@@ -46,6 +46,14 @@ pub(crate) fn rows(
 struct Place<'a> {
     leaves: Vec<&'a Leaf>,
     modules: Vec<Arc<str>>,
+}
+
+impl Place<'_> {
+    /// The arguments of a call, which may be one of the leaves.
+    fn inputs(&self, trace: &Trace, call: EventId) -> Arc<InputLists> {
+        let leaf = self.leaves.iter().find(|leaf| leaf.uid == call.uid());
+        leaf.map_or_else(|| Arc::new(input_lists(trace, call)), |leaf| Arc::clone(&leaf.inputs))
+    }
 }
 
 fn one(

@@ -4,11 +4,14 @@
 //! end all nine megabytes of code and constants, of which a stage needs one. The allocator too keeps what stages free. Of
 //! a trace of 20 MB that was half of all memory. Both come back by themselves where they are needed again.
 
+use std::sync::OnceLock;
+use std::sync::mpsc::{SyncSender, sync_channel};
+
 /// Stages before which free memory is given back.
 const MEMORY: &[&str] = &["perf_report", "groundwork", "analysis", "replay_packages", "data", "reports", "page"];
 
-/// Stages before which code is given back too: to unmap its many pieces takes most of a millisecond. Any fewer, and a
-/// trace of 20 MB takes more memory at its worst moment.
+/// Stages before which code is given back too: to unmap its many pieces takes most of a millisecond. With any fewer a trace
+/// of 20 MB takes more memory at its worst moment.
 const CODE: &[&str] = &["perf_report", "analysis", "replay_packages", "reports"];
 
 #[cfg(all(target_os = "linux", not(debug_assertions)))]
@@ -112,29 +115,55 @@ mod system {
     pub(super) fn give_back_code() {}
 }
 
+/// What is to be given back.
+#[derive(Debug, Clone, Copy)]
+struct Ask {
+    memory: bool,
+    code: bool,
+}
+
+/// Who gives back, beside the work: the mappings of the code are many.
+static GIVER: OnceLock<SyncSender<Ask>> = OnceLock::new();
+
 /// Before work of many stages.
 pub(crate) fn settle() {
     system::allocate_sparingly();
-    // Beside the work, for it takes a while. If there can be no thread, nothing is lost.
-    let _ = std::thread::Builder::new().name("resident".to_owned()).stack_size(64 << 10).spawn(|| {
+    let (giver, asked) = sync_channel(4);
+    let give = move || {
         system::map_small_pieces();
         system::give_back_code();
-    });
+        for Ask { memory, code } in asked {
+            if memory {
+                system::give_back_free_memory();
+            }
+            if code {
+                system::give_back_code();
+            }
+        }
+    };
+    // If there can be no thread, nothing is lost but memory.
+    if std::thread::Builder::new().name("resident".to_owned()).stack_size(64 << 10).spawn(give).is_ok() {
+        let _ = GIVER.set(giver);
+    }
 }
 
 /// A stage begins.
 pub(crate) fn give_back(stage: &str) {
-    if MEMORY.contains(&stage) {
-        system::give_back_free_memory();
-    }
-    if CODE.contains(&stage) {
-        system::give_back_code();
-    }
+    ask(Ask { memory: MEMORY.contains(&stage), code: CODE.contains(&stage) });
 }
 
 /// All files are made.
 pub(crate) fn give_back_free_memory() {
-    system::give_back_free_memory();
+    ask(Ask { memory: true, code: false });
+}
+
+fn ask(what: Ask) {
+    if (what.memory || what.code)
+        && let Some(giver) = GIVER.get()
+    {
+        // If it lags behind so far, what it was asked before has to do.
+        let _ = giver.try_send(what);
+    }
 }
 
 #[cfg(test)]

@@ -168,8 +168,11 @@ pub(crate) fn violations_of(lines: &[(usize, String)]) -> Vec<Violation> {
         let lower = text.to_ascii_lowercase();
         let mut broken: BTreeSet<usize> = BTreeSet::new();
         for at in word_starts(&lower) {
-            let of_letter = &by_letter[usize::from(lower.as_bytes()[at])];
-            broken.extend(of_letter.iter().filter(|i| rules[**i].hits(text, &lower, at)));
+            for &i in &by_letter[usize::from(lower.as_bytes()[at])] {
+                if rules[i].hits(text, &lower, at) {
+                    broken.insert(i);
+                }
+            }
         }
         let phrases = broken.into_iter().map(|i| (rules[i].phrase, rules[i].instead));
         let shouted = (text.contains('!') && !text.contains("![")).then_some(("!", "a full stop"));

@@ -1,6 +1,8 @@
 //! Blocks to Markdown. Everything a trace may hold is escaped or cut here: names with backticks, pipes, line ends,
 //! HTML, control characters and ten thousand letters leave tables, links and anchors whole.
 
+use std::borrow::Cow;
+
 use crate::blocks::{Align, Block, Line, Span, Table};
 
 /// Longest name in a sentence or a table, in characters; the tables and JSON files have all of it.
@@ -98,15 +100,22 @@ fn tree(lines: &[(usize, String)]) -> String {
 fn inline(line: &Line, in_table: bool) -> String {
     let mut out = String::new();
     for span in &line.0 {
-        let text = match span {
-            Span::Text(text) => escape(&clean(text)),
-            Span::Code(name) => code(name),
-            Span::Strong(text) => format!("**{}**", escape(&clean(text))),
-            Span::Link { text, anchor: to } => format!("[{}](#{})", escape(&clean(text)), anchor(to)),
-        };
-        out += &if in_table { text.replace('|', "\\|") } else { text };
+        let from = out.len();
+        match span {
+            Span::Text(text) => out += &escape(&clean(text)),
+            Span::Code(name) => out += &code(name),
+            Span::Strong(text) => out.extend(["**", &escape(&clean(text)), "**"]),
+            Span::Link { text, anchor: to } => {
+                out.extend(["[", &escape(&clean(text)), "](#", &anchor(to), ")"]);
+            }
+        }
+        if in_table && out[from..].contains('|') {
+            let escaped = out[from..].replace('|', "\\|");
+            out.truncate(from);
+            out += &escaped;
+        }
     }
-    out.trim().to_owned()
+    if out.trim().len() == out.len() { out } else { out.trim().to_owned() }
 }
 
 /// A name between backticks, without any of its own.
@@ -117,22 +126,28 @@ pub(crate) fn code(name: &str) -> String {
 
 /// One line of visible characters: line ends and control characters are spaces, and what turns the direction of
 /// writing or hides between letters goes.
-fn clean(text: &str) -> String {
+fn clean(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|b| matches!(b, b' '..=b'~')) {
+        return Cow::Borrowed(text);
+    }
     let kept = text.chars().filter(
         |c| !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}'),
     );
     kept.map(|c| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { ' ' } else { c }).collect()
 }
 
-fn cut(text: &str, longest: usize) -> String {
+fn cut(text: &str, longest: usize) -> Cow<'_, str> {
     match text.char_indices().nth(longest) {
-        Some((at, _)) => format!("{}...", text[..at].trim_end()),
-        None => text.to_owned(),
+        Some((at, _)) => Cow::Owned(format!("{}...", text[..at].trim_end())),
+        None => Cow::Borrowed(text),
     }
 }
 
 /// Language with everything escaped that Markdown or HTML would read as a mark.
-fn escape(text: &str) -> String {
+fn escape(text: &str) -> Cow<'_, str> {
+    if !text.bytes().any(|b| matches!(b, b'<' | b'&' | b'\\' | b'*' | b'[' | b'~' | b'`' | b'_' | b'!')) {
+        return Cow::Borrowed(text);
+    }
     let mut out = String::with_capacity(text.len());
     let mut before = ' ';
     let mut rest = text.chars().peekable();
@@ -154,7 +169,7 @@ fn escape(text: &str) -> String {
         }
         before = c;
     }
-    out
+    Cow::Owned(out)
 }
 
 /// The same at the start of a line, where more characters are marks.

@@ -181,7 +181,7 @@ fn trace_json<'e>(entry: &'e Entry<'_>, origin: Origin<'e>, anonymous: bool) -> 
 }
 
 /// Deflate level: a quick one, for a package a tenth larger than at the usual level.
-const LEVEL: i64 = 2;
+const LEVEL: i64 = 1;
 
 /// The same input gives the same bytes: no time of day, no machine.
 fn options() -> SimpleFileOptions {

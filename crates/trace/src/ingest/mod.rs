@@ -143,7 +143,7 @@ fn read(head: Vec<u8>, rest: impl Read + Send, path: &Path, options: &ReadOption
         Format::Gzip => {
             let mut gunzip = Gunzip::new(whole);
             if options.threads > 1 && !small {
-                let (document, gunzip) = read_piped(gunzip, document, &budget).map_err(failed)?;
+                let (document, gunzip) = read_piped(gunzip, document, &budget, options.packed).map_err(failed)?;
                 return finish(document, gunzip.diagnostics, path, options);
             }
             let document = read_inline(&mut gunzip, document, &budget).map_err(failed)?;
@@ -152,7 +152,7 @@ fn read(head: Vec<u8>, rest: impl Read + Send, path: &Path, options: &ReadOption
         Format::Json => {
             let mut plain = Plain(whole);
             let document = if options.threads > 1 && !small {
-                read_piped(plain, document, &budget).map_err(failed)?.0
+                read_piped(plain, document, &budget, options.packed).map_err(failed)?.0
             } else {
                 read_inline(&mut plain, document, &budget).map_err(failed)?
             };

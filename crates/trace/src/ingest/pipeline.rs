@@ -107,8 +107,13 @@ impl<'b> Feeder<'b> {
     }
 }
 
-/// Reads a document: `source` on a thread of its own, the parser on this one.
-pub(super) fn read_piped<S: Source>(mut source: S, document: Document, budget: &Budget) -> Result<(Document, S), Halt> {
+/// Reads a document, which may be packed later: `source` on a thread of its own, the parser on this one.
+pub(super) fn read_piped<S: Source>(
+    mut source: S,
+    document: Document,
+    budget: &Budget,
+    packed: bool,
+) -> Result<(Document, S), Halt> {
     let (empty_tx, empty_rx): (SyncSender<Vec<u8>>, Receiver<Vec<u8>>) = sync_channel(BLOCKS);
     let (full_tx, full_rx) = sync_channel::<(Vec<u8>, usize)>(BLOCKS);
     std::thread::scope(|scope| {
@@ -147,6 +152,10 @@ pub(super) fn read_piped<S: Source>(mut source: S, document: Document, budget: &
             }
             // The producer may be done already.
             let _ = empty_tx.send(block);
+            if packed {
+                // It is the slower one, so there is time.
+                feeder.document.rows.columns.note_ranges();
+            }
         }
         // Nobody waits for anybody any more.
         drop((empty_tx, full_rx));

@@ -136,6 +136,15 @@ pub(crate) struct Columns {
     class_slots: usize,
     pub(crate) tracks: Vec<Track>,
     track_index: HashMap<Track, TrackId>,
+    ranges: Ranges,
+}
+
+/// The least and the most word of each argument of each class, as far as they were looked at.
+#[derive(Debug, Default, Clone)]
+struct Ranges {
+    of_class: Vec<Vec<(u32, u32)>>,
+    /// How many rows were looked at.
+    rows: usize,
 }
 
 impl Columns {
@@ -203,6 +212,8 @@ impl Columns {
     /// Appends what was read from the part of the file that follows. Handles are given anew in order of first
     /// appearance, so the result is the same as if one reader had read both parts.
     pub(crate) fn append(&mut self, part: Self) {
+        // Texts and numbers have other handles then.
+        self.ranges = Ranges::default();
         let Self { rows, long_durs, values, wide, floats, .. } = part;
         let text: Vec<StrId> =
             (0..part.strings.len()).map(|i| self.strings.intern(part.strings.get(StrId(i as u32)))).collect();
@@ -259,19 +270,28 @@ impl Columns {
         self.floats.extend_from_slice(&floats);
     }
 
-    /// Stores arguments in as few bytes as those of their layout need; nothing can be added then.
-    pub(crate) fn pack(&mut self) {
+    /// Looks at the arguments of the rows added since the last time, for [`pack`](Self::pack): while a file is unpacked there
+    /// is time for it.
+    pub(crate) fn note_ranges(&mut self) {
         let words = |class: &Class| class.layout.slots.iter().filter(|s| s.store.words() > 0).count();
-        let mut ranges: Vec<Vec<(u32, u32)>> =
-            self.class_table.iter().map(|class| vec![(u32::MAX, 0); words(class)]).collect();
-        for row in &self.rows {
-            let ranges = &mut ranges[row.class.index()];
+        let Ranges { of_class, rows } = &mut self.ranges;
+        let new = self.class_table.iter().skip(of_class.len());
+        of_class.extend(new.map(|class| vec![(u32::MAX, 0); words(class)]));
+        for row in &self.rows[*rows..] {
+            let ranges = &mut of_class[row.class.index()];
             let words = self.values.words(row.values_at as usize, ranges.len());
             for ((least, most), word) in ranges.iter_mut().zip(words) {
                 *least = word.min(*least);
                 *most = word.max(*most);
             }
         }
+        *rows = self.rows.len();
+    }
+
+    /// Stores arguments in as few bytes as those of their layout need; nothing can be added then.
+    pub(crate) fn pack(&mut self) {
+        self.note_ranges();
+        let ranges = std::mem::take(&mut self.ranges).of_class;
         let fields: Vec<Vec<Field>> = ranges.iter().map(|ranges| Field::of_ranges(ranges)).collect();
         let mut packing = Repacking::new(&mut self.values);
         for row in &mut self.rows {

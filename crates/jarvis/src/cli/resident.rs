@@ -115,30 +115,19 @@ mod system {
     pub(super) fn give_back_code() {}
 }
 
-/// What is to be given back.
-#[derive(Debug, Clone, Copy)]
-struct Ask {
-    memory: bool,
-    code: bool,
-}
-
-/// Who gives back, beside the work: the mappings of the code are many.
-static GIVER: OnceLock<SyncSender<Ask>> = OnceLock::new();
+/// Who gives code back, beside the work: its mappings are many. (With free memory that does not pay: who works meanwhile
+/// waits for the allocator.)
+static GIVER: OnceLock<SyncSender<()>> = OnceLock::new();
 
 /// Before work of many stages.
 pub(crate) fn settle() {
     system::allocate_sparingly();
-    let (giver, asked) = sync_channel(4);
+    let (giver, asked) = sync_channel(1);
     let give = move || {
         system::map_small_pieces();
         system::give_back_code();
-        for Ask { memory, code } in asked {
-            if memory {
-                system::give_back_free_memory();
-            }
-            if code {
-                system::give_back_code();
-            }
+        for () in asked {
+            system::give_back_code();
         }
     };
     // If there can be no thread, nothing is lost but memory.
@@ -149,21 +138,20 @@ pub(crate) fn settle() {
 
 /// A stage begins.
 pub(crate) fn give_back(stage: &str) {
-    ask(Ask { memory: MEMORY.contains(&stage), code: CODE.contains(&stage) });
+    if MEMORY.contains(&stage) {
+        system::give_back_free_memory();
+    }
+    if CODE.contains(&stage)
+        && let Some(giver) = GIVER.get()
+    {
+        // If it has been asked and has not come to it, that will do.
+        let _ = giver.try_send(());
+    }
 }
 
 /// All files are made.
 pub(crate) fn give_back_free_memory() {
-    ask(Ask { memory: true, code: false });
-}
-
-fn ask(what: Ask) {
-    if (what.memory || what.code)
-        && let Some(giver) = GIVER.get()
-    {
-        // If it lags behind so far, what it was asked before has to do.
-        let _ = giver.try_send(what);
-    }
+    system::give_back_free_memory();
 }
 
 #[cfg(test)]

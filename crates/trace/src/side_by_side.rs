@@ -1,0 +1,67 @@
+//! Pieces of work beside each other. Whatever the processors, results are the same and in the same order.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
+
+use crate::InOrder as _;
+
+/// Processors there are for us. To find out takes the system a while, so it is asked once.
+pub fn processors() -> usize {
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
+/// Does both, the first on a thread of its own.
+pub fn both<A: Send, B>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B) -> (A, B) {
+    std::thread::scope(|scope| {
+        let a = scope.spawn(a);
+        let b = b();
+        (joined(a), b)
+    })
+}
+
+/// Does the same with every item, on all processors. What came of them, in their order.
+pub fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else { return done };
+            done.push((at, work(item)));
+        }
+    };
+    let mut done = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..processors().min(items.len())).map(|_| scope.spawn(take)).collect();
+        let mut done = take();
+        done.extend(others.into_iter().flat_map(joined));
+        done
+    });
+    done.order_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// What a thread came to; its panic is ours.
+pub fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_stand_in_the_order_of_the_items() {
+        let items: Vec<u64> = (0..1000).collect();
+        assert_eq!(each(&items, |i| i * i), items.iter().map(|i| i * i).collect::<Vec<_>>());
+        assert!(each(&[] as &[u64], |i| *i).is_empty());
+        assert_eq!(both(|| 1, || 2), (1, 2));
+    }
+
+    #[test]
+    #[should_panic(expected = "one of them")]
+    fn a_panic_of_one_is_the_callers() {
+        each(&[1, 2, 3], |i| assert!(*i != 2, "one of them"));
+    }
+}

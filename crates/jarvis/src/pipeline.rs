@@ -115,6 +115,8 @@ pub fn analyze_watched(
     let thresholds = options.thresholds.clone();
     let judging = AnalysisOptions { thresholds, scope: Scope::Standalone, population };
     let (groundwork, summary) = Groundwork::of(survey, &trace, &report, &options.platform, &judging);
+    // Nothing that follows asks for launchers.
+    drop(std::mem::take(&mut report.rows.launchers));
     clock.then("analysis");
     let (drawing, judgement) = both(
         || html::Drawing::of(&groundwork, &report, &summary, &trace),

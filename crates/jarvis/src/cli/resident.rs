@@ -4,9 +4,6 @@
 //! end all nine megabytes of code and constants, of which a stage needs one. The allocator too keeps what stages free. Of
 //! a trace of 20 MB that was half of all memory. Both come back by themselves where they are needed again.
 
-use std::sync::OnceLock;
-use std::sync::mpsc::{SyncSender, sync_channel};
-
 /// Stages before which free memory is given back.
 const MEMORY: &[&str] = &["perf_report", "groundwork", "analysis", "replay_packages", "data", "reports", "page"];
 
@@ -115,37 +112,23 @@ mod system {
     pub(super) fn give_back_code() {}
 }
 
-/// Who gives code back, beside the work: its mappings are many. (With free memory that does not pay: who works meanwhile
-/// waits for the allocator.)
-static GIVER: OnceLock<SyncSender<()>> = OnceLock::new();
-
 /// Before work of many stages.
 pub(crate) fn settle() {
     system::allocate_sparingly();
-    let (giver, asked) = sync_channel(1);
-    let give = move || {
+    // Beside the work, for it takes a while. If there can be no thread, nothing is lost.
+    let _ = std::thread::Builder::new().name("resident".to_owned()).stack_size(64 << 10).spawn(|| {
         system::map_small_pieces();
         system::give_back_code();
-        for () in asked {
-            system::give_back_code();
-        }
-    };
-    // If there can be no thread, nothing is lost but memory.
-    if std::thread::Builder::new().name("resident".to_owned()).stack_size(64 << 10).spawn(give).is_ok() {
-        let _ = GIVER.set(giver);
-    }
+    });
 }
 
-/// A stage begins.
+/// A stage begins. (Beside the work both would come too late now and then, and who works would wait for the allocator.)
 pub(crate) fn give_back(stage: &str) {
     if MEMORY.contains(&stage) {
         system::give_back_free_memory();
     }
-    if CODE.contains(&stage)
-        && let Some(giver) = GIVER.get()
-    {
-        // If it has been asked and has not come to it, that will do.
-        let _ = giver.try_send(());
+    if CODE.contains(&stage) {
+        system::give_back_code();
     }
 }
 

@@ -47,14 +47,17 @@ struct Entry {
     parsed: InputLists,
 }
 
+/// No lists.
+const UNKNOWN: InputsId = InputsId(u32::MAX);
+
 /// All argument lists met so far.
 #[derive(Debug)]
 pub(crate) struct Inputs<'a> {
     trace: &'a Trace,
     entries: Vec<Entry>,
     index: RapidHashMap<[Option<StrId>; 4], InputsId>,
-    /// By event, as far as asked for.
-    of_event: Vec<Option<InputsId>>,
+    /// By event: [`UNKNOWN`] if it was not asked for.
+    of_event: Vec<InputsId>,
     groups: RapidHashMap<[Option<TextId>; 4], InputsGroup>,
 }
 
@@ -64,18 +67,19 @@ impl<'a> Inputs<'a> {
             trace,
             entries: Vec::new(),
             index: RapidHashMap::default(),
-            of_event: vec![None; trace.len()],
+            of_event: vec![UNKNOWN; trace.len()],
             groups: RapidHashMap::default(),
         }
     }
 
     /// The lists of an event.
     pub(crate) fn of(&mut self, event: EventId, texts: &mut Texts<'_>) -> InputsId {
-        if let Some(known) = self.of_event[event.index()] {
+        let known = self.of_event[event.index()];
+        if known != UNKNOWN {
             return known;
         }
         let id = self.look_up(event, texts);
-        self.of_event[event.index()] = Some(id);
+        self.of_event[event.index()] = id;
         id
     }
 

@@ -159,21 +159,15 @@ impl OpCallRow {
     }
 }
 
-/// The calls of every family that occurs, in the order of the sheets.
-pub(crate) fn family_calls(cx: &mut Context<'_>) -> Vec<FamilyCalls> {
-    let mut out = Vec::new();
-    for (family, events) in FAMILIES.into_iter().zip(events_by_family(cx)) {
-        if events.is_empty() {
-            continue;
-        }
-        let forward = events.iter().filter_map(|&e| op_call(cx, e, Pass::Forward)).collect();
-        out.push(FamilyCalls { family, pass: Pass::Forward, calls: forward });
-        if !UNDIVIDED.contains(&family) {
-            let explicit = explicit_wrappers(cx, &events);
-            let caused: Vec<EventId> = events.into_iter().filter(|&e| causes_backward(cx, e, &explicit)).collect();
-            let backward = caused.into_iter().filter_map(|e| op_call(cx, e, Pass::Backward)).collect();
-            out.push(FamilyCalls { family, pass: Pass::Backward, calls: backward });
-        }
+/// The calls of a family: forward, and backward if it has a sheet for that.
+fn family_calls(cx: &mut Context<'_>, family: &'static str, events: Vec<EventId>) -> Vec<FamilyCalls> {
+    let forward = events.iter().filter_map(|&e| op_call(cx, e, Pass::Forward)).collect();
+    let mut out = vec![FamilyCalls { family, pass: Pass::Forward, calls: forward }];
+    if !UNDIVIDED.contains(&family) {
+        let explicit = explicit_wrappers(cx, &events);
+        let caused: Vec<EventId> = events.into_iter().filter(|&e| causes_backward(cx, e, &explicit)).collect();
+        let backward = caused.into_iter().filter_map(|e| op_call(cx, e, Pass::Backward)).collect();
+        out.push(FamilyCalls { family, pass: Pass::Backward, calls: backward });
     }
     out
 }
@@ -295,23 +289,33 @@ pub(crate) fn param_names(cx: &Context<'_>, calls: &[OpCallRow]) -> Vec<Cow<'sta
     names
 }
 
-/// All sheets of operations that have rows.
-pub(crate) fn op_sheets(cx: &mut Context<'_>, families: &[FamilyCalls]) -> Vec<OpSheet> {
+/// All sheets of operations that have rows, in their order; and the calls they were made of, if sheets of overlaps need
+/// them too.
+pub(crate) fn op_sheets(cx: &mut Context<'_>) -> (Vec<OpSheet>, Vec<FamilyCalls>) {
     let mut sheets: Vec<OpSheet> = Vec::new();
-    for part in families {
-        let mut rows = rows(cx, &part.calls, |_| None);
-        rows.order_by(OpSheetRow::order);
-        let params = param_names(cx, &part.calls);
-        let mut sheet = OpSheet { name: part.sheet_name(), rows, params, family: part.family };
-        if part.pass == Pass::Backward
-            && let Some(forward) = sheets.last_mut()
-        {
-            move_backward(cx, forward, &mut sheet);
+    let mut kept = Vec::new();
+    for (family, events) in FAMILIES.into_iter().zip(events_by_family(cx)) {
+        if events.is_empty() {
+            continue;
         }
-        sheets.push(sheet);
+        for part in family_calls(cx, family, events) {
+            let mut rows = rows(cx, &part.calls, |_| None);
+            rows.order_by(OpSheetRow::order);
+            let params = param_names(cx, &part.calls);
+            let mut sheet = OpSheet { name: part.sheet_name(), rows, params, family: part.family };
+            if part.pass == Pass::Backward
+                && let Some(forward) = sheets.last_mut()
+            {
+                move_backward(cx, forward, &mut sheet);
+            }
+            sheets.push(sheet);
+            if cx.options.include_overlap {
+                kept.push(part);
+            }
+        }
     }
     sheets.retain(|sheet| !sheet.rows.is_empty());
-    sheets
+    (sheets, kept)
 }
 
 /// Moves the rows of backward operations, already summarised, to the backward sheet.

@@ -232,8 +232,8 @@ fn fill(trace: &Trace, tree: &Tree, gpu: &GpuTime, options: &ReportOptions) -> (
     let stacks = || unified::call_stacks(trace, tree, &unified.rows);
     let mut others = || {
         if with_ops {
-            let families = op_sheets::family_calls(&mut cx);
-            rows.op_sheets = op_sheets::op_sheets(&mut cx, &families);
+            let (sheets, families) = op_sheets::op_sheets(&mut cx);
+            rows.op_sheets = sheets;
             if options.include_overlap {
                 ready.overlaps = OverlapSheets::of(&mut cx, gpu, &rows.launchers, &unified, &families);
             }

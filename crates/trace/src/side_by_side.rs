@@ -21,6 +21,11 @@ pub fn both<A: Send, B>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B) -> 
     })
 }
 
+/// Does both, side by side if there is a thread to spare.
+pub(crate) fn both_if<A: Send, B>(spare: bool, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B) -> (A, B) {
+    if spare { both(a, b) } else { (a(), b()) }
+}
+
 /// Does the same with every item, on all processors. What came of them, in their order.
 pub fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);

@@ -109,7 +109,7 @@ impl KernelList {
     /// The full cell; `None` without kernels.
     pub(crate) fn text(&self) -> Option<String> {
         self.written(|out, k| {
-            push_all(out, ["{'name': ", &pyliteral::of_str(&k.name), ", 'stream': ", &stream_text(k.stream), ", "]);
+            out.extend(["{'name': ", &pyliteral::of_str(&k.name), ", 'stream': ", &stream_text(k.stream), ", "]);
             if let Some(share) = k.overlap {
                 let _ = write!(out, "'overlap_pct': {}, ", pyliteral::of_float(share));
             }
@@ -122,7 +122,7 @@ impl KernelList {
                 ("min_duration_us", k.min_us),
                 ("max_duration_us", k.max_us),
             ] {
-                push_all(out, [", '", key, "': np.float64("]);
+                out.extend([", '", key, "': np.float64("]);
                 pyliteral::push_float(out, us);
                 out.push(')');
             }
@@ -136,7 +136,7 @@ impl KernelList {
                 Some((at, _)) => pyliteral::of_str(&format!("{}...", &k.name[..at])),
                 None => pyliteral::of_str(&k.name),
             };
-            push_all(out, ["{'name': ", &name, ", 'stream': ", &stream_text(k.stream)]);
+            out.extend(["{'name': ", &name, ", 'stream': ", &stream_text(k.stream)]);
             if let Some(share) = k.overlap {
                 let _ = write!(out, ", 'overlap_pct': {}", pyliteral::of_float(share));
             }
@@ -159,13 +159,6 @@ impl KernelList {
         }
         out.push(']');
         Some(out)
-    }
-}
-
-/// There is a cell for every row, so the parts are not formatted.
-fn push_all<const N: usize>(out: &mut String, texts: [&str; N]) {
-    for text in texts {
-        out.push_str(text);
     }
 }
 

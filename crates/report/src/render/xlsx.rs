@@ -26,7 +26,7 @@ use sheet::Texts;
 const NAME_LIMIT: usize = 31;
 /// Characters a sheet's name can't have; of the apostrophe only its first and last place are forbidden.
 const NOT_IN_NAMES: &[char] = &['*', '?', ':', '[', ']', '\\', '/', '\''];
-/// Deflate level: the quickest one. The next one makes a file a fifth smaller and takes half as many instructions again.
+/// Deflate level: the quickest one. The next one takes a quarter more instructions for a file a fifth smaller.
 const LEVEL: i64 = 1;
 /// A part of fewer bytes is stored as it is: to set up the packing costs more than the packing.
 const PACKED_FROM: usize = 4 << 10;

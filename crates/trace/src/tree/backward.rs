@@ -2,11 +2,11 @@
 
 use super::Tree;
 use super::by_key::ByKey;
-use super::join::join;
 use super::nest::NONE;
 use super::roles::LinkRoles;
 use crate::diagnostics::{At, Defect};
 use crate::model::{EventId, EventKind, Key, Ns, StrId, Trace, TrackId};
+use crate::side_by_side::both_if;
 
 /// How the autograd engine names the event around the backward of one operation.
 const WRAPPER: &str = "autograd::engine::evaluate_function:";
@@ -93,7 +93,7 @@ impl Tree {
     pub(crate) fn link_backward(&mut self, trace: &Trace, backward: Backward, side_by_side: bool) {
         let (first, second) = backward.ends.split_at(backward.ends.len() / 2);
         let check = |ends| self.check_flows(trace, &backward, ends);
-        let (first, second) = join(side_by_side, || check(first), || check(second));
+        let (first, second) = both_if(side_by_side, || check(first), || check(second));
         let mut pairs = backward.pairs;
         for (wrapper, forward) in first.into_iter().chain(second) {
             self.diagnostics.add(Defect::BackwardLinkMismatch, At::Event(wrapper.uid()));

@@ -25,7 +25,6 @@
 mod annotation;
 mod backward;
 mod by_key;
-mod join;
 mod launchers;
 mod link;
 mod names;

@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use super::backward::{Backward, BackwardLinks, Pairs};
 use super::by_key::ByKey;
-use super::join::join;
 use super::link::{Link, Links, link};
 use super::nest::{NONE, Nested, ThreadNodes, nest};
 use super::recompute::Recompute;
@@ -13,6 +12,7 @@ use super::roles::{HostRoles, LinkRoles};
 use crate::diagnostics::{At, Defect, Diagnostics};
 use crate::model::{EventId, Trace, TrackId};
 use crate::parity::{Fidelity, Nesting};
+use crate::side_by_side::both_if;
 
 /// Whether Python frames are nodes of the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -123,7 +123,7 @@ impl Tree {
 
     fn build_on(trace: &Trace, options: TreeOptions, side_by_side: bool) -> Self {
         let launches = || Launches::of(trace, options);
-        let (launches, mut tree) = join(side_by_side, launches, || Self::of_hosts(trace, options));
+        let (launches, mut tree) = both_if(side_by_side, launches, || Self::of_hosts(trace, options));
         tree.attach(&launches.links.links);
         tree.by_key = launches.links.by_key;
         tree.gpu = launches.gpu;

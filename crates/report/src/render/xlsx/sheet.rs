@@ -55,7 +55,7 @@ impl<'a> Texts<'a> {
             self.order.len()
         );
         for text in &self.order {
-            push_all(&mut xml, ["<si><t xml:space=\"preserve\">", &escaped(text), "</t></si>"]);
+            xml.extend(["<si><t xml:space=\"preserve\">", &escaped(text), "</t></si>"]);
             flush(&mut xml, BLOCK, out)?;
         }
         xml.push_str("</sst>");
@@ -106,7 +106,7 @@ pub(super) fn write<'a>(
     }
     for row in 0..rows {
         let row_text = row_text.format(row + 2);
-        push_all(&mut xml, ["<row r=\"", row_text, "\">"]);
+        xml.extend(["<row r=\"", row_text, "\">"]);
         for (column, name) in columns.iter().zip(&names) {
             let place = (name.as_str(), row_text);
             let mut text = |text| cell(&mut xml, place, 0, TEXT, whole.format(texts.number(text)));
@@ -175,18 +175,11 @@ const TEXT: &str = " t=\"s\"";
 
 /// A cell is put together from what is text already: there are so many that formatting was a third of all work.
 fn cell(xml: &mut String, (column, row): (&str, &str), style: usize, kind: &str, value: &str) {
-    push_all(xml, ["<c r=\"", column, row, "\""]);
+    xml.extend(["<c r=\"", column, row, "\""]);
     if style != 0 {
-        push_all(xml, [" s=\"", itoa::Buffer::new().format(style), "\""]);
+        xml.extend([" s=\"", itoa::Buffer::new().format(style), "\""]);
     }
-    push_all(xml, [kind, "><v>", value, "</v></c>"]);
-}
-
-fn push_all<const N: usize>(xml: &mut String, texts: [&str; N]) {
-    xml.reserve(texts.iter().map(|text| text.len()).sum());
-    for text in texts {
-        xml.push_str(text);
-    }
+    xml.extend([kind, "><v>", value, "</v></c>"]);
 }
 
 /// The name of a column: A to Z, AA to ZZ, AAA and so on.

@@ -11,6 +11,7 @@
 
 mod parts;
 mod sheet;
+mod texts;
 
 use std::io::{Cursor, Write};
 use std::ops::AddAssign;
@@ -20,7 +21,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipWriter};
 
 use crate::render::names;
-use sheet::Texts;
+use texts::Texts;
 
 /// Longest name of a sheet, in UTF-16 units.
 const NAME_LIMIT: usize = 31;

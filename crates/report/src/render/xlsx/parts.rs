@@ -5,19 +5,24 @@ use std::fmt::Write as _;
 use jarvis_perf::tables::{Format, Table};
 
 use super::sheet;
+use super::texts::escaped;
 
 const HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n";
 
-/// Numbers of the cell styles: their places in [`STYLES`].
-pub(super) const HEADER: usize = 1;
+/// What stands between the place of a cell and its value: the style, by its place in [`STYLES`], and what the value is
+/// if it is not a number: the number of a shared text, or 0 or 1.
+pub(super) const HEADER: &str = "\" s=\"1\" t=\"s\"><v>";
+pub(super) const TEXT: &str = "\" t=\"s\"><v>";
+pub(super) const BOOL: &str = "\" t=\"b\"><v>";
+pub(super) const NUMBER: &str = "\"><v>";
 
-/// The style of a column's fractional numbers.
-pub(super) const fn style(format: Format) -> usize {
+/// The same for a column's fractional numbers.
+pub(super) const fn fraction(format: Format) -> &'static str {
     match format {
-        Format::Plain => 0,
-        Format::Time => 2,
-        Format::Percent => 3,
-        Format::Quantity => 4,
+        Format::Plain => NUMBER,
+        Format::Time => "\" s=\"2\"><v>",
+        Format::Percent => "\" s=\"3\"><v>",
+        Format::Quantity => "\" s=\"4\"><v>",
     }
 }
 
@@ -109,14 +114,14 @@ pub(super) fn workbook(names: &[String], tables: &[Table]) -> String {
          <bookViews><workbookView xWindow=\"240\" yWindow=\"15\" windowWidth=\"24000\" windowHeight=\"12000\"/></bookViews><sheets>"
     );
     for (n, name) in names.iter().enumerate() {
-        let _ = write!(xml, "<sheet name=\"{}\" sheetId=\"{1}\" r:id=\"rId{1}\"/>", sheet::escaped(name), n + 1);
+        let _ = write!(xml, "<sheet name=\"{}\" sheetId=\"{1}\" r:id=\"rId{1}\"/>", escaped(name), n + 1);
     }
     xml.push_str("</sheets>");
     let mut ranges = String::new();
     for (n, (name, table)) in names.iter().zip(tables).enumerate() {
         if let Some((column, row)) = sheet::last_cell(table) {
             // In a reference an apostrophe is written twice.
-            let name = sheet::escaped(&name.replace('\'', "''")).into_owned();
+            let name = escaped(&name.replace('\'', "''"));
             let _ = write!(
                 ranges,
                 "<definedName name=\"_xlnm._FilterDatabase\" localSheetId=\"{n}\" hidden=\"1\">'{name}'!$A$1:${column}${row}</definedName>"
@@ -139,7 +144,7 @@ pub(super) fn app(names: &[String]) -> String {
          <TitlesOfParts><vt:vector size=\"{count}\" baseType=\"lpstr\">"
     );
     for name in names {
-        let _ = write!(xml, "<vt:lpstr>{}</vt:lpstr>", sheet::escaped(name));
+        let _ = write!(xml, "<vt:lpstr>{}</vt:lpstr>", escaped(name));
     }
     xml + "</vt:vector></TitlesOfParts></Properties>"
 }

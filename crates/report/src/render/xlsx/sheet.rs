@@ -1,12 +1,12 @@
-//! One sheet, written row by row, and the texts that all sheets share.
+//! One sheet, written row by row.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use jarvis_perf::tables::{Cell, Column, Format, Table};
 
+use super::texts::Texts;
 use super::{Cuts, parts};
 use crate::render::names;
 
@@ -24,47 +24,10 @@ const SAMPLE: usize = 200;
 /// Column widths in characters.
 const WIDTHS: std::ops::RangeInclusive<usize> = 8..=48;
 /// What is written at once, in bytes.
-const BLOCK: usize = 1 << 16;
-
-/// The texts of a workbook, each once, in the order they first stand in it. They stay where the tables have them.
-#[derive(Debug, Default)]
-pub(super) struct Texts<'a> {
-    numbers: HashMap<Cow<'a, str>, usize, rapidhash::fast::RandomState>,
-    order: Vec<Cow<'a, str>>,
-    uses: usize,
-}
-
-impl<'a> Texts<'a> {
-    fn number(&mut self, text: Cow<'a, str>) -> usize {
-        self.uses += 1;
-        if let Some(number) = self.numbers.get(&text) {
-            return *number;
-        }
-        let number = self.order.len();
-        self.numbers.insert(text.clone(), number);
-        self.order.push(text);
-        number
-    }
-
-    /// Writes the part that holds them.
-    pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let mut xml = format!(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n\
-             <sst xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\" count=\"{}\" uniqueCount=\"{}\">",
-            self.uses,
-            self.order.len()
-        );
-        for text in &self.order {
-            xml.extend(["<si><t xml:space=\"preserve\">", &escaped(text), "</t></si>"]);
-            flush(&mut xml, BLOCK, out)?;
-        }
-        xml.push_str("</sst>");
-        flush(&mut xml, 0, out)
-    }
-}
+pub(super) const BLOCK: usize = 1 << 16;
 
 /// Passes on what was written if it is more than so much.
-fn flush(xml: &mut String, above: usize, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn flush(xml: &mut String, above: usize, out: &mut impl Write) -> io::Result<()> {
     if xml.len() > above {
         out.write_all(xml.as_bytes())?;
         xml.clear();
@@ -94,34 +57,32 @@ pub(super) fn write<'a>(
     let (columns, rows) = held(table);
     let mut cuts = Cuts { texts: 0, rows: table.rows() - rows, columns: table.columns.len() - columns.len() };
     let mut xml = head(columns, hidden, is_first, last_cell(table));
-    let names: Vec<String> = (0..columns.len()).map(letters).collect();
+    let openings: Vec<String> = (0..columns.len()).map(|at| format!("<c r=\"{}", letters(at))).collect();
     let (mut row_text, mut whole, mut decimal) = (itoa::Buffer::new(), itoa::Buffer::new(), zmij::Buffer::new());
     if !columns.is_empty() {
         xml.push_str("<row r=\"1\">");
-        for (column, name) in columns.iter().zip(&names) {
+        for (column, opening) in columns.iter().zip(&openings) {
             let number = texts.number(fitting(&column.header, &mut cuts));
-            cell(&mut xml, (name, "1"), parts::HEADER, TEXT, whole.format(number));
+            cell(&mut xml, (opening, "1"), parts::HEADER, whole.format(number));
         }
         xml.push_str("</row>");
     }
     for row in 0..rows {
         let row_text = row_text.format(row + 2);
-        xml.extend(["<row r=\"", row_text, "\">"]);
-        for (column, name) in columns.iter().zip(&names) {
-            let place = (name.as_str(), row_text);
-            let mut text = |text| cell(&mut xml, place, 0, TEXT, whole.format(texts.number(text)));
+        push(&mut xml, &["<row r=\"", row_text, "\">"]);
+        for (column, opening) in columns.iter().zip(&openings) {
+            let place = (opening.as_str(), row_text);
+            let mut text = |text| cell(&mut xml, place, parts::TEXT, whole.format(texts.number(text)));
             match column.cells.get(row).unwrap_or(&Cell::Missing) {
                 Cell::Missing => {}
-                Cell::Bool(b) => cell(&mut xml, place, 0, BOOL, if *b { "1" } else { "0" }),
+                Cell::Bool(b) => cell(&mut xml, place, parts::BOOL, if *b { "1" } else { "0" }),
                 // Whole numbers need no decimals, whatever the column's other numbers need.
-                Cell::Int(i) if i.unsigned_abs() <= EXACT => cell(&mut xml, place, 0, NUMBER, whole.format(*i)),
+                Cell::Int(i) if i.unsigned_abs() <= EXACT => cell(&mut xml, place, parts::NUMBER, whole.format(*i)),
                 Cell::Int(i) => text(Cow::Owned(i.to_string())),
                 Cell::Float(x) if x.is_nan() => {}
                 Cell::Float(x) if x.is_infinite() => text(Cow::Borrowed(if *x > 0.0 { "inf" } else { "-inf" })),
                 // The shortest text that reads back as this number.
-                Cell::Float(x) => {
-                    cell(&mut xml, place, parts::style(column.format), NUMBER, decimal.format_finite(*x));
-                }
+                Cell::Float(x) => cell(&mut xml, place, parts::fraction(column.format), decimal.format_finite(*x)),
                 Cell::Text(long) => text(fitting(long, &mut cuts)),
             }
         }
@@ -168,57 +129,23 @@ fn head(columns: &[Column], hidden: &[bool], is_first: bool, last: Option<(Strin
     xml
 }
 
-/// What the value of a cell is: a number, 0 or 1, the number of a shared text.
-const NUMBER: &str = "";
-const BOOL: &str = " t=\"b\"";
-const TEXT: &str = " t=\"s\"";
-
 /// A cell is put together from what is text already: there are so many that formatting was a third of all work.
-fn cell(xml: &mut String, (column, row): (&str, &str), style: usize, kind: &str, value: &str) {
-    xml.extend(["<c r=\"", column, row, "\""]);
-    if style != 0 {
-        xml.extend([" s=\"", itoa::Buffer::new().format(style), "\""]);
+fn cell(xml: &mut String, (opening, row): (&str, &str), style: &str, value: &str) {
+    push(xml, &[opening, row, style, value, "</v></c>"]);
+}
+
+/// Appends all pieces, with room for them made once.
+fn push(xml: &mut String, pieces: &[&str]) {
+    xml.reserve(pieces.iter().map(|piece| piece.len()).sum());
+    for piece in pieces {
+        xml.push_str(piece);
     }
-    xml.extend([kind, "><v>", value, "</v></c>"]);
 }
 
 /// The name of a column: A to Z, AA to ZZ, AAA and so on.
 fn letters(column: usize) -> String {
     let (before, last) = (column / 26, (b'A' + (column % 26) as u8) as char);
     if before == 0 { last.to_string() } else { format!("{}{last}", letters(before - 1)) }
-}
-
-/// A text as XML has it. Characters that XML can't hold are written by their number, as spreadsheets do, and so is
-/// the beginning of what would otherwise be taken for such a number.
-pub(super) fn escaped(text: &str) -> Cow<'_, str> {
-    // U+FFFE and U+FFFF begin with this byte, as few others do.
-    let may_need = |b: u8| matches!(b, b'&' | b'<' | b'>' | b'"' | b'\0'..=b'\x1f' | 0xef);
-    if !text.bytes().any(may_need) && !text.contains("_x") {
-        return Cow::Borrowed(text);
-    }
-    let plain = |c: char| !matches!(c, '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}');
-    let mut xml = String::with_capacity(text.len() + 16);
-    for (at, c) in text.char_indices() {
-        match c {
-            '&' => xml.push_str("&amp;"),
-            '<' => xml.push_str("&lt;"),
-            '>' => xml.push_str("&gt;"),
-            '"' => xml.push_str("&quot;"),
-            '_' if is_number(&text[at..]) => xml.push_str("_x005F_"),
-            '\t' | '\n' => xml.push(c),
-            c if plain(c) => xml.push(c),
-            c => {
-                let _ = write!(xml, "_x{:04X}_", u32::from(c));
-            }
-        }
-    }
-    Cow::Owned(xml)
-}
-
-/// Whether a text begins like `_x0041_`.
-fn is_number(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    bytes.len() >= 7 && bytes[1] == b'x' && bytes[2..6].iter().all(u8::is_ascii_hexdigit) && bytes[6] == b'_'
 }
 
 /// The text, cut where it is longer than a cell can be.
@@ -235,8 +162,15 @@ fn fitting<'a>(text: &'a str, cuts: &mut Cuts) -> Cow<'a, str> {
 fn width(column: &Column) -> usize {
     // Two more for the filter's arrow.
     let header = column.header.chars().count() + 2;
-    let cells = column.cells.iter().take(SAMPLE).map(|cell| shown(cell, column.format)).max().unwrap_or(0);
-    header.max(cells + 1).clamp(*WIDTHS.start(), *WIDTHS.end())
+    let mut widest = header;
+    for cell in column.cells.iter().take(SAMPLE) {
+        // What is as wide as can be need not be measured on.
+        if widest >= *WIDTHS.end() {
+            break;
+        }
+        widest = widest.max(shown(cell, column.format) + 1);
+    }
+    widest.clamp(*WIDTHS.start(), *WIDTHS.end())
 }
 
 /// About how many characters a cell shows.
@@ -244,7 +178,7 @@ fn shown(cell: &Cell, format: Format) -> usize {
     match cell {
         Cell::Missing => 0,
         Cell::Bool(_) => 5,
-        Cell::Int(i) => i.to_string().len(),
+        Cell::Int(i) => itoa::Buffer::new().format(*i).len(),
         Cell::Float(x) => {
             let whole = digits(*x);
             match format {
@@ -286,21 +220,6 @@ mod tests {
             [(0, "A"), (25, "Z"), (26, "AA"), (51, "AZ"), (52, "BA"), (701, "ZZ"), (702, "AAA"), (16_383, "XFD")];
         for (column, name) in named {
             assert_eq!(letters(column), name);
-        }
-    }
-
-    #[test]
-    fn xml_holds_every_text() {
-        let cases = [
-            ("plain_text", "plain_text"),
-            ("a<b & \"c\">", "a&lt;b &amp; &quot;c&quot;&gt;"),
-            ("\0\x1b\r\t\n", "_x0000__x001B__x000D_\t\n"),
-            ("_x0041_", "_x005F_x0041_"),
-            ("_x41 _xyz_", "_x41 _xyz_"),
-            ("\u{ffff}", "_xFFFF_"),
-        ];
-        for (text, xml) in cases {
-            assert_eq!(escaped(text), xml);
         }
     }
 }

@@ -1,0 +1,152 @@
+//! The texts that all sheets share, and how XML holds them.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::hash::BuildHasher as _;
+use std::io::{self, Write};
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use rapidhash::fast::RandomState;
+
+use super::sheet::{BLOCK, flush};
+
+/// The texts of a workbook, each once, in the order they first stand in it. They stay where the tables have them.
+#[derive(Default)]
+pub(super) struct Texts<'a> {
+    /// Places in `order`.
+    known: HashTable<u32>,
+    order: Vec<Cow<'a, str>>,
+    uses: usize,
+    hasher: RandomState,
+}
+
+impl<'a> Texts<'a> {
+    /// The number of a text.
+    pub(super) fn number(&mut self, text: Cow<'a, str>) -> u32 {
+        self.uses += 1;
+        let hash = |text: &str| self.hasher.hash_one(text);
+        let known =
+            self.known.entry(hash(&text), |&at| self.order[at as usize] == text, |&at| hash(&self.order[at as usize]));
+        match known {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(place) => {
+                // So many texts fit into no memory.
+                let number = self.order.len() as u32;
+                place.insert(number);
+                self.order.push(text);
+                number
+            }
+        }
+    }
+
+    /// Writes the part that holds them.
+    pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut xml = format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n\
+             <sst xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\" count=\"{}\" uniqueCount=\"{}\">",
+            self.uses,
+            self.order.len()
+        );
+        for text in &self.order {
+            xml.push_str("<si><t xml:space=\"preserve\">");
+            push_escaped(&mut xml, text);
+            xml.push_str("</t></si>");
+            flush(&mut xml, BLOCK, out)?;
+        }
+        xml.push_str("</sst>");
+        flush(&mut xml, 0, out)
+    }
+}
+
+/// A text as XML has it.
+pub(super) fn escaped(text: &str) -> String {
+    let mut xml = String::with_capacity(text.len());
+    push_escaped(&mut xml, text);
+    xml
+}
+
+/// Appends a text as XML has it. Characters that XML can't hold are written by their number, as spreadsheets do, and so
+/// is the beginning of what would otherwise be taken for such a number.
+fn push_escaped(xml: &mut String, text: &str) {
+    let (mut written, mut from) = (0, 0);
+    while let Some(found) = text.as_bytes()[from..].iter().position(|&byte| MAY_NEED[usize::from(byte)]) {
+        let at = from + found;
+        let rest = &text[at..];
+        let Some(c) = rest.chars().next() else { break };
+        from = at + c.len_utf8();
+        let instead = match c {
+            '&' => "&amp;",
+            '<' => "&lt;",
+            '>' => "&gt;",
+            '"' => "&quot;",
+            '_' if is_number(rest) => "_x005F_",
+            '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => "",
+            _ => continue,
+        };
+        xml.push_str(&text[written..at]);
+        written = from;
+        if instead.is_empty() {
+            let _ = write!(xml, "_x{:04X}_", u32::from(c));
+        } else {
+            xml.push_str(instead);
+        }
+    }
+    xml.push_str(&text[written..]);
+}
+
+/// First bytes of characters that can't always stand as they are.
+const MAY_NEED: [bool; 256] = {
+    let mut may = [false; 256];
+    let mut control = 0;
+    while control < 0x20 {
+        may[control] = control != b'\t' as usize && control != b'\n' as usize;
+        control += 1;
+    }
+    may[b'&' as usize] = true;
+    may[b'<' as usize] = true;
+    may[b'>' as usize] = true;
+    may[b'"' as usize] = true;
+    may[b'_' as usize] = true;
+    // U+FFFE and U+FFFF begin with this byte, as few others do.
+    may[0xef] = true;
+    may
+};
+
+/// Whether a text begins like `_x0041_`.
+fn is_number(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() >= 7 && bytes[1] == b'x' && bytes[2..6].iter().all(u8::is_ascii_hexdigit) && bytes[6] == b'_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn xml_holds_every_text() {
+        let cases = [
+            ("plain_text", "plain_text"),
+            ("a<b & \"c\">", "a&lt;b &amp; &quot;c&quot;&gt;"),
+            ("\0\x1b\r\t\n", "_x0000__x001B__x000D_\t\n"),
+            ("_x0041_", "_x005F_x0041_"),
+            ("_x41 _xyz_", "_x41 _xyz_"),
+            ("\u{ffff}", "_xFFFF_"),
+            ("é_\u{ff01}ü\u{fffe}.", "é_\u{ff01}ü_xFFFE_."),
+            ("", ""),
+        ];
+        for (text, xml) in cases {
+            assert_eq!(escaped(text), xml);
+        }
+    }
+
+    #[test]
+    fn equal_texts_are_one() {
+        let mut texts = Texts::default();
+        let many: Vec<String> = (0..1000).map(|i| format!("text {}", i % 300)).collect();
+        let numbers: Vec<u32> = many.iter().map(|text| texts.number(Cow::Borrowed(text))).collect();
+        assert!(numbers.iter().enumerate().all(|(i, &n)| n as usize == i % 300));
+        assert_eq!(texts.number(Cow::Owned("text 7".to_owned())), 7);
+        assert_eq!((texts.order.len(), texts.uses), (300, 1001));
+    }
+}

@@ -1,22 +1,25 @@
 //! Writes output files, all of them or none.
 //!
-//! Every file is first written whole under a temporary name in its own folder; when all are there, they are renamed.
-//! A reader therefore never sees half a file. If anything fails, what was replaced so far is put back and the temporaries
+//! Every file is first written whole under a temporary name in its own folder, by [`Staging`] as soon as it is made or
+//! by its [`Batch`]; when all are there, they are renamed. A reader therefore never sees half a file. If anything fails, what was replaced so far is put back and the temporaries
 //! go, as do folders made on the way; [`abandon`] does the same when the program is told to stop. Folders are locked
-//! meanwhile, so that of two runs into one folder the second waits, and what is there in the end is of one run alone.
+//! while files get their names, so that of two runs into one folder the second waits, and what is there in the end is of one run alone.
 //! Files are not synced to disk: the trace is still there to run on again.
 
 mod lock;
 mod undo;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use jarvis_report::OutputFile;
 
+use crate::pipeline::Shelf;
 use lock::Locks;
 use undo::Undo;
 pub use undo::abandon;
@@ -91,21 +94,10 @@ impl OutputError {
 /// Tells which files an earlier run left in a folder.
 type Listing = fn(&Path) -> Vec<PathBuf>;
 
-/// Writes the bytes of a file.
-type Writer<'a> = Box<dyn Fn(&mut File) -> io::Result<()> + Send + 'a>;
-
+/// The bytes of a file, or where they lie under a temporary name already.
 enum Contents<'a> {
-    Known(Vec<u8>),
-    WrittenBy(Writer<'a>),
-}
-
-impl Contents<'_> {
-    fn write(&self, file: &mut File) -> io::Result<()> {
-        match self {
-            Self::Known(bytes) => file.write_all(bytes),
-            Self::WrittenBy(write) => write(file),
-        }
-    }
+    Bytes(Cow<'a, [u8]>),
+    Staged(PathBuf),
 }
 
 /// A set of files to be written together.
@@ -114,22 +106,29 @@ pub struct Batch<'a> {
     files: Vec<(PathBuf, Contents<'a>)>,
     roots: BTreeSet<PathBuf>,
     replaces: Option<(PathBuf, Listing)>,
+    /// What was done for it before it was put together.
+    undo: Option<Arc<Undo>>,
 }
 
 impl<'a> Batch<'a> {
-    /// Adds a file to be written below `root`.
-    pub fn add(&mut self, root: &Path, file: OutputFile) -> Result<(), OutputError> {
-        self.add_below(root, &file.path, Contents::Known(file.bytes))
+    /// For files of which some are written already.
+    pub fn on(staging: &Staging) -> Self {
+        Self { undo: Some(Arc::clone(&staging.undo)), ..Self::default() }
     }
 
-    /// The same for a file whose bytes come from elsewhere when it is written.
-    pub fn add_written_by(
-        &mut self,
-        root: &Path,
-        path: &Path,
-        write: impl Fn(&mut File) -> io::Result<()> + Send + 'a,
-    ) -> Result<(), OutputError> {
-        self.add_below(root, path, Contents::WrittenBy(Box::new(write)))
+    /// Adds a file to be written below `root`.
+    pub fn add(&mut self, root: &Path, file: OutputFile) -> Result<(), OutputError> {
+        self.add_bytes(root, &file.path, file.bytes)
+    }
+
+    /// The same with bytes that may be somebody else's.
+    pub fn add_bytes(&mut self, root: &Path, path: &Path, bytes: impl Into<Cow<'a, [u8]>>) -> Result<(), OutputError> {
+        self.add_below(root, path, Contents::Bytes(bytes.into()))
+    }
+
+    /// The same for a file that the [`Staging`] of this batch has written under a temporary name.
+    pub fn add_staged(&mut self, root: &Path, path: &Path, temporary: &Path) -> Result<(), OutputError> {
+        self.add_below(root, path, Contents::Staged(temporary.to_path_buf()))
     }
 
     fn add_below(&mut self, root: &Path, path: &Path, contents: Contents<'a>) -> Result<(), OutputError> {
@@ -144,7 +143,7 @@ impl<'a> Batch<'a> {
     /// Adds a file with its full path.
     pub fn add_at(&mut self, path: PathBuf, bytes: Vec<u8>) {
         self.roots.insert(folder_of(&path).to_path_buf());
-        self.files.push((path, Contents::Known(bytes)));
+        self.files.push((path, Contents::Bytes(bytes.into())));
     }
 
     /// Files that `earlier` lists are removed from the folder if this batch does not write them, and folders that are
@@ -164,13 +163,16 @@ impl<'a> Batch<'a> {
     }
 
     /// Writes every file under a temporary name.
-    pub fn stage(self) -> Result<Staged<'a>, OutputError> {
-        let undo = Undo::begin();
+    fn stage(mut self) -> Result<Staged<'a>, OutputError> {
+        let undo = self.undo.take().unwrap_or_else(|| Arc::new(Undo::begin()));
         let locks = Locks::take(&self.roots, &undo)?;
         let earlier = self.replaces.as_ref().map_or_else(Vec::new, |(root, earlier)| earlier(root));
         let mut temporaries = Vec::with_capacity(self.files.len());
         for (path, contents) in &self.files {
-            temporaries.push(stage(path, contents, &undo)?);
+            temporaries.push(match contents {
+                Contents::Bytes(bytes) => stage(path, bytes, &undo)?,
+                Contents::Staged(temporary) => temporary.clone(),
+            });
         }
         Ok(Staged { batch: self, earlier, temporaries, undo, _locks: locks })
     }
@@ -195,41 +197,53 @@ fn is_inside(path: &Path) -> bool {
 }
 
 /// Writes a file under a temporary name, which is told.
-fn stage(path: &Path, contents: &Contents<'_>, undo: &Undo) -> Result<PathBuf, OutputError> {
+fn stage(path: &Path, bytes: &[u8], undo: &Undo) -> Result<PathBuf, OutputError> {
     if path.is_dir() {
         return Err(OutputError::IsFolder { path: path.to_path_buf() });
     }
     undo.make_folders(folder_of(path))?;
     let failed = |error| OutputError::File { path: path.to_path_buf(), error };
     let (temporary, mut file) = undo.create_beside(path).map_err(failed)?;
-    contents.write(&mut file).map_err(failed)?;
+    file.write_all(bytes).map_err(failed)?;
     Ok(temporary)
 }
 
+/// Writes files of a batch to come under temporary names. They go with the last of it and of the batch, if that has not
+/// been written by then.
+#[derive(Debug)]
+pub struct Staging {
+    root: PathBuf,
+    undo: Arc<Undo>,
+}
+
+impl Staging {
+    /// For files below `root`.
+    pub fn begin(root: &Path) -> Self {
+        Self { root: root.to_path_buf(), undo: Arc::new(Undo::begin()) }
+    }
+}
+
+impl Shelf for Staging {
+    fn put_away(&self, path: &Path, bytes: &[u8]) -> Option<PathBuf> {
+        if is_inside(path) { stage(&self.root.join(path), bytes, &self.undo).ok() } else { None }
+    }
+}
+
 /// Files that are written but do not have their names yet. They go if they are not published.
-pub struct Staged<'a> {
+struct Staged<'a> {
     batch: Batch<'a>,
     /// What an earlier run wrote.
     earlier: Vec<PathBuf>,
     /// Where each file of the batch is.
     temporaries: Vec<PathBuf>,
-    undo: Undo,
+    undo: Arc<Undo>,
     /// Given up last.
     _locks: Locks,
 }
 
 impl Staged<'_> {
-    /// Adds a file to be written below `root`, which the batch must write to already.
-    pub fn add(&mut self, root: &Path, file: OutputFile) -> Result<(), OutputError> {
-        self.batch.add(root, file)?;
-        if let Some((path, contents)) = self.batch.files.last() {
-            self.temporaries.push(stage(path, contents, &self.undo)?);
-        }
-        Ok(())
-    }
-
     /// Gives every file its name, or none.
-    pub fn publish(self) -> Result<(), OutputError> {
+    fn publish(self) -> Result<(), OutputError> {
         self.name_all()?;
         self.undo.forget();
         Ok(())

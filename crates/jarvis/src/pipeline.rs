@@ -24,7 +24,7 @@ use jarvis_trace::side_by_side::{both, joined};
 use jarvis_trace::{Diagnostics, Population, Summary, Trace, Tree};
 
 pub use compare::{ComparedTraces, compare_traces, compare_traces_watched};
-pub use files::{FileRef, Files};
+pub use files::{FileRef, Files, Shelf};
 pub use replay::ReplayChoice;
 
 /// Names of the performance report in an output folder.
@@ -100,14 +100,15 @@ impl Progress for Unwatched {}
 
 /// Analyses a trace. What is large and no longer needed, the trace itself first, goes before any file is made.
 pub fn analyze(trace: Trace, options: &AnalyzeOptions) -> Result<Analyzed, AnalyzeError> {
-    analyze_watched(trace, options, &Unwatched)
+    analyze_watched(trace, options, &Unwatched, Files::default())
 }
 
-/// Analyses a trace and tells how it goes on.
+/// Analyses a trace, tells how it goes on, and adds its files to these.
 pub fn analyze_watched(
     trace: Trace,
     options: &AnalyzeOptions,
     progress: &dyn Progress,
+    mut files: Files,
 ) -> Result<Analyzed, AnalyzeError> {
     let mut clock = StageClock::new(progress, "perf_report");
     let Surveyed { mut report, survey, population } = surveyed(&trace, options)?;
@@ -129,11 +130,11 @@ pub fn analyze_watched(
     drop((trace, std::mem::take(&mut report.tree)));
     let (tables, replay) = both(|| report.tables(), || replay::replay(chosen, &mut analysis));
     let replay = replay?;
-    let mut files = Files::default();
     let csvs = CsvFiles::of(&tables, "");
     let made = std::thread::scope(|scope| {
         // They depend on nothing that follows, so they are made beside it.
-        let sheets = scope.spawn(|| sheets(&tables, &csvs, ""));
+        let more = files.more();
+        let sheets = scope.spawn(|| sheets(&tables, &csvs, "", more));
         let (tables, replayed) = (&*tables, &*replay.entries);
         let labels = &options.labels;
         let run = Run { analysis: &analysis, report: &report, tables, summary: &summary, labels, replay: replayed };
@@ -229,9 +230,14 @@ fn beside<'a>(files: impl Iterator<Item = &'a Path>, tables: &[Table], prefix: &
     written.chain(sheets).collect()
 }
 
-/// The performance report as a workbook and CSV files, as far as nobody else makes these, with this before their names.
-fn sheets(tables: &[Table], csvs: &CsvFiles<'_>, prefix: &str) -> Result<(Files, xlsx::Cuts), AnalyzeError> {
-    let mut files = Files::default();
+/// Adds the performance report as a workbook and CSV files, as far as nobody else makes these, with this before their
+/// names.
+fn sheets(
+    tables: &[Table],
+    csvs: &CsvFiles<'_>,
+    prefix: &str,
+    mut files: Files,
+) -> Result<(Files, xlsx::Cuts), AnalyzeError> {
     let workbook = xlsx::render(tables).map_err(|error| AnalyzeError::Workbook(error.to_string()))?;
     files.put(OutputFile::new(format!("{prefix}{WORKBOOK}"), workbook.bytes));
     csvs.put_rest(&mut files);
@@ -239,8 +245,8 @@ fn sheets(tables: &[Table], csvs: &CsvFiles<'_>, prefix: &str) -> Result<(Files,
 }
 
 /// The same with all CSV files.
-fn all_sheets(tables: &[Table], prefix: &str) -> Result<(Files, xlsx::Cuts), AnalyzeError> {
-    sheets(tables, &CsvFiles::of(tables, prefix), prefix)
+fn all_sheets(tables: &[Table], prefix: &str, files: Files) -> Result<(Files, xlsx::Cuts), AnalyzeError> {
+    sheets(tables, &CsvFiles::of(tables, prefix), prefix, files)
 }
 
 /// The performance report as CSV files, made by whoever has time.

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _};
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -17,7 +18,7 @@ use jarvis_perf::platform::Platform;
 use jarvis_report::check::Problem;
 use jarvis_report::render::xlsx::Cuts;
 use jarvis_report::{OutputFile, RunLabels};
-use jarvis_trace::{Diagnostics, Trace, side_by_side};
+use jarvis_trace::{Diagnostics, Trace};
 use serde_json::json;
 
 use super::layout::amount;
@@ -27,8 +28,8 @@ use super::report::{FOLDER, beside, extension};
 use super::sheets::warn_of_cuts;
 use super::{Failure, LONG_VERSION, Outlet, Session, Stages, Work, resident};
 use crate::exit;
-use crate::output::{self, Batch, OutputError, Staged};
-use crate::pipeline::{AnalyzeError, AnalyzeOptions, Files, ReplayChoice, analyze_watched, quick_check};
+use crate::output::{self, Batch, OutputError, Staging};
+use crate::pipeline::{AnalyzeError, AnalyzeOptions, Files, ReplayChoice, Shelf, analyze_watched, quick_check};
 
 /// The machine form of the result.
 const FINDINGS: &str = "findings.json";
@@ -193,7 +194,7 @@ fn elsewhere(session: &Session, args: &AnalyzeArgs, inputs: &Inputs) -> Result<(
     };
     let outcome = remote::analyze(session, &job)?;
     if !outcome.files.is_empty() {
-        session.stage("writing", || stage(session, &inputs.folder, &Files::from(outcome.files))?.publish())?;
+        Output::to(session, &inputs.folder).publish(&Files::from(outcome.files), None)?;
     }
     session.print(&outcome.out)?;
     if outcome.status == exit::OK { Ok(()) } else { Err(Failure::told(outcome.status)) }
@@ -252,13 +253,14 @@ fn finish(
     folder: &Path,
     read: Duration,
 ) -> Result<(), Failure> {
-    let mut analyzed = ManuallyDrop::new(analyze_watched(trace, options, &Stages::new(session))?);
+    let output = Output::to(session, folder);
+    let mut analyzed = ManuallyDrop::new(analyze_watched(trace, options, &Stages::new(session), output.files())?);
     analyzed.stages.insert(0, ("read", read));
     let files = std::mem::take(&mut analyzed.files);
     let replayed = files.paths().any(|path| path.extension().is_some_and(|e| e == "zip"));
     let log = Log { stages: &analyzed.stages, analysis: &analyzed.analysis, diagnostics: &[&analyzed.diagnostics] };
     log_analysis(session, &analyzed.analysis);
-    let findings = write(session, folder, &files, analyzed.cuts, &log, quick_check)?;
+    let findings = output.write(&files, analyzed.cuts, &log, quick_check)?;
     if session.common.json {
         session.print(&findings)?;
     } else {
@@ -333,61 +335,81 @@ struct Log<'a> {
     diagnostics: &'a [&'a Diagnostics],
 }
 
-/// Writes the folder, all of it or nothing, and returns the machine form of the findings.
-fn write(
-    session: &Session,
-    folder: &Path,
-    files: &Files,
-    cuts: Cuts,
-    log: &Log<'_>,
-    check: fn(&Files) -> Vec<Problem>,
-) -> Result<Vec<u8>, Failure> {
-    warn_of_cuts(session, cuts);
-    resident::give_back_free_memory();
-    let check = || {
+/// Where the files of a run go.
+struct Output<'a> {
+    session: &'a Session,
+    folder: &'a Path,
+    /// Writes files as they are made, unless they go to another machine.
+    staging: Option<Arc<Staging>>,
+}
+
+impl<'a> Output<'a> {
+    fn to(session: &'a Session, folder: &'a Path) -> Self {
+        let is_here = matches!(session.outlet, Outlet::Here);
+        Self { session, folder, staging: is_here.then(|| Arc::new(Staging::begin(folder))) }
+    }
+
+    /// No files yet.
+    fn files(&self) -> Files {
+        self.staging.as_ref().map_or_else(Files::default, |staging| Files::on(Arc::clone(staging) as Arc<dyn Shelf>))
+    }
+
+    /// Checks and writes the files, all of them or none, and returns the machine form of the findings if it is asked for.
+    fn write(
+        &self,
+        files: &Files,
+        cuts: Cuts,
+        log: &Log<'_>,
+        check: fn(&Files) -> Vec<Problem>,
+    ) -> Result<Vec<u8>, Failure> {
+        warn_of_cuts(self.session, cuts);
+        resident::give_back_free_memory();
         let began = Instant::now();
         let problems = check(files);
-        (problems, began.elapsed())
-    };
-    let log = |(problems, took): (Vec<Problem>, Duration)| {
         if let Some(first) = problems.first() {
             // The files are of use all the same; whoever runs our tests sees it on standard error.
             let more = problems.len() - 1;
-            session.warn(&format!("a fault of jarvis, please report it: {first} (and {more} more in {RUN_LOG})"));
+            self.session.warn(&format!("a fault of jarvis, please report it: {first} (and {more} more in {RUN_LOG})"));
         }
-        OutputFile::new(RUN_LOG, run_log(log, &problems, took, files))
-    };
-    match &session.outlet {
-        Outlet::Here => {
-            // Under their names files are only when they were checked, but to write them takes as long as the check.
-            let (staged, checked) =
-                session.stage("writing", || side_by_side::both(|| stage(session, folder, files), check));
-            let mut staged = staged?;
-            staged.add(folder, log(checked))?;
-            staged.publish()?;
+        let log = OutputFile::new(RUN_LOG, run_log(log, &problems, began.elapsed(), files));
+        // Where a file was put away, it is only until it gets its name.
+        let findings = if self.session.common.json { files.find(Path::new(FINDINGS)).transpose()? } else { None };
+        match &self.session.outlet {
+            Outlet::Here => self.publish(files, Some(log))?,
+            Outlet::There(peer) => {
+                let mut files = files.to_vec()?;
+                files.push(log);
+                peer.deliver(files)?;
+            }
         }
-        Outlet::There(peer) => {
-            let mut files = files.to_vec()?;
-            files.push(log(check()));
-            peer.deliver(files)?;
-        }
+        Ok(findings.unwrap_or_default().into_owned())
     }
-    Ok(files.find(Path::new(FINDINGS)).transpose()?.unwrap_or_default().into_owned())
-}
 
-/// Writes all files so that they only need their names, and those of an earlier run to go.
-fn stage<'a>(session: &Session, folder: &Path, files: &'a Files) -> Result<Staged<'a>, OutputError> {
-    let mut batch = Batch::default();
-    for file in files.each() {
-        session.log(2, || format!("{}: {}", file.path.display(), amount(file.len() as u64)));
-        batch.add_written_by(folder, file.path, move |out| file.write(out))?;
+    /// Gives files their names in the folder, and writes those first that are not there yet.
+    fn publish(&self, files: &Files, log: Option<OutputFile>) -> Result<(), OutputError> {
+        let (session, folder) = (self.session, self.folder);
+        session.stage("writing", || {
+            let mut batch = self.staging.as_deref().map_or_else(Batch::default, Batch::on);
+            for file in files.each() {
+                session.log(2, || format!("{}: {}", file.path.display(), amount(file.len() as u64)));
+                if let Some(temporary) = file.away() {
+                    batch.add_staged(folder, file.path, temporary)?;
+                } else {
+                    let failed = |error| OutputError::File { path: folder.join(file.path), error };
+                    batch.add_bytes(folder, file.path, file.read().map_err(failed)?)?;
+                }
+            }
+            if let Some(log) = log {
+                batch.add(folder, log)?;
+            }
+            // Results of another trace or of other options would look like results of this run.
+            batch.replaces(folder, listed);
+            let count = batch.paths().count();
+            batch.write()?;
+            session.log(1, || format!("{count} files in {}", folder.display()));
+            Ok(())
+        })
     }
-    // Results of another trace or of other options would look like results of this run.
-    batch.replaces(folder, listed);
-    let count = batch.paths().count();
-    let staged = batch.stage()?;
-    session.log(1, || format!("{count} files in {}", folder.display()));
-    Ok(staged)
 }
 
 /// Files that an earlier run into the folder says it wrote.

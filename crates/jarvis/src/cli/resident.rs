@@ -145,7 +145,7 @@ mod tests {
     use jarvis_trace::{ReadOptions, Trace};
 
     use super::*;
-    use crate::pipeline::{AnalyzeOptions, Progress, ReplayChoice, analyze_watched};
+    use crate::pipeline::{AnalyzeOptions, Files, Progress, ReplayChoice, analyze_watched};
 
     #[derive(Default)]
     struct Seen(Mutex<Vec<&'static str>>);
@@ -168,7 +168,7 @@ mod tests {
             replay: ReplayChoice::None,
         };
         let seen = Seen::default();
-        analyze_watched(trace, &options, &seen).unwrap();
+        analyze_watched(trace, &options, &seen, Files::default()).unwrap();
         let seen = seen.0.into_inner().unwrap();
         assert!(MEMORY.iter().chain(CODE).all(|stage| seen.contains(stage)), "{seen:?}");
     }

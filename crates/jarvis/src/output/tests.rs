@@ -86,9 +86,12 @@ fn files_are_seen_when_they_are_published() {
         named.collect::<BTreeMap<_, _>>()
     };
     let staged = || {
-        let mut staged = batch(root.path(), &[("x.csv", "new"), ("v/w.csv", "new")]).stage().unwrap();
-        staged.add(root.path(), OutputFile::new("late.json", b"new".to_vec())).unwrap();
-        staged
+        let staging = Staging::begin(root.path());
+        let files = ["x.csv", "v/w.csv"].map(|name| (name, staging.put_away(Path::new(name), b"new").unwrap()));
+        // What can't be put away is told when it is written.
+        assert_eq!(staging.put_away(Path::new("y"), b"new"), None);
+        assert_eq!(staging.put_away(Path::new("../x.csv"), b"new"), None);
+        (staging, files)
     };
     // Never published: nothing has changed.
     let staged_only = staged();
@@ -96,7 +99,14 @@ fn files_are_seen_when_they_are_published() {
     assert_eq!(seen(), with_folder);
     drop(staged_only);
     assert_eq!(contents(root.path()), before);
-    staged().publish().unwrap();
+    let (staging, files) = staged();
+    let mut batch = Batch::on(&staging);
+    for (name, temporary) in &files {
+        batch.add_staged(root.path(), Path::new(name), temporary).unwrap();
+    }
+    batch.add(root.path(), OutputFile::new("late.json", b"new".to_vec())).unwrap();
+    batch.write().unwrap();
+    drop(staging);
     let all = [("x.csv", "new"), ("y/", ""), ("y/z.csv", "old"), ("v/", ""), ("v/w.csv", "new"), ("late.json", "new")];
     assert_eq!(contents(root.path()), listed(&all));
 }

@@ -54,6 +54,9 @@ impl Undo {
     /// Makes a folder and those around it.
     pub(super) fn make_folders(&self, folder: &Path) -> Result<(), OutputError> {
         self.step(|steps| {
+            if steps.folders.iter().any(|made| made.as_os_str() == folder.as_os_str()) {
+                return Ok(());
+            }
             let missing = folder.ancestors().take_while(|f| !f.as_os_str().is_empty() && !f.exists());
             let missing: Vec<PathBuf> = missing.map(Path::to_path_buf).collect();
             // Before they are made: some may be there when a later one fails.
@@ -79,7 +82,7 @@ impl Undo {
                 kept.map(fs::remove_file);
                 return Err(error);
             }
-            steps.remove.retain(|name| name != temporary);
+            steps.remove.retain(|name| name.as_os_str() != temporary.as_os_str());
             steps.replaced.push((path.to_path_buf(), kept));
             Ok(())
         })

@@ -65,14 +65,15 @@ impl Side {
 
 /// Compares a target with a reference.
 pub fn compare_traces(traces: Both<&Trace>, options: Both<&AnalyzeOptions>) -> Result<ComparedTraces, AnalyzeError> {
-    compare_traces_watched(traces, options, &Unwatched)
+    compare_traces_watched(traces, options, &Unwatched, Files::default())
 }
 
-/// Compares a target with a reference and tells how it goes on.
+/// Compares a target with a reference, tells how it goes on, and adds the files to these.
 pub fn compare_traces_watched(
     traces: Both<&Trace>,
     options: Both<&AnalyzeOptions>,
     progress: &dyn Progress,
+    mut files: Files,
 ) -> Result<ComparedTraces, AnalyzeError> {
     let mut clock = StageClock::new(progress, "sides");
     let (reference, target) =
@@ -86,14 +87,14 @@ pub fn compare_traces_watched(
     let replay = replay::replay(chosen, &mut target.analysis)?;
     clock.then("reports");
     let made = std::thread::scope(|scope| {
-        let of_reference = scope.spawn(|| all_sheets(&reference.tables, "reference_"));
-        let of_target = scope.spawn(|| all_sheets(&target.tables, "target_"));
+        let (more, further) = (files.more(), files.more());
+        let of_reference = scope.spawn(|| all_sheets(&reference.tables, "reference_", more));
+        let of_target = scope.spawn(|| all_sheets(&target.tables, "target_", further));
         let versus = Versus {
             reference: reference.run(options.reference, &[]),
             target: target.run(options.target, &replay.entries),
             comparative: &comparative,
         };
-        let mut files = Files::default();
         files.put_all(data::compared_files(&versus));
         files.put_all(sections::compared_files(&versus));
         clock.then("page");
@@ -108,9 +109,9 @@ pub fn compare_traces_watched(
             files.append(more);
             cuts += cut;
         }
-        Ok::<_, AnalyzeError>((files, cuts))
+        Ok::<_, AnalyzeError>(cuts)
     });
-    let (mut files, cuts) = made?;
+    let cuts = made?;
     files.put_all(replay.files);
     Ok(ComparedTraces {
         analyses: Both { reference: reference.analysis, target: target.analysis },

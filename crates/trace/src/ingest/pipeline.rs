@@ -133,7 +133,12 @@ pub(super) fn read_piped<S: Source>(
                     },
                 };
                 let size = block_size(read);
-                block.resize(HEAD + size, 0);
+                if block.is_empty() {
+                    // Unlike `resize` this touches nothing, and most of the room before the text stays untouched.
+                    block = vec![0; HEAD + size];
+                } else {
+                    block.resize(HEAD + size, 0);
+                }
                 let len = source.fill(&mut block[HEAD..])?;
                 read += len as u64;
                 source.check(budget)?;

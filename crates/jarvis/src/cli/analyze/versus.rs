@@ -13,7 +13,7 @@ use jarvis_perf::extension::Extension;
 use jarvis_report::RunLabels;
 use jarvis_trace::{Trace, side_by_side};
 
-use super::{AnalyzeArgs, Inputs, Log, failed_categories, labels, log_analysis, questions, write};
+use super::{AnalyzeArgs, Inputs, Log, Output, failed_categories, labels, log_analysis, questions};
 use crate::cli::platform_args::PlatformArgs;
 use crate::cli::{Failure, Session, Stages, Work};
 use crate::exit;
@@ -100,7 +100,9 @@ pub(super) fn run(
         reference: options(&mut platforms.reference, &traces.reference, said, "reference-platform")?,
         target: options(&mut platforms.target, &traces.target, labels(args, inputs), "platform")?,
     };
-    let mut made = compare_traces_watched(traces.as_ref(), options.as_ref(), &Stages::new(session))?;
+    let output = Output::to(session, &inputs.folder);
+    let stages = Stages::new(session);
+    let mut made = compare_traces_watched(traces.as_ref(), options.as_ref(), &stages, output.files())?;
     made.stages.insert(0, ("read", read));
     let files = std::mem::take(&mut made.files);
     let log = Log {
@@ -109,7 +111,7 @@ pub(super) fn run(
         diagnostics: &[&made.reports.reference.diagnostics, &made.reports.target.diagnostics],
     };
     log_analysis(session, &made.analyses.target);
-    let findings = write(session, &inputs.folder, &files, made.cuts, &log, self_check)?;
+    let findings = output.write(&files, made.cuts, &log, self_check)?;
     if session.common.json {
         session.print(&findings)?;
     } else {

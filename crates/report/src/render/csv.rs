@@ -11,7 +11,6 @@
 
 use std::path::{Path, PathBuf};
 
-use csv::{QuoteStyle, WriterBuilder};
 use jarvis_perf::tables::{Cell, Column, Table};
 
 use crate::OutputFile;
@@ -29,9 +28,6 @@ pub enum Texts {
 
 /// Longest name of a file, without `.csv`: what common file systems take, with room for a temporary name.
 const NAME_LIMIT: usize = 120;
-
-/// What the writer collects before it is passed on.
-const BUFFER: usize = 8 << 10;
 
 /// Characters that some file system does not take.
 const NOT_IN_NAMES: &[char] = &['/', '\\', ':', '*', '?', '"', '<', '>', '|'];
@@ -54,44 +50,43 @@ pub fn render(table: &Table, texts: Texts) -> Vec<u8> {
         return b"\n".to_vec();
     }
     let columns: Vec<Fields<'_>> = table.columns.iter().map(Fields::of).collect();
-    // A write into memory could fail for one reason alone, records of unequal length, and `flexible` allows those. The
-    // writer looks at all that is left of a field each time its buffer is full, so no field may fill it twice.
-    let mut out = WriterBuilder::new()
-        .quote_style(QuoteStyle::Necessary)
-        .flexible(true)
-        .buffer_capacity(2 * longest_text(table) + BUFFER)
-        .from_writer(Vec::new());
-    let end: [&[u8]; 0] = [];
-    for column in &table.columns {
-        let _ = out.write_field(guarded(&column.header, texts).as_ref());
+    let mut out = Vec::new();
+    for (i, column) in table.columns.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        push_text(&mut out, &column.header, texts);
     }
-    let _ = out.write_record(end);
+    end_record(&mut out, 0);
     let mut number = NumberText::default();
     for row in 0..table.rows() {
-        for column in &columns {
-            let _ = match column.cells.get(row).unwrap_or(&Cell::Missing) {
-                Cell::Missing => out.write_field(""),
-                Cell::Bool(true) => out.write_field("True"),
-                Cell::Bool(false) => out.write_field("False"),
-                Cell::Int(i) if column.ints_as_floats => out.write_field(number.float(*i as f64)),
-                Cell::Int(i) => out.write_field(number.int(*i)),
-                Cell::Float(x) if x.is_nan() => out.write_field(""),
-                Cell::Float(x) => out.write_field(number.float(*x)),
-                Cell::Text(text) => out.write_field(guarded(text, texts).as_ref()),
-            };
+        let start = out.len();
+        for (i, column) in columns.iter().enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            match column.cells.get(row).unwrap_or(&Cell::Missing) {
+                Cell::Missing => {}
+                Cell::Bool(true) => out.extend_from_slice(b"True"),
+                Cell::Bool(false) => out.extend_from_slice(b"False"),
+                Cell::Int(i) if column.ints_as_floats => out.extend_from_slice(number.float(*i as f64).as_bytes()),
+                Cell::Int(i) => out.extend_from_slice(number.int(*i).as_bytes()),
+                Cell::Float(x) if x.is_nan() => {}
+                Cell::Float(x) => out.extend_from_slice(number.float(*x).as_bytes()),
+                Cell::Text(text) => push_text(&mut out, text, texts),
+            }
         }
-        let _ = out.write_record(end);
+        end_record(&mut out, start);
     }
-    out.into_inner().unwrap_or_default()
+    out
 }
 
-/// Bytes of the longest text of a table.
-fn longest_text(table: &Table) -> usize {
-    let texts = table.columns.iter().flat_map(|column| &column.cells).map(|cell| match cell {
-        Cell::Text(text) => text.len(),
-        _ => 0,
-    });
-    texts.max().unwrap_or(0)
+/// Ends the record that began at `start`. One without a byte is written as an empty field: readers skip empty lines.
+fn end_record(out: &mut Vec<u8>, start: usize) {
+    if out.len() == start {
+        out.extend_from_slice(b"\"\"");
+    }
+    out.push(b'\n');
 }
 
 /// A column's cells and how its whole numbers are shown.
@@ -106,11 +101,29 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn guarded(text: &str, texts: Texts) -> std::borrow::Cow<'_, [u8]> {
-    let formula = texts == Texts::Guarded
-        && text.starts_with(['=', '+', '-', '@', '\t', '\r'])
-        && !text.parse::<f64>().is_ok_and(f64::is_finite);
-    if formula { format!("'{text}").into_bytes().into() } else { text.as_bytes().into() }
+/// A text as a field: in quotes if it holds something that ends a field or a record, its own quotes doubled.
+fn push_text(out: &mut Vec<u8>, text: &str, texts: Texts) {
+    let guard: &[u8] = if texts == Texts::Guarded && is_formula(text) { b"'" } else { b"" };
+    if !text.bytes().any(|b| matches!(b, b',' | b'"' | b'\n' | b'\r')) {
+        out.extend_from_slice(guard);
+        out.extend_from_slice(text.as_bytes());
+        return;
+    }
+    out.push(b'"');
+    out.extend_from_slice(guard);
+    for part in text.as_bytes().split_inclusive(|&b| b == b'"') {
+        out.extend_from_slice(part);
+        if part.ends_with(b"\"") {
+            out.push(b'"');
+        }
+    }
+    out.push(b'"');
+}
+
+/// Whether a spreadsheet would take a text for a formula; numbers are none.
+fn is_formula(text: &str) -> bool {
+    matches!(text.as_bytes().first(), Some(b'=' | b'+' | b'-' | b'@' | b'\t' | b'\r'))
+        && !text.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Files of the compute categories: rows, metadata, metrics, tree data.
 
-use jarvis_analyze::metrics::{CategoryMetrics, Metadata, MetricsFile};
+use jarvis_analyze::metrics::{Bottleneck, CategoryMetrics, Metadata, MetricsFile};
 use jarvis_analyze::prepared::{Category, TimeBreakdown};
 use jarvis_analyze::rules::{CategoryOutcome, analyzer};
 
@@ -53,14 +53,20 @@ fn without_rows(outcome: &CategoryOutcome) -> Category {
 /// What the analyzer said, with the replay packages that were made since.
 fn metrics(outcome: &CategoryOutcome, replay: &[ReplayEntry]) -> Vec<u8> {
     let MetricsFile::Full(full) = &outcome.file else { return json(&outcome.file) };
-    let made = |op: &str| replay.iter().find(|r| r.op == op);
-    if !full.bottlenecks.iter().any(|b| b.replay.recommended && made(&b.operation).is_some()) {
+    let made = |b: &Bottleneck| {
+        let entry = replay.iter().find(|r| b.replay.recommended && r.op == *b.operation)?;
+        Some(entry.path.rsplit('/').next().unwrap_or(&entry.path))
+    };
+    // Most often the analysis was told already.
+    let is_told = |b: &Bottleneck| made(b).is_none_or(|name| b.replay.package.as_deref() == Some(name));
+    if full.bottlenecks.iter().all(is_told) {
         return json(&outcome.file);
     }
     let mut full: CategoryMetrics = (**full).clone();
-    for bottleneck in full.bottlenecks.iter_mut().filter(|b| b.replay.recommended) {
-        let name = made(&bottleneck.operation).map(|r| r.path.rsplit('/').next().unwrap_or(&r.path).to_owned());
-        bottleneck.replay.package = name.or(bottleneck.replay.package.take());
+    for bottleneck in &mut full.bottlenecks {
+        if let Some(name) = made(bottleneck) {
+            bottleneck.replay.package = Some(name.to_owned());
+        }
     }
     json(&full)
 }

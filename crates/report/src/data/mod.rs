@@ -7,13 +7,16 @@
 mod categories;
 mod comparison;
 mod findings;
+mod lines;
 mod manifest;
 mod ops_csv;
 mod stems;
 mod system;
 
 use serde::Serialize;
+use serde_json::Serializer;
 
+use lines::Lines;
 pub use stems::Stems;
 
 use crate::{OutputFile, Run, Versus};
@@ -73,7 +76,7 @@ fn write(run: &Run<'_>, versus: Option<&Versus<'_>>, give: &mut dyn FnMut(Output
 fn json(value: &impl Serialize) -> Vec<u8> {
     let mut bytes = Vec::new();
     // Writing into memory does not fail, and all keys are texts or whole numbers.
-    if serde_json::to_writer_pretty(&mut bytes, value).is_err() {
+    if value.serialize(&mut Serializer::with_formatter(&mut bytes, Lines::default())).is_err() {
         bytes.clear();
     }
     bytes.push(b'\n');

@@ -51,7 +51,7 @@ pub(super) struct Replay {
 /// Operations that get a package, with all that the trace knows of them.
 #[derive(Debug)]
 pub(super) struct Chosen {
-    wanted: Vec<Wanted>,
+    selection: Selection,
     rows: Vec<replay::Row>,
     replayer: Result<Replayer, ReplayError>,
 }
@@ -68,14 +68,16 @@ pub(super) fn choose(
     if wanted.is_empty() {
         return None;
     }
-    let (replayer, rows) = both(Replayer::new, || replay::of_report(trace, &report.tree, &report.rows));
-    Some(Chosen { wanted, rows, replayer })
+    let selection = Selection { wanted, ..Selection::of([], Tier::Requested) };
+    let is_wanted = |op: &str| selection.tier_of(op).is_some();
+    let (replayer, rows) =
+        both(Replayer::new, || replay::of_report_where(trace, &report.tree, &report.rows, &is_wanted));
+    Some(Chosen { selection, rows, replayer })
 }
 
 /// Makes the packages and tells the analysis where they are.
 pub(super) fn replay(chosen: Option<Chosen>, analysis: &mut Analysis) -> Result<Replay, ReplayError> {
-    let Some(Chosen { wanted, rows, replayer }) = chosen else { return Ok(Replay::default()) };
-    let selection = Selection { wanted, ..Selection::of([], Tier::Requested) };
+    let Some(Chosen { selection, rows, replayer }) = chosen else { return Ok(Replay::default()) };
     let origin =
         Origin { platform: Some(&analysis.prepared.platform), device_name: analysis.prepared.device_name.as_deref() };
     let made = replay::packages(&rows, &selection, origin, &replayer?)?;

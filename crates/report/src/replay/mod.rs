@@ -23,7 +23,7 @@ use jarvis_trace::InOrder;
 pub use index::{PackageInfo, Skipped};
 pub use inputs::{Input, Sizes};
 pub use package::Replayer;
-pub use rows::{Kernel, Row, of_csv, of_report};
+pub use rows::{Kernel, Row, of_csv, of_report, of_report_where};
 pub use select::{Matching, Selection, Tier, Wanted};
 pub(crate) use words::in_report;
 

@@ -74,6 +74,11 @@ impl Row {
 /// The rows of a report. Rows that are no operations (kernels on their own, wrappers of the autograd engine) are
 /// replaced by the operation with the same kernels, where there is one.
 pub fn of_report(trace: &Trace, tree: &Tree, report: &ReportRows) -> Vec<Row> {
+    of_report_where(trace, tree, report, &|_| true)
+}
+
+/// Those of them that may be among the wanted operations: to read the arguments of all takes long.
+pub fn of_report_where(trace: &Trace, tree: &Tree, report: &ReportRows, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut stand_ins: BTreeMap<StandInKey, StandIns> = BTreeMap::new();
     for row in &report.unified.rows {
@@ -83,6 +88,9 @@ pub fn of_report(trace: &Trace, tree: &Tree, report: &ReportRows) -> Vec<Row> {
             events = report.unified.calls_of(row).map(|call| stand_in(trace, tree, name, call.event)).collect();
         }
         if events.is_empty() || events.contains(&None) {
+            if !is_wanted(name) {
+                continue;
+            }
             let mut plain = of_unified(row);
             if let Some(first) = report.unified.calls_of(row).next() {
                 plain.around = around(trace, tree, first.event);

@@ -1,6 +1,6 @@
 //! Schemas of operations, and which overload a recorded call fits.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use jarvis_perf::value::Value;
 
@@ -43,7 +43,32 @@ pub(crate) struct Type<'a> {
     pub(crate) optional: bool,
 }
 
-static SCHEMAS: LazyLock<Vec<Schema>> = LazyLock::new(|| TABLE.lines().filter_map(Schema::parse).collect());
+/// A line of the table. A run looks at a few of them, so each is read when it is asked for.
+struct Line {
+    name: &'static str,
+    text: &'static str,
+    schema: OnceLock<Option<Schema>>,
+}
+
+impl Line {
+    fn of(text: &'static str) -> Option<Self> {
+        let name = &text[..text.find(['.', '('])?];
+        (!text.starts_with('#')).then_some(Self { name, text, schema: OnceLock::new() })
+    }
+
+    fn schema(&self) -> Option<&Schema> {
+        self.schema.get_or_init(|| Schema::parse(self.text)).as_ref()
+    }
+}
+
+static SCHEMAS: LazyLock<Vec<Line>> = LazyLock::new(|| TABLE.lines().filter_map(Line::of).collect());
+
+/// The lines of an operation.
+fn lines_of(op: &str) -> &'static [Line] {
+    let from = SCHEMAS.partition_point(|line| line.name < op);
+    let count = SCHEMAS[from..].iter().take_while(|line| line.name == op).count();
+    &SCHEMAS[from..from + count]
+}
 
 impl Argument {
     /// Its type.
@@ -114,9 +139,6 @@ fn score_value(base: &str, value: &Value) -> Option<u32> {
 
 impl Schema {
     fn parse(text: &'static str) -> Option<Self> {
-        if text.starts_with('#') {
-            return None;
-        }
         let open = text.find('(')?;
         let (name, overload) = text[..open].split_once('.').unwrap_or((&text[..open], ""));
         let close = text.rfind(") ->")?;
@@ -165,13 +187,13 @@ fn parts(text: &'static str) -> Vec<&'static str> {
 
 /// Whether jarvis knows schemas of an operation.
 pub(crate) fn is_known(op: &str) -> bool {
-    SCHEMAS.iter().any(|schema| schema.name == op)
+    !lines_of(op).is_empty()
 }
 
 /// The overload that a call fits best; `None` if the operation is unknown or none fits.
 pub(crate) fn resolve(op: &str, inputs: &[Input]) -> Option<&'static Schema> {
     let given: Vec<Given> = inputs.iter().map(Input::given).collect();
-    let ranked = SCHEMAS.iter().filter(|schema| schema.name == op).filter_map(|s| Some((s.rank(&given)?, s)));
+    let ranked = lines_of(op).iter().filter_map(Line::schema).filter_map(|s| Some((s.rank(&given)?, s)));
     // The first of equals: the table is sorted.
     ranked.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, schema)| schema)
 }
@@ -201,6 +223,7 @@ mod tests {
         assert_eq!(lines.len(), SCHEMAS.len());
         let names: Vec<&str> = SCHEMAS.iter().map(|s| s.name).collect();
         assert!(names.is_sorted());
+        assert!(SCHEMAS.iter().all(|line| line.schema().is_some_and(|schema| schema.name == line.name)));
     }
 
     #[test]

@@ -70,7 +70,37 @@ pub fn round(value: f64, decimals: i32) -> f64 {
 
 /// A number for a sentence: as many decimals as asked for, a dash for what is no number.
 pub fn shown(value: f64, decimals: usize) -> String {
-    if value.is_finite() { format!("{:.*}", decimals, round(value, decimals as i32)) } else { "-".to_owned() }
+    if !value.is_finite() {
+        return "-".to_owned();
+    }
+    let scaled = value * 10f64.powi(decimals as i32);
+    if scaled.abs() < 2f64.powi(50) {
+        fixed(scaled.round_ties_even() as i64, decimals)
+    } else {
+        format!("{:.*}", decimals, round(value, decimals as i32))
+    }
+}
+
+/// A number of so many decimals, from how many of its last place it is: `1250` with two is `12.50`. The printer of
+/// floats, which has to find the digits, takes several times as long.
+pub fn fixed(units: i64, decimals: usize) -> String {
+    let mut digits = Vec::with_capacity(24);
+    let mut rest = units.unsigned_abs();
+    while rest > 0 || digits.len() <= decimals {
+        digits.push(b'0' + (rest % 10) as u8);
+        rest /= 10;
+    }
+    let mut text = String::with_capacity(digits.len() + 2);
+    if units < 0 {
+        text.push('-');
+    }
+    for (place, &digit) in digits.iter().enumerate().rev() {
+        text.push(char::from(digit));
+        if place == decimals && place > 0 {
+            text.push('.');
+        }
+    }
+    text
 }
 
 /// Milliseconds for a sentence: two decimals, three below a tenth.
@@ -98,6 +128,22 @@ mod tests {
         assert_eq!(shown_ms(12.345), "12.35".replace("12.35", &shown(12.345, 2)));
         assert_eq!(shown_ms(0.012_34), "0.012");
         assert_eq!(shown(f64::NAN, 1), "-");
+        assert_eq!(
+            [shown(-0.04, 1), shown(-0.25, 1), shown(7.0, 0), shown(1e20, 1)],
+            ["0.0", "-0.2", "7", "100000000000000000000.0"]
+        );
+    }
+
+    #[test]
+    fn digits_are_those_of_the_printer_of_floats() {
+        for units in [0, 1, 9, 10, 99, 100, 101, 12_345, 1 << 49] {
+            for decimals in 0..6 {
+                for units in [units, -units] {
+                    let value = units as f64 / 10f64.powi(decimals as i32);
+                    assert_eq!(fixed(units, decimals), format!("{:.*}", decimals, value + 0.0));
+                }
+            }
+        }
     }
 
     mod erased {

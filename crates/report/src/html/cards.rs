@@ -19,9 +19,11 @@ pub(crate) struct Links<'a> {
 impl Links<'_> {
     /// The file that holds a table, if it was written beside the page.
     fn file(&self, table: &str) -> Option<&str> {
-        let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-        let wanted = [table.to_owned(), format!("{table}.csv"), format!("{table}.json")];
-        self.files.iter().map(String::as_str).find(|path| wanted.contains(&name(path)))
+        let is_its = |path: &&str| {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            name.strip_prefix(table).is_some_and(|end| ["", ".csv", ".json"].contains(&end))
+        };
+        self.files.iter().map(String::as_str).find(is_its)
     }
 }
 

@@ -73,8 +73,10 @@ impl<'a> Sum<'a> {
 pub(crate) fn icicle(source: &Source<'_>, trace: &Trace, families: &[Family], texts: &mut Texts) -> Option<Node> {
     let program = source.program;
     let mut root = Sum::default();
+    let mut path = Vec::new();
     for leaf in &program.leaves {
-        add_leaf(&mut root, program, leaf, families);
+        place(program, leaf, &mut path);
+        add_leaf(&mut root, leaf, &path, families);
     }
     add_unlaunched(&mut root, source, trace, families);
     (root.us > 0.0).then(|| {
@@ -83,22 +85,29 @@ pub(crate) fn icicle(source: &Source<'_>, trace: &Trace, families: &[Family], te
     })
 }
 
-fn add_leaf<'a>(root: &mut Sum<'a>, program: &'a Program, leaf: &'a Leaf, families: &[Family]) {
-    let family = |uid: u32| families.get(uid as usize).copied().unwrap_or(Family::Other).number();
+/// Where a leaf stands, outermost first, in place of the path before.
+fn place<'a>(program: &'a Program, leaf: &'a Leaf, path: &mut Vec<(Kind, &'a str)>) {
+    path.clear();
     // Backward work has no modules of its own: it stands under those of the forward work it belongs to.
     let forward = leaf.forward.filter(|_| leaf.module.is_none()).map(|f| program.leaf(f));
-    let chain = program.module_chain(forward.unwrap_or(leaf));
-    let mut path: Vec<(Kind, &str)> = Vec::new();
     if leaf.module.is_none() {
         path.push((Kind::Module, outside(leaf)));
     }
-    path.extend(chain.iter().take(DEEPEST).map(|&m| (Kind::Module, &*program.module(m).base)));
+    let outermost = path.len();
+    let modules = std::iter::successors(forward.unwrap_or(leaf).module, |&m| program.module(m).parent);
+    path.extend(modules.map(|m| (Kind::Module, &*program.module(m).base)));
+    path[outermost..].reverse();
+    path.truncate(outermost + DEEPEST);
     path.push((Kind::Op, &leaf.name));
+}
+
+fn add_leaf<'a>(root: &mut Sum<'a>, leaf: &'a Leaf, path: &[(Kind, &'a str)], families: &[Family]) {
+    let family = |uid: u32| families.get(uid as usize).copied().unwrap_or(Family::Other).number();
     let add = |sum: &mut Sum<'a>| leaf.kernels.iter().for_each(|k| sum.add(k.us, family(k.uid)));
     add(root);
     root.count += 1;
     let mut at = root;
-    for (kind, name) in path {
+    for &(kind, name) in path {
         at = at.child(kind, name);
         add(at);
         at.count += 1;

@@ -1,6 +1,9 @@
 //! `Markup`: the one writer of HTML and SVG. What is not a literal of this program can only get in escaped.
 
-use std::fmt::Display;
+use std::borrow::Cow;
+use std::fmt::{self, Display, Write as _};
+
+use jarvis_analyze::rounding::fixed;
 
 /// Longest text of a trace that a page repeats, in characters. Names of 10,000 characters exist.
 pub(crate) const LONGEST: usize = 240;
@@ -24,8 +27,8 @@ impl Markup {
 
     /// Text.
     pub(crate) fn text(&mut self, text: impl Display) -> &mut Self {
-        let text = text.to_string();
-        self.escape(&text);
+        // Writing into memory does not fail.
+        let _ = write!(Escaped(&mut self.0), "{text}");
         self
     }
 
@@ -73,14 +76,23 @@ impl Markup {
         self.raw("<").raw(tag);
         for (name, value) in attributes {
             self.raw(" ").raw(name).raw("=\"");
-            self.escape(&value.to_string());
+            let _ = write!(Escaped(&mut self.0), "{value}");
             self.raw("\"");
         }
     }
+}
 
-    fn escape(&mut self, text: &str) {
-        for c in text.chars() {
-            match c {
+/// Escapes what is written.
+struct Escaped<'m>(&'m mut String);
+
+impl fmt::Write for Escaped<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text;
+        // Nearly all of a text stays as it is.
+        while let Some(at) = rest.bytes().position(|b| !is_plain(b) || matches!(b, b'&' | b'<' | b'>' | b'"' | b'\'')) {
+            self.0.push_str(&rest[..at]);
+            let mut chars = rest[at..].chars();
+            match chars.next().unwrap_or_default() {
                 '&' => self.0.push_str("&amp;"),
                 '<' => self.0.push_str("&lt;"),
                 '>' => self.0.push_str("&gt;"),
@@ -90,8 +102,16 @@ impl Markup {
                 c if is_unprintable(c) => self.0.push(char::REPLACEMENT_CHARACTER),
                 c => self.0.push(c),
             }
+            rest = chars.as_str();
         }
+        self.0.push_str(rest);
+        Ok(())
     }
+}
+
+/// Whether a byte is a character that can be seen, or a space.
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~')
 }
 
 /// Control characters, and those that turn the direction of the text that follows: a name must not rearrange the page.
@@ -101,14 +121,14 @@ fn is_unprintable(c: char) -> bool {
 
 /// A text of the trace as pages repeat it: printable, and not longer than [`LONGEST`].
 pub(crate) fn printable(text: &str) -> String {
-    clipped(text, LONGEST)
+    clipped(text, LONGEST).into_owned()
 }
 
 /// The same with another limit.
-pub(crate) fn clipped(text: &str, most: usize) -> String {
-    // Nearly all texts.
-    if text.len() <= most && text.bytes().all(|b| matches!(b, b' '..=b'~')) {
-        return text.to_owned();
+pub(crate) fn clipped(text: &str, most: usize) -> Cow<'_, str> {
+    // Nearly all texts: a byte is a character.
+    if text.bytes().take(most).all(is_plain) {
+        return if text.len() <= most { text.into() } else { format!("{}…", &text[..most - 1]).into() };
     }
     let clean = |c: char| if is_unprintable(c) { char::REPLACEMENT_CHARACTER } else { c };
     let mut out: String = text.chars().take(most).map(clean).collect();
@@ -116,12 +136,15 @@ pub(crate) fn clipped(text: &str, most: usize) -> String {
         out.pop();
         out.push('…');
     }
-    out
+    out.into()
 }
 
 /// A coordinate or length: as many decimals as can be seen.
 pub(crate) fn px(value: f64) -> String {
-    let text = format!("{value:.2}");
+    let hundredths = value * 100.0;
+    // The product is not exact: close to a half it could round to the other side.
+    let is_sure = hundredths.abs() < 1e9 && (hundredths.fract().abs() - 0.5).abs() > 1e-6;
+    let text = if is_sure { fixed(hundredths.round() as i64, 2) } else { format!("{value:.2}") };
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
@@ -157,5 +180,9 @@ mod tests {
     #[test]
     fn coordinates_are_short() {
         assert_eq!([px(1.0), px(0.126), px(-0.001), px(100.0)], ["1", "0.13", "0", "100"]);
+        assert_eq!(
+            [px(-12.5), px(0.125), px(0.375), px(1.005), px(1e12)],
+            ["-12.5", "0.12", "0.38", "1", "1000000000000"]
+        );
     }
 }

@@ -106,16 +106,16 @@ impl Roofline {
             let radius = dot_radius(dot.ms, most);
             let (cx, cy, r) = (px(scale.x(dot.x)), px(scale.y(dot.y)), px(radius));
             let class = format!("dot f{}", dot.family);
-            let place: [Attribute<'_>; 4] = [("cx", &cx), ("cy", &cy), ("r", &r), ("class", &class)];
+            let [cx, cy, r, class]: [Attribute<'_>; 4] = [("cx", &cx), ("cy", &cy), ("r", &r), ("class", &class)];
             match dots {
                 DotUse::Interactive => {
                     let tab = if i == 0 { "0" } else { "-1" };
-                    let mut all = place.to_vec();
-                    all.extend([("data-op", &dot.at as _), ("tabindex", &tab as _), ("role", &"button" as _)]);
-                    m.empty("circle", &all);
+                    let of_script: [Attribute<'_>; 3] = [("data-op", &dot.at), ("tabindex", &tab), ("role", &"button")];
+                    let [at, tab, role] = of_script;
+                    m.empty("circle", &[cx, cy, r, class, at, tab, role]);
                 }
                 DotUse::Titled(operations, texts) => {
-                    m.open("circle", &place);
+                    m.open("circle", &[cx, cy, r, class]);
                     m.leaf("title", &[], title(&operations.rows[dot.at], texts)).close("circle");
                 }
             }

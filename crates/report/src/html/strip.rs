@@ -4,7 +4,8 @@
 //! neighbours: a segment says how many kernels it stands for and names the longest.
 
 use jarvis_analyze::system::gaps::{Gap, GapClass, Gaps};
-use jarvis_trace::{EventId, Ns, Trace, TrackId};
+use jarvis_trace::{EventId, Ns, StrId, Trace, TrackId};
+use rapidhash::RapidHashMap;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -76,11 +77,12 @@ pub(crate) fn strip(source: &Source<'_>, trace: &Trace, families: &[Family], tex
     order.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
     let more_streams = order.len().saturating_sub(MOST_STREAMS);
     order.truncate(MOST_STREAMS);
+    let mut names = Names { trace, known: RapidHashMap::default() };
     let mut streams = Vec::new();
     for (_, track) in order {
         let mut list = by_stream.remove(&track).unwrap_or_default();
         list.sort_by_key(|&e| (trace.ts(e), e));
-        let segments = segments(trace, &list, (from, to, pixel), families, texts);
+        let segments = segments(&mut names, &list, (from, to, pixel), families, texts);
         streams.push(Stream { name: texts.add(&stream_name(trace, track)), segments });
     }
     let gaps = source.gaps.map(|g| waits(trace, g, (from, to, pixel), texts)).unwrap_or_default();
@@ -132,14 +134,27 @@ struct Growing {
 }
 
 impl Growing {
-    fn finish(&self, trace: &Trace, texts: &mut Texts) -> (i64, i64, u8, usize, TextId) {
+    fn finish(&self, names: &mut Names<'_>, texts: &mut Texts) -> (i64, i64, u8, usize, TextId) {
         let most = self.by_family.iter().enumerate().fold((0, 0), |m, (i, &ns)| if ns > m.1 { (i, ns) } else { m });
-        (self.from, self.to - self.from, most.0 as u8, self.count, texts.add(trace.name(self.longest.1)))
+        (self.from, self.to - self.from, most.0 as u8, self.count, names.add(self.longest.1, texts))
+    }
+}
+
+/// Names of a trace's events among the texts. They are long and repeat: each is made printable once.
+struct Names<'t> {
+    trace: &'t Trace,
+    known: RapidHashMap<StrId, TextId>,
+}
+
+impl Names<'_> {
+    fn add(&mut self, event: EventId, texts: &mut Texts) -> TextId {
+        let trace = self.trace;
+        *self.known.entry(trace.name_id(event)).or_insert_with(|| texts.add(trace.name(event)))
     }
 }
 
 fn segments(
-    trace: &Trace,
+    names: &mut Names<'_>,
     events: &[EventId],
     (from, to, pixel): (Ns, Ns, i64),
     families: &[Family],
@@ -148,7 +163,7 @@ fn segments(
     let mut done = Vec::new();
     let mut growing: Option<Growing> = None;
     for &e in events {
-        let Some((start, end)) = span(trace, e) else { continue };
+        let Some((start, end)) = span(names.trace, e) else { continue };
         let (start, end) = ((start.max(from) - from).0, (end.min(to) - from).0);
         let family = usize::from(families[e.index()].number());
         match &mut growing {
@@ -162,14 +177,14 @@ fn segments(
                 }
             }
             _ => {
-                done.extend(growing.take().map(|g| g.finish(trace, texts)));
+                done.extend(growing.take().map(|g| g.finish(names, texts)));
                 let mut by_family = [0; Family::ALL.len()];
                 by_family[family] = end - start;
                 growing = Some(Growing { from: start, to: end, by_family, count: 1, longest: (end - start, e) });
             }
         }
     }
-    done.extend(growing.map(|g| g.finish(trace, texts)));
+    done.extend(growing.map(|g| g.finish(names, texts)));
     done
 }
 

@@ -1,10 +1,11 @@
 //! Texts that page data repeats, each once.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use rapidhash::RapidHashMap;
 use serde::Serialize;
 
-use super::markup::printable;
+use super::markup::{LONGEST, clipped};
 
 /// Position in the list of texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -14,19 +15,20 @@ pub(crate) struct TextId(u32);
 /// Texts, printable and cut, in order of first use.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Texts {
-    list: Vec<String>,
-    index: BTreeMap<String, TextId>,
+    list: Vec<Arc<str>>,
+    index: RapidHashMap<Arc<str>, TextId>,
 }
 
 impl Texts {
     /// The text's position.
     pub(crate) fn add(&mut self, text: &str) -> TextId {
-        let text = printable(text);
-        if let Some(&known) = self.index.get(&text) {
+        let text = clipped(text, LONGEST);
+        if let Some(&known) = self.index.get(&*text) {
             return known;
         }
         let id = TextId(self.list.len() as u32);
-        self.list.push(text.clone());
+        let text: Arc<str> = text.into();
+        self.list.push(Arc::clone(&text));
         self.index.insert(text, id);
         id
     }

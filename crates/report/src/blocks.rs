@@ -49,14 +49,15 @@ impl Line {
     /// Adds language in which names stand between backticks. A backtick without a partner is just a character.
     #[must_use]
     pub fn and_prose(mut self, text: &str) -> Self {
-        let parts: Vec<&str> = text.split('`').collect();
-        for (i, part) in parts.iter().enumerate() {
-            let is_code = i % 2 == 1 && i + 1 < parts.len();
-            if is_code {
-                self.0.push(Span::Code((*part).to_owned()));
+        let mut parts = text.split('`').peekable();
+        let mut between = false;
+        while let Some(part) = parts.next() {
+            if between && parts.peek().is_some() {
+                self.0.push(Span::Code(part.to_owned()));
             } else {
                 self.push_text(part);
             }
+            between = !between;
         }
         self
     }
@@ -143,7 +144,7 @@ impl From<&str> for Line {
 
 impl From<String> for Line {
     fn from(text: String) -> Self {
-        Self::prose(&text)
+        if text.is_empty() || text.contains('`') { Self::prose(&text) } else { Self(vec![Span::Text(text)]) }
     }
 }
 

@@ -15,33 +15,41 @@ const LONGEST_TREE_LINE: usize = 150;
 pub fn render(blocks: &[Block]) -> Vec<u8> {
     let mut out = String::new();
     for block in blocks {
-        let text = one(block);
-        if text.is_empty() {
-            continue;
-        }
+        let before = out.len();
         let joined = matches!(block, Block::Heading(..)) && out.ends_with("</a>\n");
         if !out.is_empty() && !joined {
             out.push('\n');
         }
-        out += &text;
+        let start = out.len();
+        one(&mut out, block);
+        // Nothing to say takes no line.
+        if out.len() == start {
+            out.truncate(before);
+        }
     }
     out.into_bytes()
 }
 
-fn one(block: &Block) -> String {
+fn one(out: &mut String, block: &Block) {
     match block {
         Block::Heading(level, line) => {
-            format!("{} {}\n", "#".repeat(usize::from(*level).clamp(1, 6)), inline(line, false))
+            out.extend((0..usize::from(*level).clamp(1, 6)).map(|_| '#'));
+            out.push(' ');
+            inline(out, line, false);
+            out.push('\n');
         }
         // The heading follows at once, so that both are one place.
-        Block::Anchor(name) => format!("<a id=\"{}\"></a>\n", anchor(name)),
-        Block::Paragraph(line) => at_start(&inline(line, false)) + "\n",
-        Block::Labels(lines) => labels(lines),
-        Block::List { ordered, items } => list(*ordered, items),
-        Block::Table(t) => table(t),
-        Block::Tree(lines) => tree(lines),
-        Block::Picture { shows, file } => format!("![{shows}]({file})\n"),
-        Block::Rule => "---\n".to_owned(),
+        Block::Anchor(name) => out.extend(["<a id=\"", &anchor(name), "\"></a>\n"]),
+        Block::Paragraph(line) => {
+            own_line(out, line);
+            out.push('\n');
+        }
+        Block::Labels(lines) => labels(out, lines),
+        Block::List { ordered, items } => list(out, *ordered, items),
+        Block::Table(t) => table(out, t),
+        Block::Tree(lines) => tree(out, lines),
+        Block::Picture { shows, file } => out.extend(["![", shows, "](", file, ")\n"]),
+        Block::Rule => out.push_str("---\n"),
     }
 }
 
@@ -51,77 +59,141 @@ pub(crate) fn anchor(name: &str) -> String {
     name.chars().map(keep).collect()
 }
 
-fn labels(lines: &[(String, Line)]) -> String {
-    let mut out: Vec<String> = Vec::with_capacity(lines.len());
-    for (label, line) in lines {
-        let text = inline(line, false);
-        out.push(if label.is_empty() { at_start(&text) } else { format!("**{}**: {text}", escape(label)) });
+fn labels(out: &mut String, lines: &[(String, Line)]) {
+    for (i, (label, line)) in lines.iter().enumerate() {
+        if i > 0 {
+            // Two spaces end a line within a paragraph.
+            out.push_str("  \n");
+        }
+        if label.is_empty() {
+            own_line(out, line);
+        } else {
+            out.push_str("**");
+            escape(out, label);
+            out.push_str("**: ");
+            inline(out, line, false);
+        }
     }
-    // Two spaces end a line within a paragraph.
-    out.join("  \n") + "\n"
+    out.push('\n');
 }
 
-fn list(ordered: bool, items: &[(Option<String>, Line)]) -> String {
-    let mut out = String::new();
+fn list(out: &mut String, ordered: bool, items: &[(Option<String>, Line)]) {
     for (i, (label, line)) in items.iter().enumerate() {
-        let mark = if ordered { format!("{}. ", i + 1) } else { "- ".to_owned() };
-        let text = inline(line, false);
-        let text = match label {
-            Some(label) => format!("**{}:** {text}", escape(label)),
-            None => at_start(&text),
-        };
-        out += &format!("{mark}{text}\n");
+        if ordered {
+            out.push_str(&format!("{}. ", i + 1));
+        } else {
+            out.push_str("- ");
+        }
+        match label {
+            Some(label) => {
+                out.push_str("**");
+                escape(out, label);
+                out.push_str(":** ");
+                inline(out, line, false);
+            }
+            None => own_line(out, line),
+        }
+        out.push('\n');
     }
-    out
 }
 
-fn table(table: &Table) -> String {
-    let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let mut out = row(table.columns.iter().map(|(h, _)| escape(h).replace('|', "\\|")).collect());
-    out +=
-        &row(table.columns.iter().map(|(_, a)| if *a == Align::Right { "---:" } else { "---" }.to_owned()).collect());
+fn table(out: &mut String, table: &Table) {
+    let headers = table.columns.iter().map(|(header, _)| header);
+    row(out, headers, |out, header| {
+        let start = out.len();
+        escape(out, header);
+        escape_pipes(out, start);
+    });
+    let sides = table.columns.iter().map(|(_, align)| align);
+    row(out, sides, |out, align| out.push_str(if *align == Align::Right { "---:" } else { "---" }));
     for cells in &table.rows {
-        out += &row(cells.iter().map(|c| inline(c, true)).collect());
+        row(out, cells.iter(), |out, cell| inline(out, cell, true));
     }
-    out
 }
 
-fn tree(lines: &[(usize, String)]) -> String {
-    let mut out = "```text\n".to_owned();
-    for (depth, text) in lines {
-        // A fence within would end the block.
-        let text = cut(&clean(text), LONGEST_TREE_LINE).replace('`', "'");
-        out += &format!("{}{}\n", "  ".repeat((*depth).min(40)), text.trim_end());
+fn row<C>(out: &mut String, cells: impl Iterator<Item = C>, push: impl Fn(&mut String, C)) {
+    out.push_str("| ");
+    for (i, cell) in cells.enumerate() {
+        if i > 0 {
+            out.push_str(" | ");
+        }
+        push(out, cell);
     }
-    out + "```\n"
+    out.push_str(" |\n");
+}
+
+fn tree(out: &mut String, lines: &[(usize, String)]) {
+    out.push_str("```text\n");
+    for (depth, text) in lines {
+        out.extend((0..(*depth).min(40)).map(|_| "  "));
+        let text = clean(text);
+        // A fence within would end the block.
+        push_without_backticks(out, cut(&text, LONGEST_TREE_LINE).trim_end());
+        out.push('\n');
+    }
+    out.push_str("```\n");
 }
 
 /// A line; pipes within a table would end the cell.
-fn inline(line: &Line, in_table: bool) -> String {
-    let mut out = String::new();
+fn inline(out: &mut String, line: &Line, in_table: bool) {
+    let start = out.len();
     for span in &line.0 {
         let from = out.len();
         match span {
-            Span::Text(text) => out += &escape(&clean(text)),
-            Span::Code(name) => out += &code(name),
-            Span::Strong(text) => out.extend(["**", &escape(&clean(text)), "**"]),
+            Span::Text(text) => escape(out, &clean(text)),
+            Span::Code(name) => push_code(out, name),
+            Span::Strong(text) => {
+                out.push_str("**");
+                escape(out, &clean(text));
+                out.push_str("**");
+            }
             Span::Link { text, anchor: to } => {
-                out.extend(["[", &escape(&clean(text)), "](#", &anchor(to), ")"]);
+                out.push('[');
+                escape(out, &clean(text));
+                out.extend(["](#", &anchor(to), ")"]);
             }
         }
-        if in_table && out[from..].contains('|') {
-            let escaped = out[from..].replace('|', "\\|");
-            out.truncate(from);
-            out += &escaped;
+        if in_table {
+            escape_pipes(out, from);
         }
     }
-    if out.trim().len() == out.len() { out } else { out.trim().to_owned() }
+    let text = &out[start..];
+    let (end, inner) = (text.trim_end().len(), text.trim_start().len());
+    let spaces = text.len() - inner;
+    out.truncate(start + end);
+    if spaces > 0 {
+        out.replace_range(start..start + spaces.min(end), "");
+    }
+}
+
+/// Escapes pipes from here on.
+fn escape_pipes(out: &mut String, start: usize) {
+    if out[start..].contains('|') {
+        let escaped = out[start..].replace('|', "\\|");
+        out.truncate(start);
+        out.push_str(&escaped);
+    }
 }
 
 /// A name between backticks, without any of its own.
 pub(crate) fn code(name: &str) -> String {
-    let text = cut(clean(name).trim(), LONGEST_NAME).replace('`', "'");
-    if text.is_empty() { "`-`".to_owned() } else { format!("`{text}`") }
+    let mut out = String::new();
+    push_code(&mut out, name);
+    out
+}
+
+fn push_code(out: &mut String, name: &str) {
+    let text = clean(name);
+    let text = cut(text.trim(), LONGEST_NAME);
+    out.push('`');
+    push_without_backticks(out, if text.is_empty() { "-" } else { &text });
+    out.push('`');
+}
+
+fn push_without_backticks(out: &mut String, text: &str) {
+    for (i, part) in text.split('`').enumerate() {
+        out.extend([if i > 0 { "'" } else { "" }, part]);
+    }
 }
 
 /// One line of visible characters: line ends and control characters are spaces, and what turns the direction of
@@ -137,6 +209,10 @@ fn clean(text: &str) -> Cow<'_, str> {
 }
 
 fn cut(text: &str, longest: usize) -> Cow<'_, str> {
+    // A character takes a byte or more.
+    if text.len() <= longest {
+        return Cow::Borrowed(text);
+    }
     match text.char_indices().nth(longest) {
         Some((at, _)) => Cow::Owned(format!("{}...", text[..at].trim_end())),
         None => Cow::Borrowed(text),
@@ -144,45 +220,43 @@ fn cut(text: &str, longest: usize) -> Cow<'_, str> {
 }
 
 /// Language with everything escaped that Markdown or HTML would read as a mark.
-fn escape(text: &str) -> Cow<'_, str> {
-    if !text.bytes().any(|b| matches!(b, b'<' | b'&' | b'\\' | b'*' | b'[' | b'~' | b'`' | b'_' | b'!')) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len());
-    let mut before = ' ';
-    let mut rest = text.chars().peekable();
-    while let Some(c) = rest.next() {
-        let after = rest.peek().copied().unwrap_or(' ');
-        match c {
-            // Before anything else it opens no tag.
-            '<' if after.is_ascii_alphabetic() || matches!(after, '/' | '!' | '?') => out += "&lt;",
-            '&' if after.is_alphanumeric() || after == '#' => out += "&amp;",
-            '\\' | '*' | '[' | '~' | '`' => {
-                out.push('\\');
-                out.push(c);
-            }
-            // Within a word an underscore is just a letter.
-            '_' if !(before.is_alphanumeric() && after.is_alphanumeric()) => out += "\\_",
-            // A picture.
-            '!' if after == '[' => out += "\\!",
-            _ => out.push(c),
+fn escape(out: &mut String, text: &str) {
+    let mut done = 0;
+    for (at, b) in text.bytes().enumerate() {
+        if !matches!(b, b'<' | b'&' | b'\\' | b'*' | b'[' | b'~' | b'`' | b'_' | b'!') {
+            continue;
         }
-        before = c;
+        let before = text[..at].chars().next_back().unwrap_or(' ');
+        let after = text[at + 1..].chars().next().unwrap_or(' ');
+        let (escaped, kept_from) = match b {
+            // Before anything else it opens no tag.
+            b'<' if after.is_ascii_alphabetic() || matches!(after, '/' | '!' | '?') => ("&lt;", at + 1),
+            b'&' if after.is_alphanumeric() || after == '#' => ("&amp;", at + 1),
+            b'\\' | b'*' | b'[' | b'~' | b'`' => ("\\", at),
+            // Within a word an underscore is just a letter.
+            b'_' if !(before.is_alphanumeric() && after.is_alphanumeric()) => ("\\", at),
+            // A picture.
+            b'!' if after == '[' => ("\\", at),
+            _ => continue,
+        };
+        out.extend([&text[done..at], escaped]);
+        done = kept_from;
     }
-    Cow::Owned(out)
+    out.push_str(&text[done..]);
 }
 
-/// The same at the start of a line, where more characters are marks.
-fn at_start(text: &str) -> String {
-    let first = text.split(' ').next().unwrap_or_default();
+/// A line at the start of a line, where more characters are marks.
+fn own_line(out: &mut String, line: &Line) {
+    let start = out.len();
+    inline(out, line, false);
+    let first = out[start..].split(' ').next().unwrap_or_default();
     let number = first.trim_end_matches(['.', ')']);
     let is_number = number.len() < first.len() && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
     let is_mark = !first.is_empty() && first.chars().all(|c| matches!(c, '-' | '+' | '=' | '#' | '>'));
-    match text.chars().next() {
-        Some('>' | '#' | '|') => format!("\\{text}"),
-        _ if is_mark => format!("\\{text}"),
-        _ if is_number => format!("{number}\\{}", &text[number.len()..]),
-        _ => text.to_owned(),
+    if is_mark || first.starts_with(['>', '#', '|']) {
+        out.insert(start, '\\');
+    } else if is_number {
+        out.insert(start + number.len(), '\\');
     }
 }
 

@@ -88,16 +88,21 @@ pub(crate) fn figure(value: f64) -> String {
 
 /// Arguments on one line.
 pub(crate) fn shapes(args: &str) -> String {
-    let mut parts: Vec<(&str, usize)> = Vec::new();
-    for part in args.split("<br>") {
-        match parts.last_mut() {
-            Some(last) if last.0 == part => last.1 += 1,
-            _ => parts.push((part, 1)),
+    let mut line = String::with_capacity(args.len());
+    let mut separator = "";
+    let mut parts = args.split("<br>").peekable();
+    while let Some(part) = parts.next() {
+        let mut count = 1;
+        while parts.next_if_eq(&part).is_some() {
+            count += 1;
+        }
+        // Many equal ones in a row are easier to count than to read.
+        let (times, shown) = if count > 2 { (format!("{count} x "), 1) } else { (String::new(), count) };
+        for _ in 0..shown {
+            line.extend([separator, &times, part]);
+            separator = ", ";
         }
     }
-    // Many equal ones in a row are easier to count than to read.
-    let shown = parts.iter().map(|&(part, n)| if n > 2 { format!("{n} x {part}") } else { vec![part; n].join(", ") });
-    let line = shown.collect::<Vec<_>>().join(", ");
     if line.is_empty() { "-".to_owned() } else { line }
 }
 
@@ -140,8 +145,8 @@ pub(crate) fn impact(finding: &Finding, total_ms: f64) -> String {
 }
 
 /// A cell with a number.
-pub(crate) fn cell(text: impl Into<String>) -> Line {
-    Line::prose(&text.into())
+pub(crate) fn cell(text: impl Into<Line>) -> Line {
+    text.into()
 }
 
 /// A full stop at the end, and the first letter in upper case if it begins a word and not a name.

@@ -46,6 +46,11 @@ fn unified(run: &Run<'_>) -> String {
 pub(crate) fn capped(mut table: Table, most: usize, rest_in: &str) -> Vec<Block> {
     let more = table.rows.len().saturating_sub(most);
     table.rows.truncate(most);
+    with_rest(table, more, rest_in)
+}
+
+/// A table without its last rows, and a line that tells where they are.
+fn with_rest(table: Table, more: usize, rest_in: &str) -> Vec<Block> {
     let mut blocks = vec![Block::Table(table)];
     if more > 0 {
         blocks.push(Block::Paragraph(Line::prose(&format!("{more} more in ")).and_code(rest_in).and_prose(".")));

@@ -2,7 +2,7 @@
 
 use jarvis_analyze::lowering::{Difference, LoweringDifference, lowering_differences};
 
-use super::{baseline, capped, unified};
+use super::{baseline, capped, unified, with_rest};
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
 use crate::sections::category::operations_table;
@@ -39,8 +39,9 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
     }
     for m in categories {
         blocks.push(Block::heading(4, m.display_name.to_string()));
-        let table = operations_table(&m.operations, usize::MAX);
-        blocks.extend(capped(table, MOST_ROWS, &format!("category_data/{}_ops.csv", m.category)));
+        let table = operations_table(&m.operations, MOST_ROWS);
+        let more = m.operations.len().saturating_sub(MOST_ROWS);
+        blocks.extend(with_rest(table, more, &format!("category_data/{}_ops.csv", m.category)));
     }
     blocks
 }

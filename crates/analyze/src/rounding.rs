@@ -84,23 +84,23 @@ pub fn shown(value: f64, decimals: usize) -> String {
 /// A number of so many decimals, from how many of its last place it is: `1250` with two is `12.50`. The printer of
 /// floats, which has to find the digits, takes several times as long.
 pub fn fixed(units: i64, decimals: usize) -> String {
-    let mut digits = Vec::with_capacity(24);
-    let mut rest = units.unsigned_abs();
-    while rest > 0 || digits.len() <= decimals {
-        digits.push(b'0' + (rest % 10) as u8);
-        rest /= 10;
-    }
-    let mut text = String::with_capacity(digits.len() + 2);
-    if units < 0 {
-        text.push('-');
-    }
-    for (place, &digit) in digits.iter().enumerate().rev() {
-        text.push(char::from(digit));
+    // From the last digit to the first.
+    let mut text = Vec::with_capacity(16);
+    let (mut rest, mut place) = (units.unsigned_abs(), 0);
+    while rest > 0 || place <= decimals {
         if place == decimals && place > 0 {
-            text.push('.');
+            text.push(b'.');
         }
+        text.push(b'0' + (rest % 10) as u8);
+        rest /= 10;
+        place += 1;
     }
-    text
+    if units < 0 {
+        text.push(b'-');
+    }
+    text.reverse();
+    // Digits are UTF-8.
+    String::from_utf8(text).unwrap_or_default()
 }
 
 /// Milliseconds for a sentence: two decimals, three below a tenth.

@@ -130,9 +130,13 @@ pub(crate) fn clipped(text: &str, most: usize) -> Cow<'_, str> {
     if text.bytes().take(most).all(is_plain) {
         return if text.len() <= most { text.into() } else { format!("{}…", &text[..most - 1]).into() };
     }
+    let end = text.char_indices().nth(most).map(|(at, _)| at);
+    if end.is_none() && !text.contains(is_unprintable) {
+        return text.into();
+    }
     let clean = |c: char| if is_unprintable(c) { char::REPLACEMENT_CHARACTER } else { c };
-    let mut out: String = text.chars().take(most).map(clean).collect();
-    if text.chars().nth(most).is_some() {
+    let mut out: String = text[..end.unwrap_or(text.len())].chars().map(clean).collect();
+    if end.is_some() {
         out.pop();
         out.push('…');
     }

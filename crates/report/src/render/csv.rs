@@ -12,10 +12,10 @@
 use std::path::{Path, PathBuf};
 
 use jarvis_perf::tables::{Cell, Column, Table};
+use jarvis_trace::pyliteral;
 
 use crate::OutputFile;
 use crate::render::names;
-use crate::render::number::NumberText;
 
 /// What becomes of texts that a spreadsheet would take for formulas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,43 +50,43 @@ pub fn render(table: &Table, texts: Texts) -> Vec<u8> {
         return b"\n".to_vec();
     }
     let columns: Vec<Fields<'_>> = table.columns.iter().map(Fields::of).collect();
-    let mut out = Vec::new();
+    let mut out = String::new();
     for (i, column) in table.columns.iter().enumerate() {
         if i > 0 {
-            out.push(b',');
+            out.push(',');
         }
         push_text(&mut out, &column.header, texts);
     }
     end_record(&mut out, 0);
-    let mut number = NumberText::default();
+    let mut whole = itoa::Buffer::new();
     for row in 0..table.rows() {
         let start = out.len();
         for (i, column) in columns.iter().enumerate() {
             if i > 0 {
-                out.push(b',');
+                out.push(',');
             }
             match column.cells.get(row).unwrap_or(&Cell::Missing) {
                 Cell::Missing => {}
-                Cell::Bool(true) => out.extend_from_slice(b"True"),
-                Cell::Bool(false) => out.extend_from_slice(b"False"),
-                Cell::Int(i) if column.ints_as_floats => out.extend_from_slice(number.float(*i as f64).as_bytes()),
-                Cell::Int(i) => out.extend_from_slice(number.int(*i).as_bytes()),
+                Cell::Bool(true) => out.push_str("True"),
+                Cell::Bool(false) => out.push_str("False"),
+                Cell::Int(i) if column.ints_as_floats => pyliteral::push_float(&mut out, *i as f64),
+                Cell::Int(i) => out.push_str(whole.format(*i)),
                 Cell::Float(x) if x.is_nan() => {}
-                Cell::Float(x) => out.extend_from_slice(number.float(*x).as_bytes()),
+                Cell::Float(x) => pyliteral::push_float(&mut out, *x),
                 Cell::Text(text) => push_text(&mut out, text, texts),
             }
         }
         end_record(&mut out, start);
     }
-    out
+    out.into_bytes()
 }
 
 /// Ends the record that began at `start`. One without a byte is written as an empty field: readers skip empty lines.
-fn end_record(out: &mut Vec<u8>, start: usize) {
+fn end_record(out: &mut String, start: usize) {
     if out.len() == start {
-        out.extend_from_slice(b"\"\"");
+        out.push_str("\"\"");
     }
-    out.push(b'\n');
+    out.push('\n');
 }
 
 /// A column's cells and how its whole numbers are shown.
@@ -102,22 +102,23 @@ impl<'a> Fields<'a> {
 }
 
 /// A text as a field: in quotes if it holds something that ends a field or a record, its own quotes doubled.
-fn push_text(out: &mut Vec<u8>, text: &str, texts: Texts) {
-    let guard: &[u8] = if texts == Texts::Guarded && is_formula(text) { b"'" } else { b"" };
-    if !text.bytes().any(|b| matches!(b, b',' | b'"' | b'\n' | b'\r')) {
-        out.extend_from_slice(guard);
-        out.extend_from_slice(text.as_bytes());
+fn push_text(out: &mut String, text: &str, texts: Texts) {
+    let guard = if texts == Texts::Guarded && is_formula(text) { "'" } else { "" };
+    // One after the other: the search for one character takes many bytes at once.
+    if ![',', '"', '\n', '\r'].into_iter().any(|mark| text.contains(mark)) {
+        out.push_str(guard);
+        out.push_str(text);
         return;
     }
-    out.push(b'"');
-    out.extend_from_slice(guard);
-    for part in text.as_bytes().split_inclusive(|&b| b == b'"') {
-        out.extend_from_slice(part);
-        if part.ends_with(b"\"") {
-            out.push(b'"');
+    out.push('"');
+    out.push_str(guard);
+    for (i, part) in text.split('"').enumerate() {
+        if i > 0 {
+            out.push_str("\"\"");
         }
+        out.push_str(part);
     }
-    out.push(b'"');
+    out.push('"');
 }
 
 /// Whether a spreadsheet would take a text for a formula; numbers are none.

@@ -192,7 +192,10 @@ fn push_code(out: &mut String, name: &str) {
 
 fn push_without_backticks(out: &mut String, text: &str) {
     for (i, part) in text.split('`').enumerate() {
-        out.extend([if i > 0 { "'" } else { "" }, part]);
+        if i > 0 {
+            out.push('\'');
+        }
+        out.push_str(part);
     }
 }
 

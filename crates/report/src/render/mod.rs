@@ -4,6 +4,5 @@ pub mod csv;
 pub mod markdown;
 pub mod merged_tree;
 pub(crate) mod names;
-mod number;
 pub mod op_map;
 pub mod xlsx;

@@ -52,7 +52,7 @@ struct Line {
 
 impl Line {
     fn of(text: &'static str) -> Option<Self> {
-        let name = &text[..text.find(['.', '('])?];
+        let name = &text[..text.bytes().position(|b| matches!(b, b'.' | b'('))?];
         (!text.starts_with('#')).then_some(Self { name, text, schema: OnceLock::new() })
     }
 

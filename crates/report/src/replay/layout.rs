@@ -11,7 +11,8 @@ pub(crate) fn to_string(value: &impl Serialize) -> Result<String, serde_json::Er
     let mut bytes = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut bytes, Lines::default()))?;
     bytes.push(b'\n');
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    // JSON is UTF-8.
+    Ok(String::from_utf8(bytes).unwrap_or_default())
 }
 
 #[derive(Default)]

@@ -1,9 +1,8 @@
 //! Numbers of a comparison that must agree: ratios with times, verdicts with ratios, changes with the difference of the
 //! totals, and the summary of the report with all of them.
 
-use serde_json::Value;
-
 use super::folder::{Folder, Problems};
+use super::json::Json;
 use super::list;
 use super::markdown::{Document, numbers, tables};
 
@@ -14,7 +13,7 @@ const FAIR: &str = "comparative_analysis_fair.md";
 const ROUNDED_MS: f64 = 0.000_6;
 
 /// The checks of a JSON file, if it is the one that compares.
-pub(super) fn document(folder: &Folder<'_>, name: &str, metrics: &Value, problems: &mut Problems) {
+pub(super) fn document(folder: &Folder<'_>, name: &str, metrics: &Json<'_>, problems: &mut Problems) {
     if name != METRICS {
         return;
     }
@@ -38,7 +37,7 @@ pub(super) fn document(folder: &Folder<'_>, name: &str, metrics: &Value, problem
 }
 
 /// Ratio, excess and verdict follow from the times.
-fn one(entry: &Value, key: &str, problems: &mut Problems) {
+fn one(entry: &Json<'_>, key: &str, problems: &mut Problems) {
     let number = |name: &str| entry[name].as_f64();
     let mut fail = |text: String| {
         problems.fail("ratio", METRICS, format!("{key}: {}: {text}", entry["name"].as_str().unwrap_or_default()));
@@ -61,7 +60,7 @@ fn one(entry: &Value, key: &str, problems: &mut Problems) {
 }
 
 /// W10 of a comparison: the table of the summary has the times of the metrics.
-fn summary(document: &Document<'_>, metrics: &Value, problems: &mut Problems) {
+fn summary(document: &Document<'_>, metrics: &Json<'_>, problems: &mut Problems) {
     let Some(lines) = document.titled("Executive Summary") else { return };
     let all = tables(lines);
     let Some(table) = all.iter().find(|t| t.column("Reference").is_some() && t.column("Target").is_some()) else {
@@ -87,13 +86,14 @@ fn summary(document: &Document<'_>, metrics: &Value, problems: &mut Problems) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde::Deserialize;
+    use serde_json::{Value, json};
 
     use super::*;
 
     fn failures(metrics: &Value) -> usize {
         let mut problems = Problems::default();
-        document(&Folder::new(), METRICS, metrics, &mut problems);
+        document(&Folder::new(), METRICS, &Json::deserialize(metrics).unwrap(), &mut problems);
         problems.into_list().len()
     }
 

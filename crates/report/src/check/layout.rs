@@ -1,8 +1,7 @@
 //! W1 to W8: the files that must be there are there, and no others of their kind.
 
-use serde_json::Value;
-
 use super::folder::{Folder, Problems};
+use super::json::Json;
 use super::{Facts, list};
 
 /// Folders of every run.
@@ -20,7 +19,7 @@ const PATHS: [(&str, &str); 6] = [
     ("data_file", "files"),
 ];
 
-pub(super) fn check(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
+pub(super) fn check(folder: &Folder<'_>, facts: &Facts<'_>, problems: &mut Problems) {
     let has_categories = facts.categories("compute_kernel").next().is_some();
     let wanted = FOLDERS.into_iter().chain(has_categories.then_some(CATEGORIES));
     for name in wanted.filter(|f| !folder.has_folder(f)) {
@@ -57,7 +56,7 @@ pub(super) fn check(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems)
 }
 
 /// Files of every run, whatever is in the trace.
-fn required(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
+fn required(folder: &Folder<'_>, facts: &Facts<'_>, problems: &mut Problems) {
     let mut files = vec![
         ("files", "category_manifest.json"),
         ("files", "category_data/category_manifest.json"),
@@ -95,7 +94,7 @@ fn required(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
 }
 
 /// W7: no findings that the manifest does not know, hence none in the folder of the other tier.
-fn known_findings(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
+fn known_findings(folder: &Folder<'_>, facts: &Facts<'_>, problems: &mut Problems) {
     for (tier, place) in [("compute_kernel", "category_findings/"), ("system", "system_findings/")] {
         let known: Vec<&str> = facts.categories(tier).filter_map(|c| c["findings_file"].as_str()).collect();
         for name in folder.ending(".md").filter(|name| name.starts_with(place) && !known.contains(name)) {
@@ -105,7 +104,7 @@ fn known_findings(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
 }
 
 /// The rows of a category are as many as the manifest says, with the columns that the analysis adds.
-fn csv_rows(folder: &Folder<'_>, category: &Value, problems: &mut Problems) {
+fn csv_rows(folder: &Folder<'_>, category: &Json<'_>, problems: &mut Problems) {
     /// Columns of texts that a trace or an extension is free to choose.
     const TEXTS: [&str; 8] = [
         "name",

@@ -3,6 +3,7 @@
 
 mod comparison;
 mod folder;
+mod json;
 mod layout;
 mod markdown;
 mod numbers;
@@ -14,10 +15,10 @@ mod text;
 
 use jarvis_trace::side_by_side;
 use serde::Serialize;
-use serde_json::Value;
 
 pub use folder::Folder;
 use folder::Problems;
+use json::Json;
 use schema::Schemas;
 
 /// How grave a problem is.
@@ -61,21 +62,28 @@ impl std::fmt::Display for Problem {
 
 /// What many checks read: the JSON files that tell of the whole run; `Null` where one can't be read.
 #[derive(Default)]
-struct Facts {
-    manifest: Value,
-    findings: Value,
-    model: Value,
+struct Facts<'a> {
+    manifest: Json<'a>,
+    findings: Json<'a>,
+    model: Json<'a>,
+    /// The bytes of these files, in this order.
+    bytes: [&'a [u8]; 3],
 }
 
-impl Facts {
-    fn of(folder: &Folder<'_>) -> Self {
+impl<'a> Facts<'a> {
+    const FILES: [&'static str; 3] = ["category_manifest.json", "findings.json", "metadata/model_info.json"];
+
+    fn of(bytes: [&'a [u8]; 3]) -> Self {
         // A file that is no JSON is told of where all of them are read.
-        let get = |name| folder.bytes(name).and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
-        Self {
-            manifest: get("category_manifest.json"),
-            findings: get("findings.json"),
-            model: get("metadata/model_info.json"),
-        }
+        let [manifest, findings, model] = bytes.map(|bytes| Json::read(bytes).unwrap_or_default());
+        Self { manifest, findings, model, bytes }
+    }
+
+    /// What a file of these bytes says, if one such was read: the manifest stands in the folder twice.
+    fn read_from(&self, bytes: &[u8]) -> Option<&Json<'a>> {
+        let read = [&self.manifest, &self.findings, &self.model];
+        let same = self.bytes.iter().zip(read).find(|(other, _)| **other == bytes);
+        same.map(|(_, document)| document).filter(|document| !document.is_null())
     }
 
     fn is_comparative(&self) -> bool {
@@ -83,14 +91,14 @@ impl Facts {
     }
 
     /// Categories of the manifest of a tier.
-    fn categories(&self, tier: &'static str) -> impl Iterator<Item = &Value> {
+    fn categories(&self, tier: &'static str) -> impl Iterator<Item = &Json<'a>> {
         list(&self.manifest["categories"]).filter(move |c| c["tier"] == tier)
     }
 }
 
 /// The items of a list; none if it is no list.
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
+fn list<'v, 'a>(value: &'v Json<'a>) -> impl Iterator<Item = &'v Json<'a>> {
+    value.items().iter()
 }
 
 /// A part of the checks that needs nothing of the others.
@@ -98,7 +106,8 @@ type Part<'a> = Box<dyn Fn(&mut Problems) + Sync + 'a>;
 
 /// All checks. No problem means that the folder is as it should be.
 pub fn check(folder: &Folder<'_>) -> Vec<Problem> {
-    let (facts, schemas) = (&Facts::of(folder), &Schemas::new());
+    let files = Facts::FILES.map(|name| folder.bytes(name).unwrap_or_default());
+    let (facts, schemas) = (&Facts::of(files.each_ref().map(|bytes| &**bytes)), &Schemas::new());
     let mut parts: Vec<Part<'_>> = vec![
         Box::new(|problems| layout::check(folder, facts, problems)),
         Box::new(|problems| numbers::check(facts, problems)),
@@ -120,20 +129,28 @@ pub fn check(folder: &Folder<'_>) -> Vec<Problem> {
 }
 
 /// Everything that is checked of a JSON file by itself. A file takes many times its size once it is read, so it is read
-/// for this alone.
-fn document(folder: &Folder<'_>, name: &str, facts: &Facts, schemas: &Schemas, problems: &mut Problems) {
-    let document = match serde_json::from_slice(&folder.bytes(name).unwrap_or_default()) {
-        Ok(document) => document,
-        Err(error) => return problems.fail("json", name, format!("no JSON: {error}")),
+/// for this alone, unless all checks have it anyway.
+fn document(folder: &Folder<'_>, name: &str, facts: &Facts<'_>, schemas: &Schemas, problems: &mut Problems) {
+    let bytes = folder.bytes(name).unwrap_or_default();
+    let read;
+    let document = match facts.read_from(&bytes) {
+        Some(document) => document,
+        None => match Json::read(&bytes) {
+            Ok(document) => {
+                read = document;
+                &read
+            }
+            Err(error) => return problems.fail("json", name, format!("no JSON: {error}")),
+        },
     };
     if let Some(schema) = schemas.of(name) {
-        for violation in schema::violations(schema, &document) {
+        for violation in schema.violations(document) {
             problems.fail("schema", name, violation);
         }
     }
-    numbers::document(name, &document, facts, problems);
-    comparison::document(folder, name, &document, problems);
-    references::document(folder, name, &document, facts, problems);
+    numbers::document(name, document, facts, problems);
+    comparison::document(folder, name, document, problems);
+    references::document(folder, name, document, facts, problems);
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use jarvis_analyze::finding::{PATTERNS, Range};
 use jarvis_analyze::prepare::warnings::{TIMES_APART, UNLAUNCHED};
-use serde_json::Value;
 
 use super::folder::Problems;
+use super::json::Json;
 use super::{Facts, list};
 
 /// How far category times may lie from the computation time, in percent.
@@ -13,7 +13,7 @@ const TIME_SUM_TOLERANCE: f64 = 10.0;
 /// What rounding to two decimals leaves of a sum of four percentages.
 const PERCENT_TOLERANCE: f64 = 0.1;
 
-pub(super) fn check(facts: &Facts, problems: &mut Problems) {
+pub(super) fn check(facts: &Facts<'_>, problems: &mut Problems) {
     utilization(facts, problems);
     time_sum(facts, problems);
     top_operations(facts, problems);
@@ -21,7 +21,7 @@ pub(super) fn check(facts: &Facts, problems: &mut Problems) {
 }
 
 /// What a JSON file by itself has to agree with.
-pub(super) fn document(name: &str, document: &Value, facts: &Facts, problems: &mut Problems) {
+pub(super) fn document(name: &str, document: &Json<'_>, facts: &Facts<'_>, problems: &mut Problems) {
     if name.ends_with("_metadata.json") {
         same_utilization(name, &document["gpu_utilization"], facts, problems);
     }
@@ -31,7 +31,7 @@ pub(super) fn document(name: &str, document: &Value, facts: &Facts, problems: &m
 }
 
 /// The parts of the GPU's time add up to 100 %, and all files tell the same.
-fn utilization(facts: &Facts, problems: &mut Problems) {
+fn utilization(facts: &Facts<'_>, problems: &mut Problems) {
     const PARTS: [&str; 4] =
         ["computation_time_percent", "exposed_comm_time_percent", "exposed_memcpy_time_percent", "idle_time_percent"];
     let all = &facts.manifest["gpu_utilization"];
@@ -42,16 +42,16 @@ fn utilization(facts: &Facts, problems: &mut Problems) {
     same_utilization("findings.json", &facts.findings["gpu_timeline"], facts, problems);
 }
 
-fn same_utilization(name: &str, other: &Value, facts: &Facts, problems: &mut Problems) {
+fn same_utilization(name: &str, other: &Json<'_>, facts: &Facts<'_>, problems: &mut Problems) {
     let all = &facts.manifest["gpu_utilization"];
-    if other.is_object() && all.is_object() && other != all {
+    if other.as_object().is_some() && all.as_object().is_some() && other != all {
         problems.fail("percent", name, "the GPU's time differs from that of the manifest");
     }
 }
 
 /// Category times add up to about the computation time. Where streams overlap or launches were not recorded they do
 /// not, and the findings have to say so.
-fn time_sum(facts: &Facts, problems: &mut Problems) {
+fn time_sum(facts: &Facts<'_>, problems: &mut Problems) {
     let sum: f64 = facts.categories("compute_kernel").filter_map(|c| c["gpu_kernel_time_ms"].as_f64()).sum();
     let Some(compute) = facts.manifest["gpu_utilization"]["computation_time_ms"].as_f64() else { return };
     // Times are rounded to microseconds, and each category once.
@@ -61,7 +61,7 @@ fn time_sum(facts: &Facts, problems: &mut Problems) {
     }
     let text = format!("category times add up to {sum:.3} ms, computation time is {compute:.3} ms");
     let told = list(&facts.findings["warnings"])
-        .filter_map(Value::as_str)
+        .filter_map(Json::as_str)
         .any(|w| w.contains(TIMES_APART) || w.contains(UNLAUNCHED));
     if told {
         problems.warn("time_sum", "category_manifest.json", text);
@@ -71,7 +71,7 @@ fn time_sum(facts: &Facts, problems: &mut Problems) {
 }
 
 /// Shares of a category, its order, and its time as the manifest has it.
-fn metrics(metrics: &Value, category: &Value, name: &str, problems: &mut Problems) {
+fn metrics(metrics: &Json<'_>, category: &Json<'_>, name: &str, problems: &mut Problems) {
     if metrics["status"] != category["status"] {
         problems.fail("status", name, format!("{}, the manifest says {}", metrics["status"], category["status"]));
     }
@@ -81,7 +81,7 @@ fn metrics(metrics: &Value, category: &Value, name: &str, problems: &mut Problem
     if metrics["total_time_ms"] != category["gpu_kernel_time_ms"] {
         problems.fail("time_sum", name, "its time differs from that of the manifest");
     }
-    let share = |v: &Value| v["percent_of_category"].as_f64().unwrap_or_default();
+    let share = |v: &Json<'_>| v["percent_of_category"].as_f64().unwrap_or_default();
     for bottleneck in list(&metrics["bottlenecks"]).filter(|b| share(b) > 100.0 + PERCENT_TOLERANCE) {
         problems.fail("percent", name, format!("{} has {:.1} % of its category", bottleneck["id"], share(bottleneck)));
     }
@@ -98,7 +98,7 @@ fn metrics(metrics: &Value, category: &Value, name: &str, problems: &mut Problem
     }
 }
 
-fn top_operations(facts: &Facts, problems: &mut Problems) {
+fn top_operations(facts: &Facts<'_>, problems: &mut Problems) {
     let ranks: Vec<u64> = list(&facts.manifest["top_operations"]).filter_map(|t| t["rank"].as_u64()).collect();
     if !ranks.iter().copied().eq(1..=ranks.len() as u64) {
         problems.fail("order", "category_manifest.json", "ranks of top operations are not 1, 2, 3, ...");
@@ -106,7 +106,7 @@ fn top_operations(facts: &Facts, problems: &mut Problems) {
 }
 
 /// Ranks, tiers, ranges and speed-ups.
-fn findings(document: &Value, problems: &mut Problems) {
+fn findings(document: &Json<'_>, problems: &mut Problems) {
     const FILE: &str = "findings.json";
     let window = document["gpu_timeline"]["total_time_ms"].as_f64().unwrap_or_default();
     for (finding, rank) in list(&document["findings"]).zip(1_u64..) {
@@ -115,7 +115,7 @@ fn findings(document: &Value, problems: &mut Problems) {
         }
         let known = PATTERNS.iter().find(|p| finding["pattern"] == p.id.as_str());
         let tier = known.and_then(|p| serde_json::to_value(p.tier).ok());
-        if tier.is_some_and(|tier| tier != finding["tier"]) {
+        if tier.is_some_and(|tier| tier.as_str() != finding["tier"].as_str()) {
             problems.fail("tier", FILE, format!("{} is not of tier {}", finding["pattern"], finding["tier"]));
         }
         let impact = &finding["impact"];

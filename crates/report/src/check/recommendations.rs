@@ -20,7 +20,7 @@ const CARDS: usize = 12;
 const SENTENCE_WORDS: usize = 8;
 
 /// Checks the recommendations and returns how many there are.
-pub(super) fn check(report: &Report<'_>, facts: &Facts, problems: &mut Problems) -> usize {
+pub(super) fn check(report: &Report<'_>, facts: &Facts<'_>, problems: &mut Problems) -> usize {
     let name = report.name;
     let Some(lines) = report.document.section(|level, title| level == 2 && title.starts_with("Recommendations")) else {
         return 0;

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jarvis_analyze::system::communication::UNNAMED;
-use serde_json::Value;
 
 use super::folder::{Folder, Problems};
+use super::json::Json;
 use super::layout::is_relative;
 use super::{Facts, list};
 
 const FINDINGS: &str = "findings.json";
 
-pub(super) fn check(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
+pub(super) fn check(folder: &Folder<'_>, facts: &Facts<'_>, problems: &mut Problems) {
     let mut sources = Sources { folder, facts, uids: BTreeMap::new() };
     for finding in list(&facts.findings["findings"]) {
         let rank = &finding["rank"];
@@ -43,7 +43,13 @@ pub(super) fn check(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems)
 }
 
 /// What a JSON file is referred to for, and the packages it refers to.
-pub(super) fn document(folder: &Folder<'_>, name: &str, document: &Value, facts: &Facts, problems: &mut Problems) {
+pub(super) fn document(
+    folder: &Folder<'_>,
+    name: &str,
+    document: &Json<'_>,
+    facts: &Facts<'_>,
+    problems: &mut Problems,
+) {
     if let Some(table) = name.strip_prefix("category_data/") {
         evidence_in(table, document, facts, problems);
     }
@@ -63,7 +69,7 @@ pub(super) fn document(folder: &Folder<'_>, name: &str, document: &Value, facts:
 }
 
 /// What findings say to stand in a file of `category_data/` does.
-fn evidence_in(table: &str, document: &Value, facts: &Facts, problems: &mut Problems) {
+fn evidence_in(table: &str, document: &Json<'_>, facts: &Facts<'_>, problems: &mut Problems) {
     for finding in list(&facts.findings["findings"]) {
         let rows = list(&finding["evidence"]).filter(|e| e["table"] == table).filter_map(|e| e["row"].as_str());
         for row in rows {
@@ -79,12 +85,12 @@ fn evidence_in(table: &str, document: &Value, facts: &Facts, problems: &mut Prob
 /// Sheets, each read once.
 struct Sources<'a, 'f> {
     folder: &'a Folder<'f>,
-    facts: &'a Facts,
+    facts: &'a Facts<'a>,
     uids: BTreeMap<String, Option<BTreeSet<u64>>>,
 }
 
 impl Sources<'_, '_> {
-    fn holds(&mut self, evidence: &Value) -> Result<(), String> {
+    fn holds(&mut self, evidence: &Json<'_>) -> Result<(), String> {
         let (Some(table), Some(row)) = (evidence["table"].as_str(), evidence["row"].as_str()) else {
             return Err("evidence without table or row".to_owned());
         };
@@ -140,38 +146,40 @@ fn has_cell(bytes: &[u8], text: &str) -> bool {
 }
 
 /// `CODE dims` names a candidate of this pattern.
-fn candidate(document: &Value, row: &str) -> bool {
+fn candidate(document: &Json<'_>, row: &str) -> bool {
     let code = row.split_whitespace().next().unwrap_or_default();
     list(&document["candidates"]).any(|c| c["pattern"] == code)
 }
 
 /// `gap_analysis.by_class host_sync` names an entry of a list or of an object.
-fn entry(document: &Value, row: &str) -> bool {
+fn entry(document: &Json<'_>, row: &str) -> bool {
     let (path, key) = row.split_once(' ').unwrap_or((row, ""));
     let place = path.split('.').fold(document, |value, part| &value[part]);
     match place {
-        Value::Object(object) => key.is_empty() || object.contains_key(key),
-        Value::Array(items) => {
-            let is = |v: &Value| v.as_str() == Some(key) || v.as_u64().is_some_and(|n| n.to_string() == key);
+        Json::Object(object) => key.is_empty() || object.get(key).is_some(),
+        Json::List(items) => {
+            let is = |v: &Json<'_>| v.as_str() == Some(key) || v.as_u64().is_some_and(|n| n.to_string() == key);
             key.is_empty() || items.iter().any(|i| ["class", "name", "rank", "collective"].iter().any(|k| is(&i[k])))
         }
-        Value::Null => false,
+        Json::Null => false,
         _ => key.is_empty(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn rows_of_files_are_found_by_place_and_key() {
-        let document = json!({
+        let written = json!({
             "gap_analysis": {"by_class": [{"class": "host_sync"}], "top_gaps": [{"rank": 2}]},
             "sync": {"by_name": {"a b": {}}},
         });
+        let document = Json::deserialize(&written).unwrap();
         assert!(entry(&document, "gap_analysis.by_class host_sync"));
         assert!(entry(&document, "gap_analysis.top_gaps 2"));
         assert!(entry(&document, "sync.by_name a b"));

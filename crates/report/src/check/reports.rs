@@ -1,9 +1,8 @@
 //! The two reports for people: headings, the summary's numbers, the hardware and the model in the appendix, marks of
 //! the top operations.
 
-use serde_json::Value;
-
 use super::folder::{Folder, Problems};
+use super::json::Json;
 use super::markdown::{Document, Line, Table, letters, names, numbers, tables};
 use super::{Facts, list, recommendations};
 use crate::render::markdown::code;
@@ -60,7 +59,7 @@ pub(super) struct Report<'a> {
     pub(super) document: Document<'a>,
 }
 
-pub(super) fn check(folder: &Folder<'_>, facts: &Facts, problems: &mut Problems) {
+pub(super) fn check(folder: &Folder<'_>, facts: &Facts<'_>, problems: &mut Problems) {
     let compared = facts.is_comparative();
     let [fair, rough] = if compared {
         ["comparative_analysis_fair.md", "comparative_analysis_rough.md"]
@@ -142,7 +141,7 @@ fn summary(report: &Report<'_>, problems: &mut Problems) {
 }
 
 /// W10: the numbers of the summary are those of the timeline.
-fn metrics(report: &Report<'_>, facts: &Facts, problems: &mut Problems) {
+fn metrics(report: &Report<'_>, facts: &Facts<'_>, problems: &mut Problems) {
     let Some(lines) = report.document.titled("Executive Summary") else { return };
     let all = tables(lines);
     let Some(table) = all.iter().find(|t| t.column("Metric").is_some()) else { return };
@@ -171,10 +170,10 @@ fn metrics(report: &Report<'_>, facts: &Facts, problems: &mut Problems) {
         problems.fail("W10", report.name, "the summary has no row `Top Bottleneck Category`");
         return;
     };
-    let share = |c: &Value| c["percent_of_compute"].as_f64().unwrap_or_default();
+    let share = |c: &Json<'_>| c["percent_of_compute"].as_f64().unwrap_or_default();
     let largest = facts.categories("compute_kernel").map(share).fold(0.0, f64::max);
     let named = cells.get(1).map_or("", String::as_str);
-    let is = |c: &&Value| c["display_name"].as_str().is_some_and(|d| letters(named).starts_with(&letters(d)));
+    let is = |c: &&Json<'_>| c["display_name"].as_str().is_some_and(|d| letters(named).starts_with(&letters(d)));
     let top = facts.categories("compute_kernel").filter(is).map(share).fold(0.0, f64::max);
     if top + 0.01 < largest {
         problems.fail_at("W10", report.name, *line, format!("`{named}` is not the category with most time"));
@@ -191,7 +190,7 @@ fn top_table(report: &Report<'_>, problems: &mut Problems) {
 }
 
 /// Detailed sections are numbered and in order of their share; every category of weight has one.
-fn details(report: &Report<'_>, facts: &Facts, problems: &mut Problems) {
+fn details(report: &Report<'_>, facts: &Facts<'_>, problems: &mut Problems) {
     // A share of just this much may have been rounded up.
     const WEIGHT: f64 = 0.5;
     let Some(lines) = report.document.titled("Detailed Analysis") else { return };
@@ -223,7 +222,7 @@ fn details(report: &Report<'_>, facts: &Facts, problems: &mut Problems) {
 }
 
 /// W12 and W13: platform, peaks and model, with the values that were used.
-fn appendix(report: &Report<'_>, facts: &Facts, problems: &mut Problems) {
+fn appendix(report: &Report<'_>, facts: &Facts<'_>, problems: &mut Problems) {
     let Some(appendix) = report.document.titled("Appendix") else { return };
     let model = report.document.section(|level, title| level == 3 && title == "Model").unwrap_or(appendix);
     let hardware = report.document.titled("Hardware Reference").unwrap_or_default();
@@ -235,14 +234,14 @@ fn appendix(report: &Report<'_>, facts: &Facts, problems: &mut Problems) {
         problems.fail("W12", report.name, format!("the hardware reference does not name {platform}"));
     }
     let peaks = &facts.manifest["peaks"];
-    let near = |shown: f64, value: &Value| value.as_f64().is_some_and(|v| (shown - v).abs() <= 0.005 * v);
+    let near = |shown: f64, value: &Json<'_>| value.as_f64().is_some_and(|v| (shown - v).abs() <= 0.005 * v);
     let shown = line(hardware, "Peak HBM BW").map(|t| numbers(&t)).unwrap_or_default();
     if !shown.iter().any(|&s| near(s, &peaks["peak_hbm_bw_tbs"])) {
         problems.fail("W12", report.name, format!("peak bandwidth is {} TB/s", peaks["peak_hbm_bw_tbs"]));
     }
     let rates = peaks["max_achievable_tflops"].as_object();
     let shown = line(hardware, "Peak MAF").map(|t| numbers(&t)).unwrap_or_default();
-    let known = |s: &f64| rates.is_some_and(|r| r.values().any(|v| near(*s, v)));
+    let known = |s: &f64| rates.is_some_and(|r| r.iter().any(|(_, v)| near(*s, v)));
     if rates.is_some_and(|r| !r.is_empty()) && !shown.iter().any(known) {
         problems.fail("W12", report.name, "no peak matrix rate that was used");
     }
@@ -255,7 +254,7 @@ fn appendix(report: &Report<'_>, facts: &Facts, problems: &mut Problems) {
 }
 
 /// Every top operation has its mark in the long report.
-fn marks(report: &Report<'_>, facts: &Facts, cards: Option<usize>, problems: &mut Problems) {
+fn marks(report: &Report<'_>, facts: &Facts<'_>, cards: Option<usize>, problems: &mut Problems) {
     let all = tables(&report.document.lines);
     let marked: Vec<(String, &str, usize)> = all
         .iter()

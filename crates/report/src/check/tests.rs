@@ -268,6 +268,30 @@ fn missing_files_and_strangers_are_noticed() {
 }
 
 #[test]
+fn the_manifest_and_its_copy_are_both_checked() {
+    const COPY: &str = "category_data/category_manifest.json";
+    let of = |files: &Files| problems(files).into_iter().filter(|p| p.contains(" schema ")).collect::<Vec<_>>();
+    let mut files = good();
+    edit(&mut files, "category_manifest.json", |m| m["platform"] = 1.into());
+    let fault = "$.platform: expected \"string\", found 1";
+    let manifest = format!("FAIL schema category_manifest.json: {fault}");
+    let copy = format!("FAIL schema {COPY}: {fault}");
+    assert_eq!(of(&files), [copy.clone(), manifest]);
+    let broken = files[COPY].clone();
+    let mut files = good();
+    files.insert(COPY.to_owned(), broken);
+    assert_eq!(of(&files), [copy], "a copy that differs is read by itself");
+    assert_eq!(failing(|f| drop(f.insert(COPY.into(), "{".into()))), ["files", "json"]);
+    let no_json = |f: &mut Files| ["category_manifest.json", COPY].map(|name| f.insert(name.into(), "{".into()));
+    let told = |name: &str| {
+        let mut files = good();
+        no_json(&mut files);
+        problems(&files).iter().filter(|p| p.starts_with(&format!("FAIL json {name}: no JSON: EOF"))).count()
+    };
+    assert_eq!((told("category_manifest.json"), told(COPY)), (1, 1));
+}
+
+#[test]
 fn numbers_that_contradict_each_other_are_noticed() {
     let findings = |change: fn(&mut Value)| failing(|f| edit(f, "findings.json", change));
     assert_eq!(findings(|d| d["findings"][0]["rank"] = 2.into()), ["rank"]);

@@ -7,7 +7,7 @@ use super::layout::is_relative;
 use super::markdown::Document;
 use crate::language;
 
-pub(super) fn check(folder: &Folder<'_>, name: &str, facts: &Facts, problems: &mut Problems) {
+pub(super) fn check(folder: &Folder<'_>, name: &str, facts: &Facts<'_>, problems: &mut Problems) {
     let trace = facts.manifest["trace_path"].as_str().unwrap_or_default();
     let Some(text) = folder.text(name) else { return problems.fail("text", name, "no UTF-8 text") };
     let prose = language::prose(&text);

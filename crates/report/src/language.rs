@@ -1,8 +1,11 @@
 //! The language of reports: vendor-neutral words, nothing claimed that a trace cannot show, no winners. Every written
 //! Markdown file is checked; the templates obey by construction, so a hit is a fault of ours.
 
-use std::borrow::Cow;
+mod prose;
+
 use std::collections::BTreeSet;
+
+pub(crate) use prose::prose;
 
 /// A word or phrase that must not appear, and what to say instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,13 +135,10 @@ pub struct Violation {
     pub text: String,
 }
 
-/// The section that may name hardware as its makers do.
-const HARDWARE_SECTION: &str = "Hardware Reference";
-
 /// Checks a Markdown text against all rules. Names in backticks, code blocks, the cells of columns that hold names and
 /// the hardware reference are data and not language.
 pub fn violations(markdown: &str) -> Vec<Violation> {
-    violations_of(&prose(markdown))
+    violations_of(&prose(markdown, |_| true))
 }
 
 /// A name that a user or a trace chose, within a sentence: as it is where it reads as one, else as data. A class called
@@ -149,15 +149,25 @@ pub fn in_prose(name: &str) -> String {
     if reads && violations(&name).is_empty() && no_number(&name).is_none() { name } else { format!("`{name}`") }
 }
 
+/// Words that are no numbers, where one should be.
+pub(crate) const NO_NUMBERS: [&str; 5] = ["NaN", "nan", "inf", "Inf", "Infinity"];
+
 /// `NaN` or `inf` as a word.
 pub(crate) fn no_number(text: &str) -> Option<&str> {
     let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
-    words.into_iter().find(|w| matches!(*w, "NaN" | "nan" | "inf" | "Inf" | "Infinity"))
+    words.into_iter().find(|w| NO_NUMBERS.contains(w))
+}
+
+fn rules() -> impl Iterator<Item = &'static Rule> {
+    VENDOR_WORDS.iter().chain(UNSEEN).chain(CONTEST)
 }
 
 /// The same of lines that are language.
 pub(crate) fn violations_of(lines: &[(usize, String)]) -> Vec<Violation> {
-    let rules: Vec<&Rule> = VENDOR_WORDS.iter().chain(UNSEEN).chain(CONTEST).collect();
+    if lines.is_empty() {
+        return Vec::new();
+    }
+    let rules: Vec<&Rule> = rules().collect();
     // Every phrase begins a word, so words are looked up by their first letter: every run checks itself.
     let mut by_letter: [Vec<usize>; 256] = [const { Vec::new() }; 256];
     for (i, rule) in rules.iter().enumerate() {
@@ -196,66 +206,6 @@ fn word_starts(text: &str) -> impl Iterator<Item = usize> + '_ {
 fn is_of_word(c: char) -> bool {
     // Most are of these, and quicker to tell.
     c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii() && c.is_alphanumeric()
-}
-
-/// The lines that are language, with their numbers.
-pub(crate) fn prose(markdown: &str) -> Vec<(usize, String)> {
-    let mut lines = Vec::new();
-    let mut fenced = false;
-    let mut in_hardware = false;
-    let mut data_columns: Option<Vec<bool>> = None;
-    for (i, line) in markdown.lines().enumerate() {
-        let trimmed = line.trim();
-        if trimmed.starts_with("```") {
-            fenced = !fenced;
-            continue;
-        }
-        if fenced {
-            continue;
-        }
-        if trimmed.starts_with('#') {
-            in_hardware = trimmed.contains(HARDWARE_SECTION);
-        }
-        if in_hardware {
-            continue;
-        }
-        let text = if trimmed.starts_with('|') {
-            let columns = data_columns.get_or_insert_with(|| cells(trimmed).map(is_data_column).collect());
-            let kept = cells(trimmed).enumerate().filter(|(i, _)| !columns.get(*i).copied().unwrap_or(false));
-            Cow::Owned(kept.map(|(_, cell)| cell).collect::<Vec<_>>().join(" | "))
-        } else {
-            data_columns = None;
-            Cow::Borrowed(trimmed)
-        };
-        lines.push((i + 1, without_code(&text)));
-    }
-    lines
-}
-
-/// The cells of a row; a pipe behind a backslash is part of its cell.
-fn cells(row: &str) -> impl Iterator<Item = &str> {
-    let mut escaped = false;
-    let ends = move |c| {
-        let ends = c == '|' && !escaped;
-        escaped = c == '\\' && !escaped;
-        ends
-    };
-    row.trim().trim_start_matches('|').trim_end_matches('|').split(ends).map(str::trim)
-}
-
-/// Columns that hold names as the trace has them.
-fn is_data_column(header: &str) -> bool {
-    ["kernel", "operation", "name", "module", "op", "file", "shapes", "args"].iter().any(|word| {
-        header.to_lowercase().split(|c: char| !c.is_alphanumeric()).any(|part| part.trim_end_matches('s') == *word)
-    })
-}
-
-/// The text without what stands between backticks.
-fn without_code(text: &str) -> String {
-    if !text.contains('`') {
-        return text.to_owned();
-    }
-    text.split('`').step_by(2).collect::<Vec<_>>().join("`")
 }
 
 impl Rule {

@@ -11,6 +11,7 @@ mod recommendations;
 mod references;
 mod reports;
 pub mod schema;
+mod suspicion;
 mod text;
 
 use jarvis_trace::side_by_side;

@@ -11,6 +11,7 @@ mod recommendations;
 mod references;
 mod reports;
 pub mod schema;
+mod sheet;
 mod suspicion;
 mod text;
 

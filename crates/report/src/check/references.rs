@@ -7,7 +7,7 @@ use jarvis_analyze::system::communication::UNNAMED;
 use super::folder::{Folder, Problems};
 use super::json::Json;
 use super::layout::is_relative;
-use super::{Facts, list};
+use super::{Facts, list, sheet};
 
 const FINDINGS: &str = "findings.json";
 
@@ -129,13 +129,8 @@ impl Sources<'_, '_> {
 
 /// The examples that rows of a sheet are known by, if it has such a column.
 fn uids(bytes: &[u8]) -> Option<BTreeSet<u64>> {
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(bytes);
-    let column = reader.headers().ok()?.iter().position(|h| h == "ex_UID")?;
-    let uid = |record: csv::StringRecord| {
-        let cell = record.get(column)?;
-        cell.strip_suffix(".0").unwrap_or(cell).parse().ok()
-    };
-    Some(reader.records().flatten().filter_map(uid).collect())
+    let uid = |cell: &str| cell.strip_suffix(".0").unwrap_or(cell).parse().ok();
+    Some(sheet::column(bytes, "ex_UID")?.filter_map(uid).collect())
 }
 
 /// Whether a cell of a sheet is this text; a guard against formulas does not count.

@@ -62,8 +62,8 @@ fn one(entry: &Json<'_>, key: &str, problems: &mut Problems) {
 /// W10 of a comparison: the table of the summary has the times of the metrics.
 fn summary(document: &Document<'_>, metrics: &Json<'_>, problems: &mut Problems) {
     let Some(lines) = document.titled("Executive Summary") else { return };
-    let all = tables(lines);
-    let Some(table) = all.iter().find(|t| t.column("Reference").is_some() && t.column("Target").is_some()) else {
+    let all = tables(lines, &["Reference", "Target"]);
+    let Some(table) = all.first() else {
         problems.fail("W10", FAIR, "the summary has no table of both sides");
         return;
     };

@@ -84,26 +84,25 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The tables among some lines.
-pub(super) fn tables(lines: &[Line<'_>]) -> Vec<Table> {
-    let mut found: Vec<Table> = Vec::new();
-    let mut open = false;
-    for line in lines {
-        if !line.is_table() {
-            open = false;
-            continue;
-        }
-        let cells = cells(line.text);
-        if !open {
-            found.push(Table { header: cells, rows: Vec::new() });
-            open = true;
-        } else if let Some(table) = found.last_mut()
-            && !cells.iter().all(|c| !c.is_empty() && c.bytes().all(|b| matches!(b, b'-' | b':')))
-        {
-            table.rows.push((line.number, cells));
-        }
-    }
-    found
+/// The tables among some lines that have these columns.
+pub(super) fn tables(lines: &[Line<'_>], columns: &[&str]) -> Vec<Table> {
+    let blocks = lines.chunk_by(|a, b| a.is_table() && b.is_table());
+    let headed = blocks.filter_map(|block| {
+        let (first, rows) = block.split_first().filter(|(first, _)| first.is_table())?;
+        Some((cells(first.text), rows))
+    });
+    let wanted = headed.filter(|(header, _)| columns.iter().all(|column| header.iter().any(|cell| cell == column)));
+    wanted
+        .map(|(header, rows)| {
+            let rows = rows.iter().map(|row| (row.number, cells(row.text)));
+            Table { header, rows: rows.filter(|(_, cells)| !is_rule(cells)).collect() }
+        })
+        .collect()
+}
+
+/// Whether a row parts the header from the others.
+fn is_rule(cells: &[String]) -> bool {
+    cells.iter().all(|c| !c.is_empty() && c.bytes().all(|b| matches!(b, b'-' | b':')))
 }
 
 /// What a name is known by, whatever was escaped, cut short or left out of it for the page: its letters and digits.
@@ -127,7 +126,8 @@ fn cells(row: &str) -> Vec<String> {
         escaped = c == '\\';
         ends
     });
-    cells.map(|c| c.trim().replace("\\|", "|")).collect()
+    let plain = |cell: &str| if cell.contains('\\') { cell.replace("\\|", "|") } else { cell.to_owned() };
+    cells.map(|c| plain(c.trim())).collect()
 }
 
 /// The numbers in a text, commas between thousands left out.
@@ -154,11 +154,13 @@ mod tests {
     #[test]
     fn tables_are_headers_and_rows() {
         let doc = Document::of("| A | B |\n|---|:-:|\n| 1 | `a\\|b` |\ntext\n| C |\n|---|\n");
-        let found = tables(&doc.lines);
+        let found = tables(&doc.lines, &[]);
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].header, ["A", "B"]);
         assert_eq!(found[0].rows, [(3, vec!["1".to_owned(), "`a|b`".to_owned()])]);
         assert!(found[1].rows.is_empty());
+        assert_eq!(tables(&doc.lines, &["B", "A"]), found[..1]);
+        assert!(tables(&doc.lines, &["A", "C"]).is_empty());
     }
 
     #[test]

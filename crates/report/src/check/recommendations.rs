@@ -33,12 +33,14 @@ pub(super) fn check(report: &Report<'_>, facts: &Facts<'_>, problems: &mut Probl
         problems.fail("limit", name, format!("{} recommendations, at most {CARDS} are allowed", cards.len()));
     }
     let urgent = list(&facts.findings["findings"]).any(|f| f["priority"] != "low");
-    let nothing = report.document.lines.iter().any(|l| l.text.contains("No bottleneck exceeds the thresholds."))
-        || lines.iter().any(|l| l.text.starts_with("No recommendation"));
+    let says_none = || {
+        report.document.lines.iter().any(|l| l.text.contains("No bottleneck exceeds the thresholds."))
+            || lines.iter().any(|l| l.text.starts_with("No recommendation"))
+    };
     if cards.is_empty() && urgent && !facts.is_comparative() {
         problems.fail("W11", name, "there are findings and no recommendation");
     }
-    if cards.is_empty() && !urgent && !nothing && !facts.is_comparative() {
+    if cards.is_empty() && !urgent && !facts.is_comparative() && !says_none() {
         problems.fail("W11", name, "no recommendation, and no word that there is none");
     }
     cards.len()
@@ -139,8 +141,12 @@ fn sentences(document: &Document<'_>) -> Vec<(usize, String)> {
         if line.is_code || line.is_table() || line.heading().is_some() || may_repeat {
             continue;
         }
-        let text = without_label(line.text).replace("Path A:", "\n").replace("Path B:", "\n");
-        for sentence in text.replace(". ", "\n").replace("? ", "\n").split('\n') {
+        // Too short for so many words.
+        if line.text.len() < 2 * SENTENCE_WORDS - 1 {
+            continue;
+        }
+        let paths = without_label(line.text).split("Path A:").flat_map(|text| text.split("Path B:"));
+        for sentence in paths.flat_map(|path| path.split(". ")).flat_map(|text| text.split("? ")) {
             let sentence = sentence.trim().trim_end_matches(['.', '?']);
             // Names are data, however many words they have.
             let words = sentence.split('`').step_by(2).flat_map(str::split_whitespace).count();

@@ -3,7 +3,7 @@
 
 use super::folder::{Folder, Problems};
 use super::json::Json;
-use super::markdown::{Document, Line, Table, letters, names, numbers, tables};
+use super::markdown::{Document, Line, letters, names, numbers, tables};
 use super::{Facts, list, recommendations};
 use crate::render::markdown::code;
 
@@ -93,8 +93,11 @@ pub(super) fn check(folder: &Folder<'_>, facts: &Facts<'_>, problems: &mut Probl
 
 /// A report is a text of some length.
 fn gate(text: &str, name: &str, problems: &mut Problems) {
-    let foreign = text.chars().filter(|c| !c.is_ascii()).count();
-    if text.len() < 100 || text.trim_start().starts_with('{') || 2 * foreign > text.chars().count() {
+    let characters = text.chars().count();
+    let is_foreign = || 2 * text.chars().filter(|c| !c.is_ascii()).count() > characters;
+    // A foreign character has a byte more than one, if not several.
+    let may_be_foreign = 2 * (text.len() - characters) > characters;
+    if text.len() < 100 || text.trim_start().starts_with('{') || may_be_foreign && is_foreign() {
         problems.fail("gate", name, "this is no report");
     }
 }
@@ -122,7 +125,7 @@ fn summary(report: &Report<'_>, problems: &mut Problems) {
         let text = format!("the summary has {said} lines, at most {SUMMARY_LINES} are allowed");
         problems.fail("limit", report.name, text);
     }
-    if tables(lines).is_empty() {
+    if !lines.iter().any(Line::is_table) {
         problems.fail("W9", report.name, "the summary has no table");
     }
     let Some(first) = lines.iter().find(|l| l.says()) else { return };
@@ -143,8 +146,8 @@ fn summary(report: &Report<'_>, problems: &mut Problems) {
 /// W10: the numbers of the summary are those of the timeline.
 fn metrics(report: &Report<'_>, facts: &Facts<'_>, problems: &mut Problems) {
     let Some(lines) = report.document.titled("Executive Summary") else { return };
-    let all = tables(lines);
-    let Some(table) = all.iter().find(|t| t.column("Metric").is_some()) else { return };
+    let all = tables(lines, &["Metric"]);
+    let Some(table) = all.first() else { return };
     let time = &facts.manifest["gpu_utilization"];
     let expected = [
         ("Total Compute Time", "computation_time_ms"),
@@ -182,8 +185,7 @@ fn metrics(report: &Report<'_>, facts: &Facts<'_>, problems: &mut Problems) {
 
 /// The table of top operations stands once.
 fn top_table(report: &Report<'_>, problems: &mut Problems) {
-    let is_top = |t: &Table| t.column("Rank").is_some() && t.column("Operation").is_some();
-    let count = tables(&report.document.lines).iter().filter(|t| is_top(t)).count();
+    let count = tables(&report.document.lines, &["Rank", "Operation"]).len();
     if count != 1 {
         problems.fail("W9", report.name, format!("the table of top operations stands {count} times"));
     }
@@ -209,13 +211,13 @@ fn details(report: &Report<'_>, facts: &Facts<'_>, problems: &mut Problems) {
             last = share;
         }
     }
-    let shown: Vec<String> = lines.iter().map(|l| letters(l.text)).collect();
     for category in facts.categories("compute_kernel") {
         let heavy = category["percent_of_compute"].as_f64().is_some_and(|p| p > WEIGHT);
         let Some(display) = category["display_name"].as_str().filter(|_| heavy) else { continue };
         // One that is small by the user's own threshold stands in a list.
         let name = letters(&code(display));
-        if !shown.iter().any(|line| line.contains(&name)) {
+        let is_named = |title: &str| letters(title).contains(&name);
+        if !titles.iter().any(|(title, _)| is_named(title)) && !lines.iter().any(|l| is_named(l.text)) {
             problems.fail("coverage", report.name, format!("no detailed section on `{display}`"));
         }
     }
@@ -255,7 +257,7 @@ fn appendix(report: &Report<'_>, facts: &Facts<'_>, problems: &mut Problems) {
 
 /// Every top operation has its mark in the long report.
 fn marks(report: &Report<'_>, facts: &Facts<'_>, cards: Option<usize>, problems: &mut Problems) {
-    let all = tables(&report.document.lines);
+    let all = tables(&report.document.lines, &["Operation", "Finding"]);
     let marked: Vec<(String, &str, usize)> = all
         .iter()
         .filter_map(|t| Some((t, t.column("Operation")?, t.column("Finding")?)))

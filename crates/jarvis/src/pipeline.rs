@@ -6,6 +6,7 @@ mod files;
 mod replay;
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -128,14 +129,15 @@ pub fn analyze_watched(
     let chosen = replay::choose(&trace, &report, &analysis, &options.replay, &[]);
     // All is known that the trace can tell.
     drop((trace, std::mem::take(&mut report.tree)));
-    let (tables, replay) = both(|| report.tables(), || replay::replay(chosen, &mut analysis));
-    let replay = replay?;
-    let csvs = CsvFiles::of(&tables, "");
+    let sheets = OnceLock::new();
+    let sheets = || sheets.get_or_init(|| Sheets::of(report.tables(), ""));
     let made = std::thread::scope(|scope| {
         // They depend on nothing that follows, so they are made beside it.
         let more = files.more();
-        let sheets = scope.spawn(|| sheets(&tables, &csvs, "", more));
-        let (tables, replayed) = (&*tables, &*replay.entries);
+        let beside = scope.spawn(|| sheets().make(more));
+        let replay = replay::replay(chosen, &mut analysis)?;
+        let sheets = sheets();
+        let (tables, replayed) = (&*sheets.tables, &*replay.entries);
         let labels = &options.labels;
         let run = Run { analysis: &analysis, report: &report, tables, summary: &summary, labels, replay: replayed };
         clock.then("data");
@@ -143,20 +145,18 @@ pub fn analyze_watched(
         clock.then("reports");
         files.put_all(sections::files(&run));
         clock.then("page");
-        let beside = beside(files.paths(), tables, "");
-        files.put_all(drawing.files(&run, &beside));
+        let linked = linked(files.paths(), tables, "");
+        files.put_all(drawing.files(&run, &linked));
         files.put_all(replay.files);
-        let diagnostics = report.diagnostics;
-        drop(report.rows);
         clock.then("sheets");
-        csvs.put_rest(&mut files);
-        let (sheets, cuts) = joined(sheets)?;
-        files.append(sheets);
+        sheets.put_csv(&mut files);
+        let (more, cuts) = joined(beside)?;
+        files.append(more);
         files.sort();
-        Ok::<_, AnalyzeError>((diagnostics, cuts))
+        Ok::<_, AnalyzeError>(cuts)
     });
-    let (diagnostics, cuts) = made?;
-    Ok(Analyzed { analysis, diagnostics, summary, files, cuts, stages: clock.finish() })
+    let cuts = made?;
+    Ok(Analyzed { analysis, diagnostics: report.diagnostics, summary, files, cuts, stages: clock.finish() })
 }
 
 /// Checks of `jarvis check` that files about to be written do not pass: a fault of ours, and none of the trace.
@@ -224,46 +224,41 @@ fn slashed(path: &Path) -> String {
 }
 
 /// Files that the page can link to, with this before the name of the folder of sheets.
-fn beside<'a>(files: impl Iterator<Item = &'a Path>, tables: &[Table], prefix: &str) -> Vec<String> {
+fn linked<'a>(files: impl Iterator<Item = &'a Path>, tables: &[Table], prefix: &str) -> Vec<String> {
     let written = files.map(slashed);
     let sheets = tables.iter().map(|t| format!("{prefix}{CSV_FOLDER}/{}.csv", t.name));
     written.chain(sheets).collect()
 }
 
-/// Adds the performance report as a workbook and CSV files, as far as nobody else makes these, with this before their
-/// names.
-fn sheets(
-    tables: &[Table],
-    csvs: &CsvFiles<'_>,
-    prefix: &str,
-    mut files: Files,
-) -> Result<(Files, xlsx::Cuts), AnalyzeError> {
-    let workbook = xlsx::render(tables).map_err(|error| AnalyzeError::Workbook(error.to_string()))?;
-    files.put(OutputFile::new(format!("{prefix}{WORKBOOK}"), workbook.bytes));
-    csvs.put_rest(&mut files);
-    Ok((files, workbook.cuts))
-}
-
-/// The same with all CSV files.
-fn all_sheets(tables: &[Table], prefix: &str, files: Files) -> Result<(Files, xlsx::Cuts), AnalyzeError> {
-    sheets(tables, &CsvFiles::of(tables, prefix), prefix, files)
-}
-
-/// The performance report as CSV files, made by whoever has time.
-struct CsvFiles<'a> {
-    files: Vec<(PathBuf, &'a Table)>,
+/// The performance report on its way to files.
+struct Sheets {
+    tables: Vec<Table>,
+    prefix: String,
+    /// Paths of the CSV files, in the order of the tables.
+    csv: Vec<PathBuf>,
+    /// The first CSV file that nobody has begun.
     next: AtomicUsize,
 }
 
-impl<'a> CsvFiles<'a> {
-    fn of(tables: &'a [Table], prefix: &str) -> Self {
-        let folder = format!("{prefix}{CSV_FOLDER}");
-        Self { files: csv::paths(tables, &folder).zip(tables).collect(), next: AtomicUsize::new(0) }
+impl Sheets {
+    /// For files with this before their names.
+    fn of(tables: Vec<Table>, prefix: &str) -> Self {
+        let csv = csv::paths(&tables, &format!("{prefix}{CSV_FOLDER}")).collect();
+        Self { tables, prefix: prefix.to_owned(), csv, next: AtomicUsize::new(0) }
     }
 
-    /// Makes those that nobody has begun.
-    fn put_rest(&self, files: &mut Files) {
-        while let Some((path, table)) = self.files.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+    /// Adds the workbook, and the CSV files as far as nobody else makes these.
+    fn make(&self, mut files: Files) -> Result<(Files, xlsx::Cuts), AnalyzeError> {
+        let workbook = xlsx::render(&self.tables).map_err(|error| AnalyzeError::Workbook(error.to_string()))?;
+        files.put(OutputFile::new(format!("{}{WORKBOOK}", self.prefix), workbook.bytes));
+        self.put_csv(&mut files);
+        Ok((files, workbook.cuts))
+    }
+
+    /// Adds CSV files that nobody has begun, until all are.
+    fn put_csv(&self, files: &mut Files) {
+        let next = || self.next.fetch_add(1, Ordering::Relaxed);
+        while let Some((path, table)) = self.csv.iter().zip(&self.tables).nth(next()) {
             files.put(OutputFile::new(path, csv::render(table, csv::Texts::Guarded)));
         }
     }

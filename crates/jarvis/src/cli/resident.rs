@@ -17,6 +17,7 @@ mod system {
     use std::ffi::{c_int, c_void};
     use std::ops::Range;
     use std::ptr;
+    use std::time::Duration;
 
     #[cfg(target_env = "gnu")]
     pub(super) fn allocate_sparingly() {
@@ -49,12 +50,20 @@ mod system {
 
     /// Has the system map less around a place that is touched: it maps no more than one mapping, and neighbours with
     /// different advice are two. The advice itself (not to read ahead from the disk) is for every second piece, so half
-    /// of the file is still read ahead.
+    /// of the file is still read ahead. Each piece takes the lock that all memory of the program has in common, so others
+    /// are let by every now and then.
     pub(super) fn map_small_pieces() {
         const PIECE: usize = 8 << 10;
+        const AT_ONCE: usize = 16;
+        const PAUSE: Duration = Duration::from_micros(200);
+        let mut pieces = 0;
         for_code(|code| {
             for start in (code.start.next_multiple_of(PIECE)..code.end).step_by(2 * PIECE) {
                 advise(start..code.end.min(start + PIECE), libc::MADV_RANDOM);
+                pieces += 1;
+                if pieces % AT_ONCE == 0 {
+                    std::thread::sleep(PAUSE);
+                }
             }
         });
     }
@@ -117,8 +126,8 @@ pub(crate) fn settle() {
     system::allocate_sparingly();
     // Beside the work, for it takes a while. If there can be no thread, nothing is lost.
     let _ = std::thread::Builder::new().name("resident".to_owned()).stack_size(64 << 10).spawn(|| {
-        system::map_small_pieces();
         system::give_back_code();
+        system::map_small_pieces();
     });
 }
 

@@ -6,15 +6,14 @@ use jarvis_analyze::analysis::{Analysis, AnalysisOptions, Groundwork};
 use jarvis_analyze::comparative::{Both, Comparative};
 use jarvis_analyze::compare::reports::{CompareOptions, NamedReport, SheetGroup, compare_tables};
 use jarvis_analyze::metrics::Scope;
-use jarvis_perf::tables::{Report, Table};
+use jarvis_perf::tables::{Report, ReportError, Table};
 use jarvis_report::render::xlsx;
 use jarvis_report::{OutputFile, Run, Versus, data, html, sections};
 use jarvis_trace::side_by_side::{both, joined};
 use jarvis_trace::{Summary, Trace};
 
 use super::{
-    AnalyzeError, AnalyzeOptions, Files, Progress, StageClock, Surveyed, Unwatched, all_sheets, beside, replay,
-    surveyed,
+    AnalyzeError, AnalyzeOptions, Files, Progress, Sheets, StageClock, Surveyed, Unwatched, linked, replay, surveyed,
 };
 
 /// Both reports, sheet by sheet.
@@ -40,26 +39,27 @@ pub struct ComparedTraces {
 /// What is known of one side.
 struct Side {
     report: Report,
-    tables: Vec<Table>,
+    sheets: Sheets,
     analysis: Analysis,
     summary: Summary,
 }
 
 impl Side {
-    fn of(trace: &Trace, options: &AnalyzeOptions) -> Result<Self, jarvis_perf::tables::ReportError> {
+    /// Its sheets have this before their names.
+    fn of(trace: &Trace, options: &AnalyzeOptions, prefix: &str) -> Result<Self, ReportError> {
         let Surveyed { report, survey, population } = surveyed(trace, options)?;
         let analysis_options =
             AnalysisOptions { thresholds: options.thresholds.clone(), scope: Scope::Comparative, population };
         let (groundwork, summary) = Groundwork::of(survey, trace, &report, &options.platform, &analysis_options);
         let judgement = groundwork.judge(trace, &report, &analysis_options);
         let analysis = Analysis::on(groundwork, judgement);
-        let tables = report.tables();
-        Ok(Self { report, tables, analysis, summary })
+        let sheets = Sheets::of(report.tables(), prefix);
+        Ok(Self { report, sheets, analysis, summary })
     }
 
     fn run<'a>(&'a self, options: &'a AnalyzeOptions, replay: &'a [jarvis_report::ReplayEntry]) -> Run<'a> {
-        let Self { report, tables, analysis, summary } = self;
-        Run { analysis, report, tables, summary, labels: &options.labels, replay }
+        let Self { report, sheets, analysis, summary } = self;
+        Run { analysis, report, tables: &sheets.tables, summary, labels: &options.labels, replay }
     }
 }
 
@@ -76,8 +76,10 @@ pub fn compare_traces_watched(
     mut files: Files,
 ) -> Result<ComparedTraces, AnalyzeError> {
     let mut clock = StageClock::new(progress, "sides");
-    let (reference, target) =
-        both(|| Side::of(traces.reference, options.reference), || Side::of(traces.target, options.target));
+    let (reference, target) = both(
+        || Side::of(traces.reference, options.reference, "reference_"),
+        || Side::of(traces.target, options.target, "target_"),
+    );
     let (reference, mut target) = (reference.map_err(AnalyzeError::Reference)?, target?);
     clock.then("comparison");
     let comparative = Comparative::of(&reference.analysis, &target.analysis);
@@ -88,8 +90,8 @@ pub fn compare_traces_watched(
     clock.then("reports");
     let made = std::thread::scope(|scope| {
         let (more, further) = (files.more(), files.more());
-        let of_reference = scope.spawn(|| all_sheets(&reference.tables, "reference_", more));
-        let of_target = scope.spawn(|| all_sheets(&target.tables, "target_", further));
+        let of_reference = scope.spawn(|| reference.sheets.make(more));
+        let of_target = scope.spawn(|| target.sheets.make(further));
         let versus = Versus {
             reference: reference.run(options.reference, &[]),
             target: target.run(options.target, &replay.entries),
@@ -98,10 +100,10 @@ pub fn compare_traces_watched(
         files.put_all(data::compared_files(&versus));
         files.put_all(sections::compared_files(&versus));
         clock.then("page");
-        let beside = beside(files.paths(), &target.tables, "target_");
-        files.put(html::compared_page(&versus, traces, &beside));
+        let linked = linked(files.paths(), &target.sheets.tables, "target_");
+        files.put(html::compared_page(&versus, traces, &linked));
         clock.then("comparison_workbook");
-        let (both, mut cuts) = workbook(&reference.tables, &target.tables)?;
+        let (both, mut cuts) = workbook(&reference.sheets.tables, &target.sheets.tables)?;
         files.put(both);
         clock.then("sheets");
         for sheets in [of_reference, of_target] {

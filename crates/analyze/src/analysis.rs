@@ -131,20 +131,17 @@ impl Groundwork {
         let outcomes = analyze_categories(prepared, &claims, options.scope);
         let host = system.as_ref().map(|s| &s.host);
         // What the host lets through is worked out for every finding, and none knows of another.
-        let (others, (mut findings, tree_data)) = both(
-            || {
-                let mut findings = patterns::findings(&scene, &patterns, &prepared.rows, host);
-                if let Some(system) = system {
-                    findings.extend(system::findings(system, &prepared.utilization, Some(&prepared.program)));
-                }
-                findings
-            },
+        let (of_patterns, (mut findings, of_system, tree_data)) = both(
+            || patterns::findings(&scene, &patterns, &prepared.rows, host),
             || {
                 let findings = compute_findings(prepared, &outcomes, &claims, host);
-                (findings, all_tree_data(trace, report, prepared, &outcomes, &patterns))
+                let of = |system| system::findings(system, &prepared.utilization, Some(&prepared.program));
+                let of_system = system.as_ref().map(of).unwrap_or_default();
+                (findings, of_system, all_tree_data(trace, report, prepared, &outcomes, &patterns))
             },
         );
-        findings.extend(others);
+        findings.extend(of_patterns);
+        findings.extend(of_system);
         fold_kernel_work(&mut findings, &outcomes);
         let findings = rank::ranked(findings, prepared);
         let fusion_candidates = fusion_candidates(&scene, &patterns);

@@ -17,6 +17,7 @@ mod system {
     use std::ffi::{c_int, c_void};
     use std::ops::Range;
     use std::ptr;
+    use std::sync::OnceLock;
     use std::time::Duration;
 
     #[cfg(target_env = "gnu")]
@@ -56,25 +57,27 @@ mod system {
         const PIECE: usize = 8 << 10;
         const AT_ONCE: usize = 16;
         const PAUSE: Duration = Duration::from_micros(200);
-        let mut pieces = 0;
-        for_code(|code| {
-            for start in (code.start.next_multiple_of(PIECE)..code.end).step_by(2 * PIECE) {
-                advise(start..code.end.min(start + PIECE), libc::MADV_RANDOM);
-                pieces += 1;
-                if pieces % AT_ONCE == 0 {
-                    std::thread::sleep(PAUSE);
-                }
-            }
+        let pieces = code().iter().flat_map(|code| {
+            let starts = (code.start.next_multiple_of(PIECE)..code.end).step_by(2 * PIECE);
+            starts.map(|start| start..code.end.min(start + PIECE))
         });
+        for (i, piece) in pieces.enumerate() {
+            advise(piece, libc::MADV_RANDOM);
+            if i % AT_ONCE == 0 {
+                std::thread::sleep(PAUSE);
+            }
+        }
     }
 
     /// Unmaps code and constants. They are read from their file again, or rather from the copy that the system has of
     /// it, where they are touched next.
     pub(super) fn give_back_code() {
-        for_code(|code| advise(code, libc::MADV_DONTNEED));
+        for pages in code() {
+            advise(pages.clone(), libc::MADV_DONTNEED);
+        }
     }
 
-    /// Advice on pages as [`for_code`] tells of them.
+    /// Advice on pages of [`code`].
     fn advise(pages: Range<usize>, advice: c_int) {
         // SAFETY: a private mapping of a file that nobody can have written to: whatever the advice, a page has the same
         // content when it is touched next. What is not aligned to the system's pages is refused, and all stays.
@@ -83,30 +86,33 @@ mod system {
         }
     }
 
-    /// The addresses of all pages of the program and its libraries that can't be written to.
-    fn for_code<F: FnMut(Range<usize>)>(mut each: F) {
-        // SAFETY: `visit` is called for every loaded object, with `each`, which lives longer than the call.
-        unsafe {
-            libc::dl_iterate_phdr(Some(visit::<F>), ptr::from_mut(&mut each).cast());
-        }
+    /// The addresses of all pages of the program and its libraries that can't be written to. They are asked for once, in
+    /// the beginning: what was loaded with the program stays as long as it runs, and whoever asks waits for all others
+    /// who do.
+    fn code() -> &'static [Range<usize>] {
+        static CODE: OnceLock<Vec<Range<usize>>> = OnceLock::new();
+        CODE.get_or_init(|| {
+            let mut pages: Vec<Range<usize>> = Vec::new();
+            // SAFETY: `visit` is called for every loaded object, with `pages`, which lives longer than the call.
+            unsafe {
+                libc::dl_iterate_phdr(Some(visit), ptr::from_mut(&mut pages).cast());
+            }
+            pages
+        })
     }
 
-    unsafe extern "C" fn visit<F: FnMut(Range<usize>)>(
-        object: *mut libc::dl_phdr_info,
-        _size: usize,
-        each: *mut c_void,
-    ) -> c_int {
+    unsafe extern "C" fn visit(object: *mut libc::dl_phdr_info, _size: usize, pages: *mut c_void) -> c_int {
         const PAGE: u64 = 4096;
-        // SAFETY: the loader passes a valid description, whose table has as many entries as it says, and `each` is what
-        // `for_code` gave it.
-        let (base, segments, each) = unsafe {
+        // SAFETY: the loader passes a valid description, whose table has as many entries as it says, and `pages` is what
+        // `code` gave it.
+        let (base, segments, pages) = unsafe {
             let object = &*object;
             let segments = std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum));
-            (object.dlpi_addr, segments, &mut *each.cast::<F>())
+            (object.dlpi_addr, segments, &mut *pages.cast::<Vec<Range<usize>>>())
         };
         for segment in segments.iter().filter(|s| s.p_type == libc::PT_LOAD && s.p_flags & libc::PF_W == 0) {
             let start = base + segment.p_vaddr;
-            each((start & !(PAGE - 1)) as usize..(start + segment.p_memsz).next_multiple_of(PAGE) as usize);
+            pages.push((start & !(PAGE - 1)) as usize..(start + segment.p_memsz).next_multiple_of(PAGE) as usize);
         }
         0
     }

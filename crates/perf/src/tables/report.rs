@@ -92,10 +92,12 @@ impl Report {
     /// The sheets in their order. Those without rows are absent, but for the two of short kernels. They are made each
     /// time, because they take as much memory as the rows do.
     pub fn tables(&self) -> Vec<Table> {
+        let (unified, (launchers, operations, kernels)) =
+            both(|| self.unified_sheets(), || (self.launcher_sheets(), self.operation_sheets(), self.kernel_sheets()));
         let mut tables = vec![self.ready.timeline.clone()];
-        tables.extend(self.operation_sheets());
+        tables.extend([launchers, unified, operations].into_iter().flatten());
         tables.retain(|table| table.rows() > 0);
-        tables.extend(self.kernel_sheets());
+        tables.extend(kernels);
         tables
     }
 
@@ -104,24 +106,39 @@ impl Report {
         self.tables().into_iter().find(|t| t.name == name)
     }
 
-    /// The sheets of launchers and of modelled operations.
-    fn operation_sheets(&self) -> Vec<Table> {
+    /// The sheets of launchers.
+    fn launcher_sheets(&self) -> Vec<Table> {
         let Self { rows, options, ready, .. } = self;
-        let recompute = options.detect_recompute;
-        let cap = |most: Option<usize>| most.filter(|_| !options.quirks().caps_ignored);
-        let most = cap(options.topk_ops);
+        let most = self.cap(options.topk_ops);
         let mut tables = vec![
-            launchers::category_sheet(&rows.categories, recompute),
-            capped(launchers::name_sheet(&rows.ops, recompute), most),
+            launchers::category_sheet(&rows.categories, options.detect_recompute),
+            capped(launchers::name_sheet(&rows.ops, options.detect_recompute), most),
             capped(launchers::args_sheet(options, &rows.unique_args), most),
         ];
         tables.extend(ready.overlaps.unique_args.clone().map(|t| capped(t, most)));
-        tables.push(capped(rows.unified.sheet(options), most));
-        tables.extend(ready.overlaps.unified.clone().map(|t| capped(t, most)));
-        let most = cap(options.topk_roofline_ops);
-        let sheets = ready.overlaps.in_order(&rows.op_sheets, |sheet| sheet.table(options));
-        tables.extend(sheets.into_iter().map(|t| capped(t, most)));
         tables
+    }
+
+    /// The sheets of all calls.
+    fn unified_sheets(&self) -> Vec<Table> {
+        let Self { rows, options, ready, .. } = self;
+        let most = self.cap(options.topk_ops);
+        let mut tables = vec![capped(rows.unified.sheet(options), most)];
+        tables.extend(ready.overlaps.unified.clone().map(|t| capped(t, most)));
+        tables
+    }
+
+    /// The sheets of modelled operations.
+    fn operation_sheets(&self) -> Vec<Table> {
+        let Self { rows, options, ready, .. } = self;
+        let most = self.cap(options.topk_roofline_ops);
+        let sheets = ready.overlaps.in_order(&rows.op_sheets, |sheet| sheet.table(options));
+        sheets.into_iter().map(|t| capped(t, most)).collect()
+    }
+
+    /// How many rows were asked for.
+    fn cap(&self, most: Option<usize>) -> Option<usize> {
+        most.filter(|_| !self.options.quirks().caps_ignored)
     }
 
     /// The sheets of kernels and collectives.

@@ -55,8 +55,8 @@ mod system {
     /// are let by every now and then.
     pub(super) fn map_small_pieces() {
         const PIECE: usize = 8 << 10;
-        const AT_ONCE: usize = 16;
-        const PAUSE: Duration = Duration::from_micros(200);
+        const AT_ONCE: usize = 64;
+        const PAUSE: Duration = Duration::from_micros(800);
         let pieces = code().iter().flat_map(|code| {
             let starts = (code.start.next_multiple_of(PIECE)..code.end).step_by(2 * PIECE);
             starts.map(|start| start..code.end.min(start + PIECE))

@@ -16,6 +16,7 @@ use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use jarvis_report::OutputFile;
 
@@ -23,6 +24,9 @@ use crate::pipeline::Shelf;
 use lock::Locks;
 use undo::Undo;
 pub use undo::abandon;
+
+/// A temporary file that was not written to for so long is nobody's.
+const ABANDONED: Duration = Duration::from_hours(24);
 
 /// Tells the temporary names of one process apart.
 static COUNTER: AtomicU64 = AtomicU64::new(0);
@@ -166,6 +170,7 @@ impl<'a> Batch<'a> {
     fn stage(mut self) -> Result<Staged<'a>, OutputError> {
         let undo = self.undo.take().unwrap_or_else(|| Arc::new(Undo::begin()));
         let locks = Locks::take(&self.roots, &undo)?;
+        self.sweep(ABANDONED);
         let earlier = self.replaces.as_ref().map_or_else(Vec::new, |(root, earlier)| earlier(root));
         let mut temporaries = Vec::with_capacity(self.files.len());
         for (path, contents) in &self.files {
@@ -175,6 +180,22 @@ impl<'a> Batch<'a> {
             });
         }
         Ok(Staged { batch: self, earlier, temporaries, undo, _locks: locks })
+    }
+
+    /// Removes files of temporary names that nobody has written to for so long: of a run that was killed.
+    fn sweep(&self, since: Duration) {
+        let folders: BTreeSet<&Path> = self.paths().map(folder_of).collect();
+        let is_left = |entry: &fs::DirEntry| {
+            let name = entry.file_name();
+            let is_ours = name.to_str().and_then(|name| name.strip_prefix(".jarvis-")?.strip_suffix(".tmp")).is_some();
+            let written = || entry.metadata().and_then(|about| about.modified()).ok();
+            is_ours && written().and_then(|at| at.elapsed().ok()).is_some_and(|age| age >= since)
+        };
+        for entry in folders.into_iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten() {
+            if is_left(&entry) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
 
     /// Removes what an earlier run wrote and this one does not. What can't be removed stays: an old file does no harm

@@ -206,3 +206,22 @@ fn names_as_long_as_can_be_are_written() {
     assert!(error.help().contains("shorter"), "{error}: {}", error.help());
     assert_eq!(contents(root.path()), listed(&[(&name, "text")]));
 }
+
+#[test]
+fn what_a_killed_run_left_goes_when_it_is_old() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    batch(root, &[("a/x.csv", "old"), ("y.csv", "old")]).write().unwrap();
+    let left = ["a/.jarvis-1-2.tmp", ".jarvis-1-3.tmp"].map(|name| root.join(name));
+    let others = [".jarvis.toml", "a/.jarvis-1.csv", "x.tmp"].map(|name| root.join(name));
+    for path in left.iter().chain(&others) {
+        fs::write(path, "half").unwrap();
+        let old = std::time::SystemTime::now() - 2 * ABANDONED;
+        File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
+    }
+    let of_a_run = root.join("a/.jarvis-4-5.tmp");
+    fs::write(&of_a_run, "half").unwrap();
+    batch(root, &[("a/x.csv", "new"), ("y.csv", "new")]).write().unwrap();
+    assert!(!left.iter().any(|path| path.exists()));
+    assert!(others.iter().chain([&of_a_run]).all(|path| path.exists()));
+}

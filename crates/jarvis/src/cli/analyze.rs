@@ -363,7 +363,6 @@ impl<'a> Output<'a> {
         check: fn(&Files) -> Vec<Problem>,
     ) -> Result<Vec<u8>, Failure> {
         warn_of_cuts(self.session, cuts);
-        resident::give_back_free_memory();
         let began = Instant::now();
         let problems = check(files);
         if let Some(first) = problems.first() {

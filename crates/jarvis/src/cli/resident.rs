@@ -1,14 +1,11 @@
 //! How much memory the system counts as ours: what is not needed at the moment is given back.
 //!
 //! A stage of the work runs its own part of the program, and the system maps 64 KiB around every place it touches: in the
-//! end all nine megabytes of code and constants, of which a stage needs one. The allocator too keeps what stages free. Of
-//! a trace of 20 MB that was half of all memory. Both come back by themselves where they are needed again.
+//! end all nine megabytes of code and constants, of which a stage needs one. Of a trace of 20 MB that was almost half of all
+//! memory. It comes back by itself where it is needed again.
 
-/// Stages before which free memory is given back.
-const MEMORY: &[&str] = &["perf_report", "groundwork", "analysis", "replay_packages", "data", "reports", "page"];
-
-/// Stages before which code is given back too: to unmap its many pieces takes most of a millisecond. With any fewer a trace
-/// of 20 MB takes more memory at its worst moment.
+/// Stages before which code is given back: to unmap its many pieces takes most of a millisecond. With any fewer a trace of
+/// 20 MB takes more memory at its worst moment.
 const CODE: &[&str] = &["perf_report", "analysis", "replay_packages", "reports"];
 
 #[cfg(all(target_os = "linux", not(debug_assertions)))]
@@ -25,7 +22,7 @@ mod system {
         /// From this size on memory comes from the system, and goes back to it, piece by piece. A fixed size, since the
         /// allocator's own guess grows with what was freed, until large columns lie between small things that stay.
         const LARGE: c_int = 128 << 10;
-        /// Free memory at the end that stays until [`give_back_free_memory`]: most of it is used again at once.
+        /// Free memory at the end that stays: most of it is used again at once.
         const KEPT: c_int = 64 << 20;
         // SAFETY: sets numbers of the allocator, which checks them; no memory is touched.
         unsafe {
@@ -34,20 +31,9 @@ mod system {
         }
     }
 
-    #[cfg(target_env = "gnu")]
-    pub(super) fn give_back_free_memory() {
-        // SAFETY: takes the locks of the allocator and gives back only what is free.
-        unsafe {
-            libc::malloc_trim(0);
-        }
-    }
-
     /// Other allocators give back by themselves.
     #[cfg(not(target_env = "gnu"))]
     pub(super) fn allocate_sparingly() {}
-
-    #[cfg(not(target_env = "gnu"))]
-    pub(super) fn give_back_free_memory() {}
 
     /// Has the system map less around a place that is touched: it maps no more than one mapping, and neighbours with
     /// different advice are two. The advice itself (not to read ahead from the disk) is for every second piece, so half
@@ -122,7 +108,6 @@ mod system {
 #[cfg(not(all(target_os = "linux", not(debug_assertions))))]
 mod system {
     pub(super) fn allocate_sparingly() {}
-    pub(super) fn give_back_free_memory() {}
     pub(super) fn map_small_pieces() {}
     pub(super) fn give_back_code() {}
 }
@@ -132,24 +117,17 @@ pub(crate) fn settle() {
     system::allocate_sparingly();
     // Beside the work, for it takes a while. If there can be no thread, nothing is lost.
     let _ = std::thread::Builder::new().name("resident".to_owned()).stack_size(64 << 10).spawn(|| {
+        // What it took to begin.
         system::give_back_code();
         system::map_small_pieces();
     });
 }
 
-/// A stage begins. (Beside the work both would come too late now and then, and who works would wait for the allocator.)
+/// A stage begins. (Beside the work it would come too late now and then.)
 pub(crate) fn give_back(stage: &str) {
-    if MEMORY.contains(&stage) {
-        system::give_back_free_memory();
-    }
     if CODE.contains(&stage) {
         system::give_back_code();
     }
-}
-
-/// All files are made.
-pub(crate) fn give_back_free_memory() {
-    system::give_back_free_memory();
 }
 
 #[cfg(test)]
@@ -172,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_given_back_at_stages_that_there_are() {
+    fn code_is_given_back_at_stages_that_there_are() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/h200/tiny_bmm_window.json.gz");
         let trace = Trace::open(path.as_ref(), &ReadOptions::default()).unwrap();
         let options = AnalyzeOptions {
@@ -185,6 +163,6 @@ mod tests {
         let seen = Seen::default();
         analyze_watched(trace, &options, &seen, Files::default()).unwrap();
         let seen = seen.0.into_inner().unwrap();
-        assert!(MEMORY.iter().chain(CODE).all(|stage| seen.contains(stage)), "{seen:?}");
+        assert!(CODE.iter().all(|stage| seen.contains(stage)), "{seen:?}");
     }
 }

@@ -64,8 +64,9 @@ pub fn of_str(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut out = String::with_capacity(text.len() + 2);
     out.push(quote);
-    // As names of kernels are.
-    if text.bytes().all(|b| matches!(b, b' '..=b'~') && b != b'\\' && char::from(b) != quote) {
+    // As names of kernels are. No byte ends the search, so that many are looked at in one go.
+    let is_plain = |b: u8| matches!(b, b' '..=b'~') && b != b'\\' && b != quote as u8;
+    if text.bytes().fold(true, |plain, b| plain & is_plain(b)) {
         out.push_str(text);
         out.push(quote);
         return out;

@@ -59,6 +59,11 @@ pub fn is_copy_or_fill(name: &str) -> bool {
 
 /// Tile of a matrix kernel.
 pub fn tile(name: &str) -> Option<KernelTile> {
+    // However it is written, a size stands beside another. Most names have none, and to read one takes a while.
+    let is_size = |w: &[u8]| w[0].is_ascii_digit() && w[1] == b'x' && w[2].is_ascii_digit();
+    if !name.as_bytes().windows(3).any(is_size) {
+        return None;
+    }
     if let Ok(Some(found)) = gemm_kernel(&[name], &Quirks::NONE)
         && let Some(tile) = found.tile
     {

@@ -36,9 +36,7 @@ pub(crate) fn warnings(p: &Prepared, report: &Report) -> Vec<String> {
     out.extend(other_device(p));
     for row in p.rows.iter().filter(|r| r.efficiency.is_anomaly) {
         let percent = row.efficiency.efficiency_percent.unwrap_or_default();
-        let args = args::in_prose(&row.args);
-        let name = quoted(&row.name);
-        out.push(format!("{name} on {args} reaches {}% of peak: verify the measurement.", shown(percent, 1)));
+        out.push(beyond_peak(&row.name, &row.args, percent));
     }
     for row in p.rows.iter().filter(|r| r.high_variance) {
         let cov = shown(row.cov.unwrap_or_default(), 2);
@@ -123,4 +121,23 @@ fn derived_peaks(p: &Prepared) -> Option<String> {
     specs.sort_unstable();
     specs.dedup();
     (!specs.is_empty()).then(|| format!("Derived peaks are used for {}.", specs.join(", ")))
+}
+
+/// Told of what is faster than the hardware.
+fn beyond_peak(name: &str, args: &str, percent: f64) -> String {
+    // Lists of tensors have no shape to tell.
+    let on = if args.is_empty() { String::new() } else { format!(" on {}", args::in_prose(args)) };
+    format!("{}{on} reaches {}% of peak: verify the measurement.", quoted(name), shown(percent, 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_shape_is_told_without() {
+        let told = |args| beyond_peak("aten::add", args, 114.84);
+        assert_eq!(told("(2,3) fp32"), "`aten::add` on (2,3) fp32 reaches 114.8% of peak: verify the measurement.");
+        assert_eq!(told(""), "`aten::add` reaches 114.8% of peak: verify the measurement.");
+    }
 }

@@ -83,7 +83,8 @@ fn warnings(cx: &CategoryCx<'_>) -> Vec<String> {
     for row in cx.rows() {
         if row.efficiency.is_anomaly {
             let e = row.efficiency.efficiency_percent.unwrap_or_default();
-            out.push(format!("{} {}: {}% of peak; verify the measurement", quoted(&row.name), row.args, shown(e, 1)));
+            let args = if row.args.is_empty() { String::new() } else { format!(" {}", row.args) };
+            out.push(format!("{}{args}: {}% of peak; verify the measurement", quoted(&row.name), shown(e, 1)));
         }
         if row.high_variance {
             let cov = row.cov.unwrap_or_default();

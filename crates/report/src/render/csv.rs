@@ -219,4 +219,17 @@ mod tests {
         let paths: Vec<String> = made.map(|f| f.path.to_string_lossy().replace('\\', "/")).collect();
         assert_eq!(paths, ["csvs/gpu_timeline.csv", "csvs/a_.._b.csv", "csvs/GPU_timeline~2.csv"]);
     }
+
+    #[test]
+    fn fields_are_quoted_as_the_csv_crate_quotes_them() {
+        let texts = ["plain", "", "a,b", "say \"x\"", "\"", "line\nend", "cr\rhere", "é, ü", " space ", "'", "a;b\tc"];
+        let cells = || texts.iter().map(|t| text(t)).collect::<Vec<_>>();
+        let got = csv(vec![column("first", cells()), column("a,\"b\"", cells())], Texts::Exact);
+        let mut writer = ::csv::WriterBuilder::new().from_writer(Vec::new());
+        writer.write_record(["first", "a,\"b\""]).unwrap();
+        for text in texts {
+            writer.write_record([text, text]).unwrap();
+        }
+        assert_eq!(got, String::from_utf8(writer.into_inner().unwrap()).unwrap());
+    }
 }

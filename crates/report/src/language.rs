@@ -158,16 +158,15 @@ pub(crate) fn no_number(text: &str) -> Option<&str> {
     words.into_iter().find(|w| NO_NUMBERS.contains(w))
 }
 
-fn rules() -> impl Iterator<Item = &'static Rule> {
-    VENDOR_WORDS.iter().chain(UNSEEN).chain(CONTEST)
-}
+/// All lists of rules.
+pub(crate) const RULES: [&[Rule]; 3] = [VENDOR_WORDS, UNSEEN, CONTEST];
 
 /// The same of lines that are language.
 pub(crate) fn violations_of(lines: &[(usize, String)]) -> Vec<Violation> {
     if lines.is_empty() {
         return Vec::new();
     }
-    let rules: Vec<&Rule> = rules().collect();
+    let rules: Vec<&Rule> = RULES.into_iter().flatten().collect();
     // Every phrase begins a word, so words are looked up by their first letter: every run checks itself.
     let mut by_letter: [Vec<usize>; 256] = [const { Vec::new() }; 256];
     for (i, rule) in rules.iter().enumerate() {
@@ -253,7 +252,7 @@ mod tests {
 
     #[test]
     fn phrases_are_unique_and_lower_case() {
-        let all: Vec<&Rule> = VENDOR_WORDS.iter().chain(UNSEEN).chain(CONTEST).collect();
+        let all: Vec<&Rule> = RULES.into_iter().flatten().collect();
         for (i, rule) in all.iter().enumerate() {
             assert_eq!(rule.phrase, rule.phrase.to_lowercase());
             assert!(all[..i].iter().all(|r| r.phrase != rule.phrase), "{} stands twice", rule.phrase);

@@ -274,10 +274,11 @@ pub(crate) fn host_sync(cx: &Cx<'_>) -> Option<Judged> {
         severity,
         title: format!("The host waits for the GPU within the step ({names})"),
         issue: format!(
-            "{} times in {} steps the host waits for the GPU ({names}) and the queue runs dry: the gaps right after \
+            "{} times in {} {} the host waits for the GPU ({names}) and the queue runs dry: the gaps right after \
              take {}.",
             waits.count,
             gaps.steps,
+            if gaps.steps == 1 { "step" } else { "steps" },
             ms_and_percent(waits.time.as_ms(), cx.percent(waits.time))
         ),
         operations: waiting_operations(cx),

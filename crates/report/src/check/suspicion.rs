@@ -1,7 +1,7 @@
 //! A quick look at a line of Markdown as it stands there, data included. Nearly every line is above suspicion, and to
 //! take all of them apart took almost a third of the time in which a run checks itself.
 
-use crate::language::{CONTEST, Match, NO_NUMBERS, Rule, UNSEEN, VENDOR_WORDS};
+use crate::language::{Match, NO_NUMBERS, RULES, Rule};
 
 /// Codes of bytes, in five bits: letters are 1 to 26 in either case.
 const OTHER: u8 = 0;
@@ -33,12 +33,11 @@ type Beginnings = [[u32; 32]; 32];
 
 static BEGINNINGS: Beginnings = {
     let mut beginnings = [[0; 32]; 32];
-    let lists = [VENDOR_WORDS, UNSEEN, CONTEST];
     let mut list = 0;
-    while list < lists.len() {
+    while list < RULES.len() {
         let mut i = 0;
-        while i < lists[list].len() {
-            add(&mut beginnings, lists[list][i].phrase.as_bytes());
+        while i < RULES[list].len() {
+            add(&mut beginnings, RULES[list][i].phrase.as_bytes());
             i += 1;
         }
         list += 1;
@@ -90,8 +89,7 @@ fn is_suspect_at(line: &[u8], at: usize) -> bool {
     };
     let ends = |phrase: &str| code(phrase.len()) & OF_WORD == 0;
     let breaks = |rule: &Rule| begins(rule.phrase) && (rule.matched == Match::Stem || ends(rule.phrase));
-    [VENDOR_WORDS, UNSEEN, CONTEST].into_iter().flatten().any(breaks)
-        || NO_NUMBERS.iter().any(|word| begins(word) && ends(word))
+    RULES.into_iter().flatten().any(breaks) || NO_NUMBERS.iter().any(|word| begins(word) && ends(word))
 }
 
 /// Whether a sign may shout, begin a placeholder or belong to an absolute path.

@@ -190,7 +190,7 @@ mod tests {
             ("| `a` ", " | b\\|c |"),
             ("| a\\|", "| `b` |"),
         ];
-        let rules = [language::VENDOR_WORDS, language::UNSEEN, language::CONTEST].into_iter().flatten();
+        let rules = language::RULES.into_iter().flatten();
         let mut doubtful: Vec<String> = rules.map(|rule| rule.phrase.to_owned()).collect();
         doubtful.extend(doubtful.clone().iter().map(|phrase| phrase.to_uppercase()));
         doubtful.extend(language::NO_NUMBERS.map(str::to_owned));

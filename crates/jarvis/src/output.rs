@@ -219,14 +219,18 @@ fn is_inside(path: &Path) -> bool {
 
 /// Writes a file under a temporary name, which is told.
 fn stage(path: &Path, bytes: &[u8], undo: &Undo) -> Result<PathBuf, OutputError> {
+    let (temporary, mut file) = begin_stage(path, undo)?;
+    file.write_all(bytes).map_err(|error| OutputError::File { path: path.to_path_buf(), error })?;
+    Ok(temporary)
+}
+
+/// Makes an empty file under a temporary name.
+fn begin_stage(path: &Path, undo: &Undo) -> Result<(PathBuf, File), OutputError> {
     if path.is_dir() {
         return Err(OutputError::IsFolder { path: path.to_path_buf() });
     }
     undo.make_folders(folder_of(path))?;
-    let failed = |error| OutputError::File { path: path.to_path_buf(), error };
-    let (temporary, mut file) = undo.create_beside(path).map_err(failed)?;
-    file.write_all(bytes).map_err(failed)?;
-    Ok(temporary)
+    undo.create_beside(path).map_err(|error| OutputError::File { path: path.to_path_buf(), error })
 }
 
 /// Writes files of a batch to come under temporary names. They go with the last of it and of the batch, if that has not
@@ -247,6 +251,10 @@ impl Staging {
 impl Shelf for Staging {
     fn put_away(&self, path: &Path, bytes: &[u8]) -> Option<PathBuf> {
         if is_inside(path) { stage(&self.root.join(path), bytes, &self.undo).ok() } else { None }
+    }
+
+    fn begin(&self, path: &Path) -> Option<(PathBuf, File)> {
+        if is_inside(path) { begin_stage(&self.root.join(path), &self.undo).ok() } else { None }
     }
 }
 

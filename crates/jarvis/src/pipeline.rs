@@ -5,9 +5,9 @@ mod compare;
 mod files;
 mod replay;
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use jarvis_analyze::analysis::{Analysis, AnalysisOptions, Groundwork, Survey};
@@ -16,16 +16,16 @@ use jarvis_analyze::metrics::Scope;
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::extension::Extension;
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::{Report, ReportError, ReportOptions, Table, build_report_beside};
+use jarvis_perf::tables::{Report, ReportError, ReportOptions, Sheet, build_report_beside};
 use jarvis_report::check::{self, Folder, Level, Problem};
 use jarvis_report::render::{csv, xlsx};
 use jarvis_report::replay::ReplayError;
-use jarvis_report::{OutputFile, Run, RunLabels, data, html, sections};
+use jarvis_report::{Run, RunLabels, data, html, sections};
 use jarvis_trace::side_by_side::{both, joined};
 use jarvis_trace::{Diagnostics, Population, Summary, Trace, Tree};
 
 pub use compare::{ComparedTraces, compare_traces, compare_traces_watched};
-pub use files::{FileRef, Files, Shelf};
+pub use files::{FileRef, Files, OpenFile, Shelf};
 pub use replay::ReplayChoice;
 
 /// Names of the performance report in an output folder.
@@ -57,6 +57,14 @@ pub enum AnalyzeError {
     /// The workbook could not be made.
     #[error("the workbook could not be made: {0}")]
     Workbook(String),
+    /// A file could not be written.
+    #[error("{}: the file can't be written: {error}", path.display())]
+    Write {
+        /// The file, relative to the output folder.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
     /// A replay package could not be made.
     #[error(transparent)]
     Replay(#[from] ReplayError),
@@ -129,33 +137,33 @@ pub fn analyze_watched(
     let chosen = replay::choose(&trace, &report, &analysis, &options.replay, &[]);
     // All is known that the trace can tell.
     drop((trace, std::mem::take(&mut report.tree)));
-    let sheets = OnceLock::new();
-    let sheets = || sheets.get_or_init(|| Sheets::of(report.tables(), ""));
+    let sheets = Sheets::of(report.sheets(), "");
     let made = std::thread::scope(|scope| {
         // They depend on nothing that follows, so they are made beside it.
         let more = files.more();
-        let beside = scope.spawn(|| sheets().make(more));
+        let beside = scope.spawn(|| sheets.make(more));
         let replay = replay::replay(chosen, &mut analysis)?;
-        let sheets = sheets();
-        let (tables, replayed) = (&*sheets.tables, &*replay.entries);
-        let labels = &options.labels;
-        let run = Run { analysis: &analysis, report: &report, tables, summary: &summary, labels, replay: replayed };
+        let (labels, replayed) = (&options.labels, &*replay.entries);
+        let all = &*sheets.all;
+        let run =
+            Run { analysis: &analysis, report: &report, sheets: all, summary: &summary, labels, replay: replayed };
         clock.then("data");
         data::each_file(&run, &mut |file| files.put(file));
         clock.then("reports");
         files.put_all(sections::files(&run));
         clock.then("page");
-        let linked = linked(files.paths(), tables, "");
+        let linked = linked(files.paths(), all, "");
         files.put_all(drawing.files(&run, &linked));
         files.put_all(replay.files);
         clock.then("sheets");
-        sheets.put_csv(&mut files);
+        sheets.help(&mut files)?;
         let (more, cuts) = joined(beside)?;
         files.append(more);
         files.sort();
         Ok::<_, AnalyzeError>(cuts)
     });
     let cuts = made?;
+    drop(sheets);
     Ok(Analyzed { analysis, diagnostics: report.diagnostics, summary, files, cuts, stages: clock.finish() })
 }
 
@@ -224,42 +232,78 @@ fn slashed(path: &Path) -> String {
 }
 
 /// Files that the page can link to, with this before the name of the folder of sheets.
-fn linked<'a>(files: impl Iterator<Item = &'a Path>, tables: &[Table], prefix: &str) -> Vec<String> {
+fn linked<'a>(files: impl Iterator<Item = &'a Path>, sheets: &[Sheet<'_>], prefix: &str) -> Vec<String> {
     let written = files.map(slashed);
-    let sheets = tables.iter().map(|t| format!("{prefix}{CSV_FOLDER}/{}.csv", t.name));
+    let sheets = sheets.iter().map(|sheet| format!("{prefix}{CSV_FOLDER}/{}.csv", sheet.name));
     written.chain(sheets).collect()
 }
 
 /// The performance report on its way to files.
-struct Sheets {
-    tables: Vec<Table>,
+struct Sheets<'a> {
+    all: Vec<Sheet<'a>>,
     prefix: String,
-    /// Paths of the CSV files, in the order of the tables.
-    csv: Vec<PathBuf>,
-    /// The first CSV file that nobody has begun.
-    next: AtomicUsize,
+    /// For each sheet the path of its CSV file, and whether somebody has begun it.
+    csv: Vec<(PathBuf, AtomicBool)>,
 }
 
-impl Sheets {
+impl<'a> Sheets<'a> {
     /// For files with this before their names.
-    fn of(tables: Vec<Table>, prefix: &str) -> Self {
-        let csv = csv::paths(&tables, &format!("{prefix}{CSV_FOLDER}")).collect();
-        Self { tables, prefix: prefix.to_owned(), csv, next: AtomicUsize::new(0) }
+    fn of(all: Vec<Sheet<'a>>, prefix: &str) -> Self {
+        let folder = format!("{prefix}{CSV_FOLDER}");
+        let paths = csv::paths(all.iter().map(|sheet| &*sheet.name), &folder);
+        let csv = paths.map(|path| (path, AtomicBool::new(false))).collect();
+        Self { all, prefix: prefix.to_owned(), csv }
     }
 
-    /// Adds the workbook, and the CSV files as far as nobody else makes these.
+    /// Adds the workbook, and with each of its sheets the CSV file unless somebody else makes it.
     fn make(&self, mut files: Files) -> Result<(Files, xlsx::Cuts), AnalyzeError> {
-        let workbook = xlsx::render(&self.tables).map_err(|error| AnalyzeError::Workbook(error.to_string()))?;
-        files.put(OutputFile::new(format!("{}{WORKBOOK}", self.prefix), workbook.bytes));
-        self.put_csv(&mut files);
-        Ok((files, workbook.cuts))
+        let path = PathBuf::from(format!("{}{WORKBOOK}", self.prefix));
+        let mut workbook = xlsx::Workbook::begin(files.begin(&path), &self.all);
+        for (at, sheet) in self.all.iter().enumerate() {
+            let mut csv = self.claim(at).map(|path| csv::Writer::begin(files.begin(path), sheet, csv::Texts::Guarded));
+            let made = workbook.add(sheet, &[], |row| csv.as_mut().map_or(Ok(()), |csv| csv.row(row)));
+            let ended = made.and_then(|()| csv.map_or(Ok(()), |csv| files.end(csv.finish()?)));
+            ended.map_err(failed_at(&self.csv[at].0))?;
+        }
+        let (file, cuts) = workbook.finish().map_err(|error| AnalyzeError::of_workbook(&path, error))?;
+        files.end(file).map_err(failed_at(&path))?;
+        Ok((files, cuts))
     }
 
-    /// Adds CSV files that nobody has begun, until all are.
-    fn put_csv(&self, files: &mut Files) {
-        let next = || self.next.fetch_add(1, Ordering::Relaxed);
-        while let Some((path, table)) = self.csv.iter().zip(&self.tables).nth(next()) {
-            files.put(OutputFile::new(path, csv::render(table, csv::Texts::Guarded)));
+    /// Adds CSV files that nobody has begun, the last ones first.
+    fn help(&self, files: &mut Files) -> Result<(), AnalyzeError> {
+        for (at, sheet) in self.all.iter().enumerate().rev() {
+            let Some(path) = self.claim(at) else { continue };
+            let mut csv = csv::Writer::begin(files.begin(path), sheet, csv::Texts::Guarded);
+            let mut cells = Vec::new();
+            let rows = (0..sheet.rows()).try_for_each(|row| {
+                cells.clear();
+                cells.extend(sheet.row(row));
+                csv.row(&cells)
+            });
+            rows.and_then(|()| files.end(csv.finish()?)).map_err(failed_at(path))?;
+        }
+        Ok(())
+    }
+
+    /// The path of a CSV file if nobody else makes it.
+    fn claim(&self, at: usize) -> Option<&Path> {
+        let (path, begun) = &self.csv[at];
+        (!begun.swap(true, Ordering::Relaxed)).then_some(path)
+    }
+}
+
+/// What became of a file that could not be written.
+fn failed_at(path: &Path) -> impl FnOnce(io::Error) -> AnalyzeError {
+    move |error| AnalyzeError::Write { path: path.to_path_buf(), error }
+}
+
+impl AnalyzeError {
+    /// A workbook could not be made, or not be written there.
+    fn of_workbook(path: &Path, error: xlsx::XlsxError) -> Self {
+        match error.io() {
+            Ok(error) => failed_at(path)(error),
+            Err(error) => Self::Workbook(error.to_string()),
         }
     }
 }

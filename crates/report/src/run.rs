@@ -3,7 +3,7 @@
 use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::comparative::Comparative;
 use jarvis_analyze::metrics::Scope;
-use jarvis_perf::tables::{Report, Table};
+use jarvis_perf::tables::{Report, Sheet};
 use jarvis_trace::Summary;
 
 /// What the user said about the run.
@@ -42,7 +42,7 @@ pub struct Run<'a> {
     /// The performance report it was made from.
     pub report: &'a Report,
     /// Its sheets.
-    pub tables: &'a [Table],
+    pub sheets: &'a [Sheet<'a>],
     /// What is in the trace.
     pub summary: &'a Summary,
     /// What the user said about the run.

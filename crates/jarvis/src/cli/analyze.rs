@@ -462,6 +462,7 @@ impl From<AnalyzeError> for Failure {
     fn from(error: AnalyzeError) -> Self {
         match error {
             AnalyzeError::Report(error) => error.into(),
+            AnalyzeError::Write { path, error } => OutputError::File { path, error }.into(),
             error => Self::new(exit::OUTPUT, error.to_string()),
         }
     }

@@ -10,6 +10,7 @@ use clap::Args;
 use jarvis_analyze::compare::reports::{
     CompareError, CompareOptions, Comparison, NamedReport, SHEET_GROUPS, SheetGroup, compare_tables,
 };
+use jarvis_perf::tables::Sheet;
 use jarvis_report::render::csv;
 use jarvis_trace::Fidelity;
 
@@ -141,7 +142,7 @@ pub(crate) fn run(session: &Session, args: &CompareArgs) -> Result<(), Failure> 
 fn write(session: &Session, comparison: &Comparison, places: &Places, parity: bool) -> Result<Vec<PathBuf>, Failure> {
     let mut batch = Batch::default();
     let sheets = Sheets {
-        tables: &comparison.tables,
+        sheets: &Sheet::of(&comparison.tables),
         hidden: &comparison.hidden,
         workbook: places.workbook.as_deref(),
         csv_folder: places.csv_folder.as_deref(),

@@ -10,7 +10,7 @@ use jarvis_analyze::program::Program;
 use jarvis_analyze::system::gaps::Gaps;
 use jarvis_perf::extension::Extension;
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::{Report, ReportError, ReportOptions, Table, build_report};
+use jarvis_perf::tables::{Report, ReportError, ReportOptions, Sheet, build_report};
 use jarvis_report::html;
 use jarvis_report::render::csv;
 use jarvis_trace::side_by_side::joined;
@@ -233,19 +233,19 @@ pub(crate) fn run(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
         session.warn(doubt);
     }
     let report = session.stage("tables", || build_report(&trace, &args.options(&chosen, extension)))?;
-    let tables = report.tables();
+    let sheets = report.sheets();
     let files = std::thread::scope(|scope| {
         // The page and the sheets have nothing to do with each other.
         let page = places.page.as_ref().map(|_| scope.spawn(|| page(&trace, &report, chosen.platform.as_ref(), args)));
         let page = || page.map(joined);
-        session.stage("files", || write(session, &tables, &places, page, args.parity))
+        session.stage("files", || write(session, &sheets, &places, page, args.parity))
     })?;
     warn_of_gaps(session, &report);
     let view = summary::View {
         path,
         trace: &trace,
         report: &report,
-        tables: &tables,
+        sheets: &sheets,
         platform: chosen.platform.as_ref(),
         places: &places,
         files: &files,
@@ -313,14 +313,14 @@ fn page(trace: &Trace, report: &Report, platform: Option<&Platform>, args: &Repo
 /// Renders and writes the files; returns their paths.
 fn write(
     session: &Session,
-    tables: &[Table],
+    sheets: &[Sheet<'_>],
     places: &Places,
     page: impl FnOnce() -> Option<Vec<u8>>,
     parity: bool,
 ) -> Result<Vec<PathBuf>, Failure> {
     let mut batch = Batch::default();
     let sheets = Sheets {
-        tables,
+        sheets,
         hidden: &[],
         workbook: places.workbook.as_deref(),
         csv_folder: places.csv_folder.as_deref(),

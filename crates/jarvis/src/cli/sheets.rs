@@ -1,8 +1,10 @@
 //! Tables as files: a workbook and a folder of CSV files, for every command that writes tables.
 
+use std::io::Cursor;
 use std::path::Path;
 
-use jarvis_perf::tables::Table;
+use jarvis_perf::tables::{Cell, Sheet};
+use jarvis_report::OutputFile;
 use jarvis_report::render::{csv, xlsx};
 
 use super::{Failure, Session};
@@ -11,8 +13,8 @@ use crate::output::Batch;
 
 /// Tables and where they go; `None` for what is not written.
 pub(crate) struct Sheets<'a> {
-    pub(crate) tables: &'a [Table],
-    /// Columns that the workbook hides, table by table; may be shorter than the tables.
+    pub(crate) sheets: &'a [Sheet<'a>],
+    /// Columns that the workbook hides, sheet by sheet; may be shorter than the sheets.
     pub(crate) hidden: &'a [Vec<bool>],
     pub(crate) workbook: Option<&'a Path>,
     pub(crate) csv_folder: Option<&'a Path>,
@@ -22,16 +24,32 @@ pub(crate) struct Sheets<'a> {
 impl Sheets<'_> {
     /// Adds the files to what is to be written.
     pub(crate) fn add(&self, session: &Session, batch: &mut Batch) -> Result<(), Failure> {
-        if let Some(path) = self.workbook {
-            let rendered = xlsx::render_hiding(self.tables, self.hidden)
-                .map_err(|error| Failure::new(exit::OUTPUT, error.to_string()))?;
-            warn_of_cuts(session, rendered.cuts);
-            batch.add_at(path.to_path_buf(), rendered.bytes);
-        }
-        if let Some(folder) = self.csv_folder {
-            for file in csv::files(self.tables, "", self.texts) {
-                batch.add(folder, file)?;
+        let failed = |error: xlsx::XlsxError| Failure::new(exit::OUTPUT, error.to_string());
+        let mut workbook =
+            self.workbook.map(|path| (path, xlsx::Workbook::begin(Cursor::new(Vec::new()), self.sheets)));
+        let paths = csv::paths(self.sheets.iter().map(|sheet| &*sheet.name), "");
+        let mut files = Vec::new();
+        for ((at, sheet), path) in self.sheets.iter().enumerate().zip(paths) {
+            let mut csv = self.csv_folder.map(|folder| (folder, csv::Writer::begin(Vec::new(), sheet, self.texts)));
+            let mut cells = |row: &[Cell]| csv.as_mut().map_or(Ok(()), |(_, csv)| csv.row(row));
+            match &mut workbook {
+                Some((_, workbook)) => {
+                    let hidden = self.hidden.get(at).map_or(&[][..], Vec::as_slice);
+                    workbook.add(sheet, hidden, cells).map_err(|error| failed(error.into()))?;
+                }
+                None => (0..sheet.rows()).try_for_each(|row| cells(&sheet.row(row).collect::<Vec<_>>()))?,
             }
+            if let Some((folder, csv)) = csv {
+                files.push((folder, OutputFile::new(path, csv.finish()?)));
+            }
+        }
+        if let Some((path, workbook)) = workbook {
+            let (file, cuts) = workbook.finish().map_err(failed)?;
+            warn_of_cuts(session, cuts);
+            batch.add_at(path.to_path_buf(), file.into_inner());
+        }
+        for (folder, file) in files {
+            batch.add(folder, file)?;
         }
         Ok(())
     }

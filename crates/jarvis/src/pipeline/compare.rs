@@ -6,7 +6,7 @@ use jarvis_analyze::analysis::{Analysis, AnalysisOptions, Groundwork};
 use jarvis_analyze::comparative::{Both, Comparative};
 use jarvis_analyze::compare::reports::{CompareOptions, NamedReport, SheetGroup, compare_tables};
 use jarvis_analyze::metrics::Scope;
-use jarvis_perf::tables::{Report, ReportError, Table};
+use jarvis_perf::tables::{Report, ReportError, Sheet, Table};
 use jarvis_report::render::xlsx;
 use jarvis_report::{OutputFile, Run, Versus, data, html, sections};
 use jarvis_trace::side_by_side::{both, joined};
@@ -39,27 +39,31 @@ pub struct ComparedTraces {
 /// What is known of one side.
 struct Side {
     report: Report,
-    sheets: Sheets,
+    tables: Vec<Table>,
     analysis: Analysis,
     summary: Summary,
 }
 
 impl Side {
-    /// Its sheets have this before their names.
-    fn of(trace: &Trace, options: &AnalyzeOptions, prefix: &str) -> Result<Self, ReportError> {
+    fn of(trace: &Trace, options: &AnalyzeOptions) -> Result<Self, ReportError> {
         let Surveyed { report, survey, population } = surveyed(trace, options)?;
         let analysis_options =
             AnalysisOptions { thresholds: options.thresholds.clone(), scope: Scope::Comparative, population };
         let (groundwork, summary) = Groundwork::of(survey, trace, &report, &options.platform, &analysis_options);
         let judgement = groundwork.judge(trace, &report, &analysis_options);
         let analysis = Analysis::on(groundwork, judgement);
-        let sheets = Sheets::of(report.tables(), prefix);
-        Ok(Self { report, sheets, analysis, summary })
+        let tables = report.tables();
+        Ok(Self { report, tables, analysis, summary })
     }
 
-    fn run<'a>(&'a self, options: &'a AnalyzeOptions, replay: &'a [jarvis_report::ReplayEntry]) -> Run<'a> {
-        let Self { report, sheets, analysis, summary } = self;
-        Run { analysis, report, tables: &sheets.tables, summary, labels: &options.labels, replay }
+    fn run<'a>(
+        &'a self,
+        sheets: &'a Sheets<'a>,
+        options: &'a AnalyzeOptions,
+        replay: &'a [jarvis_report::ReplayEntry],
+    ) -> Run<'a> {
+        let Self { report, analysis, summary, .. } = self;
+        Run { analysis, report, sheets: &sheets.all, summary, labels: &options.labels, replay }
     }
 }
 
@@ -76,10 +80,8 @@ pub fn compare_traces_watched(
     mut files: Files,
 ) -> Result<ComparedTraces, AnalyzeError> {
     let mut clock = StageClock::new(progress, "sides");
-    let (reference, target) = both(
-        || Side::of(traces.reference, options.reference, "reference_"),
-        || Side::of(traces.target, options.target, "target_"),
-    );
+    let (reference, target) =
+        both(|| Side::of(traces.reference, options.reference), || Side::of(traces.target, options.target));
     let (reference, mut target) = (reference.map_err(AnalyzeError::Reference)?, target?);
     clock.then("comparison");
     let comparative = Comparative::of(&reference.analysis, &target.analysis);
@@ -88,22 +90,26 @@ pub fn compare_traces_watched(
     let chosen = replay::choose(traces.target, &target.report, &target.analysis, &options.target.replay, &further);
     let replay = replay::replay(chosen, &mut target.analysis)?;
     clock.then("reports");
+    let sheets = Both {
+        reference: Sheets::of(Sheet::of(&reference.tables), "reference_"),
+        target: Sheets::of(Sheet::of(&target.tables), "target_"),
+    };
     let made = std::thread::scope(|scope| {
         let (more, further) = (files.more(), files.more());
-        let of_reference = scope.spawn(|| reference.sheets.make(more));
-        let of_target = scope.spawn(|| target.sheets.make(further));
+        let of_reference = scope.spawn(|| sheets.reference.make(more));
+        let of_target = scope.spawn(|| sheets.target.make(further));
         let versus = Versus {
-            reference: reference.run(options.reference, &[]),
-            target: target.run(options.target, &replay.entries),
+            reference: reference.run(&sheets.reference, options.reference, &[]),
+            target: target.run(&sheets.target, options.target, &replay.entries),
             comparative: &comparative,
         };
         files.put_all(data::compared_files(&versus));
         files.put_all(sections::compared_files(&versus));
         clock.then("page");
-        let linked = linked(files.paths(), &target.sheets.tables, "target_");
+        let linked = linked(files.paths(), &sheets.target.all, "target_");
         files.put(html::compared_page(&versus, traces, &linked));
         clock.then("comparison_workbook");
-        let (both, mut cuts) = workbook(&reference.sheets.tables, &target.sheets.tables)?;
+        let (both, mut cuts) = workbook(&reference.tables, &target.tables)?;
         files.put(both);
         clock.then("sheets");
         for sheets in [of_reference, of_target] {

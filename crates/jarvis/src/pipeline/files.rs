@@ -3,7 +3,8 @@
 
 use std::borrow::Cow;
 use std::fmt::Debug;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufWriter, Cursor, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +19,48 @@ pub trait Shelf: Debug + Send + Sync {
     /// Puts a file away and tells where it lies. If it can't, the file stays in memory, and why is told when it is
     /// written from there.
     fn put_away(&self, path: &Path, bytes: &[u8]) -> Option<PathBuf>;
+
+    /// Begins a file that is put away as it is made, and tells where it lies. If it can't, the file is made in memory.
+    fn begin(&self, path: &Path) -> Option<(PathBuf, File)>;
+}
+
+/// A file in the making: see [`Files::begin`].
+#[derive(Debug)]
+pub struct OpenFile {
+    path: PathBuf,
+    out: Out,
+}
+
+#[derive(Debug)]
+enum Out {
+    /// And where it lies.
+    Away(BufWriter<File>, PathBuf),
+    Memory(Cursor<Vec<u8>>),
+}
+
+impl Write for OpenFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.out {
+            Out::Away(file, _) => file.write(bytes),
+            Out::Memory(memory) => memory.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.out {
+            Out::Away(file, _) => file.flush(),
+            Out::Memory(_) => Ok(()),
+        }
+    }
+}
+
+impl Seek for OpenFile {
+    fn seek(&mut self, place: SeekFrom) -> io::Result<u64> {
+        match &mut self.out {
+            Out::Away(file, _) => file.seek(place),
+            Out::Memory(memory) => memory.seek(place),
+        }
+    }
 }
 
 /// Finished files, in the order in which they came.
@@ -108,6 +151,28 @@ impl Files {
         self.list.push((path, Place { len, bytes, away }));
     }
 
+    /// Begins a file that is written piece by piece. It is one of these when it [has ended](Self::end).
+    pub(super) fn begin(&self, path: &Path) -> OpenFile {
+        let begun = self.shelf.as_ref().and_then(|shelf| shelf.begin(path));
+        let memory = || Out::Memory(Cursor::default());
+        let out = begun.map_or_else(memory, |(place, file)| Out::Away(BufWriter::new(file), place));
+        OpenFile { path: path.to_path_buf(), out }
+    }
+
+    /// Adds a file that was written piece by piece.
+    pub(super) fn end(&mut self, mut file: OpenFile) -> io::Result<()> {
+        file.flush()?;
+        let OpenFile { path, out } = file;
+        match out {
+            Out::Away(mut file, place) => {
+                let len = file.seek(SeekFrom::End(0))? as usize;
+                self.list.push((path, Place { len, bytes: None, away: Some(place) }));
+            }
+            Out::Memory(memory) => self.put(OutputFile::new(path, memory.into_inner())),
+        }
+        Ok(())
+    }
+
     pub(super) fn put_all(&mut self, files: impl IntoIterator<Item = OutputFile>) {
         for file in files {
             self.put(file);
@@ -164,6 +229,11 @@ mod tests {
             std::fs::write(&place, bytes).ok()?;
             (path != Path::new("b")).then_some(place)
         }
+
+        fn begin(&self, path: &Path) -> Option<(PathBuf, File)> {
+            let place = self.put_away(path, &[])?;
+            Some((place.clone(), File::create(&place).ok()?))
+        }
     }
 
     #[test]
@@ -186,5 +256,24 @@ mod tests {
         let mut both = Files::from(all.to_vec());
         both.append(files);
         assert_eq!(both.to_vec().unwrap(), [all.clone(), all].concat());
+    }
+
+    #[test]
+    fn files_written_piece_by_piece_come_back_too() {
+        let mut files = Files::on(Arc::new(Folder(tempfile::tempdir().unwrap())));
+        // The second one can't be put away.
+        for name in ["a", "b"] {
+            let mut open = files.begin(Path::new(name));
+            for piece in ["..piece", " by ", "piece"] {
+                open.write_all(piece.as_bytes()).unwrap();
+            }
+            open.seek(SeekFrom::Start(0)).unwrap();
+            open.write_all(b"my ").unwrap();
+            files.end(open).unwrap();
+        }
+        assert!(files.each().map(|f| f.away().is_some()).eq([true, false]));
+        for file in files.each() {
+            assert_eq!((file.len(), &*file.read().unwrap()), (16, &b"my iece by piece"[..]));
+        }
     }
 }

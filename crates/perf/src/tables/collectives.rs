@@ -6,7 +6,7 @@ use super::context::Context;
 use super::sheet::{Columns, Stat, count, group_by, number};
 use super::stats::Stats;
 use super::texts::tuple_text;
-use super::{Cell, Format, Table};
+use super::{Cell, Format, Sheet};
 
 /// The arguments that tell collectives apart, in column order.
 const FIELDS: [&str; 10] = [
@@ -160,7 +160,7 @@ impl Collectives {
     }
 
     /// The sheet.
-    pub(crate) fn sheet(&self) -> Table {
+    pub(crate) fn sheet(&self) -> Sheet<'_> {
         let mut columns = Columns::<CollectiveRow>::new().plain("rank", |_| Cell::Int(0));
         for (i, header) in FIELDS.into_iter().enumerate() {
             let gaps = self.gaps[i];
@@ -177,7 +177,7 @@ impl Collectives {
             .quantity("Out msg size (MB)_first", |r| number(r.out_mb))
             .stats("dur", &stats, Format::Time, |r| &r.us)
             .plain("operation_count", |r| count(r.us.count))
-            .table("coll_analysis", &self.rows)
+            .sheet("coll_analysis", &self.rows)
     }
 }
 

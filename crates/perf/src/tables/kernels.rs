@@ -12,7 +12,7 @@ use super::launchers::LauncherRows;
 use super::sheet::{Columns, Stat, count, group_by, maybe_text, number, text};
 use super::stats::{Stats, pairwise_sum};
 use super::texts::TextId;
-use super::{Cell, Format, Table};
+use super::{Cell, Format, Sheet};
 
 /// A kernel and who it belongs to.
 #[derive(Debug, Clone, Copy)]
@@ -119,7 +119,7 @@ pub(crate) fn summary(cx: &mut Context<'_>, kernels: &Kernels, timeline_us: f64)
 }
 
 /// The sheet of [`summary`].
-pub(crate) fn summary_sheet(any_op: bool, rows: &[KernelRow]) -> Table {
+pub(crate) fn summary_sheet(any_op: bool, rows: &[KernelRow]) -> Sheet<'_> {
     Columns::<KernelRow>::new()
         .plain("Parent op category", |r| maybe_text(r.category.as_ref()))
         .when(any_op, |c| c.plain("Parent cpu_op", |r| maybe_text(r.parent.as_ref())))
@@ -130,7 +130,7 @@ pub(crate) fn summary_sheet(any_op: bool, rows: &[KernelRow]) -> Table {
         .stats("Kernel duration (µs)", &[Stat::Mean, Stat::Min, Stat::Max], Format::Time, |r| &r.us)
         .percent("Percent of kernels time (%)", |r| Cell::float(r.percent_of_kernels))
         .percent("Percent of total time (%)", |r| Cell::float(r.percent_of_total))
-        .table("kernel_summary", rows)
+        .sheet("kernel_summary", rows)
 }
 
 /// A bin of the histogram of short kernels.
@@ -179,12 +179,12 @@ fn bin(values: &[f64], bins: usize) -> Vec<Bin> {
 }
 
 /// The sheet of [`histogram`].
-pub(crate) fn histogram_sheet(rows: &[Bin]) -> Table {
+pub(crate) fn histogram_sheet(rows: &[Bin]) -> Sheet<'_> {
     Columns::<Bin>::new()
         .time("bin_start", |r| Cell::float(r.start))
         .time("bin_end", |r| Cell::float(r.end))
         .plain("count", |r| count(r.count))
-        .table("short_kernel_histogram", rows)
+        .sheet("short_kernel_histogram", rows)
 }
 
 /// A row of `short_kernels_summary`.
@@ -248,7 +248,7 @@ pub(crate) fn short_kernels(cx: &mut Context<'_>, kernels: &Kernels, timeline_us
 }
 
 /// The sheet of [`short_kernels`]; without rows it has no columns either.
-pub(crate) fn short_sheet(any_op: bool, rows: &[ShortKernelRow]) -> Table {
+pub(crate) fn short_sheet(any_op: bool, rows: &[ShortKernelRow]) -> Sheet<'_> {
     let mut columns = Columns::<ShortKernelRow>::new();
     if !rows.is_empty() {
         let headers = ["Parent cpu_op", "Input dims", "Input strides", "Concrete Inputs"];
@@ -262,7 +262,7 @@ pub(crate) fn short_sheet(any_op: bool, rows: &[ShortKernelRow]) -> Table {
             .time("Short Kernel duration (µs) mean", |r| number(r.us.mean))
             .percent("Short Kernel duration (µs) percent of total time", |r| Cell::float(r.percent_of_total));
     }
-    columns.table("short_kernels_summary", rows)
+    columns.sheet("short_kernels_summary", rows)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::options::ReportOptions;
 use super::sheet::{Columns, Stat, count, group_by, maybe_bool, text};
 use super::stats::{Stats, percentages};
 use super::texts::TextId;
-use super::{Cell, Format, Table};
+use super::{Cell, Format, Sheet};
 
 /// An operation with the GPU time of what it launched itself and of all below it.
 #[derive(Debug, Clone)]
@@ -129,14 +129,14 @@ pub(crate) fn by_category(launchers: &LauncherRows) -> Vec<CategoryRow> {
 }
 
 /// The sheet of [`by_category`].
-pub(crate) fn category_sheet(rows: &[CategoryRow], recompute: bool) -> Table {
+pub(crate) fn category_sheet(rows: &[CategoryRow], recompute: bool) -> Sheet<'_> {
     Columns::<CategoryRow>::new()
         .plain("op category", |r| text(&r.category))
         .when(recompute, |c| c.plain(RECOMPUTE, |r| maybe_bool(r.is_recompute)))
         .plain("Count", |r| count(r.count))
         .time("total_direct_kernel_time_ms", |r| Cell::float(r.direct_us / 1e3))
         .and(percent_columns(|r| r.percent))
-        .table("ops_summary_by_category", rows)
+        .sheet("ops_summary_by_category", rows)
 }
 
 /// Share and running sum of shares, the last two columns of many sheets.
@@ -195,7 +195,7 @@ pub(crate) fn by_name(cx: &mut Context<'_>, launchers: &LauncherRows) -> Vec<OpR
 }
 
 /// The sheet of [`by_name`].
-pub(crate) fn name_sheet(rows: &[OpRow], recompute: bool) -> Table {
+pub(crate) fn name_sheet(rows: &[OpRow], recompute: bool) -> Sheet<'_> {
     let categories = |r: &OpRow| {
         let words: Vec<String> = r.categories.iter().map(|c| pyliteral::of_str(c)).collect();
         Cell::Text(format!("[{}]", words.join(", ")).into())
@@ -210,7 +210,7 @@ pub(crate) fn name_sheet(rows: &[OpRow], recompute: bool) -> Table {
         .plain("Count", |r| count(r.count))
         .plain("Categories", categories)
         .and(percent_columns(|r| r.percent))
-        .table("ops_summary", rows)
+        .sheet("ops_summary", rows)
 }
 
 /// A row of `ops_unique_args`.
@@ -293,11 +293,11 @@ fn set_first_occurrences(cx: &Context<'_>, launchers: &LauncherRows, rows: &mut 
 }
 
 /// The sheet of [`by_args`].
-pub(crate) fn args_sheet(options: &ReportOptions, rows: &[UniqueArgsRow]) -> Table {
+pub(crate) fn args_sheet<'a>(options: &ReportOptions, rows: &'a [UniqueArgsRow]) -> Sheet<'a> {
     args_head(options)
         .and(kernel_columns("kernel_details_summary", |r| &r.kernels))
         .and(percent_columns(|r| r.percent))
-        .table("ops_unique_args", rows)
+        .sheet("ops_unique_args", rows)
 }
 
 /// The columns of `ops_unique_args` up to the kernels.

@@ -18,7 +18,7 @@ mod texts;
 mod timeline;
 mod unified;
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::sync::Arc;
 
 use jarvis_trace::pyliteral;
@@ -33,6 +33,7 @@ pub use launchers::{CategoryRow, LauncherRow, LauncherRows, OpRow, UniqueArgsRow
 pub use op_sheets::{OpSheet, OpSheetRow};
 pub use options::{ReportError, ReportOptions};
 pub use report::{ModelFailure, Report, ReportRows, build_report, build_report_beside, tree_options};
+pub use sheet::{Head, Sheet};
 pub use stats::Stats;
 pub use texts::tuple_text;
 pub use unified::{RowModel, Unified, UnifiedCall, UnifiedRow};
@@ -86,8 +87,7 @@ pub struct Column {
 impl Column {
     /// Whether whole numbers are shown as `8.0`: those of a number column with a gap or a fraction.
     pub fn shows_floats(&self) -> bool {
-        let is_numeric = self.cells.iter().all(|c| matches!(c, Cell::Missing | Cell::Int(_) | Cell::Float(_)));
-        is_numeric && self.cells.iter().any(|c| !matches!(c, Cell::Int(_)))
+        shows_floats(self.cells.iter())
     }
 
     /// The cells as texts, in the notation of Python: what CSV files hold. Missing cells are empty; whole numbers of a
@@ -107,7 +107,20 @@ impl Column {
     }
 }
 
-/// A sheet.
+/// Whether these are the cells of a number column with a gap or a fraction.
+fn shows_floats(cells: impl Iterator<Item = impl Borrow<Cell>>) -> bool {
+    let mut any = false;
+    for cell in cells {
+        match cell.borrow() {
+            Cell::Int(_) => {}
+            Cell::Missing | Cell::Float(_) => any = true,
+            Cell::Bool(_) | Cell::Text(_) => return false,
+        }
+    }
+    any
+}
+
+/// A sheet with all its cells.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     /// Name of the sheet and of its file.

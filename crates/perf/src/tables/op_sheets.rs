@@ -17,7 +17,7 @@ use super::sheet::{Columns, Stat, count, group_by, maybe_bool, maybe_text, numbe
 use super::stats::Stats;
 use super::texts::TextId;
 use super::unified::{MODEL_SOURCE, RowModel, Speed, bound, source};
-use super::{Cell, Format, Table};
+use super::{Cell, Format, Sheet};
 use crate::ops;
 use crate::value::Value;
 
@@ -346,12 +346,12 @@ impl OpSheet {
         self.family
     }
 
-    /// The table.
-    pub(crate) fn table(&self, options: &ReportOptions) -> Table {
+    /// The sheet.
+    pub(crate) fn sheet(&self, options: &ReportOptions) -> Sheet<'_> {
         self.head(options)
             .and(kernel_columns("kernel_details__summarize_kernel_stats", |r| &r.kernels))
             .and(tail())
-            .table(self.name.clone(), &self.rows)
+            .sheet(&*self.name, &self.rows)
     }
 
     /// The columns up to the kernels.

@@ -12,7 +12,7 @@ use super::stats::Stats;
 use super::texts::TextId;
 use super::timeline::GpuTime;
 use super::unified::{self, Unified, UnifiedRow};
-use super::{Cell, Format, Table};
+use super::{Cell, Format, Sheet, Table};
 
 /// What overlaps one call.
 struct CallOverlap {
@@ -104,11 +104,15 @@ impl OverlapSheets {
     }
 
     /// The sheets of operations, each family followed by its twins.
-    pub(crate) fn in_order(&self, sheets: &[OpSheet], table: impl Fn(&OpSheet) -> Table) -> Vec<Table> {
-        let mut twins = self.of_families.iter().cloned().peekable();
+    pub(crate) fn in_order<'a>(
+        &'a self,
+        sheets: &'a [OpSheet],
+        of: impl Fn(&'a OpSheet) -> Sheet<'a>,
+    ) -> Vec<Sheet<'a>> {
+        let mut twins = self.of_families.iter().map(|(family, twin)| (*family, Sheet::from(twin))).peekable();
         let mut out = Vec::new();
         for (i, sheet) in sheets.iter().enumerate() {
-            out.push(table(sheet));
+            out.push(of(sheet));
             let last_of_family = sheets.get(i + 1).is_none_or(|next| next.family() != sheet.family());
             while last_of_family && twins.peek().is_some_and(|(family, _)| *family == sheet.family()) {
                 out.extend(twins.next().map(|(_, twin)| twin));
@@ -167,7 +171,7 @@ fn unique_args(cx: &mut Context<'_>, finder: &Finder, launchers: &LauncherRows) 
         .collect();
     let kernels = kernel_columns("kernel_details_summary", |r: &UniqueArgsRow| &r.kernels);
     let tail = percent_columns(|r: &UniqueArgsRow| r.percent);
-    columns(launchers::args_head(cx.options), kernels, tail, HEADERS).table("ops_unique_args_kl_overlap", &rows)
+    columns(launchers::args_head(cx.options), kernels, tail, HEADERS).sheet("ops_unique_args_kl_overlap", &rows).table()
 }
 
 /// Orders rows so that those of one plain row stay together: most time of the whole first.
@@ -209,7 +213,8 @@ fn unified_sheet(cx: &mut Context<'_>, finder: &Finder, unified: &Unified) -> Ta
         .collect();
     let kernels = kernel_columns("kernel_details_summary", |r: &UnifiedRow| &r.kernels);
     columns(unified::head(&shape), kernels, unified::tail(&shape), HEADERS)
-        .table("unified_perf_summary_kl_overlap", &rows)
+        .sheet("unified_perf_summary_kl_overlap", &rows)
+        .table()
 }
 
 fn family_sheet(cx: &mut Context<'_>, finder: &Finder, family: &FamilyCalls) -> Table {
@@ -230,5 +235,5 @@ fn family_sheet(cx: &mut Context<'_>, finder: &Finder, family: &FamilyCalls) -> 
         .collect();
     let kernels = kernel_columns("kernel_details__summarize_kernel_stats", |r: &OpSheetRow| &r.kernels);
     let headers = ["overlapping_kernel_names_first", "overlapping_kernels_details__summarize_kernel_stats"];
-    columns(head, kernels, op_sheets::tail(), headers).table(sheet.name, &rows)
+    columns(head, kernels, op_sheets::tail(), headers).sheet(sheet.name, &rows).table()
 }

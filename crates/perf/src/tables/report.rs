@@ -10,7 +10,6 @@ use jarvis_trace::side_by_side::both;
 use jarvis_trace::{Diagnostics, Fidelity, Nesting, Timeline, Trace, Tree, TreeOptions, Us};
 use rapidhash::RapidHashMap;
 
-use super::Table;
 use super::collectives::Collectives;
 use super::context::Context;
 use super::kernels::{self, Bin, KernelRow, Kernels, ShortKernelRow};
@@ -20,6 +19,7 @@ use super::options::{ReportError, ReportOptions};
 use super::overlap::OverlapSheets;
 use super::timeline::GpuTime;
 use super::unified::{self, Unified};
+use super::{Sheet, Table};
 
 /// A finished report.
 #[derive(Debug)]
@@ -89,51 +89,53 @@ pub struct ModelFailure {
 }
 
 impl Report {
-    /// The sheets in their order. Those without rows are absent, but for the two of short kernels. They are made each
-    /// time, because they take as much memory as the rows do.
+    /// The sheets in their order. Those without rows are absent, but for the two of short kernels.
+    pub fn sheets(&self) -> Vec<Sheet<'_>> {
+        let mut sheets = vec![Sheet::from(&self.ready.timeline)];
+        sheets.extend(self.launcher_sheets());
+        sheets.extend(self.unified_sheets());
+        sheets.extend(self.operation_sheets());
+        sheets.retain(|sheet| sheet.rows() > 0);
+        sheets.extend(self.kernel_sheets());
+        sheets
+    }
+
+    /// The same with all their cells: several times the memory of the rows.
     pub fn tables(&self) -> Vec<Table> {
-        let (unified, (launchers, operations, kernels)) =
-            both(|| self.unified_sheets(), || (self.launcher_sheets(), self.operation_sheets(), self.kernel_sheets()));
-        let mut tables = vec![self.ready.timeline.clone()];
-        tables.extend([launchers, unified, operations].into_iter().flatten());
-        tables.retain(|table| table.rows() > 0);
-        tables.extend(kernels);
-        tables
+        self.sheets().iter().map(Sheet::table).collect()
     }
 
     /// The sheet of this name.
     pub fn table(&self, name: &str) -> Option<Table> {
-        self.tables().into_iter().find(|t| t.name == name)
+        self.sheets().iter().find(|sheet| sheet.name == name).map(Sheet::table)
     }
 
     /// The sheets of launchers.
-    fn launcher_sheets(&self) -> Vec<Table> {
+    fn launcher_sheets(&self) -> impl Iterator<Item = Sheet<'_>> {
         let Self { rows, options, ready, .. } = self;
         let most = self.cap(options.topk_ops);
-        let mut tables = vec![
+        let sheets = [
             launchers::category_sheet(&rows.categories, options.detect_recompute),
-            capped(launchers::name_sheet(&rows.ops, options.detect_recompute), most),
-            capped(launchers::args_sheet(options, &rows.unique_args), most),
+            launchers::name_sheet(&rows.ops, options.detect_recompute).capped(most),
+            launchers::args_sheet(options, &rows.unique_args).capped(most),
         ];
-        tables.extend(ready.overlaps.unique_args.clone().map(|t| capped(t, most)));
-        tables
+        sheets.into_iter().chain(ready.overlaps.unique_args.as_ref().map(|t| Sheet::from(t).capped(most)))
     }
 
     /// The sheets of all calls.
-    fn unified_sheets(&self) -> Vec<Table> {
+    fn unified_sheets(&self) -> impl Iterator<Item = Sheet<'_>> {
         let Self { rows, options, ready, .. } = self;
         let most = self.cap(options.topk_ops);
-        let mut tables = vec![capped(rows.unified.sheet(options), most)];
-        tables.extend(ready.overlaps.unified.clone().map(|t| capped(t, most)));
-        tables
+        let twin = ready.overlaps.unified.as_ref().map(Sheet::from);
+        [rows.unified.sheet(options)].into_iter().chain(twin).map(move |sheet| sheet.capped(most))
     }
 
     /// The sheets of modelled operations.
-    fn operation_sheets(&self) -> Vec<Table> {
+    fn operation_sheets(&self) -> impl Iterator<Item = Sheet<'_>> {
         let Self { rows, options, ready, .. } = self;
         let most = self.cap(options.topk_roofline_ops);
-        let sheets = ready.overlaps.in_order(&rows.op_sheets, |sheet| sheet.table(options));
-        sheets.into_iter().map(|t| capped(t, most)).collect()
+        let sheets = ready.overlaps.in_order(&rows.op_sheets, |sheet| sheet.sheet(options));
+        sheets.into_iter().map(move |sheet| sheet.capped(most))
     }
 
     /// How many rows were asked for.
@@ -142,21 +144,20 @@ impl Report {
     }
 
     /// The sheets of kernels and collectives.
-    fn kernel_sheets(&self) -> Vec<Table> {
+    fn kernel_sheets(&self) -> Vec<Sheet<'_>> {
         let Self { rows, options, ready, .. } = self;
-        let shown = |table: Table| Some(table).filter(|table| table.rows() > 0);
-        let mut tables = Vec::new();
+        let mut sheets = Vec::new();
         if options.kernel_summary {
-            tables.extend(shown(kernels::summary_sheet(ready.any_op, &rows.kernels)));
+            sheets.extend(Some(kernels::summary_sheet(ready.any_op, &rows.kernels)).filter(|s| s.rows() > 0));
         }
         if options.short_kernel_study {
-            tables.push(kernels::histogram_sheet(&rows.histogram));
-            tables.push(kernels::short_sheet(ready.any_op, &rows.short_kernels));
+            sheets.push(kernels::histogram_sheet(&rows.histogram));
+            sheets.push(kernels::short_sheet(ready.any_op, &rows.short_kernels));
         }
         if options.coll_analysis {
-            tables.extend(shown(rows.collectives.sheet()));
+            sheets.extend(Some(rows.collectives.sheet()).filter(|s| s.rows() > 0));
         }
-        tables
+        sheets
     }
 }
 
@@ -302,14 +303,4 @@ fn unlinked(trace: &Trace, tree: &Tree) -> (usize, f64) {
     let events: Vec<_> = tree.all_gpu_events().iter().filter(|&&e| !tree.is_linked(e)).collect();
     let time: jarvis_trace::Ns = events.iter().filter_map(|&&e| trace.dur(e)).sum();
     (events.len(), time.as_us())
-}
-
-/// The first rows of a table.
-fn capped(mut table: Table, most: Option<usize>) -> Table {
-    if let Some(most) = most {
-        for column in &mut table.columns {
-            column.cells.truncate(most);
-        }
-    }
-    table
 }

@@ -1,16 +1,133 @@
-//! From typed rows to a [`Table`]: a sheet declares its columns once, as header, format and accessor.
+//! From typed rows to a [`Sheet`]: it declares its columns once, as header, format and accessor, and makes a cell when
+//! it is asked for. Cells take several times the memory of what they show, so nobody keeps them who need not.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::stats::Stats;
-use super::{Cell, Column, Format, Table};
+use super::{Cell, Column, Format, Table, shows_floats};
+
+/// A sheet whose cells are made when they are asked for.
+pub struct Sheet<'a> {
+    /// Name of the sheet and of its file.
+    pub name: Cow<'a, str>,
+    heads: Vec<Head<'a>>,
+    rows: usize,
+    cells: Box<dyn Cells + 'a>,
+}
+
+/// What stands at the top of a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// Header, as users and other programs know it.
+    pub text: Cow<'a, str>,
+    /// How the column reads best.
+    pub format: Format,
+}
+
+/// Where cells come from.
+trait Cells: Send + Sync {
+    fn cell(&self, row: usize, column: usize) -> Cell;
+}
+
+impl<'a> Sheet<'a> {
+    /// The sheets of these tables.
+    pub fn of(tables: &'a [Table]) -> Vec<Self> {
+        tables.iter().map(Self::from).collect()
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// What stands at the top of each column.
+    pub fn heads(&self) -> &[Head<'a>] {
+        &self.heads
+    }
+
+    /// A cell; there is none beyond the last.
+    pub fn cell(&self, row: usize, column: usize) -> Cell {
+        if row < self.rows && column < self.heads.len() { self.cells.cell(row, column) } else { Cell::Missing }
+    }
+
+    /// The cells of a row.
+    pub fn row(&self, row: usize) -> impl Iterator<Item = Cell> {
+        (0..self.heads.len()).map(move |column| self.cell(row, column))
+    }
+
+    /// The cells of a column.
+    pub fn column(&self, column: usize) -> impl Iterator<Item = Cell> {
+        (0..self.rows).map(move |row| self.cell(row, column))
+    }
+
+    /// For each column, whether whole numbers are shown as `8.0`; see [`Column::shows_floats`].
+    pub fn shows_floats(&self) -> Vec<bool> {
+        (0..self.heads.len()).map(|column| shows_floats(self.column(column))).collect()
+    }
+
+    /// All cells at once.
+    pub fn table(&self) -> Table {
+        let column = |(at, head): (usize, &Head<'_>)| Column {
+            header: head.text.clone().into_owned(),
+            format: head.format,
+            cells: self.column(at).collect(),
+        };
+        Table { name: self.name.clone().into_owned(), columns: self.heads.iter().enumerate().map(column).collect() }
+    }
+
+    /// The first rows.
+    pub(crate) fn capped(mut self, most: Option<usize>) -> Self {
+        self.rows = self.rows.min(most.unwrap_or(usize::MAX));
+        self
+    }
+}
+
+impl std::fmt::Debug for Sheet<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name, heads, rows, .. } = self;
+        f.debug_struct("Sheet").field("name", name).field("heads", heads).field("rows", rows).finish_non_exhaustive()
+    }
+}
+
+impl<'a> From<&'a Table> for Sheet<'a> {
+    fn from(table: &'a Table) -> Self {
+        let head = |c: &'a Column| Head { text: Cow::Borrowed(&c.header), format: c.format };
+        Self {
+            name: Cow::Borrowed(&table.name),
+            heads: table.columns.iter().map(head).collect(),
+            rows: table.rows(),
+            cells: Box::new(table),
+        }
+    }
+}
+
+impl Cells for &Table {
+    fn cell(&self, row: usize, column: usize) -> Cell {
+        self.columns[column].cells.get(row).cloned().unwrap_or(Cell::Missing)
+    }
+}
+
+/// Makes a cell of a row.
+type Accessor<R> = Box<dyn Fn(&R) -> Cell + Send + Sync>;
+
+/// Rows and an accessor for each column.
+struct OfRows<'a, R> {
+    rows: &'a [R],
+    columns: Vec<Accessor<R>>,
+}
+
+impl<R: Sync> Cells for OfRows<'_, R> {
+    fn cell(&self, row: usize, column: usize) -> Cell {
+        self.columns[column](&self.rows[row])
+    }
+}
 
 /// A column of rows `R`.
 struct Col<R> {
     header: Cow<'static, str>,
     format: Format,
-    cell: Box<dyn Fn(&R) -> Cell>,
+    cell: Accessor<R>,
 }
 
 /// The columns of a sheet of rows `R`, in their order.
@@ -25,29 +142,45 @@ impl<R: 'static> Columns<R> {
         mut self,
         header: impl Into<Cow<'static, str>>,
         format: Format,
-        cell: impl Fn(&R) -> Cell + 'static,
+        cell: impl Fn(&R) -> Cell + Send + Sync + 'static,
     ) -> Self {
         self.0.push(Col { header: header.into(), format, cell: Box::new(cell) });
         self
     }
 
     /// A column of texts, whole numbers or truth values.
-    pub(crate) fn plain(self, header: impl Into<Cow<'static, str>>, cell: impl Fn(&R) -> Cell + 'static) -> Self {
+    pub(crate) fn plain(
+        self,
+        header: impl Into<Cow<'static, str>>,
+        cell: impl Fn(&R) -> Cell + Send + Sync + 'static,
+    ) -> Self {
         self.with(header, Format::Plain, cell)
     }
 
     /// A column of times.
-    pub(crate) fn time(self, header: impl Into<Cow<'static, str>>, cell: impl Fn(&R) -> Cell + 'static) -> Self {
+    pub(crate) fn time(
+        self,
+        header: impl Into<Cow<'static, str>>,
+        cell: impl Fn(&R) -> Cell + Send + Sync + 'static,
+    ) -> Self {
         self.with(header, Format::Time, cell)
     }
 
     /// A column of shares in percent.
-    pub(crate) fn percent(self, header: impl Into<Cow<'static, str>>, cell: impl Fn(&R) -> Cell + 'static) -> Self {
+    pub(crate) fn percent(
+        self,
+        header: impl Into<Cow<'static, str>>,
+        cell: impl Fn(&R) -> Cell + Send + Sync + 'static,
+    ) -> Self {
         self.with(header, Format::Percent, cell)
     }
 
     /// A column of rates, sizes or ratios.
-    pub(crate) fn quantity(self, header: impl Into<Cow<'static, str>>, cell: impl Fn(&R) -> Cell + 'static) -> Self {
+    pub(crate) fn quantity(
+        self,
+        header: impl Into<Cow<'static, str>>,
+        cell: impl Fn(&R) -> Cell + Send + Sync + 'static,
+    ) -> Self {
         self.with(header, Format::Quantity, cell)
     }
 
@@ -82,19 +215,24 @@ impl<R: 'static> Columns<R> {
         let lifted = |c: Col<R>| Col {
             header: c.header,
             format: c.format,
-            cell: Box::new(move |row: &S| (c.cell)(get(row))) as Box<dyn Fn(&S) -> Cell>,
+            cell: Box::new(move |row: &S| (c.cell)(get(row))) as Accessor<S>,
         };
         Columns(self.0.into_iter().map(lifted).collect())
     }
 
     /// The sheet of these rows.
-    pub(crate) fn table(self, name: impl Into<String>, rows: &[R]) -> Table {
-        let column = |c: Col<R>| Column {
-            header: c.header.into_owned(),
-            format: c.format,
-            cells: rows.iter().map(|row| (c.cell)(row)).collect(),
-        };
-        Table { name: name.into(), columns: self.0.into_iter().map(column).collect() }
+    pub(crate) fn sheet<'a>(self, name: impl Into<Cow<'a, str>>, rows: &'a [R]) -> Sheet<'a>
+    where
+        R: Sync,
+    {
+        let mut heads = Vec::with_capacity(self.0.len());
+        let mut columns = Vec::with_capacity(self.0.len());
+        for Col { header, format, cell } in self.0 {
+            heads.push(Head { text: header, format });
+            columns.push(cell);
+        }
+        let shown = if heads.is_empty() { 0 } else { rows.len() };
+        Sheet { name: name.into(), heads, rows: shown, cells: Box::new(OfRows { rows, columns }) }
     }
 }
 

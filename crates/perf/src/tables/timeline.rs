@@ -87,7 +87,7 @@ impl GpuTime {
         } else {
             add(&self.timeline, None);
         }
-        columns(options).table("gpu_timeline", &rows)
+        columns(options).sheet("gpu_timeline", &rows).table()
     }
 }
 

@@ -4,19 +4,20 @@ use jarvis_analyze::metrics::{Bottleneck, CategoryMetrics, Metadata, MetricsFile
 use jarvis_analyze::prepared::{Category, TimeBreakdown};
 use jarvis_analyze::rules::{CategoryOutcome, analyzer};
 
-use super::{CATEGORY_DATA, METADATA, Stems, json, ops_csv};
+use super::ops_csv::OpsCsv;
+use super::{CATEGORY_DATA, METADATA, Stems, json};
 use crate::{OutputFile, ReplayEntry, Run};
 
 /// All of them, most time first.
 pub(crate) fn write(run: &Run<'_>, stems: &Stems, give: &mut dyn FnMut(OutputFile)) {
     let a = run.analysis;
-    let table = run.tables.iter().find(|t| t.name == "unified_perf_summary");
+    let ops = OpsCsv::of(run);
     for outcome in &a.outcomes {
         let stem = stems.get(&outcome.category);
         let mut add = |folder: &str, end: &str, bytes| give(OutputFile::new(format!("{folder}/{stem}{end}"), bytes));
         let category = a.prepared.category(&outcome.category);
         if let Some(category) = category {
-            add(CATEGORY_DATA, "_ops.csv", ops_csv::render(&a.prepared, category, table));
+            add(CATEGORY_DATA, "_ops.csv", ops.render(category));
         }
         add(CATEGORY_DATA, "_metrics.json", metrics(outcome, run.replay));
         if category.is_some() {

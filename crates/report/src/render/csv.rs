@@ -9,9 +9,11 @@
 //! carriage return, which spreadsheets skip); numbers stay as they are, also those that stand in a text cell.
 //! [`Texts::Exact`] leaves every text alone: for comparison with the tables of the reference.
 
+use std::borrow::Borrow;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use jarvis_perf::tables::{Cell, Column, Table};
+use jarvis_perf::tables::{Cell, Sheet, Table};
 use jarvis_trace::pyliteral;
 
 use crate::OutputFile;
@@ -34,51 +36,118 @@ const NOT_IN_NAMES: &[char] = &['/', '\\', ':', '*', '?', '"', '<', '>', '|'];
 
 /// One file a table, `<folder>/<name>.csv`, each made when it is asked for.
 pub fn files(tables: &[Table], folder: &str, texts: Texts) -> impl Iterator<Item = OutputFile> {
-    let paths = paths(tables, folder);
+    let paths = paths(tables.iter().map(|t| t.name.as_str()), folder);
     tables.iter().zip(paths).map(move |(table, path)| OutputFile::new(path, render(table, texts)))
 }
 
-/// The paths of these files.
-pub fn paths(tables: &[Table], folder: &str) -> impl Iterator<Item = PathBuf> {
-    let names = names::unique(tables.iter().map(|t| t.name.as_str()), NAME_LIMIT, NOT_IN_NAMES);
+/// The paths of files of sheets with these names.
+pub fn paths<'a>(names: impl Iterator<Item = &'a str>, folder: &str) -> impl Iterator<Item = PathBuf> {
+    let names = names::unique(names, NAME_LIMIT, NOT_IN_NAMES);
     names.into_iter().map(move |name| Path::new(folder).join(format!("{name}.csv")))
 }
 
 /// One table.
 pub fn render(table: &Table, texts: Texts) -> Vec<u8> {
-    if table.columns.is_empty() {
-        return b"\n".to_vec();
+    let sheet = Sheet::from(table);
+    let mut records = Records::new(texts);
+    records.header(sheet.heads().iter().map(|head| &*head.text));
+    let floats = sheet.shows_floats();
+    for row in 0..sheet.rows() {
+        records.record(sheet.row(row).zip(&floats).map(|(cell, &floats)| Field { cell, floats }));
     }
-    let columns: Vec<Fields<'_>> = table.columns.iter().map(Fields::of).collect();
-    let mut out = String::new();
-    for (i, column) in table.columns.iter().enumerate() {
-        if i > 0 {
-            out.push(',');
+    records.out.into_bytes()
+}
+
+/// What is written at once, in bytes.
+const BLOCK: usize = 1 << 16;
+
+/// Writes a sheet row by row.
+#[derive(Debug)]
+pub struct Writer<W> {
+    out: W,
+    records: Records,
+    floats: Vec<bool>,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins with the header.
+    pub fn begin(out: W, sheet: &Sheet<'_>, texts: Texts) -> Self {
+        let mut records = Records::new(texts);
+        records.header(sheet.heads().iter().map(|head| &*head.text));
+        Self { out, records, floats: sheet.shows_floats() }
+    }
+
+    /// Writes the cells of the next row.
+    pub fn row(&mut self, cells: &[Cell]) -> io::Result<()> {
+        self.records.record(cells.iter().zip(&self.floats).map(|(cell, &floats)| Field { cell, floats }));
+        if self.records.out.len() < BLOCK { Ok(()) } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.write_all(self.records.out.as_bytes())?;
+        self.records.out.clear();
+        Ok(())
+    }
+
+    /// All rows were written.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.flush()?;
+        Ok(self.out)
+    }
+}
+
+/// A cell, and whether it shows whole numbers as `8.0`.
+pub(crate) struct Field<C> {
+    pub(crate) cell: C,
+    pub(crate) floats: bool,
+}
+
+/// Records in the making.
+#[derive(Debug)]
+pub(crate) struct Records {
+    pub(crate) out: String,
+    texts: Texts,
+}
+
+impl Records {
+    pub(crate) fn new(texts: Texts) -> Self {
+        Self { out: String::new(), texts }
+    }
+
+    /// Without a column it is an empty line, and there are no others.
+    pub(crate) fn header<'h>(&mut self, heads: impl Iterator<Item = &'h str>) {
+        let mut any = false;
+        for head in heads {
+            if any {
+                self.out.push(',');
+            }
+            push_text(&mut self.out, head, self.texts);
+            any = true;
         }
-        push_text(&mut out, &column.header, texts);
+        if any { end_record(&mut self.out, 0) } else { self.out.push('\n') }
     }
-    end_record(&mut out, 0);
-    let mut whole = itoa::Buffer::new();
-    for row in 0..table.rows() {
+
+    pub(crate) fn record<C: Borrow<Cell>>(&mut self, fields: impl Iterator<Item = Field<C>>) {
+        let Self { out, texts } = self;
+        let mut whole = itoa::Buffer::new();
         let start = out.len();
-        for (i, column) in columns.iter().enumerate() {
+        for (i, Field { cell, floats }) in fields.enumerate() {
             if i > 0 {
                 out.push(',');
             }
-            match column.cells.get(row).unwrap_or(&Cell::Missing) {
+            match cell.borrow() {
                 Cell::Missing => {}
                 Cell::Bool(true) => out.push_str("True"),
                 Cell::Bool(false) => out.push_str("False"),
-                Cell::Int(i) if column.ints_as_floats => pyliteral::push_float(&mut out, *i as f64),
+                Cell::Int(i) if floats => pyliteral::push_float(out, *i as f64),
                 Cell::Int(i) => out.push_str(whole.format(*i)),
                 Cell::Float(x) if x.is_nan() => {}
-                Cell::Float(x) => pyliteral::push_float(&mut out, *x),
-                Cell::Text(text) => push_text(&mut out, text, texts),
+                Cell::Float(x) => pyliteral::push_float(out, *x),
+                Cell::Text(text) => push_text(out, text, *texts),
             }
         }
-        end_record(&mut out, start);
+        end_record(out, start);
     }
-    out.into_bytes()
 }
 
 /// Ends the record that began at `start`. One without a byte is written as an empty field: readers skip empty lines.
@@ -89,24 +158,12 @@ fn end_record(out: &mut String, start: usize) {
     out.push('\n');
 }
 
-/// A column's cells and how its whole numbers are shown.
-struct Fields<'a> {
-    cells: &'a [Cell],
-    ints_as_floats: bool,
-}
-
-impl<'a> Fields<'a> {
-    fn of(column: &'a Column) -> Self {
-        Self { cells: &column.cells, ints_as_floats: column.shows_floats() }
-    }
-}
-
 /// A text as a field: in quotes if it holds something that ends a field or a record, its own quotes doubled. (The writer
 /// of the `csv` crate copies every field through a buffer of its own and takes half as many instructions again.)
 fn push_text(out: &mut String, text: &str, texts: Texts) {
     let guard = if texts == Texts::Guarded && is_formula(text) { "'" } else { "" };
-    // One after the other: the search for one character takes many bytes at once.
-    if ![',', '"', '\n', '\r'].into_iter().any(|mark| text.contains(mark)) {
+    let bytes = text.as_bytes();
+    if memchr::memchr3(b',', b'"', b'\n', bytes).is_none() && memchr::memchr(b'\r', bytes).is_none() {
         out.push_str(guard);
         out.push_str(text);
         return;
@@ -132,7 +189,7 @@ fn is_formula(text: &str) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use jarvis_perf::tables::Format;
+    use jarvis_perf::tables::{Column, Format};
 
     use super::*;
 

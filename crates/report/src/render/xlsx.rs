@@ -5,32 +5,30 @@
 //!
 //! What a workbook can't hold is cut and counted in [`Cuts`]: the CSV files have it all.
 //!
-//! Sheets are written straight into the archive, row by row, and texts are shared with the tables: beside the finished
-//! file a workbook takes next to no memory. A library that can do charts and formulas keeps every cell, or a file on
+//! Sheets are written straight into the file, row by row, and short texts are kept once: beside these a workbook takes
+//! next to no memory. A library that can do charts and formulas keeps every cell, or a file on
 //! disk for every sheet, and was a fifth of all instructions of `analyze` on 100 MB.
 
+mod archive;
 mod parts;
 mod sheet;
 mod texts;
 
-use std::io::{Cursor, Write};
+use std::io::{self, Cursor};
 use std::ops::AddAssign;
 
-use jarvis_perf::tables::Table;
-use zip::write::SimpleFileOptions;
-use zip::{CompressionMethod, DateTime, ZipWriter};
+use jarvis_perf::tables::{Cell, Sheet, Table};
+use zip::result::ZipError;
 
 use crate::render::names;
+use archive::Archive;
+pub use archive::Target;
 use texts::Texts;
 
 /// Longest name of a sheet, in UTF-16 units.
 const NAME_LIMIT: usize = 31;
 /// Characters a sheet's name can't have; of the apostrophe only its first and last place are forbidden.
 const NOT_IN_NAMES: &[char] = &['*', '?', ':', '[', ']', '\\', '/', '\''];
-/// Deflate level: the quickest one. The next one takes a quarter more instructions for a file a fifth smaller.
-const LEVEL: i64 = 1;
-/// A part of fewer bytes is stored as it is: to set up the packing costs more than the packing.
-const PACKED_FROM: usize = 4 << 10;
 
 /// What did not fit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -70,11 +68,21 @@ pub struct Rendered {
 /// The workbook could not be made.
 #[derive(Debug, thiserror::Error)]
 #[error("the workbook could not be made: {0}")]
-pub struct XlsxError(#[from] zip::result::ZipError);
+pub struct XlsxError(#[from] ZipError);
 
-impl From<std::io::Error> for XlsxError {
-    fn from(error: std::io::Error) -> Self {
+impl From<io::Error> for XlsxError {
+    fn from(error: io::Error) -> Self {
         Self(error.into())
+    }
+}
+
+impl XlsxError {
+    /// What the system said, if it did.
+    pub fn io(self) -> Result<io::Error, Self> {
+        match self.0 {
+            ZipError::Io(error) => Ok(error),
+            other => Err(Self(other)),
+        }
     }
 }
 
@@ -85,53 +93,63 @@ pub fn render(tables: &[Table]) -> Result<Rendered, XlsxError> {
 
 /// The same with some columns hidden: for each table, whether each column is; what is not said is shown.
 pub fn render_hiding(tables: &[Table], hidden: &[Vec<bool>]) -> Result<Rendered, XlsxError> {
-    let empty = [Table { name: "empty".to_owned(), columns: Vec::new() }];
-    let tables = if tables.is_empty() { &empty } else { tables };
-    let names = names::unique(tables.iter().map(|t| t.name.as_str()), NAME_LIMIT, NOT_IN_NAMES);
-    let mut archive = Archive::new();
-    archive.part("[Content_Types].xml", &parts::content_types(tables.len()))?;
-    archive.part("_rels/.rels", parts::RELATIONS)?;
-    archive.part("docProps/app.xml", &parts::app(&names))?;
-    archive.part("docProps/core.xml", parts::CORE)?;
-    archive.part("xl/workbook.xml", &parts::workbook(&names, tables))?;
-    archive.part("xl/_rels/workbook.xml.rels", &parts::workbook_relations(tables.len()))?;
-    archive.part("xl/styles.xml", parts::STYLES)?;
-    let mut texts = Texts::default();
-    let mut cuts = Cuts::default();
-    for (at, table) in tables.iter().enumerate() {
-        archive.start(&format!("xl/worksheets/sheet{}.xml", at + 1))?;
-        let hidden = hidden.get(at).map_or(&[][..], Vec::as_slice);
-        cuts += sheet::write(&mut archive.0, table, hidden, at == 0, &mut texts)?;
+    let sheets = Sheet::of(tables);
+    let mut workbook = Workbook::begin(Cursor::new(Vec::new()), &sheets);
+    for (at, sheet) in sheets.iter().enumerate() {
+        workbook.add(sheet, hidden.get(at).map_or(&[], Vec::as_slice), |_| Ok(()))?;
     }
-    archive.start("xl/sharedStrings.xml")?;
-    texts.write(&mut archive.0)?;
-    Ok(Rendered { bytes: archive.0.finish()?.into_inner(), cuts })
+    let (file, cuts) = workbook.finish()?;
+    Ok(Rendered { bytes: file.into_inner(), cuts })
 }
 
-/// The file under construction.
-struct Archive(ZipWriter<Cursor<Vec<u8>>>);
+/// A workbook on its way into a file.
+#[derive(Debug)]
+pub struct Workbook<W> {
+    archive: Archive<W>,
+    texts: Texts,
+    cuts: Cuts,
+    /// Sheets that were added.
+    added: usize,
+}
 
-impl Archive {
-    fn new() -> Self {
-        Self(ZipWriter::new(Cursor::new(Vec::new())))
+impl<W: Target> Workbook<W> {
+    /// Begins a workbook of these sheets. Each is to be added, in this order.
+    pub fn begin(out: W, sheets: &[Sheet<'_>]) -> Self {
+        let all = sheets.iter().map(|sheet| &*sheet.name).chain(sheets.is_empty().then_some("empty"));
+        let names = names::unique(all, NAME_LIMIT, NOT_IN_NAMES);
+        let archive = Archive::begin(out);
+        archive.part("[Content_Types].xml", parts::content_types(names.len()));
+        archive.part("_rels/.rels", parts::RELATIONS.to_owned());
+        archive.part("docProps/app.xml", parts::app(&names));
+        archive.part("docProps/core.xml", parts::CORE.to_owned());
+        archive.part("xl/workbook.xml", parts::workbook(&names, sheets));
+        archive.part("xl/_rels/workbook.xml.rels", parts::workbook_relations(names.len()));
+        archive.part("xl/styles.xml", parts::STYLES.to_owned());
+        Self { archive, texts: Texts::default(), cuts: Cuts::default(), added: 0 }
     }
 
-    /// A part of unknown length begins.
-    fn start(&mut self, name: &str) -> Result<(), XlsxError> {
-        let packed = CompressionMethod::Deflated;
-        Ok(self.0.start_file(name, Self::options().compression_method(packed).compression_level(Some(LEVEL)))?)
+    /// Adds the next sheet with some columns hidden, as [`render_hiding`] does. The cells of each row are shown to `each`
+    /// too: who writes the same sheet elsewhere need not make them again.
+    pub fn add(
+        &mut self,
+        sheet: &Sheet<'_>,
+        hidden: &[bool],
+        each: impl FnMut(&[Cell]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.added += 1;
+        self.archive.start(&format!("xl/worksheets/sheet{}.xml", self.added));
+        self.cuts += sheet::write(&self.archive, sheet, hidden, self.added == 1, &mut self.texts, each)?;
+        Ok(())
     }
 
-    fn part(&mut self, name: &str, text: &str) -> Result<(), XlsxError> {
-        if text.len() < PACKED_FROM {
-            self.0.start_file(name, Self::options().compression_method(CompressionMethod::Stored))?;
-        } else {
-            self.start(name)?;
+    /// All sheets were added: the file, and what it could not hold.
+    pub fn finish(mut self) -> Result<(W, Cuts), XlsxError> {
+        if self.added == 0 {
+            let empty = Table { name: String::new(), columns: Vec::new() };
+            self.add(&Sheet::from(&empty), &[], |_| Ok(()))?;
         }
-        Ok(self.0.write_all(text.as_bytes())?)
-    }
-
-    fn options() -> SimpleFileOptions {
-        SimpleFileOptions::default().last_modified_time(DateTime::default())
+        self.archive.start("xl/sharedStrings.xml");
+        self.texts.write(&self.archive);
+        Ok((self.archive.finish()?, self.cuts))
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jarvis_analyze::analysis::{Analysis, AnalysisOptions};
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::{Report, ReportOptions, Table, build_report};
+use jarvis_perf::tables::{Report, ReportOptions, Sheet, Table, build_report};
 use jarvis_report::render::csv::{self, Texts};
 use jarvis_report::{OutputFile, ReplayEntry, Run, RunLabels, data, sections};
 use jarvis_trace::{ReadOptions, Summary, Trace};
@@ -15,7 +15,8 @@ pub(crate) struct Analysed {
     pub(crate) name: String,
     pub(crate) analysis: Analysis,
     report: Report,
-    tables: Vec<Table>,
+    tables: &'static [Table],
+    sheets: &'static [Sheet<'static>],
     summary: Summary,
     labels: RunLabels,
     pub(crate) replay: Vec<ReplayEntry>,
@@ -33,11 +34,13 @@ impl Analysed {
         let options = ReportOptions { call_stack: true, platform: Some(platform.clone()), ..ReportOptions::default() };
         // A trace without GPU events has no report and no analysis.
         let report = build_report(trace, &options).ok()?;
-        let tables = report.tables();
+        // They borrow from each other, and tests end soon.
+        let tables: &[Table] = report.tables().leak();
+        let sheets = Sheet::of(tables).leak();
         let analysis = Analysis::of(trace, &report, platform, &AnalysisOptions::default());
         let summary = Summary::of(trace);
         let labels = RunLabels { trace_path: name.to_owned(), ..RunLabels::default() };
-        Some(Self { name: name.to_owned(), analysis, report, tables, summary, labels, replay: Vec::new() })
+        Some(Self { name: name.to_owned(), analysis, report, tables, sheets, summary, labels, replay: Vec::new() })
     }
 
     pub(crate) fn open(path: &Path, platform: &str) -> Option<Self> {
@@ -46,8 +49,8 @@ impl Analysed {
     }
 
     fn run_with<'a>(&'a self, replay: &'a [ReplayEntry]) -> Run<'a> {
-        let Self { analysis, report, tables, summary, labels, .. } = self;
-        Run { analysis, report, tables, summary, labels, replay }
+        let Self { analysis, report, sheets, summary, labels, .. } = self;
+        Run { analysis, report, sheets, summary, labels, replay }
     }
 
     pub(crate) fn run(&self) -> Run<'_> {
@@ -61,7 +64,7 @@ impl Analysed {
 
     /// The sheets of the performance report by name.
     pub(crate) fn sheets(&self) -> BTreeMap<String, Vec<u8>> {
-        named(csv::files(&self.tables, "perf_report_csvs", Texts::Guarded).collect())
+        named(csv::files(self.tables, "perf_report_csvs", Texts::Guarded).collect())
     }
 
     pub(crate) fn pages_with(&self, replay: &[ReplayEntry]) -> Vec<Page> {

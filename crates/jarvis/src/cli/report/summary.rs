@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jarvis_perf::platform::{Basis, Platform};
 use jarvis_perf::roofline::Bound;
-use jarvis_perf::tables::{KernelRow, Report, Table, UnifiedRow};
+use jarvis_perf::tables::{KernelRow, Report, Sheet, UnifiedRow};
 use jarvis_trace::Trace;
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ pub(super) struct View<'a> {
     pub(super) path: &'a Path,
     pub(super) trace: &'a Trace,
     pub(super) report: &'a Report,
-    pub(super) tables: &'a [Table],
+    pub(super) sheets: &'a [Sheet<'a>],
     pub(super) platform: Option<&'a Platform>,
     pub(super) places: &'a Places,
     pub(super) files: &'a [PathBuf],
@@ -105,7 +105,7 @@ impl View<'_> {
             return;
         }
         out.push_str("\nwritten\n");
-        let sheets = self.tables.len();
+        let sheets = self.sheets.len();
         if let Some(path) = &self.places.page {
             let _ = writeln!(out, "  {}: open it in a browser", path.display());
         }
@@ -131,7 +131,7 @@ impl View<'_> {
             .iter()
             .map(|row| json!({"type": row.kind, "ms": row.ms, "percent": row.percent}))
             .collect();
-        let sheet = |t: &Table| json!({"name": t.name, "rows": t.rows(), "columns": t.columns.len()});
+        let sheet = |s: &Sheet<'_>| json!({"name": s.name, "rows": s.rows(), "columns": s.heads().len()});
         json!({
             "schema": "jarvis.report/1",
             "trace": self.path.to_string_lossy(),
@@ -139,7 +139,7 @@ impl View<'_> {
             "platform": platform,
             "gpu_timeline": timeline,
             "operations": rows.unified.rows.iter().take(TOP).map(operation).collect::<Vec<_>>(),
-            "sheets": self.tables.iter().map(sheet).collect::<Vec<_>>(),
+            "sheets": self.sheets.iter().map(sheet).collect::<Vec<_>>(),
             "page": self.places.page.as_ref().map(|p| p.to_string_lossy()),
             "workbook": self.places.workbook.as_ref().map(|p| p.to_string_lossy()),
             "csv_folder": self.places.csv_folder.as_ref().map(|p| p.to_string_lossy()),

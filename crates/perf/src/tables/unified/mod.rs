@@ -23,7 +23,7 @@ use super::options::ReportOptions;
 use super::sheet::{Columns, Stat, count, group_by, maybe_text, number};
 use super::stats::{Stats, percentages};
 use super::texts::TextId;
-use super::{Cell, Format, Table};
+use super::{Cell, Format, Sheet};
 use crate::ops::ModelSource;
 use crate::roofline::{Bound, Metrics};
 use crate::value::Value;
@@ -113,12 +113,12 @@ impl Unified {
     }
 
     /// The sheet.
-    pub(crate) fn sheet(&self, options: &ReportOptions) -> Table {
+    pub(crate) fn sheet(&self, options: &ReportOptions) -> Sheet<'_> {
         let shape = Shape::of(options, &self.rows);
         head(&shape)
             .and(kernel_columns("kernel_details_summary", |r| &r.kernels))
             .and(tail(&shape))
-            .table("unified_perf_summary", &self.rows)
+            .sheet("unified_perf_summary", &self.rows)
     }
 }
 

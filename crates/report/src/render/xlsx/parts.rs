@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use jarvis_perf::tables::{Format, Table};
+use jarvis_perf::tables::{Format, Sheet};
 
 use super::sheet;
 use super::texts::escaped;
@@ -13,6 +13,7 @@ const HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?
 /// if it is not a number: the number of a shared text, or 0 or 1.
 pub(super) const HEADER: &str = "\" s=\"1\" t=\"s\"><v>";
 pub(super) const TEXT: &str = "\" t=\"s\"><v>";
+pub(super) const LONG_TEXT: &str = "\" t=\"inlineStr\"><is><t xml:space=\"preserve\">";
 pub(super) const BOOL: &str = "\" t=\"b\"><v>";
 pub(super) const NUMBER: &str = "\"><v>";
 
@@ -107,7 +108,7 @@ pub(super) fn workbook_relations(sheets: usize) -> String {
 }
 
 /// The list of sheets, and for each the range its filter covers: some programs only know the filter by this name.
-pub(super) fn workbook(names: &[String], tables: &[Table]) -> String {
+pub(super) fn workbook(names: &[String], sheets: &[Sheet<'_>]) -> String {
     let mut xml = format!(
         "{HEAD}<workbook xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\" \
          xmlns:r=\"http://schemas.openxmlformats.org/officeDocument/2006/relationships\">\
@@ -118,8 +119,8 @@ pub(super) fn workbook(names: &[String], tables: &[Table]) -> String {
     }
     xml.push_str("</sheets>");
     let mut ranges = String::new();
-    for (n, (name, table)) in names.iter().zip(tables).enumerate() {
-        if let Some((column, row)) = sheet::last_cell(table) {
+    for (n, (name, sheet)) in names.iter().zip(sheets).enumerate() {
+        if let Some((column, row)) = sheet::last_cell(sheet) {
             // In a reference an apostrophe is written twice.
             let name = escaped(&name.replace('\'', "''"));
             let _ = write!(

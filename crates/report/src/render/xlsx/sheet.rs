@@ -1,12 +1,13 @@
 //! One sheet, written row by row.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io;
+use std::sync::Arc;
 
-use jarvis_perf::tables::{Cell, Column, Format, Table};
+use jarvis_perf::tables::{Cell, Format, Head, Sheet};
 
-use super::texts::Texts;
+use super::archive::{Archive, Target};
+use super::texts::{Texts, push_escaped};
 use super::{Cuts, parts};
 use crate::render::names;
 
@@ -23,104 +24,114 @@ const EXACT: u64 = 1 << 53;
 const SAMPLE: usize = 200;
 /// Column widths in characters.
 const WIDTHS: std::ops::RangeInclusive<usize> = 8..=48;
-/// What is written at once, in bytes.
-pub(super) const BLOCK: usize = 1 << 16;
+/// A longer text stands in its cell and not among those that sheets share, where it would be kept to the end.
+const SHARED: usize = 4 << 10;
 
-/// Passes on what was written if it is more than so much.
-pub(super) fn flush(xml: &mut String, above: usize, out: &mut impl Write) -> io::Result<()> {
-    if xml.len() > above {
-        out.write_all(xml.as_bytes())?;
-        xml.clear();
-    }
-    Ok(())
-}
-
-/// The columns and rows of a table that a sheet can hold.
-fn held(table: &Table) -> (&[Column], usize) {
-    (&table.columns[..table.columns.len().min(COLUMN_LIMIT)], table.rows().min(ROW_LIMIT - 1))
+/// The columns and rows that a sheet can hold.
+fn held(sheet: &Sheet<'_>) -> (usize, usize) {
+    (sheet.heads().len().min(COLUMN_LIMIT), sheet.rows().min(ROW_LIMIT - 1))
 }
 
 /// Column and row of the last cell, if there is one.
-pub(super) fn last_cell(table: &Table) -> Option<(String, usize)> {
-    let (columns, rows) = held(table);
-    Some((letters(columns.len().checked_sub(1)?), rows + 1))
+pub(super) fn last_cell(sheet: &Sheet<'_>) -> Option<(String, usize)> {
+    let (columns, rows) = held(sheet);
+    Some((letters(columns.checked_sub(1)?), rows + 1))
 }
 
 /// Writes a sheet. The first of a workbook is the one that is open.
-pub(super) fn write<'a>(
-    out: &mut impl Write,
-    table: &'a Table,
+pub(super) fn write(
+    out: &Archive<impl Target>,
+    sheet: &Sheet<'_>,
     hidden: &[bool],
     is_first: bool,
-    texts: &mut Texts<'a>,
+    texts: &mut Texts,
+    mut each: impl FnMut(&[Cell]) -> io::Result<()>,
 ) -> io::Result<Cuts> {
-    let (columns, rows) = held(table);
-    let mut cuts = Cuts { texts: 0, rows: table.rows() - rows, columns: table.columns.len() - columns.len() };
-    let mut xml = head(columns, hidden, is_first, last_cell(table));
-    let openings: Vec<String> = (0..columns.len()).map(|at| format!("<c r=\"{}", letters(at))).collect();
+    let (columns, rows) = held(sheet);
+    let heads = &sheet.heads()[..columns];
+    let mut cuts = Cuts { texts: 0, rows: sheet.rows() - rows, columns: sheet.heads().len() - columns };
+    let mut xml = head(sheet, heads, hidden, is_first);
+    let openings: Vec<String> = (0..columns).map(|at| format!("<c r=\"{}", letters(at))).collect();
     let (mut row_text, mut whole, mut decimal) = (itoa::Buffer::new(), itoa::Buffer::new(), zmij::Buffer::new());
-    if !columns.is_empty() {
+    if columns > 0 {
         xml.push_str("<row r=\"1\">");
-        for (column, opening) in columns.iter().zip(&openings) {
-            let number = texts.number(fitting(&column.header, &mut cuts));
+        for (head, opening) in heads.iter().zip(&openings) {
+            let number =
+                texts.number(&fitting(&head.text, &mut cuts).map_or_else(|| Arc::from(&*head.text), Arc::from));
             cell(&mut xml, (opening, "1"), parts::HEADER, whole.format(number));
         }
         xml.push_str("</row>");
     }
-    for row in 0..rows {
+    let mut cells = Vec::with_capacity(sheet.heads().len());
+    for row in 0..sheet.rows() {
+        cells.clear();
+        cells.extend(sheet.row(row));
+        each(&cells)?;
+        if row >= rows {
+            continue;
+        }
         let row_text = row_text.format(row + 2);
         push(&mut xml, &["<row r=\"", row_text, "\">"]);
-        for (column, opening) in columns.iter().zip(&openings) {
+        for ((value, head), opening) in cells.iter().zip(heads).zip(&openings) {
             let place = (opening.as_str(), row_text);
-            let mut text = |text| cell(&mut xml, place, parts::TEXT, whole.format(texts.number(text)));
-            match column.cells.get(row).unwrap_or(&Cell::Missing) {
+            let mut text = |text: &Arc<str>| {
+                if text.len() > SHARED {
+                    long_text(&mut xml, place, text);
+                } else {
+                    cell(&mut xml, place, parts::TEXT, whole.format(texts.number(text)));
+                }
+            };
+            match value {
                 Cell::Missing => {}
                 Cell::Bool(b) => cell(&mut xml, place, parts::BOOL, if *b { "1" } else { "0" }),
                 // Whole numbers need no decimals, whatever the column's other numbers need.
                 Cell::Int(i) if i.unsigned_abs() <= EXACT => cell(&mut xml, place, parts::NUMBER, whole.format(*i)),
-                Cell::Int(i) => text(Cow::Owned(i.to_string())),
+                Cell::Int(i) => text(&i.to_string().into()),
                 Cell::Float(x) if x.is_nan() => {}
-                Cell::Float(x) if x.is_infinite() => text(Cow::Borrowed(if *x > 0.0 { "inf" } else { "-inf" })),
+                Cell::Float(x) if x.is_infinite() => text(&Arc::from(if *x > 0.0 { "inf" } else { "-inf" })),
                 // The shortest text that reads back as this number.
-                Cell::Float(x) => cell(&mut xml, place, parts::fraction(column.format), decimal.format_finite(*x)),
-                Cell::Text(long) => text(fitting(long, &mut cuts)),
+                Cell::Float(x) => cell(&mut xml, place, parts::fraction(head.format), decimal.format_finite(*x)),
+                Cell::Text(long) => match fitting(long, &mut cuts) {
+                    None => text(long),
+                    Some(cut) => text(&cut.into()),
+                },
             }
         }
         xml.push_str("</row>");
-        flush(&mut xml, BLOCK, out)?;
+        out.pass_on(&mut xml);
     }
     xml.push_str("</sheetData>");
-    if let Some((column, row)) = last_cell(table) {
+    if let Some((column, row)) = last_cell(sheet) {
         let _ = write!(xml, "<autoFilter ref=\"A1:{column}{row}\"/>");
     }
     xml.push_str("<pageMargins left=\"0.7\" right=\"0.7\" top=\"0.75\" bottom=\"0.75\" header=\"0.3\" footer=\"0.3\"/></worksheet>");
-    flush(&mut xml, 0, out)?;
+    out.text(xml);
     Ok(cuts)
 }
 
 /// All that stands before the rows: a header that stays, and the widths of the columns.
-fn head(columns: &[Column], hidden: &[bool], is_first: bool, last: Option<(String, usize)>) -> String {
+fn head(sheet: &Sheet<'_>, heads: &[Head<'_>], hidden: &[bool], is_first: bool) -> String {
     let mut xml = "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n\
                    <worksheet xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\">"
         .to_owned();
-    let last = last.map_or("A1".to_owned(), |(column, row)| format!("A1:{column}{row}"));
+    let last = last_cell(sheet).map_or("A1".to_owned(), |(column, row)| format!("A1:{column}{row}"));
     let selected = if is_first { " tabSelected=\"1\"" } else { "" };
     let _ = write!(xml, "<dimension ref=\"{last}\"/><sheetViews><sheetView{selected} workbookViewId=\"0\">");
-    if !columns.is_empty() {
+    if !heads.is_empty() {
         xml.push_str(
             "<pane ySplit=\"1\" topLeftCell=\"A2\" activePane=\"bottomLeft\" state=\"frozen\"/><selection pane=\"bottomLeft\"/>",
         );
     }
     xml.push_str("</sheetView></sheetViews><sheetFormatPr defaultRowHeight=\"15\"/>");
-    if !columns.is_empty() {
+    if !heads.is_empty() {
         xml.push_str("<cols>");
-        for (at, column) in columns.iter().enumerate() {
+        for (at, head) in heads.iter().enumerate() {
             let hide = if hidden.get(at) == Some(&true) { " hidden=\"1\"" } else { "" };
             let _ = write!(
                 xml,
                 "<col min=\"{0}\" max=\"{0}\" width=\"{1}\"{hide} customWidth=\"1\"/>",
                 at + 1,
-                width(column)
+                width(head, sheet.column(at))
             );
         }
         xml.push_str("</cols>");
@@ -132,6 +143,12 @@ fn head(columns: &[Column], hidden: &[bool], is_first: bool, last: Option<(Strin
 /// A cell is put together from what is text already: there are so many that formatting was a third of all work.
 fn cell(xml: &mut String, (opening, row): (&str, &str), style: &str, value: &str) {
     push(xml, &[opening, row, style, value, "</v></c>"]);
+}
+
+fn long_text(xml: &mut String, (opening, row): (&str, &str), text: &str) {
+    push(xml, &[opening, row, parts::LONG_TEXT]);
+    push_escaped(xml, text);
+    xml.push_str("</t></is></c>");
 }
 
 /// Appends all pieces, with room for them made once.
@@ -148,27 +165,26 @@ fn letters(column: usize) -> String {
     if before == 0 { last.to_string() } else { format!("{}{last}", letters(before - 1)) }
 }
 
-/// The text, cut where it is longer than a cell can be.
-fn fitting<'a>(text: &'a str, cuts: &mut Cuts) -> Cow<'a, str> {
+/// What a text that is longer than a cell can be is cut to.
+fn fitting(text: &str, cuts: &mut Cuts) -> Option<String> {
     if names::shorten(text, TEXT_LIMIT).len() == text.len() {
-        return Cow::Borrowed(text);
+        return None;
     }
     cuts.texts += 1;
     let room = TEXT_LIMIT - CUT_MARK.encode_utf16().count();
-    Cow::Owned(format!("{}{CUT_MARK}", names::shorten(text, room)))
+    Some(format!("{}{CUT_MARK}", names::shorten(text, room)))
 }
 
 /// Characters that show the header and a sample of the cells.
-fn width(column: &Column) -> usize {
+fn width(head: &Head<'_>, cells: impl Iterator<Item = Cell>) -> usize {
     // Two more for the filter's arrow.
-    let header = column.header.chars().count() + 2;
-    let mut widest = header;
-    for cell in column.cells.iter().take(SAMPLE) {
-        // What is as wide as can be need not be measured on.
-        if widest >= *WIDTHS.end() {
-            break;
-        }
-        widest = widest.max(shown(cell, column.format) + 1);
+    let mut widest = head.text.chars().count() + 2;
+    let mut cells = cells.take(SAMPLE);
+    // What is as wide as can be need not be measured on.
+    while widest < *WIDTHS.end()
+        && let Some(cell) = cells.next()
+    {
+        widest = widest.max(shown(&cell, head.format) + 1);
     }
     widest.clamp(*WIDTHS.start(), *WIDTHS.end())
 }

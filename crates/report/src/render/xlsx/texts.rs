@@ -1,61 +1,60 @@
 //! The texts that all sheets share, and how XML holds them.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::hash::BuildHasher as _;
-use std::io::{self, Write};
+use std::sync::Arc;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use rapidhash::fast::RandomState;
 
-use super::sheet::{BLOCK, flush};
+use super::archive::{Archive, Target};
 
-/// The texts of a workbook, each once, in the order they first stand in it. They stay where the tables have them.
-#[derive(Default)]
-pub(super) struct Texts<'a> {
+/// The texts of a workbook, each once, in the order they first stand in it.
+#[derive(Debug, Default)]
+pub(super) struct Texts {
     /// Places in `order`.
     known: HashTable<u32>,
-    order: Vec<Cow<'a, str>>,
+    order: Vec<Arc<str>>,
     uses: usize,
     hasher: RandomState,
 }
 
-impl<'a> Texts<'a> {
+impl Texts {
     /// The number of a text.
-    pub(super) fn number(&mut self, text: Cow<'a, str>) -> u32 {
+    pub(super) fn number(&mut self, text: &Arc<str>) -> u32 {
         self.uses += 1;
         let hash = |text: &str| self.hasher.hash_one(text);
         let known =
-            self.known.entry(hash(&text), |&at| self.order[at as usize] == text, |&at| hash(&self.order[at as usize]));
+            self.known.entry(hash(text), |&at| self.order[at as usize] == *text, |&at| hash(&self.order[at as usize]));
         match known {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(place) => {
                 // So many texts fit into no memory.
                 let number = self.order.len() as u32;
                 place.insert(number);
-                self.order.push(text);
+                self.order.push(Arc::clone(text));
                 number
             }
         }
     }
 
     /// Writes the part that holds them.
-    pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+    pub(super) fn write(self, out: &Archive<impl Target>) {
         let mut xml = format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n\
              <sst xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\" count=\"{}\" uniqueCount=\"{}\">",
             self.uses,
             self.order.len()
         );
-        for text in &self.order {
+        for text in self.order {
             xml.push_str("<si><t xml:space=\"preserve\">");
-            push_escaped(&mut xml, text);
+            push_escaped(&mut xml, &text);
             xml.push_str("</t></si>");
-            flush(&mut xml, BLOCK, out)?;
+            out.pass_on(&mut xml);
         }
         xml.push_str("</sst>");
-        flush(&mut xml, 0, out)
+        out.text(xml);
     }
 }
 
@@ -68,7 +67,7 @@ pub(super) fn escaped(text: &str) -> String {
 
 /// Appends a text as XML has it. Characters that XML can't hold are written by their number, as spreadsheets do, and so
 /// is the beginning of what would otherwise be taken for such a number.
-fn push_escaped(xml: &mut String, text: &str) {
+pub(super) fn push_escaped(xml: &mut String, text: &str) {
     let (mut written, mut from) = (0, 0);
     while let Some(found) = text.as_bytes()[from..].iter().position(|&byte| MAY_NEED[usize::from(byte)]) {
         let at = from + found;
@@ -143,10 +142,10 @@ mod tests {
     #[test]
     fn equal_texts_are_one() {
         let mut texts = Texts::default();
-        let many: Vec<String> = (0..1000).map(|i| format!("text {}", i % 300)).collect();
-        let numbers: Vec<u32> = many.iter().map(|text| texts.number(Cow::Borrowed(text))).collect();
+        let many = (0..1000).map(|i| format!("text {}", i % 300));
+        let numbers: Vec<u32> = many.map(|text| texts.number(&text.into())).collect();
         assert!(numbers.iter().enumerate().all(|(i, &n)| n as usize == i % 300));
-        assert_eq!(texts.number(Cow::Owned("text 7".to_owned())), 7);
+        assert_eq!(texts.number(&"text 7".into()), 7);
         assert_eq!((texts.order.len(), texts.uses), (300, 1001));
     }
 }

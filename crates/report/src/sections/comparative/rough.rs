@@ -80,7 +80,7 @@ fn reports(v: &Versus<'_>) -> Vec<Block> {
         table.row([
             cell(side),
             Line::code(&format!("{side}_perf_report.xlsx")),
-            cell(run.tables.len().to_string()),
+            cell(run.sheets.len().to_string()),
             cell(p.rows.len().to_string()),
             cell(pct(modelled)),
         ]);

@@ -14,8 +14,8 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
     blocks.push(Block::heading(3, "Step 2: Generate Reports"));
     blocks.push(Block::paragraph(coverage(run)));
     let mut sheets = Table::new(&["Sheet", ">Rows"]);
-    for t in run.tables {
-        sheets.row([Line::code(&t.name), cell(t.rows().to_string())]);
+    for sheet in run.sheets {
+        sheets.row([Line::code(&sheet.name), cell(sheet.rows().to_string())]);
     }
     blocks.extend(capped(sheets, 60, "perf_report_csvs/"));
     blocks

@@ -170,12 +170,13 @@ fn push_text(out: &mut String, text: &str, texts: Texts) {
     }
     out.push('"');
     out.push_str(guard);
-    for (i, part) in text.split('"').enumerate() {
-        if i > 0 {
-            out.push_str("\"\"");
-        }
-        out.push_str(part);
+    let mut written = 0;
+    for quote in memchr::memchr_iter(b'"', bytes) {
+        out.push_str(&text[written..=quote]);
+        // The second one comes with what follows.
+        written = quote;
     }
+    out.push_str(&text[written..]);
     out.push('"');
 }
 

@@ -68,8 +68,11 @@ pub(super) fn escaped(text: &str) -> String {
 /// Appends a text as XML has it. Characters that XML can't hold are written by their number, as spreadsheets do, and so
 /// is the beginning of what would otherwise be taken for such a number.
 pub(super) fn push_escaped(xml: &mut String, text: &str) {
+    // Names are full of underscores, and hardly any begins such a number.
+    let underscores = memchr::memmem::find(text.as_bytes(), b"_x").is_some();
+    let may_need = |&byte: &u8| MAY_NEED[usize::from(byte)] || (byte == b'_' && underscores);
     let (mut written, mut from) = (0, 0);
-    while let Some(found) = text.as_bytes()[from..].iter().position(|&byte| MAY_NEED[usize::from(byte)]) {
+    while let Some(found) = text.as_bytes()[from..].iter().position(may_need) {
         let at = from + found;
         let rest = &text[at..];
         let Some(c) = rest.chars().next() else { break };
@@ -94,7 +97,7 @@ pub(super) fn push_escaped(xml: &mut String, text: &str) {
     xml.push_str(&text[written..]);
 }
 
-/// First bytes of characters that can't always stand as they are.
+/// First bytes of characters that can't always stand as they are, but for the underscore.
 const MAY_NEED: [bool; 256] = {
     let mut may = [false; 256];
     let mut control = 0;
@@ -106,7 +109,6 @@ const MAY_NEED: [bool; 256] = {
     may[b'<' as usize] = true;
     may[b'>' as usize] = true;
     may[b'"' as usize] = true;
-    may[b'_' as usize] = true;
     // U+FFFE and U+FFFF begin with this byte, as few others do.
     may[0xef] = true;
     may

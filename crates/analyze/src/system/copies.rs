@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jarvis_trace::{Arg, Clock, EventId, GpuWork, InOrder, IntervalSet, Ns};
 
 use super::direction::CopyDirection;
-use super::host_bound::{Fix, HostBound};
+use super::host_bound::HostBound;
 use super::recording::{GpuEvent, Recording};
 use crate::finding::Range;
 
@@ -189,8 +189,8 @@ fn saved(recording: &Recording<'_>, host: &HostBound) -> Option<Range> {
             (time as f64 * OVERLAPPED_AT_LEAST) as i64
         };
     }
-    let low = any.then(|| host.saved(&[Fix::ShorterCopies(&locked)]).low)?;
-    let high = host.saved(&[Fix::Copies(&hidden)]).high;
+    let low = any.then(|| host.saved_by_copies(&locked, true).low)?;
+    let high = host.saved_by_copies(&hidden, false).high;
     // Both directions can go on at the same time.
     let link_ms = bytes[0].max(bytes[1]) / LINK_RATE / 1e6;
     Some(Range::new(low, high.min((host.window().ms() - link_ms).max(0.0))))

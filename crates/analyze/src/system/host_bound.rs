@@ -27,6 +27,8 @@
 //! and the range tells it. [`HostBound::unprofiled_ms`] came within 5 % of the measured step in nine of ten of them;
 //! the others were steps of a fraction of a millisecond, and steps that were slower without the profiler than with it.
 
+use std::sync::OnceLock;
+
 use jarvis_trace::{Clock, Ns};
 
 use super::gaps::Gaps;
@@ -75,8 +77,10 @@ pub struct HostBound {
     schedule: Schedule,
     slowdown: (f64, f64),
     window: Ns,
-    /// The window at both ends of the slowdown.
-    unprofiled: [Ns; 2],
+    /// The window without any change if the profiler cost nothing, least, most, and what is usual.
+    recorded: [Ns; 4],
+    /// The window with each [`Fix`], if the profiler cost nothing, least, and most: several findings ask for the same.
+    fixed: [OnceLock<[Ns; 3]>; Fix::COUNT],
     /// What limits the recorded program.
     pub limit: Limit,
     /// How long the window would be without the profiler, in milliseconds.
@@ -87,15 +91,16 @@ impl HostBound {
     pub(crate) fn of(recording: &Recording<'_>, gaps: &Gaps) -> Self {
         let slowdown = if recording.has_frames { SLOWDOWN_WITH_FRAMES } else { SLOWDOWN };
         let schedule = Schedule::of(recording, gaps);
-        let run = |profiler: f64| schedule.run(&Scenario { profiler, ..Scenario::RECORDED });
-        let unprofiled = [run(slowdown.0), run(slowdown.1)];
-        let unprofiled_ms = Range::new(unprofiled[1].ms(), unprofiled[0].ms());
-        let limit = Limit::Gpu;
-        let mut host = Self { schedule, slowdown, window: gaps.window, unprofiled, limit, unprofiled_ms };
-        let share = |profiler: f64| 1.0 - 1.0 / host.speedup(profiler, Fix::Graph);
-        host.limit = if share(slowdown.1) > NOTICEABLE {
+        let (least, most) = slowdown;
+        let [at_least, at_most, usual] = schedule.run(&Scenario::RECORDED, [least, most, usual(slowdown)]);
+        let recorded = [schedule.window(), at_least, at_most, usual];
+        let unprofiled_ms = Range::new(at_most.ms(), at_least.ms());
+        let (window, fixed, limit) = (gaps.window, Default::default(), Limit::Gpu);
+        let mut host = Self { schedule, slowdown, window, recorded, fixed, limit, unprofiled_ms };
+        let [as_recorded, _, at_most] = host.speedups(None, Fix::Graph).map(|speedup| 1.0 - 1.0 / speedup);
+        host.limit = if at_most > NOTICEABLE {
             Limit::Host
-        } else if share(1.0) > NOTICEABLE {
+        } else if as_recorded > NOTICEABLE {
             Limit::HostWhileProfiled
         } else {
             Limit::Gpu
@@ -118,72 +123,97 @@ impl HostBound {
         self.slowdown
     }
 
-    /// End-to-end speed-up of a change if the profiler had slowed the host down so much.
-    pub(crate) fn speedup(&self, profiler: f64, fix: Fix<'_>) -> f64 {
-        let recorded = Scenario { profiler, ..Scenario::RECORDED };
-        let (before, after) = fix.scenarios(recorded);
-        let before = before.map_or_else(|| self.recorded(profiler), |before| self.schedule.run(&before));
-        let after = self.schedule.run(&after);
-        if after.0 <= 0 { 1.0 } else { (before.0 as f64 / after.0 as f64).max(1.0) }
+    /// The window with a change of the host's side, if the profiler cost nothing, least, and most.
+    fn fixed(&self, fix: Fix) -> [Ns; 3] {
+        let run = || self.schedule.run(&fix.scenario(), [1.0, self.slowdown.0, self.slowdown.1]);
+        *self.fixed[fix as usize].get_or_init(run)
     }
 
-    /// The least and the most of several changes over what the profiler may have done. In milliseconds of the window:
-    /// the saving that makes it as many times shorter.
-    pub(crate) fn saved(&self, fixes: &[Fix<'_>]) -> Range {
-        let ends = [self.slowdown.0, self.slowdown.1];
-        let speedups = fixes.iter().flat_map(|&fix| ends.map(|p| self.speedup(p, fix)));
-        let (low, high) = speedups.fold((f64::INFINITY, 1.0f64), |(l, h), s| (l.min(s), h.max(s)));
-        let saved = |speedup: f64| self.window.ms() * (1.0 - 1.0 / speedup);
-        if low.is_finite() { Range::new(saved(low), saved(high)) } else { Range::new(0.0, 0.0) }
+    /// End-to-end speed-up of a change if the profiler cost nothing, least, and most, compared with the program as
+    /// recorded or with another change made.
+    fn speedups(&self, before: Option<Fix>, after: Fix) -> [f64; 3] {
+        let [nothing, least, most, _] = self.recorded;
+        let before = before.map_or([nothing, least, most], |fix| self.fixed(fix));
+        let after = self.fixed(after);
+        std::array::from_fn(|n| speedup(before[n], after[n]))
+    }
+
+    /// The saving that makes the window as many times shorter, in milliseconds.
+    fn saved_by(&self, speedup: f64) -> f64 {
+        self.window.ms() * (1.0 - 1.0 / speedup)
+    }
+
+    /// The least and the most of two changes over what the profiler may have done, compared with the program as
+    /// recorded or with another change made.
+    pub(crate) fn saved(&self, before: Option<Fix>, fixes: [Fix; 2]) -> Range {
+        let speedups = || fixes.into_iter().flat_map(|fix| self.speedups(before, fix).into_iter().skip(1));
+        let (low, high) = (speedups().fold(f64::INFINITY, f64::min), speedups().fold(1.0, f64::max));
+        Range::new(self.saved_by(low), self.saved_by(high))
     }
 
     /// The same for a host that no longer waits. Here the profiler may also have cost nothing: what the host does with
     /// the values it waited for is not what the profiler slows down.
-    pub(crate) fn saved_without_waits(&self, fixes: &[Fix<'_>]) -> Range {
-        let saved = self.saved(fixes);
-        let recorded = self.window.ms() * (1.0 - 1.0 / self.speedup(1.0, Fix::NoReads));
-        Range::new(saved.low, saved.high.max(recorded))
+    pub(crate) fn saved_without_waits(&self, fixes: [Fix; 2]) -> Range {
+        let saved = self.saved(None, fixes);
+        let [recorded, ..] = self.speedups(None, Fix::NoReads);
+        Range::new(saved.low, saved.high.max(self.saved_by(recorded)))
+    }
+
+    /// The least and the most that shorter copies bring, which the host does not wait for if `awaited` is not set.
+    pub(crate) fn saved_by_copies(&self, shorter: &[i64], awaited: bool) -> Range {
+        let without = if awaited { Without::Nothing } else { Without::Copies };
+        let scenario = Scenario { without, shorter: Some(shorter), ..Scenario::RECORDED };
+        let [_, before @ .., _] = self.recorded;
+        let after = self.schedule.run(&scenario, [self.slowdown.0, self.slowdown.1]);
+        let [a, b]: [f64; 2] = std::array::from_fn(|n| self.saved_by(speedup(before[n], after[n])));
+        Range::new(a, b)
     }
 
     /// What it brings to have input when it is needed, also before the window: a step that begins with fetching input
     /// is longer than what the window shows of it. The profiler slows such code down less, so its time is taken as
     /// recorded.
     pub(crate) fn saved_input(&self, before: Ns) -> Range {
-        let speedup = |profiler: f64| {
-            let without = Scenario { profiler, without: Without::Input, ..Scenario::RECORDED };
-            (self.recorded(profiler) + before).ms() / self.schedule.run(&without).ms()
-        };
-        let saved = |profiler: f64| self.window.ms() * (1.0 - 1.0 / speedup(profiler).max(1.0));
-        Range::new(saved(self.slowdown.0), saved(self.slowdown.1))
+        let scenario = Scenario { without: Without::Input, ..Scenario::RECORDED };
+        let [_, recorded @ .., _] = self.recorded;
+        let without = self.schedule.run(&scenario, [self.slowdown.0, self.slowdown.1]);
+        let [a, b]: [f64; 2] = std::array::from_fn(|n| {
+            let speedup = (recorded[n] + before).ms() / without[n].ms();
+            self.saved_by(speedup.max(1.0))
+        });
+        Range::new(a, b)
     }
 
     /// What a saving of kernel time brings end to end, in milliseconds of the window: as recorded, and with a host as
     /// fast as it may be without the profiler. The kernels are GPU events by UID; each gets shorter in proportion to
     /// its time. A window that is shorter without the profiler gets shorter by as large a share of it.
     pub fn clip_savings(&self, saved_ms: f64, kernels: &[u32]) -> Range {
+        self.clip_at(saved_ms, &self.positions(kernels))
+    }
+
+    /// The same for both ends of a range.
+    pub fn clip_range(&self, saved_ms: Range, kernels: &[u32]) -> Range {
         let positions = self.positions(kernels);
+        let [low, high] = [saved_ms.low, saved_ms.high].map(|saved| self.clip_at(saved, &positions));
+        Range::new(low.low, high.high)
+    }
+
+    fn clip_at(&self, saved_ms: f64, positions: &[usize]) -> Range {
         let all = positions.iter().map(|&p| Ns(self.schedule.length(p))).sum::<Ns>().0;
         if all <= 0 || saved_ms <= 0.0 {
             return Range::new(0.0, 0.0);
         }
         let share = (saved_ms * 1e6 / all as f64).min(1.0);
         let mut shorter = vec![0; self.schedule.len()];
-        for &p in &positions {
+        for &p in positions {
             shorter[p] = (self.schedule.length(p) as f64 * share).round() as i64;
         }
-        self.shares(|s| Scenario { shorter: Some(&shorter), ..s })
-    }
-
-    /// The same for both ends of a range.
-    pub fn clip_range(&self, saved_ms: Range, kernels: &[u32]) -> Range {
-        let (low, high) = (self.clip_savings(saved_ms.low, kernels), self.clip_savings(saved_ms.high, kernels));
-        Range::new(low.low, high.high)
+        self.shares(&Scenario { shorter: Some(&shorter), ..Scenario::RECORDED })
     }
 
     /// A saving of GPU time as milliseconds of the recorded window, where the host is ahead: what the profiler adds
     /// between steps, at least, is no part of the program at the hopeful end.
     pub fn unprofiled(&self, saved_ms: Range) -> Range {
-        let scale = self.window.ms() / self.unprofiled[0].ms().max(f64::MIN_POSITIVE);
+        let scale = self.window.ms() / self.recorded[1].ms().max(f64::MIN_POSITIVE);
         Range::new(saved_ms.low, saved_ms.high * scale.max(1.0))
     }
 
@@ -194,7 +224,7 @@ impl HostBound {
         for p in self.positions(kernels) {
             fates[p] = Fate::Gone;
         }
-        self.shares(|s| Scenario { fates: Some(&fates), ..s })
+        self.shares(&Scenario { fates: Some(&fates), ..Scenario::RECORDED })
     }
 
     /// What it brings end to end to put fewer kernels in the place of several, in milliseconds of the window: the GPU
@@ -239,7 +269,8 @@ impl HostBound {
             left_behind,
             ..Scenario::RECORDED
         };
-        let [a, b] = [self.slowdown.0, self.slowdown.1].map(|p| self.share_saved(&Scenario { profiler: p, ..changed }));
+        let [_, recorded @ .., _] = self.recorded;
+        let [a, b] = self.shares_saved(&changed, [self.slowdown.0, self.slowdown.1], recorded);
         Range::new(a, b)
     }
 
@@ -261,16 +292,6 @@ impl HostBound {
         }
     }
 
-    /// The window without any change.
-    fn recorded(&self, profiler: f64) -> Ns {
-        let ends = [1.0, self.slowdown.0, self.slowdown.1];
-        match ends.iter().position(|end| end.total_cmp(&profiler).is_eq()) {
-            Some(0) => self.schedule.window(),
-            Some(i) => self.unprofiled[i - 1],
-            None => self.schedule.run(&Scenario { profiler, ..Scenario::RECORDED }),
-        }
-    }
-
     fn positions(&self, kernels: &[u32]) -> Vec<usize> {
         let mut positions: Vec<usize> = kernels.iter().filter_map(|&uid| self.schedule.position(uid)).collect();
         positions.sort_unstable();
@@ -278,25 +299,31 @@ impl HostBound {
         positions
     }
 
-    /// Least and most of what a change saves, as the same share of the recorded window.
-    fn shares<'a>(&self, change: impl Fn(Scenario<'a>) -> Scenario<'a>) -> Range {
-        self.span(|profiler| self.share_saved(&change(Scenario { profiler, ..Scenario::RECORDED })))
-    }
-
-    /// What one run saves, as a share of the window under the same profiler, in milliseconds of the recorded one.
-    fn share_saved(&self, changed: &Scenario<'_>) -> f64 {
-        let before = self.recorded(changed.profiler).ms();
-        self.window.ms() * (1.0 - self.schedule.run(changed).ms() / before.max(f64::MIN_POSITIVE))
-    }
-
-    /// Least and most over what the profiler may have done. Where the host is ahead, what it could do at worst matters
-    /// less: its usual cost is the end there.
-    fn span(&self, saved: impl Fn(f64) -> f64) -> Range {
+    /// Least and most of what a change saves, as the same share of the recorded window. Where the host is ahead, what
+    /// the profiler could do at worst matters less: its usual cost is the end there.
+    fn shares(&self, changed: &Scenario<'_>) -> Range {
         let (least, most) = self.slowdown;
-        let most = if self.limit == Limit::Gpu { (least * most).sqrt() } else { most };
-        let all = [1.0, least, most].map(saved);
+        let [nothing, at_least, at_most, at_usual] = self.recorded;
+        let (most, at_most) = if self.limit == Limit::Gpu { (usual(self.slowdown), at_usual) } else { (most, at_most) };
+        let all = self.shares_saved(changed, [1.0, least, most], [nothing, at_least, at_most]);
         Range::new(all.into_iter().fold(f64::INFINITY, f64::min), all.into_iter().fold(0.0, f64::max))
     }
+
+    /// What a change saves for each guess at the profiler's cost, as a share of the unchanged window under the same
+    /// guess, in milliseconds of the recorded one.
+    fn shares_saved<const N: usize>(&self, changed: &Scenario<'_>, profiler: [f64; N], unchanged: [Ns; N]) -> [f64; N] {
+        let windows = self.schedule.run(changed, profiler);
+        std::array::from_fn(|n| self.window.ms() * (1.0 - windows[n].ms() / unchanged[n].ms().max(f64::MIN_POSITIVE)))
+    }
+}
+
+/// What the profiler usually costs, between least and most.
+fn usual((least, most): (f64, f64)) -> f64 {
+    (least * most).sqrt()
+}
+
+fn speedup(before: Ns, after: Ns) -> f64 {
+    if after.0 <= 0 { 1.0 } else { (before.0 as f64 / after.0 as f64).max(1.0) }
 }
 
 /// Kernels in the place of others.
@@ -323,7 +350,7 @@ enum End {
 
 /// A change to the host's side.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Fix<'a> {
+pub(crate) enum Fix {
     /// Each step is issued at once.
     Graph,
     /// The host needs less time between launches.
@@ -332,32 +359,25 @@ pub(crate) enum Fix<'a> {
     NoWaits,
     /// The same, and operations that only read a value are gone.
     NoReads,
-    /// The same, and what lies between the waits is compiled.
+    /// The same, and each step is issued at once.
+    NoReadsGraph,
+    /// No reads either, and what lies between the waits is compiled.
     NoReadsCompiled,
-    /// Each step is issued at once, compared with a host that no longer waits.
-    GraphAfterNoWaits,
-    /// The host needs less time between launches, compared with a host that no longer waits.
-    CompiledAfterNoWaits,
-    /// Copies are this much shorter and the host does not wait for them.
-    Copies(&'a [i64]),
-    /// Copies are this much shorter.
-    ShorterCopies(&'a [i64]),
 }
 
-impl<'a> Fix<'a> {
-    /// Before and after it; nothing before is the program as recorded.
-    fn scenarios(self, recorded: Scenario<'a>) -> (Option<Scenario<'a>>, Scenario<'a>) {
+impl Fix {
+    const COUNT: usize = Self::NoReadsCompiled as usize + 1;
+
+    fn scenario(self) -> Scenario<'static> {
+        let recorded = Scenario::RECORDED;
         let waitless = Scenario { without: Without::Reads, ..recorded };
         match self {
-            Self::Graph => (None, Scenario { graph: true, ..recorded }),
-            Self::Compiled => (None, Scenario { host: COMPILED_HOST, ..recorded }),
-            Self::NoWaits => (None, Scenario { without: Without::MidStepWaits, ..recorded }),
-            Self::NoReads => (None, waitless),
-            Self::NoReadsCompiled => (None, Scenario { host: COMPILED_HOST, ..waitless }),
-            Self::GraphAfterNoWaits => (Some(waitless), Scenario { graph: true, ..waitless }),
-            Self::CompiledAfterNoWaits => (Some(waitless), Scenario { host: COMPILED_HOST, ..waitless }),
-            Self::Copies(shorter) => (None, Scenario { without: Without::Copies, shorter: Some(shorter), ..recorded }),
-            Self::ShorterCopies(shorter) => (None, Scenario { shorter: Some(shorter), ..recorded }),
+            Self::Graph => Scenario { graph: true, ..recorded },
+            Self::Compiled => Scenario { host: COMPILED_HOST, ..recorded },
+            Self::NoWaits => Scenario { without: Without::MidStepWaits, ..recorded },
+            Self::NoReads => waitless,
+            Self::NoReadsGraph => Scenario { graph: true, ..waitless },
+            Self::NoReadsCompiled => Scenario { host: COMPILED_HOST, ..waitless },
         }
     }
 }

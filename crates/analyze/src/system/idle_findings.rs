@@ -77,11 +77,10 @@ pub(crate) fn launch_bound(cx: &Cx<'_>, waits: Option<&Judged>) -> Option<Judged
     if host.limit == Limit::Gpu {
         return None;
     }
-    let fixes = match waits {
-        Some(_) => [Fix::CompiledAfterNoWaits, Fix::GraphAfterNoWaits],
-        None => [Fix::Compiled, Fix::Graph],
+    let saved_ms = match waits {
+        Some(_) => host.saved(Some(Fix::NoReads), [Fix::NoReadsCompiled, Fix::NoReadsGraph]),
+        None => host.saved(None, [Fix::Compiled, Fix::Graph]),
     };
-    let saved_ms = host.saved(&fixes);
     if saved_ms.speedup(gaps.window.as_ms()).high < NOTICEABLE {
         return None;
     }
@@ -253,13 +252,13 @@ pub(crate) fn host_sync(cx: &Cx<'_>) -> Option<Judged> {
     if waits.count == 0 {
         return None;
     }
-    let removed = host.saved_without_waits(&[Fix::NoWaits, Fix::NoReads]);
+    let removed = host.saved_without_waits([Fix::NoWaits, Fix::NoReads]);
     let often = waits.count >= WAITS_PER_STEP * gaps.steps && cx.percent(waits.time) >= WAITS_OF_WINDOW;
     if !often && removed.speedup(gaps.window.as_ms()).high < NOTICEABLE {
         return None;
     }
     let cuts = often && super::gaps::percent(waits.time, gaps.late()) >= WAITS_OF_LATE;
-    let saved_ms = if cuts { host.saved_without_waits(&[Fix::NoWaits, Fix::NoReadsCompiled]) } else { removed };
+    let saved_ms = if cuts { host.saved_without_waits([Fix::NoWaits, Fix::NoReadsCompiled]) } else { removed };
     let mut severity = Severity::above(cx.percent(waits.time), EXPOSED);
     if cuts && gaps.idle_without_edges_percent() > CARD_PERCENT {
         severity = severity.min(Severity::above(gaps.idle_without_edges_percent(), IDLE));

@@ -44,8 +44,6 @@ impl Fate {
 /// What is changed when the schedule is run again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scenario<'a> {
-    /// How many times slower the profiler made the host: its time is divided by this.
-    pub(crate) profiler: f64,
     /// What is left of the host's own time between launches.
     pub(crate) host: f64,
     /// Whether all launches of a step are issued at once, as a GPU graph does.
@@ -65,7 +63,6 @@ pub(crate) struct Scenario<'a> {
 impl Scenario<'_> {
     /// As recorded.
     pub(crate) const RECORDED: Self = Self {
-        profiler: 1.0,
         host: 1.0,
         graph: false,
         without: Without::Nothing,
@@ -81,56 +78,59 @@ impl Scenario<'_> {
 }
 
 impl Schedule {
-    /// How long the window is if the schedule is run under a scenario.
-    pub(crate) fn run(&self, scenario: &Scenario<'_>) -> Ns {
-        Run::new(self, scenario).finish()
+    /// How long the window is if the schedule is run under a scenario, for each guess at how many times slower the
+    /// profiler made the host: its time is divided by that.
+    pub(crate) fn run<const N: usize>(&self, scenario: &Scenario<'_>, profiler: [f64; N]) -> [Ns; N] {
+        Run::new(self, scenario, profiler).finish()
     }
 }
 
-/// The schedule while it runs.
-struct Run<'a> {
+/// The schedule while it runs, for all guesses side by side: what happens next never depends on when it happens.
+struct Run<'a, const N: usize> {
     schedule: &'a Schedule,
     scenario: &'a Scenario<'a>,
+    profiler: [f64; N],
     /// When each GPU event is launched; `NOT_YET` before.
-    issued: Vec<i64>,
-    ends: Vec<i64>,
+    issued: Vec<[i64; N]>,
+    ends: Vec<[i64; N]>,
     /// How many GPU events have run, in their order.
     done: usize,
-    host: i64,
-    first: i64,
-    last: i64,
+    host: [i64; N],
+    first: [i64; N],
+    last: [i64; N],
     /// What became of the last launch: waits for one that is gone or replaced go with it.
     last_fate: Fate,
 }
 
 const NOT_YET: i64 = i64::MIN;
 
-impl<'a> Run<'a> {
-    fn new(schedule: &'a Schedule, scenario: &'a Scenario<'a>) -> Self {
+impl<'a, const N: usize> Run<'a, N> {
+    fn new(schedule: &'a Schedule, scenario: &'a Scenario<'a>, profiler: [f64; N]) -> Self {
         let count = schedule.works.len();
         Self {
             schedule,
             scenario,
-            issued: vec![NOT_YET; count],
-            ends: vec![0; count],
+            profiler,
+            issued: vec![[NOT_YET; N]; count],
+            ends: vec![[0; N]; count],
             done: 0,
-            host: schedule.host_start,
-            first: i64::MAX,
-            last: i64::MIN,
+            host: [schedule.host_start; N],
+            first: [i64::MAX; N],
+            last: [i64::MIN; N],
             last_fate: Fate::Stays,
         }
     }
 
-    fn finish(mut self) -> Ns {
+    fn finish(mut self) -> [Ns; N] {
         for step in &self.schedule.steps {
             match step.act {
                 Act::Launch { from, to } => {
                     let launched = &self.schedule.launched[from as usize..to as usize];
                     let fate = self.fate_of(launched);
-                    self.host += self.before_launch(step, fate);
+                    self.pass(self.before_launch(step, fate));
                     self.last_fate = fate;
                     for &work in launched {
-                        self.host += self.scenario.added.map_or(0, |a| a[work as usize]);
+                        self.pass([self.scenario.added.map_or(0, |a| a[work as usize]); N]);
                         self.issued[work as usize] = self.host;
                     }
                     self.advance();
@@ -140,7 +140,7 @@ impl<'a> Run<'a> {
                     if self.last_fate != Fate::Stays && !at_boundary {
                         continue;
                     }
-                    self.host += self.before_wait(step, at_boundary);
+                    self.pass(self.before_wait(step, at_boundary));
                     let left_out = match self.scenario.without {
                         Without::MidStepWaits | Without::Reads => !at_boundary && !copy,
                         Without::Copies => copy,
@@ -154,7 +154,14 @@ impl<'a> Run<'a> {
         }
         self.advance();
         debug_assert_eq!(self.done, self.schedule.works.len(), "every GPU event runs");
-        Ns(self.last.saturating_sub(self.first).max(0))
+        std::array::from_fn(|n| Ns(self.last[n].saturating_sub(self.first[n]).max(0)))
+    }
+
+    /// Lets time of the host pass.
+    fn pass(&mut self, time: [i64; N]) {
+        for (host, time) in self.host.iter_mut().zip(time) {
+            *host += time;
+        }
     }
 
     /// What becomes of a call that launches several GPU events: it is gone if they all are.
@@ -169,14 +176,18 @@ impl<'a> Run<'a> {
 
     /// Host time under the profiler as it would be without, to the nearest nanosecond. (`round` is a call on machines
     /// without the instruction; this is not, and takes half the time of a run.)
-    fn scaled(&self, time: f64) -> i64 {
-        let time = time / self.scenario.profiler;
-        (if time < 0.0 { time - 0.5 } else { time + 0.5 }) as i64
+    fn scaled(&self, time: f64) -> [i64; N] {
+        let mut scaled = [0; N];
+        for (scaled, profiler) in scaled.iter_mut().zip(self.profiler) {
+            let time = time / profiler;
+            *scaled = (if time < 0.0 { time - 0.5 } else { time + 0.5 }) as i64;
+        }
+        scaled
     }
 
     /// Host time before a launch. A launch that is not there takes the time of its operation along: what is left is the
     /// rest of the operation before, if that is there.
-    fn before_launch(&self, step: &Step, fate: Fate) -> i64 {
+    fn before_launch(&self, step: &Step, fate: Fate) -> [i64; N] {
         let s = self.scenario;
         let factor = if s.graph && !step.opens { 0.0 } else { s.host };
         let share = |fate: Fate| match fate {
@@ -189,10 +200,14 @@ impl<'a> Run<'a> {
         let own = own as f64 * share(fate);
         let read = if s.without == Without::Reads || self.last_fate != Fate::Stays { 0 } else { step.read };
         let fixed = if s.without == Without::Input { step.fixed - step.input } else { step.fixed };
-        self.scaled((before + own) * factor + read as f64) + fixed
+        let mut time = self.scaled((before + own) * factor + read as f64);
+        for time in &mut time {
+            *time += fixed;
+        }
+        time
     }
 
-    fn before_wait(&self, step: &Step, at_boundary: bool) -> i64 {
+    fn before_wait(&self, step: &Step, at_boundary: bool) -> [i64; N] {
         let s = self.scenario;
         let factor = if s.graph && !at_boundary { 0.0 } else { s.host };
         let read = if s.without == Without::Reads { 0 } else { step.read };
@@ -201,12 +216,15 @@ impl<'a> Run<'a> {
 
     fn wait(&mut self, length: i64, awaited: u32, back: i64) {
         if awaited == NONE {
-            self.host += self.scaled(length as f64);
+            self.pass(self.scaled(length as f64));
         } else if (awaited as usize) < self.done {
-            self.host = self.host.max(self.ends[awaited as usize] + self.scaled(back as f64));
+            let (ends, back) = (self.ends[awaited as usize], self.scaled(back as f64));
+            for n in 0..N {
+                self.host[n] = self.host[n].max(ends[n] + back[n]);
+            }
         } else {
             // Kernels ran in another order than they were launched in: the wait stays as long as it was.
-            self.host += length;
+            self.pass([length; N]);
         }
     }
 
@@ -214,31 +232,43 @@ impl<'a> Run<'a> {
     fn advance(&mut self) {
         while let Some(work) = self.schedule.works.get(self.done) {
             let issued = self.issued[self.done];
-            if work.linked && issued == NOT_YET {
+            if work.linked && issued == [NOT_YET; N] {
                 break;
             }
             let dropped = self.scenario.fate(self.done).is_gone();
-            let mut start = NOT_YET;
+            let mut start = [NOT_YET; N];
             if work.after != NONE {
                 let short = self.scenario.graph && work.gap < LONGEST_QUEUE_GAP;
                 let gap = if short { work.gap.min(self.schedule.graph_gap) } else { work.gap };
-                start = self.ends[work.after as usize] + if dropped { 0 } else { gap };
+                let ends = &self.ends[work.after as usize];
+                for n in 0..N {
+                    start[n] = ends[n] + if dropped { 0 } else { gap };
+                }
             }
             if work.follows != NONE {
-                start = start.max(self.ends[work.follows as usize]);
+                let ends = &self.ends[work.follows as usize];
+                for n in 0..N {
+                    start[n] = start[n].max(ends[n]);
+                }
             }
-            if work.linked && !(dropped && start > NOT_YET) {
+            let placed = work.after != NONE || work.follows != NONE;
+            if work.linked && !(dropped && placed) {
                 let in_call = work.latency.min(work.call).max(0);
-                start = start.max(issued + self.scaled(in_call as f64) + work.latency - in_call);
-            }
-            if start == NOT_YET {
-                start = work.start;
+                let called = self.scaled(in_call as f64);
+                for n in 0..N {
+                    start[n] = start[n].max(issued[n] + called[n] + work.latency - in_call);
+                }
+            } else if !placed {
+                start = [work.start; N];
             }
             let mut end = start;
             if !dropped {
-                end += work.end - work.start - self.scenario.shorter.map_or(0, |s| s[self.done]);
-                self.first = self.first.min(start);
-                self.last = self.last.max(end);
+                let length = work.end - work.start - self.scenario.shorter.map_or(0, |s| s[self.done]);
+                for n in 0..N {
+                    end[n] += length;
+                    self.first[n] = self.first[n].min(start[n]);
+                    self.last[n] = self.last[n].max(end[n]);
+                }
             }
             self.ends[self.done] = end;
             self.done += 1;

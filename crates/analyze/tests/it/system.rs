@@ -162,6 +162,9 @@ fn check(case: &Case) {
     assert_eq!(gaps.by_class.iter().map(|t| t.time).sum::<Ns>(), timeline.idle, "{name}");
     let metrics = MultiKernelMetrics::of(&case.system, &case.utilization);
     assert_eq!(metrics.cross_validation.status, "PASS", "{name}: {:?}", metrics.cross_validation.warnings);
+    // Before the findings: what they ask for is kept.
+    let again = System::of(&case.trace, &case.tree, Population::Linked).unwrap();
+    assert_eq!(format!("{again:?}"), format!("{:?}", case.system), "{name}");
     let all = case.findings();
     for (f, rank) in all.iter().zip(1..) {
         let (saved, speedup) = (f.impact.saved_ms, f.impact.speedup);
@@ -172,8 +175,6 @@ fn check(case: &Case) {
         assert!(!f.issue.contains('\n') && !f.title.is_empty());
     }
     assert!(all.is_sorted_by_key(|f| f.priority), "{name}");
-    let again = System::of(&case.trace, &case.tree, Population::Linked).unwrap();
-    assert_eq!(format!("{again:?}"), format!("{:?}", case.system), "{name}");
     let lines = all.iter().map(|f| {
         let s = f.impact.speedup;
         format!("{} {:?} {:.2}-{:.2}x", f.pattern.as_str(), f.priority, s.low, s.high)

@@ -370,11 +370,32 @@ proptest! {
             let recording = crate::system::recording::Recording::of(&trace, &tree, population).unwrap();
             let gaps = Gaps::of(&recording);
             let schedule = crate::system::schedule::Schedule::of(&recording, &gaps);
-            let run = schedule.run(&crate::system::rerun::Scenario::RECORDED);
+            let [run] = schedule.run(&crate::system::rerun::Scenario::RECORDED, [1.0]);
             prop_assert_eq!(run, schedule.window());
             let ends = recording.gpu.iter().map(|g| g.end).max();
             let first = recording.gpu.first().map(|g| g.start);
             prop_assert_eq!(ends.zip(first).map_or(Ns(0), |(end, start)| end - start), run);
+        }
+    }
+
+    #[test]
+    fn guesses_run_side_by_side_as_they_do_alone(b in traces()) {
+        use crate::system::rerun::{Fate, Scenario, Without};
+        let trace = b.build();
+        let tree = tree(&trace);
+        let recording = crate::system::recording::Recording::of(&trace, &tree, Population::All).unwrap();
+        let schedule = crate::system::schedule::Schedule::of(&recording, &Gaps::of(&recording));
+        let shorter = vec![500; schedule.len()];
+        let fates = [Fate::Gone, Fate::Stays, Fate::Merged, Fate::Replaced];
+        let fates: Vec<Fate> = fates.into_iter().cycle().take(schedule.len()).collect();
+        let recorded = Scenario::RECORDED;
+        for scenario in [
+            Scenario { graph: true, ..recorded },
+            Scenario { without: Without::Reads, host: 0.55, ..recorded },
+            Scenario { fates: Some(&fates), shorter: Some(&shorter), left_behind: 0.15, ..recorded },
+        ] {
+            let alone = [1.0, 1.4, 2.5].map(|guess| schedule.run(&scenario, [guess])[0]);
+            prop_assert_eq!(schedule.run(&scenario, [1.0, 1.4, 2.5]), alone);
         }
     }
 }

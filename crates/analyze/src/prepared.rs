@@ -8,6 +8,7 @@ use jarvis_perf::tables::KernelStat;
 use jarvis_perf::value::Value;
 use serde::Serialize;
 
+use crate::prepare::kernel_names::KernelNames;
 use crate::program::{Direction, Program, RowId};
 use crate::thresholds::{Threshold, Thresholds};
 
@@ -356,6 +357,8 @@ pub struct Prepared {
     pub top_operations: Vec<TopOperation>,
     /// What simple elementwise operations reach.
     pub baseline: Baseline,
+    /// What the names of the rows' kernels tell.
+    pub kernel_names: KernelNames,
     /// What a kernel takes that has next to nothing to do, in microseconds: no fix makes one faster.
     pub kernel_floor_us: f64,
     /// Leaf operations and modules.

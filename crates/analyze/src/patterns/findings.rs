@@ -394,30 +394,43 @@ impl Maker<'_, '_> {
     }
 
     fn operations(&self) -> Vec<FindingOperation> {
-        let mut found: Vec<(FindingOperation, f64)> = Vec::new();
+        struct Sum {
+            id: LeafId,
+            count: usize,
+            ms: f64,
+            roofline_us: f64,
+        }
+        let mut found: Vec<Sum> = Vec::new();
         let mut known: RapidHashMap<(&str, *const InputLists), usize> = RapidHashMap::default();
         for id in self.leaves() {
             let leaf = self.scene.program.leaf(id);
             let roofline = roofline_us(self.scene, id).unwrap_or(f64::NAN);
             // Equal calls share their inputs.
             let at = *known.entry((&leaf.name, Arc::as_ptr(&leaf.inputs))).or_insert_with(|| {
-                found.push((self.operation(id, leaf), 0.0));
+                found.push(Sum { id, count: 0, ms: 0.0, roofline_us: 0.0 });
                 found.len() - 1
             });
-            let (operation, total) = &mut found[at];
-            operation.count += 1;
-            operation.time_ms += leaf.us / 1e3;
-            *total += roofline;
+            let sum = &mut found[at];
+            sum.count += 1;
+            sum.ms += leaf.us / 1e3;
+            sum.roofline_us += roofline;
         }
-        for (operation, roofline) in &mut found {
-            let percent = 100.0 * *roofline / (operation.time_ms * 1e3);
-            operation.efficiency_percent = Some(percent).filter(|p| p.is_finite());
-        }
-        let mut operations: Vec<FindingOperation> = found.into_iter().map(|f| f.0).collect();
-        operations
-            .order_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| (&a.name, a.uid).cmp(&(&b.name, b.uid))));
-        operations.truncate(MOST_OPERATIONS);
-        operations
+        let key = |sum: &Sum| {
+            let leaf = self.scene.program.leaf(sum.id);
+            (&leaf.name, leaf.uid)
+        };
+        found.order_by(|a, b| b.ms.total_cmp(&a.ms).then_with(|| key(a).cmp(&key(b))));
+        found.truncate(MOST_OPERATIONS);
+        let shown = |sum: Sum| {
+            let percent = 100.0 * sum.roofline_us / (sum.ms * 1e3);
+            FindingOperation {
+                count: sum.count,
+                time_ms: sum.ms,
+                efficiency_percent: Some(percent).filter(|p| p.is_finite()),
+                ..self.operation(sum.id, self.scene.program.leaf(sum.id))
+            }
+        };
+        found.into_iter().map(shown).collect()
     }
 
     fn operation(&self, id: LeafId, leaf: &Leaf) -> FindingOperation {

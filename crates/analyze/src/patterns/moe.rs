@@ -62,10 +62,12 @@ fn product(scene: &Scene<'_>, at: usize) -> Option<Product> {
 /// Finds loops in the sequence of matrix products.
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     let products: Vec<Product> = (0..scene.len()).filter_map(|i| product(scene, i)).collect();
+    let ends: Vec<(usize, Vec<usize>)> = PRODUCTS.map(|period| (period, run_ends(scene, &products, period))).collect();
     let mut found = Vec::new();
     let mut at = 0;
     while at < products.len() {
-        let run = PRODUCTS.filter_map(|period| repeats(scene, &products[at..], period)).max_by_key(|r| r.0);
+        let run = ends.iter().filter_map(|(period, ends)| repeats(scene, &products[at..ends[at]], *period));
+        let run = run.max_by_key(|r| r.0);
         match run {
             Some((length, period)) => {
                 found.extend(instance(scene, &products[at..at + length], period));
@@ -77,29 +79,41 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     claims.settle(scene, found)
 }
 
-/// How many products from the first on repeat with the period, if they look like a loop over experts.
-fn repeats(scene: &Scene<'_>, products: &[Product], period: usize) -> Option<(usize, usize)> {
-    let same =
-        |i: usize| products[i].weight == products[i - period].weight && scene.together(products[i].at, products[0].at);
-    let mut length = period;
-    while length < products.len() && same(length) {
-        length += 1;
+/// For each product the end of the run from there on that repeats with the period, in one sequence.
+fn run_ends(scene: &Scene<'_>, products: &[Product], period: usize) -> Vec<usize> {
+    let mut ends = vec![products.len(); products.len()];
+    let mut end = products.len();
+    for at in (0..products.len()).rev() {
+        let next = products.get(at + period);
+        // A product that is not like the one a period before ends all runs that hold both.
+        if next.is_some_and(|n| n.weight != products[at].weight || !scene.together(n.at, products[at].at)) {
+            end = at + period;
+        }
+        ends[at] = end;
     }
-    let length = length - length % period;
+    ends
+}
+
+/// How many of these products repeat with the period as a whole, if they look like a loop over experts.
+fn repeats(scene: &Scene<'_>, products: &[Product], period: usize) -> Option<(usize, usize)> {
+    let length = products.len() - products.len() % period;
     let run = products.get(..length).filter(|r| r.len() >= LEAST_REPEATS * period)?;
-    // One expert's products all have the same rows; different experts different ones.
-    let own_rows = run.chunks(period).all(|c| c.iter().all(|p| p.rows == c[0].rows));
-    let differ = run.iter().step_by(period).any(|p| p.rows != run[0].rows);
-    let leaves: Vec<LeafId> = run.iter().map(|p| LeafId(p.at as u32)).collect();
-    let hinted = scene.hint(scene.common_module(&leaves), HINTS).is_some();
-    (own_rows && (differ || hinted) && indexed(scene, run, period)).then_some((length, period))
+    // One expert's products all have the same rows; different experts different ones. Most runs are no loop and are
+    // told by their first products, so what has to see all of them comes last.
+    let own_rows = || run.chunks(period).all(|c| c.iter().all(|p| p.rows == c[0].rows));
+    let differ = || run.iter().step_by(period).any(|p| p.rows != run[0].rows);
+    let hinted = || {
+        let leaves: Vec<LeafId> = run.iter().map(|p| LeafId(p.at as u32)).collect();
+        scene.hint(scene.common_module(&leaves), HINTS).is_some()
+    };
+    (indexed(scene, run, period) && own_rows() && (differ() || hinted())).then_some((length, period))
 }
 
 /// Whether rows are picked or added by index between any two experts, and nothing that experts don't do is.
 fn indexed(scene: &Scene<'_>, run: &[Product], period: usize) -> bool {
-    let starts: Vec<usize> = run.iter().step_by(period).map(|p| p.at).collect();
-    starts.windows(2).all(|pair| {
-        let mut between = pair[0]..pair[1];
+    let starts = || run.iter().step_by(period).map(|p| p.at);
+    starts().zip(starts().skip(1)).all(|(start, next)| {
+        let mut between = start..next;
         let foreign = |i: usize| {
             matches!(
                 scene.look(i).kind,

@@ -1,10 +1,17 @@
 //! What is read out of kernel names: tile, split of the inner dimension, maker, layout transposes. Data only: no
 //! sentence of a report is made of these names.
 
+use std::sync::Arc;
+
 use jarvis_perf::kernels::gemm_kernel;
 use jarvis_perf::parity::Quirks;
+use jarvis_perf::tables::KernelStat;
+use rapidhash::RapidHashMap;
 
 use crate::prepared::KernelTile;
+
+/// The framework's own kernels.
+const NATIVE: &str = "native";
 
 /// Marks of makers, the first that fits.
 const LIBRARIES: &[(&str, &[&str])] = &[
@@ -14,7 +21,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("vendor-extension", &["aiter"]),
     ("vendor-gemm", &["xmma", "cutlass", "nvjet", "gemv", "splitKreduce", "cublas"]),
     ("compiled", &["triton_"]),
-    ("native", &["at::native", "at_cuda_detail", "vectorized_elementwise_kernel", "elementwise_kernel"]),
+    (NATIVE, &["at::native", "at_cuda_detail", "vectorized_elementwise_kernel", "elementwise_kernel"]),
 ];
 
 /// Parts of the names of kernels that only change a layout, in lower case.
@@ -29,6 +36,46 @@ const TRANSPOSES: &[&str] = &[
     "transpose_cnhw",
 ];
 
+/// What a kernel's name tells.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KernelName {
+    pub(crate) library: Option<&'static str>,
+    pub(crate) tile: Option<KernelTile>,
+    pub(crate) split: Option<i64>,
+    pub(crate) is_transpose: bool,
+}
+
+impl KernelName {
+    fn of(name: &str) -> Self {
+        Self { library: library(name), tile: tile(name), split: split(name), is_transpose: is_transpose(name) }
+    }
+
+    /// Whether the kernel is one of the framework's own and not of a library.
+    pub(crate) fn is_native(&self) -> bool {
+        self.library == Some(NATIVE)
+    }
+}
+
+/// What the names of kernels tell. Many rows launch the same few kernels, and their names are long.
+#[derive(Debug, Default)]
+pub struct KernelNames(RapidHashMap<Arc<str>, KernelName>);
+
+impl KernelNames {
+    pub(crate) fn of<'a>(kernels: impl Iterator<Item = &'a KernelStat>) -> Self {
+        let mut read = RapidHashMap::default();
+        for kernel in kernels {
+            if !read.contains_key(&kernel.name) {
+                read.insert(Arc::clone(&kernel.name), KernelName::of(&kernel.name));
+            }
+        }
+        Self(read)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> KernelName {
+        self.0.get(name).copied().unwrap_or_else(|| KernelName::of(name))
+    }
+}
+
 /// Maker of a kernel, as far as its name tells.
 pub fn library(name: &str) -> Option<&'static str> {
     LIBRARIES.iter().find(|(_, marks)| marks.iter().any(|m| name.contains(m))).map(|(library, _)| *library)
@@ -36,7 +83,7 @@ pub fn library(name: &str) -> Option<&'static str> {
 
 /// Whether a kernel is one of the framework's own and not of a library.
 pub fn is_native(name: &str) -> bool {
-    library(name) == Some("native")
+    library(name) == Some(NATIVE)
 }
 
 /// Whether a kernel only changes a layout.

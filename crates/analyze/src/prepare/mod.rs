@@ -21,6 +21,7 @@ use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::Report;
 use jarvis_trace::{EventKind, InOrder, Key, Summary, Trace};
 
+use self::kernel_names::KernelNames;
 use crate::prepared::{Category, Prepared, Row};
 use crate::program::{Program, RowId};
 use crate::thresholds::Thresholds;
@@ -44,7 +45,9 @@ impl Prepared {
         let thresholds = options.thresholds.clone();
         let program = program.with_rows(&report.rows.unified);
         let utilization = timing::utilization(&report.rows.timeline);
-        let mut rows = rows::rows(trace, report, &program, platform, &thresholds);
+        let kernels = report.rows.unified.rows.iter().flat_map(|r| &r.kernels.kernels);
+        let kernel_names = KernelNames::of(kernels);
+        let mut rows = rows::rows(trace, report, &program, platform, &thresholds, &kernel_names);
         for row in &mut rows {
             row.percent_of_compute = percent(row.time_ms, utilization.computation_time_ms);
             row.percent_of_total = percent(row.time_ms, utilization.total_time_ms);
@@ -69,6 +72,7 @@ impl Prepared {
             categories,
             top_operations,
             baseline,
+            kernel_names,
             kernel_floor_us,
             program,
             has_shapes: has_shapes(trace),

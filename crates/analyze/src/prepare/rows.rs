@@ -7,8 +7,10 @@ use jarvis_perf::ops::ModelSource;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{Report, UnifiedRow, input_lists};
 use jarvis_trace::{EventId, Trace, side_by_side};
+use rapidhash::RapidHashMap;
 
 use super::efficiency::{Preferred, Work, rate};
+use super::kernel_names::KernelNames;
 use super::place::{Modules, back_to_back, call_site, direction, leaves_by_row};
 use super::{args, category, fallback, kernel_names, timing};
 use crate::prepared::Row;
@@ -25,27 +27,32 @@ pub(crate) fn rows(
     program: &Program,
     platform: &Platform,
     thresholds: &Thresholds,
+    kernel_names: &KernelNames,
 ) -> Vec<Row> {
     let unified = &report.rows.unified;
     let leaves = leaves_by_row(program, unified.rows.len());
     let mut modules = Modules::new(trace, &report.tree, program);
-    let places = leaves.iter().map(|own| {
+    let mut categories: RapidHashMap<(&str, &str), Arc<str>> = RapidHashMap::default();
+    let places = leaves.iter().zip(&unified.rows).map(|(own, row)| {
         let leaves: Vec<&Leaf> = own.iter().map(|&l| &program.leaves[l]).collect();
-        Place { modules: modules.of_row(&leaves), leaves }
+        let (name, label) = (&*row.identity.name, &*row.identity.category);
+        let category = categories.entry((name, label)).or_insert_with(|| category::category_of(name, label).0);
+        Place { modules: modules.of_row(&leaves), leaves, category: Arc::clone(category) }
     });
     let numbered: Vec<(usize, Place<'_>)> = places.enumerate().collect();
     side_by_side::each(&numbered, |(i, place)| {
         let row = &unified.rows[*i];
         let inputs = unified.calls_of(row).next().map(|call| place.inputs(trace, call.event)).unwrap_or_default();
-        let row = one(RowId(*i as u32), row, inputs, place, platform, thresholds);
+        let row = one(RowId(*i as u32), row, inputs, place, platform, thresholds, kernel_names);
         Row { back_to_back: back_to_back(program, &leaves[*i]).map(<[usize]>::len).max().unwrap_or(0), ..row }
     })
 }
 
-/// Where a row's calls are made.
+/// Where a row's calls are made, and what they are.
 struct Place<'a> {
     leaves: Vec<&'a Leaf>,
     modules: Vec<Arc<str>>,
+    category: Arc<str>,
 }
 
 impl Place<'_> {
@@ -63,12 +70,13 @@ fn one(
     place: &Place<'_>,
     platform: &Platform,
     thresholds: &Thresholds,
+    kernel_names: &KernelNames,
 ) -> Row {
     let name = &row.identity.name;
-    let (category, _, _) = category::category_of(name, &row.identity.category);
     let direction = direction(name, &row.identity.category, &place.leaves);
     let kernels = row.kernels.kernels.clone();
-    let main = kernels.iter().rev().find(|k| !kernel_names::is_transpose(&k.name)).or(kernels.last());
+    let main = kernels.iter().rev().find(|k| !kernel_names.get(&k.name).is_transpose).or(kernels.last());
+    let main = main.map(|k| kernel_names.get(&k.name));
     let model = row.model.as_ref();
     let is_host_copy = model.is_some_and(|m| m.host_bytes.is_some_and(|b| b > 0.0))
         || !kernels.is_empty() && kernels.iter().all(|k| kernel_names::is_host_copy(&k.name));
@@ -80,7 +88,7 @@ fn one(
         us: row.kernel_us.sum,
         mean_percent: row.pct_roofline.mean,
         source: model.and_then(|m| m.source),
-        prefer: Preferred::of(&category),
+        prefer: Preferred::of(&place.category),
     };
     if work.gflops.is_none() && work.data_moved_mb.is_none() {
         fallback::fill(&mut work, name, direction, &inputs);
@@ -113,9 +121,9 @@ fn one(
         params: model.map(|m| m.params.iter().map(|(k, v)| (k.to_string(), v.clone())).collect()).unwrap_or_default(),
         gflops: work.gflops,
         data_moved_mb: work.data_moved_mb,
-        library: main.and_then(|k| kernel_names::library(&k.name)),
-        tile: main.and_then(|k| kernel_names::tile(&k.name)),
-        split: main.and_then(|k| kernel_names::split(&k.name)),
+        library: main.and_then(|k| k.library),
+        tile: main.and_then(|k| k.tile),
+        split: main.and_then(|k| k.split),
         kernels,
         direction,
         in_top_ops: false,
@@ -129,7 +137,7 @@ fn one(
         launcher_path: launcher_path(row, &place.modules),
         module_path: place.modules.clone(),
         inputs,
-        category,
+        category: Arc::clone(&place.category),
     }
 }
 

@@ -14,7 +14,7 @@ use super::words::{Said, maybe};
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::PatternId;
 use crate::metrics::{CategoryMetrics, Fact, Facts};
-use crate::prepare::{kernel_names, percent};
+use crate::prepare::percent;
 use crate::prepared::{BoundType, Row};
 use crate::rounding::{round, shown};
 use crate::texts::TextId;
@@ -207,7 +207,7 @@ fn native_percent(cx: &CategoryCx<'_>) -> f64 {
     let sum = |native: bool| {
         cx.rows()
             .flat_map(|r| &r.kernels)
-            .filter(|k| !native || kernel_names::is_native(&k.name))
+            .filter(|k| !native || cx.prepared.kernel_names.get(&k.name).is_native())
             .map(|k| k.total_us)
             .sum()
     };

@@ -1,5 +1,7 @@
 //! The analyzer of everything else; [`DOC`] is what `jarvis explain generic` prints.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use super::cx::CategoryCx;
@@ -114,7 +116,11 @@ impl Rules for Generic {
     }
 
     fn finish(&self, cx: &CategoryCx<'_>, _: &[Judged<'_>], metrics: &mut CategoryMetrics) {
-        let calls = |wanted: &str| cx.rows().filter(|r| kind(r) == wanted).map(|r| r.count).sum::<usize>();
+        let mut by_kind: BTreeMap<&str, usize> = BTreeMap::new();
+        for row in cx.rows() {
+            *by_kind.entry(kind(row)).or_default() += row.count;
+        }
+        let calls = |wanted: &str| by_kind.get(wanted).copied().unwrap_or(0);
         metrics.category_specific.extend([
             ("communication_count", json!(calls("communication"))),
             ("graph_count", json!(calls("graph"))),

@@ -6,7 +6,7 @@ use super::cx::CategoryCx;
 use super::judge::Judged;
 use crate::metrics::{EfficiencyMetrics, KernelMetrics, OperationMetrics};
 use crate::prepare::args::{dims_json, types_json};
-use crate::prepare::{kernel_names, percent};
+use crate::prepare::percent;
 use crate::prepared::Row;
 use crate::program::base_name;
 use crate::rounding::{Ms, Percent, Ratio, Us};
@@ -39,7 +39,7 @@ pub(crate) fn operation(cx: &CategoryCx<'_>, judged: &Judged<'_>) -> OperationMe
         input_dims: dims_json(row.inputs.dims.as_deref()),
         input_type: types_json(row.inputs.types.as_deref()),
         input_strides: dims_json(row.inputs.strides.as_deref()),
-        kernels: kernels(row),
+        kernels: kernels(cx, row),
         library: row.library,
         launcher_path: row.launcher_path.clone(),
         module_chain: row.module_path.iter().map(|m| base_name(m).to_owned()).collect(),
@@ -80,7 +80,7 @@ fn efficiency(judged: &Judged<'_>) -> EfficiencyMetrics {
     }
 }
 
-fn kernels(row: &Row) -> Vec<KernelMetrics> {
+fn kernels(cx: &CategoryCx<'_>, row: &Row) -> Vec<KernelMetrics> {
     let total: f64 = row.kernels.iter().map(|k| k.total_us).sum();
     let kernel = |k: &jarvis_perf::tables::KernelStat| KernelMetrics {
         name: Arc::clone(&k.name),
@@ -90,7 +90,7 @@ fn kernels(row: &Row) -> Vec<KernelMetrics> {
         total_us: Us(k.total_us),
         percent: Percent(percent(k.total_us, total)),
         stream: k.stream,
-        tile: kernel_names::tile(&k.name),
+        tile: cx.prepared.kernel_names.get(&k.name).tile,
     };
     // The report lists the one with most time last.
     row.kernels.iter().rev().map(kernel).collect()

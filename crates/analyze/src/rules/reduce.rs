@@ -103,8 +103,9 @@ impl Rules for Reduce {
             _ => "Needs investigation",
         });
         let sizes = reduced(row);
-        j.say("is_softmax", kind(&row.name) == "softmax");
-        j.say("reduce_type", kind(&row.name));
+        let kind = kind(&row.name);
+        j.say("is_softmax", kind == "softmax");
+        j.say("reduce_type", kind);
         j.say("in_attention", in_attention(cx, row) > 0.0);
         j.say("reduced_dim", json!(sizes.map(|s| s.0)));
         j.say("outer", json!(sizes.map(|s| s.1)));
@@ -127,11 +128,11 @@ impl Rules for Reduce {
     }
 
     fn finish(&self, cx: &CategoryCx<'_>, _: &[Judged<'_>], metrics: &mut CategoryMetrics) {
-        let softmax = || cx.rows().filter(|r| kind(&r.name) == "softmax");
-        let in_attention: f64 = softmax().map(|r| r.time_ms * in_attention(cx, r)).sum();
+        let softmax: Vec<&Row> = cx.rows().filter(|r| kind(&r.name) == "softmax").collect();
+        let in_attention: f64 = softmax.iter().map(|r| r.time_ms * in_attention(cx, r)).sum();
         metrics.category_specific.extend([
-            ("softmax_count", json!(softmax().map(|r| r.count).sum::<usize>())),
-            ("softmax_time_ms", json!(round(softmax().map(|r| r.time_ms).sum::<f64>(), 3))),
+            ("softmax_count", json!(softmax.iter().map(|r| r.count).sum::<usize>())),
+            ("softmax_time_ms", json!(round(softmax.iter().map(|r| r.time_ms).sum::<f64>(), 3))),
             ("softmax_in_attention_time_ms", json!(round(in_attention, 3))),
             ("peak_hbm_bw_tbs", json!(cx.peak_tbs())),
             ("baseline_robust_percent", json!(round(cx.prepared.baseline.efficiency_percent, 2))),

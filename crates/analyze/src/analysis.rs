@@ -11,7 +11,7 @@ use jarvis_perf::tables::Report;
 use jarvis_trace::side_by_side::both;
 use jarvis_trace::{Population, Summary, Trace, Tree};
 
-use crate::finding::{Evidence, Finding};
+use crate::finding::{Evidence, Finding, NO_GAIN};
 use crate::metrics::{Fusion, Scope, Status, TreeEntry};
 use crate::patterns::candidates::{FusionCandidate, FusionMetrics, fusion_candidates, fusion_metrics};
 use crate::patterns::{self, Code, Confidence, Pattern, Scene};
@@ -20,9 +20,10 @@ use crate::prepare::tree_data::tree_data;
 use crate::prepared::Prepared;
 use crate::program::{LeafId, Program, RowId};
 use crate::rank;
-use crate::rounding::Ms;
+use crate::rounding::{Ms, round};
 use crate::rules::{CategoryOutcome, Claims, analyze_categories, compute_findings};
 use crate::system::gaps::Gaps;
+use crate::system::host_bound::Limit;
 use crate::system::{self, System};
 use crate::thresholds::Thresholds;
 
@@ -212,6 +213,19 @@ impl Analysis {
     /// Categories whose analyzer failed, with what it said.
     pub fn failures(&self) -> impl Iterator<Item = &CategoryOutcome> {
         self.outcomes.iter().filter(|o| o.status() == Status::Error)
+    }
+
+    /// What is said in the place of a saving, if the finding brings none.
+    pub fn no_gain(&self, finding: &Finding) -> Option<&'static str> {
+        let [awaits_launches, not_quantified] = NO_GAIN;
+        let saved = finding.impact.saved_ms.high;
+        let host_bound = self.system.as_ref().is_some_and(|s| s.host.limit != Limit::Gpu);
+        match () {
+            // Less than a report can show is nothing.
+            () if host_bound && round(saved, 3) <= 0.0 => Some(awaits_launches),
+            () if saved <= 0.0 => Some(not_quantified),
+            () => None,
+        }
     }
 
     /// The finding that speaks of most of a row's time, if any speaks of half of it.

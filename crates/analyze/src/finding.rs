@@ -152,6 +152,9 @@ fn ratio_range<S: serde::Serializer>(range: &Range, serializer: S) -> Result<S::
     RangeFile { low: Ratio(range.low), high: Ratio(range.high) }.serialize(serializer)
 }
 
+/// What is said in the place of a saving: where the GPU waits for the host anyway, and where there is no estimate.
+pub const NO_GAIN: [&str; 2] = ["nothing while the GPU awaits launches", "not quantified"];
+
 /// What a change would bring.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Impact {

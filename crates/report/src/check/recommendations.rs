@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jarvis_analyze::finding::NO_GAIN;
 use jarvis_analyze::texts::TextId;
 
 use super::folder::Problems;
@@ -97,8 +98,9 @@ fn one(title: &str, card: &[&Line<'_>], compared: bool, name: &str, problems: &m
         fail("paths", "a path says nothing".to_owned());
     }
     let impact = field("Impact").unwrap_or_default();
-    if !impact.bytes().any(|b| b.is_ascii_digit()) && !impact.contains("not quantified") {
-        fail("impact", "the impact has neither a number nor `not quantified`".to_owned());
+    let no_gain = NO_GAIN.iter().any(|said| impact.contains(said));
+    if !impact.bytes().any(|b| b.is_ascii_digit()) && !no_gain {
+        fail("impact", format!("the impact has neither a number nor `{}`", NO_GAIN.join("` nor `")));
     }
     let link = card.iter().find(|l| l.text.starts_with('→'));
     if link.is_none_or(|l| !targets(l.text).any(|t| t.starts_with('#'))) {

@@ -27,8 +27,8 @@ impl Links<'_> {
     }
 }
 
-/// One card.
-pub(crate) fn card(m: &mut Markup, f: &Finding, window_ms: f64, links: &Links<'_>) {
+/// One card. What is said of a finding that saves nothing stands in the place of its numbers.
+pub(crate) fn card(m: &mut Markup, f: &Finding, no_gain: Option<&str>, window_ms: f64, links: &Links<'_>) {
     let id = format!("finding-{}", f.rank);
     let class = format!("card p-{}", f.priority.title().to_lowercase());
     m.open("article", &[("class", &class), ("id", &id), ("tabindex", &"-1")]);
@@ -38,7 +38,7 @@ pub(crate) fn card(m: &mut Markup, f: &Finding, window_ms: f64, links: &Links<'_
     m.leaf("span", &[("class", &"badge")], f.priority.title());
     m.raw("</header>");
     m.open("p", &[("class", &"issue")]).prose(&f.issue).close("p");
-    gain(m, f, window_ms);
+    gain(m, f, no_gain, window_ms);
     if f.priority < Priority::Low || !f.paths.algorithmic.is_empty() {
         paths(m, &f.paths);
     }
@@ -46,12 +46,15 @@ pub(crate) fn card(m: &mut Markup, f: &Finding, window_ms: f64, links: &Links<'_
     m.close("article");
 }
 
-fn gain(m: &mut Markup, f: &Finding, window_ms: f64) {
+fn gain(m: &mut Markup, f: &Finding, no_gain: Option<&str>, window_ms: f64) {
     let (saved, speedup) = (&f.impact.saved_ms, &f.impact.speedup);
     let share = |ms: f64| px(if window_ms > 0.0 { (100.0 * ms / window_ms).min(100.0) } else { 0.0 });
     m.open("dl", &[("class", &"facts")]);
-    fact(m, "saves", &format!("{} to {} ms", shown_ms(saved.low), shown_ms(saved.high)), "saved");
-    fact(m, "end to end", &format!("{}× to {}×", shown(speedup.low, 2), shown(speedup.high, 2)), "speedup");
+    let range = format!("{} to {} ms", shown_ms(saved.low), shown_ms(saved.high));
+    fact(m, "saves", no_gain.unwrap_or(&range), "saved");
+    if no_gain.is_none() {
+        fact(m, "end to end", &format!("{}× to {}×", shown(speedup.low, 2), shown(speedup.high, 2)), "speedup");
+    }
     let time = format!("{} ms, {} %", shown_ms(f.time_ms), shown(f.percent_of_total, 1));
     fact(m, "is about", &time, "time");
     let tier = match f.tier {
@@ -61,13 +64,11 @@ fn gain(m: &mut Markup, f: &Finding, window_ms: f64) {
     };
     fact(m, "kind", &format!("{tier} · {}", f.pattern.as_str()), "kind");
     m.close("dl");
-    let tip = format!(
-        "saves {} to {} ms\nof a window of {} ms\n{}",
-        shown_ms(saved.low),
-        shown_ms(saved.high),
-        shown_ms(window_ms),
-        f.impact.basis
-    );
+    let saves = match no_gain {
+        Some(no_gain) => format!("saves: {no_gain}"),
+        None => format!("saves {range}\nof a window of {} ms", shown_ms(window_ms)),
+    };
+    let tip = format!("{saves}\n{}", f.impact.basis);
     m.open("div", &[("class", &"gauge"), ("data-tip", &tip), ("aria-hidden", &"true")]);
     m.open("span", &[("class", &"sure"), ("style", &format!("width:{}%", share(saved.low)))]).close("span");
     m.open("span", &[("class", &"hoped"), ("style", &format!("width:{}%", share(saved.high - saved.low)))]);
@@ -140,4 +141,25 @@ fn source(m: &mut Markup, e: &Evidence, links: &Links<'_>) {
         Some(path) => m.leaf("a", &[("href", &path)], &e.table),
         None => m.leaf("code", &[], &e.table),
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::waterfall::tests::finding;
+    use super::*;
+
+    #[test]
+    fn a_card_without_a_gain_says_so_once() {
+        let links = Links { files: &[], rows: &[] };
+        let page = |no_gain: Option<&str>| {
+            let mut m = Markup::default();
+            card(&mut m, &finding(1, "Slow", 0.0, 0.0), no_gain, 10.0, &links);
+            m.as_str().to_owned()
+        };
+        let [awaits_launches, _] = jarvis_analyze::finding::NO_GAIN;
+        let card = page(Some(awaits_launches));
+        assert!(card.contains(&format!("<dd data-field=\"saved\">{awaits_launches}</dd>")), "{card}");
+        assert!(!card.contains("end to end") && !card.contains("0.000 to"), "{card}");
+        assert!(page(None).contains("end to end"));
+    }
 }

@@ -157,7 +157,8 @@ fn findings(m: &mut Markup, side: &Side<'_>, beside: &[String]) {
     let rows: Vec<u32> = side.data.operations.rows.iter().map(|o| o.uid).collect();
     let links = Links { files: beside, rows: &rows };
     for finding in side.findings {
-        cards::card(m, finding, side.total_ms, &links);
+        let no_gain = side.source.run.and_then(|run| run.analysis.no_gain(finding));
+        cards::card(m, finding, no_gain, side.total_ms, &links);
     }
     m.close("section");
 }

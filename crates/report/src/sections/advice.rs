@@ -11,14 +11,13 @@ const MOST_EVIDENCE: usize = 8;
 
 /// The finding under a heading of this level.
 pub(crate) fn advice(run: &Run<'_>, f: &Finding, level: u8) -> Vec<Block> {
-    let total = run.analysis.prepared.utilization.total_time_ms;
     let mut blocks = vec![Block::heading(level, format!("{} {} (finding {})", icon(f.priority), f.title, f.rank))];
     let path = |sentences: &[String]| if sentences.is_empty() { "None.".to_owned() } else { sentences.join(" ") };
     blocks.push(Block::facts([
         ("Issue", f.issue.clone()),
         ("Path A", path(&f.paths.algorithmic)),
         ("Path B", path(&f.paths.kernel)),
-        ("Impact", sentence(&impact(f, total))),
+        ("Impact", sentence(&impact(run.analysis, f))),
         ("Basis", sentence(&f.impact.basis)),
         ("Priority", f.priority.title().to_owned()),
     ]));

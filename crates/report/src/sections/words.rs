@@ -1,5 +1,6 @@
 //! Numbers and phrases as all reports write them.
 
+use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::finding::{Finding, PatternId, Priority, Range};
 use jarvis_analyze::metrics::EfficiencyMetrics;
 use jarvis_analyze::prepared::{BoundType, EfficiencySource};
@@ -129,16 +130,20 @@ pub(crate) fn basis(finding: &Finding) -> &'static str {
     }
 }
 
+/// What a finding saves.
+pub(crate) fn saves(analysis: &Analysis, finding: &Finding) -> String {
+    analysis.no_gain(finding).map_or_else(|| ms_range(finding.impact.saved_ms), str::to_owned)
+}
+
 /// The line that tells what a finding brings.
-pub(crate) fn impact(finding: &Finding, total_ms: f64) -> String {
-    let saved = finding.impact.saved_ms;
-    if saved.high <= 0.0 {
-        return "not quantified.".to_owned();
+pub(crate) fn impact(analysis: &Analysis, finding: &Finding) -> String {
+    if let Some(no_gain) = analysis.no_gain(finding) {
+        return format!("{no_gain}.");
     }
     format!(
         "saves {} of {} ms ({} end to end); basis: {}.",
-        ms_range(saved),
-        ms(total_ms),
+        ms_range(finding.impact.saved_ms),
+        ms(analysis.prepared.utilization.total_time_ms),
         speedup(finding.impact.speedup),
         basis(finding)
     )

@@ -73,7 +73,7 @@ impl View<'_> {
         }
         let _ = writeln!(out, "{}", style.strong("What to change, in this order"));
         for finding in recommended.iter().take(SHOWN) {
-            finding_lines(out, finding, style);
+            finding_lines(out, finding, self.analyzed.analysis.no_gain(finding), style);
         }
         if recommended.len() > SHOWN {
             let _ = writeln!(out, "{}", style.faint(&format!("    {} more in the reports", recommended.len() - SHOWN)));
@@ -111,19 +111,22 @@ impl View<'_> {
     }
 }
 
-fn finding_lines(out: &mut String, f: &Finding, style: Style) {
+fn finding_lines(out: &mut String, f: &Finding, no_gain: Option<&str>, style: Style) {
     let level = style.priority(f.priority, &format!("{:<8}", f.priority.title()));
     let _ = writeln!(out, "{:>3}  {level}   {}", f.rank, cut(&f.title, WIDTH - INDENT.len()));
     let saved = &f.impact.saved_ms;
     let speedup = &f.impact.speedup;
-    let _ = writeln!(
-        out,
-        "{INDENT}saves {} to {} ms of the window: {}x to {}x end to end",
-        shown_ms(saved.low),
-        shown_ms(saved.high),
-        shown(speedup.low, 2),
-        shown(speedup.high, 2)
-    );
+    let _ = match no_gain {
+        Some(no_gain) => writeln!(out, "{INDENT}saves: {no_gain}"),
+        None => writeln!(
+            out,
+            "{INDENT}saves {} to {} ms of the window: {}x to {}x end to end",
+            shown_ms(saved.low),
+            shown_ms(saved.high),
+            shown(speedup.low, 2),
+            shown(speedup.high, 2)
+        ),
+    };
     let path = f.paths.algorithmic.first().or(f.paths.kernel.first());
     if let Some(path) = path.filter(|_| f.priority < Priority::Low) {
         wrapped(out, INDENT, INDENT, path);

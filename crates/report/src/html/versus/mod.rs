@@ -153,7 +153,7 @@ fn findings(m: &mut Markup, scene: &Scene<'_>, beside: &[String]) {
     let rows: Vec<u32> = scene.rows.rows.iter().filter_map(|r| r.uid).collect();
     let total_ms = run.report.rows.timeline.total.0 / 1e3;
     for finding in &run.analysis.findings {
-        card(m, finding, total_ms, &Links { files: beside, rows: &rows });
+        card(m, finding, run.analysis.no_gain(finding), total_ms, &Links { files: beside, rows: &rows });
     }
     m.close("section");
 }

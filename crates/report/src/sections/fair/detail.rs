@@ -10,7 +10,7 @@ use crate::replay::in_report;
 use crate::sections::category::{self, Place};
 use crate::sections::cross::{is_recommendation, recommendations, spans_operations};
 use crate::sections::kernels::{self, launched_without_operation};
-use crate::sections::words::{cell, ms, ms_range, pct, sentence, shapes};
+use crate::sections::words::{cell, ms, pct, saves, sentence, shapes};
 use crate::sections::{detail_name, fusion, idle, multi_kernel};
 
 /// Most operations that a finding lists.
@@ -224,7 +224,7 @@ fn further(run: &Run<'_>) -> Option<Section> {
             cell(&*f.title),
             cell(f.priority.title()),
             cell(ms(f.time_ms)),
-            cell(ms_range(f.impact.saved_ms)),
+            cell(saves(run.analysis, f)),
         ]);
     }
     Some(Section {

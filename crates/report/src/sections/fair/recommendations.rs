@@ -42,7 +42,6 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
 }
 
 fn one(run: &Run<'_>, f: &Finding, earlier: &[&Finding]) -> Vec<Block> {
-    let total = run.analysis.prepared.utilization.total_time_ms;
     let heading = format!("{} {} Priority: {} (R{})", icon(f.priority), f.priority.title(), f.title, f.rank);
     let link = Line::prose("→ See ")
         .and_link(&format!("Detailed Analysis: {}", detail_name(run, &f.category)), &format!("detail-{}", f.category))
@@ -53,7 +52,7 @@ fn one(run: &Run<'_>, f: &Finding, earlier: &[&Finding]) -> Vec<Block> {
             ("Operation".to_owned(), operation(run, f)),
             ("Issue".to_owned(), f.issue.as_str().into()),
             ("Action".to_owned(), action(f, earlier)),
-            ("Impact".to_owned(), impact(f, total).into()),
+            ("Impact".to_owned(), impact(run.analysis, f).into()),
             (String::new(), link),
         ]),
     ]

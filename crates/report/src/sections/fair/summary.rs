@@ -98,7 +98,7 @@ fn outlook(run: &Run<'_>, found: &[&Finding]) -> String {
         count(Priority::Critical),
         count(Priority::High)
     );
-    if first.impact.saved_ms.high > 0.0 {
+    if run.analysis.no_gain(first).is_none() {
         text += &format!(
             "; the first alone saves {}, {} end to end",
             ms_range(first.impact.saved_ms),

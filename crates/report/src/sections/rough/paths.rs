@@ -9,7 +9,7 @@ use crate::Run;
 use crate::blocks::{Block, Line, Table};
 use crate::replay::in_report;
 use crate::sections::cross::{is_recommendation, leading};
-use crate::sections::words::{cell, ms, ms_range, pct, sentence, speedup};
+use crate::sections::words::{cell, ms, pct, saves, sentence, speedup};
 
 /// Most bottlenecks whose arithmetic is written out.
 const MOST_BOTTLENECKS: usize = 30;
@@ -69,8 +69,8 @@ fn findings(run: &Run<'_>) -> Table {
             cell(or_dash(category.map(|c| c.percent_of_compute))),
             cell(f.priority.title()),
             cell(ms(f.time_ms)),
-            cell(ms_range(f.impact.saved_ms)),
-            cell(speedup(f.impact.speedup)),
+            cell(saves(run.analysis, f)),
+            cell(if run.analysis.no_gain(f).is_some() { "-".to_owned() } else { speedup(f.impact.speedup) }),
         ]);
     }
     table

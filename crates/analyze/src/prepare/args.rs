@@ -1,5 +1,7 @@
 //! Arguments in short form: `(8944,1024) bf16`.
 
+use std::fmt::Write as _;
+
 use jarvis_perf::call::{Dims, InputLists};
 use jarvis_perf::dtype;
 use jarvis_perf::parity::Quirks;
@@ -28,23 +30,38 @@ pub fn short_type(name: &str) -> String {
 /// The tensors of a call in short form, one after another. Scalars and absent arguments are left out.
 pub fn render(inputs: &InputLists) -> String {
     let Some(dims) = &inputs.dims else { return String::new() };
-    let kind = |i: usize| {
-        let name = inputs.types.as_ref().and_then(|t| t.get(i)).map_or("", String::as_str);
-        if name.is_empty() { String::new() } else { format!(" {}", short_type(name)) }
-    };
-    let shape = |sizes: &[i64]| {
-        let words: Vec<String> = sizes.iter().map(i64::to_string).collect();
-        format!("({})", words.join(","))
-    };
-    let one = |(i, dims): (usize, &Dims)| match dims {
-        Dims::Shape(sizes) if sizes.is_empty() => None,
-        Dims::Shape(sizes) => Some(format!("{}{}", shape(sizes), kind(i))),
-        Dims::List(list) => {
-            let first = list.first().map(|s| shape(s)).unwrap_or_default();
-            Some(format!("{} tensors {first}{}", list.len(), if list.len() > 1 { " ..." } else { "" }))
+    let mut text = String::new();
+    for (i, dims) in dims.iter().enumerate().filter(|(_, d)| !d.shape().is_some_and(<[i64]>::is_empty)) {
+        if !text.is_empty() {
+            text.push_str(SEPARATOR);
         }
-    };
-    dims.iter().enumerate().filter_map(one).collect::<Vec<_>>().join(SEPARATOR)
+        match dims {
+            Dims::Shape(sizes) => {
+                push_shape(&mut text, sizes);
+                if let Some(name) = inputs.types.as_ref().and_then(|t| t.get(i)).filter(|name| !name.is_empty()) {
+                    text.push(' ');
+                    text.push_str(&short_type(name));
+                }
+            }
+            Dims::List(list) => {
+                let _ = write!(text, "{} tensors ", list.len());
+                if let Some(first) = list.first() {
+                    push_shape(&mut text, first);
+                }
+                text.push_str(if list.len() > 1 { " ..." } else { "" });
+            }
+        }
+    }
+    text
+}
+
+fn push_shape(text: &mut String, sizes: &[i64]) {
+    let mut before = '(';
+    for size in sizes {
+        let _ = write!(text, "{before}{size}");
+        before = ',';
+    }
+    text.push_str(if sizes.is_empty() { "()" } else { ")" });
 }
 
 /// Tensors in short form within a sentence; as data if an element type is none that is known, since it may be any text.

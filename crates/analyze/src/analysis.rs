@@ -220,11 +220,11 @@ impl Analysis {
         let [awaits_launches, not_quantified] = NO_GAIN;
         let saved = finding.impact.saved_ms.high;
         let host_bound = self.system.as_ref().is_some_and(|s| s.host.limit != Limit::Gpu);
-        match () {
-            // Less than a report can show is nothing.
-            () if host_bound && round(saved, 3) <= 0.0 => Some(awaits_launches),
-            () if saved <= 0.0 => Some(not_quantified),
-            () => None,
+        // Less than a report can show is nothing.
+        if host_bound && round(saved, 3) <= 0.0 {
+            Some(awaits_launches)
+        } else {
+            (saved <= 0.0).then_some(not_quantified)
         }
     }
 

@@ -142,7 +142,7 @@ pub(crate) fn run(session: &Session, args: &CompareArgs) -> Result<(), Failure> 
 fn write(session: &Session, comparison: &Comparison, places: &Places, parity: bool) -> Result<Vec<PathBuf>, Failure> {
     let mut batch = Batch::default();
     let sheets = Sheets {
-        sheets: &Sheet::of(&comparison.tables),
+        all: &Sheet::of(&comparison.tables),
         hidden: &comparison.hidden,
         workbook: places.workbook.as_deref(),
         csv_folder: places.csv_folder.as_deref(),

@@ -320,7 +320,7 @@ fn write(
 ) -> Result<Vec<PathBuf>, Failure> {
     let mut batch = Batch::default();
     let sheets = Sheets {
-        sheets,
+        all: sheets,
         hidden: &[],
         workbook: places.workbook.as_deref(),
         csv_folder: places.csv_folder.as_deref(),

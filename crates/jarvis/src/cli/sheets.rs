@@ -13,7 +13,7 @@ use crate::output::Batch;
 
 /// Tables and where they go; `None` for what is not written.
 pub(crate) struct Sheets<'a> {
-    pub(crate) sheets: &'a [Sheet<'a>],
+    pub(crate) all: &'a [Sheet<'a>],
     /// Columns that the workbook hides, sheet by sheet; may be shorter than the sheets.
     pub(crate) hidden: &'a [Vec<bool>],
     pub(crate) workbook: Option<&'a Path>,
@@ -26,10 +26,10 @@ impl Sheets<'_> {
     pub(crate) fn add(&self, session: &Session, batch: &mut Batch) -> Result<(), Failure> {
         let failed = |error: xlsx::XlsxError| Failure::new(exit::OUTPUT, error.to_string());
         let mut workbook =
-            self.workbook.map(|path| (path, xlsx::Workbook::begin(Cursor::new(Vec::new()), self.sheets)));
-        let paths = csv::paths(self.sheets.iter().map(|sheet| &*sheet.name), "");
+            self.workbook.map(|path| (path, xlsx::Workbook::begin(Cursor::new(Vec::new()), self.all)));
+        let paths = csv::paths(self.all.iter().map(|sheet| &*sheet.name), "");
         let mut files = Vec::new();
-        for ((at, sheet), path) in self.sheets.iter().enumerate().zip(paths) {
+        for ((at, sheet), path) in self.all.iter().enumerate().zip(paths) {
             let mut csv = self.csv_folder.map(|folder| (folder, csv::Writer::begin(Vec::new(), sheet, self.texts)));
             let mut cells = |row: &[Cell]| csv.as_mut().map_or(Ok(()), |(_, csv)| csv.row(row));
             match &mut workbook {

@@ -1,15 +1,22 @@
 //! Ctrl-C and its kin. What was being written is undone first; then the program ends as it would have without us, so a
 //! shell sees status 130 (Ctrl-C), 143 (TERM) or 129 (HUP).
+//!
+//! A file that grows past `ulimit -f` is an error of the write like a full disk, and not the end of the program.
+
+#[cfg(unix)]
+use std::sync::Arc;
 
 /// Watches for signals from now on. Without a watch the program ends at once, which is as good while nothing is written.
 #[cfg(unix)]
 pub(super) fn watch() {
     use std::io::Write as _;
 
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
     use signal_hook::iterator::Signals;
     use signal_hook::low_level::emulate_default_handler;
 
+    // Nobody reads the flag: with any handler at all, writing goes on and fails. Without one the signal ends us.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     let ignored = ignored();
     // What `nohup` or a shell told us to ignore stays ignored.
     let ours = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);

@@ -11,19 +11,25 @@ pub(crate) struct ByKey {
     events: Vec<EventId>,
 }
 
-/// From numbers to slots; every slot has events.
+/// From numbers to slots, which are in order of the numbers; every slot has events.
 #[derive(Debug)]
 enum Numbers {
-    /// Slot by number − first, `NO_SLOT` where there is none. A profiler counts correlations up, so nearly always
-    /// this does.
-    Dense { first: i64, slots: Vec<u32>, count: usize },
+    /// A bit for each number from the first on. A profiler counts correlations up, so nearly always this does; it also
+    /// counts the calls that launch nothing, so a slot for each number would take many times the memory.
+    Dense { first: i64, blocks: Vec<Block>, count: usize },
     /// Slot = position.
     Sorted(Vec<i64>),
 }
 
-const NO_SLOT: u32 = u32::MAX;
+/// Which of so many consecutive numbers there are.
+#[derive(Debug, Clone, Copy, Default)]
+struct Block {
+    present: u64,
+    /// How many there are before these.
+    before: u32,
+}
 
-/// Widest table by number, in entries for each event: correlations also count the calls that launch nothing.
+/// Widest table by number, in numbers for each event.
 const WIDEST: usize = 32;
 
 impl Default for Numbers {
@@ -39,16 +45,17 @@ impl Numbers {
         };
         match usize::try_from(high.abs_diff(low)) {
             Ok(width) if width < numbers.len() * WIDEST + 1024 => {
-                let mut slots = vec![NO_SLOT; width + 1];
-                let mut count = 0;
+                let mut blocks = vec![Block::default(); width / 64 + 1];
                 for number in numbers {
-                    let slot = &mut slots[(number - low) as usize];
-                    if *slot == NO_SLOT {
-                        *slot = count;
-                        count += 1;
-                    }
+                    let at = (number - low) as usize;
+                    blocks[at / 64].present |= 1 << (at % 64);
                 }
-                Self::Dense { first: low, slots, count: count as usize }
+                let mut count = 0;
+                for block in &mut blocks {
+                    block.before = count;
+                    count += block.present.count_ones();
+                }
+                Self::Dense { first: low, blocks, count: count as usize }
             }
             _ => {
                 let mut distinct = numbers.to_vec();
@@ -69,9 +76,11 @@ impl Numbers {
     #[inline]
     fn slot(&self, number: i64) -> Option<usize> {
         match self {
-            Self::Dense { first, slots, .. } => {
+            Self::Dense { first, blocks, .. } => {
                 let at = usize::try_from(number.checked_sub(*first)?).ok()?;
-                slots.get(at).filter(|&&slot| slot != NO_SLOT).map(|&slot| slot as usize)
+                let Block { present, before } = *blocks.get(at / 64)?;
+                let bit = 1 << (at % 64);
+                (present & bit != 0).then(|| before as usize + (present & (bit - 1)).count_ones() as usize)
             }
             Self::Sorted(numbers) => numbers.binary_search(&number).ok(),
         }

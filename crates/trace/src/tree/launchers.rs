@@ -1,5 +1,7 @@
 //! Which operation owns which kernels.
 
+use std::ops::Range;
+
 use super::Tree;
 use super::nest::NONE;
 use super::query::TreeView;
@@ -29,14 +31,18 @@ pub struct Launcher<'a> {
 /// All launchers of a trace in order of their start.
 #[derive(Debug)]
 pub struct Launchers {
-    groups: Vec<(EventId, std::ops::Range<usize>)>,
+    /// Each with where its kernels are.
+    groups: Vec<(EventId, Range<u32>)>,
     kernels: Vec<EventId>,
 }
 
 impl Launchers {
     /// The launchers, in order of start; of equal starts the one with the earlier first kernel.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Launcher<'_>> {
-        self.groups.iter().map(|(event, range)| Launcher { event: *event, kernels: &self.kernels[range.clone()] })
+        self.groups.iter().map(|(event, Range { start, end })| Launcher {
+            event: *event,
+            kernels: &self.kernels[*start as usize..*end as usize],
+        })
     }
 
     /// Number of launchers.
@@ -114,12 +120,12 @@ impl TreeView<'_> {
         let mut groups: Vec<_> = owned
             .chunk_by(|a, b| a.0 == b.0)
             .map(|group| {
-                let range = at..at + group.len();
+                let range = at..at + group.len() as u32;
                 at = range.end;
                 (group[0].0, range)
             })
             .collect();
-        groups.sort_by_key(|(event, range)| (self.trace.ts(*event), kernels[range.start]));
+        groups.sort_by_key(|(event, range)| (self.trace.ts(*event), kernels[range.start as usize]));
         Launchers { groups, kernels }
     }
 

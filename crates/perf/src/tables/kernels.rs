@@ -211,25 +211,20 @@ type OpKey = (StrId, [TextId; 3]);
 pub(crate) fn short_kernels(cx: &mut Context<'_>, kernels: &Kernels, timeline_us: f64) -> Vec<ShortKernelRow> {
     let trace = cx.trace;
     let threshold = cx.options.short_kernel_threshold_us;
-    let mut short: Vec<(Kernel, Option<OpKey>)> = Vec::new();
-    for &kernel in kernels.list.iter().filter(|k| k.us < threshold) {
-        if !kernels.any_op {
-            short.push((kernel, None));
-        } else if let Some(op) = kernel.op {
-            let inputs = cx.inputs_of(op);
-            if let Some(shown) = cx.inputs.shown_without_types(inputs) {
-                short.push((kernel, Some((trace.name_id(op), shown))));
-            }
-        }
-    }
-    let groups = group_by(&short, |(kernel, op)| (*op, trace.name_id(kernel.event)));
+    let op_key = |cx: &mut Context<'_>, kernel: &Kernel| -> Option<OpKey> {
+        let inputs = cx.inputs_of(kernel.op?);
+        Some((trace.name_id(kernel.op?), cx.inputs.shown_without_types(inputs)?))
+    };
+    let short = kernels.list.iter().filter(|k| k.us < threshold);
+    let short: Vec<&Kernel> = short.filter(|k| !kernels.any_op || op_key(cx, k).is_some()).collect();
+    let groups = group_by(&short, |k| (op_key(cx, k), trace.name_id(k.event)));
     let mut rows: Vec<ShortKernelRow> = groups
         .into_iter()
         .map(|group| {
-            let (first, op) = short[group[0]];
-            let us = Stats::of(group.iter().map(|&i| short[i].0.us));
+            let first = short[group[0]];
+            let us = Stats::of(group.iter().map(|&i| short[i].us));
             ShortKernelRow {
-                op: op.map(|(name, [dims, strides, concrete])| {
+                op: op_key(cx, first).map(|(name, [dims, strides, concrete])| {
                     let name = cx.texts.of(name);
                     [name, dims, strides, concrete].map(|t| cx.texts.get(t))
                 }),

@@ -1,13 +1,11 @@
 //! The operations that launched kernels: `ops_summary_by_category`, `ops_summary`, `ops_unique_args`.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::Arc;
 
 use jarvis_trace::tree::Communication;
 use jarvis_trace::{EventId, pyliteral};
 use jarvis_trace::{InOrder, timeline::compensated_sum};
-use rapidhash::RapidHashMap;
 
 use super::context::{CallIdentity, CallKey, Context, KeyColumns, RECOMPUTE, identity_columns};
 use super::inputs::InputsId;
@@ -27,7 +25,8 @@ pub struct LauncherRow {
     pub direct_us: f64,
     /// Time of all kernels below it in microseconds.
     pub subtree_us: f64,
-    kernels: Range<usize>,
+    /// Where its kernels begin among those of all launchers, and how many there are.
+    kernels: (u32, u32),
     pub(crate) category: TextId,
     pub(crate) inputs: InputsId,
     recompute: Option<bool>,
@@ -38,34 +37,39 @@ pub struct LauncherRow {
 pub struct LauncherRows {
     rows: Vec<LauncherRow>,
     kernels: Vec<EventId>,
-    categories: Vec<Arc<str>>,
-    by_event: RapidHashMap<EventId, usize>,
+    /// Each category once: there are few.
+    categories: Vec<(TextId, Arc<str>)>,
+    /// Positions of the rows, in order of their events.
+    by_event: Vec<u32>,
 }
 
 impl LauncherRows {
     pub(crate) fn of(cx: &mut Context<'_>) -> Self {
         let (trace, view) = (cx.trace, cx.view());
         let launchers = view.launchers(Communication::Exclude);
-        let mut all = Self::default();
+        let mut all = Self { rows: Vec::with_capacity(launchers.len()), ..Self::default() };
         for launcher in launchers.iter() {
             let kernels = view.kernels_by_start(launcher);
             let category = cx.category(cx.name_of(launcher.event), &kernels);
             let below = cx.tree.gpu_event_count(launcher.event);
             let direct_us = view.busy(&kernels).0;
-            all.by_event.insert(launcher.event, all.rows.len());
             all.rows.push(LauncherRow {
                 event: launcher.event,
                 direct_us,
                 // Most launchers own all that is below them.
                 subtree_us: if below == kernels.len() { direct_us } else { view.subtree_busy(launcher.event).0 },
-                kernels: all.kernels.len()..all.kernels.len() + kernels.len(),
+                kernels: (all.kernels.len() as u32, kernels.len() as u32),
                 category,
                 inputs: cx.inputs_of(launcher.event),
                 recompute: cx.recompute(launcher.event),
             });
-            all.categories.push(cx.texts.get(category));
+            if all.categories.iter().all(|(id, _)| *id != category) {
+                all.categories.push((category, cx.texts.get(category)));
+            }
             all.kernels.extend(kernels);
         }
+        all.by_event = (0..all.rows.len() as u32).collect();
+        all.by_event.sort_unstable_by_key(|&i| all.rows[i as usize].event);
         debug_assert!(all.rows.is_sorted_by_key(|r| trace.ts(r.event)));
         all
     }
@@ -77,17 +81,22 @@ impl LauncherRows {
 
     /// The row of an event, if it launched something itself.
     pub fn get(&self, event: EventId) -> Option<&LauncherRow> {
-        self.by_event.get(&event).map(|&i| &self.rows[i])
+        let row = |i: u32| &self.rows[i as usize];
+        let at = self.by_event.binary_search_by_key(&event, |&i| row(i).event).ok()?;
+        Some(row(self.by_event[at]))
     }
 
     /// Category of the launcher at a position.
     pub fn category(&self, position: usize) -> &Arc<str> {
-        &self.categories[position]
+        let id = self.rows[position].category;
+        let at = self.categories.iter().position(|(known, _)| *known == id);
+        &self.categories[at.unwrap_or_default()].1
     }
 
     /// The kernels a launcher launched itself, in order of start.
     pub fn kernels(&self, row: &LauncherRow) -> &[EventId] {
-        &self.kernels[row.kernels.clone()]
+        let (from, count) = row.kernels;
+        &self.kernels[from as usize..][..count as usize]
     }
 }
 
@@ -251,7 +260,7 @@ pub(crate) fn by_args(
         category: r.category,
         place: cx.place(r.event),
         inputs: cx.inputs.group(r.inputs),
-        num_kernels: by_kernels.then(|| r.kernels.len()),
+        num_kernels: by_kernels.then_some(r.kernels.1 as usize),
         recompute: r.recompute,
     };
     let positions: Vec<usize> = (0..rows.len()).collect();

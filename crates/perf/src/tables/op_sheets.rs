@@ -16,7 +16,7 @@ use super::options::ReportOptions;
 use super::sheet::{Columns, Stat, count, group_by, maybe_bool, maybe_text, number, text};
 use super::stats::Stats;
 use super::texts::TextId;
-use super::unified::{MODEL_SOURCE, RowModel, Speed, bound, source};
+use super::unified::{CallKernels, MODEL_SOURCE, RowModel, Speed, bound, source};
 use super::{Cell, Format, Sheet};
 use crate::ops;
 use crate::value::Value;
@@ -72,8 +72,7 @@ pub(crate) struct OpCallRow {
     name: StrId,
     cost: CostId,
     us: f64,
-    speed: Speed,
-    pub(crate) kernels: Vec<EventId>,
+    pub(crate) kernels: CallKernels,
     recompute: Option<bool>,
 }
 
@@ -157,6 +156,10 @@ impl OpCallRow {
         let kernels = cx.options.group_by_num_kernels.then_some(self.kernels.len());
         (self.name, cx.costs.get(self.cost).params_id, kernels, self.recompute)
     }
+
+    fn speed(&self, cx: &Context<'_>) -> Speed {
+        Speed::of(cx, cx.costs.get(self.cost), self.us)
+    }
 }
 
 /// The calls of a family: forward, and backward if it has a sheet for that.
@@ -236,8 +239,8 @@ fn op_call(cx: &mut Context<'_>, event: EventId, pass: Pass) -> Option<OpCallRow
         return None;
     }
     let us = cx.view().busy(&kernels).0;
-    let speed = Speed::of(cx, costed, us);
-    Some(OpCallRow { event, name: name.op, cost, us, speed, kernels, recompute: cx.recompute(event) })
+    let kernels = kernels.as_slice().into();
+    Some(OpCallRow { event, name: name.op, cost, us, kernels, recompute: cx.recompute(event) })
 }
 
 /// Calls grouped by name and parameters, in order of first appearance. `split` may tell calls apart further.
@@ -254,7 +257,7 @@ pub(crate) fn rows(
 fn row(cx: &mut Context<'_>, calls: &[OpCallRow], group: Vec<usize>) -> Option<OpSheetRow> {
     let members = || group.iter().map(|&i| &calls[i]);
     let first = &calls[group[0]];
-    let kernels = KernelList::of_events(cx.trace, members().map(|c| c.kernels.as_slice()), &mut cx.texts);
+    let kernels = KernelList::of_events(cx.trace, members().map(|c| &*c.kernels), &mut cx.texts);
     let place = cx.place(first.event);
     let inputs = cx.inputs_of(first.event);
     Some(OpSheetRow {
@@ -262,9 +265,9 @@ fn row(cx: &mut Context<'_>, calls: &[OpCallRow], group: Vec<usize>) -> Option<O
         num_kernels: cx.options.group_by_num_kernels.then_some(first.kernels.len()),
         is_recompute: first.recompute,
         model: RowModel::of(cx, members().map(|c| c.cost))?,
-        tb_per_s: Stats::of(members().filter_map(|c| c.speed.rates.tb_per_s)),
-        tflops_per_s: Stats::of(members().filter_map(|c| c.speed.rates.tflops_per_s)),
-        pct_roofline: Stats::of(members().filter_map(|c| c.speed.pct_roofline)),
+        tb_per_s: Stats::of(members().filter_map(|c| c.speed(cx).rates.tb_per_s)),
+        tflops_per_s: Stats::of(members().filter_map(|c| c.speed(cx).rates.tflops_per_s)),
+        pct_roofline: Stats::of(members().filter_map(|c| c.speed(cx).pct_roofline)),
         kernel_us: Stats::of(members().map(|c| c.us)),
         kernels,
         place: [place.process, place.label, place.thread].map(|t| cx.texts.get(t)),

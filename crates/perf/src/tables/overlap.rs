@@ -195,7 +195,7 @@ fn keep_together<R, K: Copy + Eq + std::hash::Hash>(
 
 fn unified_sheet(cx: &mut Context<'_>, finder: &Finder, unified: &Unified) -> Table {
     let calls = &unified.calls;
-    let overlaps = finder.of_all(cx, calls.iter().map(|c| c.kernels.as_slice()));
+    let overlaps = finder.of_all(cx, calls.iter().map(|c| &*c.kernels));
     let mut rows = unified::rows(cx, calls, split(&overlaps));
     if cx.options.call_stack {
         let stacks = unified::call_stacks(cx.trace, cx.tree, &rows);
@@ -218,7 +218,7 @@ fn unified_sheet(cx: &mut Context<'_>, finder: &Finder, unified: &Unified) -> Ta
 }
 
 fn family_sheet(cx: &mut Context<'_>, finder: &Finder, family: &FamilyCalls) -> Table {
-    let overlaps = finder.of_all(cx, family.calls.iter().map(|c| c.kernels.as_slice()));
+    let overlaps = finder.of_all(cx, family.calls.iter().map(|c| &*c.kernels));
     let mut rows = op_sheets::rows(cx, &family.calls, split(&overlaps));
     let key = |r: &OpSheetRow| family.calls[r.calls[0]].key(cx);
     keep_together(&mut rows, key, |r| r.kernel_us.sum, |r| r.example.uid());

@@ -1,7 +1,10 @@
 //! Which events become rows of `unified_perf_summary`: the tree is cut so that every kernel stands in one row, under
 //! the outermost operation that a model knows, else under the operation that launched it.
 
-use jarvis_trace::{EventId, EventKind, PythonFrames};
+use std::borrow::Cow;
+use std::slice;
+
+use jarvis_trace::{EventId, EventKind, PythonFrames, Tree};
 use rapidhash::{RapidHashMap, RapidHashSet};
 
 use crate::tables::context::{Context, RowName};
@@ -14,7 +17,7 @@ const NEAREST_WRAPPERS: usize = 5;
 const DEEPEST_LAUNCH: usize = 10;
 
 /// An event that makes a row.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
     /// The event itself, or the one that a synthetic row is copied from.
     pub(crate) event: EventId,
@@ -25,8 +28,15 @@ pub(crate) struct Taken {
     pub(crate) own_model: bool,
     /// The forward operation that tells the cost of a backward one.
     pub(crate) forward: Option<Forward>,
+    /// The only GPU event of a synthetic row.
+    kernel: Option<EventId>,
+}
+
+impl Taken {
     /// GPU events, in the order in which they were launched.
-    pub(crate) kernels: Vec<EventId>,
+    pub(crate) fn kernels<'t>(&'t self, tree: &'t Tree) -> Cow<'t, [EventId]> {
+        self.kernel.as_ref().map_or_else(|| tree.gpu_events(self.event), |kernel| slice::from_ref(kernel).into())
+    }
 }
 
 /// A forward operation that tells what a backward operation costs.
@@ -111,8 +121,7 @@ impl Collector<'_, '_> {
                             visited.extend(self.cx.view().subtree(e));
                         }
                         let (uid, name) = (e.uid(), self.cx.name_of(e));
-                        let kernels = tree.gpu_events(e).into_owned();
-                        self.taken.push(Taken { event: e, uid, name, own_model, forward, kernels });
+                        self.taken.push(Taken { event: e, uid, name, own_model, forward, kernel: None });
                     }
                 }
             }
@@ -207,8 +216,10 @@ impl Collector<'_, '_> {
     fn add_left_over(&mut self) {
         let (trace, tree) = (self.cx.trace, self.cx.tree);
         let mut covered = vec![false; trace.len()];
-        for k in self.taken.iter().flat_map(|t| &t.kernels) {
-            covered[k.index()] = true;
+        for taken in &self.taken {
+            for k in taken.kernels(tree).iter() {
+                covered[k.index()] = true;
+            }
         }
         // Per runtime call in order of its first kernel, then per operation in order of the kernels.
         let mut calls: Vec<(EventId, Vec<EventId>)> = Vec::new();
@@ -241,7 +252,7 @@ impl Collector<'_, '_> {
                 name,
                 own_model: self.cx.has_model_named(event, name),
                 forward: None,
-                kernels: vec![kernel],
+                kernel: Some(kernel),
             });
         }
     }

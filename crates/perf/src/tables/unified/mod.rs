@@ -12,7 +12,7 @@ use rapidhash::RapidHashSet;
 
 pub(crate) use collect::collect;
 pub use rows::UnifiedCall;
-pub(crate) use rows::{Speed, calls};
+pub(crate) use rows::{CallKernels, Speed, calls};
 
 use super::call_stack::{CallStacks, StackCells};
 use super::context::{CallIdentity, Context, KeyColumns, identity_columns};
@@ -100,7 +100,8 @@ pub struct Unified {
 impl Unified {
     pub(crate) fn of(cx: &mut Context<'_>, launchers: &LauncherRows) -> Self {
         let taken = collect(cx);
-        let calls = calls(cx, launchers, taken);
+        let calls = calls(cx, launchers, &taken);
+        drop(taken);
         let mut rows = rows(cx, &calls, |_| None);
         rows.order_by(UnifiedRow::order);
         set_percentages(&mut rows);
@@ -163,7 +164,7 @@ impl UnifiedRow {
     fn of(cx: &mut Context<'_>, calls: &[UnifiedCall], group: Vec<usize>) -> Self {
         let first = &calls[group[0]];
         let members = || group.iter().map(|&i| &calls[i]);
-        let kernels = KernelList::of_events(cx.trace, members().map(|c| c.kernels.as_slice()), &mut cx.texts);
+        let kernels = KernelList::of_events(cx.trace, members().map(|c| &*c.kernels), &mut cx.texts);
         let identity = cx.identity(&first.key(cx), first.inputs);
         let failure = members().filter_map(|c| c.cost).find_map(|id| match &cx.costs.get(id).cost {
             Err(error) if first.has_perf_model => Some(error.to_string().into()),
@@ -176,9 +177,9 @@ impl UnifiedRow {
             host_us: Stats::of(members().map(|c| c.host_us)),
             model_failure: if model.is_none() { failure } else { None },
             model,
-            tb_per_s: Stats::of(members().filter_map(|c| c.tb_per_s)),
-            tflops_per_s: Stats::of(members().filter_map(|c| c.tflops_per_s)),
-            pct_roofline: Stats::of(members().filter_map(|c| c.pct_roofline)),
+            tb_per_s: Stats::of(members().filter_map(|c| c.speed(cx).rates.tb_per_s)),
+            tflops_per_s: Stats::of(members().filter_map(|c| c.speed(cx).rates.tflops_per_s)),
+            pct_roofline: Stats::of(members().filter_map(|c| c.speed(cx).pct_roofline)),
             kernel_us: Stats::of(members().map(|c| c.kernel_us)),
             kernels,
             has_perf_model: first.has_perf_model,

@@ -1,5 +1,8 @@
 //! From taken events to rows with times, rates and the best the platform could do.
 
+use std::ops::Deref;
+use std::slice;
+
 use jarvis_trace::{EventId, Us};
 use rapidhash::RapidHashMap;
 
@@ -23,20 +26,50 @@ pub struct UnifiedCall {
     pub host_us: f64,
     /// Time of its kernels in microseconds; overlapping kernels count once.
     pub kernel_us: f64,
-    /// 10¹² operations a second.
-    pub tflops_per_s: Option<f64>,
-    /// 10¹² bytes a second.
-    pub tb_per_s: Option<f64>,
-    /// The best time in percent of the time it took.
-    pub pct_roofline: Option<f64>,
     /// Its kernels, in the order in which they were launched.
-    pub kernels: Vec<EventId>,
+    pub kernels: CallKernels,
     pub(crate) name: RowName,
     pub(crate) category: TextId,
     pub(crate) inputs: InputsId,
     pub(crate) has_perf_model: bool,
     pub(crate) cost: Option<CostId>,
     pub(crate) recompute: Option<bool>,
+}
+
+/// The kernels of a call. Nearly always there is one, which takes no memory of its own.
+#[derive(Debug, Clone)]
+pub struct CallKernels(Few);
+
+#[derive(Debug, Clone)]
+enum Few {
+    One(EventId),
+    Any(Box<[EventId]>),
+}
+
+impl From<&[EventId]> for CallKernels {
+    fn from(kernels: &[EventId]) -> Self {
+        Self(if let &[one] = kernels { Few::One(one) } else { Few::Any(kernels.into()) })
+    }
+}
+
+impl Deref for CallKernels {
+    type Target = [EventId];
+
+    fn deref(&self) -> &[EventId] {
+        match &self.0 {
+            Few::One(kernel) => slice::from_ref(kernel),
+            Few::Any(kernels) => kernels,
+        }
+    }
+}
+
+impl<'a> IntoIterator for &'a CallKernels {
+    type Item = &'a EventId;
+    type IntoIter = slice::Iter<'a, EventId>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
 }
 
 impl UnifiedCall {
@@ -49,6 +82,11 @@ impl UnifiedCall {
             num_kernels: cx.options.splits_unified_by_kernels().then_some(self.kernels.len()),
             recompute: self.recompute,
         }
+    }
+
+    /// Worked out each time it is asked for, because there are many calls.
+    pub(crate) fn speed(&self, cx: &Context<'_>) -> Speed {
+        self.cost.map(|id| Speed::of(cx, cx.costs.get(id), self.kernel_us)).unwrap_or_default()
     }
 }
 
@@ -67,20 +105,21 @@ impl Speed {
 }
 
 /// All calls in row order; those that the reference lets vanish are gone.
-pub(crate) fn calls(cx: &mut Context<'_>, launchers: &LauncherRows, taken: Vec<Taken>) -> Vec<UnifiedCall> {
+pub(crate) fn calls(cx: &mut Context<'_>, launchers: &LauncherRows, taken: &[Taken]) -> Vec<UnifiedCall> {
     let mut backward_us: RapidHashMap<EventId, f64> = RapidHashMap::default();
     let mut calls = Vec::with_capacity(taken.len());
-    calls.extend(taken.into_iter().filter_map(|t| call(cx, launchers, t, &mut backward_us)));
+    calls.extend(taken.iter().filter_map(|t| call(cx, launchers, t, &mut backward_us)));
     calls
 }
 
 fn call(
     cx: &mut Context<'_>,
     launchers: &LauncherRows,
-    taken: Taken,
+    taken: &Taken,
     backward_us: &mut RapidHashMap<EventId, f64>,
 ) -> Option<UnifiedCall> {
-    let Taken { event, uid, name, own_model, forward, kernels } = taken;
+    let Taken { event, uid, name, own_model, forward, .. } = *taken;
+    let kernels = taken.kernels(cx.tree);
     let inputs = cx.inputs_of(event);
     let by_start = cx.by_start(&kernels);
     // What an operation launches itself says more about it than what it calls.
@@ -104,16 +143,12 @@ fn call(
     if cost.is_some_and(|id| cx.costs.get(id).cost == Err(ModelError::Drop)) {
         return None;
     }
-    let speed = cost.map(|id| Speed::of(cx, cx.costs.get(id), kernel_us)).unwrap_or_default();
     Some(UnifiedCall {
         event,
         uid,
         host_us: cx.trace.dur(event).unwrap_or_default().as_us(),
         kernel_us,
-        tflops_per_s: speed.rates.tflops_per_s,
-        tb_per_s: speed.rates.tb_per_s,
-        pct_roofline: speed.pct_roofline,
-        kernels,
+        kernels: (&*kernels).into(),
         name,
         category,
         inputs,

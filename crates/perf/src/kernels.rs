@@ -61,13 +61,10 @@ pub fn gemm_kernel(kernels: &[&str], quirks: &Quirks) -> Result<Option<GemmKerne
 
 /// Tensile and hipBLASLt: `Cijk_Alik_Bljk_…_MT128x160x64_…`.
 fn tensile(name: &str) -> Option<GemmKernel> {
-    let indices = |text: &str| text.len() == 3 && text.bytes().all(|b| b.is_ascii_lowercase());
-    let tokens: Vec<&str> = name.split('_').collect();
-    tokens.windows(3).find(|w| {
-        let c = w[0].get(w[0].len().saturating_sub(4)..).and_then(|t| t.strip_prefix('C')).is_some_and(indices);
-        let a = w[1].strip_prefix('A').is_some_and(indices);
-        let b = w[2].strip_prefix('B').and_then(|t| t.get(..3)).is_some_and(indices);
-        c && a && b
+    let indices = |text: &[u8]| text.iter().all(u8::is_ascii_lowercase);
+    name.as_bytes().windows("Cijk_Alik_Bljk".len()).find(|w| {
+        (w[0], &w[4..6], &w[9..11]) == (b'C', b"_A", b"_B")
+            && [1..4, 6..9, 11..14].into_iter().all(|at| indices(&w[at]))
     })?;
     let flag = |plain: &str, transposed: &str| match () {
         () if name.contains(plain) => Some(false),
@@ -98,18 +95,16 @@ fn times(text: &str) -> Option<Vec<i64>> {
 }
 
 fn pair(token: &str) -> Option<(i64, i64)> {
-    match *times(token)?.as_slice() {
-        [a, b] => Some((a, b)),
-        _ => None,
-    }
+    let (a, b) = token.split_once('x')?;
+    Some((a.parse().ok()?, b.parse().ok()?))
 }
 
 /// `nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_bias_TNT`: tile, depth × stages, cluster, layouts.
 fn nvjet(name: &str) -> Option<GemmKernel> {
     let mut layout = name.rsplit('_').next()?.chars();
     let (a, b) = (layout.next()?, layout.next()?);
-    let tokens: Vec<&str> = name.split('_').collect();
-    let sizes = tokens.windows(3).find_map(|w| Some((pair(w[0])?, pair(w[1])?, pair(w[2])?)));
+    let pairs: Vec<Option<(i64, i64)>> = name.split('_').map(pair).collect();
+    let sizes = pairs.windows(3).find_map(|w| Some((w[0]?, w[1]?, w[2]?)));
     Some(GemmKernel {
         trans_a: Some(a == 'T'),
         trans_b: Some(b == 'T'),
@@ -132,7 +127,7 @@ fn layout_pair(token: &str) -> Option<(bool, bool)> {
 
 /// `sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_…`.
 fn xmma(name: &str) -> Option<GemmKernel> {
-    let (_, rest) = name.split_once("_xmma_gemm_")?;
+    let rest = after(name, "_xmma_gemm_")?;
     let tokens: Vec<&str> = rest.split('_').collect();
     tokens.windows(3).find_map(|w| {
         let (trans_a, trans_b) = layout_pair(w[0])?;
@@ -166,7 +161,7 @@ fn cutlass(name: &str) -> Option<GemmKernel> {
 
 /// `_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu`: layouts of x, w and out, types, tile and K splits.
 fn matmul_ogs(name: &str) -> Option<GemmKernel> {
-    let (_, rest) = name.split_once("_matmul_ogs_")?;
+    let rest = after(name, "_matmul_ogs_")?;
     let mut tokens = rest.split('_');
     let layout = tokens.next().filter(|t| t.len() == 3 && t.bytes().all(|b| matches!(b, b'N' | b'T')))?;
     let _types = tokens.next()?;

@@ -1,6 +1,6 @@
 //! Literals as they stand in a trace's argument texts and in table cells.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use jarvis_trace::pyliteral;
 
@@ -91,35 +91,42 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 /// Prints the literal as Python's `repr` does: this is the cell text of the reference tables.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        self.push_to(&mut text);
+        f.write_str(&text)
+    }
+}
+
+impl Value {
+    /// Appends the literal, as its `Display` prints it.
+    pub fn push_to(&self, out: &mut String) {
         match self {
-            Self::None => f.write_str("None"),
-            Self::Bool(true) => f.write_str("True"),
-            Self::Bool(false) => f.write_str("False"),
-            Self::Int(i) => write!(f, "{i}"),
-            Self::Float(x) => f.write_str(&float_repr(*x)),
-            Self::Str(s) => f.write_str(&str_repr(s)),
+            Self::None => out.push_str("None"),
+            Self::Bool(true) => out.push_str("True"),
+            Self::Bool(false) => out.push_str("False"),
+            // Writing to a String does not fail.
+            Self::Int(i) => _ = write!(out, "{i}"),
+            Self::Float(x) => pyliteral::push_float(out, *x),
+            Self::Str(s) => pyliteral::push_str(out, s),
             Self::List(items) => {
-                f.write_str("[")?;
-                write_joined(f, items)?;
-                f.write_str("]")
+                out.push('[');
+                push_joined(out, items);
+                out.push(']');
             }
             Self::Tuple(items) => {
-                f.write_str("(")?;
-                write_joined(f, items)?;
-                f.write_str(if items.len() == 1 { ",)" } else { ")" })
+                out.push('(');
+                push_joined(out, items);
+                out.push_str(if items.len() == 1 { ",)" } else { ")" });
             }
         }
     }
 }
 
-fn write_joined(f: &mut fmt::Formatter<'_>, items: &[Value]) -> fmt::Result {
+fn push_joined(out: &mut String, items: &[Value]) {
     for (i, item) in items.iter().enumerate() {
-        if i > 0 {
-            f.write_str(", ")?;
-        }
-        write!(f, "{item}")?;
+        out.push_str(if i > 0 { ", " } else { "" });
+        item.push_to(out);
     }
-    Ok(())
 }
 
 /// Shortest text that reads back to the same number: a point always, an exponent from 1e16 on and below 1e-4.

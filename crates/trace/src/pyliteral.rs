@@ -61,15 +61,21 @@ pub fn push_float(out: &mut String, value: f64) {
 
 /// Text in quotes: single ones unless it contains a single and no double one.
 pub fn of_str(text: &str) -> String {
-    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut out = String::with_capacity(text.len() + 2);
+    push_str(&mut out, text);
+    out
+}
+
+/// Appends the text of [`of_str`].
+pub fn push_str(out: &mut String, text: &str) {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     out.push(quote);
     // As names of kernels are. No byte ends the search, so that many are looked at in one go.
     let is_plain = |b: u8| matches!(b, b' '..=b'~') && b != b'\\' && b != quote as u8;
     if text.bytes().fold(true, |plain, b| plain & is_plain(b)) {
         out.push_str(text);
         out.push(quote);
-        return out;
+        return;
     }
     for c in text.chars() {
         match c {
@@ -91,7 +97,6 @@ pub fn of_str(text: &str) -> String {
         }
     }
     out.push(quote);
-    out
 }
 
 /// Whether a character is shown as it is. Rust and Python escape the same categories in debug output, but Rust also

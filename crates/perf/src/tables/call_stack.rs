@@ -51,45 +51,66 @@ pub struct StackCells {
     pub full: Arc<str>,
 }
 
+/// A line of a stack, with what is asked of it for every row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Frame {
+    text: Arc<str>,
+    /// Whether it is one of Python code.
+    is_python: bool,
+    /// Whether it is one that does more than to pass calls on.
+    is_caller: bool,
+}
+
+impl From<&str> for Frame {
+    fn from(text: &str) -> Self {
+        let is_python = text.contains(".py");
+        Self { text: text.into(), is_python, is_caller: is_python && !is_wrapper(text) }
+    }
+}
+
 /// Call stacks of rows; names are cleaned once.
 #[derive(Debug)]
 pub(crate) struct CallStacks<'a> {
     trace: &'a Trace,
     tree: &'a Tree,
     /// By name, and whether it is one of an operation; `None` if such an event says nothing.
-    cleaned: RapidHashMap<(StrId, bool), Option<Arc<str>>>,
+    cleaned: RapidHashMap<(StrId, bool), Option<Frame>>,
+    kernels: RapidHashMap<StrId, Frame>,
 }
 
 impl<'a> CallStacks<'a> {
     pub(crate) fn new(trace: &'a Trace, tree: &'a Tree) -> Self {
-        Self { trace, tree, cleaned: RapidHashMap::default() }
+        Self { trace, tree, cleaned: RapidHashMap::default(), kernels: RapidHashMap::default() }
     }
 
     /// The cells of a row with these kernels.
     pub(crate) fn of_row(&mut self, kernels: &KernelList, op: &str) -> StackCells {
-        let chains: Vec<Vec<Arc<str>>> =
-            kernels.kernels.iter().filter_map(|k| k.example).map(|k| self.chain(k)).collect();
+        let chains: Vec<Vec<Frame>> = kernels.kernels.iter().filter_map(|k| k.example).map(|k| self.chain(k)).collect();
         let Some((common, tails)) = fold(&chains) else {
             return StackCells { entry_point: NOT_FOUND.into(), full: NOT_FOUND.into() };
         };
-        let flat: Vec<&str> = common.iter().chain(tails.iter().copied().flatten()).map(|s| &**s).collect();
-        let entry_point = entry_point(&flat, op).unwrap_or(NOT_FOUND);
-        StackCells { entry_point: entry_point.into(), full: list_text(common, &tails).into() }
+        let flat: Vec<&Frame> = common.iter().chain(tails.iter().copied().flatten()).collect();
+        let entry_point = entry_point(&flat, op).map_or_else(|| NOT_FOUND.into(), |frame| Arc::clone(&frame.text));
+        StackCells { entry_point, full: list_text(common, &tails).into() }
     }
 
     /// Names from the outermost event that says something down to the kernel.
-    fn chain(&mut self, kernel: EventId) -> Vec<Arc<str>> {
-        let mut chain: Vec<Arc<str>> = self.tree.ancestors(kernel).filter_map(|e| self.cleaned(e)).collect();
+    fn chain(&mut self, kernel: EventId) -> Vec<Frame> {
+        let mut chain: Vec<Frame> = self.tree.ancestors(kernel).filter_map(|e| self.cleaned(e)).collect();
         chain.reverse();
-        chain.push(self.trace.name(kernel).into());
+        let name = self.trace.name_id(kernel);
+        chain.push(self.kernels.entry(name).or_insert_with(|| self.trace.text(name).into()).clone());
         chain
     }
 
-    fn cleaned(&mut self, event: EventId) -> Option<Arc<str>> {
+    fn cleaned(&mut self, event: EventId) -> Option<Frame> {
         let (name, is_op) = (self.trace.name_id(event), self.trace.kind(event) == EventKind::CpuOp);
         let text = self.trace.text(name);
         let told = || is_op || ["nn.Module", "::", "/"].iter().any(|part| text.contains(part));
-        self.cleaned.entry((name, is_op)).or_insert_with(|| told().then(|| without_numbers(text).into())).clone()
+        self.cleaned
+            .entry((name, is_op))
+            .or_insert_with(|| told().then(|| without_numbers(text).as_str().into()))
+            .clone()
     }
 }
 
@@ -109,10 +130,10 @@ fn without_numbers(name: &str) -> String {
 }
 
 /// Names from the outermost to the innermost.
-type Chain = [Arc<str>];
+type Chain = [Frame];
 
 /// What all chains begin with, and the distinct rests in order of appearance. `None` without chains.
-fn fold(chains: &[Vec<Arc<str>>]) -> Option<(&Chain, Vec<&Chain>)> {
+fn fold(chains: &[Vec<Frame>]) -> Option<(&Chain, Vec<&Chain>)> {
     let (first, others) = chains.split_first()?;
     let mut common = first.len();
     for chain in others {
@@ -128,7 +149,9 @@ fn fold(chains: &[Vec<Arc<str>>]) -> Option<(&Chain, Vec<&Chain>)> {
 }
 
 fn list_text(common: &Chain, tails: &[&Chain]) -> String {
-    let mut text = String::from("[");
+    let frames = common.iter().chain(tails.iter().copied().flatten());
+    let mut text = String::with_capacity(frames.map(|frame| frame.text.len() + 8).sum());
+    text.push('[');
     push_words(&mut text, common);
     for (i, tail) in tails.iter().enumerate() {
         text.push_str(if i > 0 || !common.is_empty() { ", [" } else { "[" });
@@ -140,19 +163,19 @@ fn list_text(common: &Chain, tails: &[&Chain]) -> String {
 }
 
 fn push_words(text: &mut String, list: &Chain) {
-    for (i, word) in list.iter().enumerate() {
+    for (i, frame) in list.iter().enumerate() {
         text.push_str(if i > 0 { ", " } else { "" });
-        text.push_str(&pyliteral::of_str(word));
+        pyliteral::push_str(text, &frame.text);
     }
 }
 
 /// The frame that called `op`: one below the operation that has its name, else the innermost real one above it.
-fn entry_point<'a>(stack: &[&'a str], op: &str) -> Option<&'a str> {
-    let last = |name: &str| stack.iter().rposition(|frame| *frame == name);
+fn entry_point<'a>(stack: &[&'a Frame], op: &str) -> Option<&'a Frame> {
+    let last = |name: &str| stack.iter().rposition(|frame| *frame.text == *name);
     let at = last(op).or_else(|| last(without_trailing_number(op)))?;
     let local = op.rsplit("::").next().unwrap_or(op).to_lowercase();
-    let inward = stack[at + 1..].iter().find(|f| f.contains(".py") && function(f).to_lowercase().contains(&local));
-    let outward = || stack[..at].iter().rev().find(|f| f.contains(".py") && !is_wrapper(f));
+    let inward = stack[at + 1..].iter().find(|f| f.is_python && function(&f.text).to_lowercase().contains(&local));
+    let outward = || stack[..at].iter().rev().find(|f| f.is_caller);
     inward.or_else(outward).copied()
 }
 
@@ -185,6 +208,10 @@ mod tests {
 
     #[test]
     fn entry_points() {
+        let entry_point = |names: &[&str], op: &str| {
+            let frames: Vec<Frame> = names.iter().map(|&name| name.into()).collect();
+            entry_point(&frames.iter().collect::<Vec<_>>(), op).map(|frame| frame.text.to_string())
+        };
         let stack = [
             "train.py(10): step",
             "torch/nn/modules/linear.py(124): forward",
@@ -193,16 +220,16 @@ mod tests {
             "aten::addmm",
             "void cutlass::Kernel2<>",
         ];
-        assert_eq!(entry_point(&stack, "aten::addmm"), Some("torch/nn/modules/linear.py(124): forward"));
+        assert_eq!(entry_point(&stack, "aten::addmm").unwrap(), "torch/nn/modules/linear.py(124): forward");
         assert_eq!(entry_point(&stack, "aten::nothing"), None);
         let inward = ["a.py(1): f", "my::op", "lib.py(5): run_OP_now", "kernel"];
-        assert_eq!(entry_point(&inward, "my::op"), Some("lib.py(5): run_OP_now"));
+        assert_eq!(entry_point(&inward, "my::op").unwrap(), "lib.py(5): run_OP_now");
         assert_eq!(entry_point(&["x", "my::op"], "my::op_7"), None);
     }
 
     #[test]
     fn stacks_fold_where_they_part() {
-        let chain = |names: &[&str]| names.iter().map(|&n| n.into()).collect::<Vec<Arc<str>>>();
+        let chain = |names: &[&str]| names.iter().map(|&n| n.into()).collect::<Vec<Frame>>();
         let chains = [chain(&["a", "b", "k1"]), chain(&["a", "b", "k2"]), chain(&["a", "b", "k1"])];
         let (common, tails) = fold(&chains).unwrap();
         assert_eq!(list_text(common, &tails), "['a', 'b', ['k1'], ['k2']]");

@@ -1,7 +1,6 @@
 //! Costs of calls. A model runs once for all calls that it could not tell apart.
 
 use std::borrow::Cow;
-use std::fmt::Write;
 use std::sync::Arc;
 
 use jarvis_trace::tree::Annotations;
@@ -413,11 +412,16 @@ impl<'a> Costs<'a> {
     ) -> Costed {
         let timeless = |p| Roofline::new(cost.as_ref().ok()?, 0.0, p, &self.quirks);
         let roofline = self.platform.and_then(timeless);
-        let next = ParamsId(self.params.len() as u32);
-        let params_id = *self.params.entry(group_text(&params).into()).or_insert(next);
+        let texts = ParamTexts::of(&params);
+        let known = self.params.get(texts.group.as_str()).copied();
+        let params_id = known.unwrap_or_else(|| {
+            let next = ParamsId(self.params.len() as u32);
+            self.params.insert(texts.group.into(), next);
+            next
+        });
         Costed {
             cost,
-            params_text: (!params.is_empty()).then(|| literal(&params).into()),
+            params_text: (!params.is_empty()).then(|| texts.literal.into()),
             params: params.into(),
             params_id,
             source,
@@ -462,22 +466,29 @@ fn tensor_dtype(lists: &InputLists) -> Option<&str> {
     dims.iter().zip(types).find(|(d, name)| tensor(d) && sized(name)).map(|(_, name)| name.as_str())
 }
 
-/// The parameters as one mapping literal.
-fn literal(params: &[(Cow<'static, str>, Value)]) -> String {
-    let mut out = String::from("{");
-    for (i, (key, value)) in params.iter().enumerate() {
-        // Writing to a String does not fail.
-        let _ = write!(out, "{}{}: {value}", if i > 0 { ", " } else { "" }, pyliteral::of_str(key));
-    }
-    out.push('}');
-    out
+/// Parameters as text.
+struct ParamTexts {
+    /// As one mapping literal.
+    literal: String,
+    /// What the `param:` columns of a row read: those without a value are blank like those that are not there.
+    group: String,
 }
 
-/// What the `param:` columns of a row read: those without a value are blank like those that are not there.
-fn group_text(params: &[(Cow<'static, str>, Value)]) -> String {
-    let mut out = String::new();
-    for (key, value) in params.iter().filter(|(_, value)| *value != Value::None) {
-        let _ = write!(out, "{key}={value};");
+impl ParamTexts {
+    fn of(params: &[(Cow<'static, str>, Value)]) -> Self {
+        let (mut literal, mut group) = (String::with_capacity(256), String::with_capacity(256));
+        literal.push('{');
+        for (i, (key, value)) in params.iter().enumerate() {
+            literal.push_str(if i > 0 { ", " } else { "" });
+            pyliteral::push_str(&mut literal, key);
+            literal.push_str(": ");
+            let at = literal.len();
+            value.push_to(&mut literal);
+            if *value != Value::None {
+                group.extend([key, "=", &literal[at..], ";"]);
+            }
+        }
+        literal.push('}');
+        Self { literal, group }
     }
-    out
 }

@@ -1,12 +1,14 @@
 //! The argument lists of calls. Few distinct ones serve many events, so each is read once.
 
+use std::fmt;
 use std::sync::Arc;
 
 use jarvis_trace::{EventId, Key, StrId, Trace, pyliteral};
 use rapidhash::RapidHashMap;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
 
-use super::texts::{TextId, Texts, list_text};
+use super::texts::{TextId, Texts};
 use crate::call::{Dims, InputLists};
 
 /// The lists in the order of the key columns: dims, types, strides, concrete inputs.
@@ -47,45 +49,26 @@ struct Entry {
     parsed: InputLists,
 }
 
-/// No lists.
-const UNKNOWN: InputsId = InputsId(u32::MAX);
-
 /// All argument lists met so far.
 #[derive(Debug)]
 pub(crate) struct Inputs<'a> {
     trace: &'a Trace,
     entries: Vec<Entry>,
-    index: RapidHashMap<[Option<StrId>; 4], InputsId>,
-    /// By event: [`UNKNOWN`] if it was not asked for.
-    of_event: Vec<InputsId>,
+    /// By the handles of the four lists. One look-up is so cheap that the answer is not kept by event.
+    index: RapidHashMap<u128, InputsId>,
     groups: RapidHashMap<[Option<TextId>; 4], InputsGroup>,
 }
 
 impl<'a> Inputs<'a> {
     pub(crate) fn new(trace: &'a Trace) -> Self {
-        Self {
-            trace,
-            entries: Vec::new(),
-            index: RapidHashMap::default(),
-            of_event: vec![UNKNOWN; trace.len()],
-            groups: RapidHashMap::default(),
-        }
+        Self { trace, entries: Vec::new(), index: RapidHashMap::default(), groups: RapidHashMap::default() }
     }
 
     /// The lists of an event.
     pub(crate) fn of(&mut self, event: EventId, texts: &mut Texts<'_>) -> InputsId {
-        let known = self.of_event[event.index()];
-        if known != UNKNOWN {
-            return known;
-        }
-        let id = self.look_up(event, texts);
-        self.of_event[event.index()] = id;
-        id
-    }
-
-    fn look_up(&mut self, event: EventId, texts: &mut Texts<'_>) -> InputsId {
         let lists = KEYS.map(|key| self.trace.text_id(event, key));
-        if let Some(&id) = self.index.get(&lists) {
+        let key = lists.iter().fold(0, |key, list| key << 32 | list.map_or(0, |l| l.index() as u128 + 1));
+        if let Some(&id) = self.index.get(&key) {
             return id;
         }
         let tuples = lists.map(|list| list.map(|l| texts.tuple(l)));
@@ -94,7 +77,7 @@ impl<'a> Inputs<'a> {
         let id = InputsId(self.entries.len() as u32);
         let parsed = parse(lists.map(|list| list.map(|l| self.trace.text(l))));
         self.entries.push(Entry { lists, tuples, group, parsed });
-        self.index.insert(lists, id);
+        self.index.insert(key, id);
         id
     }
 
@@ -119,7 +102,7 @@ impl<'a> Inputs<'a> {
     /// As nested lists.
     pub(crate) fn list_texts(&self, id: InputsId, texts: &mut Texts<'_>) -> ArgTexts {
         ArgTexts::new(self.entry(id).lists.map(|list| {
-            let id = texts.intern(&list_text(self.trace.text(list?)));
+            let id = texts.list(list?);
             Some(texts.get(id))
         }))
     }
@@ -140,19 +123,87 @@ fn parse([dims, types, strides, concrete]: [Option<&str>; 4]) -> InputLists {
     InputLists { dims: dims_of(dims), types: words_of(types), strides: dims_of(strides), concrete: words_of(concrete) }
 }
 
-fn items(json: Option<&str>) -> Option<Vec<Json>> {
-    serde_json::from_str(json?).ok()
+fn dims_of(json: Option<&str>) -> Option<Vec<Dims>> {
+    let items: Vec<Sizes> = serde_json::from_str(json?).ok()?;
+    let of = |item| match item {
+        Sizes::List { each: Some(each), .. } => Dims::List(each),
+        Sizes::List { numbers, .. } => Dims::Shape(numbers),
+        Sizes::Number(_) | Sizes::Other => Dims::Shape(Vec::new()),
+    };
+    Some(items.into_iter().map(of).collect())
 }
 
-fn dims_of(json: Option<&str>) -> Option<Vec<Dims>> {
-    let shape = |list: &[Json]| list.iter().filter_map(Json::as_i64).collect::<Vec<i64>>();
-    let of = |item: &Json| match item.as_array().map_or(&[][..], Vec::as_slice) {
-        list if list.first().is_some_and(Json::is_array) => {
-            Dims::List(list.iter().map(|inner| shape(inner.as_array().map_or(&[][..], Vec::as_slice))).collect())
+/// A part of a list of sizes, read without a document of all its parts.
+enum Sizes {
+    Number(i64),
+    List {
+        /// The numbers in it.
+        numbers: Vec<i64>,
+        /// If it begins with a list: the numbers in each of its parts.
+        each: Option<Vec<Vec<i64>>>,
+    },
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Sizes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SizesVisitor)
+    }
+}
+
+struct SizesVisitor;
+
+impl<'de> Visitor<'de> for SizesVisitor {
+    type Value = Sizes;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("sizes")
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Sizes, E> {
+        Ok(Sizes::Number(number))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Sizes, E> {
+        Ok(i64::try_from(number).map_or(Sizes::Other, Sizes::Number))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Sizes, E> {
+        Ok(Sizes::Other)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Sizes, E> {
+        Ok(Sizes::Other)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Sizes, E> {
+        Ok(Sizes::Other)
+    }
+
+    fn visit_unit<E>(self) -> Result<Sizes, E> {
+        Ok(Sizes::Other)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Sizes, A::Error> {
+        while map.next_entry::<IgnoredAny, Sizes>()?.is_some() {}
+        Ok(Sizes::Other)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Sizes, A::Error> {
+        let (mut numbers, mut each, mut is_first) = (Vec::new(), None, true);
+        while let Some(item) = seq.next_element()? {
+            if std::mem::take(&mut is_first) && matches!(item, Sizes::List { .. }) {
+                each = Some(Vec::new());
+            }
+            if let Sizes::Number(number) = item {
+                numbers.push(number);
+            }
+            if let Some(each) = &mut each {
+                each.push(if let Sizes::List { numbers, .. } = item { numbers } else { Vec::new() });
+            }
         }
-        list => Dims::Shape(shape(list)),
-    };
-    Some(items(json)?.iter().map(of).collect())
+        Ok(Sizes::List { numbers, each })
+    }
 }
 
 fn words_of(json: Option<&str>) -> Option<Vec<String>> {
@@ -160,7 +211,8 @@ fn words_of(json: Option<&str>) -> Option<Vec<String>> {
         Json::String(text) => text,
         other => pyliteral::of_json(&other.to_string()),
     };
-    Some(items(json)?.into_iter().map(word).collect())
+    let items: Vec<Json> = serde_json::from_str(json?).ok()?;
+    Some(items.into_iter().map(word).collect())
 }
 
 #[cfg(test)]
@@ -182,5 +234,18 @@ mod tests {
         assert_eq!(parsed.strides, None);
         assert_eq!(parsed.concrete, Some(vec![String::new(), "1".to_owned(), "3".to_owned()]));
         assert_eq!(parse([Some("oops"), None, None, None]).dims, None);
+    }
+
+    #[test]
+    fn what_is_no_size_is_left_out() {
+        let dims = |json| parse([Some(json), None, None, None]).dims;
+        let odd = r#"[3,null,"x",{"a":[1]},[4,-5,1.5,"6",true,18446744073709551615,[7],8],[[1],2,[[3],4]]]"#;
+        let mut expected = vec![Dims::Shape(vec![]); 4];
+        expected.push(Dims::Shape(vec![4, -5, 8]));
+        expected.push(Dims::List(vec![vec![1], vec![], vec![4]]));
+        assert_eq!(dims(odd), Some(expected));
+        for damaged in ["3", "{}", "[[1]", "[[1],]", "[1e999]"] {
+            assert_eq!(dims(damaged), None, "{damaged}");
+        }
     }
 }

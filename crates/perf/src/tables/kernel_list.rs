@@ -11,6 +11,10 @@ use super::texts::Texts;
 /// Longest kernel name in the short form, in characters.
 const SHORT_NAME: usize = 64;
 
+/// Bytes that the numbers of a kernel and their names take in the full and in the short form.
+const FULL_NUMBERS: usize = 400;
+const SHORT_NUMBERS: usize = 80;
+
 /// The kernel at one position of a group's kernel lists.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelStat {
@@ -108,8 +112,11 @@ impl KernelList {
 
     /// The full cell; `None` without kernels.
     pub(crate) fn text(&self) -> Option<String> {
-        self.written(|out, k| {
-            out.extend(["{'name': ", &pyliteral::of_str(&k.name), ", 'stream': ", &stream_text(k.stream), ", "]);
+        self.written(FULL_NUMBERS, |out, k| {
+            out.push_str("{'name': ");
+            pyliteral::push_str(out, &k.name);
+            push_stream(out, k.stream);
+            out.push_str(", ");
             if let Some(share) = k.overlap {
                 let _ = write!(out, "'overlap_pct': {}, ", pyliteral::of_float(share));
             }
@@ -131,12 +138,13 @@ impl KernelList {
 
     /// The short cell: name, stream and mean; `None` without kernels.
     pub(crate) fn short_text(&self) -> Option<String> {
-        self.written(|out, k| {
-            let name = match k.name.char_indices().nth(SHORT_NAME) {
-                Some((at, _)) => pyliteral::of_str(&format!("{}...", &k.name[..at])),
-                None => pyliteral::of_str(&k.name),
-            };
-            out.extend(["{'name': ", &name, ", 'stream': ", &stream_text(k.stream)]);
+        self.written(SHORT_NUMBERS, |out, k| {
+            out.push_str("{'name': ");
+            match k.name.char_indices().nth(SHORT_NAME) {
+                Some((at, _)) => pyliteral::push_str(out, &format!("{}...", &k.name[..at])),
+                None => pyliteral::push_str(out, &k.name),
+            }
+            push_stream(out, k.stream);
             if let Some(share) = k.overlap {
                 let _ = write!(out, ", 'overlap_pct': {}", pyliteral::of_float(share));
             }
@@ -146,12 +154,14 @@ impl KernelList {
         })
     }
 
-    fn written(&self, one: impl Fn(&mut String, &KernelStat)) -> Option<String> {
+    /// What `one` writes of each kernel: its name, and so many bytes of numbers or a little more.
+    fn written(&self, numbers: usize, one: impl Fn(&mut String, &KernelStat)) -> Option<String> {
         if self.kernels.is_empty() {
             return None;
         }
-        // Writing to a String does not fail.
-        let mut out = String::from("[");
+        let names: usize = self.kernels.iter().map(|k| k.name.len()).sum();
+        let mut out = String::with_capacity(names + self.kernels.len() * numbers);
+        out.push('[');
         for (i, kernel) in self.kernels.iter().enumerate() {
             out.push_str(if i > 0 { ", " } else { "" });
             one(&mut out, kernel);
@@ -219,8 +229,12 @@ fn stat(first: &Listed, name: Arc<str>, mut durations: Vec<f64>) -> KernelStat {
     }
 }
 
-fn stream_text(stream: Option<i64>) -> String {
-    stream.map_or_else(|| "None".to_owned(), |s| s.to_string())
+fn push_stream(out: &mut String, stream: Option<i64>) {
+    // Writing to a String does not fail.
+    let _ = match stream {
+        Some(stream) => write!(out, ", 'stream': {stream}"),
+        None => write!(out, ", 'stream': None"),
+    };
 }
 
 /// Two decimals the way the reference rounds arrays: `x · 100` to the nearest even whole number, over 100.

@@ -17,6 +17,7 @@ pub(crate) struct Texts<'a> {
     index: RapidHashMap<Arc<str>, TextId>,
     of_trace: RapidHashMap<StrId, TextId>,
     tuples: RapidHashMap<StrId, TextId>,
+    lists: RapidHashMap<StrId, TextId>,
 }
 
 impl<'a> Texts<'a> {
@@ -27,6 +28,7 @@ impl<'a> Texts<'a> {
             index: RapidHashMap::default(),
             of_trace: RapidHashMap::default(),
             tuples: RapidHashMap::default(),
+            lists: RapidHashMap::default(),
         }
     }
 
@@ -58,6 +60,16 @@ impl<'a> Texts<'a> {
         }
         let id = self.intern(&tuple_text(self.trace.text(json)));
         self.tuples.insert(json, id);
+        id
+    }
+
+    /// A list of the trace in the form of nested lists; what is no list stays as it is.
+    pub(crate) fn list(&mut self, json: StrId) -> TextId {
+        if let Some(&id) = self.lists.get(&json) {
+            return id;
+        }
+        let id = self.intern(&list_text(self.trace.text(json)));
+        self.lists.insert(json, id);
         id
     }
 

@@ -84,8 +84,11 @@ impl Values {
         words.iter().map(|word| u32::from_le_bytes(*word))
     }
 
+    #[inline]
     pub(crate) fn set_word(&mut self, at: usize, word: u32) {
-        self.bytes[at..at + WORD].copy_from_slice(&word.to_le_bytes());
+        if let Some(place) = self.bytes[at..at + WORD].first_chunk_mut() {
+            *place = word.to_le_bytes();
+        }
     }
 
     /// The argument of the event whose arguments begin at `first`.

@@ -25,8 +25,7 @@ impl Sheets<'_> {
     /// Adds the files to what is to be written.
     pub(crate) fn add(&self, session: &Session, batch: &mut Batch) -> Result<(), Failure> {
         let failed = |error: xlsx::XlsxError| Failure::new(exit::OUTPUT, error.to_string());
-        let mut workbook =
-            self.workbook.map(|path| (path, xlsx::Workbook::begin(Cursor::new(Vec::new()), self.all)));
+        let mut workbook = self.workbook.map(|path| (path, xlsx::Workbook::begin(Cursor::new(Vec::new()), self.all)));
         let paths = csv::paths(self.all.iter().map(|sheet| &*sheet.name), "");
         let mut files = Vec::new();
         for ((at, sheet), path) in self.all.iter().enumerate().zip(paths) {

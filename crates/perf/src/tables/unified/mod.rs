@@ -11,8 +11,8 @@ use jarvis_trace::{InOrder, Trace, Tree};
 use rapidhash::RapidHashSet;
 
 pub(crate) use collect::collect;
-pub use rows::UnifiedCall;
-pub(crate) use rows::{CallKernels, Speed, calls};
+pub use rows::{CallKernels, UnifiedCall};
+pub(crate) use rows::{Speed, calls};
 
 use super::call_stack::{CallStacks, StackCells};
 use super::context::{CallIdentity, Context, KeyColumns, identity_columns};

@@ -252,21 +252,21 @@ pub struct OperationMetrics {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub efficiency_warning: Option<&'static str>,
     /// Arguments in short form.
-    pub args: String,
+    pub args: Arc<str>,
     /// As recorded.
-    pub input_dims: Json,
+    pub input_dims: InputDims,
     /// As recorded.
-    pub input_type: Json,
+    pub input_type: InputTypes,
     /// As recorded.
-    pub input_strides: Json,
+    pub input_strides: InputStrides,
     /// Kernels, most time first.
     pub kernels: Vec<KernelMetrics>,
     /// Maker of the main kernel.
     pub library: Option<&'static str>,
     /// Frame of the user's code, else modules, else `Not found`.
-    pub launcher_path: String,
+    pub launcher_path: Arc<str>,
     /// Modules, outermost first, without numbers.
-    pub module_chain: Vec<String>,
+    pub module_chain: ModuleChain,
     /// Which pass.
     pub direction: Direction,
     /// Whether the top operations account for it.
@@ -326,7 +326,7 @@ pub struct KernelMetrics {
     /// Full name.
     pub name: Arc<str>,
     /// The first 75 characters.
-    pub short_name: String,
+    pub short_name: ShortName,
     /// Calls.
     pub count: usize,
     /// Mean of a call.
@@ -381,7 +381,7 @@ pub struct Bottleneck {
     #[serde(skip)]
     pub rows: Vec<RowId>,
     /// Arguments of the largest member.
-    pub args: String,
+    pub args: Arc<str>,
     /// Members.
     pub member_count: usize,
     /// Calls.
@@ -588,8 +588,11 @@ pub struct UtilizationMetrics {
 }
 
 mod files;
+mod shared;
 
 pub use files::{
     BaselineMetrics, Fusion, Manifest, ManifestCategory, ManifestInputs, Metadata, Parent, Peaks, Run, Sibling,
     SubtreeNode, TimeBreakdownMetrics, TopOperationMetrics, TreeEntry,
 };
+pub(crate) use shared::short_name;
+pub use shared::{InputDims, InputStrides, InputTypes, ModuleChain, ShortName};

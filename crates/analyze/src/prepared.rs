@@ -1,5 +1,6 @@
 //! What analyzers see: everything they need, prepared once, and never the trace itself.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use jarvis_perf::call::InputLists;
@@ -225,17 +226,17 @@ pub struct Row {
     /// How close it comes to the hardware.
     pub efficiency: Efficiency,
     /// Arguments in short form, such as `(8944,1024) bf16`.
-    pub args: String,
+    pub args: Arc<str>,
     /// Arguments.
     pub inputs: Arc<InputLists>,
     /// Parameters of its model, in order.
-    pub params: Vec<(String, Value)>,
+    pub params: Arc<[(Cow<'static, str>, Value)]>,
     /// Operations of one call / 10⁹.
     pub gflops: Option<f64>,
     /// Bytes of one call / 2²⁰.
     pub data_moved_mb: Option<f64>,
     /// Kernels, the one with most time last.
-    pub kernels: Vec<KernelStat>,
+    pub kernels: Arc<[KernelStat]>,
     /// Which pass most of its calls belong to.
     pub direction: Direction,
     /// Whether the top operations account for it.
@@ -259,11 +260,11 @@ pub struct Row {
     /// Whether a generic or extended model made its numbers, or the reference's.
     pub model_source: Option<&'static str>,
     /// Names of the modules around it, outermost first, numbers kept.
-    pub module_path: Vec<Arc<str>>,
+    pub module_path: Arc<[Arc<str>]>,
     /// Where it is called from: `attention`, `mlp`, `norm`, …
     pub call_site: &'static str,
     /// First line of the user's code that leads to it, else the module chain, else `Not found`.
-    pub launcher_path: String,
+    pub launcher_path: Arc<str>,
 }
 
 /// A category with rows.

@@ -132,7 +132,7 @@ impl Scene<'_> {
         Compared {
             name,
             level: Some(found.level),
-            args: lead.filter(|_| !is_group).map(|r| r.args.clone()).unwrap_or_default(),
+            args: lead.filter(|_| !is_group).map(|r| r.args.to_string()).unwrap_or_default(),
             category: category(found),
             place,
             ms,
@@ -237,7 +237,7 @@ fn largest<'a>(p: &'a Prepared, rows: &[RowId]) -> Option<&'a Row> {
 /// Main kernels of the rows, each once, those with most time first.
 fn kernels(p: &Prepared, rows: &[RowId]) -> Vec<Arc<str>> {
     let mut stats: Vec<(f64, &Arc<str>)> =
-        rows.iter().flat_map(|&id| &p.row(id).kernels).map(|k| (k.total_us, &k.name)).collect();
+        rows.iter().flat_map(|&id| p.row(id).kernels.iter()).map(|k| (k.total_us, &k.name)).collect();
     stats.order_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
     let mut names: Vec<Arc<str>> = Vec::new();
     for (_, name) in stats {

@@ -499,7 +499,7 @@ pub struct TreeEntry {
     /// Innermost first; calls of the runtime are left out.
     pub parent_chain: Vec<Parent>,
     /// Modules with numbers, outermost first.
-    pub module_path: Vec<Arc<str>>,
+    pub module_path: Arc<[Arc<str>]>,
     /// Where it is called from.
     pub call_site: &'static str,
     /// What is below it, in pre-order.

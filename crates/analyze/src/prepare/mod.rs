@@ -45,7 +45,7 @@ impl Prepared {
         let thresholds = options.thresholds.clone();
         let program = program.with_rows(&report.rows.unified);
         let utilization = timing::utilization(&report.rows.timeline);
-        let kernels = report.rows.unified.rows.iter().flat_map(|r| &r.kernels.kernels);
+        let kernels = report.rows.unified.rows.iter().flat_map(|r| r.kernels.kernels.iter());
         let kernel_names = KernelNames::of(kernels);
         let mut rows = rows::rows(trace, report, &program, platform, &thresholds, &kernel_names);
         for row in &mut rows {

@@ -37,7 +37,7 @@ pub(crate) fn rows(
         let leaves: Vec<&Leaf> = own.iter().map(|&l| &program.leaves[l]).collect();
         let (name, label) = (&*row.identity.name, &*row.identity.category);
         let category = categories.entry((name, label)).or_insert_with(|| category::category_of(name, label).0);
-        Place { modules: modules.of_row(&leaves), leaves, category: Arc::clone(category) }
+        Place { modules: modules.of_row(&leaves).into(), leaves, category: Arc::clone(category) }
     });
     let numbered: Vec<(usize, Place<'_>)> = places.enumerate().collect();
     side_by_side::each(&numbered, |(i, place)| {
@@ -51,7 +51,7 @@ pub(crate) fn rows(
 /// Where a row's calls are made, and what they are.
 struct Place<'a> {
     leaves: Vec<&'a Leaf>,
-    modules: Vec<Arc<str>>,
+    modules: Arc<[Arc<str>]>,
     category: Arc<str>,
 }
 
@@ -74,7 +74,7 @@ fn one(
 ) -> Row {
     let name = &row.identity.name;
     let direction = direction(name, &row.identity.category, &place.leaves);
-    let kernels = row.kernels.kernels.clone();
+    let kernels = Arc::clone(&row.kernels.kernels);
     let main = kernels.iter().rev().find(|k| !kernel_names.get(&k.name).is_transpose).or(kernels.last());
     let main = main.map(|k| kernel_names.get(&k.name));
     let model = row.model.as_ref();
@@ -117,8 +117,8 @@ fn one(
         percent_of_compute: 0.0,
         percent_of_total: 0.0,
         efficiency,
-        args: args::render(&inputs),
-        params: model.map(|m| m.params.iter().map(|(k, v)| (k.to_string(), v.clone())).collect()).unwrap_or_default(),
+        args: args::render(&inputs).into(),
+        params: model.map(|m| Arc::clone(&m.params)).unwrap_or_default(),
         gflops: work.gflops,
         data_moved_mb: work.data_moved_mb,
         library: main.and_then(|k| k.library),
@@ -135,18 +135,18 @@ fn one(
         model_source: model.and_then(|m| m.source).map(ModelSource::as_str),
         call_site: call_site(&place.modules, direction),
         launcher_path: launcher_path(row, &place.modules),
-        module_path: place.modules.clone(),
+        module_path: Arc::clone(&place.modules),
         inputs,
         category: Arc::clone(&place.category),
     }
 }
 
 /// The frame of the user's code that leads to the row, else its modules.
-fn launcher_path(row: &UnifiedRow, modules: &[Arc<str>]) -> String {
-    let entry = row.call_stack.as_ref().map(|s| &*s.entry_point).filter(|e| *e != NOT_FOUND && !e.is_empty());
+fn launcher_path(row: &UnifiedRow, modules: &[Arc<str>]) -> Arc<str> {
+    let entry = row.call_stack.as_ref().map(|s| &s.entry_point).filter(|e| ***e != *NOT_FOUND && !e.is_empty());
     match entry {
-        Some(entry) => entry.to_owned(),
-        None if modules.is_empty() => NOT_FOUND.to_owned(),
-        None => modules.iter().map(|m| base_name(m)).collect::<Vec<_>>().join(" > "),
+        Some(entry) => Arc::clone(entry),
+        None if modules.is_empty() => NOT_FOUND.into(),
+        None => modules.iter().map(|m| base_name(m)).collect::<Vec<_>>().join(" > ").into(),
     }
 }

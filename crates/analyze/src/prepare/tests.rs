@@ -85,8 +85,8 @@ fn rows_know_their_modules_and_passes() {
         ["Qwen2ForCausalLM_0", "Qwen2Attention_3"]
     );
     assert_eq!(forward.call_site, "attention");
-    assert_eq!(forward.launcher_path, "Qwen2ForCausalLM > Qwen2Attention");
-    assert_eq!(backward.launcher_path, "Not found");
+    assert_eq!(*forward.launcher_path, *"Qwen2ForCausalLM > Qwen2Attention");
+    assert_eq!(*backward.launcher_path, *"Not found");
     assert_eq!(p.model.model, "Qwen2");
     assert_eq!(p.model.scale, ModelInfo::UNKNOWN);
 }

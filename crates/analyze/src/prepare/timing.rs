@@ -36,7 +36,7 @@ const IDLE_KERNEL_US: f64 = 0.5;
 /// What a kernel takes that has next to nothing to do: the median over the calls of rows that launch one such kernel.
 pub(crate) fn kernel_floor_us(rows: &[Row], thresholds: &Thresholds) -> f64 {
     let idle = |r: &&Row| {
-        matches!(r.kernels.as_slice(), [k] if !kernel_names::is_copy_or_fill(&k.name))
+        matches!(*r.kernels, [ref k] if !kernel_names::is_copy_or_fill(&k.name))
             && r.efficiency.roofline_time_us.is_some_and(|us| us < IDLE_KERNEL_US)
     };
     let mut calls: Vec<(f64, usize)> = rows.iter().filter(idle).map(|r| (r.median_us, r.count)).collect();

@@ -80,7 +80,7 @@ impl Reader<'_> {
             input_strides: dims_json(row.inputs.strides.as_deref()),
             instance_count: row.count,
             parent_chain: event.map(|e| self.parents(e)).unwrap_or_default(),
-            module_path: row.module_path.clone(),
+            module_path: Arc::clone(&row.module_path),
             call_site: row.call_site,
             subtree,
             truncated,

@@ -89,7 +89,7 @@ fn is_training(row: &Row) -> bool {
 
 fn native_percent<'r>(rows: &(impl Iterator<Item = &'r Row> + Clone)) -> f64 {
     let us = |native: bool| {
-        let kernels = rows.clone().flat_map(|r| &r.kernels);
+        let kernels = rows.clone().flat_map(|r| r.kernels.iter());
         kernels.filter(|k| !native || kernel_names::is_native(&k.name)).map(|k| k.total_us).sum::<f64>()
     };
     percent(us(true), us(false))

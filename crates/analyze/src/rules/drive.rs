@@ -198,7 +198,7 @@ fn bottleneck(
         id: format!("{}-{number}", cx.category.key),
         operation: Arc::clone(&group.row().name),
         tree_uids: members.iter().map(|m| m.row.uid).collect(),
-        args: group.row().args.clone(),
+        args: Arc::clone(&group.row().args),
         member_count: members.len(),
         count: group.count(),
         time_ms: Ms(group.time_ms),

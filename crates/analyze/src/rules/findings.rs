@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::claims::Claims;
 use super::fix::Fix;
-use super::operation::short_name;
 use super::outcome::CategoryOutcome;
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, PatternId, Priority, Range, Tier};
+use crate::metrics::short_name;
 use crate::metrics::{Bottleneck, CategoryMetrics, Promoted, Sentence};
 use crate::prepare::args::{SEPARATOR, dims_json, types_json};
 use crate::prepare::{order, percent};

@@ -206,7 +206,7 @@ fn shares(
 fn native_percent(cx: &CategoryCx<'_>) -> f64 {
     let sum = |native: bool| {
         cx.rows()
-            .flat_map(|r| &r.kernels)
+            .flat_map(|r| r.kernels.iter())
             .filter(|k| !native || cx.prepared.kernel_names.get(&k.name).is_native())
             .map(|k| k.total_us)
             .sum()

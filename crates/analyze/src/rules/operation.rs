@@ -4,15 +4,12 @@ use std::sync::Arc;
 
 use super::cx::CategoryCx;
 use super::judge::Judged;
-use crate::metrics::{EfficiencyMetrics, KernelMetrics, OperationMetrics};
-use crate::prepare::args::{dims_json, types_json};
+use crate::metrics::{
+    EfficiencyMetrics, InputDims, InputStrides, InputTypes, KernelMetrics, ModuleChain, OperationMetrics, ShortName,
+};
 use crate::prepare::percent;
 use crate::prepared::Row;
-use crate::program::base_name;
 use crate::rounding::{Ms, Percent, Ratio, Us};
-
-/// Longest short name of a kernel, in characters.
-const SHORT_NAME: usize = 75;
 
 pub(crate) fn operation(cx: &CategoryCx<'_>, judged: &Judged<'_>) -> OperationMetrics {
     let row = judged.row;
@@ -35,14 +32,14 @@ pub(crate) fn operation(cx: &CategoryCx<'_>, judged: &Judged<'_>) -> OperationMe
         high_variance: row.high_variance,
         efficiency: efficiency(judged),
         efficiency_warning: row.efficiency.warning,
-        args: row.args.clone(),
-        input_dims: dims_json(row.inputs.dims.as_deref()),
-        input_type: types_json(row.inputs.types.as_deref()),
-        input_strides: dims_json(row.inputs.strides.as_deref()),
+        args: Arc::clone(&row.args),
+        input_dims: InputDims(Arc::clone(&row.inputs)),
+        input_type: InputTypes(Arc::clone(&row.inputs)),
+        input_strides: InputStrides(Arc::clone(&row.inputs)),
         kernels: kernels(cx, row),
         library: row.library,
-        launcher_path: row.launcher_path.clone(),
-        module_chain: row.module_path.iter().map(|m| base_name(m).to_owned()).collect(),
+        launcher_path: Arc::clone(&row.launcher_path),
+        module_chain: ModuleChain(Arc::clone(&row.module_path)),
         direction: row.direction,
         in_top_ops: row.in_top_ops,
         has_perf_model: row.has_perf_model,
@@ -84,7 +81,7 @@ fn kernels(cx: &CategoryCx<'_>, row: &Row) -> Vec<KernelMetrics> {
     let total: f64 = row.kernels.iter().map(|k| k.total_us).sum();
     let kernel = |k: &jarvis_perf::tables::KernelStat| KernelMetrics {
         name: Arc::clone(&k.name),
-        short_name: short_name(&k.name),
+        short_name: ShortName(Arc::clone(&k.name)),
         count: k.count,
         mean_us: Us(k.mean_us),
         total_us: Us(k.total_us),
@@ -94,12 +91,4 @@ fn kernels(cx: &CategoryCx<'_>, row: &Row) -> Vec<KernelMetrics> {
     };
     // The report lists the one with most time last.
     row.kernels.iter().rev().map(kernel).collect()
-}
-
-/// The first characters of a kernel's name.
-pub(crate) fn short_name(name: &str) -> String {
-    match name.char_indices().nth(SHORT_NAME) {
-        Some((at, _)) => format!("{}...", &name[..at]),
-        None => name.to_owned(),
-    }
 }

@@ -295,7 +295,7 @@ fn breakdown(row: &Row) -> BTreeMap<&'static str, f64> {
     let total: f64 = row.kernels.iter().map(|k| k.total_us).sum();
     let mut out =
         BTreeMap::from([("reshape_cache", 0.0), ("fwd_kernel", 0.0), ("paged_attention", 0.0), ("other", 0.0)]);
-    for kernel in &row.kernels {
+    for kernel in row.kernels.iter() {
         let name = kernel.name.to_lowercase();
         let part = match () {
             () if name.contains("reshape") && name.contains("cache") => "reshape_cache",

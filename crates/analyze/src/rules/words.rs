@@ -3,8 +3,8 @@
 use super::cx::CategoryCx;
 use super::impact;
 use super::judge::Group;
-use super::operation::short_name;
 use crate::metrics::Sentence;
+use crate::metrics::short_name;
 use crate::prepare::args;
 use crate::prepare::kernel_names;
 use crate::prepared::{BoundType, Row};

@@ -130,7 +130,7 @@ fn dims_of(json: Option<&str>) -> Option<Vec<Dims>> {
         Sizes::List { numbers, .. } => Dims::Shape(numbers),
         Sizes::Number(_) | Sizes::Other => Dims::Shape(Vec::new()),
     };
-    Some(items.into_iter().map(of).collect())
+    Some(exactly(items.into_iter().map(of)))
 }
 
 /// A part of a list of sizes, read without a document of all its parts.
@@ -212,7 +212,14 @@ fn words_of(json: Option<&str>) -> Option<Vec<String>> {
         other => pyliteral::of_json(&other.to_string()),
     };
     let items: Vec<Json> = serde_json::from_str(json?).ok()?;
-    Some(items.into_iter().map(word).collect())
+    Some(exactly(items.into_iter().map(word)))
+}
+
+/// A list in a place of its own size: to collect would keep that of the larger parts it was read from.
+fn exactly<T>(items: impl ExactSizeIterator<Item = T>) -> Vec<T> {
+    let mut list = Vec::with_capacity(items.len());
+    list.extend(items);
+    list
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ fn duration(trace: &Trace, event: EventId) -> f64 {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KernelList {
     /// One entry a position, in order of total time, then name.
-    pub kernels: Vec<KernelStat>,
+    pub kernels: Arc<[KernelStat]>,
     /// Whether some calls ran other kernels than the first: names are the first call's, times are everybody's.
     pub mixed: bool,
     /// Calls left out because they launched another number of kernels than the first.
@@ -204,7 +204,7 @@ impl Positions {
         let mut kernels: Vec<KernelStat> =
             positions.map(|(first, durations)| stat(first, texts.shared(first.name), durations)).collect();
         kernels.sort_by(|a, b| a.total_us.total_cmp(&b.total_us).then_with(|| a.name.cmp(&b.name)));
-        KernelList { kernels, mixed: self.mixed, skipped: self.skipped }
+        KernelList { kernels: kernels.into(), mixed: self.mixed, skipped: self.skipped }
     }
 }
 

@@ -304,6 +304,7 @@ pub(crate) fn op_sheets(cx: &mut Context<'_>) -> (Vec<OpSheet>, Vec<FamilyCalls>
         for part in family_calls(cx, family, events) {
             let mut rows = rows(cx, &part.calls, |_| None);
             rows.order_by(OpSheetRow::order);
+            rows.shrink_to_fit();
             let params = param_names(cx, &part.calls);
             let mut sheet = OpSheet { name: part.sheet_name(), rows, params, family: part.family };
             if part.pass == Pass::Backward

@@ -94,7 +94,7 @@ fn kernels(o: &OperationMetrics) -> Line {
     let mut line = Line::new();
     for (i, k) in o.kernels.iter().take(MOST_KERNELS).enumerate() {
         let tile = k.tile.map(|t| format!(", tile {}", tile(t))).unwrap_or_default();
-        line = line.and_prose(if i > 0 { "; " } else { "" }).and_code(&k.short_name);
+        line = line.and_prose(if i > 0 { "; " } else { "" }).and_code(&k.short_name.text());
         line = line.and_prose(&format!(" {} us{tile}", us(k.mean_us.0)));
     }
     match o.kernels.len().saturating_sub(MOST_KERNELS) {
@@ -114,7 +114,7 @@ fn called_from(analysis: &Analysis, o: &OperationMetrics) -> Line {
     let site = if site == "unknown" { String::new() } else { format!(" ({site})") };
     match o.module_chain.last() {
         Some(module) => Line::code(module).and_prose(&site),
-        None if o.launcher_path == "Not found" => "not recorded".into(),
+        None if *o.launcher_path == *"Not found" => "not recorded".into(),
         None => Line::code(&o.launcher_path).and_prose(&site),
     }
 }

@@ -6,7 +6,7 @@
 
 /// Stages before which code is given back: to unmap its many pieces takes most of a millisecond. With any fewer a trace of
 /// 20 MB takes more memory at its worst moment.
-const CODE: &[&str] = &["perf_report", "analysis", "replay_packages", "reports"];
+const CODE: &[&str] = &["perf_report", "analysis", "replay_packages"];
 
 #[cfg(all(target_os = "linux", not(debug_assertions)))]
 #[expect(unsafe_code, reason = "the system can only be told through its C interface; see each block")]

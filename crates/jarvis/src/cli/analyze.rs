@@ -254,7 +254,8 @@ fn finish(
     read: Duration,
 ) -> Result<(), Failure> {
     let output = Output::to(session, folder);
-    let mut analyzed = ManuallyDrop::new(analyze_watched(trace, options, &Stages::new(session), output.files())?);
+    let analyzed = analyze_watched(trace, options, &Stages::new(session), output.files());
+    let mut analyzed = ManuallyDrop::new(analyzed.map_err(|error| output.failure(error))?);
     analyzed.stages.insert(0, ("read", read));
     let files = std::mem::take(&mut analyzed.files);
     let replayed = files.paths().any(|path| path.extension().is_some_and(|e| e == "zip"));
@@ -352,6 +353,14 @@ impl<'a> Output<'a> {
     /// No files yet.
     fn files(&self) -> Files {
         self.staging.as_ref().map_or_else(Files::default, |staging| Files::on(Arc::clone(staging) as Arc<dyn Shelf>))
+    }
+
+    /// Why there are no files.
+    pub(super) fn failure(&self, error: AnalyzeError) -> Failure {
+        match error {
+            AnalyzeError::Write { path, error } => OutputError::File { path: self.folder.join(path), error }.into(),
+            error => error.into(),
+        }
     }
 
     /// Checks and writes the files, all of them or none, and returns the machine form of the findings if it is asked for.
@@ -462,7 +471,6 @@ impl From<AnalyzeError> for Failure {
     fn from(error: AnalyzeError) -> Self {
         match error {
             AnalyzeError::Report(error) => error.into(),
-            AnalyzeError::Write { path, error } => OutputError::File { path, error }.into(),
             error => Self::new(exit::OUTPUT, error.to_string()),
         }
     }

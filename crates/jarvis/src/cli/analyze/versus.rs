@@ -102,7 +102,8 @@ pub(super) fn run(
     };
     let output = Output::to(session, &inputs.folder);
     let stages = Stages::new(session);
-    let mut made = compare_traces_watched(traces.as_ref(), options.as_ref(), &stages, output.files())?;
+    let made = compare_traces_watched(traces.as_ref(), options.as_ref(), &stages, output.files());
+    let mut made = made.map_err(|error| output.failure(error))?;
     made.stages.insert(0, ("read", read));
     let files = std::mem::take(&mut made.files);
     let log = Log {

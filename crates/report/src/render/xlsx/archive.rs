@@ -1,8 +1,7 @@
 //! The file of a workbook. Its parts are packed on a thread of their own: to pack a sheet takes about as long as to write
 //! it.
 
-use std::fmt::Debug;
-use std::io::{Seek, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -78,8 +77,58 @@ impl<W: Target> Archive<W> {
     }
 }
 
+/// Writes to an empty file until something fails, and from then on only counts: a zip file that is given up tells of it on
+/// standard error.
+struct UntilFailure<W> {
+    out: W,
+    failure: Option<io::Error>,
+    at: u64,
+    end: u64,
+}
+
+impl<W> UntilFailure<W> {
+    fn attempt<T>(&mut self, otherwise: T, act: impl FnOnce(&mut W) -> io::Result<T>) -> io::Result<T> {
+        if self.failure.is_some() {
+            return Ok(otherwise);
+        }
+        match act(&mut self.out) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                self.failure = Some(error);
+                Ok(otherwise)
+            }
+            done => done,
+        }
+    }
+}
+
+impl<W: Write> Write for UntilFailure<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.attempt(bytes.len(), |out| out.write(bytes))?;
+        self.at += written as u64;
+        self.end = self.end.max(self.at);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.attempt((), W::flush)
+    }
+}
+
+impl<W: Seek> Seek for UntilFailure<W> {
+    fn seek(&mut self, place: SeekFrom) -> io::Result<u64> {
+        let to = match place {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.end.checked_add_signed(by),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+        };
+        let to = to.ok_or(io::ErrorKind::InvalidInput)?;
+        self.at = self.attempt(to, |out| out.seek(SeekFrom::Start(to)))?;
+        Ok(self.at)
+    }
+}
+
 fn pack<W: Target>(out: W, pieces: Receiver<Piece>) -> Result<W, ZipError> {
-    let mut zip = ZipWriter::new(out);
+    let mut zip = ZipWriter::new(UntilFailure { out, failure: None, at: 0, end: 0 });
     let options = SimpleFileOptions::default().last_modified_time(DateTime::default());
     for piece in pieces {
         match piece {
@@ -93,5 +142,54 @@ fn pack<W: Target>(out: W, pieces: Receiver<Piece>) -> Result<W, ZipError> {
             Piece::Text(text) => zip.write_all(text.as_bytes())?,
         }
     }
-    zip.finish()
+    let UntilFailure { out, failure, .. } = zip.finish()?;
+    failure.map_or(Ok(out), |error| Err(error.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes so many bytes.
+    #[derive(Debug)]
+    struct Full(io::Cursor<Vec<u8>>, usize);
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.0.get_ref().len() + bytes.len() > self.1 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.0.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Seek for Full {
+        fn seek(&mut self, place: SeekFrom) -> io::Result<u64> {
+            self.0.seek(place)
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_told_wherever_it_is_full() {
+        let make = |room: usize| {
+            let archive = Archive::begin(Full(io::Cursor::default(), room));
+            archive.part("small", "text".to_owned());
+            archive.start("large");
+            for i in 0..40 {
+                let numbers: Vec<String> = (0..4000).map(|n| (n * (i + 7) % 1000).to_string()).collect();
+                archive.text(numbers.join(" "));
+            }
+            archive.finish()
+        };
+        let whole = make(usize::MAX).unwrap().0.into_inner().len();
+        for room in [0, 10, whole / 2, whole - 1] {
+            let error = make(room).unwrap_err();
+            assert!(matches!(error, ZipError::Io(e) if e.kind() == io::ErrorKind::StorageFull), "{room}");
+        }
+        assert_eq!(make(whole).unwrap().0.into_inner().len(), whole);
+    }
 }

@@ -115,6 +115,7 @@ fn a_full_disk_leaves_what_was_there() {
         for part in [place.as_str(), "the file can't be written", "help: allow larger files (ulimit -f)"] {
             assert!(run.err.contains(part), "{limit}: {part}: {}", run.err);
         }
+        assert!(run.err.starts_with("error: ") && run.err.lines().count() == 2, "it is told once: {}", run.err);
         assert!(files(folder.path()).is_empty() && !out.exists(), "folders made on the way go too");
         // The same into a folder that has results.
         assert_eq!(jarvis(&["analyze", text(&trace), "--platform", "H200", "-o", text(&out)]).status, 0);

@@ -102,7 +102,7 @@ pub enum At {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Count {
+pub(crate) struct Count {
     count: u64,
     first: At,
 }
@@ -128,6 +128,24 @@ impl Diagnostics {
         match &mut self.counts[defect as usize] {
             Some(c) => c.count += count,
             empty => *empty = Some(Count { count, first: at }),
+        }
+    }
+
+    /// What was counted of these defects, to be [put back](Self::put_back).
+    #[inline]
+    pub(crate) fn counted<const N: usize>(&self, defects: [Defect; N]) -> [Option<Count>; N] {
+        defects.map(|defect| self.counts.get(defect as usize).copied().flatten())
+    }
+
+    /// Nothing was counted of these defects since.
+    pub(crate) fn put_back<const N: usize>(&mut self, defects: [Defect; N], counted: [Option<Count>; N]) {
+        for (defect, before) in defects.into_iter().zip(counted) {
+            if let Some(count) = self.counts.get_mut(defect as usize) {
+                *count = before;
+            }
+        }
+        if self.counts.iter().all(Option::is_none) {
+            self.counts.clear();
         }
     }
 

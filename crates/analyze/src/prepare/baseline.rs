@@ -80,11 +80,12 @@ fn plain_operands(inputs: &InputLists, layouts: Layouts) -> bool {
 
 /// Whether strides are row-major without gaps.
 pub(crate) fn is_contiguous(dims: &[i64], strides: &[i64]) -> bool {
-    let mut expected = 1;
+    let mut expected = 1_i64;
     dims.len() == strides.len()
         && dims.iter().zip(strides).rev().all(|(&size, &stride)| {
             let fits = size == 1 || stride == expected;
-            expected *= size;
+            // Sizes may be any numbers.
+            expected = expected.saturating_mul(size);
             fits
         })
 }
@@ -96,10 +97,10 @@ fn is_dense(dims: &[i64], strides: &[i64]) -> bool {
     }
     let mut order: Vec<usize> = (0..dims.len()).filter(|&i| dims[i] != 1).collect();
     order.order_by_key(|&i| strides[i]);
-    let mut expected = 1;
+    let mut expected = 1_i64;
     order.into_iter().all(|i| {
         let fits = strides[i] == expected;
-        expected *= dims[i];
+        expected = expected.saturating_mul(dims[i]);
         fits
     })
 }
@@ -119,6 +120,10 @@ mod tests {
         assert!(plain(&[&[4, 8], &[4, 8], &[]], &[&[8, 1], &[8, 1], &[]], Layouts::Contiguous));
         assert!(!plain(&[&[4, 8], &[8]], &[&[8, 1], &[1]], Layouts::Contiguous), "broadcast");
         assert!(!plain(&[&[4, 8], &[4, 8]], &[&[8, 1], &[1, 4]], Layouts::Contiguous), "layout change");
+        let huge: &[&[i64]] = &[&[i64::MAX, 3, i64::MIN, 7]];
+        for layouts in [Layouts::Contiguous, Layouts::AnyDense] {
+            assert!(!plain(huge, huge, layouts), "sizes may be any numbers");
+        }
         let nhwc: (&[i64], &[i64]) = (&[2, 3, 4, 5], &[60, 1, 15, 3]);
         assert!(!plain(&[nhwc.0], &[nhwc.1], Layouts::Contiguous));
         assert!(plain(&[nhwc.0, nhwc.0], &[nhwc.1, nhwc.1], Layouts::AnyDense));

@@ -10,6 +10,7 @@ use super::literal::Literal;
 use super::number;
 use super::rows::{Lesson, Read, Rows, SlotTemplate, Step};
 use super::texts::Texts;
+use crate::diagnostics::Defect;
 use crate::model::{ClassId, Id, Layout, MISSING_TIME, Slot, Store, StrId, Track, TrackId};
 
 /// Beyond this the file has no shapes worth learning.
@@ -81,6 +82,9 @@ pub(super) struct Shapes {
     texts: Texts,
 }
 
+/// What reading a text can count.
+const REPAIRS: [Defect; 2] = [Defect::InvalidUtf8, Defect::InvalidEscape];
+
 impl Shapes {
     pub(super) fn new(no_name: StrId) -> Self {
         Self {
@@ -98,7 +102,10 @@ impl Shapes {
     pub(super) fn read(&mut self, buf: &[u8], pos: usize, rows: &mut Rows) -> Option<usize> {
         let columns = &rows.columns;
         let before = (columns.values.len(), columns.wide.len(), columns.floats.len());
+        let repairs = rows.diagnostics.counted(REPAIRS);
         let Some(rest) = self.walk(buf.get(pos..)?, rows) else {
+            // They are counted again when the event is read another way, or once all of it is there.
+            rows.diagnostics.put_back(REPAIRS, repairs);
             rows.columns.values.truncate(before.0);
             rows.columns.wide.truncate(before.1);
             rows.columns.floats.truncate(before.2);

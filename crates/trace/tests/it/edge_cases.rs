@@ -102,6 +102,20 @@ fn defects_in_the_layout_of_events_are_counted_each_time() {
 }
 
 #[test]
+fn a_defect_in_a_text_is_counted_once_however_often_it_is_read() {
+    // The text is read before it shows that the event has a layout of its own, and is read again.
+    let event = |i: usize| format!(r#"{{"ph": "X", "name": "odd \q @", "ts": {i}, "dur": 1, "args": {{"k{i}": 1}}}}"#);
+    let events: Vec<String> = (0..200).map(event).collect();
+    let mut bytes = format!("{{\"traceEvents\": [{}]}}", events.join(",")).into_bytes();
+    for byte in bytes.iter_mut().filter(|b| **b == b'@') {
+        *byte = 0xff;
+    }
+    let trace = Trace::parse(&bytes).unwrap();
+    let counts = [Defect::InvalidEscape, Defect::InvalidUtf8].map(|defect| trace.diagnostics().count(defect));
+    assert_eq!(counts, [200, 200]);
+}
+
+#[test]
 fn of_a_key_that_stands_twice_the_last_counts() {
     let trace = parse(r#"{"ph": "X", "name": "first", "args": {"a": 1, "a": 2}, "name": "last"}"#);
     assert_eq!(trace.name(event(0)), "last");

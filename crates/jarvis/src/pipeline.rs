@@ -274,14 +274,8 @@ impl<'a> Sheets<'a> {
     fn help(&self, files: &mut Files) -> Result<(), AnalyzeError> {
         for (at, sheet) in self.all.iter().enumerate().rev() {
             let Some(path) = self.claim(at) else { continue };
-            let mut csv = csv::Writer::begin(files.begin(path), sheet, csv::Texts::Guarded);
-            let mut cells = Vec::new();
-            let rows = (0..sheet.rows()).try_for_each(|row| {
-                cells.clear();
-                cells.extend(sheet.row(row));
-                csv.row(&cells)
-            });
-            rows.and_then(|()| files.end(csv.finish()?)).map_err(failed_at(path))?;
+            let written = csv::write(files.begin(path), sheet, csv::Texts::Guarded);
+            written.and_then(|file| files.end(file)).map_err(failed_at(path))?;
         }
         Ok(())
     }

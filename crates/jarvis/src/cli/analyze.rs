@@ -356,7 +356,7 @@ impl<'a> Output<'a> {
     }
 
     /// Why there are no files.
-    pub(super) fn failure(&self, error: AnalyzeError) -> Failure {
+    fn failure(&self, error: AnalyzeError) -> Failure {
         match error {
             AnalyzeError::Write { path, error } => OutputError::File { path: self.folder.join(path), error }.into(),
             error => error.into(),

@@ -3,13 +3,11 @@
 //!
 //! A file that grows past `ulimit -f` is an error of the write like a full disk, and not the end of the program.
 
-#[cfg(unix)]
-use std::sync::Arc;
-
 /// Watches for signals from now on. Without a watch the program ends at once, which is as good while nothing is written.
 #[cfg(unix)]
 pub(super) fn watch() {
     use std::io::Write as _;
+    use std::sync::Arc;
 
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
     use signal_hook::iterator::Signals;

@@ -148,17 +148,22 @@ impl Report {
         let Self { rows, options, ready, .. } = self;
         let mut sheets = Vec::new();
         if options.kernel_summary {
-            sheets.extend(Some(kernels::summary_sheet(ready.any_op, &rows.kernels)).filter(|s| s.rows() > 0));
+            sheets.extend(shown(kernels::summary_sheet(ready.any_op, &rows.kernels)));
         }
         if options.short_kernel_study {
             sheets.push(kernels::histogram_sheet(&rows.histogram));
             sheets.push(kernels::short_sheet(ready.any_op, &rows.short_kernels));
         }
         if options.coll_analysis {
-            sheets.extend(Some(rows.collectives.sheet()).filter(|s| s.rows() > 0));
+            sheets.extend(shown(rows.collectives.sheet()));
         }
         sheets
     }
+}
+
+/// A sheet if it has rows.
+fn shown(sheet: Sheet<'_>) -> Option<Sheet<'_>> {
+    Some(sheet).filter(|sheet| sheet.rows() > 0)
 }
 
 /// Makes the report of a trace.

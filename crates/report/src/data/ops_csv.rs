@@ -9,17 +9,20 @@ use jarvis_perf::tables::{Cell, Sheet};
 use crate::Run;
 use crate::render::csv::{Field, Records, Texts};
 
-/// The columns that the analysis adds.
-const ADDED: [&str; 9] = [
-    "enhanced_category",
-    "display_name",
-    "direction",
-    "percent_of_category",
-    "percent_of_compute",
-    "percent_of_total",
-    "in_top_ops",
-    "efficiency_percent",
-    "bound_type",
+/// A column that the analysis adds: its header and what it shows of a row.
+type Added = (&'static str, fn(&Row, &Category) -> Cell);
+
+/// The columns that the analysis adds, in their order.
+const ADDED: [Added; 9] = [
+    ("enhanced_category", |_, category| Cell::Text(Arc::clone(&category.key))),
+    ("display_name", |_, category| Cell::Text(Arc::clone(&category.display))),
+    ("direction", |row, _| text(row.direction.as_str())),
+    ("percent_of_category", |row, _| percent(row.percent_of_category)),
+    ("percent_of_compute", |row, _| percent(row.percent_of_compute)),
+    ("percent_of_total", |row, _| percent(row.percent_of_total)),
+    ("in_top_ops", |row, _| Cell::Bool(row.in_top_ops)),
+    ("efficiency_percent", |row, _| row.efficiency.efficiency_percent.map_or(Cell::Missing, percent)),
+    ("bound_type", |row, _| row.efficiency.bound_type.map_or(Cell::Missing, bound)),
 ];
 
 /// Makes these files.
@@ -41,12 +44,13 @@ impl<'a> OpsCsv<'a> {
     pub(crate) fn render(&self, category: &Category) -> Vec<u8> {
         let mut records = Records::new(Texts::Guarded);
         let heads = self.unified.iter().flat_map(|sheet| sheet.heads()).map(|head| &*head.text);
-        records.header(heads.chain(ADDED));
+        records.header(heads.chain(ADDED.map(|(header, _)| header)));
         for &id in &category.rows {
             // The report may have been cut to its first rows.
             let known = self.unified.iter().flat_map(|sheet| sheet.row(id.index()));
             let known = known.zip(&self.floats).map(|(cell, &floats)| Field { cell: finite(cell), floats });
-            let added = added(self.prepared.row(id), category).map(|cell| Field { cell, floats: false });
+            let row = self.prepared.row(id);
+            let added = ADDED.iter().map(|(_, cell)| Field { cell: cell(row, category), floats: false });
             records.record(known.chain(added));
         }
         records.out.into_bytes()
@@ -58,23 +62,17 @@ fn finite(cell: Cell) -> Cell {
     if matches!(cell, Cell::Float(x) if !x.is_finite()) { Cell::Missing } else { cell }
 }
 
-/// The cells that the analysis adds to a row.
-fn added(row: &Row, category: &Category) -> [Cell; ADDED.len()] {
-    let text = |s: &str| Cell::Text(Arc::from(s));
-    let percent = |x: f64| finite(Cell::Float(round(x, 2)));
-    let bound = |b: BoundType| match b {
-        BoundType::Compute => text("compute"),
-        BoundType::Memory => text("memory"),
-    };
-    [
-        Cell::Text(Arc::clone(&category.key)),
-        Cell::Text(Arc::clone(&category.display)),
-        text(row.direction.as_str()),
-        percent(row.percent_of_category),
-        percent(row.percent_of_compute),
-        percent(row.percent_of_total),
-        Cell::Bool(row.in_top_ops),
-        row.efficiency.efficiency_percent.map_or(Cell::Missing, percent),
-        row.efficiency.bound_type.map_or(Cell::Missing, bound),
-    ]
+fn text(text: &str) -> Cell {
+    Cell::Text(Arc::from(text))
+}
+
+fn percent(share: f64) -> Cell {
+    finite(Cell::Float(round(share, 2)))
+}
+
+fn bound(bound: BoundType) -> Cell {
+    text(match bound {
+        BoundType::Compute => "compute",
+        BoundType::Memory => "memory",
+    })
 }

@@ -48,20 +48,26 @@ pub fn paths<'a>(names: impl Iterator<Item = &'a str>, folder: &str) -> impl Ite
 
 /// One table.
 pub fn render(table: &Table, texts: Texts) -> Vec<u8> {
-    let sheet = Sheet::from(table);
-    let mut records = Records::new(texts);
-    records.header(sheet.heads().iter().map(|head| &*head.text));
-    let floats = sheet.shows_floats();
+    // Writing into memory does not fail.
+    write(Vec::new(), &Sheet::from(table), texts).unwrap_or_default()
+}
+
+/// Writes one sheet.
+pub fn write<W: Write>(out: W, sheet: &Sheet<'_>, texts: Texts) -> io::Result<W> {
+    let mut writer = Writer::begin(out, sheet, texts);
+    let mut cells = Vec::with_capacity(sheet.heads().len());
     for row in 0..sheet.rows() {
-        records.record(sheet.row(row).zip(&floats).map(|(cell, &floats)| Field { cell, floats }));
+        cells.clear();
+        cells.extend(sheet.row(row));
+        writer.row(&cells)?;
     }
-    records.out.into_bytes()
+    writer.finish()
 }
 
 /// What is written at once, in bytes.
 const BLOCK: usize = 1 << 16;
 
-/// Writes a sheet row by row.
+/// Writes a sheet whose cells somebody else makes, row by row.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,

@@ -52,7 +52,7 @@ pub struct StackCells {
 }
 
 /// A line of a stack, with what is asked of it for every row.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 struct Frame {
     text: Arc<str>,
     /// Whether it is one of Python code.
@@ -61,56 +61,98 @@ struct Frame {
     is_caller: bool,
 }
 
-impl From<&str> for Frame {
-    fn from(text: &str) -> Self {
+impl Frame {
+    fn of(text: Arc<str>) -> Self {
         let is_python = text.contains(".py");
-        Self { text: text.into(), is_python, is_caller: is_python && !is_wrapper(text) }
+        let is_caller = is_python && !is_wrapper(&text);
+        Self { text, is_python, is_caller }
     }
 }
 
-/// Call stacks of rows; names are cleaned once.
+/// Handle of a frame; equal if they read the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct FrameId(u32);
+
+/// Every frame once.
+#[derive(Debug, Default)]
+struct Frames {
+    list: Vec<Frame>,
+    by_text: RapidHashMap<Arc<str>, FrameId>,
+}
+
+impl Frames {
+    fn intern(&mut self, text: &str) -> FrameId {
+        if let Some(&id) = self.by_text.get(text) {
+            return id;
+        }
+        let (text, id): (Arc<str>, _) = (text.into(), FrameId(self.list.len() as u32));
+        self.by_text.insert(Arc::clone(&text), id);
+        self.list.push(Frame::of(text));
+        id
+    }
+
+    fn get(&self, id: FrameId) -> &Frame {
+        &self.list[id.0 as usize]
+    }
+}
+
+/// Call stacks of rows; names are cleaned once, and rows with the same stack share its text.
 #[derive(Debug)]
 pub(crate) struct CallStacks<'a> {
     trace: &'a Trace,
     tree: &'a Tree,
+    frames: Frames,
     /// By name, and whether it is one of an operation; `None` if such an event says nothing.
-    cleaned: RapidHashMap<(StrId, bool), Option<Frame>>,
-    kernels: RapidHashMap<StrId, Frame>,
+    cleaned: RapidHashMap<(StrId, bool), Option<FrameId>>,
+    kernels: RapidHashMap<StrId, FrameId>,
+    /// By what all kernels have in common and the rests.
+    texts: RapidHashMap<Vec<Vec<FrameId>>, Arc<str>>,
+    not_found: Arc<str>,
 }
 
 impl<'a> CallStacks<'a> {
     pub(crate) fn new(trace: &'a Trace, tree: &'a Tree) -> Self {
-        Self { trace, tree, cleaned: RapidHashMap::default(), kernels: RapidHashMap::default() }
+        Self {
+            trace,
+            tree,
+            frames: Frames::default(),
+            cleaned: RapidHashMap::default(),
+            kernels: RapidHashMap::default(),
+            texts: RapidHashMap::default(),
+            not_found: NOT_FOUND.into(),
+        }
     }
 
     /// The cells of a row with these kernels.
     pub(crate) fn of_row(&mut self, kernels: &KernelList, op: &str) -> StackCells {
-        let chains: Vec<Vec<Frame>> = kernels.kernels.iter().filter_map(|k| k.example).map(|k| self.chain(k)).collect();
-        let Some((common, tails)) = fold(&chains) else {
-            return StackCells { entry_point: NOT_FOUND.into(), full: NOT_FOUND.into() };
+        let chains: Vec<_> = kernels.kernels.iter().filter_map(|k| k.example).map(|k| self.chain(k)).collect();
+        let Some(stack) = fold(chains) else {
+            return StackCells { entry_point: Arc::clone(&self.not_found), full: Arc::clone(&self.not_found) };
         };
-        let flat: Vec<&Frame> = common.iter().chain(tails.iter().copied().flatten()).collect();
-        let entry_point = entry_point(&flat, op).map_or_else(|| NOT_FOUND.into(), |frame| Arc::clone(&frame.text));
-        StackCells { entry_point, full: list_text(common, &tails).into() }
+        let flat: Vec<&Frame> = stack.iter().flatten().map(|&frame| self.frames.get(frame)).collect();
+        let entry_point = entry_point(&flat, op).map_or(&self.not_found, |frame| &frame.text);
+        let entry_point = Arc::clone(entry_point);
+        let frames = &self.frames;
+        let full = self.texts.entry(stack).or_insert_with_key(|stack| list_text(frames, stack).into());
+        StackCells { entry_point, full: Arc::clone(full) }
     }
 
     /// Names from the outermost event that says something down to the kernel.
-    fn chain(&mut self, kernel: EventId) -> Vec<Frame> {
-        let mut chain: Vec<Frame> = self.tree.ancestors(kernel).filter_map(|e| self.cleaned(e)).collect();
+    fn chain(&mut self, kernel: EventId) -> Vec<FrameId> {
+        let mut chain: Vec<FrameId> = self.tree.ancestors(kernel).filter_map(|e| self.cleaned(e)).collect();
         chain.reverse();
         let name = self.trace.name_id(kernel);
-        chain.push(self.kernels.entry(name).or_insert_with(|| self.trace.text(name).into()).clone());
+        chain.push(*self.kernels.entry(name).or_insert_with(|| self.frames.intern(self.trace.text(name))));
         chain
     }
 
-    fn cleaned(&mut self, event: EventId) -> Option<Frame> {
+    fn cleaned(&mut self, event: EventId) -> Option<FrameId> {
         let (name, is_op) = (self.trace.name_id(event), self.trace.kind(event) == EventKind::CpuOp);
-        let text = self.trace.text(name);
-        let told = || is_op || ["nn.Module", "::", "/"].iter().any(|part| text.contains(part));
-        self.cleaned
-            .entry((name, is_op))
-            .or_insert_with(|| told().then(|| without_numbers(text).as_str().into()))
-            .clone()
+        *self.cleaned.entry((name, is_op)).or_insert_with(|| {
+            let text = self.trace.text(name);
+            let told = is_op || ["nn.Module", "::", "/"].iter().any(|part| text.contains(part));
+            told.then(|| self.frames.intern(&without_numbers(text)))
+        })
     }
 }
 
@@ -129,44 +171,44 @@ fn without_numbers(name: &str) -> String {
     out
 }
 
-/// Names from the outermost to the innermost.
-type Chain = [Frame];
-
-/// What all chains begin with, and the distinct rests in order of appearance. `None` without chains.
-fn fold(chains: &[Vec<Frame>]) -> Option<(&Chain, Vec<&Chain>)> {
+/// What all chains begin with, then the distinct rests in order of appearance. `None` without chains.
+fn fold(chains: Vec<Vec<FrameId>>) -> Option<Vec<Vec<FrameId>>> {
     let (first, others) = chains.split_first()?;
     let mut common = first.len();
     for chain in others {
         common = first.iter().zip(chain).take(common).take_while(|(a, b)| a == b).count();
     }
-    let mut tails: Vec<&Chain> = Vec::new();
-    for tail in chains.iter().map(|c| &c[common..]).filter(|t| !t.is_empty()) {
-        if !tails.contains(&tail) {
-            tails.push(tail);
+    let mut stack = vec![first[..common].to_vec()];
+    for mut chain in chains {
+        chain.drain(..common);
+        if !chain.is_empty() && !stack[1..].contains(&chain) {
+            stack.push(chain);
         }
     }
-    Some((&first[..common], tails))
+    Some(stack)
 }
 
-fn list_text(common: &Chain, tails: &[&Chain]) -> String {
-    let frames = common.iter().chain(tails.iter().copied().flatten());
-    let mut text = String::with_capacity(frames.map(|frame| frame.text.len() + 8).sum());
+fn list_text(frames: &Frames, stack: &[Vec<FrameId>]) -> String {
+    let all = stack.iter().flatten().map(|&frame| &frames.get(frame).text);
+    let mut text = String::with_capacity(all.map(|frame| frame.len() + 8).sum());
+    let push_words = |text: &mut String, words: &[FrameId]| {
+        for (i, &frame) in words.iter().enumerate() {
+            text.push_str(if i > 0 { ", " } else { "" });
+            pyliteral::push_str(text, &frames.get(frame).text);
+        }
+    };
     text.push('[');
-    push_words(&mut text, common);
-    for (i, tail) in tails.iter().enumerate() {
-        text.push_str(if i > 0 || !common.is_empty() { ", [" } else { "[" });
-        push_words(&mut text, tail);
+    for (i, words) in stack.iter().enumerate() {
+        if i == 0 {
+            push_words(&mut text, words);
+            continue;
+        }
+        text.push_str(if i > 1 || !stack[0].is_empty() { ", [" } else { "[" });
+        push_words(&mut text, words);
         text.push(']');
     }
     text.push(']');
     text
-}
-
-fn push_words(text: &mut String, list: &Chain) {
-    for (i, frame) in list.iter().enumerate() {
-        text.push_str(if i > 0 { ", " } else { "" });
-        pyliteral::push_str(text, &frame.text);
-    }
 }
 
 /// The frame that called `op`: one below the operation that has its name, else the innermost real one above it.
@@ -209,7 +251,7 @@ mod tests {
     #[test]
     fn entry_points() {
         let entry_point = |names: &[&str], op: &str| {
-            let frames: Vec<Frame> = names.iter().map(|&name| name.into()).collect();
+            let frames: Vec<Frame> = names.iter().map(|&name| Frame::of(name.into())).collect();
             entry_point(&frames.iter().collect::<Vec<_>>(), op).map(|frame| frame.text.to_string())
         };
         let stack = [
@@ -229,13 +271,16 @@ mod tests {
 
     #[test]
     fn stacks_fold_where_they_part() {
-        let chain = |names: &[&str]| names.iter().map(|&n| n.into()).collect::<Vec<Frame>>();
-        let chains = [chain(&["a", "b", "k1"]), chain(&["a", "b", "k2"]), chain(&["a", "b", "k1"])];
-        let (common, tails) = fold(&chains).unwrap();
-        assert_eq!(list_text(common, &tails), "['a', 'b', ['k1'], ['k2']]");
-        let one = [chain(&["a", "k"])];
-        let (common, tails) = fold(&one).unwrap();
-        assert_eq!(list_text(common, &tails), "['a', 'k']");
-        assert!(fold(&[]).is_none());
+        let mut frames = Frames::default();
+        let mut text = |chains: &[&[&str]]| {
+            let mut chain = |names: &&[&str]| names.iter().map(|name| frames.intern(name)).collect::<Vec<_>>();
+            let stack = fold(chains.iter().map(&mut chain).collect());
+            stack.map(|stack| list_text(&frames, &stack))
+        };
+        let parted = text(&[&["a", "b", "k1"], &["a", "b", "k2"], &["a", "b", "k1"]]);
+        assert_eq!(parted.unwrap(), "['a', 'b', ['k1'], ['k2']]");
+        assert_eq!(text(&[&["a", "k"]]).unwrap(), "['a', 'k']");
+        assert_eq!(text(&[&["a"], &["b"]]).unwrap(), "[['a'], ['b']]");
+        assert!(text(&[]).is_none());
     }
 }

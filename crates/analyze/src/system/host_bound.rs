@@ -92,8 +92,8 @@ impl HostBound {
         let slowdown = if recording.has_frames { SLOWDOWN_WITH_FRAMES } else { SLOWDOWN };
         let schedule = Schedule::of(recording, gaps);
         let (least, most) = slowdown;
-        let [at_least, at_most, usual] = schedule.run(&Scenario::RECORDED, [least, most, usual(slowdown)]);
-        let recorded = [schedule.window(), at_least, at_most, usual];
+        let recorded = schedule.run(&Scenario::RECORDED, [1.0, least, most, usual(slowdown)]);
+        let [_, at_least, at_most, _] = recorded;
         let unprofiled_ms = Range::new(at_most.ms(), at_least.ms());
         let (window, fixed, limit) = (gaps.window, Default::default(), Limit::Gpu);
         let mut host = Self { schedule, slowdown, window, recorded, fixed, limit, unprofiled_ms };

@@ -98,6 +98,8 @@ struct Run<'a, const N: usize> {
     host: [i64; N],
     first: [i64; N],
     last: [i64; N],
+    /// The first and the last launch.
+    issuing: Option<([i64; N], [i64; N])>,
     /// What became of the last launch: waits for one that is gone or replaced go with it.
     last_fate: Fate,
 }
@@ -117,6 +119,7 @@ impl<'a, const N: usize> Run<'a, N> {
             host: [schedule.host_start; N],
             first: [i64::MAX; N],
             last: [i64::MIN; N],
+            issuing: None,
             last_fate: Fate::Stays,
         }
     }
@@ -132,6 +135,10 @@ impl<'a, const N: usize> Run<'a, N> {
                     for &work in launched {
                         self.pass([self.scenario.added.map_or(0, |a| a[work as usize]); N]);
                         self.issued[work as usize] = self.host;
+                    }
+                    if !fate.is_gone() {
+                        let first = self.issuing.map_or(self.host, |(first, _)| first);
+                        self.issuing = Some((first, self.host));
                     }
                     self.advance();
                 }
@@ -154,7 +161,16 @@ impl<'a, const N: usize> Run<'a, N> {
         }
         self.advance();
         debug_assert_eq!(self.done, self.schedule.works.len(), "every GPU event runs");
-        std::array::from_fn(|n| Ns(self.last[n].saturating_sub(self.first[n]).max(0)))
+        let least = self.least();
+        std::array::from_fn(|n| Ns(self.last[n].saturating_sub(self.first[n]).max(least[n]).max(0)))
+    }
+
+    /// What the window takes at least. Where the GPU begins it with a queue of earlier work, the host has issued much of
+    /// it before; but step after step it can't take less than it takes to issue. No change makes it longer than it was.
+    fn least(&self) -> [i64; N] {
+        let Some((first, last)) = self.issuing.filter(|_| self.schedule.begins_queued()) else { return [0; N] };
+        let recorded = self.schedule.window().0;
+        std::array::from_fn(|n| (last[n] - first[n]).min(recorded))
     }
 
     /// Lets time of the host pass.

@@ -135,6 +135,11 @@ impl Schedule {
         Ns(self.works.iter().map(|w| w.end).max().map_or(0, |last| last - first))
     }
 
+    /// Whether the first GPU event had been queued behind work from before the window.
+    pub(super) fn begins_queued(&self) -> bool {
+        self.works.first().is_some_and(|first| first.linked && first.latency > SURELY_QUEUED)
+    }
+
     /// Position of the GPU event with this UID.
     pub(crate) fn position(&self, uid: u32) -> Option<usize> {
         self.uids.binary_search_by_key(&uid, |u| u.0).ok().map(|i| self.uids[i].1 as usize)

@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::finding::{PatternId, Priority, Range};
-use crate::prepared::{BoundType, EfficiencySource, KernelTile};
-use crate::program::{Direction, RowId};
-use crate::rounding::{Ms, Percent, Ratio, Us};
+use crate::prepared::{BoundType, Prepared, Row};
+use crate::program::RowId;
+use crate::rounding::{Ms, Percent, Ratio};
 
 /// Version of all these files.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -39,9 +39,8 @@ pub enum Scope {
     Comparative,
 }
 
-/// `<category>_metrics.json`.
-#[derive(Debug, Clone, Serialize)]
-#[serde(untagged)]
+/// What `<category>_metrics.json` is made of.
+#[derive(Debug, Clone)]
 pub enum MetricsFile {
     /// Of a category that could be analysed.
     Full(Box<CategoryMetrics>),
@@ -165,8 +164,8 @@ impl Serialize for Facts {
     }
 }
 
-/// What an analyzer says of its category.
-#[derive(Debug, Clone, Serialize)]
+/// What an analyzer says of its category; [`CategoryFile`] is how it is written.
+#[derive(Debug, Clone)]
 pub struct CategoryMetrics {
     /// 1.
     pub schema_version: u32,
@@ -195,7 +194,7 @@ pub struct CategoryMetrics {
     /// Share of the category's time that has an efficiency.
     pub modeled_time_percent: Percent,
     /// Rows, most time first.
-    pub operations: Vec<OperationMetrics>,
+    pub operations: Vec<JudgedOperation>,
     /// Bottlenecks, most time first.
     pub bottlenecks: Vec<Bottleneck>,
     /// Patterns.
@@ -207,143 +206,13 @@ pub struct CategoryMetrics {
     /// Anomalies, varying times, host-dominated operations.
     pub warnings: Vec<String>,
     /// Remarks that are no bottlenecks, for the findings file.
-    #[serde(skip)]
     pub notes: Vec<String>,
 }
 
-/// A row.
-#[derive(Debug, Clone, Serialize)]
-#[expect(clippy::struct_excessive_bools, reason = "the fields of a file, each a fact of its own")]
-pub struct OperationMetrics {
-    /// Which one.
-    #[serde(skip)]
-    pub row: RowId,
-    /// Operation.
-    pub name: Arc<str>,
-    /// UID of an example.
-    pub tree_uid: u32,
-    /// Calls.
-    pub count: usize,
-    /// Kernel time.
-    pub time_ms: Ms,
-    /// Of the category.
-    pub percent_of_category: Percent,
-    /// Of the computation time.
-    pub percent_of_compute: Percent,
-    /// Of the total time.
-    pub percent_of_total: Percent,
-    /// Mean of a call.
-    pub mean_us: Us,
-    /// Median.
-    pub median_us: Us,
-    /// Smallest.
-    pub min_us: Us,
-    /// Largest.
-    pub max_us: Us,
-    /// Standard deviation.
-    pub std_us: Option<Us>,
-    /// Deviation over mean.
-    pub cov: Option<Ratio>,
-    /// Whether that is too much.
-    pub high_variance: bool,
-    /// How close it comes to the hardware.
-    pub efficiency: EfficiencyMetrics,
-    /// What to tell about that.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub efficiency_warning: Option<&'static str>,
-    /// Arguments in short form.
-    pub args: Arc<str>,
-    /// As recorded.
-    pub input_dims: InputDims,
-    /// As recorded.
-    pub input_type: InputTypes,
-    /// As recorded.
-    pub input_strides: InputStrides,
-    /// Kernels, most time first.
-    pub kernels: Vec<KernelMetrics>,
-    /// Maker of the main kernel.
-    pub library: Option<&'static str>,
-    /// Frame of the user's code, else modules, else `Not found`.
-    pub launcher_path: Arc<str>,
-    /// Modules, outermost first, without numbers.
-    pub module_chain: ModuleChain,
-    /// Which pass.
-    pub direction: Direction,
-    /// Whether the top operations account for it.
-    pub in_top_ops: bool,
-    /// Whether a model claims it.
-    pub has_perf_model: bool,
-    /// Whether a fusion candidate covers it.
-    pub fusion_flagged: bool,
-    /// Which.
-    pub fusion_candidate_name: Option<String>,
-    /// What only this analyzer says of a row.
-    pub classification: Facts,
-}
-
-/// How close a row comes to the hardware, with what is expected of it.
-#[derive(Debug, Clone, Serialize)]
-pub struct EfficiencyMetrics {
-    /// Best time over time of all calls.
-    pub efficiency_percent: Option<Percent>,
-    /// Mean over calls.
-    pub efficiency_percent_mean: Option<Percent>,
-    /// What bounds it, by the roofline.
-    pub bound_type: Option<BoundType>,
-    /// What bounds it, by operations per byte: `compute`, `memory`, `mixed`.
-    pub intensity_class: Option<&'static str>,
-    /// Operations per byte.
-    pub flops_per_byte: Option<Ratio>,
-    /// 10¹² operations a second.
-    pub tflops_achieved: Option<Ratio>,
-    /// 10¹² bytes a second.
-    pub tb_s_achieved: Option<Ratio>,
-    /// Unit and precision.
-    pub compute_spec: Option<Arc<str>>,
-    /// Peak in 10¹² operations a second.
-    pub resolved_peak_maf: Option<f64>,
-    /// Peak in 10¹² bytes a second.
-    pub resolved_peak_hbm_bw: f64,
-    /// Best time of a call.
-    pub roofline_time_us: Option<Us>,
-    /// How it was found.
-    pub source: EfficiencySource,
-    /// Whether it cannot be.
-    pub is_anomaly: bool,
-    /// What to tell about it.
-    pub warning: Option<&'static str>,
-    /// Lower end of what is expected.
-    pub expected_low: Option<f64>,
-    /// Upper end.
-    pub expected_high: Option<f64>,
-    /// In a word.
-    pub assessment: Option<&'static str>,
-}
-
-/// A kernel of a row.
-#[derive(Debug, Clone, Serialize)]
-pub struct KernelMetrics {
-    /// Full name.
-    pub name: Arc<str>,
-    /// The first 75 characters.
-    pub short_name: ShortName,
-    /// Calls.
-    pub count: usize,
-    /// Mean of a call.
-    pub mean_us: Us,
-    /// All calls.
-    pub total_us: Us,
-    /// Of the row's kernels.
-    pub percent: Percent,
-    /// Stream.
-    pub stream: Option<i64>,
-    /// Tile, as its name gives it.
-    pub tile: Option<KernelTile>,
-}
-
-impl Serialize for KernelTile {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq([Some(self.m), Some(self.n), self.k].into_iter().flatten())
+impl CategoryMetrics {
+    /// The rows that were judged, most time first.
+    pub fn rows<'a>(&'a self, prepared: &'a Prepared) -> impl ExactSizeIterator<Item = &'a Row> {
+        self.operations.iter().map(|o| prepared.row(o.row))
     }
 }
 
@@ -432,7 +301,7 @@ pub struct Bottleneck {
     pub finding: Option<PatternId>,
     /// Name of the fusion candidate that covers all members.
     #[serde(skip)]
-    pub covered_by: Option<String>,
+    pub covered_by: Option<Arc<str>>,
 }
 
 /// What improving a bottleneck would bring.
@@ -587,12 +456,22 @@ pub struct UtilizationMetrics {
     pub total_memcpy_time_ms: Ms,
 }
 
+mod category_file;
+mod classification;
 mod files;
+mod operation;
 mod shared;
+
+pub use category_file::CategoryFile;
+pub use classification::{
+    BatchNormClass, Classification, ConvolutionClass, ConvolutionShape, ElementwiseClass, GemmClass, GemmShape,
+    GenericClass, KernelBreakdown, MoeClass, NormClass, ReduceClass, SdpaClass, SdpaShape, TritonClass,
+};
 
 pub use files::{
     BaselineMetrics, Fusion, Manifest, ManifestCategory, ManifestInputs, Metadata, Parent, Peaks, Run, Sibling,
     SubtreeNode, TimeBreakdownMetrics, TopOperationMetrics, TreeEntry,
 };
+pub use operation::{IntensityClass, JudgedOperation, KernelMetrics, Kernels};
 pub(crate) use shared::short_name;
 pub use shared::{InputDims, InputStrides, InputTypes, ModuleChain, ShortName};

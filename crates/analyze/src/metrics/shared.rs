@@ -1,5 +1,5 @@
-//! Values that a file shows in another form than the row they are of has them. They are shared with the row and take
-//! their form as they are written: there are as many as distinct calls.
+//! Values that a file shows in another form than the row they are of has them. They take their form as they are
+//! written: there are as many as distinct calls.
 
 use std::sync::Arc;
 
@@ -20,64 +20,64 @@ pub(crate) fn short_name(name: &str) -> String {
 }
 
 /// The first characters of a kernel's name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShortName(pub Arc<str>);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShortName<'a>(pub &'a str);
 
-impl ShortName {
+impl ShortName<'_> {
     /// As it is shown.
     pub fn text(&self) -> String {
-        short_name(&self.0)
+        short_name(self.0)
     }
 }
 
-impl Serialize for ShortName {
+impl Serialize for ShortName<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.text())
     }
 }
 
 /// Modules, outermost first, without numbers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModuleChain(pub Arc<[Arc<str>]>);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModuleChain<'a>(pub &'a [Arc<str>]);
 
-impl ModuleChain {
+impl<'a> ModuleChain<'a> {
     /// The innermost one.
-    pub fn last(&self) -> Option<&str> {
+    pub fn last(self) -> Option<&'a str> {
         self.0.last().map(|module| base_name(module))
     }
 }
 
-impl Serialize for ModuleChain {
+impl Serialize for ModuleChain<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(|module| base_name(module)))
     }
 }
 
 /// Sizes of the arguments of a call.
-#[derive(Debug, Clone, PartialEq)]
-pub struct InputDims(pub Arc<InputLists>);
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct InputDims<'a>(pub &'a InputLists);
 
-impl Serialize for InputDims {
+impl Serialize for InputDims<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         sizes(self.0.dims.as_deref(), serializer)
     }
 }
 
 /// Element types of the arguments of a call.
-#[derive(Debug, Clone, PartialEq)]
-pub struct InputTypes(pub Arc<InputLists>);
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct InputTypes<'a>(pub &'a InputLists);
 
-impl Serialize for InputTypes {
+impl Serialize for InputTypes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.types.serialize(serializer)
     }
 }
 
 /// Strides of the arguments of a call.
-#[derive(Debug, Clone, PartialEq)]
-pub struct InputStrides(pub Arc<InputLists>);
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct InputStrides<'a>(pub &'a InputLists);
 
-impl Serialize for InputStrides {
+impl Serialize for InputStrides<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         sizes(self.0.strides.as_deref(), serializer)
     }
@@ -112,18 +112,17 @@ mod tests {
     }
 
     #[test]
-    fn shared_values_read_as_their_copies_do() {
+    fn values_of_a_row_read_as_their_copies_do() {
         let lists = InputLists {
             dims: Some(vec![Dims::Shape(vec![8, 1]), Dims::Shape(vec![]), Dims::List(vec![vec![2], vec![]])]),
             types: Some(vec!["float".to_owned(), String::new()]),
             strides: None,
             concrete: None,
         };
-        let shared = Arc::new(lists.clone());
-        assert_eq!(json(&InputDims(Arc::clone(&shared))), dims_json(lists.dims.as_deref()).to_string());
-        assert_eq!(json(&InputTypes(Arc::clone(&shared))), types_json(lists.types.as_deref()).to_string());
-        assert_eq!(json(&InputStrides(shared)), "null");
-        assert_eq!(json(&ModuleChain(["Net_0".into(), "Linear_12".into()].into())), r#"["Net","Linear"]"#);
-        assert_eq!(json(&ShortName("k".repeat(76).into())), format!("\"{}...\"", "k".repeat(75)));
+        assert_eq!(json(&InputDims(&lists)), dims_json(lists.dims.as_deref()).to_string());
+        assert_eq!(json(&InputTypes(&lists)), types_json(lists.types.as_deref()).to_string());
+        assert_eq!(json(&InputStrides(&lists)), "null");
+        assert_eq!(json(&ModuleChain(&["Net_0".into(), "Linear_12".into()])), r#"["Net","Linear"]"#);
+        assert_eq!(json(&ShortName(&"k".repeat(76))), format!("\"{}...\"", "k".repeat(75)));
     }
 }

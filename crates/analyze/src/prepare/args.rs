@@ -1,5 +1,6 @@
 //! Arguments in short form: `(8944,1024) bf16`.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use jarvis_perf::call::{Dims, InputLists};
@@ -11,9 +12,9 @@ use serde_json::Value as Json;
 pub const SEPARATOR: &str = "<br>";
 
 /// Short name of a type: `bf16`, `fp32`, `i64`, …
-pub fn short_type(name: &str) -> String {
+pub fn short_type(name: &str) -> Cow<'static, str> {
     if let Some(label) = dtype::precision(name, &Quirks::NONE).filter(|_| name != "unsigned char") {
-        return label.to_owned();
+        return label.into();
     }
     let short = match name.to_ascii_lowercase().as_str() {
         "long int" | "long" => "i64",
@@ -22,9 +23,9 @@ pub fn short_type(name: &str) -> String {
         "signed char" | "char" => "i8",
         "unsigned char" => "u8",
         "bool" => "bool",
-        _ => return name.strip_prefix("c10::").unwrap_or(name).to_ascii_lowercase(),
+        _ => return name.strip_prefix("c10::").unwrap_or(name).to_ascii_lowercase().into(),
     };
-    short.to_owned()
+    short.into()
 }
 
 /// The tensors of a call in short form, one after another. Scalars and absent arguments are left out.

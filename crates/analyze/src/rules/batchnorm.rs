@@ -9,7 +9,7 @@ use super::layout::{self, Layout};
 use super::words::Said;
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::PatternId;
-use crate::metrics::CategoryMetrics;
+use crate::metrics::{BatchNormClass, CategoryMetrics, Classification};
 use crate::prepare::{kernel_names, percent};
 use crate::prepared::{Baseline, Row};
 use crate::program::Direction;
@@ -112,10 +112,16 @@ impl Rules for BatchNorm {
             e if e >= 40.0 => "Acceptable",
             _ => "Compare with baseline",
         });
-        j.say("layout", Layout::of(row).as_str());
-        j.say("is_training", is_training(row));
-        j.say("verdict", verdict);
         j
+    }
+
+    fn classify(&self, cx: &CategoryCx<'_>, judged: &Judged<'_>) -> Classification {
+        let row = judged.row;
+        Classification::BatchNorm(BatchNormClass {
+            layout: Layout::of(row).as_str(),
+            is_training: is_training(row),
+            verdict: verdict(cx, row.efficiency.judged()),
+        })
     }
 
     fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {

@@ -1,6 +1,7 @@
 //! Rows that a pattern over several operations explains: their slowness is told there, once, and not row by row.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::finding::{PATTERNS, PatternId, Tier};
 use crate::prepare::place;
@@ -14,7 +15,7 @@ const COVERED: f64 = 0.995;
 #[derive(Debug, Clone)]
 pub struct Candidate {
     /// What reports call it: the module, mostly.
-    pub name: String,
+    pub name: Arc<str>,
     /// What its finding is called.
     pub pattern: PatternId,
     /// Kernel time of all instances.
@@ -42,7 +43,7 @@ impl Claims {
         let time_ms = rows.iter().map(|&r| prepared.row(r).time_ms).sum();
         let instances = rows.iter().map(|&r| prepared.row(r).count).max().unwrap_or_default();
         let shares = rows.iter().map(|&r| (r, 1.0)).collect();
-        self.candidates.push(Candidate { name: name.to_owned(), pattern, time_ms, instances, shares });
+        self.candidates.push(Candidate { name: name.into(), pattern, time_ms, instances, shares });
     }
 
     /// Claims leaves: rows are claimed by the share of their time that the leaves stand for.
@@ -58,7 +59,7 @@ impl Claims {
         let shares = place::shares(&prepared.program, leaves.iter().map(|l| l.index()), &row_us);
         let us: f64 = leaves.iter().map(|&l| prepared.program.leaf(l).us).sum();
         let shares = shares.into_iter().collect();
-        self.candidates.push(Candidate { name: name.to_owned(), pattern, time_ms: us / 1e3, instances, shares });
+        self.candidates.push(Candidate { name: name.into(), pattern, time_ms: us / 1e3, instances, shares });
     }
 
     /// All candidates, in the order in which they were added.

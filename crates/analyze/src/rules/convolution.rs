@@ -15,7 +15,7 @@ use super::precision;
 use super::words::{Said, main_kernel};
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::PatternId;
-use crate::metrics::{CategoryMetrics, Fact, Facts};
+use crate::metrics::{CategoryMetrics, Classification, ConvolutionClass, ConvolutionShape, Fact, Facts};
 use crate::prepare::percent;
 use crate::prepared::{BoundType, Row};
 use crate::rounding::round;
@@ -123,22 +123,8 @@ impl Rules for Convolution {
     fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
         let mut j = Judgement::usual(cx, row);
         j.finding = Some(PatternId::CONVOLUTION_BELOW_BAND);
-        let (_, transpose_ms) = layout::transposes(row);
         j.patterns.extend(precision::pattern(cx, row));
-        let shape = Shape::of(row);
-        if let Some(shape) = &shape {
-            j.say("conv_type", shape.kind().as_str());
-            j.say("kernel_size", json!(shape.kernel));
-            j.say("groups", shape.groups);
-            j.say("dilation", json!(shape.dilation));
-            j.say("is_1d", shape.kernel.len() == 1);
-            j.say("is_2d", shape.kernel.len() == 2);
-            j.say("is_3d", shape.kernel.len() == 3);
-        }
-        j.say("layout", Layout::of(row).as_str());
-        j.say("transpose_time_us", round(1e3 * transpose_ms, 2));
-        j.say("transpose_percent", round(percent(transpose_ms, row.time_ms), 2));
-        let Some(shape) = shape else { return j };
+        let Some(shape) = Shape::of(row) else { return j };
         let band = band(cx, &shape);
         j = j.with_band(cx, row, band.0, band.1);
         let kind = shape.kind();
@@ -151,6 +137,17 @@ impl Rules for Convolution {
             j.finding = Some(PatternId::DEPTHWISE_CONVOLUTION);
         }
         j
+    }
+
+    fn classify(&self, _: &CategoryCx<'_>, judged: &Judged<'_>) -> Classification {
+        let row = judged.row;
+        let (_, transpose_ms) = layout::transposes(row);
+        Classification::Convolution(Box::new(ConvolutionClass {
+            shape: Shape::of(row).map(geometry),
+            layout: Layout::of(row).as_str(),
+            transpose_time_us: round(1e3 * transpose_ms, 2),
+            transpose_percent: round(percent(transpose_ms, row.time_ms), 2),
+        }))
     }
 
     fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
@@ -207,6 +204,20 @@ impl Rules for Convolution {
             renumber(cx, metrics);
         }
         precision::promote(cx, metrics);
+    }
+}
+
+/// Geometry as files show it.
+fn geometry(shape: Shape) -> ConvolutionShape {
+    let dimensions = shape.kernel.len();
+    ConvolutionShape {
+        conv_type: shape.kind().as_str(),
+        kernel_size: shape.kernel,
+        groups: shape.groups,
+        dilation: shape.dilation,
+        is_1d: dimensions == 1,
+        is_2d: dimensions == 2,
+        is_3d: dimensions == 3,
     }
 }
 

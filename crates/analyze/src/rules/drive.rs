@@ -8,7 +8,9 @@ use super::judge::{self, Group, Judged, Judgement, aggregate, reason};
 use super::priority::Weight;
 use super::words::Said;
 use super::{AnalyzerInfo, impact, operation};
-use crate::metrics::{Bottleneck, CategoryMetrics, Facts, PatternMetrics, Replay, SCHEMA_VERSION, Status};
+use crate::metrics::{
+    Bottleneck, CategoryMetrics, Classification, Facts, PatternMetrics, Replay, SCHEMA_VERSION, Status,
+};
 use crate::prepare::percent;
 use crate::prepared::Row;
 use crate::program::base_name;
@@ -22,6 +24,9 @@ pub(crate) trait Rules {
     /// What a row is judged by.
     fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement;
 
+    /// What only this analyzer says of a row.
+    fn classify(&self, cx: &CategoryCx<'_>, judged: &Judged<'_>) -> Classification;
+
     /// What is said of a bottleneck.
     fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said;
 
@@ -34,6 +39,7 @@ pub(crate) fn drive(cx: &CategoryCx<'_>, info: &AnalyzerInfo, rules: &dyn Rules)
     let time_ms = cx.limit(info.time);
     let judged: Vec<Judged<'_>> = cx.rows().map(|row| judge::test(cx, row, rules.judge(cx, row), time_ms)).collect();
     let mut metrics = frame(cx, &judged);
+    metrics.operations = judged.iter().map(|j| operation::operation(cx, j, rules.classify(cx, j))).collect();
     metrics.patterns = patterns(cx, &judged);
     let groups = judge::groups(&judged);
     metrics.bottlenecks = groups
@@ -48,7 +54,7 @@ pub(crate) fn drive(cx: &CategoryCx<'_>, info: &AnalyzerInfo, rules: &dyn Rules)
     metrics
 }
 
-/// Everything but patterns and bottlenecks.
+/// Everything but operations, patterns and bottlenecks.
 fn frame(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> CategoryMetrics {
     let category = cx.category;
     let rated: Vec<f64> = judged.iter().filter_map(|j| j.row.efficiency.judged()).collect();
@@ -68,7 +74,7 @@ fn frame(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> CategoryMetrics {
         average_efficiency_percent: aggregate(cx.rows()).map(Percent),
         mean_efficiency_percent_unweighted: mean.map(Percent),
         modeled_time_percent: Percent(percent(rated_ms, category.time_ms)),
-        operations: judged.iter().map(|j| operation::operation(cx, j)).collect(),
+        operations: Vec::new(),
         bottlenecks: Vec::new(),
         patterns: Vec::new(),
         category_specific: Facts::default(),
@@ -220,7 +226,7 @@ fn bottleneck(
         impact: impact::of_group(cx, group),
         replay,
         finding: group.largest().judgement.finding,
-        covered_by: covers.first().copied().flatten().filter(|_| covered).map(|c| c.name.clone()),
+        covered_by: covers.first().copied().flatten().filter(|_| covered).map(|c| Arc::clone(&c.name)),
         rows,
     }
 }

@@ -8,7 +8,7 @@ use super::judge::{Group, Judged, Judgement, RowPattern};
 use super::words::{Said, odd_strides};
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::PatternId;
-use crate::metrics::CategoryMetrics;
+use crate::metrics::{CategoryMetrics, Classification, ElementwiseClass};
 use crate::prepare::percent;
 use crate::prepared::{Baseline, Row};
 use crate::rounding::{round, shown};
@@ -136,14 +136,20 @@ impl Rules for Elementwise {
             e if e >= 30.0 => "Look for fusion",
             _ => "Anomaly",
         });
-        j.say("op_type", op_type(&row.name));
-        j.say("is_baseline", cx.prepared.baseline.rows.contains(&row.uid));
-        j.say("is_memcpy", row.is_host_copy);
-        j.say("contiguous", odd_strides(row).is_none());
-        j.say("broadcast", is_broadcast(row));
-        j.say("bytes_per_call_mb", json!(row.data_moved_mb.map(|mb| round(mb, 3))));
-        j.say("in_chain", chain_share(cx, row) > 0.0);
         j
+    }
+
+    fn classify(&self, cx: &CategoryCx<'_>, judged: &Judged<'_>) -> Classification {
+        let row = judged.row;
+        Classification::Elementwise(ElementwiseClass {
+            op_type: op_type(&row.name),
+            is_baseline: cx.prepared.baseline.rows.contains(&row.uid),
+            is_memcpy: row.is_host_copy,
+            contiguous: odd_strides(row).is_none(),
+            broadcast: is_broadcast(row),
+            bytes_per_call_mb: row.data_moved_mb.map(|mb| round(mb, 3)),
+            in_chain: chain_share(cx, row) > 0.0,
+        })
     }
 
     fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {

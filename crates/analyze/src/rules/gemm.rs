@@ -13,7 +13,7 @@ use super::precision;
 use super::words::{Said, maybe};
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::PatternId;
-use crate::metrics::{CategoryMetrics, Fact, Facts};
+use crate::metrics::{CategoryMetrics, Classification, Fact, Facts, GemmClass, GemmShape};
 use crate::prepare::percent;
 use crate::prepared::{BoundType, Row};
 use crate::rounding::{round, shown};
@@ -96,8 +96,11 @@ impl Rules for Gemm {
         j.finding = Some(finding(&j));
         j.batchable = j.has(code::TINY_BATCHED_GEMM);
         targets(cx, row, shape.as_ref(), &mut j);
-        classify(cx, row, shape.as_ref(), &mut j);
         j
+    }
+
+    fn classify(&self, cx: &CategoryCx<'_>, judged: &Judged<'_>) -> Classification {
+        Classification::Gemm(Box::new(class(cx, judged)))
     }
 
     fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
@@ -150,31 +153,29 @@ fn finding(j: &Judgement) -> PatternId {
     }
 }
 
-fn classify(cx: &CategoryCx<'_>, row: &Row, shape: Option<&Shape>, j: &mut Judgement) {
-    let quantized = j.has(code::QUANTIZED_GEMM);
-    let kind = match () {
-        () if row.report_category.starts_with("GroupedGEMM") || row.name.contains("grouped") => "grouped",
-        () if quantized => "quantized",
-        () => "regular",
-    };
-    if let Some(shape) = shape {
-        for (key, value) in [("m", shape.m), ("n", shape.n), ("k", shape.k), ("batch", shape.batch)] {
-            j.say(key, value);
-        }
-        j.say("dtype", shape.dtype.as_str());
+fn class(cx: &CategoryCx<'_>, judged: &Judged<'_>) -> GemmClass {
+    let row = judged.row;
+    let shape = Shape::of(row);
+    let is_quantized = judged.judgement.has(code::QUANTIZED_GEMM);
+    let fit = shape.as_ref().and_then(|s| s.tiles(row));
+    let tiles_per_unit = |units: i64| fit.map(|f| round(f.tiles as f64 / units as f64, 2));
+    GemmClass {
+        is_quantized,
+        gemm_type: match () {
+            () if row.report_category.starts_with("GroupedGEMM") || row.name.contains("grouped") => "grouped",
+            () if is_quantized => "quantized",
+            () => "regular",
+        },
+        call_site: row.call_site,
+        shape_class: shape.as_ref().map(|s| s.class(cx, row)),
+        tile: row.tile,
+        split: row.split.filter(|&s| s > 1),
+        tile_count: fit.map(|f| f.tiles),
+        tiles_per_cu: cx.prepared.compute_units.and_then(tiles_per_unit),
+        padding_percent: fit.map(|f| round(f.padding_percent, 2)),
+        aligned: shape.as_ref().map(|s| s.unaligned().is_none()),
+        shape: shape.map(|Shape { m, n, k, batch, dtype, .. }| GemmShape { m, n, k, batch, dtype }),
     }
-    j.say("is_quantized", quantized);
-    j.say("gemm_type", kind);
-    j.say("call_site", row.call_site);
-    j.say("shape_class", json!(shape.map(|s| s.class(cx, row))));
-    j.say("tile", json!(row.tile));
-    j.say("split", json!(row.split.filter(|&s| s > 1)));
-    let fit = shape.and_then(|s| s.tiles(row));
-    let per_unit = fit.zip(cx.prepared.compute_units).map(|(f, units)| round(f.tiles as f64 / units as f64, 2));
-    j.say("tile_count", json!(fit.map(|f| f.tiles)));
-    j.say("tiles_per_cu", json!(per_unit));
-    j.say("padding_percent", json!(fit.map(|f| round(f.padding_percent, 2))));
-    j.say("aligned", json!(shape.map(|s| s.unaligned().is_none())));
 }
 
 /// Rows that show a pattern, and their time.
@@ -223,7 +224,7 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
         patterns::say_tiny(cx, row, shape.as_ref(), &mut said);
     }
     if j.has(code::QUANTIZED_GEMM) {
-        let dtype = shape.as_ref().map_or("-", |s| s.dtype.as_str());
+        let dtype = shape.as_ref().map_or("-", |s| &*s.dtype);
         let eff = maybe(row.efficiency.judged(), 1);
         let peak = maybe(row.efficiency.resolved_peak_maf, 0);
         said.issue(TextId::I_QUANT, &[("dtype", dtype), ("eff", &eff), ("peak", &peak)]);

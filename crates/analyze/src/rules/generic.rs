@@ -10,7 +10,7 @@ use super::judge::{Group, Judged, Judgement};
 use super::words::{Said, kind_by_words};
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::{PatternId, Priority};
-use crate::metrics::CategoryMetrics;
+use crate::metrics::{CategoryMetrics, Classification, GenericClass};
 use crate::prepared::{BoundType, Row};
 use crate::thresholds::Threshold;
 
@@ -99,8 +99,11 @@ impl Rules for Generic {
         let memory = row.efficiency.bound_type == Some(BoundType::Memory) && row.efficiency.judged().is_some();
         let moves = matches!(kind, "memory" | "index" | "pooling" | "optimizer" | "resize");
         j.finding = (memory && moves).then_some(PatternId::LOW_BANDWIDTH_ELEMENTWISE);
-        j.say("sub_category", kind);
         j
+    }
+
+    fn classify(&self, _: &CategoryCx<'_>, judged: &Judged<'_>) -> Classification {
+        Classification::Generic(GenericClass { sub_category: kind(judged.row) })
     }
 
     fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::cx::CategoryCx;
 use crate::finding::PatternId;
-use crate::metrics::{Fact, Facts};
 use crate::prepared::{BoundType, EfficiencySource, Row};
 use crate::program::{Direction, RowId};
 use crate::thresholds::Threshold;
@@ -65,8 +64,6 @@ impl RowPattern {
 /// What a row is judged by.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Judgement {
-    /// What only this analyzer says of the row.
-    pub(crate) classification: Facts,
     /// Efficiency expected of its kind, in percent.
     pub(crate) band: Option<(f64, f64)>,
     /// Efficiency below which it is slow, in percent.
@@ -109,11 +106,6 @@ impl Judgement {
         self.ceiling = if memory { high.min(cx.prepared.memory_ceiling()) } else { high };
         self.floor_target = Some(low);
         self
-    }
-
-    /// Adds what only this analyzer says.
-    pub(crate) fn say(&mut self, key: &'static str, value: impl Into<Fact>) {
-        self.classification.insert(key, value.into());
     }
 
     pub(crate) fn has(&self, code: &str) -> bool {

@@ -8,7 +8,7 @@ use super::judge::{Group, Judged, Judgement};
 use super::words::Said;
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::PatternId;
-use crate::metrics::CategoryMetrics;
+use crate::metrics::{CategoryMetrics, Classification, MoeClass};
 use crate::prepared::{BoundType, Row};
 use crate::rounding::round;
 use crate::texts::TextId;
@@ -93,15 +93,21 @@ impl Rules for Moe {
             e if e >= 30.0 => "Check routing balance",
             _ => "Needs investigation",
         });
-        let [tokens, experts, hidden, inner] = sizes(row);
-        let top_k = row.params.iter().find(|(k, _)| k == "topk" || k == "top_k").map(|(_, v)| v.to_string());
-        j.say("moe_type", kind(row));
-        j.say("tokens", json!(tokens));
-        j.say("experts", json!(experts));
-        j.say("top_k", json!(top_k.and_then(|t| t.parse::<i64>().ok())));
-        j.say("hidden", json!(hidden));
-        j.say("intermediate", json!(inner));
         j
+    }
+
+    fn classify(&self, _: &CategoryCx<'_>, judged: &Judged<'_>) -> Classification {
+        let row = judged.row;
+        let [tokens, experts, hidden, intermediate] = sizes(row);
+        let top_k = row.params.iter().find(|(k, _)| k == "topk" || k == "top_k").map(|(_, v)| v.to_string());
+        Classification::Moe(Box::new(MoeClass {
+            moe_type: kind(row),
+            tokens,
+            experts,
+            top_k: top_k.and_then(|t| t.parse().ok()),
+            hidden,
+            intermediate,
+        }))
     }
 
     fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {

@@ -9,7 +9,7 @@ use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
 use super::words::{Said, kind_by_words, neighbours};
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::PatternId;
-use crate::metrics::CategoryMetrics;
+use crate::metrics::{CategoryMetrics, Classification, NormClass};
 use crate::prepared::{Baseline, Row};
 use crate::rounding::{round, shown};
 use crate::texts::TextId;
@@ -88,11 +88,17 @@ impl Rules for Norm {
             e if e >= 40.0 => "Acceptable",
             _ => "Compare with baseline",
         });
-        let shape = row.inputs.dims.as_ref().and_then(|d| d.iter().find_map(|d| d.shape().filter(|s| s.len() > 1)));
-        j.say("norm_type", kind(&row.name));
-        j.say("hidden", json!(shape.and_then(|s| s.last())));
-        j.say("rows", json!(shape.map(|s| s[..s.len() - 1].iter().product::<i64>())));
         j
+    }
+
+    fn classify(&self, _: &CategoryCx<'_>, judged: &Judged<'_>) -> Classification {
+        let row = judged.row;
+        let shape = row.inputs.dims.as_ref().and_then(|d| d.iter().find_map(|d| d.shape().filter(|s| s.len() > 1)));
+        Classification::Norm(Box::new(NormClass {
+            norm_type: kind(&row.name),
+            hidden: shape.and_then(|s| s.last().copied()),
+            rows: shape.map(|s| s[..s.len() - 1].iter().product()),
+        }))
     }
 
     fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {

@@ -8,7 +8,7 @@ use super::judge::{Group, Judged, Judgement};
 use super::words::{Said, kind_by_words};
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::PatternId;
-use crate::metrics::CategoryMetrics;
+use crate::metrics::{CategoryMetrics, Classification, ReduceClass};
 use crate::prepared::Row;
 use crate::rounding::round;
 use crate::texts::TextId;
@@ -102,15 +102,20 @@ impl Rules for Reduce {
             e if e >= 40.0 => "Acceptable",
             _ => "Needs investigation",
         });
-        let sizes = reduced(row);
-        let kind = kind(&row.name);
-        j.say("is_softmax", kind == "softmax");
-        j.say("reduce_type", kind);
-        j.say("in_attention", in_attention(cx, row) > 0.0);
-        j.say("reduced_dim", json!(sizes.map(|s| s.0)));
-        j.say("outer", json!(sizes.map(|s| s.1)));
-        j.say("inner", json!(sizes.map(|s| s.2)));
         j
+    }
+
+    fn classify(&self, cx: &CategoryCx<'_>, judged: &Judged<'_>) -> Classification {
+        let sizes = reduced(judged.row);
+        let kind = kind(&judged.row.name);
+        Classification::Reduce(Box::new(ReduceClass {
+            is_softmax: kind == "softmax",
+            reduce_type: kind,
+            in_attention: in_attention(cx, judged.row) > 0.0,
+            reduced_dim: sizes.map(|s| s.0),
+            outer: sizes.map(|s| s.1),
+            inner: sizes.map(|s| s.2),
+        }))
     }
 
     fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {

@@ -13,7 +13,7 @@ use super::precision;
 use super::words::{Said, maybe};
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::PatternId;
-use crate::metrics::CategoryMetrics;
+use crate::metrics::{CategoryMetrics, Classification, KernelBreakdown, SdpaClass, SdpaShape};
 use crate::prepared::Row;
 use crate::program::Direction;
 use crate::rounding::{round, shown};
@@ -138,11 +138,6 @@ impl Rules for Sdpa {
     fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
         let mut j = Judgement::usual(cx, row);
         j.finding = Some(PatternId::ATTENTION_BELOW_BAND);
-        let kind = Kind::of(row);
-        j.say("attention_type", kind.as_str());
-        j.say("is_flash_attention", kind == Kind::Flash);
-        j.say("is_paged_attention", kind == Kind::Paged);
-        j.say("kernel_breakdown", json!(rounded(&breakdown(row))));
         j.patterns.extend(precision::pattern(cx, row));
         let Some(shape) = Shape::of(row) else { return j };
         let (band, slow) = band(cx, row, &shape);
@@ -153,30 +148,23 @@ impl Rules for Sdpa {
             j.patterns.push(RowPattern::new(SHORT_SEQUENCE, evidence).high().fact());
         }
         let efficiency = row.efficiency.judged();
-        let within = efficiency.map(|e| e >= j.slow_below);
         j.assessment = efficiency.map(|e| match () {
             () if e > band.1 => "Above expectation",
             () if e >= j.slow_below => "Within expectation",
             () => "Needs investigation",
         });
-        for (key, value) in [
-            ("n_q", shape.n_q),
-            ("n_kv", shape.n_kv),
-            ("h_q", shape.h_q),
-            ("h_kv", shape.h_kv),
-            ("d_qk", shape.d_qk),
-            ("d_v", shape.d_v),
-        ] {
-            j.say(key, value);
-        }
-        j.say("causal", json!(shape.causal));
-        j.say("attention_pattern", shape.heads());
-        j.say("gqa_ratio", json!(shape.ratio().map(|r| round(r, 2))));
-        j.say("workload_type", shape.workload.as_str());
-        j.say("expected_low", round(band.0, 2));
-        j.say("expected_high", round(band.1, 2));
-        j.say("within_expected", json!(within));
         j
+    }
+
+    fn classify(&self, _: &CategoryCx<'_>, judged: &Judged<'_>) -> Classification {
+        let kind = Kind::of(judged.row);
+        Classification::Sdpa(Box::new(SdpaClass {
+            attention_type: kind.as_str(),
+            is_flash_attention: kind == Kind::Flash,
+            is_paged_attention: kind == Kind::Paged,
+            kernel_breakdown: rounded(breakdown(judged.row)),
+            shape: sizes(judged),
+        }))
     }
 
     fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
@@ -205,13 +193,34 @@ impl Rules for Sdpa {
             ("flash_attention_usage", json!(usage)),
             ("has_perf_model_count", json!(cx.rows().filter(|r| r.has_perf_model).count())),
             ("workload_profile", json!(profile(cx))),
-            ("kernel_breakdown_avg", json!(rounded(&average(cx)))),
+            ("kernel_breakdown_avg", average(cx).map_or_else(|| json!({}), |parts| json!(rounded(parts)))),
             ("peak_maf_tflops", json!(cx.peak_maf())),
             ("peak_hbm_bw_tbs", json!(cx.peak_tbs())),
         ]);
         notes(judged, metrics);
         precision::promote(cx, metrics);
     }
+}
+
+/// Sizes and the band they are judged by.
+fn sizes(judged: &Judged<'_>) -> Option<SdpaShape> {
+    let judgement = &judged.judgement;
+    let (shape, (low, high)) = (Shape::of(judged.row)?, judgement.band?);
+    Some(SdpaShape {
+        n_q: shape.n_q,
+        n_kv: shape.n_kv,
+        h_q: shape.h_q,
+        h_kv: shape.h_kv,
+        d_qk: shape.d_qk,
+        d_v: shape.d_v,
+        causal: shape.causal,
+        attention_pattern: shape.heads(),
+        gqa_ratio: shape.ratio().map(|r| round(r, 2)),
+        workload_type: shape.workload.as_str(),
+        expected_low: round(low, 2),
+        expected_high: round(high, 2),
+        within_expected: judged.row.efficiency.judged().map(|e| e >= judgement.slow_below),
+    })
 }
 
 /// Remarks on rows within their band, head sizes and shared heads.
@@ -271,11 +280,10 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
     }
     if kind == Kind::Paged {
         let parts = breakdown(row);
-        let part = |key: &str| parts.get(key).copied().unwrap_or_default();
-        if part("reshape_cache") > RESHAPE_PERCENT {
+        if parts.reshape_cache > RESHAPE_PERCENT {
             said.model(TextId::A_KV_BLOCK, &[]);
         }
-        if part("paged_attention") > PAGED_PERCENT && shape.workload == Workload::Decode {
+        if parts.paged_attention > PAGED_PERCENT && shape.workload == Workload::Decode {
             said.model(TextId::A_DECODE_BATCH, &[]);
         }
         if shape.workload == Workload::Prefill {
@@ -291,38 +299,43 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
 }
 
 /// Kernel time by part of paged attention, in percent.
-fn breakdown(row: &Row) -> BTreeMap<&'static str, f64> {
+fn breakdown(row: &Row) -> KernelBreakdown {
     let total: f64 = row.kernels.iter().map(|k| k.total_us).sum();
-    let mut out =
-        BTreeMap::from([("reshape_cache", 0.0), ("fwd_kernel", 0.0), ("paged_attention", 0.0), ("other", 0.0)]);
-    for kernel in row.kernels.iter() {
+    let mut parts = KernelBreakdown::default();
+    for kernel in row.kernels.iter().filter(|_| total > 0.0) {
         let name = kernel.name.to_lowercase();
         let part = match () {
-            () if name.contains("reshape") && name.contains("cache") => "reshape_cache",
-            () if name.contains("paged_attention") => "paged_attention",
-            () if name.contains("fwd") => "fwd_kernel",
-            () => "other",
+            () if name.contains("reshape") && name.contains("cache") => &mut parts.reshape_cache,
+            () if name.contains("paged_attention") => &mut parts.paged_attention,
+            () if name.contains("fwd") => &mut parts.fwd_kernel,
+            () => &mut parts.other,
         };
-        if total > 0.0 {
-            *out.entry(part).or_default() += 100.0 * kernel.total_us / total;
-        }
+        *part += 100.0 * kernel.total_us / total;
     }
-    out
+    parts
 }
 
-/// Mean of the breakdowns, weighted by time.
-fn average(cx: &CategoryCx<'_>) -> BTreeMap<&'static str, f64> {
-    let mut out: BTreeMap<&'static str, f64> = BTreeMap::new();
+/// Mean of the breakdowns, weighted by time; `None` without rows.
+fn average(cx: &CategoryCx<'_>) -> Option<KernelBreakdown> {
+    let mut mean = None;
     for row in cx.rows() {
-        for (part, percent) in breakdown(row) {
-            *out.entry(part).or_default() += percent * cx.of_category(row.time_ms) / 100.0;
-        }
+        let (parts, weight) = (breakdown(row), cx.of_category(row.time_ms));
+        let mean: &mut KernelBreakdown = mean.get_or_insert_default();
+        mean.fwd_kernel += parts.fwd_kernel * weight / 100.0;
+        mean.other += parts.other * weight / 100.0;
+        mean.paged_attention += parts.paged_attention * weight / 100.0;
+        mean.reshape_cache += parts.reshape_cache * weight / 100.0;
     }
-    out
+    mean
 }
 
-fn rounded(parts: &BTreeMap<&'static str, f64>) -> BTreeMap<&'static str, f64> {
-    parts.iter().map(|(&part, &percent)| (part, round(percent, 2))).collect()
+fn rounded(parts: KernelBreakdown) -> KernelBreakdown {
+    KernelBreakdown {
+        fwd_kernel: round(parts.fwd_kernel, 2),
+        other: round(parts.other, 2),
+        paged_attention: round(parts.paged_attention, 2),
+        reshape_cache: round(parts.reshape_cache, 2),
+    }
 }
 
 /// Workload of most of the category's time.

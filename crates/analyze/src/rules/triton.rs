@@ -8,7 +8,7 @@ use super::judge::{Group, Judged, Judgement};
 use super::words::Said;
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::PatternId;
-use crate::metrics::CategoryMetrics;
+use crate::metrics::{CategoryMetrics, Classification, TritonClass};
 use crate::prepared::{BoundType, Row};
 use crate::rounding::{round, shown};
 use crate::texts::TextId;
@@ -94,10 +94,16 @@ impl Rules for Triton {
             e if e >= 40.0 => "Acceptable",
             _ => "Needs investigation",
         });
-        j.say("kernel_type", kind(&row.name));
-        j.say("fused_ops", fused(&row.name));
-        j.say("bound_type", json!(row.efficiency.bound_type));
         j
+    }
+
+    fn classify(&self, _: &CategoryCx<'_>, judged: &Judged<'_>) -> Classification {
+        let row = judged.row;
+        Classification::Triton(TritonClass {
+            kernel_type: kind(&row.name),
+            fused_ops: fused(&row.name).into(),
+            bound_type: row.efficiency.bound_type,
+        })
     }
 
     fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {

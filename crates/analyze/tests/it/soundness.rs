@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jarvis_analyze::finding::Tier;
-use jarvis_analyze::metrics::Status;
+use jarvis_analyze::metrics::{CategoryFile, Status};
 use jarvis_analyze::program::RowId;
 
 use crate::support::{all_traces, analyse};
@@ -104,7 +104,7 @@ fn metrics_are_sound() {
         for o in &a.outcomes {
             assert_eq!(o.status(), Status::Ok, "{name}: {}", o.category);
             let m = o.metrics().unwrap();
-            let shares: f64 = m.operations.iter().map(|x| x.percent_of_category.0).sum();
+            let shares: f64 = m.rows(&a.prepared).map(|row| row.percent_of_category).sum();
             assert!(m.operations.is_empty() || (shares - 100.0).abs() < 1e-6, "{name}: {} {shares}", o.category);
             for b in &m.bottlenecks {
                 assert!(!b.algorithmic.is_empty() && !b.kernel.is_empty() && !b.issue.is_empty(), "{name}: {}", b.id);
@@ -113,7 +113,7 @@ fn metrics_are_sound() {
                 texts.for_each(|s| check_words(&s.text, &name));
             }
             m.notes.iter().chain(&m.warnings).for_each(|text| check_words(text, &name));
-            let json = serde_json::to_string(&o.file).unwrap();
+            let json = serde_json::to_string(&CategoryFile { metrics: m, prepared: &a.prepared }).unwrap();
             assert!(!json.contains("NaN") && !json.contains("null,null"), "{name}");
         }
     }
@@ -124,7 +124,8 @@ fn the_same_trace_gives_the_same_bytes() {
     let Some((path, platform)) = all_traces().into_iter().next() else { return };
     let bytes = || {
         let a = analyse(&path, platform).unwrap();
-        let files: Vec<_> = a.outcomes.iter().map(|o| &o.file).collect();
+        let metrics = a.outcomes.iter().filter_map(|o| o.metrics());
+        let files: Vec<_> = metrics.map(|metrics| CategoryFile { metrics, prepared: &a.prepared }).collect();
         format!("{}{}", serde_json::to_string(&files).unwrap(), serde_json::to_string(&a.findings).unwrap())
     };
     assert_eq!(bytes(), bytes());

@@ -1,12 +1,12 @@
 //! Files of the compute categories: rows, metadata, metrics, tree data.
 
-use jarvis_analyze::metrics::{Bottleneck, CategoryMetrics, Metadata, MetricsFile};
+use jarvis_analyze::metrics::{Bottleneck, CategoryFile, CategoryMetrics, Metadata, MetricsFile};
 use jarvis_analyze::prepared::{Category, TimeBreakdown};
 use jarvis_analyze::rules::{CategoryOutcome, analyzer};
 
 use super::ops_csv::OpsCsv;
 use super::{CATEGORY_DATA, METADATA, Stems, json};
-use crate::{OutputFile, ReplayEntry, Run};
+use crate::{OutputFile, Run};
 
 /// All of them, most time first.
 pub(crate) fn write(run: &Run<'_>, stems: &Stems, give: &mut dyn FnMut(OutputFile)) {
@@ -19,7 +19,7 @@ pub(crate) fn write(run: &Run<'_>, stems: &Stems, give: &mut dyn FnMut(OutputFil
         if let Some(category) = category {
             add(CATEGORY_DATA, "_ops.csv", ops.render(category));
         }
-        add(CATEGORY_DATA, "_metrics.json", metrics(outcome, run.replay));
+        add(CATEGORY_DATA, "_metrics.json", metrics(run, outcome));
         if category.is_some() {
             let known = a.tree_data.iter().find(|(key, _)| *key == outcome.category);
             let entries = known.map(|(_, entries)| entries);
@@ -52,16 +52,20 @@ fn without_rows(outcome: &CategoryOutcome) -> Category {
 }
 
 /// What the analyzer said, with the replay packages that were made since.
-fn metrics(outcome: &CategoryOutcome, replay: &[ReplayEntry]) -> Vec<u8> {
-    let MetricsFile::Full(full) = &outcome.file else { return json(&outcome.file) };
+fn metrics(run: &Run<'_>, outcome: &CategoryOutcome) -> Vec<u8> {
+    let full = match &outcome.file {
+        MetricsFile::Full(full) => full,
+        MetricsFile::Short(short) => return json(short),
+    };
+    let file = |metrics: &CategoryMetrics| json(&CategoryFile { metrics, prepared: &run.analysis.prepared });
     let made = |b: &Bottleneck| {
-        let entry = replay.iter().find(|r| b.replay.recommended && r.op == *b.operation)?;
+        let entry = run.replay.iter().find(|r| b.replay.recommended && r.op == *b.operation)?;
         Some(entry.path.rsplit('/').next().unwrap_or(&entry.path))
     };
     // Most often the analysis was told already.
     let is_told = |b: &Bottleneck| made(b).is_none_or(|name| b.replay.package.as_deref() == Some(name));
     if full.bottlenecks.iter().all(is_told) {
-        return json(&outcome.file);
+        return file(full);
     }
     let mut full: CategoryMetrics = (**full).clone();
     for bottleneck in &mut full.bottlenecks {
@@ -69,5 +73,5 @@ fn metrics(outcome: &CategoryOutcome, replay: &[ReplayEntry]) -> Vec<u8> {
             bottleneck.replay.package = Some(name.to_owned());
         }
     }
-    json(&full)
+    file(&full)
 }

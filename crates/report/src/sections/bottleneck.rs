@@ -2,8 +2,8 @@
 
 use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::finding::Finding;
-use jarvis_analyze::metrics::{Bottleneck, CategoryMetrics, OperationMetrics, Sentence, Target};
-use jarvis_analyze::prepared::{BoundType, KernelTile};
+use jarvis_analyze::metrics::{Bottleneck, CategoryMetrics, Kernels, ModuleChain, Sentence, Target};
+use jarvis_analyze::prepared::{BoundType, KernelTile, Row};
 
 use super::category::Place;
 use super::cross::is_recommendation;
@@ -22,11 +22,8 @@ pub(crate) fn bottleneck(
     place: Place,
 ) -> Vec<Block> {
     let level = if place == Place::File { 3 } else { 5 };
-    let largest = metrics
-        .operations
-        .iter()
-        .filter(|o| b.rows.contains(&o.row))
-        .max_by(|x, y| x.time_ms.0.total_cmp(&y.time_ms.0));
+    let members = metrics.rows(&analysis.prepared).filter(|row| b.rows.contains(&row.id));
+    let largest = members.max_by(|x, y| x.time_ms.total_cmp(&y.time_ms));
     let mut facts: Vec<(&'static str, Line)> = vec![
         ("Shapes", shapes_line(b)),
         (
@@ -41,9 +38,9 @@ pub(crate) fn bottleneck(
         ),
         ("Efficiency", efficiency(b).into()),
     ];
-    if let Some(o) = largest {
-        facts.push(("Kernels", kernels(o)));
-        facts.push(("Called from", called_from(analysis, o)));
+    if let Some(row) = largest {
+        facts.push(("Kernels", kernels(Kernels::of(&analysis.prepared, row))));
+        facts.push(("Called from", called_from(row)));
     }
     facts.push(("Why", reasons(b).into()));
     let told = finding(analysis, b).filter(|_| place == Place::Fair);
@@ -90,14 +87,14 @@ fn efficiency(b: &Bottleneck) -> String {
     b.efficiency_percent.map_or_else(|| "not known".to_owned(), |e| format!("{}% of {of}", pct(e.0)))
 }
 
-fn kernels(o: &OperationMetrics) -> Line {
+fn kernels(kernels: Kernels<'_>) -> Line {
     let mut line = Line::new();
-    for (i, k) in o.kernels.iter().take(MOST_KERNELS).enumerate() {
+    for (i, k) in kernels.iter().take(MOST_KERNELS).enumerate() {
         let tile = k.tile.map(|t| format!(", tile {}", tile(t))).unwrap_or_default();
         line = line.and_prose(if i > 0 { "; " } else { "" }).and_code(&k.short_name.text());
         line = line.and_prose(&format!(" {} us{tile}", us(k.mean_us.0)));
     }
-    match o.kernels.len().saturating_sub(MOST_KERNELS) {
+    match kernels.iter().len().saturating_sub(MOST_KERNELS) {
         0 => line,
         more => line.and_prose(&format!("; {more} more")),
     }
@@ -109,13 +106,13 @@ pub(crate) fn tile(t: KernelTile) -> String {
     format!("{}x{}{k}", t.m, t.n)
 }
 
-fn called_from(analysis: &Analysis, o: &OperationMetrics) -> Line {
-    let site = analysis.prepared.row(o.row).call_site;
+fn called_from(row: &Row) -> Line {
+    let site = row.call_site;
     let site = if site == "unknown" { String::new() } else { format!(" ({site})") };
-    match o.module_chain.last() {
+    match ModuleChain(&row.module_path).last() {
         Some(module) => Line::code(module).and_prose(&site),
-        None if *o.launcher_path == *"Not found" => "not recorded".into(),
-        None => Line::code(&o.launcher_path).and_prose(&site),
+        None if *row.launcher_path == *"Not found" => "not recorded".into(),
+        None => Line::code(&row.launcher_path).and_prose(&site),
     }
 }
 

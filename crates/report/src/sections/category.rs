@@ -2,7 +2,8 @@
 //! report leaves out what its recommendations say.
 
 use jarvis_analyze::analysis::Analysis;
-use jarvis_analyze::metrics::{Bottleneck, CategoryMetrics, MetricsFile, OperationMetrics, PatternMetrics, Status};
+use jarvis_analyze::metrics::{Bottleneck, CategoryMetrics, MetricsFile, PatternMetrics, Status};
+use jarvis_analyze::prepared::{Prepared, Row};
 use jarvis_analyze::rounding::shown;
 use jarvis_analyze::rules::CategoryOutcome;
 
@@ -71,7 +72,7 @@ pub(crate) fn body(analysis: &Analysis, metrics: &CategoryMetrics, place: Place)
     blocks.extend(overview(analysis, metrics, place));
     if !metrics.operations.is_empty() {
         blocks.push(Block::heading(place.level(), "Operations Breakdown"));
-        blocks.extend(operations(metrics, place));
+        blocks.extend(operations(&analysis.prepared, metrics, place));
     }
     if !metrics.operations.is_empty() {
         if place == Place::File || !metrics.bottlenecks.is_empty() {
@@ -80,7 +81,7 @@ pub(crate) fn body(analysis: &Analysis, metrics: &CategoryMetrics, place: Place)
         blocks.extend(bottlenecks(analysis, metrics, place));
     }
     blocks.extend(patterns(metrics, place));
-    blocks.extend(notes(metrics, place));
+    blocks.extend(notes(&analysis.prepared, metrics, place));
     blocks
 }
 
@@ -112,16 +113,17 @@ fn bottlenecks(analysis: &Analysis, metrics: &CategoryMetrics, place: Place) -> 
     blocks
 }
 
-fn operations(metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
+fn operations(prepared: &Prepared, metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
     let most = place.operations();
-    let mut blocks = vec![Block::Table(operations_table(&metrics.operations, most))];
-    let rest = metrics.operations.get(most..).unwrap_or_default();
-    if !rest.is_empty() {
-        let time: f64 = rest.iter().map(|o| o.time_ms.0).sum();
+    let mut blocks = vec![Block::Table(operations_table(metrics.rows(prepared).take(most)))];
+    let rest = metrics.rows(prepared).skip(most);
+    if rest.len() > 0 {
+        let count = rest.len();
+        let time: f64 = rest.map(|row| row.time_ms).sum();
         let time = if place == Place::File { format!(" ({} ms)", ms(time)) } else { String::new() };
         blocks.push(Block::paragraph(format!(
             "{}{time} in `category_data/{}_ops.csv`.",
-            counted(rest.len(), "smaller row"),
+            counted(count, "smaller row"),
             metrics.category
         )));
     }
@@ -129,7 +131,7 @@ fn operations(metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
 }
 
 /// Operations with their times and efficiencies.
-pub(crate) fn operations_table(operations: &[OperationMetrics], most: usize) -> Table {
+pub(crate) fn operations_table<'a>(rows: impl Iterator<Item = &'a Row>) -> Table {
     let mut table = Table::new(&[
         "Operation",
         ">Count",
@@ -140,16 +142,16 @@ pub(crate) fn operations_table(operations: &[OperationMetrics], most: usize) -> 
         "Type",
         "Shapes",
     ]);
-    for o in operations.iter().take(most) {
+    for row in rows {
         table.row([
-            Line::code(&o.name),
-            cell(o.count.to_string()),
-            cell(ms(o.time_ms.0)),
-            cell(pct(o.percent_of_category.0)),
-            cell(efficiency(&o.efficiency)),
-            cell(o.efficiency.flops_per_byte.map_or_else(|| "-".to_owned(), |f| shown(f.0, 1))),
-            cell(bound(o.efficiency.bound_type)),
-            Line::code(&shapes(&o.args)),
+            Line::code(&row.name),
+            cell(row.count.to_string()),
+            cell(ms(row.time_ms)),
+            cell(pct(row.percent_of_category)),
+            cell(efficiency(&row.efficiency)),
+            cell(row.efficiency.flops_per_byte.map_or_else(|| "-".to_owned(), |f| shown(f, 1))),
+            cell(bound(row.efficiency.bound_type)),
+            Line::code(&shapes(&row.args)),
         ]);
     }
     table
@@ -177,10 +179,10 @@ fn patterns(metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
     vec![Block::heading(place.level(), "Patterns"), Block::Table(table)]
 }
 
-fn notes(metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
+fn notes(prepared: &Prepared, metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
     let specific =
         |key: &str| metrics.category_specific.get(key).and_then(|f| f.value()).and_then(serde_json::Value::as_u64);
-    let unmodelled = metrics.operations.iter().filter(|o| o.efficiency.efficiency_percent.is_none()).count();
+    let unmodelled = metrics.rows(prepared).filter(|row| row.efficiency.efficiency_percent.is_none()).count();
     let mut items: Vec<Line> = Vec::new();
     if place == Place::File || unmodelled > 0 {
         items.push(format!("Missing perf models: {unmodelled}").into());

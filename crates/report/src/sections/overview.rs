@@ -83,11 +83,11 @@ fn attention(analysis: &Analysis, metrics: &CategoryMetrics, place: Place) -> Ve
     }
     let mut lengths: Vec<(u64, f64)> = Vec::new();
     for o in &metrics.operations {
-        let length = o.classification.get("seq_len").or_else(|| o.classification.get("n_q"));
-        let Some(n) = length.and_then(Fact::value).and_then(Json::as_u64) else { continue };
+        let Some(n) = o.classification.queries().and_then(|n| u64::try_from(n).ok()) else { continue };
+        let time = analysis.prepared.row(o.row).time_ms;
         match lengths.iter_mut().find(|l| l.0 == n) {
-            Some(known) => known.1 += o.time_ms.0,
-            None => lengths.push((n, o.time_ms.0)),
+            Some(known) => known.1 += time,
+            None => lengths.push((n, time)),
         }
     }
     if !lengths.is_empty() {

@@ -2,8 +2,7 @@
 
 use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::finding::{Finding, PatternId, Priority, Range};
-use jarvis_analyze::metrics::EfficiencyMetrics;
-use jarvis_analyze::prepared::{BoundType, EfficiencySource};
+use jarvis_analyze::prepared::{BoundType, Efficiency, EfficiencySource};
 use jarvis_analyze::rounding::{shown, shown_ms};
 
 use crate::blocks::Line;
@@ -69,7 +68,7 @@ pub(crate) fn bound(bound: Option<BoundType>) -> &'static str {
 }
 
 /// `30.6% of 5.3 TB/s`; a lower bound is marked as one.
-pub(crate) fn efficiency(e: &EfficiencyMetrics) -> String {
+pub(crate) fn efficiency(e: &Efficiency) -> String {
     let Some(percent) = e.efficiency_percent else { return "-".to_owned() };
     let mark = if e.source == EfficiencySource::ByteEstimate { "≥ " } else { "" };
     let peak = match (e.bound_type, e.resolved_peak_maf) {
@@ -77,7 +76,7 @@ pub(crate) fn efficiency(e: &EfficiencyMetrics) -> String {
         _ => format!("{} TB/s", figure(e.resolved_peak_hbm_bw)),
     };
     let doubt = if e.is_anomaly { " (verify)" } else { "" };
-    format!("{mark}{}% of {peak}{doubt}", pct(percent.0))
+    format!("{mark}{}% of {peak}{doubt}", pct(percent))
 }
 
 /// A peak as it is listed: no more decimals than it has.

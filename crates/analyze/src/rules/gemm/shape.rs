@@ -1,5 +1,7 @@
 //! Sizes of a matrix product.
 
+use std::borrow::Cow;
+
 use jarvis_perf::dtype;
 use jarvis_perf::parity::Quirks;
 use jarvis_perf::value::Value;
@@ -26,7 +28,7 @@ pub(super) struct Shape {
     pub(super) k: i64,
     pub(super) batch: i64,
     /// Short name of the operands' type.
-    pub(super) dtype: String,
+    pub(super) dtype: Cow<'static, str>,
     /// Bytes of an element.
     pub(super) element: Option<i64>,
     /// Whether each operand lies column by column in memory.

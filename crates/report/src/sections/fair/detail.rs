@@ -67,7 +67,8 @@ fn compute_sections(run: &Run<'_>) -> (Vec<Section>, Vec<String>) {
             continue;
         }
         let bare = m.operations.is_empty();
-        let mut body = if !bare && without_operations && m.operations.iter().all(|o| is_made_up(&o.name)) {
+        let made_up = || m.rows(&run.analysis.prepared).all(|row| is_made_up(&row.name));
+        let mut body = if !bare && without_operations && made_up() {
             // Short enough to stand with every category it holds for.
             let see = Line::prose("No operations; see ");
             vec![Block::Paragraph(see.and_link("Kernels Without Operations", "detail-kernels").and_prose("."))]

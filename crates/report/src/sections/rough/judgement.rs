@@ -59,20 +59,21 @@ fn category(run: &Run<'_>, m: &CategoryMetrics, p: &Prepared) -> Vec<Block> {
         ">% of Compute",
         "Verdict",
     ]);
-    for o in m.operations.iter().filter(|o| o.percent_of_category.0 >= SHOWN_PERCENT) {
-        let expected = match (o.efficiency.expected_low, o.efficiency.expected_high) {
-            (Some(low), Some(high)) => format!("{low:.0}-{high:.0}%"),
-            _ => "40% or more".to_owned(),
+    let rows = m.operations.iter().map(|o| (o, p.row(o.row)));
+    for (o, row) in rows.filter(|(_, row)| row.percent_of_category >= SHOWN_PERCENT) {
+        let expected = match o.expected {
+            Some((low, high)) => format!("{low:.0}-{high:.0}%"),
+            None => "40% or more".to_owned(),
         };
         table.row([
-            Line::code(&o.name),
-            Line::code(&shapes(&o.args)),
-            cell(ms(o.time_ms.0)),
-            cell(pct(o.percent_of_category.0)),
-            cell(efficiency(&o.efficiency)),
+            Line::code(&row.name),
+            Line::code(&shapes(&row.args)),
+            cell(ms(row.time_ms)),
+            cell(pct(row.percent_of_category)),
+            cell(efficiency(&row.efficiency)),
             cell(expected),
-            cell(pct(o.percent_of_compute.0)),
-            cell(row_mark(run, p.row(o.row))),
+            cell(pct(row.percent_of_compute)),
+            cell(row_mark(run, row)),
         ]);
     }
     if !table.rows.is_empty() {

@@ -39,7 +39,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
     }
     for m in categories {
         blocks.push(Block::heading(4, m.display_name.to_string()));
-        let table = operations_table(&m.operations, MOST_ROWS);
+        let table = operations_table(m.rows(&run.analysis.prepared).take(MOST_ROWS));
         let more = m.operations.len().saturating_sub(MOST_ROWS);
         blocks.extend(with_rest(table, more, &format!("category_data/{}_ops.csv", m.category)));
     }

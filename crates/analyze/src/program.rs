@@ -1,6 +1,8 @@
 //! The program a trace shows: leaf operations in the order in which they launched their kernels, and the modules they
 //! ran in. Patterns are looked for here and nowhere else.
 
+mod repeated;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -119,9 +121,7 @@ pub struct Leaf {
     pub end: Ns,
     /// Whether it repeats forward work in the backward pass.
     pub is_recompute: bool,
-    /// Whether it repeats forward work under activation checkpointing. In the reentrant form both the repeated forward
-    /// and the backward of the block run inside one backward node; there only what stands directly in that node is
-    /// repeated.
+    /// Whether it repeats forward work under activation checkpointing.
     pub is_repeated: bool,
 }
 
@@ -132,17 +132,6 @@ pub struct OpAround {
     pub uid: u32,
     /// Position of its name in [`Program::op_names`].
     name: u32,
-}
-
-/// [`Leaf::is_repeated`].
-fn is_repeated(is_recompute: bool, ops_around: &[Arc<str>]) -> bool {
-    const NODE: &str = "autograd::engine::evaluate_function: ";
-    const BLOCK: &str = "CheckpointFunctionBackward";
-    if !ops_around.iter().any(|op| op.contains(BLOCK)) {
-        return is_recompute;
-    }
-    let innermost = ops_around.iter().find_map(|op| op.strip_prefix(NODE));
-    innermost.is_some_and(|node| node.contains(BLOCK))
 }
 
 /// What stands for a module.
@@ -273,6 +262,8 @@ struct Reader<'a> {
     annotations: Option<Annotations>,
     /// Backward leaves with the forward operations they belong to.
     forwards: Vec<(LeafId, EventId)>,
+    /// Leaves that autograd recorded inside a backward node, with that.
+    recorded: Vec<(LeafId, EventId)>,
     optimizer: IntervalSet<Ns>,
     steps: Vec<(Ns, Ns)>,
     program: Program,
@@ -295,6 +286,7 @@ impl<'a> Reader<'a> {
             module_at: RapidHashMap::default(),
             annotations: (summary.python_frames == 0).then(|| Annotations::of(trace)),
             forwards: Vec::new(),
+            recorded: Vec::new(),
             optimizer,
             steps,
             program,
@@ -324,6 +316,7 @@ impl<'a> Reader<'a> {
             self.program.leaves.push(leaf);
         }
         self.link_forward(&mut thread_of);
+        repeated::mark(&mut self.program, &self.recorded);
         self.program
     }
 
@@ -357,9 +350,11 @@ impl<'a> Reader<'a> {
         };
         let around: Vec<EventId> = self.tree.ancestors(event).filter(|&a| trace.kind(a) == EventKind::CpuOp).collect();
         let ops_around: Vec<Arc<str>> = around.iter().map(|&a| self.name(trace.name_id(a))).collect();
+        let id = LeafId(self.program.leaves.len() as u32);
         if let Some(forward) = around.iter().find_map(|&a| self.tree.forward_of(a)) {
-            self.forwards.push((LeafId(self.program.leaves.len() as u32), forward));
+            self.forwards.push((id, forward));
         }
+        self.recorded.extend(repeated::recorded_in(trace, event, &around, &ops_around).map(|node| (id, node)));
         let is_recompute = self.tree.is_recompute(event);
         self.note_leaf(module);
         Leaf {
@@ -379,7 +374,7 @@ impl<'a> Reader<'a> {
             start,
             end: start + trace.dur(event).unwrap_or_default(),
             is_recompute,
-            is_repeated: is_repeated(is_recompute, &ops_around),
+            is_repeated: repeated::is_marked(is_recompute, &ops_around),
         }
     }
 

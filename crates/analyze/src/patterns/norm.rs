@@ -33,9 +33,17 @@ use crate::program::LeafId;
 const HINTS: &[&str] = &["norm"];
 /// Fewer leaves are no norm.
 const LEAST_LEAVES: usize = 4;
-/// Shares of the peak bandwidth that the framework's fused norms reach at worst, forward and backward. The backward
-/// also reduces over the rows for the weights.
-const WORST: (f64, f64) = (0.40, 0.25);
+/// Shares of the peak bandwidth that the framework's fused norms reach at worst, by the bytes of a row: layer norm, RMS
+/// norm. Forty recorded ones lay above; a block of threads to a row has little to do where rows are short.
+const WORST: [(f64, [f64; 2]); 5] = [
+    (4096.0, [0.33, 0.40]),
+    (2048.0, [0.29, 0.35]),
+    (1024.0, [0.20, 0.25]),
+    (512.0, [0.12, 0.15]),
+    (0.0, [0.04, 0.05]),
+];
+/// The same of their backward, which also reduces over the rows for the weights.
+const WORST_BACKWARD: f64 = 0.25;
 /// Steps searched before and after a reduction.
 const REACH: usize = 12;
 
@@ -234,17 +242,23 @@ fn instance(scene: &Scene<'_>, code: Code, steps: &[(usize, Step)], reduce: usiz
     instance.backward = scene.backward_of(&instance.leaves);
     let n = tensor.numel as f64;
     let (input, output) = ends(scene, &instance.leaves);
-    let forward = Part { known_share: Some(WORST.0), ..Part::moving(n * input, n * output) };
+    let forward = Part { known_share: worst(code, tensor.row() as f64 * input), ..Part::moving(n * input, n * output) };
     let forward = forward.computing(scene, &instance.leaves, passes(1, tensor.row()));
     instance.fused = Some(forward.time(scene));
     instance.basis = forward.basis(scene);
-    let backward = Part { known_share: Some(WORST.1), ..Part::moving(n * (input + output), n * input) };
+    let backward = Part { known_share: Some(WORST_BACKWARD), ..Part::moving(n * (input + output), n * input) };
     instance.backward_fused = backward.computing(scene, &instance.backward, 1.0).time(scene);
     let name = if code == Code::UnfusedRmsNorm { "RMS norm" } else { "layer norm" };
     instance.facts = vec![("name", name.to_owned())];
     let ops = steps.len();
     instance.evidence.push(format!("{ops} operations normalise {} over rows of {}", dims(tensor.dims), tensor.row()));
     instance
+}
+
+/// What a fused norm of rows of this many bytes reaches at worst.
+fn worst(code: Code, row_bytes: f64) -> Option<f64> {
+    let (_, [layer, rms]) = WORST.into_iter().find(|(least, _)| row_bytes >= *least)?;
+    Some(if code == Code::UnfusedRmsNorm { rms } else { layer })
 }
 
 /// Bytes of an element going in and coming out.

@@ -1,7 +1,8 @@
 //! Forward work that runs a second time in the backward pass.
 //!
 //! # What it finds
-//! Work under the functions of activation checkpointing, or directly under the backward of a checkpointed block.
+//! Work under the functions of activation checkpointing, directly under the backward of a checkpointed block, or that
+//! autograd records a second time inside a backward node.
 //!
 //! # Why it matters
 //! It is paid for in time to save memory that may not be short.
@@ -13,8 +14,8 @@
 //! Checkpoint fewer layers, or only what is cheap to recompute.
 //!
 //! # Limits
-//! Without Python frames only the reentrant form is seen. Whether memory allows the change a trace can't tell. The
-//! operations may belong to other patterns too.
+//! Without Python frames blocks of fewer than five kernels are only seen in the reentrant form. Whether memory allows the
+//! change a trace can't tell. The operations may belong to other patterns too.
 
 use super::claims::Claims;
 use super::group::Instance;

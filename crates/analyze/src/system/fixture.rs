@@ -60,8 +60,13 @@ impl Host {
 
     /// A launch at a time, the kernel 8 µs later or when the GPU is free.
     pub(crate) fn launch(&mut self, at: f64, category: &str, name: &str, gpu: f64) {
+        self.launch_taking(4.0, at, category, name, gpu);
+    }
+
+    /// The same with a call that takes this long.
+    pub(crate) fn launch_taking(&mut self, call: f64, at: f64, category: &str, name: &str, gpu: f64) {
         self.launches += 1;
-        self.b.launch("cudaLaunchKernel", at, 4.0, self.launches);
+        self.b.launch("cudaLaunchKernel", at, call, self.launches);
         let start = (at + 8.0).max(self.gpu + 1.0);
         self.b.gpu(category, name, start, gpu, self.launches, 7);
         self.gpu = start + gpu;

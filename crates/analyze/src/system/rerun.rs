@@ -100,6 +100,8 @@ struct Run<'a, const N: usize> {
     last: [i64; N],
     /// The first and the last launch.
     issuing: Option<([i64; N], [i64; N])>,
+    /// How long the full queue has held the host up.
+    blocked: [i64; N],
     /// What became of the last launch: waits for one that is gone or replaced go with it.
     last_fate: Fate,
 }
@@ -120,6 +122,7 @@ impl<'a, const N: usize> Run<'a, N> {
             first: [i64::MAX; N],
             last: [i64::MIN; N],
             issuing: None,
+            blocked: [0; N],
             last_fate: Fate::Stays,
         }
     }
@@ -157,6 +160,13 @@ impl<'a, const N: usize> Run<'a, N> {
                         self.wait(length, awaited, back);
                     }
                 }
+                Act::Blocked { length, awaited, back } => {
+                    self.pass(self.before_wait(step, false));
+                    // All of a step that is issued at once is one launch.
+                    if !self.scenario.graph {
+                        self.wait_for_room(length, awaited, back);
+                    }
+                }
             }
         }
         self.advance();
@@ -166,11 +176,12 @@ impl<'a, const N: usize> Run<'a, N> {
     }
 
     /// What the window takes at least. Where the GPU begins it with a queue of earlier work, the host has issued much of
-    /// it before; but step after step it can't take less than it takes to issue. No change makes it longer than it was.
+    /// it before; but step after step it can't take less than it takes to issue, waits for room in the queue left out. No
+    /// change makes it longer than it was.
     fn least(&self) -> [i64; N] {
         let Some((first, last)) = self.issuing.filter(|_| self.schedule.begins_queued()) else { return [0; N] };
         let recorded = self.schedule.window().0;
-        std::array::from_fn(|n| (last[n] - first[n]).min(recorded))
+        std::array::from_fn(|n| (last[n] - first[n] - self.blocked[n]).min(recorded))
     }
 
     /// Lets time of the host pass.
@@ -241,6 +252,22 @@ impl<'a, const N: usize> Run<'a, N> {
         } else {
             // Kernels ran in another order than they were launched in: the wait stays as long as it was.
             self.pass([length; N]);
+        }
+    }
+
+    /// The host goes on when a GPU event has ended, or as recorded when it was one from before the window.
+    fn wait_for_room(&mut self, length: i64, awaited: u32, back: i64) {
+        let since = self.host;
+        if (awaited as usize) < self.done {
+            let ends = self.ends[awaited as usize];
+            for n in 0..N {
+                self.host[n] = self.host[n].max(ends[n] + back);
+            }
+        } else {
+            self.pass([length; N]);
+        }
+        for n in 0..N {
+            self.blocked[n] += self.host[n] - since[n];
         }
     }
 

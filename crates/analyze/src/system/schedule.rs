@@ -17,10 +17,10 @@
 //! It is a model of one host and one order: launches of all threads form one sequence, and kernels keep the order in
 //! which they ran.
 
-use jarvis_trace::{EventId, EventKind, Ns, TrackId};
+use jarvis_trace::{EventId, EventKind, GpuWork, Ns, TrackId};
 
 use super::gaps::{GapClass, Gaps};
-use super::recording::{Recording, Wait};
+use super::recording::{GpuEvent, Launch, Recording, Wait};
 
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -39,6 +39,12 @@ pub(super) const LONGEST_QUEUE_GAP: i64 = 10_000;
 
 /// A kernel launched this long before it could start had surely been queued.
 const SURELY_QUEUED: i64 = 20_000;
+
+/// A launching call of a kernel that starts later takes longer than this only if the queue of launches is full.
+const LONGEST_CALL: Ns = Ns(100_000);
+
+/// What such a call would take if it were not.
+const USUAL_CALL: Ns = Ns(10_000);
 
 /// Fewer samples than this tell nothing typical.
 const SAMPLES: usize = 10;
@@ -98,6 +104,9 @@ pub(super) enum Act {
         at_boundary: bool,
         copy: bool,
     },
+    /// Waits inside a launching call until the queue of launches has room again: until a GPU event has ended, or one from
+    /// before the window.
+    Blocked { length: i64, awaited: u32, back: i64 },
 }
 
 /// The recorded schedule.
@@ -154,6 +163,7 @@ impl Schedule {
         let mut acts = self.launches(recording);
         let works = ByEnd::of(&self.works);
         acts.extend(waits(recording, &works));
+        acts.extend(blocked(recording, &works));
         // A call that launches a copy and waits for it launches first.
         acts.sort_by_key(|a| (a.at, a.until.is_some()));
         let late = LateLaunches::of(recording, gaps);
@@ -340,6 +350,27 @@ fn waits(recording: &Recording<'_>, works: &ByEnd<'_>) -> Vec<Timed> {
         Some(Timed { at: w.start, until: Some(w.end), act, operation: None })
     };
     waits.into_iter().filter_map(held_up).collect()
+}
+
+/// The launching calls that the full queue holds up, with what they wait for.
+fn blocked(recording: &Recording<'_>, works: &ByEnd<'_>) -> Vec<Timed> {
+    let origin = recording.extent.0;
+    let queued = |l: &Launch, g: &GpuEvent| {
+        let surely = g.start - l.end > Ns(SURELY_QUEUED);
+        g.work != GpuWork::Memcpy && surely && l.end - l.start > LONGEST_CALL
+    };
+    let mut calls: Vec<Launch> = recording.gpu.iter().filter_map(|g| g.launch.filter(|l| queued(l, g))).collect();
+    calls.sort_unstable_by_key(|l| (l.start, l.call));
+    calls.dedup_by_key(|l| l.call);
+    let act = |l: Launch| {
+        let start = l.start + USUAL_CALL;
+        let until = works.ends.partition_point(|e| e.0 <= (l.end - origin).0);
+        let ended = works.ends[..until].last().filter(|e| e.0 > (start - origin).0);
+        let (awaited, back) = ended.map_or((NONE, 0), |&(end, work)| (work, (l.end - origin).0 - end));
+        let act = Act::Blocked { length: (l.end - start).0, awaited, back };
+        Timed { at: start, until: Some(l.end), act, operation: None }
+    };
+    calls.into_iter().map(act).collect()
 }
 
 /// Spans of operations that only read a value in the middle of a step, without the waits in them.

@@ -74,6 +74,27 @@ fn a_queue_from_before_the_window_does_not_hide_the_host() {
 }
 
 #[test]
+fn a_full_queue_is_no_work_of_the_host() {
+    // host  |r1||r2||r3      ||r4      ||r5      | ..   the third launch returns when the first kernel has ended, and so on
+    // GPU     |-- k1 ---||-- k2 ---||-- k3 ---| ..
+    let mut host = Host::default();
+    for i in 0..20 {
+        let start = host.now;
+        let end = if i < 2 { start + 20.0 } else { 8.0 + 501.0 * f64::from(i - 1) };
+        host.b.cpu_op("aten::mm", start, end + 1.0 - start);
+        host.launch_taking(end - start - 1.0, start + 1.0, "kernel", "k", 500.0);
+        host.now = end + 2.0;
+    }
+    let kernels = kernels(&host.b);
+    let host = system(&host.b).host;
+    assert_eq!(host.limit, Limit::Gpu);
+    let window = host.window().ms();
+    // All of nine tenths of the kernels' time arrives: with shorter ones there is room sooner.
+    let saved = host.clip_savings(9.0, &kernels);
+    assert!(saved.low > 8.9 && saved.low < window, "{saved:?} of {window}");
+}
+
+#[test]
 fn what_the_gpu_is_ahead_of_saves_nothing() {
     let b = gpu_ahead();
     let host = system(&b).host;

@@ -407,6 +407,8 @@ pub struct Promoted {
     pub basis: String,
     /// Rows of other categories that the fix also explains: no finding of their own is made of them.
     pub explains: Vec<RowId>,
+    /// Rows that get shorter with the fix, but are spoken of for themselves.
+    pub also: Vec<RowId>,
     /// Time that the fix is about, rows of other categories included.
     pub time_ms: f64,
     /// What it saves, unrounded.

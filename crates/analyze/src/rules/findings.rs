@@ -109,6 +109,8 @@ struct Draft {
     facts: Vec<String>,
     /// Rows with the share of their time that is meant.
     rows: BTreeMap<RowId, f64>,
+    /// Other rows that get shorter.
+    also: Vec<RowId>,
     time_ms: f64,
     saved: Range,
     replay_reason: Option<String>,
@@ -130,6 +132,7 @@ impl Draft {
             basis: vec![p.basis.clone()],
             facts: p.facts.clone(),
             rows,
+            also: p.also.clone(),
             time_ms: part * p.time_ms,
             saved: Range::new(part * p.saved.low, part * p.saved.high),
             replay_reason: None,
@@ -159,6 +162,7 @@ impl Draft {
             basis: vec![b.impact.basis.clone()],
             facts: Vec::new(),
             rows,
+            also: Vec::new(),
             time_ms,
             saved: Range::new(part * range.low, part * range.high),
             replay_reason: (!b.replay.recommended).then(|| b.replay.reason.clone()),
@@ -182,6 +186,7 @@ impl Draft {
         first.basis.extend(second.basis);
         first.facts.extend(second.facts);
         first.rows.extend(second.rows);
+        first.also.extend(second.also);
         first.time_ms += second.time_ms;
         first.saved = Range::new(first.saved.low + second.saved.low, first.saved.high + second.saved.high);
         first.replay_reason = first.replay_reason.and(second.replay_reason);
@@ -201,6 +206,7 @@ impl Draft {
             basis: Vec::new(),
             facts: Vec::new(),
             rows: BTreeMap::new(),
+            also: Vec::new(),
             time_ms: 0.0,
             saved: Range::new(0.0, 0.0),
             replay_reason: None,
@@ -219,7 +225,8 @@ impl Draft {
             fact,
         }));
         let fix = Fix { saved: self.saved, time_ms: self.time_ms, batches: self.pattern == PatternId::TINY_GEMMS };
-        let (saved, limit) = fix.within_host(prepared, host, &self.rows);
+        let shorter: BTreeSet<RowId> = self.rows.keys().copied().chain(self.also).collect();
+        let (saved, limit) = fix.within_host(prepared, host, &shorter);
         let more = self.basis.len() - 1;
         let mut basis = self.basis.into_iter().next().unwrap_or_default();
         if more > 0 {

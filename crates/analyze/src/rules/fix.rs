@@ -1,6 +1,6 @@
 //! What of a saving of kernel time arrives end to end: the recorded schedule is run again with it.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use crate::finding::Range;
 use crate::prepare::place::back_to_back;
@@ -38,12 +38,12 @@ impl Fix {
         &self,
         prepared: &Prepared,
         host: Option<&HostBound>,
-        rows: &BTreeMap<RowId, f64>,
+        rows: &BTreeSet<RowId>,
     ) -> (Range, Option<String>) {
         let Some(host) = host else { return (self.saved, None) };
         let mut leaves: Vec<usize> = Vec::new();
         for (i, leaf) in prepared.program.leaves.iter().enumerate() {
-            if leaf.row.is_some_and(|r| rows.contains_key(&r)) {
+            if leaf.row.is_some_and(|r| rows.contains(&r)) {
                 leaves.push(i);
             }
         }

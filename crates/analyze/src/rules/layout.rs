@@ -254,6 +254,7 @@ fn promoted(cx: &CategoryCx<'_>, fix: &Fix<'_>, share: f64, saving: Range) -> Pr
         kernel: said.kernel,
         basis,
         explains: rows.iter().map(|r| r.id).collect(),
+        also: Vec::new(),
         time_ms,
         saved: saving,
         priority: if fix.outlook == Outlook::Good {

@@ -54,15 +54,18 @@ fn row_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
     Some(Range::new(row.time_ms - at_worst, row.time_ms - at_best))
 }
 
-/// Time of elementwise operations in fp32: half of their bytes go with the precision.
-fn elementwise_ms(p: &Prepared) -> f64 {
-    let full = |r: &&Row| {
-        &*r.category == "elementwise" && r.efficiency.compute_spec.as_deref() == Some("vector_fp32") && !r.is_host_copy
+/// Operations in fp32 that memory bounds: half of their bytes go with the precision. (Other norms than those over
+/// batches stay in fp32 under autocast.)
+fn memory_bound(p: &Prepared) -> Vec<&Row> {
+    let full = |r: &&Row| match r.efficiency.compute_spec.as_deref() {
+        Some("vector_fp32") => matches!(&*r.category, "elementwise" | "batchnorm") && !r.is_host_copy,
+        Some("matrix_fp32") => r.efficiency.bound_type == Some(BoundType::Memory),
+        _ => false,
     };
-    p.rows.iter().filter(full).map(|r| r.time_ms).sum()
+    p.rows.iter().filter(full).collect()
 }
 
-/// The category with most full-precision matrix work: it speaks for the elementwise operations around all of it.
+/// The category with most full-precision matrix work: it speaks for the operations around all of it.
 fn leads(cx: &CategoryCx<'_>) -> bool {
     let time = |category: &crate::prepared::Category| -> f64 {
         let rows = category.rows.iter().map(|&r| cx.prepared.row(r));
@@ -92,10 +95,11 @@ pub(crate) fn promote(cx: &CategoryCx<'_>, metrics: &mut CategoryMetrics) {
     let saved: Vec<Range> = rows.iter().filter_map(|r| row_saving(cx, r)).collect();
     let low = saved.iter().map(|r| r.low).sum::<f64>();
     let high = saved.iter().map(|r| r.high).sum::<f64>();
-    let elementwise = if leads(cx) { elementwise_ms(cx.prepared) } else { 0.0 };
+    let memory_bound = if leads(cx) { memory_bound(cx.prepared) } else { Vec::new() };
+    let memory_bound_ms: f64 = memory_bound.iter().map(|r| r.time_ms).sum();
     // Where little is matrix work, nobody changes the precision for the sake of the rest.
-    let around = (0.5 * elementwise).min(high);
-    let promoted = finding(cx, &rows, largest, time_ms, Range::new(low, high + around), elementwise);
+    let around = (0.5 * memory_bound_ms).min(high);
+    let promoted = finding(cx, &rows, largest, time_ms, Range::new(low, high + around), &memory_bound);
     let pattern = metrics.patterns.iter_mut().find(|p| p.pattern == CODE && p.rows.contains(&largest.id));
     if let Some(pattern) = pattern {
         pattern.promoted = Some(promoted);
@@ -108,8 +112,9 @@ fn finding(
     largest: &Row,
     time_ms: f64,
     saved: Range,
-    elementwise_ms: f64,
+    memory_bound: &[&Row],
 ) -> Promoted {
+    let memory_bound_ms: f64 = memory_bound.iter().map(|r| r.time_ms).sum();
     let (peak, lower) = peaks(cx.prepared, largest).unwrap_or_default();
     let spec = largest.efficiency.compute_spec.as_deref().unwrap_or_default();
     let dtype = spec.trim_start_matches("matrix_");
@@ -131,12 +136,12 @@ fn finding(
     };
     let basis = format!(
         "{} ms at {} TFLOPS/s peak take {} of that at {}, or twice as long at worst, and never less than their bytes \
-         do; the hopeful end adds half of {} ms of fp32 elementwise work",
+         do; the hopeful end adds half of {} ms of fp32 work that memory bounds",
         shown_ms(time_ms),
         shown(peak, 0),
         shown(peak / lower, 3),
         shown(lower, 0),
-        shown_ms(elementwise_ms),
+        shown_ms(memory_bound_ms),
     );
     let explains: Vec<RowId> = rows.iter().map(|r| r.id).collect();
     Promoted {
@@ -147,6 +152,7 @@ fn finding(
         kernel: said.kernel,
         basis,
         explains,
+        also: memory_bound.iter().map(|r| r.id).collect(),
         time_ms,
         saved,
         priority: weight.overall(cx),

@@ -253,6 +253,7 @@ pub(super) fn promote_skinny(cx: &CategoryCx<'_>, judged: &[Judged<'_>], metrics
         kernel: said.kernel,
         basis: format!("0 to the gap to {}% of peak bandwidth; {shared}", shown(cx.prepared.memory_ceiling(), 0)),
         explains: ids,
+        also: Vec::new(),
         time_ms,
         saved: Range::new(0.0, high),
         priority: weight.overall(cx),

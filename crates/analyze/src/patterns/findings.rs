@@ -37,8 +37,8 @@ const TYPICAL_GAIN: f64 = 3.0;
 /// Kernels that stay of each find: one fused one, or two where a gradient of the weights is a reduction of its own.
 const LAUNCHES_LEFT: [usize; 2] = [1, 2];
 /// A grouped expert layer launches as much as this many turns of the loop: sorting, counting, gathering and scattering
-/// are kernels of their own. Four measured pairs lay between 2.0 and 2.9.
-const EXPERTS_LEFT: [f64; 2] = [1.5, 3.5];
+/// are kernels of their own. Seven measured pairs lay between 2.0 and 4.1.
+const EXPERTS_LEFT: [f64; 2] = [1.5, 4.5];
 /// What calling a compiled function takes the host, in microseconds: guards are checked and its kernels launched.
 /// Measured: 100 to 180 with one kernel.
 const COMPILED_CALL_US: (f64, f64) = (50.0, 150.0);

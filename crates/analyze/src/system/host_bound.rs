@@ -47,6 +47,10 @@ const SLOWDOWN: (f64, f64) = (1.3, 2.3);
 /// 0.55 on a small encoder.
 const COMPILED_HOST: f64 = 0.55;
 
+/// What is left of the host time between launches at the hopeful end when the host no longer waits in between, compiled or
+/// not: it is then also faster by itself. In nine measured pairs a step took 0.47 to 0.96 of its time without the waits.
+const UNINTERRUPTED_HOST: f64 = 0.46;
+
 /// The host is the limit if issuing each step at once would shorten the window by more than this share.
 const NOTICEABLE: f64 = 0.10;
 
@@ -363,10 +367,12 @@ pub(crate) enum Fix {
     NoReadsGraph,
     /// No reads either, and what lies between the waits is compiled.
     NoReadsCompiled,
+    /// No reads either, and the host is as fast as one may be that never waits.
+    NoReadsUninterrupted,
 }
 
 impl Fix {
-    const COUNT: usize = Self::NoReadsCompiled as usize + 1;
+    const COUNT: usize = Self::NoReadsUninterrupted as usize + 1;
 
     fn scenario(self) -> Scenario<'static> {
         let recorded = Scenario::RECORDED;
@@ -378,6 +384,7 @@ impl Fix {
             Self::NoReads => waitless,
             Self::NoReadsGraph => Scenario { graph: true, ..waitless },
             Self::NoReadsCompiled => Scenario { host: COMPILED_HOST, ..waitless },
+            Self::NoReadsUninterrupted => Scenario { host: UNINTERRUPTED_HOST, ..waitless },
         }
     }
 }

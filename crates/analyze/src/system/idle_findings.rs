@@ -258,7 +258,7 @@ pub(crate) fn host_sync(cx: &Cx<'_>) -> Option<Judged> {
         return None;
     }
     let cuts = often && super::gaps::percent(waits.time, gaps.late()) >= WAITS_OF_LATE;
-    let saved_ms = if cuts { host.saved_without_waits([Fix::NoWaits, Fix::NoReadsCompiled]) } else { removed };
+    let saved_ms = if cuts { host.saved_without_waits([Fix::NoWaits, Fix::NoReadsUninterrupted]) } else { removed };
     let mut severity = Severity::above(cx.percent(waits.time), EXPOSED);
     if cuts && gaps.idle_without_edges_percent() > CARD_PERCENT {
         severity = severity.min(Severity::above(gaps.idle_without_edges_percent(), IDLE));
@@ -308,8 +308,11 @@ fn waiting_operations(cx: &Cx<'_>) -> Vec<FindingOperation> {
 
 fn wait_basis(cx: &Cx<'_>, cuts: bool) -> String {
     let (least, most) = cx.system.host.slowdown();
-    let high =
-        if cuts { "high without the reads and with what lies between them compiled" } else { "high without the reads" };
+    let high = if cuts {
+        "high without the reads and with half of the host time between them"
+    } else {
+        "high without the reads"
+    };
     format!(
         "The recorded schedule run again without these waits, for a profiler that slowed the host down {least} to \
          {most} times or not at all: low with all other host work as it is, {high}; all late launches together make up {} ms.",

@@ -8,7 +8,8 @@
 //!
 //! # How it is computed
 //! A `tanh` or `erf` directly followed by the addition of a number, with products around it, all on one shape and in a
-//! row. One pass reads and writes the tensor (backward: reads two, writes one).
+//! row, with the casts that autocast puts before, among and after them. One pass reads and writes the tensor in the
+//! smaller of its types (backward: reads two, writes one).
 //!
 //! # What to do
 //! `torch.nn.functional.gelu`, with `approximate="tanh"` for the first form.
@@ -19,14 +20,14 @@
 use super::claims::Claims;
 use super::fused::Part;
 use super::group::Instance;
-use super::scene::Scene;
+use super::scene::{Operand, Scene};
 use super::show::dims;
 use super::{Code, Confidence};
 use crate::program::LeafId;
 
 const HINTS: &[&str] = &["gelu", "mlp", "activation", "intermediate", "ffn"];
 /// Leaves before the function and after the addition that may belong to it.
-const REACH: (usize, usize) = (6, 2);
+const REACH: (usize, usize) = (8, 2);
 /// Fewer leaves are no GELU.
 const LEAST_LEAVES: usize = 4;
 
@@ -50,7 +51,8 @@ fn around(scene: &Scene<'_>, claims: &Claims, at: usize) -> Option<Instance> {
     let adds_number = scene.look(plus_one).base == "add" && scene.look(plus_one).with_scalar();
     let is_step = |i: &usize| {
         let l = scene.look(*i);
-        matches!(l.base, "mul" | "div" | "pow" | "add" | "square") && l.numel() == look.numel() && claims.is_free(*i)
+        let computes = matches!(l.base, "mul" | "div" | "pow" | "add" | "square");
+        (computes || l.is_cast()) && l.numel() == look.numel() && claims.is_free(*i)
     };
     if !adds_number || !is_step(&plus_one) {
         return None;
@@ -58,10 +60,13 @@ fn around(scene: &Scene<'_>, claims: &Claims, at: usize) -> Option<Instance> {
     let before = scene.before(at).rev().take(REACH.0).take_while(is_step);
     let first = before.take_while(|&i| !ends_another(scene, i)).last().unwrap_or(at);
     // The factor of one half stands at one end or the other.
-    let halved = at > first + 1 && scene.look(first).with_scalar() && scene.look(first).base != "pow";
+    let opening = (first..at).find(|&i| !scene.look(i).is_cast()).unwrap_or(first);
+    let halved = at > opening + 1 && scene.look(opening).with_scalar() && scene.look(opening).base != "pow";
     let is_product =
         |i: &usize| is_step(i) && scene.look(*i).base == "mul" && !(halved && scene.look(*i).with_scalar());
     let last = scene.after(plus_one).take(REACH.1).take_while(is_product).last()?;
+    let is_cast = |i: &usize| is_step(i) && scene.look(*i).is_cast();
+    let last = scene.after(last).next().filter(is_cast).unwrap_or(last);
     let leaves: Vec<LeafId> = (first..=last).map(|i| LeafId(i as u32)).collect();
     if leaves.len() < LEAST_LEAVES || !claims.are_free(&leaves) {
         return None;
@@ -69,7 +74,8 @@ fn around(scene: &Scene<'_>, claims: &Claims, at: usize) -> Option<Instance> {
     let anchor = LeafId(at as u32);
     let mut instance = Instance::new(scene, Code::UnfusedGelu, leaves, anchor, HINTS, Confidence::High);
     instance.backward = scene.backward_of(&instance.leaves);
-    let bytes = look.full_operands().next()?.bytes();
+    let operands = instance.leaves.iter().flat_map(|l| scene.look(l.index()).full_operands());
+    let bytes = operands.map(Operand::bytes).reduce(f64::min)?;
     // The function of the library computes one series and a few products, whatever the operations now compute.
     let own_share = Part::moving(bytes, bytes).computing(scene, &instance.leaves, 1.0).own_share;
     let forward = Part { own_share, ..Part::moving(bytes, bytes) }.computing(scene, &[anchor], 1.5);

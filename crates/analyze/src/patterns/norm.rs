@@ -195,9 +195,9 @@ fn step(scene: &Scene<'_>, at: usize, tensor: &Tensor<'_>) -> Option<Step> {
     let row = |o: &Operand<'_>| tensor.is_row(o);
     let weight = |o: &Operand<'_>| tensor.is_weight(o);
     match (look.kind, look.base) {
-        (Kind::Copy, _) if all(&full) => is_cast(look).then_some(Step::Cast),
+        (Kind::Copy, _) if all(&full) => look.is_cast().then_some(Step::Cast),
         // The root itself is cast back, to scale the input as it came.
-        (Kind::Copy, _) if all(&row) && is_cast(look) => Some(Step::Small),
+        (Kind::Copy, _) if all(&row) && look.is_cast() => Some(Step::Small),
         (Kind::Reduce, "mean" | "sum") if all(&full) => Some(Step::Mean),
         (Kind::Reduce, "var" | "std" | "var_mean") if all(&full) => Some(Step::Spread),
         (Kind::Reduce, "linalg_vector_norm" | "norm") if all(&full) => Some(Step::Length),
@@ -224,10 +224,6 @@ fn step(scene: &Scene<'_>, at: usize, tensor: &Tensor<'_>) -> Option<Step> {
 
 fn ranks_differ(look: &Look<'_>) -> bool {
     matches!(&look.operands[..], [a, b] if a.dims.len() != b.dims.len())
-}
-
-fn is_cast(look: &Look<'_>) -> bool {
-    matches!(&look.operands[..], [a, b] if a.dtype != b.dtype)
 }
 
 fn followed_by_mean(scene: &Scene<'_>, at: usize, tensor: &Tensor<'_>) -> bool {

@@ -108,6 +108,11 @@ impl<'a> Look<'a> {
     pub(crate) fn with_scalar(&self) -> bool {
         self.operands.len() == 1
     }
+
+    /// Whether it copies to another type.
+    pub(crate) fn is_cast(&self) -> bool {
+        self.kind == Kind::Copy && matches!(&self.operands[..], [a, b] if a.dtype != b.dtype)
+    }
 }
 
 /// What a leaf's model says.

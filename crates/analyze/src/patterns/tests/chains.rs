@@ -67,6 +67,32 @@ fn gelu_by_tanh_and_by_erf() {
 }
 
 #[test]
+fn casts_of_autocast_belong_to_gelu() {
+    let (half, full) = ("c10::BFloat16", "float");
+    let mut s = Sketch::new();
+    s.op("aten::mul", &[X, &[]], 60.0).typed("aten::copy_", &[X, X, &[]], &[full, half, "Scalar"], 90.0);
+    s.dtype(full).op("aten::pow", &[X, &[]], 120.0).op("aten::mul", &[X, &[]], 120.0);
+    s.typed("aten::add", &[X, X, &[]], &[half, full, "Scalar"], 150.0).op("aten::mul", &[X, &[]], 120.0);
+    s.op("aten::tanh", &[X], 120.0).op("aten::add", &[X, &[], &[]], 120.0);
+    s.typed("aten::mul", &[X, X], &[half, full], 150.0).typed(
+        "aten::copy_",
+        &[X, X, &[]],
+        &[half, full, "Scalar"],
+        90.0,
+    );
+    let p = s.one(Code::UnfusedGelu);
+    assert_eq!((p.instances, p.ops.len()), (1, 10));
+    // One pass in the smaller type.
+    let plain = {
+        let mut s = Sketch::new();
+        gelu(&mut s);
+        s.one(Code::UnfusedGelu)
+    };
+    let (cast, plain) = (p.fused_ms.unwrap(), plain.fused_ms.unwrap());
+    assert!(cast.low < 1.2 * plain.low && cast.high < 1.2 * plain.high, "{cast:?} {plain:?}");
+}
+
+#[test]
 fn three_in_a_row_are_a_chain_and_two_are_not() {
     let draw = |n: usize| {
         let mut s = Sketch::new();

@@ -249,6 +249,9 @@ const PATHS: [&str; 2] = ["Path A: ", "Path B: "];
 /// Items of a list that have to be there even if all of it was said: both paths, always.
 const PROMISED: [&str; 2] = ["Algorithmic", "Kernel"];
 
+/// What a recommendation says of itself, even if another says the same: two fixes may bring as much.
+const ITS_OWN: &str = "Impact";
+
 /// Takes out sentences that were said before, and what is left empty by that. `free` sentences may stand again.
 /// Recommendations and what stands before them are read first, so what is dropped stands in the less important place.
 pub fn say_once(blocks: Vec<Block>, free: &[&str]) -> Vec<Block> {
@@ -270,7 +273,11 @@ pub fn say_once(blocks: Vec<Block>, free: &[&str]) -> Vec<Block> {
             Block::Labels(lines) => {
                 // A label promises a text.
                 let told = |l: Line| if l.is_empty() { Line::prose("as above.") } else { l };
-                out.push(Block::Labels(lines.into_iter().map(|(label, l)| (label, told(fresh(l)))).collect()));
+                let mut once = |(label, line): (String, Line)| {
+                    let line = if label == ITS_OWN { line } else { told(fresh(line)) };
+                    (label, line)
+                };
+                out.push(Block::Labels(lines.into_iter().map(&mut once).collect()));
             }
             Block::List { ordered, items } => {
                 let promised = |label: &Option<String>| label.as_deref().is_some_and(|l| PROMISED.contains(&l));
@@ -348,6 +355,14 @@ mod tests {
             Block::facts([("Algorithmic", said), ("Seen", said), ("Kernel", "Short.")]),
         ];
         assert_eq!(say_once(blocks, &[])[1], Block::facts([("Algorithmic", "as above."), ("Kernel", "Short.")]));
+    }
+
+    #[test]
+    fn two_fixes_that_bring_as_much_both_say_so() {
+        let said = "One two three four five six seven eight.";
+        let labels = || Block::Labels(["Issue", "Impact"].map(|label| (label.to_owned(), said.into())).to_vec());
+        let again = Block::Labels(vec![("Issue".to_owned(), "as above.".into()), ("Impact".to_owned(), said.into())]);
+        assert_eq!(say_once(vec![labels(), labels()], &[])[1], again);
     }
 
     #[test]

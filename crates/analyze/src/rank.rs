@@ -2,8 +2,9 @@
 //!
 //! Urgency is first what shares and efficiencies say ([`Priority`] as each tier sets it). What a change is expected to
 //! bring end to end then moves it: a kernel that hides behind launches is no emergency however slow it is, and a change
-//! that would shorten the window by a tenth matters whatever its rows look like. Waits of the GPU keep the level of
-//! their tier, which knows what must go first: a step with host waits cannot be captured as a whole.
+//! that would shorten the window by a tenth matters whatever its rows look like; nor is one less urgent that surely brings
+//! more than another may. Waits of the GPU keep the level of their tier, which knows what must go first: a step with host
+//! waits cannot be captured as a whole.
 
 use std::cmp::Ordering;
 
@@ -32,6 +33,10 @@ pub fn ranked(mut findings: Vec<Finding>, prepared: &Prepared) -> Vec<Finding> {
     for finding in &mut findings {
         finding.priority = settled(finding, window);
     }
+    let lifted: Vec<Priority> = findings.iter().map(|f| lifted(f, &findings)).collect();
+    for (finding, priority) in findings.iter_mut().zip(lifted) {
+        finding.priority = priority;
+    }
     findings.order_by(|a, b| order(a, b, prepared));
     for (i, finding) in findings.iter_mut().enumerate() {
         finding.rank = i + 1;
@@ -39,9 +44,22 @@ pub fn ranked(mut findings: Vec<Finding>, prepared: &Prepared) -> Vec<Finding> {
     findings
 }
 
+/// Whether its tier alone says how urgent a finding is.
+fn is_settled(finding: &Finding) -> bool {
+    finding.tier == Tier::System && finding.pattern != PatternId::RECOMPUTATION
+}
+
+/// As urgent as any other that may bring no more than this one surely does.
+fn lifted(finding: &Finding, all: &[Finding]) -> Priority {
+    let sure = finding.impact.saved_ms.low;
+    let brings_less = |f: &&Finding| !is_settled(f) && f.impact.saved_ms.high <= sure;
+    let others = all.iter().filter(|_| !is_settled(finding)).filter(brings_less).map(|f| f.priority);
+    others.min().map_or(finding.priority, |other| other.min(finding.priority))
+}
+
 /// How urgent a finding is once its gain is known.
 fn settled(finding: &Finding, window_ms: f64) -> Priority {
-    if finding.tier == Tier::System && finding.pattern != PatternId::RECOMPUTATION {
+    if is_settled(finding) {
         return finding.priority;
     }
     let percent = |ms: f64| if window_ms > 0.0 { 100.0 * ms / window_ms } else { 0.0 };
@@ -86,6 +104,43 @@ pub fn recommended(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finding::{Impact, Paths, Range};
+
+    fn finding(tier: Tier, priority: Priority, low: f64, high: f64) -> Finding {
+        Finding {
+            rank: 0,
+            pattern: PatternId::LOW_EFFICIENCY_GEMM,
+            tier,
+            category: String::new(),
+            priority,
+            title: String::new(),
+            issue: String::new(),
+            operations: Vec::new(),
+            time_ms: 10.0,
+            percent_of_total: 10.0,
+            paths: Paths { algorithmic: Vec::new(), kernel: Vec::new() },
+            impact: Impact::of(Range::new(low, high), 100.0, String::new()),
+            evidence: Vec::new(),
+            replay_package: None,
+            replay_reason: None,
+            rows: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_surely_brings_more_is_no_less_urgent() {
+        use Priority::{Critical, High, Medium};
+        let all = [
+            finding(Tier::Compute, High, 0.0, 1.0),
+            finding(Tier::Fusion, Medium, 1.5, 3.0),
+            finding(Tier::Compute, Medium, 0.9, 3.0),
+            // What must go first its tier knows.
+            finding(Tier::System, Critical, 0.0, 0.5),
+            finding(Tier::System, Medium, 2.0, 3.0),
+        ];
+        let lifted: Vec<Priority> = all.iter().map(|f| lifted(f, &all)).collect();
+        assert_eq!(lifted, [High, High, Medium, Critical, Medium]);
+    }
 
     #[test]
     fn what_a_change_brings_moves_its_priority() {

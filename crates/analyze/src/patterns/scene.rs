@@ -379,7 +379,7 @@ fn sequences(program: &Program) -> Vec<u32> {
 fn backward_leaves(program: &Program) -> (Vec<LeafId>, Vec<u32>) {
     let mut pairs: Vec<(LeafId, LeafId)> = Vec::new();
     for (i, leaf) in program.leaves.iter().enumerate() {
-        if leaf.direction == Direction::Backward && !leaf.is_recompute {
+        if leaf.direction == Direction::Backward && !leaf.is_recompute && !leaf.is_repeated {
             pairs.extend(leaf.forward.map(|f| (f, LeafId(i as u32))));
         }
     }

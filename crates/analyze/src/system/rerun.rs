@@ -259,15 +259,14 @@ impl<'a, const N: usize> Run<'a, N> {
     fn wait_for_room(&mut self, length: i64, awaited: u32, back: i64) {
         let since = self.host;
         if (awaited as usize) < self.done {
-            let ends = self.ends[awaited as usize];
-            for n in 0..N {
-                self.host[n] = self.host[n].max(ends[n] + back);
+            for (host, end) in self.host.iter_mut().zip(self.ends[awaited as usize]) {
+                *host = (*host).max(end + back);
             }
         } else {
             self.pass([length; N]);
         }
-        for n in 0..N {
-            self.blocked[n] += self.host[n] - since[n];
+        for ((blocked, host), since) in self.blocked.iter_mut().zip(self.host).zip(since) {
+            *blocked += host - since;
         }
     }
 

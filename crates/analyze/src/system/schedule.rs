@@ -40,6 +40,9 @@ pub(super) const LONGEST_QUEUE_GAP: i64 = 10_000;
 /// A kernel launched this long before it could start had surely been queued.
 const SURELY_QUEUED: i64 = 20_000;
 
+/// A first kernel launched this long before it started was behind more than the latency of some machine.
+const LEAST_BACKLOG: i64 = 200_000;
+
 /// A launching call of a kernel that starts later takes longer than this only if the queue of launches is full.
 const LONGEST_CALL: Ns = Ns(100_000);
 
@@ -146,7 +149,7 @@ impl Schedule {
 
     /// Whether the first GPU event had been queued behind work from before the window.
     pub(super) fn begins_queued(&self) -> bool {
-        self.works.first().is_some_and(|first| first.linked && first.latency > SURELY_QUEUED)
+        self.works.first().is_some_and(|first| first.linked && first.latency > LEAST_BACKLOG)
     }
 
     /// Position of the GPU event with this UID.

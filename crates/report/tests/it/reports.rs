@@ -1,6 +1,6 @@
 //! The reports of every trace at hand: language, limits, links, nothing twice, the same bytes again.
 
-use jarvis_analyze::finding::Finding;
+use jarvis_analyze::finding::{Finding, Impact, Range};
 use jarvis_analyze::metrics::{MetricsFile, ShortMetrics};
 use jarvis_report::ReplayEntry;
 
@@ -150,7 +150,11 @@ fn a_failed_analyzer_is_named_and_nothing_is_said_in_its_place() {
 fn twelve_recommendations_and_a_word_about_the_rest() {
     let mut a = fixture("h200", "attn_unfused.json.gz");
     let first = a.analysis.findings[0].clone();
-    a.analysis.findings = (1..=15).map(|rank| Finding { rank, ..first.clone() }).collect();
+    let with_rank = |rank: usize| {
+        let saved = Range::new(8.0 - 0.1 * rank as f64, 9.0);
+        Finding { rank, impact: Impact::of(saved, 40.03, first.impact.basis.clone()), ..first.clone() }
+    };
+    a.analysis.findings = (1..=15).map(with_rank).collect();
     let fair = a.fair();
     check_page("fair", &fair);
     assert_eq!(fair.matches("Critical Priority: ").count(), 12);

@@ -9,7 +9,7 @@
 //!
 //! # How it is computed
 //! Matrix products repeat with a period in their weights' shapes. A grouped product takes the roofline time of all
-//! experts together at 80% of it at best, at 40% at worst and a fifth longer than the products take now at most; the other
+//! experts together at 80% of it at best, at 40% at worst and never longer than the products take now; the other
 //! operations move their bytes at the baseline; finding each expert's tokens is replaced by one sort.
 //!
 //! # What to do
@@ -36,8 +36,6 @@ const PRODUCTS: std::ops::RangeInclusive<usize> = 2..=4;
 const REACH: usize = 6;
 /// Shares of the roofline that grouped products reach.
 const GROUPED: (f64, f64) = (0.4, 0.8);
-/// Grouped products may take this many times as long as products that fill the GPU one by one: 1.16 was seen.
-const GROUPED_AT_WORST: f64 = 1.2;
 /// What sorting the tokens takes, in microseconds.
 const SORT_US: (f64, f64) = (20.0, 80.0);
 
@@ -175,9 +173,8 @@ fn grouped(scene: &Scene<'_>, leaves: &[LeafId]) -> Option<Fused> {
             }
         }
     }
-    let [worst, best] = [GROUPED.0, GROUPED.1].map(|share| roofline / share);
-    let worst = worst.min(GROUPED_AT_WORST * products).max(best.min(products));
-    Some(rest.and(Fused { best_us: best.min(products), worst_us: worst }))
+    let worst = (roofline / GROUPED.0).min(products).max(roofline / GROUPED.1);
+    Some(rest.and(Fused { best_us: (roofline / GROUPED.1).min(products), worst_us: worst.min(products) }))
 }
 
 fn roofline_us(scene: &Scene<'_>, look: &Look<'_>) -> Option<f64> {

@@ -48,7 +48,7 @@ const SLOWDOWN: (f64, f64) = (1.3, 2.3);
 const COMPILED_HOST: f64 = 0.55;
 
 /// What is left of the host time between launches at the hopeful end when the host no longer waits in between, compiled or
-/// not: it is then also faster by itself. In nine measured pairs a step took 0.47 to 0.96 of its time without the waits.
+/// not: it is then also faster by itself. In nine measured pairs a step took 0.48 to 0.99 of its time without the waits.
 const UNINTERRUPTED_HOST: f64 = 0.46;
 
 /// The host is the limit if issuing each step at once would shorten the window by more than this share.

@@ -16,7 +16,7 @@ const SAME: &[(&[&str], &str)] = &[
         "batch_norm",
     ),
     (&["layer_norm", "native_layer_norm"], "layer_norm"),
-    (&["mm", "addmm", "_scaled_mm", "linear"], "linear"),
+    (&["mm", "addmm", "_addmm_activation", "_scaled_mm", "linear"], "linear"),
     (&["bmm", "baddbmm"], "bmm"),
     (&["softmax", "_softmax", "_safe_softmax"], "softmax"),
     (&["copy_", "_to_copy", "to", "clone", "contiguous"], "copy"),

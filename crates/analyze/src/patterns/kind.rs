@@ -82,6 +82,7 @@ pub fn base(name: &str) -> &str {
 /// Operations by what they do; sorted.
 #[rustfmt::skip]
 const KINDS: &[(&str, Kind)] = &[
+    ("_addmm_activation", Kind::Matrix),
     ("_batch_norm_with_update", Kind::Norm),
     ("_conj_physical", Kind::Elementwise),
     ("_euclidean_dist", Kind::Other),
@@ -101,6 +102,7 @@ const KINDS: &[(&str, Kind)] = &[
     ("_softmax", Kind::Softmax),
     ("_softmax_backward_data", Kind::SoftmaxBackward),
     ("_to_copy", Kind::Copy),
+    ("_transform_bias_rescale_qkv", Kind::Elementwise),
     ("_weight_norm_interface", Kind::Norm),
     ("abs", Kind::Elementwise),
     ("add", Kind::Elementwise),

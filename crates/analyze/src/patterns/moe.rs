@@ -51,7 +51,7 @@ fn product(scene: &Scene<'_>, at: usize) -> Option<Product> {
     let look = scene.look(at);
     let skip = match look.base {
         "mm" | "linear" | "matmul" => 0,
-        "addmm" => 1,
+        "addmm" | "_addmm_activation" => 1,
         _ => return None,
     };
     let [ref lead @ .., rows, _] = *look.operands.get(skip)?.dims else { return None };

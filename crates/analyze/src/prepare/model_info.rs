@@ -182,7 +182,7 @@ fn weight_shape<'a>(program: &Program, leaf: &'a Leaf) -> Option<&'a [i64]> {
         | "aten::_convolution"
         | "aten::cudnn_convolution"
         | "aten::miopen_convolution" => 1,
-        "aten::addmm" => 2,
+        "aten::addmm" | "aten::_addmm_activation" => 2,
         "aten::embedding" => 0,
         // Embeddings are looked up by `index_select` in some versions.
         "aten::index_select" if program.ops_around(leaf).any(|op| &**op == "aten::embedding") => 0,

@@ -2,7 +2,7 @@
 
 use super::OpEntry;
 use crate::models::extended::{attention_side, dense, index, lists, loss, memory, order, pointwise, softmax, spatial};
-use crate::models::{Reader, grouped_gemm, quantize};
+use crate::models::{Reader, gemm as products, grouped_gemm, quantize};
 
 const fn unary_sheet(name: &'static str, reader: Reader) -> OpEntry {
     OpEntry::extended(name, "elementwise", "UnaryElementwise", reader)
@@ -62,7 +62,10 @@ pub(super) const OPS: &[OpEntry] = &[
     other("aten::_adaptive_avg_pool2d_backward",                           spatial::adaptive_avg_pool_backward),
     other("aten::_adaptive_avg_pool3d",                                    spatial::adaptive_avg_pool),
     other("aten::_adaptive_avg_pool3d_backward",                           spatial::adaptive_avg_pool_backward),
+    gemm("aten::_addmm_activation",                                        products::addmm),
     other("aten::_cudnn_rnn",                                              dense::rnn),
+    other("aten::_embedding_bag",                                          index::embedding_bag),
+    other("aten::_embedding_bag_forward_only",                             index::embedding_bag),
     other("aten::_fft_c2c",                                                dense::fft_c2c),
     other("aten::_fft_c2r",                                                dense::fft_c2r),
     other("aten::_fft_r2c",                                                dense::fft_r2c),
@@ -114,11 +117,14 @@ pub(super) const OPS: &[OpEntry] = &[
     other("aten::_local_scalar_dense",                                     memory::to_host),
     reduce("aten::_log_softmax",                                           softmax::forward),
     reduce("aten::_log_softmax_backward_data",                             softmax::backward),
+    reduce("aten::_masked_softmax",                                        softmax::masked),
     reduce("aten::_safe_softmax",                                          softmax::forward),
     grouped_gemm("aten::_scaled_grouped_mm",                               grouped_gemm::aten_grouped_mm),
     reduce("aten::_softmax",                                               softmax::forward),
     reduce("aten::_softmax_backward_data",                                 softmax::backward),
+    other("aten::_thnn_fused_gru_cell",                                    dense::gru_cell),
     other("aten::_thnn_fused_lstm_cell",                                   dense::lstm_cell),
+    elementwise("aten::_transform_bias_rescale_qkv",                       pointwise::bias_rescaled_qkv),
     other("aten::_unique2",                                                index::scan),
     other("aten::_upsample_nearest_exact1d",                               spatial::upsample),
     other("aten::_upsample_nearest_exact2d",                               spatial::upsample),

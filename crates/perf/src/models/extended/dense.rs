@@ -116,6 +116,19 @@ pub fn lstm_cell(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     Tally::vector(params, 36 * cells, bytes, args.dtype(0)?, quirks).boxed()
 }
 
+/// `aten::_thnn_fused_gru_cell(input_gates, hidden_gates, state, …)`: the pointwise part of a step. Three gates of two sums
+/// and an activation, then the mixture of old and new state: 27 operations an entry of it.
+pub fn gru_cell(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let (gates, state) = (args.numel(0)?, args.numel(2)?);
+    let biases = args.numel(3).unwrap_or_default().when(args.has_tensor(3))
+        + args.numel(4).unwrap_or_default().when(args.has_tensor(4));
+    // The state is read and written, and five values an entry are saved for the backward pass.
+    let bytes = args.size(0, quirks)?.map(|size| (2 * gates + 7 * state + biases) * size);
+    let params = vec![("op_shape", Value::shape(args.shape(2)?)), ("dtype_in_out", in_out(args.dtype(0)?, None))];
+    Tally::vector(params, 27 * state, bytes, args.dtype(0)?, quirks).boxed()
+}
+
 /// Which numbers a transform turns into which.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Transform {

@@ -42,6 +42,18 @@ pub fn embedding(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     Tally::vector(index_params(args, 1)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
 }
 
+/// `aten::_embedding_bag(table, index, offsets, scale, mode, sparse, weights, include_last, …)`: a row for each index, added
+/// up into one for each bag; the bag of each index is written for the backward pass.
+pub fn embedding_bag(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let (index, width) = (args.numel(1)?, args.dim(0, 1)?);
+    let bags = Count::from(args.dim(2, 0)?.saturating_sub(i64::from(args.is_true(7))).max(0));
+    let picked = index * width;
+    let bytes = Bytes::new().and(picked + bags * width, args.size(0, quirks)?);
+    let bytes = bytes.and(2 * index + bags, args.size(1, quirks)?).total();
+    Tally::vector(index_params(args, 1)?, picked, bytes, args.dtype(0)?, quirks).boxed()
+}
+
 /// `aten::embedding_dense_backward(grad, index, rows, …)`: the whole table's gradient is written, the touched rows
 /// read once more to add up.
 pub fn embedding_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {

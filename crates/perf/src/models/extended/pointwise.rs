@@ -46,6 +46,15 @@ pub fn test(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     unary(call, quirks, 1, Some(1))
 }
 
+/// `aten::_transform_bias_rescale_qkv(qkv, bias, heads)`: the bias added, queries scaled, heads put in order.
+pub fn bias_rescaled_qkv(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let n = args.numel(0)?;
+    let size = args.size(0, quirks)?;
+    let bytes = Bytes::new().and(args.stored_numel(0)? + n, size).and(args.stored_numel(1)?, args.size(1, quirks)?);
+    Tally::vector(tensor_params(args, 0)?, 2 * n, bytes.total(), args.dtype(0)?, quirks).boxed()
+}
+
 /// Gradient and saved tensor read, a gradient of the first one's type written.
 fn gradient(call: &OpCall<'_>, quirks: &Quirks, weight: i64) -> Read {
     let args = Args::of(call);

@@ -21,6 +21,15 @@ pub fn forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     Tally::vector(tensor_params(args, 0)?, 5 * n, bytes, args.dtype(0)?, quirks).boxed()
 }
 
+/// `aten::_masked_softmax(x, mask, dim, mask_type)`: the same, and one more choice for each element.
+pub fn masked(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let n = args.numel(0)?;
+    let size = args.size(0, quirks)?;
+    let bytes = Bytes::new().and(args.stored_numel(0)?, size).and(n, size).and(args.stored_numel(1)?, Some(1));
+    Tally::vector(tensor_params(args, 0)?, 6 * n, bytes.total(), args.dtype(0)?, quirks).boxed()
+}
+
 /// `aten::_softmax_backward_data(grad, output, dim, input_dtype)`.
 pub fn backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);

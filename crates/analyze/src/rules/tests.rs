@@ -207,6 +207,24 @@ fn moe_and_triton_have_their_analyzers() {
 }
 
 #[test]
+fn compiled_kernels_are_not_told_to_compile() {
+    // By its name it is a norm, whoever made the kernel.
+    let advice = |name: &'static str| {
+        let mut scene = Scene::new();
+        scene.add(10, 128, 4.0);
+        let kernels = [(name, at(128.0, 20.0))];
+        let types = r#"["c10::BFloat16", "c10::BFloat16"]"#;
+        scene.calls(10, &Call::new(name, "[[33554432], [33554432]]", types, &kernels));
+        let (outcomes, _) = analyzed(&scene.prepared());
+        let b = &metrics(&outcomes, "norm").bottlenecks[0];
+        b.algorithmic.iter().map(|s| s.text.as_str()).collect::<Vec<_>>().join(" ")
+    };
+    let compiled = advice("triton_per_fused_native_layer_norm_0");
+    assert!(!compiled.contains("torch.compile") && compiled.contains("Compare this custom kernel"), "{compiled}");
+    assert!(advice("mine::rms_norm").contains("torch.compile"));
+}
+
+#[test]
 fn inputs_that_are_not_contiguous_are_told() {
     let said = |strides: &'static str| {
         let kernels = [("k", at(128.0, 20.0))];

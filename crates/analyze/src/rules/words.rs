@@ -118,6 +118,9 @@ impl Said {
 
     /// That `torch.compile` could fuse the operations next to this one.
     pub(crate) fn compile(&mut self, cx: &CategoryCx<'_>, row: &Row) {
+        if is_compiled(row) {
+            return self.model(TextId::A_TRITON_VALIDATE, &[]);
+        }
         let n = neighbours(cx, row).len() + 1;
         if n > 1 {
             self.model(TextId::A_COMPILE, &[("n", &n.to_string())]);
@@ -128,6 +131,9 @@ impl Said {
 
     /// That fusing with its neighbours removes its traffic, if it has any.
     pub(crate) fn fuse(&mut self, cx: &CategoryCx<'_>, row: &Row) {
+        if is_compiled(row) {
+            return self.model(TextId::A_TRITON_VALIDATE, &[]);
+        }
         let names = neighbours(cx, row);
         let Some(mb) = row.data_moved_mb.filter(|_| !names.is_empty()) else {
             return self.model(TextId::A_COMPILE_BATCH, &[]);
@@ -135,6 +141,11 @@ impl Said {
         // What it reads or writes for a neighbour needs no memory once they are one: half of its traffic at most.
         self.model(TextId::A_FUSE, &[("list", &names.join(", ")), ("mb", &shown(mb / 2.0, 1))]);
     }
+}
+
+/// Whether the operation is a compiled kernel already, whatever category its name puts it in.
+fn is_compiled(row: &Row) -> bool {
+    row.name.starts_with("triton")
 }
 
 /// The row's main kernel: the one with most time that is no layout change.

@@ -22,9 +22,10 @@
 //!
 //! **The profiler's share.** A profiled host is slower than a free one, the GPU is not. In some hundred recordings
 //! whose step time was also measured without the profiler, hosts that held the GPU up ran 1.4 to 2.4 times slower under
-//! it with Python frames and 1.3 to 2.2 times without. A trace may thus look host-bound only because it was recorded.
-//! Whatever depends on host speed is therefore computed at both ends of that span (`SLOWDOWN_WITH_FRAMES`, `SLOWDOWN`),
-//! and the range tells it. [`HostBound::unprofiled_ms`] came within 5 % of the measured step in nine of ten of them;
+//! it with Python frames and 1.3 to 2.2 times without. Compiled code is one more case: its launchers are many short
+//! frames, and with these recorded it ran 2.7 to 7.1 times slower, without them as any other. A trace may thus look
+//! host-bound only because it was recorded. Whatever depends on host speed is therefore computed at both ends of that
+//! span ([`slowdown_of`]), and the range tells it. [`HostBound::unprofiled_ms`] came within 5 % of the measured step in nine of ten of them;
 //! the others were steps of a fraction of a millisecond, and steps that were slower without the profiler than with it.
 
 use std::sync::OnceLock;
@@ -36,11 +37,15 @@ use super::recording::Recording;
 use super::rerun::{Fate, Scenario, Without};
 use super::schedule::Schedule;
 use crate::finding::Range;
+use crate::rounding::round;
 
 /// How many times slower the profiler makes a host that records Python frames: least and most.
 const SLOWDOWN_WITH_FRAMES: (f64, f64) = (1.4, 2.5);
 
-/// The same without frames.
+/// The same within compiled code.
+const SLOWDOWN_COMPILED_WITH_FRAMES: (f64, f64) = (2.5, 7.0);
+
+/// The same without frames, compiled or not.
 const SLOWDOWN: (f64, f64) = (1.3, 2.3);
 
 /// What is left of the host time between launches when the same program is compiled but launched one by one. Measured:
@@ -89,18 +94,21 @@ pub struct HostBound {
     pub limit: Limit,
     /// How long the window would be without the profiler, in milliseconds.
     pub unprofiled_ms: Range,
+    /// Which part of the host's time passes in compiled code.
+    pub compiled_share: f64,
 }
 
 impl HostBound {
     pub(crate) fn of(recording: &Recording<'_>, gaps: &Gaps) -> Self {
-        let slowdown = if recording.has_frames { SLOWDOWN_WITH_FRAMES } else { SLOWDOWN };
+        let compiled_share = recording.compiled_share();
+        let slowdown = slowdown_of(recording.has_frames, compiled_share);
         let schedule = Schedule::of(recording, gaps);
         let (least, most) = slowdown;
         let recorded = schedule.run(&Scenario::RECORDED, [1.0, least, most, usual(slowdown)]);
         let [_, at_least, at_most, _] = recorded;
         let unprofiled_ms = Range::new(at_most.ms(), at_least.ms());
         let (window, fixed, limit) = (gaps.window, Default::default(), Limit::Gpu);
-        let mut host = Self { schedule, slowdown, window, recorded, fixed, limit, unprofiled_ms };
+        let mut host = Self { schedule, slowdown, window, recorded, fixed, limit, unprofiled_ms, compiled_share };
         let [as_recorded, _, at_most] = host.speedups(None, Fix::Graph).map(|speedup| 1.0 - 1.0 / speedup);
         host.limit = if at_most > NOTICEABLE {
             Limit::Host
@@ -319,6 +327,20 @@ impl HostBound {
         let windows = self.schedule.run(changed, profiler);
         std::array::from_fn(|n| self.window.ms() * (1.0 - windows[n].ms() / unchanged[n].ms().max(f64::MIN_POSITIVE)))
     }
+}
+
+/// How many times slower the profiler makes a host that spends this share of its recorded time in compiled code: least
+/// and most. Times add up, so it is the harmonic mean; to a tenth, as it is told.
+fn slowdown_of(has_frames: bool, compiled: f64) -> (f64, f64) {
+    if !has_frames {
+        return SLOWDOWN;
+    }
+    let mixed = |others: f64, in_compiled: f64| {
+        let compiled = compiled.clamp(0.0, 1.0);
+        round(1.0 / ((1.0 - compiled) / others + compiled / in_compiled), 1)
+    };
+    let (others, in_compiled) = (SLOWDOWN_WITH_FRAMES, SLOWDOWN_COMPILED_WITH_FRAMES);
+    (mixed(others.0, in_compiled.0), mixed(others.1, in_compiled.1))
 }
 
 /// What the profiler usually costs, between least and most.

@@ -45,6 +45,9 @@ const ALLOCATION_OF_IDLE: f64 = 10.0;
 /// With this share of the late time, in percent, the optimizer is what launches too much.
 const OPTIMIZER_OF_LATE: f64 = 50.0;
 
+/// Above this share of its time in compiled code, the host gains nothing from compiling.
+const MOSTLY_COMPILED: f64 = 0.5;
+
 const FUSED_OPTIMIZER: &str =
     "Use the fused or foreach variant of the optimizer (`fused=True`): most late launches are its.";
 
@@ -150,7 +153,10 @@ fn launch_actions(cx: &Cx<'_>, after_waits: bool) -> Vec<String> {
     actions.push(
         "Capture the step in a GPU graph (`torch.compile(mode=\"reduce-overhead\")` or `torch.cuda.graph`).".to_owned(),
     );
-    actions.push("Fuse small kernels and cut host time per operation with `torch.compile`.".to_owned());
+    let compiled = cx.system.host.compiled_share > MOSTLY_COMPILED;
+    if !compiled {
+        actions.push("Fuse small kernels and cut host time per operation with `torch.compile`.".to_owned());
+    }
     actions.push("Overlap host work with the GPU, or give each launch more work with larger batches.".to_owned());
     let memory = gaps.class(GapClass::HostAlloc);
     if super::gaps::percent(memory.time, gaps.idle()) > ALLOCATION_OF_IDLE {
@@ -159,6 +165,12 @@ fn launch_actions(cx: &Cx<'_>, after_waits: bool) -> Vec<String> {
     }
     if !gaps.has_frames {
         actions.push("Record with `with_stack=True` to see which Python code the launches wait for.".to_owned());
+    } else if compiled {
+        actions.push(
+            "Record once more without `with_stack`: recorded frames slow the launchers of compiled code down several \
+             times, and without them the trace shows how fast the host is."
+                .to_owned(),
+        );
     }
     actions
 }

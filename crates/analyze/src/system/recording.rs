@@ -20,6 +20,9 @@ const READS: [&str; 2] = ["aten::item", "aten::_local_scalar_dense"];
 /// Words in the names of frames and annotations that fetch or prepare input.
 const INPUT_WORDS: [&str; 5] = ["DataLoader", "dataloader", "collate", "tokeniz", "preprocess"];
 
+/// Beginnings of the names of regions that run compiled code.
+const COMPILED_PREFIXES: [&str; 2] = ["Torch-Compiled Region", "## Call CompiledFxGraph"];
+
 /// Words in the names of calls that get or give back memory.
 const ALLOCATION_WORDS: [&str; 3] = ["Malloc", "HostAlloc", "Free"];
 
@@ -93,6 +96,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) steps: Vec<(Ns, Ns)>,
     /// Optimizer steps on the host.
     pub(crate) optimizer: IntervalSet<Ns>,
+    /// Regions of compiled code on the host.
+    pub(crate) compiled: IntervalSet<Ns>,
     /// By end.
     pub(crate) waits: Vec<Wait>,
     /// Annotations of the input pipeline.
@@ -115,6 +120,7 @@ impl<'a> Recording<'a> {
             extent: (Ns(i64::MAX), Ns(i64::MIN)),
             steps: Vec::new(),
             optimizer: IntervalSet::default(),
+            compiled: IntervalSet::default(),
             waits: Vec::new(),
             input: ByTrack::default(),
             allocations: ByTrack::default(),
@@ -166,6 +172,7 @@ impl<'a> Recording<'a> {
         let mut names = Names::new(trace);
         let mut reads: Vec<EventId> = Vec::new();
         let mut optimizer: Vec<(Ns, Ns)> = Vec::new();
+        let mut compiled: Vec<(Ns, Ns)> = Vec::new();
         for e in trace.events() {
             let kind = trace.kind(e);
             match kind {
@@ -176,6 +183,7 @@ impl<'a> Recording<'a> {
                     self.allocations.add(trace, e);
                 }
                 EventKind::CpuOp if names.is(e, Names::READ) => reads.push(e),
+                EventKind::CpuOp if names.is(e, Names::COMPILED) => compiled.extend(Ns::span_of(trace, e)),
                 EventKind::PythonFunction => self.has_frames = true,
                 EventKind::UserAnnotation => {
                     let Some(span) = Ns::span_of(trace, e) else { continue };
@@ -183,6 +191,8 @@ impl<'a> Recording<'a> {
                         self.steps.push(span);
                     } else if trace.name(e).starts_with(OPTIMIZER_PREFIX) {
                         optimizer.push(span);
+                    } else if names.is(e, Names::COMPILED) {
+                        compiled.push(span);
                     } else if names.is(e, Names::INPUT) {
                         self.input.add(trace, e);
                     }
@@ -195,6 +205,7 @@ impl<'a> Recording<'a> {
         self.allocations.sort();
         self.steps.sort_unstable();
         self.optimizer = IntervalSet::merge(optimizer);
+        self.compiled = IntervalSet::merge(compiled);
         self.add_reads(&reads);
     }
 
@@ -289,6 +300,14 @@ impl<'a> Recording<'a> {
         if self.steps.is_empty() { 1 + self.waits.iter().filter(between).count() } else { self.steps.len() }
     }
 
+    /// Which part of the host's time from the first to the last launch passes in compiled code.
+    pub(crate) fn compiled_share(&self) -> f64 {
+        let (Some(&first), Some(&last)) = (self.launches.first(), self.launches.last()) else { return 0.0 };
+        let inside = |&(from, to): &(Ns, Ns)| (to.min(last) - from.max(first)).max(Ns(0));
+        let compiled: Ns = self.compiled.spans().iter().map(inside).sum();
+        if last > first { compiled.0 as f64 / (last - first).0 as f64 } else { 0.0 }
+    }
+
     /// Whether the host is in an optimizer step.
     pub(crate) fn in_optimizer(&self, at: Ns) -> bool {
         let spans = self.optimizer.spans();
@@ -376,6 +395,7 @@ impl<'a> Names<'a> {
     pub(crate) const READ: u8 = 4;
     pub(crate) const INPUT: u8 = 8;
     pub(crate) const ALLOCATION: u8 = 16;
+    pub(crate) const COMPILED: u8 = 32;
     const SEEN: u8 = 128;
 
     pub(crate) fn new(trace: &'a Trace) -> Self {
@@ -413,6 +433,9 @@ fn meaning(name: &str) -> u8 {
     }
     if any(&ALLOCATION_WORDS) {
         meaning |= Names::ALLOCATION;
+    }
+    if COMPILED_PREFIXES.iter().any(|p| name.starts_with(p)) {
+        meaning |= Names::COMPILED;
     }
     meaning
 }

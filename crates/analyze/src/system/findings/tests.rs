@@ -69,6 +69,22 @@ fn a_profiler_that_may_explain_it_makes_it_milder() {
 }
 
 #[test]
+fn compiled_code_is_not_told_to_compile() {
+    let advice = |compiled: bool| {
+        let mut host = steps(50.0, 1.0);
+        host.b.python("train.py(1): main", -10.0, 10_000.0);
+        if compiled {
+            host.b.cpu_op("Torch-Compiled Region: 0/0", 0.0, 5_000.0);
+        }
+        let all = found(&host.b);
+        assert_eq!(names(&all), ["launch_bound"]);
+        all[0].paths.algorithmic.join(" ")
+    };
+    assert!(advice(false).contains("with `torch.compile`") && !advice(false).contains("without `with_stack`"));
+    assert!(!advice(true).contains("with `torch.compile`") && advice(true).contains("without `with_stack`"));
+}
+
+#[test]
 fn a_replayed_graph_is_not_launch_bound_and_says_what_is_missing() {
     // host  |graph launch|                          |wait|
     // GPU        |k||k||k||k| ... 40 kernels, 1 µs apart

@@ -219,6 +219,29 @@ fn frames_make_the_profiler_cost_more() {
 }
 
 #[test]
+fn frames_make_compiled_code_slower_still() {
+    let compiled = |frames: bool, share: f64| {
+        let mut host = Host::default();
+        for _ in 0..20 {
+            host.op("aten::mm", 100.0, 80.0);
+        }
+        // Launches are from 50 to 1950 us.
+        host.b.annotation("## Call CompiledFxGraph f1 ##", 50.0, share * 1900.0);
+        if frames {
+            host.b.python("train.py(1): main", -10.0, 10_000.0);
+        }
+        system(&host.b).host
+    };
+    assert_eq!(compiled(false, 1.0).slowdown(), SLOWDOWN);
+    assert_eq!(compiled(true, 0.0).slowdown(), SLOWDOWN_WITH_FRAMES);
+    assert_eq!(compiled(true, 1.0).slowdown(), SLOWDOWN_COMPILED_WITH_FRAMES);
+    // Half of the recorded time at 1.4 to 2.5, half at 2.5 to 7: times add up.
+    assert_eq!(compiled(true, 0.5).slowdown(), (1.8, 3.7));
+    // The GPU has 80 of 100 us to do: a host that was slowed down threefold keeps it busy.
+    assert_eq!(compiled(true, 1.0).limit, Limit::HostWhileProfiled);
+}
+
+#[test]
 fn waits_that_vanish_let_the_host_run_ahead() {
     // host  |op||op|..|op||item  wait|........|op||op|..|op||item  wait|
     // GPU     |k1||k2|..            |k10|c|     |k1||k2|..          |k10|c|

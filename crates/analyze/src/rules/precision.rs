@@ -22,6 +22,9 @@ const LOWER: &str = "matrix_bf16";
 
 const MICRO_TO_MILLI: f64 = 1e-3;
 
+/// Bytes that a cast moves for each byte in the lower precision: four read and two written or the other way round.
+const CAST_BYTES: f64 = 3.0;
+
 /// Full-precision matrix work that its peak bounds, where bf16 has a far higher one.
 pub(crate) fn pattern(cx: &CategoryCx<'_>, row: &Row) -> Option<RowPattern> {
     let (peak, lower) = peaks(cx.prepared, row)?;
@@ -43,15 +46,29 @@ fn peaks(p: &Prepared, row: &Row) -> Option<(f64, f64)> {
 /// lower precision may want convolutions in the other layout; at worst every byte is then moved once more each way.
 fn row_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
     let (peak, lower) = peaks(cx.prepared, row)?;
-    let shrink = if row.efficiency.compute_spec.as_deref() == Some("matrix_fp64") { 4.0 } else { 2.0 };
-    let bytes = row.data_moved_mb.unwrap_or_default() * 1_048_576.0 / shrink * row.count as f64;
-    let memory_ms = bytes / (cx.peak_tbs() * 1e12) * 1e6 * MICRO_TO_MILLI;
+    let memory_ms = memory_ms(cx, row);
     let cautious = cx.limit(Threshold::ImpactCautiousMemory) / 100.0;
     let at_best = (row.time_ms * peak / lower).max(memory_ms);
     let turned = &*row.category == "convolution" && Layout::of(row) != Layout::ChannelsLast;
     let turning_ms = if turned { 2.0 * memory_ms / cautious } else { 0.0 };
     let at_worst = (2.0 * row.time_ms * peak / lower).max(memory_ms / cautious) + turning_ms;
     Some(Range::new(row.time_ms - at_worst, row.time_ms - at_best))
+}
+
+/// What the bytes of a row take in the lower precision at peak bandwidth.
+fn memory_ms(cx: &CategoryCx<'_>, row: &Row) -> f64 {
+    let shrink = if row.efficiency.compute_spec.as_deref() == Some("matrix_fp64") { 4.0 } else { 2.0 };
+    let bytes = row.data_moved_mb.unwrap_or_default() * 1_048_576.0 / shrink * row.count as f64;
+    bytes / (cx.peak_tbs() * 1e12) * 1e6 * MICRO_TO_MILLI
+}
+
+/// The same for a row that another finding speaks of: products of attention, as a rule. Their kernels stay further below
+/// the higher peak, and under autocast what lies between them stays in fp32, so at worst every element is turned into
+/// the lower precision or back, as fast as simple operations move three times its bytes.
+fn told_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
+    let at_worst = row_saving(cx, row)?.low;
+    let casts_ms = CAST_BYTES * memory_ms(cx, row) / (cx.prepared.baseline.efficiency_percent / 100.0);
+    Some(Range::new((at_worst - casts_ms).max(0.0), at_worst.max(0.0)))
 }
 
 /// Operations in fp32 that memory bounds: half of their bytes go with the precision. (Other norms than those over
@@ -78,43 +95,35 @@ fn leads(cx: &CategoryCx<'_>) -> bool {
 
 /// Makes one finding of all full-precision work of a category.
 pub(crate) fn promote(cx: &CategoryCx<'_>, metrics: &mut CategoryMetrics) {
-    let mut rows: Vec<&Row> = metrics
-        .patterns
-        .iter()
-        .filter(|p| p.pattern == CODE)
-        .flat_map(|p| &p.rows)
-        .map(|&r| cx.prepared.row(r))
-        .filter(|r| cx.claims.covering(cx.prepared, r.id).is_none())
-        .collect();
+    let all = metrics.patterns.iter().filter(|p| p.pattern == CODE).flat_map(|p| &p.rows);
+    let all = all.map(|&r| cx.prepared.row(r));
+    // What another finding speaks of is not told again, but it gets faster as well.
+    let (mut rows, told): (Vec<&Row>, Vec<&Row>) = all.partition(|r| cx.claims.covering(cx.prepared, r.id).is_none());
     rows.order_by(|a, b| crate::prepare::order(a, b));
     let time_ms: f64 = rows.iter().map(|r| r.time_ms).sum();
     let Some(&largest) = rows.first() else { return };
     if cx.of_compute(time_ms) < cx.limit(Threshold::ReportMinPercent) {
         return;
     }
-    let saved: Vec<Range> = rows.iter().filter_map(|r| row_saving(cx, r)).collect();
+    let own = rows.iter().filter_map(|r| row_saving(cx, r));
+    let saved: Vec<Range> = own.chain(told.iter().filter_map(|r| told_saving(cx, r))).collect();
     let low = saved.iter().map(|r| r.low).sum::<f64>();
     let high = saved.iter().map(|r| r.high).sum::<f64>();
     let memory_bound = if leads(cx) { memory_bound(cx.prepared) } else { Vec::new() };
     let memory_bound_ms: f64 = memory_bound.iter().map(|r| r.time_ms).sum();
     // Where little is matrix work, nobody changes the precision for the sake of the rest.
     let around = (0.5 * memory_bound_ms).min(high);
-    let promoted = finding(cx, &rows, largest, time_ms, Range::new(low, high + around), &memory_bound);
+    let promoted = finding(cx, &rows, Range::new(low, high + around), &told, &memory_bound);
     let pattern = metrics.patterns.iter_mut().find(|p| p.pattern == CODE && p.rows.contains(&largest.id));
     if let Some(pattern) = pattern {
         pattern.promoted = Some(promoted);
     }
 }
 
-fn finding(
-    cx: &CategoryCx<'_>,
-    rows: &[&Row],
-    largest: &Row,
-    time_ms: f64,
-    saved: Range,
-    memory_bound: &[&Row],
-) -> Promoted {
-    let memory_bound_ms: f64 = memory_bound.iter().map(|r| r.time_ms).sum();
+/// The finding of these rows, most time first; what others tell of and what memory bounds gains with them.
+fn finding(cx: &CategoryCx<'_>, rows: &[&Row], saved: Range, told: &[&Row], memory_bound: &[&Row]) -> Promoted {
+    let ms = |rows: &[&Row]| rows.iter().map(|r| r.time_ms).sum::<f64>();
+    let (time_ms, told_ms, largest) = (ms(rows), ms(told), rows[0]);
     let (peak, lower) = peaks(cx.prepared, largest).unwrap_or_default();
     let spec = largest.efficiency.compute_spec.as_deref().unwrap_or_default();
     let dtype = spec.trim_start_matches("matrix_");
@@ -134,14 +143,19 @@ fn finding(
         category_percent_of_compute: cx.category.percent_of_compute,
         notable: true,
     };
+    let with = if told_ms > 0.0 {
+        format!(", with {} ms that other findings speak of,", shown_ms(told_ms))
+    } else {
+        String::new()
+    };
     let basis = format!(
-        "{} ms at {} TFLOPS/s peak take {} of that at {}, or twice as long at worst, and never less than their bytes \
-         do; the hopeful end adds half of {} ms of fp32 work that memory bounds",
+        "{} ms{with} at {} TFLOPS/s peak take {} of that at {}, or twice as long at worst, and never less than their \
+         bytes do; the hopeful end adds half of {} ms of fp32 work that memory bounds",
         shown_ms(time_ms),
         shown(peak, 0),
         shown(peak / lower, 3),
         shown(lower, 0),
-        shown_ms(memory_bound_ms),
+        shown_ms(ms(memory_bound)),
     );
     let explains: Vec<RowId> = rows.iter().map(|r| r.id).collect();
     Promoted {
@@ -152,7 +166,7 @@ fn finding(
         kernel: said.kernel,
         basis,
         explains,
-        also: memory_bound.iter().map(|r| r.id).collect(),
+        also: told.iter().chain(memory_bound).map(|r| r.id).collect(),
         time_ms,
         saved,
         priority: weight.overall(cx),

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::cx::CategoryCx;
 use super::drive::{Rules, drive};
 use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
-use super::layout::{self, Layout};
+use super::layout::{self, Layout, LayoutNames};
 use super::words::Said;
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::PatternId;
@@ -138,7 +138,8 @@ impl Rules for BatchNorm {
         }
         said.bound(cx, group);
         if Layout::of(row) != Layout::ChannelsLast && layout::has_convolutions(cx.prepared) {
-            said.model(TextId::A_CHANNELS_LAST_NORM, &[]);
+            let names = LayoutNames::of(row);
+            said.model(TextId::A_CHANNELS_LAST_NORM, &[("format", names.format), ("last", names.last)]);
         }
         said.compile(cx, row);
         said.model(TextId::A_BN_ALT, &[]);

@@ -55,6 +55,28 @@ impl Layout {
     }
 }
 
+/// What the layouts of images or volumes are called.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LayoutNames {
+    /// PyTorch's name of the layout with channels last.
+    pub(crate) format: &'static str,
+    /// That layout by its dimensions.
+    pub(crate) last: &'static str,
+    /// The usual one.
+    first: &'static str,
+}
+
+const IMAGES: LayoutNames = LayoutNames { format: "torch.channels_last", last: "NHWC", first: "NCHW" };
+const VOLUMES: LayoutNames = LayoutNames { format: "torch.channels_last_3d", last: "NDHWC", first: "NCDHW" };
+
+impl LayoutNames {
+    /// For what a row works on.
+    pub(crate) fn of(row: &Row) -> Self {
+        let shape = row.inputs.dims.as_ref().and_then(|d| d.iter().find_map(|d| d.shape().filter(|s| s.len() >= 3)));
+        if shape.is_some_and(|s| s.len() == 5) { VOLUMES } else { IMAGES }
+    }
+}
+
 /// Whether the trace has convolutions.
 pub(crate) fn has_convolutions(p: &Prepared) -> bool {
     p.category("convolution").is_some()
@@ -222,11 +244,15 @@ fn promoted(cx: &CategoryCx<'_>, fix: &Fix<'_>, share: f64, saving: Range) -> Pr
     let ms = shown_ms(fix.transpose_ms);
     let values = [("pct", &*shown(share, 1)), ("count", &fix.transposes.to_string()), ("time", &ms)];
     said.issue(TextId::I_TRANSPOSE, &values);
+    let names = fix.convolutions.first().map_or(IMAGES, |j| LayoutNames::of(j.row));
     let sure = fix.outlook == Outlook::Good && share > cx.limit(Threshold::ConvTransposeHigh);
     match fix.outlook {
         Outlook::Done => said.model(TextId::A_LIMITED, &[]),
-        Outlook::Good if sure => said.model(TextId::A_CHANNELS_LAST, &[("pct", &shown(share, 1))]),
-        _ => said.model(TextId::A_CHANNELS_LAST_MAYBE, &[("pct", &shown(share, 1))]),
+        Outlook::Good if sure => said.model(
+            TextId::A_CHANNELS_LAST,
+            &[("pct", &*shown(share, 1)), ("format", names.format), ("last", names.last), ("first", names.first)],
+        ),
+        _ => said.model(TextId::A_CHANNELS_LAST_MAYBE, &[("pct", &*shown(share, 1)), ("format", names.format)]),
     }
     said.replay();
     let rows = fix.rows();

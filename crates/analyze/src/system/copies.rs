@@ -172,7 +172,8 @@ fn is_waited_for(recording: &Recording<'_>, g: &GpuEvent) -> bool {
 fn saved(recording: &Recording<'_>, host: &HostBound) -> Option<Range> {
     let mut hidden = vec![0i64; recording.gpu.len()];
     let mut locked = vec![0i64; recording.gpu.len()];
-    let mut bytes = [0.0f64; 2];
+    // What the link needs for each direction at best.
+    let mut link_ns = [0.0f64; 2];
     let mut any = false;
     for (i, g) in recording.gpu.iter().enumerate().filter(|(_, g)| g.work == GpuWork::Memcpy) {
         let direction = CopyDirection::of(recording.trace, g.event);
@@ -181,17 +182,19 @@ fn saved(recording: &Recording<'_>, host: &HostBound) -> Option<Range> {
         }
         any = true;
         let (time, size) = ((g.end - g.start).0, bytes_of(recording, g.event) as f64);
-        bytes[direction as usize] += size;
         hidden[i] = time;
-        locked[i] = if is_pageable(recording, g.event) {
-            (time - (size / LOCKED_RATE) as i64).max(0)
+        if is_pageable(recording, g.event) {
+            locked[i] = (time - (size / LOCKED_RATE) as i64).max(0);
+            link_ns[direction as usize] += (size / LINK_RATE).min(time as f64);
         } else {
-            (time as f64 * OVERLAPPED_AT_LEAST) as i64
-        };
+            locked[i] = (time as f64 * OVERLAPPED_AT_LEAST) as i64;
+            // It is as fast as the link already.
+            link_ns[direction as usize] += time as f64;
+        }
     }
     let low = any.then(|| host.saved_by_copies(&locked, true).low)?;
     let high = host.saved_by_copies(&hidden, false).high;
     // Both directions can go on at the same time.
-    let link_ms = bytes[0].max(bytes[1]) / LINK_RATE / 1e6;
-    Some(Range::new(low, high.min((host.window().ms() - link_ms).max(0.0))))
+    let most = (host.window().ms() - link_ns[0].max(link_ns[1]) / 1e6).max(0.0);
+    Some(Range::new(low.min(most), high.min(most)))
 }

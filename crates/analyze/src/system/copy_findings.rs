@@ -84,7 +84,7 @@ pub(crate) fn blocking_copies(cx: &Cx<'_>) -> Option<Judged> {
         basis: format!(
             "The recorded schedule run again for a profiler that slowed the host down {least} to {most} times: low \
              with unpinned copies at 25 GB/s and pinned ones half hidden, high with all of them hidden and not waited \
-             for, as far as a link of 60 GB/s allows.",
+             for, as far as a link of 60 GB/s allows and pinned ones as fast as they are.",
         ),
         algorithmic: copy_actions(cx),
         kernel: Vec::new(),
@@ -107,7 +107,14 @@ fn copy_actions(cx: &Cx<'_>) -> Vec<String> {
             names(CopyDirection::DeviceToHost)
         ));
     }
-    if copies.direction(CopyDirection::HostToDevice).exposed > Ns(0) {
+    let to_device = copies.direction(CopyDirection::HostToDevice);
+    if to_device.exposed > Ns(0) && to_device.pageable == 0 && to_device.waited_for == 0 {
+        actions.push(format!(
+            "Begin these copies a step ahead so that computation hides them; where they take longer than it, copy less: \
+             smaller types, or data kept on the device (launched by {}).",
+            names(CopyDirection::HostToDevice)
+        ));
+    } else if to_device.exposed > Ns(0) {
         actions.push(format!(
             "Pin host memory (`pin_memory=True`), pre-allocate, and copy asynchronously (`non_blocking=True`) on a \
              stream of its own while the batch before is computed (launched by {}).",

@@ -214,6 +214,33 @@ fn copies_that_nothing_hides_are_found() {
     assert_eq!(names(&found(&copying(4096, 5.0, "Pageable"))), ["host_sync"]);
 }
 
+#[test]
+fn copies_as_fast_as_the_link_can_only_be_fewer() {
+    // Four steps of a pinned copy on a stream of its own, 1000 us, beside 400 us of kernels: nothing hides the rest.
+    //
+    // host  |copy||op||op|..           |copy||op|..
+    // GPU   stream 9 |-- memcpy -------------||-- memcpy --
+    //       stream 7    |k||k|..              |k||k|..
+    let mut host = Host::default();
+    for i in 0..4 {
+        let start = f64::from(i) * 1000.0 + 20.0;
+        host.now = host.now.max(start - 20.0);
+        host.b.cpu_op("aten::to", host.now, 10.0);
+        host.b.launch("cudaMemcpyAsync", host.now + 2.0, 5.0, 1000 + i64::from(i));
+        let name = "Memcpy HtoD (Pinned -> Device)";
+        host.b.gpu("gpu_memcpy", name, start, 1000.0, 1000 + i64::from(i), 9).arg("bytes", 25 << 20);
+        host.now += 10.0;
+        for _ in 0..8 {
+            host.op("aten::mm", 20.0, 50.0);
+        }
+    }
+    let all = found(&host.b);
+    assert_eq!(names(&all), ["blocking_copies"]);
+    let f = &all[0];
+    assert!(f.impact.saved_ms.high < 0.05, "the link is busy all the time: {:?}", f.impact);
+    assert!(f.paths.algorithmic[0].contains("copy less") && !f.paths.algorithmic[0].contains("pin_memory"));
+}
+
 /// A gradient exchange beside some computation.
 //
 // stream 7   |-- mm 0..1000 ------|

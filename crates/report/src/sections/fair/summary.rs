@@ -2,6 +2,7 @@
 
 use jarvis_analyze::finding::{Finding, Priority};
 use jarvis_analyze::metrics::Fact;
+use jarvis_analyze::prepared::Category;
 
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
@@ -61,7 +62,9 @@ fn paragraph(run: &Run<'_>) -> String {
         ms(u.total_time_ms),
         pct(u.computation_time_percent)
     );
-    if let Some(c) = p.categories.first() {
+    if let Some(copying) = p.categories.first().and_then(|c| leading_host_copy(run, c)) {
+        text += &format!(" Copies between host and device (`{}`) take longer than all computing.", name(copying));
+    } else if let Some(c) = p.categories.first() {
         text += &format!(" {} takes {}% of compute", c.display, pct(c.percent_of_compute));
         text += &match p.top_operations.first() {
             Some(t) if *t.category == *c.key => {
@@ -72,6 +75,15 @@ fn paragraph(run: &Run<'_>) -> String {
         };
     }
     text + " " + &outlook(run, &recommendations(run))
+}
+
+/// The operation of a category that copies between host and device longer than the GPU computes: no share of computing
+/// can be told of it.
+fn leading_host_copy<'a>(run: &Run<'a>, category: &Category) -> Option<&'a str> {
+    let p = &run.analysis.prepared;
+    let copies = || category.rows.iter().map(|&r| p.row(r)).filter(|r| r.is_host_copy);
+    let time_ms: f64 = copies().map(|r| r.time_ms).sum();
+    copies().next().filter(|_| time_ms > p.utilization.computation_time_ms).map(|r| &*r.name)
 }
 
 /// A name that fits into a sentence.

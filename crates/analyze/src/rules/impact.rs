@@ -50,6 +50,7 @@ pub(crate) fn row_range(cx: &CategoryCx<'_>, row: &Row, judgement: &Judgement) -
     let high = saved_above(row, judgement.ceiling, floor_ms);
     let target = low_target(e, judgement);
     let low = match target {
+        _ if judgement.scatters => 0.0,
         Some(target) => saved_above(row, target, floor_ms),
         None => cx.limit(Threshold::ImpactLowFactor) * high,
     };
@@ -73,10 +74,11 @@ pub(crate) fn of_group(cx: &CategoryCx<'_>, group: &Group<'_>) -> BottleneckImpa
     let ceiling = judgement.ceiling;
     let named = STEPS[..2].iter().copied().filter(|&s| s >= e + MIN_STEP && s < ceiling);
     let targets = named.chain(Some(ceiling).filter(|&c| c > e)).map(|t| target(cx, group.time_ms, e, t)).collect();
-    let reached = low_target(e, judgement).map_or_else(
-        || format!("{} of that", shown(cx.limit(Threshold::ImpactLowFactor), 2)),
-        |t| format!("{}% of peak", shown(t, 0)),
-    );
+    let reached = match low_target(e, judgement) {
+        _ if judgement.scatters => "nothing, since elements that meet in one place are added one by one".to_owned(),
+        Some(t) => format!("{}% of peak", shown(t, 0)),
+        None => format!("{} of that", shown(cx.limit(Threshold::ImpactLowFactor), 2)),
+    };
     let left = group.time_ms - high;
     let at = match () {
         // Its shapes have ceilings of their own; that of the largest does not tell for all.

@@ -74,6 +74,9 @@ pub(crate) struct Judgement {
     pub(crate) floor_target: Option<f64>,
     /// Whether its calls could be one: then they are slow even if each takes no longer than a kernel must.
     pub(crate) batchable: bool,
+    /// Whether it adds up elements wherever its indices say: what meets in one place is added one by one, so that nothing
+    /// can be counted on.
+    pub(crate) scatters: bool,
     /// Whether the row is left out of judgement altogether.
     pub(crate) excluded: bool,
     /// Patterns.
@@ -86,12 +89,16 @@ pub(crate) struct Judgement {
     pub(crate) intensity: (f64, f64),
 }
 
+/// Words in the names of operations that put or add up elements where their indices say.
+const SCATTERS: &[&str] = &["index_add", "index_put", "index_reduce", "scatter", "embedding_dense_backward"];
+
 impl Judgement {
     /// What holds for a row of any category.
     pub(crate) fn usual(cx: &CategoryCx<'_>, row: &Row) -> Self {
         Self {
             slow_below: cx.limit(Threshold::BottleneckEfficiency),
             ceiling: cx.ceiling(row.efficiency.bound_type),
+            scatters: SCATTERS.iter().any(|w| row.name.contains(w)),
             assessment: row.efficiency.judged().map(|e| assess(cx, e)),
             intensity: (cx.limit(Threshold::IntensityCompute), cx.limit(Threshold::IntensityMemory)),
             ..Self::default()

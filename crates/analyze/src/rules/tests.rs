@@ -93,6 +93,23 @@ fn norms_are_measured_against_the_baseline() {
 }
 
 #[test]
+fn nothing_can_be_counted_on_where_elements_meet_in_one_place() {
+    let range = |name: &'static str| {
+        let dims = "[[100000, 128], [], [1000000], [1000000, 128], []]";
+        let types = r#"["float", "Scalar", "long int", "float", "Scalar"]"#;
+        let mut scene = Scene::new();
+        scene.calls(4, &Call::new(name, dims, types, &[("indexFuncLargeIndex", 960.0)]));
+        let (_, findings) = analyzed(&scene.prepared());
+        assert_eq!(patterns(&findings), [PatternId::LOW_BANDWIDTH_ELEMENTWISE]);
+        (findings[0].impact.saved_ms, findings[0].impact.basis.clone())
+    };
+    let (saved, basis) = range("aten::index_add_");
+    assert!(saved.low == 0.0 && saved.high > 1.0 && basis.contains("one by one"), "{saved:?} {basis}");
+    let (saved, _) = range("aten::index_copy_");
+    assert!(saved.low > 0.5, "copies do not meet: {saved:?}");
+}
+
+#[test]
 fn host_copies_are_not_judged() {
     let mut scene = Scene::new();
     let types = r#"["c10::BFloat16", "c10::BFloat16"]"#;

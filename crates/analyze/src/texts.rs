@@ -79,7 +79,8 @@ texts! {
     A_SPARSE       "A-SPARSE"       "If the weights are sparse, a sparsity-aware operation applies; sparsity is not visible in a trace.";
     A_PAD          "A-PAD"          "Pad {dim} from {v} to {v2}; {waste}% of the tile area is padding.";
     A_PAD_ALIGN    "A-PAD-ALIGN"    "Pad {dim} from {v} to {v2}: {v} is not a multiple of 16 bytes.";
-    A_CHANNELS_LAST "A-CHANNELS-LAST" "Convert the model with `model.to(memory_format={format})`: {last} instead of {first} removes the transposes (typically 30-45% of convolution time; here {pct}%).";
+    A_CHANNELS_LAST "A-CHANNELS-LAST" "Convert the model with `model.to(memory_format=torch.channels_last)`: NHWC instead of NCHW removes the transposes (typically 30-45% of convolution time; here {pct}%).";
+    A_CHANNELS_LAST_3D "A-CHANNELS-LAST-3D" "Convert the model with `model.to(memory_format=torch.channels_last_3d)`: NDHWC instead of NCDHW removes the transposes ({pct}% of convolution time here).";
     A_CHANNELS_LAST_NORM "A-CHANNELS-LAST-NORM" "Convert the model with `model.to(memory_format={format})`; the norm then works on {last} inputs.";
     A_CHANNELS_LAST_MAYBE "A-CHANNELS-LAST-MAYBE" "Consider `{format}`; transposes are {pct}% of convolution time.";
     A_BN_ALT       "A-BN-ALT"       "Where the model allows, LayerNorm or GroupNorm may have faster kernels; check `torch.compile` too.";

@@ -62,12 +62,14 @@ pub(crate) struct LayoutNames {
     pub(crate) format: &'static str,
     /// That layout by its dimensions.
     pub(crate) last: &'static str,
-    /// The usual one.
-    first: &'static str,
+    /// What to do.
+    advice: TextId,
 }
 
-const IMAGES: LayoutNames = LayoutNames { format: "torch.channels_last", last: "NHWC", first: "NCHW" };
-const VOLUMES: LayoutNames = LayoutNames { format: "torch.channels_last_3d", last: "NDHWC", first: "NCDHW" };
+const IMAGES: LayoutNames =
+    LayoutNames { format: "torch.channels_last", last: "NHWC", advice: TextId::A_CHANNELS_LAST };
+const VOLUMES: LayoutNames =
+    LayoutNames { format: "torch.channels_last_3d", last: "NDHWC", advice: TextId::A_CHANNELS_LAST_3D };
 
 impl LayoutNames {
     /// For what a row works on.
@@ -248,10 +250,7 @@ fn promoted(cx: &CategoryCx<'_>, fix: &Fix<'_>, share: f64, saving: Range) -> Pr
     let sure = fix.outlook == Outlook::Good && share > cx.limit(Threshold::ConvTransposeHigh);
     match fix.outlook {
         Outlook::Done => said.model(TextId::A_LIMITED, &[]),
-        Outlook::Good if sure => said.model(
-            TextId::A_CHANNELS_LAST,
-            &[("pct", &*shown(share, 1)), ("format", names.format), ("last", names.last), ("first", names.first)],
-        ),
+        Outlook::Good if sure => said.model(names.advice, &[("pct", &shown(share, 1))]),
         _ => said.model(TextId::A_CHANNELS_LAST_MAYBE, &[("pct", &*shown(share, 1)), ("format", names.format)]),
     }
     said.replay();

@@ -92,10 +92,10 @@ fn other_kernel<'a>(row: &Row, rows: &[&'a Row]) -> Option<&'a Row> {
 
 /// The largest row of the operation that needs one kernel, if this one needs more and most others don't.
 fn fewer<'a>(row: &Row, rows: &[&'a Row]) -> Option<&'a Row> {
-    if row.kernels.len() < 2 {
+    if row.kernels_per_call < 2 {
         return None;
     }
-    let single: Vec<&&Row> = rows.iter().filter(|r| r.kernels.len() == 1).collect();
+    let single: Vec<&&Row> = rows.iter().filter(|r| r.kernels_per_call == 1).collect();
     let most = 2 * single.len() > rows.len() - 1;
     single.into_iter().filter(|_| most).copied().reduce(|a, b| if b.time_ms > a.time_ms { b } else { a })
 }
@@ -108,7 +108,7 @@ fn lowered(row: &Row) -> Lowered {
     Lowered {
         row: row.id,
         kernel: main_kernel(row).cloned().unwrap_or_else(|| "".into()),
-        kernels: row.kernels.len(),
+        kernels: row.kernels_per_call,
         mean_us: row.mean_us,
         efficiency_percent: row.efficiency.judged(),
     }

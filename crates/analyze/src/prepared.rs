@@ -237,6 +237,8 @@ pub struct Row {
     pub data_moved_mb: Option<f64>,
     /// Kernels, the one with most time last.
     pub kernels: Arc<[KernelStat]>,
+    /// Kernels that a call launches.
+    pub kernels_per_call: usize,
     /// Which pass most of its calls belong to.
     pub direction: Direction,
     /// Whether the top operations account for it.
@@ -396,7 +398,7 @@ impl Prepared {
 
     /// Time below which the calls of a row cannot come with the kernels they launch, in milliseconds.
     pub fn floor_ms(&self, row: &Row) -> f64 {
-        self.kernel_floor_us * row.kernels.len().max(1) as f64 * row.count as f64 / 1e3
+        self.kernel_floor_us * row.kernels_per_call.max(1) as f64 * row.count as f64 / 1e3
     }
 
     /// Percent of peak bandwidth that memory-bound work can be expected to reach: what simple operations reach in

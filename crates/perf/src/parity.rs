@@ -144,6 +144,8 @@ quirks! {
     incomplete_collectives_vanish,
     /// Tables 15: the caps on rows are accepted and ignored.
     caps_ignored,
+    /// Cells list kernels one by one, however many a call launches.
+    kernel_lists_however_long,
     /// Tables 15: rows of `unified_perf_summary` are not kept apart by number of kernels.
     unified_ignores_num_kernels,
     /// Tables 18: recordings without operations have no sheets of operations, though they may have Python frames and

@@ -125,6 +125,7 @@ fn one(
         tile: main.and_then(|k| k.tile),
         split: main.and_then(|k| k.split),
         kernels,
+        kernels_per_call: row.kernels.per_call,
         direction,
         in_top_ops: false,
         cov: None,

@@ -205,6 +205,29 @@ fn in_order(json: &str, fields: &[&str]) {
 }
 
 #[test]
+fn tree_data_do_not_list_thousands_of_kernels() {
+    // A recurrent layer: one operation, a kernel for each cell.
+    let mut b = TraceBuilder::new();
+    b.cpu_op("aten::_cudnn_rnn", 0.0, 2000.0);
+    for i in 0..300 {
+        let at = 5.0 * f64::from(i);
+        b.launch("cudaLaunchKernel", at + 1.0, 2.0, i64::from(i) + 1);
+        b.kernel("LSTM_elementWise_fp", at + 10.0, 4.0, i64::from(i) + 1);
+    }
+    let trace = b.build();
+    let (report, platform) = report(&trace);
+    let p = Prepared::of(&trace, &report, platform, &PrepareOptions::default());
+    let row = &p.rows[0];
+    assert_eq!((row.kernels_per_call, row.kernels.len(), row.kernels[0].count), (300, 1, 300));
+    let floor_us = 300.0 * p.kernel_floor_us;
+    assert!((p.floor_ms(row) - floor_us / 1e3).abs() < 1e-9, "each of them takes its time");
+    let category = p.category(&row.category).unwrap();
+    let entries = tree_data::tree_data(&trace, &report, &p, category, &BTreeSet::new(), &BTreeMap::new());
+    let entry = &entries[&row.uid];
+    assert_eq!((entry.subtree[0].kernels.len(), entry.truncated), (200, true));
+}
+
+#[test]
 fn tree_data_tell_of_parents_siblings_and_kernels() {
     let mut b = TraceBuilder::new();
     b.python("nn.Module: Block_0", 0.0, 500.0);

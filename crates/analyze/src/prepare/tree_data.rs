@@ -106,11 +106,12 @@ impl Reader<'_> {
         self.report.tree.ancestors(event).filter(shown).take(MOST_PARENTS).map(parent).collect()
     }
 
-    /// Operations and frames below an event, and whether some were left out.
+    /// Operations and frames below an event with their kernels, and whether some were left out.
     fn subtree(&self, root: EventId) -> (Vec<SubtreeNode>, bool) {
         let (trace, tree) = (self.trace, &self.report.tree);
         let view = tree.view(trace);
         let mut out = Vec::new();
+        let mut truncated = false;
         let mut stack = vec![(root, 0)];
         while let Some((event, depth)) = stack.pop() {
             if out.len() == MOST_NODES {
@@ -118,7 +119,9 @@ impl Reader<'_> {
             }
             let children: Vec<EventId> = tree.children(event).collect();
             let launches = children.iter().filter(|&&c| trace.kind(c).is_runtime());
-            let kernels = launches.flat_map(|&c| tree.launched(c)).map(|&k| trace.name(k).to_owned()).collect();
+            let mut launched = launches.flat_map(|&c| tree.launched(c));
+            let kernels = launched.by_ref().take(MOST_NODES).map(|&k| trace.name(k).to_owned()).collect();
+            truncated |= launched.next().is_some();
             let inputs = input_lists(trace, event);
             out.push(SubtreeNode {
                 depth,
@@ -137,7 +140,7 @@ impl Reader<'_> {
                     .map(|c| (c, depth + 1)),
             );
         }
-        (out, false)
+        (out, truncated)
     }
 
     /// Leaves under the innermost module around an event.

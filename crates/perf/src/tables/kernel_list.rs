@@ -4,9 +4,11 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use jarvis_trace::{EventId, Key, StrId, Trace, pyliteral};
+use rapidhash::RapidHashMap;
 
 use super::stats::{median_of_sorted, pairwise_sum, population_std};
 use super::texts::Texts;
+use crate::parity::Quirks;
 
 /// Longest kernel name in the short form, in characters.
 const SHORT_NAME: usize = 64;
@@ -15,18 +17,22 @@ const SHORT_NAME: usize = 64;
 const FULL_NUMBERS: usize = 400;
 const SHORT_NUMBERS: usize = 80;
 
-/// The kernel at one position of a group's kernel lists.
+/// Calls that launch more kernels than this list them by name and not one by one: a recurrent layer launches ten thousand,
+/// and a cell of megabytes is of no use to anybody.
+const LONGEST: usize = 200;
+
+/// The kernel at one position of a group's kernel lists, or all kernels of a name where the lists are long.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelStat {
     /// Name, from the first call.
     pub name: Arc<str>,
-    /// The event of the first call; `None` where several events share a position.
+    /// The event of the first call; `None` where several events share an entry.
     pub example: Option<EventId>,
     /// Stream, from the first call.
     pub stream: Option<i64>,
     /// Share of the call's time in which the kernel overlaps it, for kernels that overlap.
     pub overlap: Option<f64>,
-    /// Calls that have a kernel at this position.
+    /// Calls that have a kernel at this position, or kernels of this name.
     pub count: usize,
     /// Sum of durations.
     pub total_us: f64,
@@ -71,8 +77,10 @@ fn duration(trace: &Trace, event: EventId) -> f64 {
 /// The kernels of a group of calls; the one with most time is last.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KernelList {
-    /// One entry a position, in order of total time, then name.
+    /// One entry a position or, where there are very many, a name; in order of total time, then name.
     pub kernels: Arc<[KernelStat]>,
+    /// Kernels that a call launches.
+    pub per_call: usize,
     /// Whether some calls ran other kernels than the first: names are the first call's, times are everybody's.
     pub mixed: bool,
     /// Calls left out because they launched another number of kernels than the first.
@@ -85,6 +93,7 @@ impl KernelList {
         trace: &Trace,
         calls: impl Iterator<Item = &'k [EventId]>,
         texts: &mut Texts<'_>,
+        quirks: &Quirks,
     ) -> Self {
         let mut positions = Positions::default();
         for call in calls {
@@ -94,11 +103,11 @@ impl KernelList {
                 positions.add(call.iter().map(|&e| (trace.name_id(e), duration(trace, e))));
             }
         }
-        positions.finish(texts)
+        positions.finish(texts, quirks)
     }
 
     /// As [`KernelList::of_events`], with what each position contributes already known.
-    pub(crate) fn of<'k>(calls: impl Iterator<Item = &'k [Listed]>, texts: &mut Texts<'_>) -> Self {
+    pub(crate) fn of<'k>(calls: impl Iterator<Item = &'k [Listed]>, texts: &mut Texts<'_>, quirks: &Quirks) -> Self {
         let mut positions = Positions::default();
         for call in calls {
             if positions.template.is_empty() {
@@ -107,7 +116,11 @@ impl KernelList {
                 positions.add(call.iter().map(|k| (k.name, k.us)));
             }
         }
-        positions.finish(texts)
+        positions.finish(texts, quirks)
+    }
+
+    fn of_calls_with(self, per_call: usize) -> Self {
+        Self { per_call, ..self }
     }
 
     /// The full cell; `None` without kernels.
@@ -199,12 +212,35 @@ impl Positions {
         }
     }
 
-    fn finish(self, texts: &mut Texts<'_>) -> KernelList {
+    fn finish(self, texts: &mut Texts<'_>, quirks: &Quirks) -> KernelList {
+        let per_call = self.template.len();
+        if per_call > LONGEST && !quirks.kernel_lists_however_long {
+            return self.by_name().finish(texts, quirks).of_calls_with(per_call);
+        }
         let positions = self.template.iter().zip(self.durations);
         let mut kernels: Vec<KernelStat> =
             positions.map(|(first, durations)| stat(first, texts.shared(first.name), durations)).collect();
         kernels.sort_by(|a, b| a.total_us.total_cmp(&b.total_us).then_with(|| a.name.cmp(&b.name)));
-        KernelList { kernels: kernels.into(), mixed: self.mixed, skipped: self.skipped }
+        KernelList { kernels: kernels.into(), per_call, mixed: self.mixed, skipped: self.skipped }
+    }
+
+    /// The same with one entry for each name, in order of first appearance.
+    fn by_name(self) -> Self {
+        let mut merged = Self { mixed: self.mixed, skipped: self.skipped, ..Self::default() };
+        let mut places: RapidHashMap<StrId, usize> = RapidHashMap::default();
+        for (listed, durations) in self.template.into_iter().zip(self.durations) {
+            let at = *places.entry(listed.name).or_insert(merged.template.len());
+            let Some(first) = merged.template.get_mut(at) else {
+                merged.template.push(listed);
+                merged.durations.push(durations);
+                continue;
+            };
+            first.event = None;
+            first.overlap = None;
+            first.stream = first.stream.filter(|&stream| listed.stream == Some(stream));
+            merged.durations[at].extend(durations);
+        }
+        merged
     }
 }
 
@@ -262,7 +298,7 @@ mod tests {
         let trace = b.build();
         let k: Vec<EventId> = trace.events().filter(|&e| trace.kind(e).is_gpu()).collect();
         let calls: [&[EventId]; 4] = [&[], &[k[0], k[1]], &[k[2], k[3]], &[k[4]]];
-        let list = KernelList::of_events(&trace, calls.into_iter(), &mut Texts::new(&trace));
+        let list = KernelList::of_events(&trace, calls.into_iter(), &mut Texts::new(&trace), &Quirks::NONE);
         assert_eq!((list.mixed, list.skipped), (true, 1));
         assert_eq!(
             list.text().unwrap(),
@@ -280,5 +316,30 @@ mod tests {
              {'name': 'gemm', 'stream': 7, 'mean_duration_us': np.float64(6.0)}]"
         );
         assert_eq!(KernelList::default().text(), None);
+    }
+
+    #[test]
+    fn very_long_lists_are_by_name() {
+        // Two calls of 300 kernels each: a clear of 1 us and 299 cells of 2 us, on two streams.
+        let mut b = TraceBuilder::new();
+        for i in 0..600 {
+            let (name, us) = if i % 300 == 0 { ("Memset (Device)", 1.0) } else { ("cell", 2.0) };
+            b.gpu("kernel", name, f64::from(i), us, 1, 7 + i64::from(i % 2));
+        }
+        let trace = b.build();
+        let k: Vec<EventId> = trace.events().filter(|&e| trace.kind(e).is_gpu()).collect();
+        let list = |quirks: &Quirks| {
+            let calls: [&[EventId]; 2] = [&k[..300], &k[300..]];
+            KernelList::of_events(&trace, calls.into_iter(), &mut Texts::new(&trace), quirks)
+        };
+        let long = list(&Quirks::REFERENCE);
+        assert_eq!((long.kernels.len(), long.per_call, long.kernels[299].count), (300, 300, 2));
+        let short = list(&Quirks::NONE);
+        assert_eq!((short.kernels.len(), short.per_call), (2, 300));
+        let [memset, cell] = &*short.kernels else { panic!("one entry a name") };
+        assert_eq!((&*memset.name, memset.count, memset.stream), ("Memset (Device)", 2, Some(7)));
+        assert_eq!((&*cell.name, cell.count, cell.stream, cell.example), ("cell", 598, None, None));
+        let sum = |list: &KernelList| list.kernels.iter().map(|k| k.total_us).sum::<f64>();
+        assert!((sum(&short) - sum(&long)).abs() < 1e-9 && (cell.mean_us - 2.0).abs() < 1e-9);
     }
 }

@@ -277,7 +277,7 @@ pub(crate) fn by_args(
                 direct_us: Stats::of(group.iter().map(|&i| rows[i].direct_us)),
                 subtree_us: Stats::of(group.iter().map(|&i| rows[i].subtree_us)),
                 example: first.event,
-                kernels: KernelList::of_events(cx.trace, lists, &mut cx.texts),
+                kernels: KernelList::of_events(cx.trace, lists, &mut cx.texts, &cx.quirks),
                 percent: (0.0, 0.0),
                 calls: group,
             }

@@ -257,7 +257,7 @@ pub(crate) fn rows(
 fn row(cx: &mut Context<'_>, calls: &[OpCallRow], group: Vec<usize>) -> Option<OpSheetRow> {
     let members = || group.iter().map(|&i| &calls[i]);
     let first = &calls[group[0]];
-    let kernels = KernelList::of_events(cx.trace, members().map(|c| &*c.kernels), &mut cx.texts);
+    let kernels = KernelList::of_events(cx.trace, members().map(|c| &*c.kernels), &mut cx.texts, &cx.quirks);
     let place = cx.place(first.event);
     let inputs = cx.inputs_of(first.event);
     Some(OpSheetRow {

@@ -129,7 +129,7 @@ fn split(overlaps: &[Option<CallOverlap>]) -> impl Fn(usize) -> Option<TextId> +
 
 fn with_overlap<R>(cx: &mut Context<'_>, row: R, calls: &[usize], overlaps: &[Option<CallOverlap>]) -> OverlapRow<R> {
     let of_row = || calls.iter().filter_map(|&i| overlaps[i].as_ref());
-    let kernels = KernelList::of(of_row().map(|o| o.kernels.as_slice()), &mut cx.texts);
+    let kernels = KernelList::of(of_row().map(|o| o.kernels.as_slice()), &mut cx.texts, &cx.quirks);
     let mut share = Stats::of(of_row().map(|o| o.share));
     share.mean = share.mean.map(round2);
     share.median = share.median.map(round2);

@@ -112,7 +112,7 @@ fn plain_row(source: &Source<'_>, trace: &Trace, texts: &mut Texts, row: &Unifie
         tflops: row.tflops_per_s.mean.map(Ratio),
         tbs: row.tb_per_s.mean.map(Ratio),
         kernel: row.kernels.kernels.last().map(|k| texts.add(&k.name)),
-        kernels: row.kernels.kernels.len(),
+        kernels: row.kernels.per_call,
         module: None,
         finding: None,
     }
@@ -143,7 +143,7 @@ fn prepared_row(prepared: &Prepared, texts: &mut Texts, seen: &Row, row: &Unifie
         tflops: e.tflops_achieved.map(Ratio),
         tbs: e.tb_s_achieved.map(Ratio),
         kernel: row.kernels.kernels.last().map(|k| texts.add(&k.name)),
-        kernels: row.kernels.kernels.len(),
+        kernels: row.kernels.per_call,
         module: (!module.is_empty()).then(|| texts.add(&module.join(" › "))),
         finding: None,
     }

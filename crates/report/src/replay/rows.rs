@@ -99,14 +99,19 @@ pub fn of_report_where(trace: &Trace, tree: &Tree, report: &ReportRows, is_wante
             rows.push(plain);
             continue;
         }
+        // An operation that launches thousands of kernels is as many calls of its rows: its arguments are read once.
+        let mut calls: BTreeMap<EventId, usize> = BTreeMap::new();
         for event in events.into_iter().flatten() {
+            *calls.entry(event).or_default() += 1;
+        }
+        for (event, times) in calls {
             let inputs = inputs::of_lists(&input_lists(trace, event));
             let key = (trace.name(event).to_owned(), inputs);
             let group = stand_ins.entry(key).or_insert_with(|| StandIns::new(name, row));
             if group.events.insert(event) && !is_synthetic(name) {
                 group.model = Some(row);
             }
-            group.percent += row.percent.0 / row.calls.len() as f64;
+            group.percent += row.percent.0 * times as f64 / row.calls.len() as f64;
         }
     }
     rows.extend(stand_ins.into_iter().map(|(key, group)| group.row(trace, tree, key)));

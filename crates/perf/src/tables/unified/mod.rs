@@ -164,7 +164,7 @@ impl UnifiedRow {
     fn of(cx: &mut Context<'_>, calls: &[UnifiedCall], group: Vec<usize>) -> Self {
         let first = &calls[group[0]];
         let members = || group.iter().map(|&i| &calls[i]);
-        let kernels = KernelList::of_events(cx.trace, members().map(|c| &*c.kernels), &mut cx.texts);
+        let kernels = KernelList::of_events(cx.trace, members().map(|c| &*c.kernels), &mut cx.texts, &cx.quirks);
         let identity = cx.identity(&first.key(cx), first.inputs);
         let failure = members().filter_map(|c| c.cost).find_map(|id| match &cx.costs.get(id).cost {
             Err(error) if first.has_perf_model => Some(error.to_string().into()),

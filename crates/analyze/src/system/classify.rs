@@ -4,7 +4,7 @@ use jarvis_trace::Ns;
 
 use super::activity::{Activity, Late, activities};
 use super::gaps::GapClass;
-use super::recording::{Recording, Wait};
+use super::recording::{GpuEvent, Recording};
 
 /// Gaps shorter than this are what the queue itself costs.
 const QUEUE_GAP: Ns = Ns(10_000);
@@ -18,18 +18,30 @@ const EDGE_SHARE: i64 = 5;
 /// With fewer GPU events a gap beside the first is as good as any other.
 const EDGE_EVENTS: usize = 10;
 
-/// A class, with the wait it is charged to.
-pub(crate) type Class = (GapClass, Option<Wait>);
+/// A class, with the position of the wait it is charged to.
+pub(crate) type Class = (GapClass, Option<u32>);
 
 /// A gap before its class is known.
 pub(crate) struct Bare {
     pub(crate) from: Ns,
     pub(crate) to: Ns,
     /// Position of the GPU event before and after.
-    pub(crate) before: usize,
-    pub(crate) after: usize,
+    pub(crate) before: u32,
+    pub(crate) after: u32,
     /// Whether the busy interval before or after is the lone first or last event.
     pub(crate) at_edge: bool,
+}
+
+impl Bare {
+    /// The GPU event before.
+    pub(crate) fn before<'r>(&self, recording: &'r Recording<'_>) -> &'r GpuEvent {
+        &recording.gpu[self.before as usize]
+    }
+
+    /// The GPU event after.
+    pub(crate) fn after<'r>(&self, recording: &'r Recording<'_>) -> &'r GpuEvent {
+        &recording.gpu[self.after as usize]
+    }
 }
 
 /// Merges GPU events into busy intervals and returns what lies between, with the time covered.
@@ -43,14 +55,14 @@ pub(crate) fn merge(recording: &Recording<'_>) -> (Vec<Bare>, Ns) {
     for (i, g) in gpu.iter().enumerate() {
         if g.start > until {
             let lone_first = first_interval && i - interval == 1;
-            gaps.push(Bare { from: until, to: g.start, before: last, after: i, at_edge: lone_first });
+            gaps.push(Bare { from: until, to: g.start, before: last, after: i as u32, at_edge: lone_first });
             first_interval = false;
             interval = i;
         }
         if g.end > until {
             busy = busy + (g.end - g.start.max(until));
             until = g.end;
-            last = i;
+            last = i as u32;
         }
     }
     if let Some(gap) = gaps.last_mut() {
@@ -69,20 +81,20 @@ pub(crate) fn first_class(recording: &Recording<'_>, gap: &Bare, window: Ns) -> 
     if gap.at_edge && recording.gpu.len() >= EDGE_EVENTS && length.0.saturating_mul(EDGE_SHARE) > window.0 {
         return (GapClass::Edge, None);
     }
-    let Some(launch) = recording.gpu[gap.after].launch else { return (GapClass::Unlinked, None) };
+    let Some(launch) = gap.after(recording).launch else { return (GapClass::Unlinked, None) };
     if launch.start <= gap.from {
         return (if length < QUEUE_GAP { GapClass::LaunchQueue } else { GapClass::DeviceWait }, None);
     }
     let track = recording.trace.track_id(launch.call);
     let first = recording.waits.partition_point(|w| w.end < gap.from - DRAINED);
-    let ended = recording.waits[first..].iter().take_while(|w| w.end <= launch.start);
+    let ended = recording.waits.iter().enumerate().skip(first).take_while(|(_, w)| w.end <= launch.start);
     let (mut class, mut charged) = (GapClass::HostWork, None);
-    for wait in ended.filter(|w| w.track == track) {
+    for (at, wait) in ended.filter(|(_, w)| w.track == track) {
         // The last wait in the middle of a step is the one to blame; a boundary only if there is no other.
         if !wait.at_boundary {
-            (class, charged) = (GapClass::HostSync, Some(*wait));
+            (class, charged) = (GapClass::HostSync, Some(at as u32));
         } else if class != GapClass::HostSync {
-            (class, charged) = (GapClass::StepSync, Some(*wait));
+            (class, charged) = (GapClass::StepSync, Some(at as u32));
         }
     }
     (class, charged)
@@ -90,8 +102,8 @@ pub(crate) fn first_class(recording: &Recording<'_>, gap: &Bare, window: Ns) -> 
 
 pub(crate) fn late_spans(recording: &Recording<'_>, gaps: &[Bare], classes: &[Class]) -> Vec<Late> {
     let span = |(i, (gap, (class, wait))): (usize, (&Bare, &Class))| {
-        let launch = recording.gpu[gap.after].launch.filter(|_| class.is_late())?;
-        let free = wait.map_or(gap.from, |w| w.end.max(gap.from));
+        let launch = gap.after(recording).launch.filter(|_| class.is_late())?;
+        let free = wait.map_or(gap.from, |at| recording.waits[at as usize].end.max(gap.from));
         let track = recording.trace.track_id(launch.call);
         Some(Late { gap: i, track, from: gap.from, to: launch.start.min(gap.to), free })
     };
@@ -102,8 +114,8 @@ pub(crate) fn late_spans(recording: &Recording<'_>, gaps: &[Bare], classes: &[Cl
 /// thread to another, such as from forward to backward, keeps the first one busy.
 pub(crate) fn handed_over_spans(recording: &Recording<'_>, gaps: &[Bare], classes: &[Class]) -> Vec<Late> {
     let unexplained = |(i, (gap, (class, _))): (usize, (&Bare, &Class))| {
-        let launch = recording.gpu[gap.after].launch.filter(|_| *class == GapClass::HostIdle)?;
-        let before = recording.trace.track_id(recording.gpu[gap.before].launch?.call);
+        let launch = gap.after(recording).launch.filter(|_| *class == GapClass::HostIdle)?;
+        let before = recording.trace.track_id(gap.before(recording).launch?.call);
         let late = Late { gap: i, track: before, from: gap.from, to: launch.start.min(gap.to), free: gap.from };
         (before != recording.trace.track_id(launch.call)).then_some(late)
     };

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use jarvis_trace::{EventId, InOrder, Ns, Population, StrId, Trace, Tree};
 use rapidhash::RapidHashMap;
 
-use super::activity::{Activity, activities};
+use super::activity::activities;
 use super::classify::{Bare, Class, first_class, handed_over_spans, input_before, late_spans, merge, refine};
 use super::recording::{Recording, Wait};
 
@@ -233,19 +233,21 @@ impl Gaps {
         let (bare, busy) = merge(recording);
         let window = recording.extent.1 - recording.extent.0;
         let mut classes: Vec<Class> = bare.iter().map(|gap| first_class(recording, gap, window)).collect();
-        let mut seen: Vec<Option<Activity>> = vec![None; bare.len()];
+        // Of what the host did, what is told of each gap: there may be as many gaps as kernels.
+        let mut seen: Vec<(Ns, Option<EventId>)> = vec![(Ns(0), None); bare.len()];
         for spans_of in [late_spans, handed_over_spans] {
             let late = spans_of(recording, &bare, &classes);
             let found = activities(recording, &late);
             for (span, activity) in late.iter().zip(found) {
                 refine(&mut classes[span.gap].0, span, &activity);
-                seen[span.gap] = Some(activity);
+                seen[span.gap] = (activity.input, activity.event);
             }
         }
         let mut tables = Tables::new(recording);
         tables.gaps.input_before = input_before(recording);
-        for ((gap, &(class, wait)), activity) in bare.iter().zip(&classes).zip(&seen) {
-            tables.add(gap, class, wait, activity.unwrap_or_default());
+        tables.gaps.gaps.reserve_exact(bare.len());
+        for ((gap, &class), &seen) in bare.iter().zip(&classes).zip(&seen) {
+            tables.add(gap, class, seen);
         }
         tables.finish(window, busy)
     }
@@ -291,15 +293,16 @@ impl<'a, 'r> Tables<'a, 'r> {
         Self { recording, gaps, by_name: RapidHashMap::default(), by_operation: RapidHashMap::default() }
     }
 
-    fn add(&mut self, gap: &Bare, class: GapClass, wait: Option<Wait>, seen: Activity) {
+    fn add(&mut self, gap: &Bare, (class, wait): Class, (input, event): (Ns, Option<EventId>)) {
         let recording = self.recording;
+        let wait = wait.map(|at| recording.waits[at as usize]);
         let length = gap.to - gap.from;
         self.gaps.by_class[class as usize].add(length);
         let bucket = HISTOGRAM_EDGES.iter().position(|&edge| length < edge).unwrap_or(HISTOGRAM_EDGES.len());
         self.gaps.histogram[bucket].add(length);
         let blamed = match class {
             GapClass::HostSync => wait.map(|w| recording.operation_around(w.event)),
-            _ if class.is_late() => seen.event,
+            _ if class.is_late() => event,
             _ => None,
         };
         if let (GapClass::HostSync, Some(wait), Some(operation)) = (class, wait, blamed) {
@@ -310,7 +313,7 @@ impl<'a, 'r> Tables<'a, 'r> {
             }
         }
         let activity = blamed.map(|e| self.activity(e, length));
-        let after = &recording.gpu[gap.after];
+        let after = gap.after(recording);
         if class.is_late() && after.launch.is_some_and(|l| recording.in_optimizer(l.start)) {
             self.gaps.in_optimizer.add(length);
         }
@@ -320,9 +323,9 @@ impl<'a, 'r> Tables<'a, 'r> {
             length,
             class,
             late_by,
-            input: seen.input,
+            input,
             activity,
-            before: recording.gpu[gap.before].event.uid(),
+            before: gap.before(recording).event.uid(),
             after: after.event.uid(),
         });
     }

@@ -141,7 +141,9 @@ impl<'a> Recording<'a> {
     fn read_gpu(&mut self, population: Population) {
         let (trace, tree) = (self.trace, self.tree);
         let mut works: Vec<Option<GpuWork>> = vec![None; trace.strings().len()];
-        for event in population.of(tree) {
+        let events = population.of(tree);
+        self.gpu.reserve_exact(events.len());
+        for event in events {
             let Some((start, end)) = Ns::span_of(trace, event) else { continue };
             let end = end.max(start);
             self.extent = (self.extent.0.min(start), self.extent.1.max(end));

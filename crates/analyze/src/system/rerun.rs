@@ -90,9 +90,9 @@ struct Run<'a, const N: usize> {
     schedule: &'a Schedule,
     scenario: &'a Scenario<'a>,
     profiler: [f64; N],
-    /// When each GPU event is launched; `NOT_YET` before.
-    issued: Vec<[i64; N]>,
-    ends: Vec<[i64; N]>,
+    /// When each GPU event ended or, before it has run, was launched; `NOT_YET` before that. One list for both: what runs
+    /// needs the ends of those before it and its own launch, and the list is as long as the trace.
+    times: Vec<[i64; N]>,
     /// How many GPU events have run, in their order.
     done: usize,
     host: [i64; N],
@@ -115,8 +115,7 @@ impl<'a, const N: usize> Run<'a, N> {
             schedule,
             scenario,
             profiler,
-            issued: vec![[NOT_YET; N]; count],
-            ends: vec![[0; N]; count],
+            times: vec![[NOT_YET; N]; count],
             done: 0,
             host: [schedule.host_start; N],
             first: [i64::MAX; N],
@@ -137,7 +136,7 @@ impl<'a, const N: usize> Run<'a, N> {
                     self.last_fate = fate;
                     for &work in launched {
                         self.pass([self.scenario.added.map_or(0, |a| a[work as usize]); N]);
-                        self.issued[work as usize] = self.host;
+                        self.times[work as usize] = self.host;
                     }
                     if !fate.is_gone() {
                         let first = self.issuing.map_or(self.host, |(first, _)| first);
@@ -245,7 +244,7 @@ impl<'a, const N: usize> Run<'a, N> {
         if awaited == NONE {
             self.pass(self.scaled(length as f64));
         } else if (awaited as usize) < self.done {
-            let (ends, back) = (self.ends[awaited as usize], self.scaled(back as f64));
+            let (ends, back) = (self.times[awaited as usize], self.scaled(back as f64));
             for n in 0..N {
                 self.host[n] = self.host[n].max(ends[n] + back[n]);
             }
@@ -259,7 +258,7 @@ impl<'a, const N: usize> Run<'a, N> {
     fn wait_for_room(&mut self, length: i64, awaited: u32, back: i64) {
         let since = self.host;
         if (awaited as usize) < self.done {
-            for (host, end) in self.host.iter_mut().zip(self.ends[awaited as usize]) {
+            for (host, end) in self.host.iter_mut().zip(self.times[awaited as usize]) {
                 *host = (*host).max(end + back);
             }
         } else {
@@ -273,7 +272,7 @@ impl<'a, const N: usize> Run<'a, N> {
     /// Runs the GPU events that can run, in their order.
     fn advance(&mut self) {
         while let Some(work) = self.schedule.works.get(self.done) {
-            let issued = self.issued[self.done];
+            let issued = self.times[self.done];
             if work.linked && issued == [NOT_YET; N] {
                 break;
             }
@@ -282,13 +281,13 @@ impl<'a, const N: usize> Run<'a, N> {
             if work.after != NONE {
                 let short = self.scenario.graph && work.gap < LONGEST_QUEUE_GAP;
                 let gap = if short { work.gap.min(self.schedule.graph_gap) } else { work.gap };
-                let ends = &self.ends[work.after as usize];
+                let ends = &self.times[work.after as usize];
                 for n in 0..N {
                     start[n] = ends[n] + if dropped { 0 } else { gap };
                 }
             }
             if work.follows != NONE {
-                let ends = &self.ends[work.follows as usize];
+                let ends = &self.times[work.follows as usize];
                 for n in 0..N {
                     start[n] = start[n].max(ends[n]);
                 }
@@ -312,7 +311,7 @@ impl<'a, const N: usize> Run<'a, N> {
                     self.last[n] = self.last[n].max(end[n]);
                 }
             }
-            self.ends[self.done] = end;
+            self.times[self.done] = end;
             self.done += 1;
         }
     }

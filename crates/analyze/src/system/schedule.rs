@@ -177,6 +177,7 @@ impl Schedule {
         let mut clock = acts.first().map_or(recording.extent.0, |a| a.at);
         self.host_start = (clock - recording.extent.0).0;
         let mut before: Option<Operation> = None;
+        self.steps.reserve_exact(acts.len());
         for act in acts {
             let delta = (act.at - clock).max(Ns(0));
             let read = overlap(&reads, &mut read_at, clock, act.at);
@@ -206,8 +207,10 @@ impl Schedule {
             .filter_map(|(i, g)| g.launch.map(|l| (l.start, l.call, i as u32)))
             .collect();
         calls.sort_unstable();
-        let mut acts = Vec::new();
-        for call in calls.chunk_by(|a, b| a.1 == b.1) {
+        let by_call = || calls.chunk_by(|a, b| a.1 == b.1);
+        let mut acts = Vec::with_capacity(by_call().count());
+        self.launched.reserve_exact(calls.len());
+        for call in by_call() {
             let from = self.launched.len() as u32;
             self.launched.extend(call.iter().map(|c| c.2));
             let act = Act::Launch { from, to: self.launched.len() as u32 };

@@ -81,7 +81,7 @@ pub(crate) fn first_class(recording: &Recording<'_>, gap: &Bare, window: Ns) -> 
     if gap.at_edge && recording.gpu.len() >= EDGE_EVENTS && length.0.saturating_mul(EDGE_SHARE) > window.0 {
         return (GapClass::Edge, None);
     }
-    let Some(launch) = gap.after(recording).launch else { return (GapClass::Unlinked, None) };
+    let Some(launch) = recording.launch(gap.after(recording)) else { return (GapClass::Unlinked, None) };
     if launch.start <= gap.from {
         return (if length < QUEUE_GAP { GapClass::LaunchQueue } else { GapClass::DeviceWait }, None);
     }
@@ -102,7 +102,7 @@ pub(crate) fn first_class(recording: &Recording<'_>, gap: &Bare, window: Ns) -> 
 
 pub(crate) fn late_spans(recording: &Recording<'_>, gaps: &[Bare], classes: &[Class]) -> Vec<Late> {
     let span = |(i, (gap, (class, wait))): (usize, (&Bare, &Class))| {
-        let launch = gap.after(recording).launch.filter(|_| class.is_late())?;
+        let launch = recording.launch(gap.after(recording)).filter(|_| class.is_late())?;
         let free = wait.map_or(gap.from, |at| recording.waits[at as usize].end.max(gap.from));
         let track = recording.trace.track_id(launch.call);
         Some(Late { gap: i, track, from: gap.from, to: launch.start.min(gap.to), free })
@@ -114,8 +114,8 @@ pub(crate) fn late_spans(recording: &Recording<'_>, gaps: &[Bare], classes: &[Cl
 /// thread to another, such as from forward to backward, keeps the first one busy.
 pub(crate) fn handed_over_spans(recording: &Recording<'_>, gaps: &[Bare], classes: &[Class]) -> Vec<Late> {
     let unexplained = |(i, (gap, (class, _))): (usize, (&Bare, &Class))| {
-        let launch = gap.after(recording).launch.filter(|_| *class == GapClass::HostIdle)?;
-        let before = recording.trace.track_id(gap.before(recording).launch?.call);
+        let launch = recording.launch(gap.after(recording)).filter(|_| *class == GapClass::HostIdle)?;
+        let before = recording.trace.track_id(recording.launch(gap.before(recording))?.call);
         let late = Late { gap: i, track: before, from: gap.from, to: launch.start.min(gap.to), free: gap.from };
         (before != recording.trace.track_id(launch.call)).then_some(late)
     };
@@ -124,7 +124,9 @@ pub(crate) fn handed_over_spans(recording: &Recording<'_>, gaps: &[Bare], classe
 
 /// Time spent on input between the start of the first step and the first launch.
 pub(crate) fn input_before(recording: &Recording<'_>) -> Ns {
-    let Some((&(from, _), launch)) = recording.steps.first().zip(recording.gpu.first().and_then(|g| g.launch)) else {
+    let Some((&(from, _), launch)) =
+        recording.steps.first().zip(recording.gpu.first().and_then(|g| recording.launch(g)))
+    else {
         return Ns(0);
     };
     let track = recording.trace.track_id(launch.call);

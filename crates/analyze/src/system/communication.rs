@@ -181,7 +181,7 @@ fn is_communication_kernel(name: &str) -> bool {
 }
 
 fn launched_by_communication(recording: &Recording<'_>, g: &GpuEvent) -> bool {
-    let Some(launch) = g.launch else { return false };
+    let Some(launch) = recording.launch(g) else { return false };
     let is = |e: EventId| OPERATIONS.iter().any(|o| recording.trace.name(e).starts_with(o));
     recording.tree.parent(launch.call).is_some_and(is)
 }

@@ -121,7 +121,7 @@ impl Copies {
     }
 
     fn add_operation(&mut self, recording: &Recording<'_>, g: &GpuEvent, direction: CopyDirection, bytes: i64) {
-        let Some(launch) = g.launch else { return };
+        let Some(launch) = recording.launch(g) else { return };
         let operation = recording.operation_around(launch.call);
         let name = recording.trace.name(operation);
         let same = |o: &&mut CopyOperation| &*o.name == name && o.direction == direction;
@@ -156,7 +156,7 @@ fn is_pageable(recording: &Recording<'_>, copy: EventId) -> bool {
 
 /// Whether the host waited for a copy: its call returned after it, or a wait of the same operation did.
 fn is_waited_for(recording: &Recording<'_>, g: &GpuEvent) -> bool {
-    let Some(launch) = g.launch else { return false };
+    let Some(launch) = recording.launch(g) else { return false };
     if launch.returns_after(g) {
         return true;
     }

@@ -104,8 +104,6 @@ pub struct Gap {
     pub class: GapClass,
     /// How long after the gap began the launch came; zero if it had been there.
     pub late_by: Ns,
-    /// Of it: time in which the host fetched input.
-    pub input: Ns,
     /// Position in [`Gaps::activities`].
     pub activity: Option<u32>,
     /// UID of the GPU event before.
@@ -193,6 +191,8 @@ pub struct Gaps {
     pub busy: Ns,
     /// In order of time.
     pub gaps: Vec<Gap>,
+    /// Time in which the host fetched input, in the order of the gaps of class [`GapClass::HostData`].
+    pub input: Vec<Ns>,
     /// By class, in the order of [`GapClass::ALL`].
     pub by_class: [Tally; 10],
     /// Shorter than 5, 20, 100 and 1000 µs, and the others.
@@ -314,16 +314,19 @@ impl<'a, 'r> Tables<'a, 'r> {
         }
         let activity = blamed.map(|e| self.activity(e, length));
         let after = gap.after(recording);
-        if class.is_late() && after.launch.is_some_and(|l| recording.in_optimizer(l.start)) {
+        let launch = recording.launch(after).filter(|_| class.is_late());
+        if launch.is_some_and(|l| recording.in_optimizer(l.start)) {
             self.gaps.in_optimizer.add(length);
         }
-        let late_by = after.launch.filter(|_| class.is_late()).map_or(Ns(0), |l| l.start - gap.from);
+        let late_by = launch.map_or(Ns(0), |l| l.start - gap.from);
+        if class == GapClass::HostData {
+            self.gaps.input.push(input);
+        }
         self.gaps.gaps.push(Gap {
             start: gap.from - recording.extent.0,
             length,
             class,
             late_by,
-            input,
             activity,
             before: gap.before(recording).event.uid(),
             after: after.event.uid(),

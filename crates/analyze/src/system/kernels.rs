@@ -51,7 +51,7 @@ impl Kernels {
                 kernels.short += usize::from(time < SHORT);
                 kernels.time = kernels.time + time;
             }
-            if let Some(launch) = g.launch {
+            if let Some(launch) = recording.launch(g) {
                 let name = trace.name_id(launch.call);
                 if *is_graph[name.index()].get_or_insert_with(|| trace.text(name).contains("GraphLaunch")) {
                     replays.push(launch.call);

@@ -48,7 +48,8 @@ pub(crate) struct GpuEvent {
     pub(crate) end: Ns,
     pub(crate) work: GpuWork,
     pub(crate) stream: TrackId,
-    pub(crate) launch: Option<Launch>,
+    /// The call that launched it, if it was recorded with its time; see [`Recording::launch`].
+    call: Option<EventId>,
 }
 
 /// The call that launched a GPU event.
@@ -156,16 +157,18 @@ impl<'a> Recording<'a> {
             } else {
                 GpuWork::classify(kind, trace.text(name))
             };
-            let launch = tree.parent(event).and_then(|call| {
-                let start = trace.ts(call)?;
-                Some(Launch { call, start, end: start + trace.dur(call).unwrap_or_default() })
-            });
-            self.gpu.push(GpuEvent { event, start, end, work, stream: trace.track_id(event), launch });
+            let call = tree.parent(event).filter(|&call| trace.ts(call).is_some());
+            self.gpu.push(GpuEvent { event, start, end, work, stream: trace.track_id(event), call });
         }
         self.gpu.sort_unstable_by_key(|g| (g.start, g.end, g.event));
-        self.launches = self.gpu.iter().filter_map(|g| Some(g.launch?.start)).collect();
+        self.launches = self.gpu.iter().filter_map(|g| Some(self.launch(g)?.start)).collect();
         self.launches.sort_unstable();
         self.launches.dedup();
+    }
+
+    /// The call that launched a GPU event. It is looked up each time: there are many GPU events, and few questions.
+    pub(crate) fn launch(&self, g: &GpuEvent) -> Option<Launch> {
+        launch_of(self.trace, g)
     }
 
     /// One pass over all events: steps, waits, input.
@@ -237,7 +240,7 @@ impl<'a> Recording<'a> {
         // Calls that launch such copies, and the operations they stand in.
         let mut copying: Vec<EventId> = Vec::new();
         for (i, g) in self.gpu.iter().enumerate().filter(|(_, g)| g.work == GpuWork::Memcpy) {
-            let Some(launch) = g.launch else { continue };
+            let Some(launch) = launch_of(trace, g) else { continue };
             if !CopyDirection::of(trace, g.event).is_host_device() {
                 continue;
             }
@@ -345,6 +348,12 @@ impl<'a> Recording<'a> {
             self.trace.kind(e) == EventKind::PythonFunction && !framework
         })
     }
+}
+
+fn launch_of(trace: &Trace, g: &GpuEvent) -> Option<Launch> {
+    let call = g.call?;
+    let start = trace.ts(call)?;
+    Some(Launch { call, start, end: start + trace.dur(call).unwrap_or_default() })
 }
 
 fn wait_of(trace: &Trace, event: EventId) -> Option<Wait> {

@@ -294,7 +294,7 @@ impl<'a, const N: usize> Run<'a, N> {
             }
             let placed = work.after != NONE || work.follows != NONE;
             if work.linked && !(dropped && placed) {
-                let in_call = work.latency.min(work.call).max(0);
+                let in_call = work.latency.min(i64::from(work.call)).max(0);
                 let called = self.scaled(in_call as f64);
                 for n in 0..N {
                     start[n] = start[n].max(issued[n] + called[n] + work.latency - in_call);

@@ -72,8 +72,8 @@ pub(super) struct Work {
     pub(super) gap: i64,
     /// Time after its launch.
     pub(super) latency: i64,
-    /// How long the launching call took: the part of the latency that the profiler slows down.
-    pub(super) call: i64,
+    /// How long the launching call took, four seconds at most: the part of the latency that the profiler slows down.
+    pub(super) call: u32,
     /// Whether its launch was recorded.
     pub(super) linked: bool,
 }
@@ -204,7 +204,7 @@ impl Schedule {
             .gpu
             .iter()
             .enumerate()
-            .filter_map(|(i, g)| g.launch.map(|l| (l.start, l.call, i as u32)))
+            .filter_map(|(i, g)| recording.launch(g).map(|l| (l.start, l.call, i as u32)))
             .collect();
         calls.sort_unstable();
         let by_call = || calls.chunk_by(|a, b| a.1 == b.1);
@@ -262,9 +262,10 @@ fn works(recording: &Recording<'_>) -> (Vec<Work>, i64) {
         let follows = std::mem::replace(stream, i as u32);
         let follows = if follows != NONE && gpu[follows as usize].end <= g.start { follows } else { NONE };
         let gap = if after == NONE { 0 } else { (g.start - gpu[after as usize].end).0 };
-        let latency = g.launch.map_or(0, |l| (g.start - l.start).0);
-        let call = g.launch.map_or(0, |l| (l.end - l.start).0);
-        let (start, end, linked) = ((g.start - origin).0, (g.end - origin).0, g.launch.is_some());
+        let launch = recording.launch(g);
+        let latency = launch.map_or(0, |l| (g.start - l.start).0);
+        let call = launch.map_or(0, |l| u32::try_from((l.end - l.start).0.max(0)).unwrap_or(u32::MAX));
+        let (start, end, linked) = ((g.start - origin).0, (g.end - origin).0, launch.is_some());
         let work = Work { start, end, after, follows, gap, latency, call, linked };
         if linked && work.is_late() {
             latencies.push(latency);
@@ -322,7 +323,8 @@ impl<'a> ByEnd<'a> {
         const TRIES: usize = 64;
         let origin = recording.extent.0;
         let until = self.ends.partition_point(|e| e.0 <= (wait.end + CLOCK_SLACK - origin).0);
-        let launched_before = |i: u32| recording.gpu[i as usize].launch.is_some_and(|l| l.start <= wait.start);
+        let launched_before =
+            |i: u32| recording.launch(&recording.gpu[i as usize]).is_some_and(|l| l.start <= wait.start);
         let last = self.ends[..until].iter().rev().take(TRIES).find(|e| launched_before(e.1));
         last.copied().filter(|e| e.0 > (wait.start - origin).0)
     }
@@ -331,7 +333,7 @@ impl<'a> ByEnd<'a> {
 /// The waits that hold the host up, with what they wait for.
 fn waits(recording: &Recording<'_>, works: &ByEnd<'_>) -> Vec<Timed> {
     let mut tracks: Vec<TrackId> =
-        recording.gpu.iter().filter_map(|g| Some(recording.trace.track_id(g.launch?.call))).collect();
+        recording.gpu.iter().filter_map(|g| Some(recording.trace.track_id(recording.launch(g)?.call))).collect();
     tracks.sort_unstable();
     tracks.dedup();
     let mut waits: Vec<_> = recording.waits.iter().filter(|w| tracks.binary_search(&w.track).is_ok()).collect();
@@ -366,7 +368,13 @@ fn blocked(recording: &Recording<'_>, works: &ByEnd<'_>) -> Vec<Timed> {
         let surely = g.start - l.end > Ns(SURELY_QUEUED);
         g.work != GpuWork::Memcpy && surely && l.end - l.start > LONGEST_CALL
     };
-    let mut calls: Vec<Launch> = recording.gpu.iter().filter_map(|g| g.launch.filter(|l| queued(l, g))).collect();
+    let mut calls: Vec<Launch> = Vec::new();
+    for g in &recording.gpu {
+        // A graph launches thousands with one call, one after another.
+        let new = |l: &Launch| calls.last().is_none_or(|last| last.call != l.call) && queued(l, g);
+        let found = recording.launch(g).filter(new);
+        calls.extend(found);
+    }
     calls.sort_unstable_by_key(|l| (l.start, l.call));
     calls.dedup_by_key(|l| l.call);
     let act = |l: Launch| {
@@ -439,10 +447,14 @@ struct LateLaunches {
 impl LateLaunches {
     fn of(recording: &Recording<'_>, gaps: &Gaps) -> Self {
         let mut list = Vec::new();
+        let mut input = gaps.input.iter().copied();
         for gap in &gaps.gaps {
             let at = recording.extent.0 + gap.start + gap.late_by;
             match gap.class {
-                GapClass::HostData => list.push((at, gap.input, gap.input)),
+                GapClass::HostData => {
+                    let input = input.next().unwrap_or_default();
+                    list.push((at, input, input));
+                }
                 GapClass::HostIdle if gap.late_by >= UNEXPLAINED => list.push((at, gap.late_by, Ns(0))),
                 _ => {}
             }

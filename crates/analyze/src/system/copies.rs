@@ -76,7 +76,8 @@ pub struct Copies {
 }
 
 impl Copies {
-    pub(crate) fn of(recording: &Recording<'_>, works: &Works, host: &HostBound) -> Self {
+    /// All but what better ones save, and what is to be found out for that.
+    pub(crate) fn of(recording: &Recording<'_>, works: &Works) -> (Self, Option<Better>) {
         let mut copies = Self::default();
         let mut spans: [Vec<(Ns, Ns)>; 4] = Default::default();
         for g in recording.gpu.iter().filter(|g| g.work == GpuWork::Memcpy) {
@@ -104,10 +105,9 @@ impl Copies {
         copies.operations.order_by(|a, b| {
             b.time.cmp(&a.time).then_with(|| (&a.name, a.direction, a.example).cmp(&(&b.name, b.direction, b.example)))
         });
-        if copies.exposed.0.saturating_mul(EXPOSED_ONE_IN) > host.window().0 {
-            copies.saved_ms = saved(recording, host);
-        }
-        copies
+        let window = recording.extent.1 - recording.extent.0;
+        let matters = copies.exposed.0.saturating_mul(EXPOSED_ONE_IN) > window.0;
+        (copies, matters.then(|| Better::of(recording)).flatten())
     }
 
     /// Copies of one direction.
@@ -167,34 +167,51 @@ fn is_waited_for(recording: &Recording<'_>, g: &GpuEvent) -> bool {
     operation.is_some() && near.into_iter().any(|w| recording.tree.parent(w.event) == operation)
 }
 
-/// Low: page-locked copies that still nothing hides; high: copies that are hidden and not waited for, as far as the
-/// link allows.
-fn saved(recording: &Recording<'_>, host: &HostBound) -> Option<Range> {
-    let mut hidden = vec![0i64; recording.gpu.len()];
-    let mut locked = vec![0i64; recording.gpu.len()];
-    // What the link needs for each direction at best.
-    let mut link_ns = [0.0f64; 2];
-    let mut any = false;
-    for (i, g) in recording.gpu.iter().enumerate().filter(|(_, g)| g.work == GpuWork::Memcpy) {
-        let direction = CopyDirection::of(recording.trace, g.event);
-        if !direction.is_host_device() {
-            continue;
+/// Copies between host and device as they could be.
+#[derive(Debug)]
+pub(crate) struct Better {
+    /// By how many nanoseconds each GPU event is shorter if copies are hidden.
+    hidden: Vec<i64>,
+    /// The same if they are page-locked, and still nothing hides them.
+    locked: Vec<i64>,
+    /// What the link needs for each direction at best, in nanoseconds.
+    link_ns: [f64; 2],
+}
+
+impl Better {
+    /// `None` if nothing is copied between host and device.
+    fn of(recording: &Recording<'_>) -> Option<Self> {
+        let none = vec![0i64; recording.gpu.len()];
+        let mut better = Self { hidden: none.clone(), locked: none, link_ns: [0.0; 2] };
+        let mut any = false;
+        for (i, g) in recording.gpu.iter().enumerate().filter(|(_, g)| g.work == GpuWork::Memcpy) {
+            let direction = CopyDirection::of(recording.trace, g.event);
+            if !direction.is_host_device() {
+                continue;
+            }
+            any = true;
+            let (time, size) = ((g.end - g.start).0, bytes_of(recording, g.event) as f64);
+            better.hidden[i] = time;
+            if is_pageable(recording, g.event) {
+                better.locked[i] = (time - (size / LOCKED_RATE) as i64).max(0);
+                better.link_ns[direction as usize] += (size / LINK_RATE).min(time as f64);
+            } else {
+                better.locked[i] = (time as f64 * OVERLAPPED_AT_LEAST) as i64;
+                // It is as fast as the link already.
+                better.link_ns[direction as usize] += time as f64;
+            }
         }
-        any = true;
-        let (time, size) = ((g.end - g.start).0, bytes_of(recording, g.event) as f64);
-        hidden[i] = time;
-        if is_pageable(recording, g.event) {
-            locked[i] = (time - (size / LOCKED_RATE) as i64).max(0);
-            link_ns[direction as usize] += (size / LINK_RATE).min(time as f64);
-        } else {
-            locked[i] = (time as f64 * OVERLAPPED_AT_LEAST) as i64;
-            // It is as fast as the link already.
-            link_ns[direction as usize] += time as f64;
-        }
+        any.then_some(better)
     }
-    let low = any.then(|| host.saved_by_copies(&locked, true).low)?;
-    let high = host.saved_by_copies(&hidden, false).high;
-    // Both directions can go on at the same time.
-    let most = (host.window().ms() - link_ns[0].max(link_ns[1]) / 1e6).max(0.0);
-    Some(Range::new(low.min(most), high.min(most)))
+
+    /// Low: page-locked copies that still nothing hides; high: copies that are hidden and not waited for, as far as the
+    /// link allows.
+    pub(crate) fn saved(&self, host: &HostBound) -> Range {
+        let low = host.saved_by_copies(&self.locked, true).low;
+        let high = host.saved_by_copies(&self.hidden, false).high;
+        // Both directions can go on at the same time.
+        let [a, b] = self.link_ns;
+        let most = (host.window().ms() - a.max(b) / 1e6).max(0.0);
+        Range::new(low.min(most), high.min(most))
+    }
 }

@@ -99,10 +99,12 @@ pub struct HostBound {
 }
 
 impl HostBound {
-    pub(crate) fn of(recording: &Recording<'_>, gaps: &Gaps) -> Self {
+    /// Of a recording, which goes before the schedule is run: both are as long as the trace.
+    pub(crate) fn of(recording: Recording<'_>, gaps: &Gaps) -> Self {
         let compiled_share = recording.compiled_share();
         let slowdown = slowdown_of(recording.has_frames, compiled_share);
-        let schedule = Schedule::of(recording, gaps);
+        let schedule = Schedule::of(&recording, gaps);
+        drop(recording);
         let (least, most) = slowdown;
         let recorded = schedule.run(&Scenario::RECORDED, [1.0, least, most, usual(slowdown)]);
         let [_, at_least, at_most, _] = recorded;

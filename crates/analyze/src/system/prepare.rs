@@ -30,11 +30,13 @@ impl System {
     pub fn of(trace: &Trace, tree: &Tree, population: Population) -> Option<Self> {
         let recording = Recording::of(trace, tree, population)?;
         let gaps = Gaps::of(&recording);
-        let host = HostBound::of(&recording, &gaps);
         let (works, communicating) = split(&recording);
-        let copies = Copies::of(&recording, &works, &host);
+        let (mut copies, better) = Copies::of(&recording, &works);
         let communication = Communication::of(&recording, &communicating, &works);
-        Some(Self { gaps, host, copies, communication, kernels: Kernels::of(&recording) })
+        let kernels = Kernels::of(&recording);
+        let host = HostBound::of(recording, &gaps);
+        copies.saved_ms = better.map(|b| b.saved(&host));
+        Some(Self { gaps, host, copies, communication, kernels })
     }
 
     /// What reports have to say about the recording beside the numbers: what GPU graphs hide, and what a slow host

@@ -302,14 +302,20 @@ fn median(values: &mut [i64]) -> Option<i64> {
 /// GPU events by their end.
 struct ByEnd<'a> {
     works: &'a [Work],
-    ends: Vec<(i64, u32)>,
+    order: Vec<u32>,
 }
 
 impl<'a> ByEnd<'a> {
     fn of(works: &'a [Work]) -> Self {
-        let mut ends: Vec<(i64, u32)> = works.iter().enumerate().map(|(i, w)| (w.end, i as u32)).collect();
-        ends.sort_unstable();
-        Self { works, ends }
+        let mut order: Vec<u32> = (0..works.len() as u32).collect();
+        order.sort_unstable_by_key(|&i| (works[i as usize].end, i));
+        Self { works, order }
+    }
+
+    /// Those that had ended by a time, in the order in which they did.
+    fn ended_by(&self, time: i64) -> impl DoubleEndedIterator<Item = (i64, u32)> {
+        let until = self.order.partition_point(|&i| self.end_of(i) <= time);
+        self.order[..until].iter().map(|&i| (self.end_of(i), i))
     }
 
     fn end_of(&self, work: u32) -> i64 {
@@ -322,11 +328,11 @@ impl<'a> ByEnd<'a> {
         // Launches of other threads may have ended in between; a few of them at most.
         const TRIES: usize = 64;
         let origin = recording.extent.0;
-        let until = self.ends.partition_point(|e| e.0 <= (wait.end + CLOCK_SLACK - origin).0);
         let launched_before =
             |i: u32| recording.launch(&recording.gpu[i as usize]).is_some_and(|l| l.start <= wait.start);
-        let last = self.ends[..until].iter().rev().take(TRIES).find(|e| launched_before(e.1));
-        last.copied().filter(|e| e.0 > (wait.start - origin).0)
+        let ended = self.ended_by((wait.end + CLOCK_SLACK - origin).0);
+        let last = ended.rev().take(TRIES).find(|e| launched_before(e.1));
+        last.filter(|e| e.0 > (wait.start - origin).0)
     }
 }
 
@@ -379,9 +385,8 @@ fn blocked(recording: &Recording<'_>, works: &ByEnd<'_>) -> Vec<Timed> {
     calls.dedup_by_key(|l| l.call);
     let act = |l: Launch| {
         let start = l.start + USUAL_CALL;
-        let until = works.ends.partition_point(|e| e.0 <= (l.end - origin).0);
-        let ended = works.ends[..until].last().filter(|e| e.0 > (start - origin).0);
-        let (awaited, back) = ended.map_or((NONE, 0), |&(end, work)| (work, (l.end - origin).0 - end));
+        let ended = works.ended_by((l.end - origin).0).next_back().filter(|e| e.0 > (start - origin).0);
+        let (awaited, back) = ended.map_or((NONE, 0), |(end, work)| (work, (l.end - origin).0 - end));
         let act = Act::Blocked { length: (l.end - start).0, awaited, back };
         Timed { at: start, until: Some(l.end), act, operation: None }
     };

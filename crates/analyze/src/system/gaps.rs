@@ -104,12 +104,21 @@ pub struct Gap {
     pub class: GapClass,
     /// How long after the gap began the launch came; zero if it had been there.
     pub late_by: Ns,
-    /// Position in [`Gaps::activities`].
-    pub activity: Option<u32>,
+    /// Position in [`Gaps::activities`], or `NO_ACTIVITY`; see [`Gap::activity`].
+    activity: u32,
     /// UID of the GPU event before.
     pub before: u32,
     /// UID of the GPU event after.
     pub after: u32,
+}
+
+const NO_ACTIVITY: u32 = u32::MAX;
+
+impl Gap {
+    /// What the host did, as a position in [`Gaps::activities`]. (Gaps may be as many as kernels, so it takes four bytes.)
+    pub fn activity(&self) -> Option<usize> {
+        (self.activity != NO_ACTIVITY).then_some(self.activity as usize)
+    }
 }
 
 /// Time of one class, activity or bucket.
@@ -312,7 +321,7 @@ impl<'a, 'r> Tables<'a, 'r> {
                 self.add_operation(wait, operation, length);
             }
         }
-        let activity = blamed.map(|e| self.activity(e, length));
+        let activity = blamed.map_or(NO_ACTIVITY, |e| self.activity(e, length));
         let after = gap.after(recording);
         let launch = recording.launch(after).filter(|_| class.is_late());
         if launch.is_some_and(|l| recording.in_optimizer(l.start)) {
@@ -379,7 +388,7 @@ impl<'a, 'r> Tables<'a, 'r> {
             start: gaps[i].start,
             length: gaps[i].length,
             class: gaps[i].class,
-            host_activity: gaps[i].activity.map(|a| Arc::clone(&self.gaps.activities[a as usize].name)),
+            host_activity: gaps[i].activity().map(|a| Arc::clone(&self.gaps.activities[a].name)),
             before_kernel: name(gaps[i].before),
             after_kernel: name(gaps[i].after),
             after_uid: gaps[i].after,
@@ -414,7 +423,7 @@ impl<'a, 'r> Tables<'a, 'r> {
         }
         self.gaps.activities = order.into_iter().map(|i| list[i].clone()).collect();
         for gap in &mut self.gaps.gaps {
-            gap.activity = gap.activity.map(|a| place[a as usize]);
+            gap.activity = gap.activity().map_or(NO_ACTIVITY, |a| place[a]);
         }
     }
 }

@@ -34,6 +34,7 @@ impl System {
         let (mut copies, better) = Copies::of(&recording, &works);
         let communication = Communication::of(&recording, &communicating, &works);
         let kernels = Kernels::of(&recording);
+        drop((works, communicating));
         let host = HostBound::of(recording, &gaps);
         copies.saved_ms = better.map(|b| b.saved(&host));
         Some(Self { gaps, host, copies, communication, kernels })

@@ -164,10 +164,11 @@ impl Schedule {
     }
 
     fn add_steps(&mut self, recording: &Recording<'_>, gaps: &Gaps) {
-        let mut acts = self.launches(recording);
         let works = ByEnd::of(&self.works);
-        acts.extend(waits(recording, &works));
-        acts.extend(blocked(recording, &works));
+        let (waits, blocked) = (waits(recording, &works), blocked(recording, &works));
+        let mut acts = self.launches(recording, waits.len() + blocked.len());
+        acts.extend(waits);
+        acts.extend(blocked);
         // A call that launches a copy and waits for it launches first.
         acts.sort_by_key(|a| (a.at, a.until.is_some()));
         let late = LateLaunches::of(recording, gaps);
@@ -199,7 +200,8 @@ impl Schedule {
         }
     }
 
-    fn launches(&mut self, recording: &Recording<'_>) -> Vec<Timed> {
+    /// All launches, in a list with room for more acts.
+    fn launches(&mut self, recording: &Recording<'_>, more: usize) -> Vec<Timed> {
         let mut calls: Vec<(Ns, EventId, u32)> = recording
             .gpu
             .iter()
@@ -208,7 +210,7 @@ impl Schedule {
             .collect();
         calls.sort_unstable();
         let by_call = || calls.chunk_by(|a, b| a.1 == b.1);
-        let mut acts = Vec::with_capacity(by_call().count());
+        let mut acts = Vec::with_capacity(by_call().count() + more);
         self.launched.reserve_exact(calls.len());
         for call in by_call() {
             let from = self.launched.len() as u32;

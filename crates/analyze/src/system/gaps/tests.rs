@@ -238,7 +238,7 @@ fn the_deepest_caller_that_covers_half_is_named() {
     b.kernel("a", 0.0, 100.0, 1);
     b.kernel("b", 200.0, 100.0, 2);
     let gaps = system(&b).gaps;
-    let activity = &gaps.activities[gaps.gaps[0].activity.unwrap() as usize];
+    let activity = &gaps.activities[gaps.gaps[0].activity().unwrap()];
     assert_eq!((&*activity.name, activity.tally), ("aten::addmm", Tally { count: 1, time: Ns(100_000) }));
     assert_eq!(gaps.longest[0].host_activity.as_deref(), Some("aten::addmm"));
     assert_eq!((&*gaps.longest[0].before_kernel, &*gaps.longest[0].after_kernel), ("a", "b"));

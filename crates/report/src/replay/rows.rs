@@ -268,20 +268,23 @@ fn bound_word(cell: &str) -> &'static str {
 }
 
 fn of_list(list: &KernelList) -> Vec<Kernel> {
-    let parts = list.kernels.iter().map(|k| (Arc::clone(&k.name), k.mean_us));
-    merged(parts)
+    // Each call of the list has all of its kernels: an entry stands for one of them, or in long lists for many.
+    let runs: usize = list.kernels.iter().map(|k| k.count).sum();
+    let share = list.per_call as f64 / runs.max(1) as f64;
+    merged(list.kernels.iter().map(|k| (Arc::clone(&k.name), k.mean_us, k.count as f64 * share)))
 }
 
-/// Kernels by name, in order of first appearance.
-fn merged(parts: impl Iterator<Item = (Arc<str>, f64)>) -> Vec<Kernel> {
+/// Kernels by name, in order of first appearance: each part is a name, a mean time and how many a call has.
+fn merged(parts: impl Iterator<Item = (Arc<str>, f64, f64)>) -> Vec<Kernel> {
     let mut found: Vec<Kernel> = Vec::new();
-    for (name, us) in parts {
+    for (name, us, times) in parts {
         match found.iter_mut().find(|k| k.name == name) {
             Some(known) => {
-                known.mean_us = (known.mean_us * known.count_per_call + us) / (known.count_per_call + 1.0);
-                known.count_per_call += 1.0;
+                let all = known.count_per_call + times;
+                known.mean_us = (known.mean_us * known.count_per_call + us * times) / all;
+                known.count_per_call = all;
             }
-            None => found.push(Kernel { name, count_per_call: 1.0, mean_us: us }),
+            None => found.push(Kernel { name, count_per_call: times, mean_us: us }),
         }
     }
     found
@@ -341,7 +344,7 @@ impl Columns<'_> {
                 min: us("min"),
                 max: us("max"),
             },
-            kernels: text("kernel_details_summary").map_or_else(Vec::new, kernels_of_cell),
+            kernels: text("kernel_details_summary").map_or_else(Vec::new, |cell| kernels_of_cell(cell, count)),
             percent_of_compute: number("Percentage (%)").unwrap_or_default(),
             efficiency_percent: number("Pct Roofline_mean"),
             bound: text("Roofline Bound").map(bound_word),
@@ -356,21 +359,28 @@ impl Columns<'_> {
     }
 }
 
-/// The kernels of a cell: a list of mappings, of which names and mean times are read.
-fn kernels_of_cell(cell: &str) -> Vec<Kernel> {
-    let mut parts: Vec<(Arc<str>, f64)> = Vec::new();
+/// The kernels of a cell of so many calls: a list of mappings, of which names, counts and mean times are read.
+fn kernels_of_cell(cell: &str, calls: usize) -> Vec<Kernel> {
+    let mut parts: Vec<(Arc<str>, f64, f64)> = Vec::new();
     let mut rest = cell;
     while let Some((_, after)) = rest.split_once("{'name': ") {
         let end = after.find(", 'stream'").unwrap_or(after.len());
         let Some(Value::Str(name)) = literal::parse(&after[..end]) else { break };
-        let mean = after.split_once("'mean_duration_us': ").map_or("", |(_, number)| number);
-        // The reference's tables write `np.float64(2.0)`.
-        let mean = mean.strip_prefix("np.float64(").unwrap_or(mean);
-        let digits: String = mean.chars().take_while(|c| !matches!(c, ',' | '}' | ')')).collect();
-        parts.push((name.into(), digits.trim().parse().unwrap_or_default()));
+        let count = number_after(after, "'count': ").unwrap_or_default();
+        // Entries by name are more than the calls; one by one they are as many, or fewer where calls differ.
+        let times = (count / calls.max(1) as f64).max(1.0);
+        parts.push((name.into(), number_after(after, "'mean_duration_us': ").unwrap_or_default(), times));
         rest = &after[end..];
     }
     merged(parts.into_iter())
+}
+
+/// The number after a key. The reference's tables write `np.float64(2.0)`.
+fn number_after(text: &str, key: &str) -> Option<f64> {
+    let number = text.split_once(key)?.1;
+    let number = number.strip_prefix("np.float64(").unwrap_or(number);
+    let end = number.find([',', '}', ')']).unwrap_or(number.len());
+    number[..end].trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -395,10 +405,15 @@ mod tests {
         let cell = "[{'name': 'a, b', 'stream': 7, 'count': 2, 'mean_duration_us': 2.0, 'x': 1}, \
                     {'name': \"it's\", 'stream': 7, 'count': 2, 'mean_duration_us': np.float64(5.5)}, \
                     {'name': 'a, b', 'stream': 7, 'count': 2, 'mean_duration_us': 4.0}]";
-        let kernels = kernels_of_cell(cell);
+        let kernels = kernels_of_cell(cell, 2);
         assert_eq!(kernels.len(), 2);
         assert_eq!((&*kernels[0].name, kernels[0].count_per_call, kernels[0].mean_us), ("a, b", 2.0, 3.0));
         assert_eq!((&*kernels[1].name, kernels[1].mean_us), ("it's", 5.5));
-        assert!(kernels_of_cell("oops").is_empty());
+        assert!(kernels_of_cell("oops", 2).is_empty());
+        // Long lists are by name: 512 runs in two calls.
+        let cell = "[{'name': 'cell', 'stream': 7, 'count': 512, 'total_duration_us': np.float64(1024.0), \
+                    'mean_duration_us': np.float64(2.0)}]";
+        let kernels = kernels_of_cell(cell, 2);
+        assert!((kernels[0].count_per_call - 256.0).abs() < 1e-9 && (kernels[0].mean_us - 2.0).abs() < 1e-9);
     }
 }

@@ -179,15 +179,15 @@ pub struct Program {
 pub(crate) const MODULE_PREFIX: &str = "nn.Module: ";
 const BACKWARD_WRAPPER: &str = "autograd::engine::evaluate_function";
 const OPTIMIZER_MARK: &str = "Optimizer.step";
-/// Beginnings of annotations that mark no part of a model.
+/// Beginnings of the names of regions that run compiled code.
+pub(crate) const COMPILED_REGIONS: [&str; 2] = ["## Call CompiledFxGraph", "Torch-Compiled Region"];
+/// Beginnings of annotations that mark no part of a model; regions of compiled code don't either.
 const NOT_MODULES: &[&str] = &[
-    "## Call CompiledFxGraph",
     "DataLoader",
     "Iteration",
     "Optimizer.",
     "ProfilerStep#",
     "PyTorch Profiler",
-    "Torch-Compiled Region",
     "Trace",
     "c10d::",
     "enumerate(",
@@ -441,7 +441,7 @@ impl<'a> Reader<'a> {
         }
         let name = self.trace.name(span);
         let next = self.program.leaves.len();
-        let module = (!NOT_MODULES.iter().any(|prefix| name.starts_with(prefix))).then(|| {
+        let module = (!NOT_MODULES.iter().chain(&COMPILED_REGIONS).any(|prefix| name.starts_with(prefix))).then(|| {
             self.program.modules.push(Module {
                 kind: ModuleKind::Annotation,
                 uid: span.uid(),

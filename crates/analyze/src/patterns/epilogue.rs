@@ -18,7 +18,7 @@
 use super::claims::Claims;
 use super::fused::Part;
 use super::group::Instance;
-use super::kind::Kind;
+use super::kind::{Kind, operands_before_factors};
 use super::scene::{Look, Scene, numel};
 use super::show::{dims, one};
 use super::{Code, Confidence, Fused};
@@ -36,7 +36,7 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
 
 /// Elements and last dimension of a matrix product's output.
 pub(super) fn output(look: &Look<'_>) -> Option<(i64, i64)> {
-    let skip = usize::from(matches!(look.base, "addmm" | "_addmm_activation" | "baddbmm"));
+    let skip = operands_before_factors(look.base);
     let [ref lead @ .., m, _] = *look.operands.get(skip)?.dims else { return None };
     let b = look.operands.get(skip + 1)?.dims;
     let n = if look.base == "linear" { b.first() } else { b.last() };

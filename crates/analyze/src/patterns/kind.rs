@@ -79,6 +79,11 @@ pub fn base(name: &str) -> &str {
     short.strip_suffix('_').filter(|s| !s.is_empty() && !s.ends_with('_')).unwrap_or(short)
 }
 
+/// Operands that come before the factors of a matrix product: what is added to it.
+pub(super) fn operands_before_factors(base: &str) -> usize {
+    usize::from(matches!(base, "addmm" | "_addmm_activation" | "baddbmm"))
+}
+
 /// Operations by what they do; sorted.
 #[rustfmt::skip]
 const KINDS: &[(&str, Kind)] = &[

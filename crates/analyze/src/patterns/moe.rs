@@ -21,7 +21,7 @@
 
 use super::claims::Claims;
 use super::group::Instance;
-use super::kind::Kind;
+use super::kind::{Kind, operands_before_factors};
 use super::scene::{Look, Scene, numel};
 use super::show::one;
 use super::{Code, Confidence, Fused};
@@ -49,11 +49,10 @@ struct Product {
 
 fn product(scene: &Scene<'_>, at: usize) -> Option<Product> {
     let look = scene.look(at);
-    let skip = match look.base {
-        "mm" | "linear" | "matmul" => 0,
-        "addmm" | "_addmm_activation" => 1,
-        _ => return None,
-    };
+    if !matches!(look.base, "mm" | "linear" | "matmul" | "addmm" | "_addmm_activation") {
+        return None;
+    }
+    let skip = operands_before_factors(look.base);
     let [ref lead @ .., rows, _] = *look.operands.get(skip)?.dims else { return None };
     let &[k, n] = look.operands.get(skip + 1)?.dims else { return None };
     Some(Product { at, rows: numel(&[numel(lead), rows]), weight: (k, n) })
@@ -173,8 +172,8 @@ fn grouped(scene: &Scene<'_>, leaves: &[LeafId]) -> Option<Fused> {
             }
         }
     }
-    let worst = (roofline / GROUPED.0).min(products).max(roofline / GROUPED.1);
-    Some(rest.and(Fused { best_us: (roofline / GROUPED.1).min(products), worst_us: worst.min(products) }))
+    let [worst_us, best_us] = [GROUPED.0, GROUPED.1].map(|share| (roofline / share).min(products));
+    Some(rest.and(Fused { best_us, worst_us }))
 }
 
 fn roofline_us(scene: &Scene<'_>, look: &Look<'_>) -> Option<f64> {

@@ -25,8 +25,9 @@
 //! it with Python frames and 1.3 to 2.2 times without. Compiled code is one more case: its launchers are many short
 //! frames, and with these recorded it ran 2.7 to 7.1 times slower, without them as any other. A trace may thus look
 //! host-bound only because it was recorded. Whatever depends on host speed is therefore computed at both ends of that
-//! span ([`slowdown_of`]), and the range tells it. [`HostBound::unprofiled_ms`] came within 5 % of the measured step in nine of ten of them;
-//! the others were steps of a fraction of a millisecond, and steps that were slower without the profiler than with it.
+//! span (`slowdown_of`), and the range tells it. [`HostBound::unprofiled_ms`] came within 5 % of the measured step in
+//! nine of ten of the hundred; the others were steps of a fraction of a millisecond, and steps that were slower without
+//! the profiler than with it.
 
 use std::sync::OnceLock;
 

@@ -6,6 +6,7 @@ use jarvis_trace::{
 };
 
 use super::direction::CopyDirection;
+use crate::program::COMPILED_REGIONS;
 
 /// Names of calls in which the host waits until the GPU has got somewhere.
 const WAITS: [&str; 4] = ["DeviceSynchronize", "StreamSynchronize", "EventSynchronize", "CtxSynchronize"];
@@ -19,9 +20,6 @@ const READS: [&str; 2] = ["aten::item", "aten::_local_scalar_dense"];
 
 /// Words in the names of frames and annotations that fetch or prepare input.
 const INPUT_WORDS: [&str; 5] = ["DataLoader", "dataloader", "collate", "tokeniz", "preprocess"];
-
-/// Beginnings of the names of regions that run compiled code.
-const COMPILED_PREFIXES: [&str; 2] = ["Torch-Compiled Region", "## Call CompiledFxGraph"];
 
 /// Words in the names of calls that get or give back memory.
 const ALLOCATION_WORDS: [&str; 3] = ["Malloc", "HostAlloc", "Free"];
@@ -445,7 +443,7 @@ fn meaning(name: &str) -> u8 {
     if any(&ALLOCATION_WORDS) {
         meaning |= Names::ALLOCATION;
     }
-    if COMPILED_PREFIXES.iter().any(|p| name.starts_with(p)) {
+    if COMPILED_REGIONS.iter().any(|p| name.starts_with(p)) {
         meaning |= Names::COMPILED;
     }
     meaning

@@ -31,8 +31,7 @@ const USUAL_LATENCY: i64 = 8_000;
 /// Time between kernels that had been queued, where the trace has too few to tell: 1.0 to 1.6 µs were seen.
 const USUAL_QUEUE_GAP: i64 = 1_500;
 
-/// The same within a replayed GPU graph at most: 0.3 to 0.8 µs were seen, and medians
-/// of 0.26 to 0.45 in eight replays.
+/// The same within a replayed GPU graph at most: 0.3 to 0.8 µs were seen, and medians of 0.26 to 0.45 in eight replays.
 const GRAPH_GAP: i64 = 500;
 
 /// Longer gaps between queued kernels are waits of the device and stay.

@@ -119,10 +119,6 @@ impl KernelList {
         positions.finish(texts, quirks)
     }
 
-    fn of_calls_with(self, per_call: usize) -> Self {
-        Self { per_call, ..self }
-    }
-
     /// The full cell; `None` without kernels.
     pub(crate) fn text(&self) -> Option<String> {
         self.written(FULL_NUMBERS, |out, k| {
@@ -214,14 +210,13 @@ impl Positions {
 
     fn finish(self, texts: &mut Texts<'_>, quirks: &Quirks) -> KernelList {
         let per_call = self.template.len();
-        if per_call > LONGEST && !quirks.kernel_lists_however_long {
-            return self.by_name().finish(texts, quirks).of_calls_with(per_call);
-        }
-        let positions = self.template.iter().zip(self.durations);
+        let long = per_call > LONGEST && !quirks.kernel_lists_however_long;
+        let entries = if long { self.by_name() } else { self };
+        let positions = entries.template.iter().zip(entries.durations);
         let mut kernels: Vec<KernelStat> =
             positions.map(|(first, durations)| stat(first, texts.shared(first.name), durations)).collect();
         kernels.sort_by(|a, b| a.total_us.total_cmp(&b.total_us).then_with(|| a.name.cmp(&b.name)));
-        KernelList { kernels: kernels.into(), per_call, mixed: self.mixed, skipped: self.skipped }
+        KernelList { kernels: kernels.into(), per_call, mixed: entries.mixed, skipped: entries.skipped }
     }
 
     /// The same with one entry for each name, in order of first appearance.
@@ -339,6 +334,15 @@ mod tests {
         let [memset, cell] = &*short.kernels else { panic!("one entry a name") };
         assert_eq!((&*memset.name, memset.count, memset.stream), ("Memset (Device)", 2, Some(7)));
         assert_eq!((&*cell.name, cell.count, cell.stream, cell.example), ("cell", 598, None, None));
+        // As many names as kernels are as many entries.
+        let mut b = TraceBuilder::new();
+        for i in 0..300 {
+            b.kernel(&format!("kernel {i}"), f64::from(i), 1.0, 1);
+        }
+        let names = b.build();
+        let k: Vec<EventId> = names.events().filter(|&e| names.kind(e).is_gpu()).collect();
+        let list = KernelList::of_events(&names, [&*k].into_iter(), &mut Texts::new(&names), &Quirks::NONE);
+        assert_eq!((list.kernels.len(), list.per_call), (300, 300));
         let sum = |list: &KernelList| list.kernels.iter().map(|k| k.total_us).sum::<f64>();
         assert!((sum(&short) - sum(&long)).abs() < 1e-9 && (cell.mean_us - 2.0).abs() < 1e-9);
     }

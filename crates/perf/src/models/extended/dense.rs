@@ -104,29 +104,27 @@ pub fn rnn(call: &OpCall<'_>, quirks: &Quirks) -> Read {
 }
 
 /// `aten::_thnn_fused_lstm_cell(input_gates, hidden_gates, cell, …)`: the pointwise part of a step. Four gates of two
-/// sums and an activation, then the new cell and state: 36 operations a cell.
+/// sums and an activation, then the new cell and state: 36 operations a cell. Gates are read from both products and saved
+/// for the backward pass; cell and state are written.
 pub fn lstm_cell(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    let args = Args::of(call);
-    let (gates, cells) = (args.numel(0)?, args.numel(2)?);
-    let biases = args.numel(3).unwrap_or_default().when(args.has_tensor(3))
-        + args.numel(4).unwrap_or_default().when(args.has_tensor(4));
-    // Gates are read from both products and saved for the backward pass; cell and state are written.
-    let bytes = args.size(0, quirks)?.map(|size| (3 * gates + 3 * cells + biases) * size);
-    let params = vec![("op_shape", Value::shape(args.shape(2)?)), ("dtype_in_out", in_out(args.dtype(0)?, None))];
-    Tally::vector(params, 36 * cells, bytes, args.dtype(0)?, quirks).boxed()
+    recurrent_cell(call, quirks, 36, (3, 3))
 }
 
-/// `aten::_thnn_fused_gru_cell(input_gates, hidden_gates, state, …)`: the pointwise part of a step. Three gates of two sums
-/// and an activation, then the mixture of old and new state: 27 operations an entry of it.
+/// `aten::_thnn_fused_gru_cell(input_gates, hidden_gates, state, …)`: the same with three gates and a mixture of old and new
+/// state: 27 operations an entry of it. The state is read and written, and five values an entry are saved.
 pub fn gru_cell(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    recurrent_cell(call, quirks, 27, (2, 7))
+}
+
+/// So many operations an entry of the state, and how often gates and state are read or written.
+fn recurrent_cell(call: &OpCall<'_>, quirks: &Quirks, operations: i64, moved: (i64, i64)) -> Read {
     let args = Args::of(call);
     let (gates, state) = (args.numel(0)?, args.numel(2)?);
     let biases = args.numel(3).unwrap_or_default().when(args.has_tensor(3))
         + args.numel(4).unwrap_or_default().when(args.has_tensor(4));
-    // The state is read and written, and five values an entry are saved for the backward pass.
-    let bytes = args.size(0, quirks)?.map(|size| (2 * gates + 7 * state + biases) * size);
+    let bytes = args.size(0, quirks)?.map(|size| (moved.0 * gates + moved.1 * state + biases) * size);
     let params = vec![("op_shape", Value::shape(args.shape(2)?)), ("dtype_in_out", in_out(args.dtype(0)?, None))];
-    Tally::vector(params, 27 * state, bytes, args.dtype(0)?, quirks).boxed()
+    Tally::vector(params, operations * state, bytes, args.dtype(0)?, quirks).boxed()
 }
 
 /// Which numbers a transform turns into which.

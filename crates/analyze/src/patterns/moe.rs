@@ -19,10 +19,12 @@
 //! Loads that are the same for all experts are only recognised in a module that names them. What the host gains is the
 //! system tier's matter.
 
+use std::ops::Range;
+
 use super::claims::Claims;
 use super::group::Instance;
 use super::kind::{Kind, operands_before_factors};
-use super::scene::{Look, Scene, numel};
+use super::scene::{Look, Operand, Scene, numel};
 use super::show::one;
 use super::{Code, Confidence, Fused};
 use crate::program::LeafId;
@@ -34,6 +36,8 @@ const LEAST_REPEATS: usize = 4;
 const PRODUCTS: std::ops::RangeInclusive<usize> = 2..=4;
 /// Leaves before the first and after the last product that may belong to the loop.
 const REACH: usize = 6;
+/// Operations that find an expert's tokens, or that there are none.
+const SEARCHES: [&str; 7] = ["eq", "nonzero", "where", "any", "sum", "count_nonzero", "_local_scalar_dense"];
 /// Shares of the roofline that grouped products reach.
 const GROUPED: (f64, f64) = (0.4, 0.8);
 /// What sorting the tokens takes, in microseconds.
@@ -105,14 +109,24 @@ fn repeats(scene: &Scene<'_>, products: &[Product], period: usize) -> Option<(us
         let leaves: Vec<LeafId> = run.iter().map(|p| LeafId(p.at as u32)).collect();
         scene.hint(scene.common_module(&leaves), HINTS).is_some()
     };
-    (indexed(scene, run, period) && own_rows() && (differ() || hinted())).then_some((length, period))
+    let is_loop = || differ() || searched(scene, run, period) || hinted();
+    (indexed(scene, run, period) && own_rows() && is_loop()).then_some((length, period))
+}
+
+/// Positions from the first product of each expert to that of the next.
+fn between<'r>(run: &'r [Product], period: usize) -> impl Iterator<Item = Range<usize>> + 'r {
+    let starts = move || run.iter().step_by(period).map(|p| p.at);
+    starts().zip(starts().skip(1)).map(|(start, next)| start..next)
+}
+
+/// Whether the tokens of each expert are looked for before it runs.
+fn searched(scene: &Scene<'_>, run: &[Product], period: usize) -> bool {
+    between(run, period).all(|mut between| between.any(|i| scene.look(i).base == "nonzero"))
 }
 
 /// Whether rows are picked or added by index between any two experts, and nothing that experts don't do is.
 fn indexed(scene: &Scene<'_>, run: &[Product], period: usize) -> bool {
-    let starts = || run.iter().step_by(period).map(|p| p.at);
-    starts().zip(starts().skip(1)).all(|(start, next)| {
-        let mut between = start..next;
+    between(run, period).all(|mut between| {
         let foreign = |i: usize| {
             matches!(
                 scene.look(i).kind,
@@ -135,6 +149,10 @@ fn instance(scene: &Scene<'_>, run: &[Product], period: usize) -> Option<Instanc
     let before = scene.before(first).rev().take(REACH).take_while(is_part).filter(begins).last().unwrap_or(first);
     let after = scene.after(last).take(REACH).take_while(is_part);
     let after = after.filter(|&i| scene.look(i).kind == Kind::Index).last().unwrap_or(last);
+    // Experts without tokens are looked for as well.
+    let searches = Searches::of(scene, first..last);
+    let before = scene.before(before).rev().take_while(|&i| searches.hold(scene, i)).last().unwrap_or(before);
+    let after = scene.after(after).take_while(|&i| searches.hold(scene, i)).last().unwrap_or(after);
     let leaves: Vec<LeafId> = (before..=after).map(|i| LeafId(i as u32)).collect();
     let experts = run.len() / period;
     let anchor = LeafId(first as u32);
@@ -150,6 +168,28 @@ fn instance(scene: &Scene<'_>, run: &[Product], period: usize) -> Option<Instanc
     instance.evidence.push(format!("{experts} experts of {period} matrix products each, {least} to {most} rows"));
     instance.facts = vec![("n", experts.to_string())];
     Some(instance)
+}
+
+/// The ways in which the tokens of experts are looked for.
+struct Searches<'a>(Vec<(&'a str, &'a [Operand<'a>])>);
+
+impl<'a> Searches<'a> {
+    /// Those among the leaves of a loop.
+    fn of(scene: &'a Scene<'a>, positions: Range<usize>) -> Self {
+        let mut all: Vec<_> = Vec::new();
+        for look in positions.map(|i| scene.look(i)).filter(|look| SEARCHES.contains(&look.base)) {
+            let search = (look.base, &*look.operands);
+            if !all.contains(&search) {
+                all.push(search);
+            }
+        }
+        Self(all)
+    }
+
+    fn hold(&self, scene: &Scene<'_>, at: usize) -> bool {
+        let look = scene.look(at);
+        self.0.iter().any(|(base, operands)| *base == look.base && *operands == look.operands)
+    }
 }
 
 /// Time of the same work with grouped products.

@@ -21,7 +21,7 @@ const SEQUENCE_GAP: Ns = Ns(1_000_000);
 const LONGEST_PAUSE_US: f64 = 2.0;
 
 /// A tensor operand.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Operand<'a> {
     pub(crate) dims: &'a [i64],
     pub(crate) dtype: &'a str,

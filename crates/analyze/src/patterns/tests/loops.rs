@@ -46,6 +46,26 @@ fn experts_in_a_loop() {
     assert_eq!(s.one(Code::MoeExpertLoop).confidence, Confidence::Medium);
 }
 
+/// Looks for the tokens of an expert.
+fn search(s: &mut Sketch) {
+    s.op("aten::eq", &[&[8192, 2], &[]], 2.0).op("aten::nonzero", &[&[8192, 2]], 9.0);
+}
+
+#[test]
+fn experts_without_tokens_belong_to_the_loop() {
+    let mut s = Sketch::new();
+    s.op("aten::topk", &[&[8192, 64]], 9.0);
+    for e in 0..64 {
+        search(&mut s);
+        if (20..24).contains(&e) {
+            expert(&mut s, 8192, true);
+        }
+    }
+    // The same load everywhere: that each expert's tokens are looked for says what it is.
+    let p = s.op("aten::nonzero", &[&[512]], 9.0).one(Code::MoeExpertLoop);
+    assert_eq!((p.instances, p.ops.len()), (1, 64 * 2 + 4 * 5));
+}
+
 #[test]
 fn layers_are_no_experts() {
     // Attention between the products of each repeat.

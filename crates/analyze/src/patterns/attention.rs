@@ -196,7 +196,7 @@ fn causal(scene: &Scene<'_>, leaves: &[LeafId], mq: i64, nk: i64) -> Causal {
 }
 
 /// Copies of Q, K and V before the first product and of the output after the second, up to the projections; scaling of
-/// Q or K by a number too.
+/// Q or K by a number too, and filling the tensor that the scores are added to.
 fn halo(scene: &Scene<'_>, first: usize, last: usize, shape: &Shape) -> Vec<LeafId> {
     let of = |tokens: i64, size: i64| numel(&[shape.batch, tokens, size]);
     let (q, k, v, out) = (of(shape.mq, shape.d), of(shape.nk, shape.d), of(shape.nk, shape.dv), of(shape.mq, shape.dv));
@@ -209,9 +209,11 @@ fn halo(scene: &Scene<'_>, first: usize, last: usize, shape: &Shape) -> Vec<Leaf
         let look = scene.look(i);
         matches!(look.base, "mul" | "div") && look.with_scalar() && [q, k].contains(&look.numel())
     };
+    let scores = numel(&[shape.batch, shape.mq, shape.nk]);
+    let is_fill = |i: usize| scene.look(i).kind == Kind::Fill && scene.look(i).numel() == scores;
     let in_reach = |i: &usize| scene.look(*i).kind != Kind::Matrix;
     let before = scene.before(first).rev().take(HALO_REACH).take_while(in_reach);
-    let mut halo: Vec<usize> = before.filter(|&i| is_copy(i, &[q, k, v]) || is_scaling(i)).collect();
+    let mut halo: Vec<usize> = before.filter(|&i| is_copy(i, &[q, k, v]) || is_scaling(i) || is_fill(i)).collect();
     let after = scene.after(last).take(HALO_REACH).take_while(in_reach);
     halo.extend(after.filter(|&i| is_copy(i, &[out])).take(1));
     halo.sort_unstable();

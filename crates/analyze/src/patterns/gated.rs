@@ -8,8 +8,9 @@
 //! The activation's result is written and read again only to be multiplied.
 //!
 //! # How it is computed
-//! The product must have two operands of the activation's shape and follow within three leaves. One pass reads both
-//! tensors and writes one (backward: reads three, writes two).
+//! The product must have two operands of the activation's shape and follow within three leaves. Operations of one of
+//! these tensors and numbers (limits, factors) right before and after belong to it. One pass reads both tensors and
+//! writes one (backward: reads three, writes two).
 //!
 //! # What to do
 //! Compile the block, or use a fused `silu_and_mul` kernel.
@@ -52,6 +53,7 @@ fn from(scene: &Scene<'_>, claims: &Claims, at: usize) -> Option<Instance> {
     let last = *leaves.last()?;
     let between_ok = |i: &usize| matches!(scene.look(*i).kind, Kind::Matrix | Kind::Copy) || is_product(*i);
     leaves.push(scene.after(last).take(REACH).take_while(between_ok).find(|&i| is_product(i))?);
+    let leaves = with_neighbours(scene, claims, leaves);
     let leaves: Vec<LeafId> = leaves.into_iter().map(|i| LeafId(i as u32)).collect();
     if !claims.are_free(&leaves) {
         return None;
@@ -70,6 +72,21 @@ fn from(scene: &Scene<'_>, claims: &Claims, at: usize) -> Option<Instance> {
     ));
     instance.facts = vec![("name", "gated activation".to_owned())];
     Some(instance)
+}
+
+/// The leaves, which stand in order, with those right before and after that change one of the tensors by numbers alone
+/// (limits, factors, offsets): a pass that reads the tensors does that on the way.
+fn with_neighbours(scene: &Scene<'_>, claims: &Claims, leaves: Vec<usize>) -> Vec<usize> {
+    let (Some(&first), Some(&last)) = (leaves.first(), leaves.last()) else { return leaves };
+    let full = &scene.look(first).full;
+    let joins = |i: &usize| {
+        let look = scene.look(*i);
+        let alone = look.operands.len() == 1 && look.kind == Kind::Elementwise && same_shape(&look.full, full);
+        alone && claims.is_free(*i)
+    };
+    let before = scene.before(first).rev().take_while(joins).last().unwrap_or(first);
+    let after = scene.after(last).take_while(joins).last().unwrap_or(last);
+    (before..first).chain(leaves).chain(last + 1..=after).collect()
 }
 
 /// Same elements and same last dimension: leading dimensions are merged and split for free.

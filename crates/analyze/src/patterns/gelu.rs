@@ -9,7 +9,7 @@
 //! # How it is computed
 //! A `tanh` or `erf` directly followed by the addition of a number, with products around it, all on one shape and in a
 //! row, with the casts that autocast puts before, among and after them. One pass reads and writes the tensor in the
-//! smaller of its types (backward: reads two, writes one).
+//! smaller of its types (backward: reads two, writes one), and reads the tensor that the result is multiplied by.
 //!
 //! # What to do
 //! `torch.nn.functional.gelu`, with `approximate="tanh"` for the first form.
@@ -74,14 +74,19 @@ fn around(scene: &Scene<'_>, claims: &Claims, at: usize) -> Option<Instance> {
     let anchor = LeafId(at as u32);
     let mut instance = Instance::new(scene, Code::UnfusedGelu, leaves, anchor, HINTS, Confidence::High);
     instance.backward = scene.backward_of(&instance.leaves);
+    // A second product of two tensors takes another one in: the function is a gate.
+    let products = (plus_one + 1..=last).filter(|&i| scene.look(i).base == "mul" && !scene.look(i).with_scalar());
+    let others = products.count().saturating_sub(1) as f64;
     let operands = instance.leaves.iter().flat_map(|l| scene.look(l.index()).full_operands());
     let bytes = operands.map(Operand::bytes).reduce(f64::min)?;
     // The function of the library computes one series and a few products, whatever the operations now compute.
-    let own_share = Part::moving(bytes, bytes).computing(scene, &instance.leaves, 1.0).own_share;
-    let forward = Part { own_share, ..Part::moving(bytes, bytes) }.computing(scene, &[anchor], 1.5);
+    let moved = Part::moving((1.0 + others) * bytes, bytes);
+    let own_share = moved.computing(scene, &instance.leaves, 1.0).own_share;
+    let forward = Part { own_share, ..moved }.computing(scene, &[anchor], 1.5);
     instance.fused = Some(forward.time(scene));
     instance.basis = forward.basis(scene);
-    instance.backward_fused = Part::moving(2.0 * bytes, bytes).computing(scene, &[anchor], 2.0).time(scene);
+    let backward = Part::moving((2.0 + others) * bytes, (1.0 + others) * bytes);
+    instance.backward_fused = backward.computing(scene, &[anchor], 2.0).time(scene);
     let count = instance.leaves.len();
     instance.evidence.push(format!("{count} operations on {} around `{}`", dims(&look.full), look.base));
     instance.facts = vec![("name", "GELU".to_owned())];

@@ -8,7 +8,8 @@
 //! Each expert's products are too small to fill the GPU, and finding its tokens costs kernels and a wait of the host.
 //!
 //! # How it is computed
-//! Matrix products repeat with a period in their weights' shapes. A grouped product takes the roofline time of all
+//! Matrix products repeat with a period in their weights' shapes, or the same search for tokens repeats with products
+//! after some. A grouped product takes the roofline time of all
 //! experts together at 80% of it at best, at 40% at worst and never longer than the products take now; the other
 //! operations move their bytes at the baseline; finding each expert's tokens is replaced by one sort.
 //!
@@ -36,6 +37,10 @@ const LEAST_REPEATS: usize = 4;
 const PRODUCTS: std::ops::RangeInclusive<usize> = 2..=4;
 /// Leaves before the first and after the last product that may belong to the loop.
 const REACH: usize = 6;
+/// Leaves from the last search to where the last expert's rows are added.
+const LONGEST_EXPERT: usize = 24;
+/// The fact that says how many kernels an expert with tokens has.
+pub(super) const KERNELS: &str = "kernels";
 /// Operations that find an expert's tokens, or that there are none.
 const SEARCHES: [&str; 7] = ["eq", "nonzero", "where", "any", "sum", "count_nonzero", "_local_scalar_dense"];
 /// Shares of the roofline that grouped products reach.
@@ -73,13 +78,50 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
         let run = run.max_by_key(|r| r.0);
         match run {
             Some((length, period)) => {
-                found.extend(instance(scene, &products[at..at + length], period));
+                found.extend(instance(scene, &products[at..at + length].chunks(period).collect::<Vec<_>>()));
                 at += length;
             }
             None => at += 1,
         }
     }
-    claims.settle(scene, found)
+    let mut found = claims.settle(scene, found);
+    let searching = searching_loops(scene, claims, &products);
+    let searching = searching.iter().filter_map(|experts| instance(scene, experts)).collect();
+    found.extend(claims.settle(scene, searching));
+    found
+}
+
+/// Products, expert by expert, of loops in which few experts have tokens: the same search again and again, and products
+/// here and there.
+fn searching_loops<'p>(scene: &Scene<'_>, claims: &Claims, products: &'p [Product]) -> Vec<Vec<&'p [Product]>> {
+    let is_search = |i: &usize| scene.look(*i).base == "nonzero" && claims.is_free(*i);
+    let is_part = |i: &usize| claims.is_free(*i) && !is_foreign(scene, *i);
+    let searches: Vec<usize> = (0..scene.len()).filter(is_search).collect();
+    let goes_on = |a: &usize, b: &usize| {
+        scene.look(*a).operands == scene.look(*b).operands && scene.together(*a, *b) && (*a..*b).all(|i| is_part(&i))
+    };
+    let mut loops = Vec::new();
+    for searches in searches.chunk_by(goes_on).filter(|s| s.len() >= LEAST_REPEATS) {
+        let (first, last) = (searches[0], searches[searches.len() - 1]);
+        // The last expert's rows are added by index.
+        let rest = scene.after(last).take_while(is_part).take(LONGEST_EXPERT);
+        let end = rest.filter(|&i| scene.look(i).kind == Kind::Index).last().unwrap_or(last);
+        let run = &products[products.partition_point(|p| p.at < first)..products.partition_point(|p| p.at < end)];
+        let of_one = |a: &Product, b: &Product| !(a.at..b.at).any(|i| searches.binary_search(&i).is_ok());
+        let picked =
+            |e: &&[Product]| scene.before(e[0].at).rev().take(REACH).any(|i| scene.look(i).kind == Kind::Index);
+        let experts: Vec<&[Product]> = run.chunk_by(of_one).collect();
+        if !experts.is_empty() && experts.iter().all(picked) {
+            loops.push(experts);
+        }
+    }
+    loops
+}
+
+/// Whether a leaf does what experts don't do.
+fn is_foreign(scene: &Scene<'_>, at: usize) -> bool {
+    let kind = scene.look(at).kind;
+    matches!(kind, Kind::Attention | Kind::Softmax | Kind::Norm | Kind::Grouped | Kind::Convolution)
 }
 
 /// For each product the end of the run from there on that repeats with the period, in one sequence.
@@ -127,18 +169,13 @@ fn searched(scene: &Scene<'_>, run: &[Product], period: usize) -> bool {
 /// Whether rows are picked or added by index between any two experts, and nothing that experts don't do is.
 fn indexed(scene: &Scene<'_>, run: &[Product], period: usize) -> bool {
     between(run, period).all(|mut between| {
-        let foreign = |i: usize| {
-            matches!(
-                scene.look(i).kind,
-                Kind::Attention | Kind::Softmax | Kind::Norm | Kind::Grouped | Kind::Convolution
-            )
-        };
-        between.clone().any(|i| scene.look(i).kind == Kind::Index) && !between.any(foreign)
+        between.clone().any(|i| scene.look(i).kind == Kind::Index) && !between.any(|i| is_foreign(scene, i))
     })
 }
 
-fn instance(scene: &Scene<'_>, run: &[Product], period: usize) -> Option<Instance> {
-    let (first, last) = (run[0].at, run[run.len() - 1].at);
+/// A loop over experts by the products of those that have tokens.
+fn instance(scene: &Scene<'_>, experts: &[&[Product]]) -> Option<Instance> {
+    let (first, last) = (experts.first()?.first()?.at, experts.last()?.last()?.at);
     let is_part = |i: &usize| {
         let kind = scene.look(*i).kind;
         kind.is_fusible() || matches!(kind, Kind::Index | Kind::Sort)
@@ -154,7 +191,6 @@ fn instance(scene: &Scene<'_>, run: &[Product], period: usize) -> Option<Instanc
     let before = scene.before(before).rev().take_while(|&i| searches.hold(scene, i)).last().unwrap_or(before);
     let after = scene.after(after).take_while(|&i| searches.hold(scene, i)).last().unwrap_or(after);
     let leaves: Vec<LeafId> = (before..=after).map(|i| LeafId(i as u32)).collect();
-    let experts = run.len() / period;
     let anchor = LeafId(first as u32);
     let mut instance = Instance::new(scene, Code::MoeExpertLoop, leaves, anchor, HINTS, Confidence::High);
     let time = grouped(scene, &instance.leaves)?;
@@ -163,11 +199,27 @@ fn instance(scene: &Scene<'_>, run: &[Product], period: usize) -> Option<Instanc
     instance.backward_fused = grouped(scene, &instance.backward).unwrap_or(Fused::NOTHING);
     let range = format!("{}-{}", one(time.best_us), one(time.worst_us));
     instance.basis = format!("one grouped product per projection and one sort of the tokens take {range} us a call");
-    let rows: Vec<i64> = run.iter().step_by(period).map(|p| p.rows).collect();
-    let (least, most) = (rows.iter().min().copied().unwrap_or(0), rows.iter().max().copied().unwrap_or(0));
-    instance.evidence.push(format!("{experts} experts of {period} matrix products each, {least} to {most} rows"));
-    instance.facts = vec![("n", experts.to_string())];
+    let rows = || experts.iter().map(|e| e[0].rows);
+    let (least, most) = (rows().min().unwrap_or(0), rows().max().unwrap_or(0));
+    let all = instance.leaves.iter().filter(|l| scene.look(l.index()).base == "nonzero").count().max(experts.len());
+    let loads = format!("{} matrix products each, {least} to {most} rows", experts[0].len());
+    instance.evidence.push(if all > experts.len() {
+        format!("{} of {all} experts have tokens: {loads}", experts.len())
+    } else {
+        format!("{all} experts of {loads}")
+    });
+    let kernels = kernels_of_one(scene, &instance.leaves, experts.len(), all);
+    instance.facts = vec![("n", all.to_string()), (KERNELS, kernels.to_string())];
     Some(instance)
+}
+
+/// Kernels of an expert that has tokens.
+fn kernels_of_one(scene: &Scene<'_>, leaves: &[LeafId], active: usize, all: usize) -> usize {
+    let kernels = |searches: bool| {
+        let is = |l: &&LeafId| SEARCHES.contains(&scene.look(l.index()).base) == searches;
+        leaves.iter().filter(is).map(|l| scene.program.leaf(*l).kernels.len()).sum::<usize>()
+    };
+    kernels(false).div_ceil(active.max(1)) + kernels(true).div_ceil(all.max(1))
 }
 
 /// The ways in which the tokens of experts are looked for.

@@ -89,6 +89,8 @@ pub struct HostBound {
     window: Ns,
     /// The window without any change if the profiler cost nothing, least, most, and what is usual.
     recorded: [Ns; 4],
+    /// The window once the host has come to be ahead of the GPU, if it does.
+    settled: Option<Ns>,
     /// The window with each [`Fix`], if the profiler cost nothing, least, and most: several findings ask for the same.
     fixed: [OnceLock<[Ns; 3]>; Fix::COUNT],
     /// What limits the recorded program.
@@ -111,9 +113,13 @@ impl HostBound {
         let [_, at_least, at_most, _] = recorded;
         let unprofiled_ms = Range::new(at_most.ms(), at_least.ms());
         let (window, fixed, limit) = (gaps.window, Default::default(), Limit::Gpu);
-        let mut host = Self { schedule, slowdown, window, recorded, fixed, limit, unprofiled_ms, compiled_share };
+        let settled = schedule.settled();
+        let mut host =
+            Self { schedule, slowdown, window, recorded, settled, fixed, limit, unprofiled_ms, compiled_share };
         let [as_recorded, _, at_most] = host.speedups(None, Fix::Graph).map(|speedup| 1.0 - 1.0 / speedup);
-        host.limit = if at_most > NOTICEABLE {
+        host.limit = if settled.is_some() {
+            Limit::Gpu
+        } else if at_most > NOTICEABLE {
             Limit::Host
         } else if as_recorded > NOTICEABLE {
             Limit::HostWhileProfiled
@@ -226,10 +232,22 @@ impl HostBound {
     }
 
     /// A saving of GPU time as milliseconds of the recorded window, where the host is ahead: what the profiler adds
-    /// between steps, at least, is no part of the program at the hopeful end.
+    /// between steps, at least, is no part of the program at the hopeful end, and what the GPU waits for before the host
+    /// has come to be ahead at neither.
     pub fn unprofiled(&self, saved_ms: Range) -> Range {
-        let scale = self.window.ms() / self.recorded[1].ms().max(f64::MIN_POSITIVE);
-        Range::new(saved_ms.low, saved_ms.high * scale.max(1.0))
+        let scale = |window: Ns| (self.window.ms() / window.ms().max(f64::MIN_POSITIVE)).max(1.0);
+        let settled = self.settled.unwrap_or(self.window);
+        Range::new(saved_ms.low * scale(settled), saved_ms.high * scale(self.unprofiled_window()))
+    }
+
+    /// Whether the host comes to be ahead of the GPU only after the recording has begun.
+    pub fn has_settled(&self) -> bool {
+        self.settled.is_some_and(|settled| settled < self.recorded[1])
+    }
+
+    /// The window if the profiler cost least, once the host has come to be ahead of the GPU if it does.
+    pub fn unprofiled_window(&self) -> Ns {
+        self.settled.map_or(self.recorded[1], |settled| settled.min(self.recorded[1]))
     }
 
     /// What it brings end to end not to launch these kernels at all, in milliseconds of the window: their GPU time

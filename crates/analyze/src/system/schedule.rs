@@ -49,6 +49,9 @@ const LONGEST_CALL: Ns = Ns(100_000);
 /// What such a call would take if it were not.
 const USUAL_CALL: Ns = Ns(10_000);
 
+/// Of the time a step runs, what it takes at most to issue it where the host comes to be ahead.
+const AHEAD: f64 = 0.9;
+
 /// Fewer samples than this tell nothing typical.
 const SAMPLES: usize = 10;
 
@@ -150,6 +153,33 @@ impl Schedule {
     /// Whether the first GPU event had been queued behind work from before the window.
     pub(super) fn begins_queued(&self) -> bool {
         self.works.first().is_some_and(|first| first.linked && first.latency > LEAST_BACKLOG)
+    }
+
+    /// How long the window is if it is one of many: no step waits for the GPU and each is issued in less time than it
+    /// runs, so the host comes to be ahead, and what the GPU waited for until then belongs to the beginning of the
+    /// recording. `None` if that can't be said.
+    pub(super) fn settled(&self) -> Option<Ns> {
+        let last = self.steps.iter().rposition(|s| matches!(s.act, Act::Launch { .. }))?;
+        let (mut now, mut opened) = (0, Vec::new());
+        for step in &self.steps[..=last] {
+            now += step.delta;
+            match step.act {
+                Act::Wait { .. } => return None,
+                Act::Launch { .. } if step.opens => opened.push(now),
+                _ => {}
+            }
+        }
+        let (&first, &last) = (opened.first()?, opened.last()?);
+        let (mut busy, mut waited, mut until) = (0, 0, self.works.first()?.start);
+        for work in &self.works {
+            // Pauses between queued kernels stay.
+            waited += (work.start - until - USUAL_QUEUE_GAP).max(0);
+            busy += (work.end - work.start.max(until)).max(0);
+            until = until.max(work.end);
+        }
+        let steps = opened.len() as f64;
+        let issued = (last - first) as f64 / (steps - 1.0);
+        (steps >= 2.0 && issued < AHEAD * busy as f64 / steps).then(|| Ns(self.window().0 - waited))
     }
 
     /// Position of the GPU event with this UID.

@@ -202,6 +202,17 @@ fn copies_of_its_inputs_and_output_are_its_halo() {
     let p = s.one(Code::UnfusedAttention);
     assert!((p.halo_ms - 0.035).abs() < 1e-9);
     assert!((p.time_ms - 0.65).abs() < 1e-9);
+    // So is making the zeros that the scores are added to, but no other tensor.
+    let mut s = Sketch::new();
+    s.module("Attention_0", |s| {
+        projection(s);
+        s.op("aten::fill_", &[&[N, N], &[]], 2.0).op("aten::fill_", &[&[B * H, N, N], &[]], 40.0);
+        s.op("aten::baddbmm", &[&[B * H, N, N], &[B * H, N, D], &[B * H, D, N], &[], &[]], 100.0);
+        s.op("aten::_softmax", &[&[B, H, N, N], &[], &[]], 300.0);
+        s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 100.0);
+    });
+    let p = s.one(Code::UnfusedAttention);
+    assert!((p.halo_ms - 0.04).abs() < 1e-9, "{}", p.halo_ms);
 }
 
 #[test]

@@ -36,6 +36,13 @@ fn gated_activation_with_the_product_behind_a_projection() {
     let mut s = Sketch::new();
     s.op("aten::sigmoid", &[X], 60.0).op("aten::mul", &[X, X], 90.0).op("aten::mul", &[X, X], 90.0);
     assert_eq!(s.one(Code::UnfusedSwiglu).ops.len(), 3);
+    // Limits and factors of the gate and of what it is multiplied by are no chain of their own.
+    let mut s = Sketch::new();
+    s.op("aten::clamp", &[X, &[], &[]], 60.0).op("aten::add", &[X, &[], &[]], 60.0).op("aten::mul", &[X, &[]], 60.0);
+    s.op("aten::sigmoid", &[X], 60.0).op("aten::mul", &[X, X], 90.0).op("aten::mul", &[X, X], 90.0);
+    s.op("aten::neg", &[X], 60.0);
+    assert_eq!(s.one(Code::UnfusedSwiglu).ops.len(), 7);
+    s.none(Code::ElementwiseChain);
 }
 
 fn gelu(s: &mut Sketch) {
@@ -55,6 +62,20 @@ fn gelu_by_tanh_and_by_erf() {
     s.op("aten::div", &[X, &[]], 60.0).op("aten::erf", &[X], 60.0).op("aten::add", &[X, &[], &[]], 60.0);
     s.op("aten::mul", &[X, X], 90.0).op("aten::mul", &[X, &[]], 60.0);
     assert_eq!(s.one(Code::UnfusedGelu).ops.len(), 5);
+    // Times another tensor it moves half as much again.
+    let by_erf = |gated: bool| {
+        let mut s = Sketch::new();
+        s.op("aten::mul", &[X, &[]], 60.0).op("aten::mul", &[X, &[]], 60.0).op("aten::erf", &[X], 60.0);
+        s.op("aten::add", &[X, &[], &[]], 60.0).op("aten::mul", &[X, X], 90.0);
+        if gated {
+            s.op("aten::mul", &[X, X], 90.0);
+        }
+        s.one(Code::UnfusedGelu)
+    };
+    let (plain, gated) = (by_erf(false), by_erf(true));
+    assert_eq!((plain.ops.len(), gated.ops.len()), (5, 6));
+    let ratio = gated.fused_ms.unwrap().low / plain.fused_ms.unwrap().low;
+    assert!((ratio - 1.5).abs() < 1e-9, "{ratio}");
     // Without the addition it is some other function.
     let mut s = Sketch::new();
     s.op("aten::mul", &[X, &[]], 60.0).op("aten::tanh", &[X], 60.0).op("aten::mul", &[X, X], 90.0);

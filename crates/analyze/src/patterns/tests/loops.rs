@@ -64,6 +64,32 @@ fn experts_without_tokens_belong_to_the_loop() {
     // The same load everywhere: that each expert's tokens are looked for says what it is.
     let p = s.op("aten::nonzero", &[&[512]], 9.0).one(Code::MoeExpertLoop);
     assert_eq!((p.instances, p.ops.len()), (1, 64 * 2 + 4 * 5));
+    assert_eq!(p.evidence[0], "4 of 64 experts have tokens: 2 matrix products each, 8192 to 8192 rows");
+}
+
+#[test]
+fn searches_tell_a_loop_in_which_few_experts_have_tokens() {
+    let draw = |active: &[i64], searches: i64, indexed: bool| {
+        let mut s = Sketch::new();
+        s.op("aten::topk", &[&[8192, 64]], 9.0);
+        for e in 0..searches {
+            search(&mut s);
+            if active.contains(&e) {
+                expert(&mut s, 8192, indexed);
+            }
+        }
+        s.op("aten::native_layer_norm", &[&[8192, 1024], &[], &[1024], &[1024], &[]], 9.0);
+        s
+    };
+    // The last expert of the loop counts as well.
+    let p = draw(&[3, 15], 16, true).one(Code::MoeExpertLoop);
+    assert_eq!(p.ops.len(), 16 * 2 + 2 * 5);
+    assert_eq!(p.evidence[0], "2 of 16 experts have tokens: 2 matrix products each, 8192 to 8192 rows");
+    // Five kernels of its own and two of the search.
+    assert_eq!(p.facts, [("n", "16".to_owned()), ("kernels", "7".to_owned())]);
+    draw(&[1], 3, true).none(Code::MoeExpertLoop);
+    draw(&[], 16, true).none(Code::MoeExpertLoop);
+    draw(&[3, 15], 16, false).none(Code::MoeExpertLoop);
 }
 
 #[test]

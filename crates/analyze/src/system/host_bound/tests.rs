@@ -1,6 +1,7 @@
 use jarvis_trace::TraceBuilder;
 
 use super::*;
+use crate::system::System;
 use crate::system::fixture::{Host, system};
 
 /// UIDs of the GPU events of a trace, by start.
@@ -71,6 +72,42 @@ fn a_queue_from_before_the_window_does_not_hide_the_host() {
     assert!(saved.high > saved.low && saved.high < window - 0.3, "a faster host issues them sooner: {saved:?}");
     // What does not reach that arrives in full.
     close(host.clip_savings(0.5, &kernels).low, 0.5);
+}
+
+/// Two steps of operations that take the host this long, kernels of 100 µs; the first launches are late, and with
+/// `waits` each step ends with a wait.
+fn late_start(host_us: f64, waits: bool) -> System {
+    let mut host = Host::default();
+    for number in 0..2 {
+        let start = host.now;
+        for i in 0..20 {
+            let late = if number == 0 && i < 3 { 300.0 } else { 0.0 };
+            host.op("aten::mm", host_us + late, 100.0);
+        }
+        if waits {
+            host.end_step(number, start);
+        } else {
+            host.b.annotation(&format!("ProfilerStep#{number}"), start, host.now - start);
+        }
+    }
+    system(&host.b)
+}
+
+#[test]
+fn a_host_that_comes_to_be_ahead_is_no_limit() {
+    // host  |r1|       |r2|       |r3|       |r4||r5||r6||r7| ..
+    // GPU      |-- k1 --|  |-- k2 --|  |-- k3 --||-- k4 --||-- k5 --| ..
+    let settled = late_start(30.0, false).host;
+    assert_eq!((settled.limit, settled.has_settled()), (Limit::Gpu, true));
+    // Forty kernels and the pauses between them: what the GPU waited for at the beginning does not come again.
+    let window = settled.unprofiled_window().ms();
+    assert!(window > 4.0 && window < 4.06, "{window}");
+    let saved = settled.unprofiled(Range::new(1.0, 1.0));
+    close(saved.low, settled.window().ms() / window);
+    // It would come again in each step that waits, and the host is never ahead if it takes longer than the kernels.
+    assert!(!late_start(30.0, true).host.has_settled());
+    let slow = late_start(300.0, false).host;
+    assert_eq!((slow.limit, slow.has_settled()), (Limit::Host, false));
 }
 
 #[test]

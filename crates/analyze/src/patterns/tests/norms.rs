@@ -89,6 +89,27 @@ fn layer_norm_in_its_forms() {
 }
 
 #[test]
+fn weights_of_channels_make_a_group_norm() {
+    let (x, groups, row): (&[i64], &[i64], &[i64]) = (&[8, 256, 64, 64], &[8, 32, 32768], &[8, 32, 1]);
+    let draw = |weight: &[i64]| {
+        let mut s = Sketch::new();
+        s.reduce("aten::mean", groups, 40.0).reduce("aten::var", groups, 40.0);
+        s.op("aten::sub", &[groups, row, &[]], 90.0).op("aten::add", &[row, &[], &[]], 1.0);
+        s.op("aten::sqrt", &[row], 1.0).op("aten::div", &[groups, row], 90.0);
+        s.op("aten::mul", &[x, weight], 90.0).op("aten::add", &[x, weight, &[]], 90.0);
+        s
+    };
+    // As many channels as there are groups in the batch: the rank tells them apart.
+    let s = draw(&[256, 1, 1]);
+    let p = s.one(Code::UnfusedLayerNorm);
+    assert_eq!((p.ops.len(), &p.facts[..]), (8, &[("name", "group norm".to_owned())][..]));
+    s.none(Code::UnfusedBatchNorm);
+    s.look(|_, _, findings| assert_eq!(findings[0].title, "Unfused group norm"));
+    // Weights of columns are something else.
+    assert_eq!(draw(&[64]).one(Code::UnfusedLayerNorm).ops.len(), 6);
+}
+
+#[test]
 fn what_lacks_a_step_is_no_norm() {
     // No root: a mean taken off.
     let mut s = Sketch::new();

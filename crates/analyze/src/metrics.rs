@@ -474,6 +474,6 @@ pub use files::{
     BaselineMetrics, Fusion, Manifest, ManifestCategory, ManifestInputs, Metadata, Parent, Peaks, Run, Sibling,
     SubtreeNode, TimeBreakdownMetrics, TopOperationMetrics, TreeEntry,
 };
-pub use operation::{IntensityClass, JudgedOperation, KernelMetrics, Kernels};
+pub use operation::{IntensityClass, JudgedOperation, KernelMetrics, Kernels, SetAside};
 pub(crate) use shared::short_name;
 pub use shared::{InputDims, InputStrides, InputTypes, ModuleChain, ShortName};

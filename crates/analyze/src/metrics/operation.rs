@@ -23,8 +23,32 @@ pub struct JudgedOperation {
     pub assessment: Option<&'static str>,
     /// Name of the fusion candidate that covers it.
     pub fusion_candidate: Option<Arc<str>>,
+    /// Why it is slow and no bottleneck all the same.
+    pub set_aside: Option<SetAside>,
     /// What only this analyzer says of a row.
     pub classification: Classification,
+}
+
+/// Why a row that is slow is no bottleneck.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetAside {
+    /// Its kernels take little longer than kernels with next to nothing to do.
+    KernelFloor,
+    /// Too small a part of its category.
+    SmallShare,
+    /// Too small a part of all computing.
+    BelowFloor,
+}
+
+impl SetAside {
+    /// As reports mark it.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Self::KernelFloor => "kernel floor",
+            Self::SmallShare => "small share of its category",
+            Self::BelowFloor => "below floor",
+        }
+    }
 }
 
 /// What bounds a row, by operations per byte.

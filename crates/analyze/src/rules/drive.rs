@@ -9,7 +9,7 @@ use super::priority::Weight;
 use super::words::Said;
 use super::{AnalyzerInfo, impact, operation};
 use crate::metrics::{
-    Bottleneck, CategoryMetrics, Classification, Facts, PatternMetrics, Replay, SCHEMA_VERSION, Status,
+    Bottleneck, CategoryMetrics, Classification, Facts, PatternMetrics, Replay, SCHEMA_VERSION, SetAside, Status,
 };
 use crate::prepare::percent;
 use crate::prepared::Row;
@@ -80,7 +80,7 @@ fn frame(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> CategoryMetrics {
         category_specific: Facts::default(),
         impact_estimates: impact::estimates(cx),
         warnings: warnings(cx),
-        notes: notes(judged),
+        notes: notes(cx, judged),
     }
 }
 
@@ -106,11 +106,25 @@ fn warnings(cx: &CategoryCx<'_>) -> Vec<String> {
     out
 }
 
-fn notes(judged: &[Judged<'_>]) -> Vec<String> {
-    let small = judged.iter().filter(|j| j.below_floor);
-    small
-        .map(|j| format!("{} {}: {} ms, below floor", quoted(&j.row.name), j.row.args, shown_ms(j.row.time_ms)))
-        .collect()
+/// Rows that would be bottlenecks if they were larger, or if kernels could be shorter.
+fn notes(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> Vec<String> {
+    let told = |j: &Judged<'_>| {
+        let (name, ms) = (quoted(&j.row.name), shown_ms(j.row.time_ms));
+        let large = j.row.percent_of_category > cx.limit(Threshold::BottleneckShare)
+            && j.row.percent_of_compute >= cx.limit(Threshold::ReportMinPercent);
+        match j.set_aside? {
+            SetAside::BelowFloor => Some(format!("{name} {}: {ms} ms, below floor", j.row.args)),
+            SetAside::KernelFloor if large => Some(TextId::N_KERNEL_FLOOR.fill(&[
+                ("op", &name),
+                ("args", &j.row.args),
+                ("ms", &ms),
+                ("us", &shown(j.row.mean_us / j.row.kernels_per_call.max(1) as f64, 1)),
+                ("floor", &shown(cx.prepared.kernel_floor_us, 1)),
+            ])),
+            SetAside::KernelFloor | SetAside::SmallShare => None,
+        }
+    };
+    judged.iter().filter_map(told).collect()
 }
 
 /// One entry for each code and operation, in order of time.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::cx::CategoryCx;
 use crate::finding::PatternId;
+use crate::metrics::SetAside;
 use crate::prepared::{BoundType, EfficiencySource, Row};
 use crate::program::{Direction, RowId};
 use crate::thresholds::Threshold;
@@ -137,8 +138,8 @@ pub(crate) struct Judged<'a> {
     pub(crate) judgement: Judgement,
     /// Why it is a bottleneck; empty if it is none.
     pub(crate) reasons: Vec<&'static str>,
-    /// It would be a bottleneck if it were not so small.
-    pub(crate) below_floor: bool,
+    /// Why it is none although it is slow.
+    pub(crate) set_aside: Option<SetAside>,
 }
 
 impl Judged<'_> {
@@ -158,8 +159,6 @@ pub(crate) fn test<'a>(cx: &CategoryCx<'_>, row: &'a Row, judgement: Judgement, 
     }
     let efficiency = &row.efficiency;
     let slow: Vec<&'static str> = match (efficiency.judged(), efficiency.source) {
-        // A kernel that needs its time just to run is not slow.
-        (Some(_), _) if !judgement.batchable && of_floor(cx, row) >= judgement.slow_below => Vec::new(),
         (Some(e), _) => {
             let low = e < cx.limit(Threshold::BottleneckEfficiency) && e < judgement.slow_below;
             let below = judgement.band.is_some() && e < judgement.slow_below;
@@ -175,19 +174,30 @@ pub(crate) fn test<'a>(cx: &CategoryCx<'_>, row: &'a Row, judgement: Judgement, 
         (None, _) if efficiency.is_anomaly => Vec::new(),
         (None, _) => vec![reason::UNMODELED_TIME],
     };
-    let holds = !judgement.excluded && !reasons.is_empty() && !slow.is_empty();
-    let small = row.percent_of_compute < cx.limit(Threshold::ReportMinPercent);
+    let is_slow = !judgement.excluded && !slow.is_empty();
+    let set_aside = match () {
+        () if !is_slow => None,
+        () if at_kernel_floor(cx, row, &judgement) => Some(SetAside::KernelFloor),
+        () if reasons.is_empty() => Some(SetAside::SmallShare),
+        () if row.percent_of_compute < cx.limit(Threshold::ReportMinPercent) => Some(SetAside::BelowFloor),
+        () => None,
+    };
     reasons.extend(slow);
-    if !holds || small {
+    if !is_slow || set_aside.is_some() {
         reasons.clear();
     }
-    Judged { row, judgement, reasons, below_floor: holds && small }
+    Judged { row, judgement, reasons, set_aside }
 }
 
-/// Best time over time in percent, where the best time is at least that of kernels with next to nothing to do.
-fn of_floor(cx: &CategoryCx<'_>, row: &Row) -> f64 {
+/// Whether kernels need their time just to run: a faster one would hardly be shorter. Calls that can become one are judged
+/// all the same.
+fn at_kernel_floor(cx: &CategoryCx<'_>, row: &Row, judgement: &Judgement) -> bool {
+    let modelled = row.efficiency.judged().is_some();
     let best = row.efficiency.roofline_time_us.unwrap_or_default() * row.count as f64 / 1e3;
-    crate::prepare::percent(best.max(cx.prepared.floor_ms(row)), row.time_ms)
+    let of_floor = crate::prepare::percent(best.max(cx.prepared.floor_ms(row)), row.time_ms);
+    // However little is expected of an operation, one that takes many times as long has more to do than to run.
+    let least = judgement.slow_below.max(cx.limit(Threshold::BottleneckEfficiency));
+    modelled && !judgement.batchable && of_floor >= least
 }
 
 /// Bottleneck rows of one operation that are bound by the same thing, belong to the same pass and have the same fix.

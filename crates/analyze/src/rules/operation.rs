@@ -19,6 +19,7 @@ pub(crate) fn operation(cx: &CategoryCx<'_>, judged: &Judged<'_>, classification
         intensity: row.efficiency.flops_per_byte.map(class),
         expected: judgement.band,
         assessment: judgement.assessment,
+        set_aside: judged.set_aside,
         fusion_candidate: cx.claims.covering(cx.prepared, row.id).map(|c| Arc::clone(&c.name)),
         classification,
     }

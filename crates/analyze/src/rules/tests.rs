@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::outcome::outcome;
 use super::*;
 use crate::finding::PatternId;
-use crate::metrics::{CategoryFile, MetricsFile, Scope, ShortMetrics, Status};
+use crate::metrics::{CategoryFile, MetricsFile, Scope, SetAside, ShortMetrics, Status};
 use crate::prepare::category::CATEGORIES;
 use crate::testing::{Call, Scene, analyzed, metrics, patterns};
 
@@ -130,6 +130,39 @@ fn rows_below_the_floor_are_noted_and_not_promoted() {
     let elementwise = metrics(&outcomes, "elementwise");
     assert!(elementwise.bottlenecks.is_empty() && elementwise.notes[0].contains("below floor"));
     assert_eq!(patterns(&findings), []);
+}
+
+#[test]
+fn rows_that_are_slow_and_no_bottleneck_say_why() {
+    let aside = |scene: &Scene, category: &str| {
+        let (outcomes, _) = analyzed(&scene.prepared());
+        let metrics = metrics(&outcomes, category);
+        assert!(metrics.bottlenecks.is_empty(), "{:?}", metrics.bottlenecks);
+        let notes = metrics.notes.clone();
+        (metrics.operations.iter().map(|o| o.set_aside).collect::<Vec<_>>(), notes)
+    };
+    // Kernels of 4 µs where those with nothing to do take 2 µs: half of it is just to run.
+    let mut scene = Scene::new();
+    scene.calls(500, &Call::new("aten::neg", "[[8]]", BF16, &[("n", 2.0)]));
+    scene.calls(100, &Call::new("aten::_softmax", "[[8, 64]]", BF16, &[("s", 4.0)]));
+    let (asides, notes) = aside(&scene, "reduce");
+    assert_eq!(asides, [Some(SetAside::KernelFloor)]);
+    let said = "in kernels of 4.0 us; kernels with next to nothing to do take 2.0 us in this trace";
+    assert!(notes[0].contains(said), "{notes:?}");
+    // A small part of its category.
+    let mut scene = Scene::new();
+    scene.mm(100, [8192, 8192, 8192], 1500.0);
+    scene.mm(1, [512, 4096, 512], 60.0);
+    assert_eq!(aside(&scene, "gemm").0, [None, Some(SetAside::SmallShare)]);
+}
+
+#[test]
+fn small_products_that_take_long_are_bottlenecks() {
+    // They are the only kernels with next to nothing to do: what they take is no floor.
+    let mut scene = Scene::new();
+    scene.mm(100, [64, 64, 64], 40.0);
+    let (outcomes, _) = analyzed(&scene.prepared());
+    assert_eq!(metrics(&outcomes, "gemm").bottlenecks.len(), 1);
 }
 
 #[test]

@@ -278,7 +278,14 @@ fn marks(report: &Report<'_>, facts: &Facts<'_>, cards: Option<usize>, problems:
 
 /// What may stand in the column `Finding`; recommendations have to be there.
 fn is_mark(mark: &str, cards: Option<usize>) -> bool {
-    const FIXED: [&str; 3] = ["within expected", "no performance model", "below floor"];
+    const FIXED: [&str; 6] = [
+        "within expected",
+        "no performance model",
+        "below floor",
+        "kernel floor",
+        "small share of its category",
+        "copy between host and device",
+    ];
     // Judged and not recommended: of low rank, told with what it is part of, or without anything to save.
     if let Some(rank) = mark.strip_prefix("finding ") {
         return rank.starts_with(|c: char| c.is_ascii_digit()) && mark.ends_with(" priority");

@@ -1,11 +1,15 @@
 //! What refers to what: findings to recommendations, recommendations to top operations, top operations to findings.
 
 use jarvis_analyze::finding::{Finding, PatternId, Priority, Tier};
+use jarvis_analyze::metrics::SetAside;
 use jarvis_analyze::prepared::{Row, TopOperation};
 use jarvis_analyze::rank;
-use jarvis_analyze::thresholds::Threshold;
 
 use crate::Run;
+
+/// How marks begin that name a recommendation: of the operation, or of more than it.
+const RECOMMENDATION: &str = "recommendation R";
+const COVERED: &str = "covered by R";
 
 /// Most recommendations; the rest stands in the detailed section.
 pub(crate) const MOST_RECOMMENDATIONS: usize = 12;
@@ -51,7 +55,7 @@ fn names(top: &TopOperation) -> impl Iterator<Item = &str> {
     std::iter::once(&*top.name).chain(top.aliases.iter().map(|a| &**a))
 }
 
-/// What became of a top operation: the word for most of its time.
+/// What became of a top operation: the recommendation for it, if there is one, else the word for most of its time.
 pub(crate) fn mark(run: &Run<'_>, top: &TopOperation) -> String {
     let mut marks: Vec<(String, f64)> = Vec::new();
     for row in run.analysis.prepared.rows.iter().filter(|r| names(top).any(|n| n == &*r.name)) {
@@ -61,7 +65,12 @@ pub(crate) fn mark(run: &Run<'_>, top: &TopOperation) -> String {
             None => marks.push((mark, row.time_ms)),
         }
     }
-    let most = marks.into_iter().reduce(|a, b| if b.1 > a.1 { b } else { a });
+    let recommended = |mark: &str| mark.starts_with(RECOMMENDATION) || mark.starts_with(COVERED);
+    let before = |a: &(String, f64), b: &(String, f64)| match (recommended(&a.0), recommended(&b.0)) {
+        (a, b) if a != b => b,
+        _ => b.1 > a.1,
+    };
+    let most = marks.into_iter().reduce(|a, b| if before(&a, &b) { b } else { a });
     most.map_or_else(|| "no performance model".to_owned(), |m| m.0)
 }
 
@@ -72,9 +81,12 @@ pub(crate) fn row_mark(run: &Run<'_>, row: &Row) -> String {
         let several = f.tier == Tier::Fusion || f.operations.first().is_some_and(|o| *o.name != *row.name);
         return match (is_recommendation(f), several) {
             (false, _) => format!("finding {} of {} priority", f.rank, f.priority.title().to_lowercase()),
-            (true, true) => format!("covered by R{}", f.rank),
-            (true, false) => format!("recommendation R{}", f.rank),
+            (true, true) => format!("{COVERED}{}", f.rank),
+            (true, false) => format!("{RECOMMENDATION}{}", f.rank),
         };
+    }
+    if row.is_host_copy {
+        return "copy between host and device".to_owned();
     }
     if row.efficiency.efficiency_percent.is_none() {
         return "no performance model".to_owned();
@@ -86,9 +98,9 @@ pub(crate) fn row_mark(run: &Run<'_>, row: &Row) -> String {
             Some(name) => format!("part of `{}`", name.replace('`', "'")),
             None => format!("bottleneck {}, no saving to be had", b.id),
         },
-        None if row.percent_of_compute < analysis.prepared.thresholds.get(Threshold::ReportMinPercent) => {
-            "below floor".to_owned()
+        None => {
+            let operation = metrics.and_then(|m| m.operations.iter().find(|o| o.row == row.id));
+            operation.and_then(|o| o.set_aside).map_or("within expected", SetAside::mark).to_owned()
         }
-        None => "within expected".to_owned(),
     }
 }

@@ -116,6 +116,9 @@ fn check_rough(a: &Analysed) {
             "within expected",
             "no performance model",
             "below floor",
+            "kernel floor",
+            "small share of its category",
+            "copy between host and device",
             "part of",
             "bottleneck ",
         ];

@@ -11,7 +11,7 @@ use jarvis_perf::tables::Report;
 use jarvis_trace::side_by_side::both;
 use jarvis_trace::{Population, Summary, Trace, Tree};
 
-use crate::finding::{Evidence, Finding, NO_GAIN};
+use crate::finding::{Evidence, Finding, NO_GAIN, Tier};
 use crate::metrics::{Fusion, Scope, Status, TreeEntry};
 use crate::patterns::candidates::{FusionCandidate, FusionMetrics, fusion_candidates, fusion_metrics};
 use crate::patterns::{self, Code, Confidence, Pattern, Scene};
@@ -129,7 +129,7 @@ impl Groundwork {
         let scene = Scene::of(prepared);
         let patterns = patterns::detect(&scene);
         let claims = claims(prepared, &patterns, prepared.utilization.computation_time_ms);
-        let outcomes = analyze_categories(prepared, &claims, options.scope);
+        let mut outcomes = analyze_categories(prepared, &claims, options.scope);
         let host = system.as_ref().map(|s| &s.host);
         // What the host lets through is worked out for every finding, and none knows of another.
         let (of_patterns, (mut findings, of_system, tree_data)) = both(
@@ -145,6 +145,7 @@ impl Groundwork {
         findings.extend(of_system);
         fold_kernel_work(&mut findings, &outcomes);
         let findings = rank::ranked(findings, prepared);
+        settle_priorities(&mut outcomes, &findings);
         let fusion_candidates = fusion_candidates(&scene, &patterns);
         let fusion = fusion_metrics(&scene, &patterns);
         let mut warnings = prepared.warnings.clone();
@@ -230,11 +231,27 @@ impl Analysis {
 
     /// The finding that speaks of most of a row's time, if any speaks of half of it.
     pub fn finding_of(&self, row: RowId) -> Option<&Finding> {
-        let share = |f: &Finding| f.rows.iter().filter(|(r, _)| *r == row).map(|(_, s)| *s).sum::<f64>();
-        let most = self.findings.iter().map(|f| (share(f), f)).fold(None, |most: Option<(f64, &Finding)>, (s, f)| {
-            if most.is_none_or(|(m, _)| s > m) { Some((s, f)) } else { most }
-        });
-        most.filter(|(s, _)| *s >= 0.5).map(|(_, f)| f)
+        finding_of(&self.findings, row)
+    }
+}
+
+fn finding_of(findings: &[Finding], row: RowId) -> Option<&Finding> {
+    let share = |f: &Finding| f.rows.iter().filter(|(r, _)| *r == row).map(|(_, s)| *s).sum::<f64>();
+    let most = findings.iter().map(|f| (share(f), f)).fold(None, |most: Option<(f64, &Finding)>, (s, f)| {
+        if most.is_none_or(|(m, _)| s > m) { Some((s, f)) } else { most }
+    });
+    most.filter(|(s, _)| *s >= 0.5).map(|(_, f)| f)
+}
+
+/// A bottleneck is as urgent as the finding that tells it, be it of a part of its time: one level for one thing, wherever
+/// it stands.
+fn settle_priorities(outcomes: &mut [CategoryOutcome], findings: &[Finding]) {
+    for b in outcomes.iter_mut().flat_map(CategoryOutcome::bottlenecks_mut) {
+        let Some(&largest) = b.rows.first() else { continue };
+        let own = |f: &&Finding| f.tier == Tier::Compute && f.rows.iter().any(|(row, s)| *row == largest && *s > 0.0);
+        if let Some(told) = findings.iter().find(own).or_else(|| finding_of(findings, largest)) {
+            b.priority = told.priority;
+        }
     }
 }
 

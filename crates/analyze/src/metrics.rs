@@ -276,7 +276,10 @@ pub struct Bottleneck {
     /// Priority within the category.
     #[serde(serialize_with = "titled")]
     pub priority_category: Priority,
-    /// Priority in the whole.
+    /// Priority in the whole by share and efficiency.
+    #[serde(serialize_with = "titled")]
+    pub priority_by_share: Priority,
+    /// Priority in the whole: that of the finding that tells it, which knows what mending it brings.
     #[serde(serialize_with = "titled")]
     pub priority: Priority,
     /// What is wrong.

@@ -231,6 +231,7 @@ fn bottleneck(
         patterns: patterns.iter().filter(explains).map(|p| p.id.clone()).collect(),
         in_top_ops: weight.in_top_ops,
         priority_category: weight.in_category(cx),
+        priority_by_share: weight.overall(cx),
         priority: weight.overall(cx),
         brief: said.brief.unwrap_or_else(|| said.issue.clone()),
         issue: said.issue,

@@ -292,6 +292,27 @@ fn bottlenecks_are_long_and_slow() {
 }
 
 #[test]
+fn one_thing_has_one_level() {
+    let mut seen = 0;
+    each(|ran| {
+        let findings = ran.json("findings.json");
+        for (key, m) in ran.metrics() {
+            for b in list(&m["bottlenecks"]) {
+                let is_told = |f: &&Value| {
+                    let uid = |o: &Value| o["uid"] == b["tree_uids"][0];
+                    f["tier"] == "compute" && f["category"] == key.as_str() && list(&f["operations"]).any(uid)
+                };
+                let Some(told) = list(&findings["findings"]).find(is_told) else { continue };
+                let level = text(&b["priority"]).to_lowercase();
+                assert_eq!(level, text(&told["priority"]), "{}: {} of {key}", ran.name, b["id"]);
+                seen += 1;
+            }
+        }
+    });
+    assert!(seen > 20, "{seen}");
+}
+
+#[test]
 fn priorities_follow_the_framework() {
     each(|ran| {
         for (key, m) in ran.metrics() {
@@ -320,7 +341,7 @@ fn priorities_follow_the_framework() {
                 {
                     continue;
                 }
-                let overall = text(&b["priority"]);
+                let overall = text(&b["priority_by_share"]);
                 match () {
                     () if top && e < 30.0 && own > 15.0 && whole > 15.0 => assert_eq!(overall, "Critical"),
                     () if top || (e < 40.0 && own > 10.0) => assert_eq!(overall, "High", "{}: {b}", ran.name),

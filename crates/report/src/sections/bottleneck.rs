@@ -54,7 +54,12 @@ pub(crate) fn bottleneck(
     if let Some(name) = &b.covered_by {
         facts.push(("Part of", Line::code(name)));
     }
-    facts.push(("Priority", b.priority.title().into()));
+    let priority = if b.priority == b.priority_by_share {
+        b.priority.title().to_owned()
+    } else {
+        format!("{} by what it brings, {} by share and efficiency", b.priority.title(), b.priority_by_share.title())
+    };
+    facts.push(("Priority", priority.into()));
     let mut blocks =
         vec![Block::Heading(level, Line::prose(&format!("{number}. ")).and_code(&b.operation)), Block::facts(facts)];
     if !b.impact.targets.is_empty() {

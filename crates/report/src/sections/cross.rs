@@ -93,14 +93,12 @@ pub(crate) fn row_mark(run: &Run<'_>, row: &Row) -> String {
     }
     let metrics = analysis.outcomes.iter().filter(|o| o.category == row.category).find_map(|o| o.metrics());
     let bottleneck = metrics.and_then(|m| m.bottlenecks.iter().find(|b| b.rows.contains(&row.id)));
-    match bottleneck {
-        Some(b) => match &b.covered_by {
+    if let Some(b) = bottleneck {
+        return match &b.covered_by {
             Some(name) => format!("part of `{}`", name.replace('`', "'")),
             None => format!("bottleneck {}, no saving to be had", b.id),
-        },
-        None => {
-            let operation = metrics.and_then(|m| m.operations.iter().find(|o| o.row == row.id));
-            operation.and_then(|o| o.set_aside).map_or("within expected", SetAside::mark).to_owned()
-        }
+        };
     }
+    let operation = metrics.and_then(|m| m.operations.iter().find(|o| o.row == row.id));
+    operation.and_then(|o| o.set_aside).map_or("within expected", SetAside::mark).to_owned()
 }

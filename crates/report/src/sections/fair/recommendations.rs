@@ -24,6 +24,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
         "Presence in Top Operations list (highest impact)",
         "Efficiency gap (how much improvement is possible)",
         "Category compute percentage",
+        "Expected end-to-end gain, which raises or lowers the level and orders equal ones",
     ];
     let reasons = reasons.iter().map(|r| (None, Line::prose(r))).collect();
     blocks.push(Block::List { ordered: true, items: reasons });

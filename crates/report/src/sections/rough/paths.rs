@@ -64,7 +64,7 @@ fn findings(run: &Run<'_>) -> Table {
             cell(tier(f.tier)),
             Line::code(&f.category),
             cell(rank.map_or_else(|| "no".to_owned(), |r| format!("#{r}"))),
-            cell(or_dash(f.operations.first().and_then(|o| o.efficiency_percent))),
+            cell(or_dash(efficiency(f))),
             cell(or_dash(share)),
             cell(or_dash(category.map(|c| c.percent_of_compute))),
             cell(f.priority.title()),
@@ -74,6 +74,13 @@ fn findings(run: &Run<'_>) -> Table {
         ]);
     }
     table
+}
+
+/// Efficiency of a finding's operations by their time.
+fn efficiency(finding: &Finding) -> Option<f64> {
+    let known = || finding.operations.iter().filter_map(|o| Some((o.efficiency_percent?, o.time_ms)));
+    let time: f64 = known().map(|(_, ms)| ms).sum();
+    (time > 0.0).then(|| known().map(|(e, ms)| e * ms).sum::<f64>() / time)
 }
 
 fn tier(tier: Tier) -> &'static str {

@@ -100,7 +100,8 @@ fn copy_actions(cx: &Cx<'_>) -> Vec<String> {
         list(of.map(|o| &*o.name), 3)
     };
     let mut actions = Vec::new();
-    if copies.direction(CopyDirection::DeviceToHost).exposed > Ns(0) {
+    let to_host = copies.direction(CopyDirection::DeviceToHost);
+    if to_host.exposed > Ns(0) {
         actions.push(format!(
             "Keep data on the device, batch host reads and look at `.item()` and `.cpu()` (launched by {}); copy \
              results into pinned buffers with `non_blocking=True` on a stream of their own.",
@@ -120,6 +121,10 @@ fn copy_actions(cx: &Cx<'_>) -> Vec<String> {
              stream of its own while the batch before is computed (launched by {}).",
             names(CopyDirection::HostToDevice)
         ));
+    }
+    // What costs more is said first: some readers see no other.
+    if to_device.exposed > to_host.exposed {
+        actions.reverse();
     }
     actions
 }

@@ -172,6 +172,8 @@ fn graph_replays_are_told_by_their_kernels() {
     assert!(fair.contains("profile one step without GPU graphs"), "{fair}");
     assert!(fair.contains("Kernels Without Operations"), "{fair}");
     assert!(!fair.contains("(Synthetic Op)"), "rows that the report makes up are not operations of the program");
+    assert!(fair.contains("| Flash Attention Usage | Yes, by the names of kernels without operations |"), "{fair}");
+    assert!(!fair.contains("led by `cudaGraphLaunch`"), "what launches all is larger than any category: {fair}");
 }
 
 #[test]

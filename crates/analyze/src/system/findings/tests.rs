@@ -176,6 +176,10 @@ fn input_is_a_finding_of_its_own() {
 // host  |-- copy --------||op||op|..    |-- copy --------||op||op|..
 // GPU     |-- memcpy ----|  |k||k|..      |-- memcpy ----|  |k||k|..
 fn copying(bytes: i64, us: f64, kind: &str) -> TraceBuilder {
+    copying_host(bytes, us, kind).b
+}
+
+fn copying_host(bytes: i64, us: f64, kind: &str) -> Host {
     let mut host = Host::default();
     host.op("aten::mm", 20.0, 50.0);
     for i in 0..8 {
@@ -191,7 +195,7 @@ fn copying(bytes: i64, us: f64, kind: &str) -> TraceBuilder {
             host.op("aten::mm", 20.0, 50.0);
         }
     }
-    host.b
+    host
 }
 
 #[test]
@@ -210,6 +214,11 @@ fn copies_that_nothing_hides_are_found() {
     let copies = *system(&b).copies.direction(crate::system::CopyDirection::HostToDevice);
     assert_eq!((copies.count, copies.waited_for, copies.pageable, copies.bytes), (8, 8, 8, 64 << 20));
     assert_eq!(copies.exposed, copies.time);
+    // A read of one value beside them does not come first.
+    let mut host = copying_host(8 << 20, 2000.0, "Pageable");
+    host.item();
+    let actions = &found(&host.b)[0].paths.algorithmic;
+    assert!(actions[0].starts_with("Pin host memory") && actions[1].starts_with("Keep data"), "{actions:?}");
     // Small ones cost the wait for them, not the copy.
     assert_eq!(names(&found(&copying(4096, 5.0, "Pageable"))), ["host_sync"]);
 }

@@ -67,7 +67,8 @@ fn paragraph(run: &Run<'_>) -> String {
     } else if let Some(c) = p.categories.first() {
         text += &format!(" {} takes {}% of compute", c.display, pct(c.percent_of_compute));
         text += &match p.top_operations.first() {
-            Some(t) if *t.category == *c.key => {
+            // An operation that kernels of other categories were launched by is larger than its own.
+            Some(t) if *t.category == *c.key && t.percent_of_compute <= c.percent_of_compute => {
                 format!(", led by `{}` ({}%).", name(&t.name), pct(t.percent_of_compute))
             }
             Some(t) => format!("; the largest operation is `{}` ({}%).", name(&t.name), pct(t.percent_of_compute)),
@@ -141,12 +142,17 @@ fn metrics(run: &Run<'_>) -> Table {
     table
 }
 
-/// Whether attention runs on a fused kernel, as its analyzers saw it.
+/// Whether attention runs on a fused kernel, as its analyzers saw it or as kernels without operations say.
 fn flash<'a>(run: &Run<'a>) -> &'a str {
     let said = run.analysis.outcomes.iter().filter(|o| o.analyzer == "sdpa").filter_map(|o| o.metrics());
     let mut said =
         said.filter_map(|m| m.category_specific.get("flash_attention_usage").and_then(Fact::value)?.as_str());
-    said.next().unwrap_or("No attention operations in the trace")
+    let by_kernels = || launched_without_operation(run).iter().any(|k| k.name.to_lowercase().contains("flash"));
+    match said.next() {
+        Some(said) => said,
+        None if by_kernels() => "Yes, by the names of kernels without operations",
+        None => "No attention operations in the trace",
+    }
 }
 
 fn top(run: &Run<'_>) -> Table {

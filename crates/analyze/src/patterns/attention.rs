@@ -31,7 +31,7 @@ use super::attention_time::{Causal, Shape, basis, fused};
 use super::claims::Claims;
 use super::group::Instance;
 use super::kind::Kind;
-use super::scene::{Look, Scene, numel};
+use super::scene::{Look, Operand, Scene, element_size, numel};
 use super::show::dims;
 use super::{Code, Confidence, Source};
 use crate::program::LeafId;
@@ -129,7 +129,8 @@ fn core(scene: &Scene<'_>, softmax: usize) -> Option<Instance> {
     };
     instance.halo = halo(scene, first, last, &shape);
     let products = [first, last].iter().map(|&i| scene.leaf(i).us).sum();
-    let time = fused(scene, &shape, products, false);
+    let mut time = fused(scene, &shape, products, false);
+    time.worst_us += bias_bytes(scene, &instance.leaves, &shape) / scene.bytes_per_us();
     instance.fused = Some(time);
     instance.basis = basis(scene, &shape, time, false);
     describe(scene, &mut instance, &shape);
@@ -182,9 +183,10 @@ fn causal(scene: &Scene<'_>, leaves: &[LeafId], mq: i64, nk: i64) -> Causal {
         let look = scene.look(l.index());
         match look.base {
             "triu" | "tril" if is_square(&look.full) => return Causal::Yes,
-            // The mask is smaller than the scores it is laid over.
+            // The mask is smaller than the scores it is laid over, and the same for all heads.
             "masked_fill" | "add" | "where" | "mul" => {
-                let is_mask = |o: &super::scene::Operand<'_>| is_square(o.dims) && o.numel() < look.numel();
+                let is_mask =
+                    |o: &Operand<'_>| is_square(o.dims) && o.numel() < look.numel() && !differs_by_head(o.dims);
                 if look.operands.iter().any(is_mask) {
                     found = Causal::Maybe;
                 }
@@ -193,6 +195,23 @@ fn causal(scene: &Scene<'_>, leaves: &[LeafId], mq: i64, nk: i64) -> Causal {
         }
     }
     found
+}
+
+/// Whether a tensor laid over scores has numbers for each head.
+fn differs_by_head(dims: &[i64]) -> bool {
+    matches!(*dims, [.., heads, _, _] if heads > 1)
+}
+
+/// Bytes of what is added to each score of each head, as for relative positions: a fused kernel has to read it, for every
+/// sequence again at worst.
+fn bias_bytes(scene: &Scene<'_>, leaves: &[LeafId], shape: &Shape) -> f64 {
+    let is_bias =
+        |o: &Operand<'_>| matches!(*o.dims, [.., m, n] if (m, n) == (shape.mq, shape.nk)) && differs_by_head(o.dims);
+    let scores = numel(&[shape.batch, shape.mq, shape.nk]);
+    let added =
+        leaves.iter().map(|l| scene.look(l.index())).filter(|look| look.base == "add" && look.numel() == scores);
+    let laid_over = added.filter(|look| look.operands.iter().any(|o| is_bias(o) && o.numel() < scores));
+    laid_over.count().min(1) as f64 * scores as f64 * element_size(&shape.dtype)
 }
 
 /// Copies of Q, K and V before the first product and of the output after the second, up to the projections; scaling of

@@ -308,8 +308,11 @@ impl Maker<'_, '_> {
             Code::SdpaCopyOverhead => "Copies around attention",
             Code::MoeExpertLoop => "Experts run one after another",
             Code::UnfusedRmsNorm => "Unfused RMS norm",
-            Code::UnfusedLayerNorm if self.fact("name") == "group norm" => "Unfused group norm",
-            Code::UnfusedLayerNorm => "Unfused layer norm",
+            Code::UnfusedLayerNorm => match &*self.fact("name") {
+                "group norm" => "Unfused group norm",
+                "instance norm" => "Unfused instance norm",
+                _ => "Unfused layer norm",
+            },
             Code::UnfusedBatchNorm => "Unfused batch norm",
             Code::UnfusedRope => "Unfused rotary embedding",
             Code::UnfusedSwiglu => "Unfused gated activation",

@@ -3,7 +3,7 @@
 //! # What it finds
 //! RMS norm: squares, their mean over the last dimensions, a root, the product with the input, a weight; or the length of
 //! each row and the division by it. Layer norm: the same with the mean taken off (or a variance). Group norm: the same
-//! with weights of the channels, on the tensor in its own shape. Casts before and after belong to it, and the backward
+//! with weights of the channels, on the tensor in its own shape; instance norm: with a mean for each channel. Casts before and after belong to it, and the backward
 //! work that autograd ran for it.
 //!
 //! # Why it matters
@@ -19,7 +19,7 @@
 //! `torch.nn.functional.rms_norm`, `layer_norm` or `group_norm`, or compile the module.
 //!
 //! # Limits
-//! Norms over channels, and over groups without weights, are not told from layer norms. A product of two different tensors right before a mean looks like
+//! Batch norms are not matched here; norms over groups and channels without weights are not told from layer norms. A product of two different tensors right before a mean looks like
 //! a square.
 
 use super::claims::Claims;
@@ -113,11 +113,11 @@ impl Tensor<'_> {
     }
 
     /// Whether an operation lays one number for each channel over the tensor, which is back in the shape it had before
-    /// its channels were put into groups.
+    /// its channels were put into groups, or has a mean for each channel.
     fn has_channel_weight(&self, look: &Look<'_>) -> bool {
         let [_, channels, _, ..] = look.full[..] else { return false };
         let is_weight = |o: &Operand<'_>| o.numel() == channels && o.dims.last() == Some(&1);
-        look.full.len() != self.dims.len()
+        (look.full.len() != self.dims.len() || self.rows > channels)
             && look.operands.len() == 2
             && look.operands.iter().any(|o| self.is_full(o))
             && look.operands.iter().any(is_weight)
@@ -257,7 +257,8 @@ fn instance(scene: &Scene<'_>, code: Code, steps: &[(usize, Step)], reduce: usiz
     instance.backward = scene.backward_of(&instance.leaves);
     let n = tensor.numel as f64;
     let (input, output) = ends(scene, &instance.leaves);
-    let in_groups = steps.iter().any(|s| s.1 == Step::ChannelWeight);
+    let weight = steps.iter().find(|s| s.1 == Step::ChannelWeight).map(|s| scene.look(s.0));
+    let in_groups = weight.is_some();
     let worst = if in_groups { Some(WORST_OF_GROUPS) } else { worst(code, tensor.row() as f64 * input) };
     let forward = Part { known_share: worst, ..Part::moving(n * input, n * output) };
     let forward = forward.computing(scene, &instance.leaves, passes(1, tensor.row()));
@@ -267,8 +268,11 @@ fn instance(scene: &Scene<'_>, code: Code, steps: &[(usize, Step)], reduce: usiz
     instance.backward_fused = backward.computing(scene, &instance.backward, 1.0).time(scene);
     let name = match code {
         Code::UnfusedRmsNorm => "RMS norm",
-        _ if in_groups => "group norm",
-        _ => "layer norm",
+        _ => match weight {
+            None => "layer norm",
+            Some(weight) if weight.full.len() == tensor.dims.len() => "instance norm",
+            Some(_) => "group norm",
+        },
     };
     instance.facts = vec![("name", name.to_owned())];
     let ops = steps.len();

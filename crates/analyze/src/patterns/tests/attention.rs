@@ -216,6 +216,23 @@ fn copies_of_its_inputs_and_output_are_its_halo() {
 }
 
 #[test]
+fn what_is_added_for_each_head_is_read_and_is_no_mask() {
+    let draw = |added: &[i64]| {
+        let mut s = Sketch::new();
+        s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], 100.0);
+        s.op("aten::add", &[&[B, H, N, N], added, &[]], 500.0);
+        s.op("aten::_softmax", &[&[B, H, N, N], &[], &[]], 300.0);
+        s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 100.0);
+        s.one(Code::UnfusedAttention).fused_ms.unwrap()
+    };
+    let (mask, bias) = (draw(&[1, 1, N, N]), draw(&[1, H, N, N]));
+    // The mask may be causal, which halves the work.
+    assert!(bias.low > 1.9 * mask.low, "{mask:?} {bias:?}");
+    let read_ms = (B * H * N * N) as f64 * 2.0 / 4.8e12 * 1e3;
+    assert!((bias.high - mask.high - read_ms).abs() < 1e-6, "{mask:?} {bias:?}");
+}
+
+#[test]
 fn a_causal_mask_is_told_from_any_other() {
     let draw = |made_by_triu: bool| {
         let mut s = Sketch::new();

@@ -105,6 +105,16 @@ fn weights_of_channels_make_a_group_norm() {
     assert_eq!((p.ops.len(), &p.facts[..]), (8, &[("name", "group norm".to_owned())][..]));
     s.none(Code::UnfusedBatchNorm);
     s.look(|_, _, findings| assert_eq!(findings[0].title, "Unfused group norm"));
+    // A mean for each channel.
+    let means: &[i64] = &[8, 256, 1, 1];
+    let mut s = Sketch::new();
+    s.over("aten::mean", x, "[2, 3]", 40.0).over("aten::var", x, "[2, 3]", 40.0);
+    s.op("aten::sub", &[x, means, &[]], 90.0).op("aten::add", &[means, &[], &[]], 1.0);
+    s.op("aten::rsqrt", &[means], 1.0).op("aten::mul", &[x, means], 90.0);
+    s.op("aten::mul", &[x, &[1, 256, 1, 1]], 90.0).op("aten::add", &[x, &[1, 256, 1, 1], &[]], 90.0);
+    let p = s.one(Code::UnfusedLayerNorm);
+    assert_eq!((p.ops.len(), &p.facts[..]), (8, &[("name", "instance norm".to_owned())][..]));
+    s.look(|_, _, findings| assert_eq!(findings[0].title, "Unfused instance norm"));
     // Weights of columns are something else.
     assert_eq!(draw(&[64]).one(Code::UnfusedLayerNorm).ops.len(), 6);
 }

@@ -56,6 +56,20 @@ impl Sketch {
         self.typed(name, &[dims, &[], &[]], &[dtype, "ScalarList", "Scalar"], us)
     }
 
+    /// A reduction over these dimensions that keeps them.
+    pub(super) fn over(&mut self, name: &str, dims: &[i64], over: &str, us: f64) -> &mut Self {
+        let dtype = self.dtype.unwrap_or("c10::BFloat16");
+        self.launch(
+            name,
+            us,
+            &[
+                ("Input Dims", format!("[{dims:?}, [], []]")),
+                ("Input type", format!("[\"{dtype}\", \"ScalarList\", \"Scalar\"]")),
+                ("Concrete Inputs", format!("[\"\", \"{over}\", \"True\"]")),
+            ],
+        )
+    }
+
     /// Two tensors put together.
     pub(super) fn cat(&mut self, dims: Dims<'_>, us: f64) -> &mut Self {
         self.launch(

@@ -59,6 +59,7 @@ texts! {
     A_FLASH        "A-FLASH"        "Use `torch.nn.functional.scaled_dot_product_attention` so that one optimized attention kernel replaces the sequence (typically 3-10x on attention; here {low}-{high}x by the performance model).";
     A_FLASH_SMALL  "A-FLASH-SMALL"  "Use `torch.nn.functional.scaled_dot_product_attention` so that one optimized attention kernel replaces the sequence ({low}-{high}x on attention by the performance model).";
     A_FLASH_PATH   "A-FLASH-PATH"   "Use `torch.nn.functional.scaled_dot_product_attention` with inputs that its flash backend accepts (half precision, no dense mask).";
+    A_FLASH_HALF   "A-FLASH-HALF"   "Run attention in bf16 or fp16 first; the flash backend of `torch.nn.functional.scaled_dot_product_attention` takes no {dtype}.";
     A_FLASH_SHORT  "A-FLASH-SHORT"  "At sequence length {n} the gain is smaller; measure this shape before migrating.";
     A_PRECISION    "A-PRECISION"    "Run the matrix work under bf16 autocast, or allow TF32 with `torch.set_float32_matmul_precision(\"high\")`.";
     A_GQA          "A-GQA"          "Use `scaled_dot_product_attention(..., enable_gqa=True)` instead of repeating key/value heads.";
@@ -111,6 +112,7 @@ texts! {
     N_SYNC         "N-SYNC"         "Host time for these operations is {x}x their GPU time ({ms} ms); this is a framework matter, not a kernel one.";
     N_MOE          "N-MOE"          "Expert load balance and routing cannot be seen in a trace; bytes assume uniform routing.";
     N_BN_COMMON    "N-BN-COMMON"    "BatchNorm takes {pct}% of compute (10-50% is common in convolutional networks).";
+    N_NEAR_EXPECTED "N-NEAR-EXPECTED" "{eff}% is below the {low}-{high}% expected at sequence length {n}, but it counts as slow only below {slow}%.";
     N_COUNTERS     "N-COUNTERS"     "Low efficiency - profile with hardware counters to diagnose.";
     N_REPRODUCER   "N-REPRODUCER"   "Bottleneck identified - generate reproducer for kernel team.";
 }

@@ -79,7 +79,10 @@ fn attention(analysis: &Analysis, metrics: &CategoryMetrics, place: Place) -> Ve
     let facts = &metrics.category_specific;
     let mut lines = Vec::new();
     if let Some(usage) = text(facts, "flash_attention_usage") {
-        lines.push(("Flash Attention", usage.to_owned()));
+        let count = facts.get("memory_efficient_attention_count").and_then(Fact::value).and_then(Json::as_u64);
+        let count = count.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+        let other = count.map(|n| format!("; {} of memory-efficient attention", counted(n, "call")));
+        lines.push(("Flash Attention", format!("{usage}{}", other.unwrap_or_default())));
     }
     let mut lengths: Vec<(u64, f64)> = Vec::new();
     for o in &metrics.operations {

@@ -42,7 +42,7 @@ than `convolution.time_ms` or `bottleneck.percent_of_category` and lies below it
 the transposes, batch norm up to the memory ceiling, convolutions up to their band.
 
 ## What to do
-`model.to(memory_format=torch.channels_last)`, and the same for the inputs; else fuse the convolution with what follows
+`model.to(memory_format=torch.channels_last)`, and the same for the inputs (3-D tensors have no such format); else fuse the convolution with what follows
 it, or replay it for a kernel team.
 
 ## Limits
@@ -163,7 +163,7 @@ impl Rules for Convolution {
             said.kernel(TextId::B_DEPTHWISE, &[]);
         }
         if group.members.iter().any(|m| m.judgement.has(precision::CODE)) {
-            said.model(TextId::A_PRECISION, &[]);
+            precision::say_advice(cx, row, &mut said);
         }
         if row.efficiency.bound_type == Some(BoundType::Memory) {
             said.bandwidth(cx, group);

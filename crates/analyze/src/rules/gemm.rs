@@ -232,7 +232,7 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
         said.kernel(TextId::B_QUANT_REPLAY, &[]);
     }
     if j.has(precision::CODE) {
-        said.model(TextId::A_PRECISION, &[]);
+        precision::say_advice(cx, row, &mut said);
     }
     if j.has(code::UNALIGNED_SHAPE) || j.has(code::TILE_PADDING) {
         patterns::say_padding(row, shape.as_ref(), j, &mut said);
@@ -244,6 +244,9 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
         said.bandwidth(cx, group);
     }
     said.bound(cx, group);
+    if j.has(precision::CODE) {
+        precision::say_issue(cx, row, group.time_ms, &mut said);
+    }
     if j.has(code::FEW_TILES) {
         said.model(TextId::A_BATCH, &[]);
     }

@@ -249,6 +249,7 @@ pub(crate) fn pattern(
         savings_ms_low: Some(Ms(saving.low)),
         savings_ms_high: Some(Ms(saving.high)),
         notable: true,
+        spans: None,
         promoted: weighty.then(|| promoted(cx, &fix, share, saving)),
         rows,
     })

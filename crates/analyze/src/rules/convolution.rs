@@ -44,8 +44,8 @@ than `convolution.time_ms` or `bottleneck.percent_of_category` and lies below it
 the transposes, batch norm up to the memory ceiling, convolutions up to their band.
 
 ## What to do
-`model.to(memory_format=torch.channels_last)`, and the same for the inputs (3-D tensors have no such format); else fuse the convolution with what follows
-it, or replay it for a kernel team.
+`model.to(memory_format=torch.channels_last)`, and the same for the inputs (3-D tensors have no such format); else fuse
+the convolution with what follows it, or replay it for a kernel team.
 
 ## Limits
 Layouts are read from recorded strides. Which kernel the library picks for the other layout is not known beforehand.";

@@ -12,12 +12,12 @@ use jarvis_trace::side_by_side::both;
 use jarvis_trace::{Population, Summary, Trace, Tree};
 
 use crate::finding::{Evidence, Finding, NO_GAIN, Tier};
-use crate::metrics::{Fusion, Scope, Status, TreeEntry};
+use crate::metrics::{Fusion, MetricsFile, PatternMetrics, Scope, Status, TreeEntry};
 use crate::patterns::candidates::{FusionCandidate, FusionMetrics, fusion_candidates, fusion_metrics};
 use crate::patterns::{self, Code, Confidence, Pattern, Scene};
 use crate::prepare::PrepareOptions;
 use crate::prepare::tree_data::tree_data;
-use crate::prepared::Prepared;
+use crate::prepared::{Prepared, Row};
 use crate::program::{LeafId, Program, RowId};
 use crate::rank;
 use crate::rounding::{Ms, round};
@@ -26,6 +26,9 @@ use crate::system::gaps::Gaps;
 use crate::system::host_bound::Limit;
 use crate::system::{self, System};
 use crate::thresholds::Thresholds;
+
+/// Category of attention.
+const ATTENTION: &str = "sdpa_fwd";
 
 /// How to analyse.
 #[derive(Debug, Clone)]
@@ -130,6 +133,7 @@ impl Groundwork {
         let patterns = patterns::detect(&scene);
         let claims = claims(prepared, &patterns, prepared.utilization.computation_time_ms);
         let mut outcomes = analyze_categories(prepared, &claims, options.scope);
+        add_attention(&mut outcomes, &scene, &patterns, &prepared.rows);
         let host = system.as_ref().map(|s| &s.host);
         // What the host lets through is worked out for every finding, and none knows of another.
         let (of_patterns, (mut findings, of_system, tree_data)) = both(
@@ -229,6 +233,12 @@ impl Analysis {
         }
     }
 
+    /// The findings that tell a pattern of a category: of its kind, and of its rows.
+    pub fn findings_of<'a>(&'a self, pattern: &'a PatternMetrics) -> impl Iterator<Item = &'a Finding> {
+        let about = |f: &&Finding| f.rows.iter().any(|(row, _)| pattern.rows.contains(row));
+        self.findings.iter().filter(|f| pattern.told_as() == Some(f.pattern)).filter(about)
+    }
+
     /// The finding that speaks of most of a row's time, if any speaks of half of it.
     pub fn finding_of(&self, row: RowId) -> Option<&Finding> {
         finding_of(&self.findings, row)
@@ -273,6 +283,15 @@ fn fold_kernel_work(findings: &mut [Finding], outcomes: &[CategoryOutcome]) {
             uid: b.tree_uids.first().copied(),
             fact: b.issue.clone(),
         });
+    }
+}
+
+/// Attention in several operations stands with the category of attention, whatever categories its operations are in.
+fn add_attention(outcomes: &mut [CategoryOutcome], scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row]) {
+    let attention = outcomes.iter_mut().find(|o| &*o.category == ATTENTION).map(|o| &mut o.file);
+    if let Some(MetricsFile::Full(metrics)) = attention {
+        let found = patterns::metrics::of_category(scene, patterns, rows, ATTENTION, metrics.patterns.len());
+        metrics.patterns.extend(found);
     }
 }
 

@@ -388,9 +388,19 @@ pub struct PatternMetrics {
     pub savings_ms_high: Option<Ms>,
     /// Whether it is promoted.
     pub notable: bool,
+    /// Kind of the finding that tells it, if it spans several operations.
+    #[serde(skip)]
+    pub spans: Option<PatternId>,
     /// What the pattern becomes if it is a finding of its own and not a remark on a bottleneck.
     #[serde(skip)]
     pub promoted: Option<Promoted>,
+}
+
+impl PatternMetrics {
+    /// Kind of the finding that tells it, if one may.
+    pub fn told_as(&self) -> Option<PatternId> {
+        self.spans.or_else(|| self.promoted.as_ref().map(|p| p.pattern))
+    }
 }
 
 /// A pattern that is a finding of its own.

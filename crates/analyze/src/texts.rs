@@ -59,8 +59,11 @@ texts! {
     A_FLASH        "A-FLASH"        "Use `torch.nn.functional.scaled_dot_product_attention` so that one optimized attention kernel replaces the sequence (typically 3-10x on attention; here {low}-{high}x by the performance model).";
     A_FLASH_SMALL  "A-FLASH-SMALL"  "Use `torch.nn.functional.scaled_dot_product_attention` so that one optimized attention kernel replaces the sequence ({low}-{high}x on attention by the performance model).";
     A_FLASH_PATH   "A-FLASH-PATH"   "Use `torch.nn.functional.scaled_dot_product_attention` with inputs that its flash backend accepts (half precision, no dense mask).";
+    A_FLASH_HALF   "A-FLASH-HALF"   "Run attention in bf16 or fp16 first; the flash backend of `torch.nn.functional.scaled_dot_product_attention` takes no {dtype}.";
     A_FLASH_SHORT  "A-FLASH-SHORT"  "At sequence length {n} the gain is smaller; measure this shape before migrating.";
     A_PRECISION    "A-PRECISION"    "Run the matrix work under bf16 autocast, or allow TF32 with `torch.set_float32_matmul_precision(\"high\")`.";
+    A_PRECISION_CONV "A-PRECISION-CONV" "Run the convolutions under bf16 autocast, or allow TF32 with `torch.backends.cudnn.allow_tf32 = True`.";
+    A_PRECISION_BF16 "A-PRECISION-BF16" "Run the convolutions under bf16 autocast.";
     A_GQA          "A-GQA"          "Use `scaled_dot_product_attention(..., enable_gqa=True)` instead of repeating key/value heads.";
     A_FOREACH      "A-FOREACH"      "Use the fused or foreach variant of the optimizer (`fused=True`).";
     A_RECOMPUTE    "A-RECOMPUTE"    "Checkpoint fewer layers if memory allows; this trades memory for the time above.";
@@ -81,6 +84,7 @@ texts! {
     A_PAD_ALIGN    "A-PAD-ALIGN"    "Pad {dim} from {v} to {v2}: {v} is not a multiple of 16 bytes.";
     A_CHANNELS_LAST "A-CHANNELS-LAST" "Convert the model with `model.to(memory_format=torch.channels_last)`: NHWC instead of NCHW removes the transposes (typically 30-45% of convolution time; here {pct}%).";
     A_CHANNELS_LAST_3D "A-CHANNELS-LAST-3D" "Convert the model with `model.to(memory_format=torch.channels_last_3d)`: NDHWC instead of NCDHW removes the transposes ({pct}% of convolution time here).";
+    A_LAYOUT_1D    "A-LAYOUT-1D"    "Consider 2-D convolutions of height one with channels innermost: tensors of 1-D convolutions have no memory format to choose, and transposes are {pct}% of convolution time.";
     A_CHANNELS_LAST_NORM "A-CHANNELS-LAST-NORM" "Convert the model with `model.to(memory_format={format})`; the norm then works on {last} inputs.";
     A_CHANNELS_LAST_MAYBE "A-CHANNELS-LAST-MAYBE" "Consider `{format}`; transposes are {pct}% of convolution time.";
     A_BN_ALT       "A-BN-ALT"       "Where the model allows, LayerNorm or GroupNorm may have faster kernels; check `torch.compile` too.";
@@ -109,6 +113,7 @@ texts! {
     B_STRIDE       "B-STRIDE"       "Inputs are not contiguous (strides {strides}); the replay can compare a contiguous copy.";
     N_EXPECTED     "N-EXPECTED"     "{eff}% is within the {low}-{high}% expected at sequence length {n}.";
     N_KERNEL_FLOOR "N-KERNEL-FLOOR" "{op} {args}: {ms} ms in kernels of {us} us; kernels with next to nothing to do take {floor} us in this trace, so fewer or larger calls save time and faster kernels hardly do.";
+    N_NEAR_EXPECTED "N-NEAR-EXPECTED" "{eff}% is below the {low}-{high}% expected at sequence length {n}, but it counts as slow only below {slow}%.";
     N_SYNC         "N-SYNC"         "Host time for these operations is {x}x their GPU time ({ms} ms); this is a framework matter, not a kernel one.";
     N_MOE          "N-MOE"          "Expert load balance and routing cannot be seen in a trace; bytes assume uniform routing.";
     N_BN_COMMON    "N-BN-COMMON"    "BatchNorm takes {pct}% of compute (10-50% is common in convolutional networks).";

@@ -181,9 +181,8 @@ fn matmul_ogs(name: &str) -> Option<GemmKernel> {
 /// Whether one of the kernels of an fp32 matrix product computes in tf32: it says so, or it runs on matrix units, which
 /// have no fp32.
 pub fn uses_tf32(kernels: &[&str]) -> bool {
-    kernels.iter().any(|name| {
-        name.contains("tf32") || name.contains("TF32") || name.contains("tensorop_s1688") || name.starts_with("nvjet")
-    })
+    const WORDS: [&str; 4] = ["tf32", "TF32", "tfloat32", "tensorop_s1688"];
+    kernels.iter().any(|name| WORDS.iter().any(|word| name.contains(word)) || name.starts_with("nvjet"))
 }
 
 /// How well a product's output fits the tiles of its kernel and the chip.

@@ -86,7 +86,7 @@ pub struct GemmShape {
 /// Of attention.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SdpaClass {
-    /// `flash`, `paged`, `fused_other`.
+    /// `flash`, `paged`, `memory_efficient`, `fused_other`.
     pub attention_type: &'static str,
     /// Whether it is the first.
     pub is_flash_attention: bool,

@@ -558,7 +558,7 @@ fn needs_compiler(code: Code) -> bool {
 }
 
 /// The category whose readers the finding is for.
-fn category(code: Code) -> &'static str {
+pub(super) fn category(code: Code) -> &'static str {
     match code {
         Code::UnfusedAttention | Code::UnfusedAttentionBackward | Code::RepeatedKvHeads | Code::SdpaCopyOverhead => {
             "sdpa_fwd"

@@ -19,6 +19,7 @@ mod gated;
 mod gelu;
 mod group;
 pub mod kind;
+pub(crate) mod metrics;
 mod module;
 mod moe;
 mod norm;

@@ -137,8 +137,10 @@ impl Rules for BatchNorm {
             said.kernel(TextId::B_BN, &[("pct", &shown(native, 0))]);
         }
         said.bound(cx, group);
-        if Layout::of(row) != Layout::ChannelsLast && layout::has_convolutions(cx.prepared) {
-            let names = LayoutNames::of(row);
+        if Layout::of(row) != Layout::ChannelsLast
+            && layout::has_convolutions(cx.prepared)
+            && let Some(names) = LayoutNames::of(row)
+        {
             said.model(TextId::A_CHANNELS_LAST_NORM, &[("format", names.format), ("last", names.last)]);
         }
         said.compile(cx, row);

@@ -15,7 +15,9 @@ use super::precision;
 use super::words::{Said, main_kernel};
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::PatternId;
-use crate::metrics::{CategoryMetrics, Classification, ConvolutionClass, ConvolutionShape, Fact, Facts};
+use crate::metrics::{
+    Bottleneck, CategoryMetrics, Classification, ConvolutionClass, ConvolutionShape, Fact, Facts, PatternMetrics,
+};
 use crate::prepare::percent;
 use crate::prepared::{BoundType, Row};
 use crate::rounding::round;
@@ -42,8 +44,8 @@ than `convolution.time_ms` or `bottleneck.percent_of_category` and lies below it
 the transposes, batch norm up to the memory ceiling, convolutions up to their band.
 
 ## What to do
-`model.to(memory_format=torch.channels_last)`, and the same for the inputs; else fuse the convolution with what follows
-it, or replay it for a kernel team.
+`model.to(memory_format=torch.channels_last)`, and the same for the inputs (3-D tensors have no such format); else fuse
+the convolution with what follows it, or replay it for a kernel team.
 
 ## Limits
 Layouts are read from recorded strides. Which kernel the library picks for the other layout is not known beforehand.";
@@ -163,7 +165,7 @@ impl Rules for Convolution {
             said.kernel(TextId::B_DEPTHWISE, &[]);
         }
         if group.members.iter().any(|m| m.judgement.has(precision::CODE)) {
-            said.model(TextId::A_PRECISION, &[]);
+            precision::say_advice(cx, row, &mut said);
         }
         if row.efficiency.bound_type == Some(BoundType::Memory) {
             said.bandwidth(cx, group);
@@ -200,6 +202,7 @@ impl Rules for Convolution {
             ("peak_hbm_bw_tbs", json!(cx.peak_tbs()).into()),
         ]);
         if let Some(pattern) = layout::pattern(cx, judged, &is_plain) {
+            tell_layout(&pattern, &mut metrics.bottlenecks);
             metrics.patterns.insert(0, pattern);
             renumber(cx, metrics);
         }
@@ -221,11 +224,23 @@ fn geometry(shape: Shape) -> ConvolutionShape {
     }
 }
 
+/// What a bottleneck gains from the other layout goes before what else helps it. (Only where the layout explains all of
+/// it: the rest becomes a finding of its own, which must not tell of the layout again.)
+fn tell_layout(pattern: &PatternMetrics, bottlenecks: &mut [Bottleneck]) {
+    let Some(layout) = &pattern.promoted else { return };
+    for b in bottlenecks.iter_mut().filter(|b| b.rows.iter().all(|r| layout.explains.contains(r))) {
+        b.issue = format!("{} {}", b.issue, layout.issue);
+        b.algorithmic.splice(0..0, layout.algorithmic.iter().cloned());
+        b.text_ids.splice(0..0, layout.algorithmic.iter().map(|s| s.id));
+        b.text_ids.insert(0, TextId::I_TRANSPOSE.id());
+    }
+}
+
 /// Gives patterns their ids anew, and bottlenecks the ids of theirs.
 fn renumber(cx: &CategoryCx<'_>, metrics: &mut CategoryMetrics) {
     number(cx, &mut metrics.patterns);
     for b in &mut metrics.bottlenecks {
-        let explains = |p: &&crate::metrics::PatternMetrics| p.rows.iter().any(|r| b.rows.contains(r));
+        let explains = |p: &&PatternMetrics| p.rows.iter().any(|r| b.rows.contains(r));
         b.patterns = metrics.patterns.iter().filter(explains).map(|p| p.id.clone()).collect();
     }
 }

@@ -178,6 +178,7 @@ fn pattern(cx: &CategoryCx<'_>, code: &str, judged: &[&Judged<'_>]) -> PatternMe
         savings_ms_low: saves.then_some(Ms(low)),
         savings_ms_high: saves.then_some(Ms(high)),
         notable: of_largest.is_some_and(|p| p.notable) && cx.of_compute(time_ms) >= floor,
+        spans: None,
         promoted: None,
     }
 }

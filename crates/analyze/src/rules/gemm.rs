@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::cx::CategoryCx;
 use super::drive::{Rules, drive};
-use super::judge::{Group, Judged, Judgement};
+use super::judge::{ASSESSMENTS, Group, Judged, Judgement};
 use super::precision;
 use super::words::{Said, maybe};
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
@@ -119,6 +119,7 @@ impl Rules for Gemm {
                 "by_shape_class",
                 shares(cx, judged, "class", |j| Shape::of(j.row).map_or("unknown", |s| s.class(cx, j.row))),
             ),
+            ("by_assessment", by_assessment(cx, judged)),
             ("native_kernel_time_percent", json!(round(native_percent(cx), 2)).into()),
         ]);
         metrics.notes.push(TextId::A_SPARSE.plain());
@@ -204,6 +205,24 @@ fn shares(
     Fact::List(list.into_iter().map(entry).collect())
 }
 
+/// Rows and time by how good their efficiency is, with what follows from it, the best first.
+fn by_assessment(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> Fact {
+    let entry = |(word, action): (&'static str, &'static str)| {
+        let rows = judged.iter().filter(|j| j.judgement.assessment == Some(word));
+        let (count, ms) = rows.fold((0, 0.0), |(n, ms), j| (n + 1, ms + j.row.time_ms));
+        (count > 0).then(|| {
+            Facts::of([
+                ("assessment", word.into()),
+                ("rows", count.into()),
+                ("time_ms", round(ms, 3).into()),
+                ("percent", round(cx.of_category(ms), 2).into()),
+                ("action", action.into()),
+            ])
+        })
+    };
+    Fact::List(ASSESSMENTS.into_iter().filter_map(entry).collect())
+}
+
 fn native_percent(cx: &CategoryCx<'_>) -> f64 {
     let sum = |native: bool| {
         cx.rows()
@@ -232,7 +251,7 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
         said.kernel(TextId::B_QUANT_REPLAY, &[]);
     }
     if j.has(precision::CODE) {
-        said.model(TextId::A_PRECISION, &[]);
+        precision::say_advice(cx, row, &mut said);
     }
     if j.has(code::UNALIGNED_SHAPE) || j.has(code::TILE_PADDING) {
         patterns::say_padding(row, shape.as_ref(), j, &mut said);
@@ -244,6 +263,9 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
         said.bandwidth(cx, group);
     }
     said.bound(cx, group);
+    if j.has(precision::CODE) {
+        precision::say_issue(cx, row, group.time_ms, &mut said);
+    }
     if j.has(code::FEW_TILES) {
         said.model(TextId::A_BATCH, &[]);
     }

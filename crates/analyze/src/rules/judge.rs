@@ -121,14 +121,23 @@ impl Judgement {
     }
 }
 
+/// The general words for efficiencies with what follows from them, the best first.
+pub(crate) const ASSESSMENTS: [(&str, &str); 4] = [
+    ("Excellent", "focus on algorithmic improvements"),
+    ("Good", "limited optimization potential"),
+    ("Acceptable", "consider kernel optimization if the time is high"),
+    ("Needs investigation", "priority for kernel optimization, generate a replay artifact"),
+];
+
 /// The general word for an efficiency.
 pub(crate) fn assess(cx: &CategoryCx<'_>, percent: f64) -> &'static str {
-    match () {
-        () if percent > cx.limit(Threshold::EffExcellent) => "Excellent",
-        () if percent >= cx.limit(Threshold::EffGood) => "Good",
-        () if percent >= cx.limit(Threshold::EffAcceptable) => "Acceptable",
-        () => "Needs investigation",
-    }
+    let place = match () {
+        () if percent > cx.limit(Threshold::EffExcellent) => 0,
+        () if percent >= cx.limit(Threshold::EffGood) => 1,
+        () if percent >= cx.limit(Threshold::EffAcceptable) => 2,
+        () => 3,
+    };
+    ASSESSMENTS[place].0
 }
 
 /// A row with its judgement.

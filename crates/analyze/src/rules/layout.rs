@@ -72,11 +72,19 @@ const VOLUMES: LayoutNames =
     LayoutNames { format: "torch.channels_last_3d", last: "NDHWC", advice: TextId::A_CHANNELS_LAST_3D };
 
 impl LayoutNames {
-    /// For what a row works on.
-    pub(crate) fn of(row: &Row) -> Self {
-        let shape = row.inputs.dims.as_ref().and_then(|d| d.iter().find_map(|d| d.shape().filter(|s| s.len() >= 3)));
-        if shape.is_some_and(|s| s.len() == 5) { VOLUMES } else { IMAGES }
+    /// For what a row works on: images if nothing is recorded. Tensors of fewer dimensions have no memory format.
+    pub(crate) fn of(row: &Row) -> Option<Self> {
+        match dimensions(row) {
+            None | Some(4) => Some(IMAGES),
+            Some(5) => Some(VOLUMES),
+            Some(_) => None,
+        }
     }
+}
+
+/// Dimensions of a row's first tensor.
+fn dimensions(row: &Row) -> Option<usize> {
+    row.inputs.dims.as_ref()?.iter().find_map(|d| d.shape().map(<[i64]>::len).filter(|n| *n > 0))
 }
 
 /// Whether the trace has convolutions.
@@ -112,6 +120,8 @@ enum Outlook {
     Doubtful,
     /// The images are channels-last already.
     Done,
+    /// Tensors of 1-D convolutions have one memory format: the convolutions must be written in another way.
+    NoFormat,
 }
 
 /// Norms with kernels for channels first only count from this share of the convolutions' time on, in percent.
@@ -168,14 +178,17 @@ impl<'a> Fix<'a> {
                 Range::new(0.0, convolutions),
                 Range::new(0.0, pools),
             ]),
-            Outlook::Doubtful | Outlook::Done => Range::new(0.0, self.transpose_ms),
+            Outlook::Doubtful | Outlook::Done | Outlook::NoFormat => Range::new(0.0, self.transpose_ms),
         }
     }
 }
 
 fn outlook(cx: &CategoryCx<'_>, judged: &[Judged<'_>], transpose_ms: f64) -> Outlook {
-    let last = judged.iter().filter(|j| Layout::of(j.row) == Layout::ChannelsLast);
-    let last_ms: f64 = last.map(|j| transposes(j.row).1).sum();
+    let of = |which: &dyn Fn(&Row) -> bool| -> f64 {
+        judged.iter().filter(|j| which(j.row)).map(|j| transposes(j.row).1).sum()
+    };
+    let last_ms = of(&|row| Layout::of(row) == Layout::ChannelsLast);
+    let flat_ms = of(&|row| LayoutNames::of(row).is_none());
     let others = cx.prepared.rows.iter().filter(|r| {
         let kind = r.name.contains("group_norm") || r.name.contains("instance_norm");
         &*r.category == "norm" && kind && is_image(r) && Layout::of(r) != Layout::ChannelsLast
@@ -183,6 +196,7 @@ fn outlook(cx: &CategoryCx<'_>, judged: &[Judged<'_>], transpose_ms: f64) -> Out
     let others_ms: f64 = others.map(|r| r.time_ms).sum();
     match () {
         () if last_ms > 0.5 * transpose_ms => Outlook::Done,
+        () if flat_ms > 0.5 * transpose_ms => Outlook::NoFormat,
         () if cx.of_category(others_ms) >= OTHER_NORMS_PERCENT => Outlook::Doubtful,
         () => Outlook::Good,
     }
@@ -190,8 +204,7 @@ fn outlook(cx: &CategoryCx<'_>, judged: &[Judged<'_>], transpose_ms: f64) -> Out
 
 /// Whether the first tensor of a row has a batch, channels and at least two sides.
 fn is_image(row: &Row) -> bool {
-    let first = row.inputs.dims.as_ref().and_then(|d| d.iter().find_map(|d| d.shape().filter(|s| !s.is_empty())));
-    first.is_some_and(|s| s.len() >= 4)
+    dimensions(row).is_some_and(|n| n >= 4)
 }
 
 /// What the kernels of a convolution that compute would save at the lower end of its band.
@@ -236,6 +249,7 @@ pub(crate) fn pattern(
         savings_ms_low: Some(Ms(saving.low)),
         savings_ms_high: Some(Ms(saving.high)),
         notable: true,
+        spans: None,
         promoted: weighty.then(|| promoted(cx, &fix, share, saving)),
         rows,
     })
@@ -246,10 +260,11 @@ fn promoted(cx: &CategoryCx<'_>, fix: &Fix<'_>, share: f64, saving: Range) -> Pr
     let ms = shown_ms(fix.transpose_ms);
     let values = [("pct", &*shown(share, 1)), ("count", &fix.transposes.to_string()), ("time", &ms)];
     said.issue(TextId::I_TRANSPOSE, &values);
-    let names = fix.convolutions.first().map_or(IMAGES, |j| LayoutNames::of(j.row));
+    let names = fix.convolutions.iter().find_map(|j| LayoutNames::of(j.row)).unwrap_or(IMAGES);
     let sure = fix.outlook == Outlook::Good && share > cx.limit(Threshold::ConvTransposeHigh);
     match fix.outlook {
         Outlook::Done => said.model(TextId::A_LIMITED, &[]),
+        Outlook::NoFormat => said.model(TextId::A_LAYOUT_1D, &[("pct", &shown(share, 1))]),
         Outlook::Good if sure => said.model(names.advice, &[("pct", &shown(share, 1))]),
         _ => said.model(TextId::A_CHANNELS_LAST_MAYBE, &[("pct", &*shown(share, 1)), ("format", names.format)]),
     }
@@ -296,6 +311,9 @@ fn basis(cx: &CategoryCx<'_>, fix: &Fix<'_>, transpose_ms: &str, norm_ms: f64) -
     match fix.outlook {
         Outlook::Done => {
             parts.push("the images are channels-last already, so only other kernels remove them".to_owned());
+        }
+        Outlook::NoFormat => {
+            parts.push("tensors of 1-D convolutions have no other memory format, so that nothing is sure".to_owned());
         }
         Outlook::Doubtful => {
             parts.push("group or instance norms want channels first and may take the gain back".to_owned());

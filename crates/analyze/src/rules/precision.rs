@@ -93,6 +93,30 @@ fn leads(cx: &CategoryCx<'_>) -> bool {
     others.map(time).all(|other| other < own)
 }
 
+/// Says that so much work of a row's kind runs in full precision.
+pub(crate) fn say_issue(cx: &CategoryCx<'_>, row: &Row, time_ms: f64, said: &mut Said) {
+    let Some((peak, lower)) = peaks(cx.prepared, row) else { return };
+    let values = [("time", &*shown_ms(time_ms)), ("dtype", dtype(row)), ("peak", &shown(peak, 0))];
+    said.also(TextId::I_FP32, &[&values[..], &[("peak16", &shown(lower, 0))]].concat());
+}
+
+/// The precision of a row, as sentences write it.
+fn dtype(row: &Row) -> &str {
+    row.efficiency.compute_spec.as_deref().unwrap_or_default().trim_start_matches("matrix_")
+}
+
+/// Says what to do about a row. The switch that lets matrix products compute in TF32 does not govern convolutions; theirs
+/// is one of a library that only some platforms have. Attention needs half precision for its best kernels.
+pub(crate) fn say_advice(cx: &CategoryCx<'_>, row: &Row, said: &mut Said) {
+    let text = match (&*cx.category.key, cx.prepared.platform.vendor.as_deref()) {
+        ("convolution", Some("NVIDIA")) => TextId::A_PRECISION_CONV,
+        ("convolution", _) => TextId::A_PRECISION_BF16,
+        ("sdpa_fwd" | "sdpa_bwd", _) => TextId::A_FLASH_HALF,
+        _ => TextId::A_PRECISION,
+    };
+    said.model(text, &[("dtype", dtype(row))]);
+}
+
 /// Makes one finding of all full-precision work of a category.
 pub(crate) fn promote(cx: &CategoryCx<'_>, metrics: &mut CategoryMetrics) {
     let all = metrics.patterns.iter().filter(|p| p.pattern == CODE).flat_map(|p| &p.rows);
@@ -125,14 +149,9 @@ fn finding(cx: &CategoryCx<'_>, rows: &[&Row], saved: Range, told: &[&Row], memo
     let ms = |rows: &[&Row]| rows.iter().map(|r| r.time_ms).sum::<f64>();
     let (time_ms, told_ms, largest) = (ms(rows), ms(told), rows[0]);
     let (peak, lower) = peaks(cx.prepared, largest).unwrap_or_default();
-    let spec = largest.efficiency.compute_spec.as_deref().unwrap_or_default();
-    let dtype = spec.trim_start_matches("matrix_");
     let mut said = Said::default();
-    said.issue(
-        TextId::I_FP32,
-        &[("time", &shown_ms(time_ms)), ("dtype", dtype), ("peak", &shown(peak, 0)), ("peak16", &shown(lower, 0))],
-    );
-    said.model(TextId::A_PRECISION, &[]);
+    say_issue(cx, largest, time_ms, &mut said);
+    say_advice(cx, largest, &mut said);
     said.selection(largest);
     said.replay();
     let weight = Weight {
@@ -160,7 +179,7 @@ fn finding(cx: &CategoryCx<'_>, rows: &[&Row], saved: Range, told: &[&Row], memo
     let explains: Vec<RowId> = rows.iter().map(|r| r.id).collect();
     Promoted {
         pattern: PatternId::FULL_PRECISION_GEMM,
-        title: format!("Matrix work in {dtype}"),
+        title: format!("Matrix work in {}", dtype(largest)),
         issue: said.issue,
         algorithmic: said.algorithmic,
         kernel: said.kernel,

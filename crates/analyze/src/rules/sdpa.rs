@@ -15,7 +15,6 @@ use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::PatternId;
 use crate::metrics::{CategoryMetrics, Classification, KernelBreakdown, SdpaClass, SdpaShape};
 use crate::prepared::Row;
-use crate::program::Direction;
 use crate::rounding::{round, shown};
 use crate::texts::{TextId, quoted};
 use crate::thresholds::Threshold;
@@ -73,6 +72,9 @@ const INFO: AnalyzerInfo = AnalyzerInfo {
     ],
 };
 
+/// Category of backward operations. (Forward ones that run again within the backward pass stay what they are.)
+const BACKWARD: &str = "sdpa_bwd";
+
 const SHORT_SEQUENCE: &str = "SHORT_SEQUENCE_ATTENTION";
 
 /// Sequences shorter than this are short.
@@ -122,16 +124,12 @@ fn band(cx: &CategoryCx<'_>, row: &Row, shape: &Shape) -> ((f64, f64), f64) {
         _ if n <= 4096 => (pair(T::SdpaTo4096Low, T::SdpaTo4096High), false),
         _ => (pair(T::SdpaAbove4096Low, T::SdpaAbove4096High), false),
     };
-    if is_backward(cx, row) {
+    if &*cx.category.key == BACKWARD {
         let factor = cx.limit(T::SdpaBackwardFactor);
         band = (factor * band.0, factor * band.1);
     }
     let slow = if short { cx.limit(T::SdpaShortFactor) * band.0 } else { band.0 };
     (band, slow)
-}
-
-fn is_backward(cx: &CategoryCx<'_>, row: &Row) -> bool {
-    &*cx.category.key == "sdpa_bwd" || row.direction == Direction::Backward
 }
 
 impl Rules for Sdpa {
@@ -150,7 +148,8 @@ impl Rules for Sdpa {
         let efficiency = row.efficiency.judged();
         j.assessment = efficiency.map(|e| match () {
             () if e > band.1 => "Above expectation",
-            () if e >= j.slow_below => "Within expectation",
+            () if e >= band.0 => "Within expectation",
+            () if e >= j.slow_below => "Slightly below expectation",
             () => "Needs investigation",
         });
         j
@@ -174,9 +173,11 @@ impl Rules for Sdpa {
     fn finish(&self, cx: &CategoryCx<'_>, judged: &[Judged<'_>], metrics: &mut CategoryMetrics) {
         let of_kind = |kind: Kind| cx.rows().filter(|r| Kind::of(r) == kind).map(|r| r.count).sum::<usize>();
         let (flash, paged) = (of_kind(Kind::Flash), of_kind(Kind::Paged));
+        let efficient = of_kind(Kind::MemoryEfficient);
         let unfused: Vec<_> = cx.claims.of_pattern(PatternId::UNFUSED_ATTENTION).collect();
         let unfused_ms: f64 = unfused.iter().map(|c| c.time_ms).sum();
-        let usage = match (flash > 0, !unfused.is_empty(), cx.rows().len() > 0) {
+        let slower = !unfused.is_empty() || efficient > 0;
+        let usage = match (flash > 0, slower, cx.rows().len() > 0) {
             (true, false, _) => "Yes",
             (true, true, _) => "Partial",
             (false, true, _) | (false, false, true) => "No",
@@ -187,6 +188,8 @@ impl Rules for Sdpa {
             ("flash_attention_count", json!(flash)),
             ("paged_attention_detected", json!(paged > 0)),
             ("paged_attention_count", json!(paged)),
+            ("memory_efficient_attention_detected", json!(efficient > 0)),
+            ("memory_efficient_attention_count", json!(efficient)),
             ("unfused_attention_detected", json!(!unfused.is_empty())),
             ("unfused_attention_time_ms", json!(round(unfused_ms, 3))),
             ("unfused_attention_instances", json!(unfused.iter().map(|c| c.instances).sum::<usize>())),
@@ -219,11 +222,17 @@ fn sizes(judged: &Judged<'_>) -> Option<SdpaShape> {
         workload_type: shape.workload.as_str(),
         expected_low: round(low, 2),
         expected_high: round(high, 2),
-        within_expected: judged.row.efficiency.judged().map(|e| e >= judgement.slow_below),
+        within_expected: judged.row.efficiency.judged().map(|e| e >= low),
     })
 }
 
-/// Remarks on rows within their band, head sizes and shared heads.
+/// An end of a band: those of backward operations are no whole numbers.
+fn limit(percent: f64) -> String {
+    let text = shown(percent, 1);
+    text.strip_suffix(".0").unwrap_or(&text).to_owned()
+}
+
+/// Remarks on rows within their band, on the path they take, head sizes and shared heads.
 fn notes(judged: &[Judged<'_>], metrics: &mut CategoryMetrics) {
     for j in judged {
         let Some(shape) = Shape::of(j.row) else { continue };
@@ -231,12 +240,21 @@ fn notes(judged: &[Judged<'_>], metrics: &mut CategoryMetrics) {
             && e >= j.judgement.slow_below
             && e <= high
         {
-            metrics.notes.push(TextId::N_EXPECTED.fill(&[
+            // By the number that is printed.
+            let text = if round(e, 1) < low { TextId::N_NEAR_EXPECTED } else { TextId::N_EXPECTED };
+            metrics.notes.push(text.fill(&[
                 ("eff", &shown(e, 1)),
-                ("low", &shown(low, 0)),
-                ("high", &shown(high, 0)),
+                ("low", &limit(low)),
+                ("high", &limit(high)),
                 ("n", &shape.length().to_string()),
+                ("slow", &limit(j.judgement.slow_below)),
             ]));
+        }
+        // A bottleneck says so itself.
+        if Kind::of(j.row) == Kind::MemoryEfficient && !j.is_bottleneck() {
+            let (advice, dtype) = to_flash(j.row);
+            let issue = TextId::I_NOT_FLASH.fill(&[("op", &j.row.name)]);
+            metrics.notes.push(format!("{issue} {}", advice.fill(&[("dtype", dtype)])));
         }
         if shape.d_qk > 0 && !USUAL_HEADS.contains(&shape.d_qk) {
             metrics.notes.push(format!(
@@ -269,13 +287,14 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
     };
     let n = shape.length().to_string();
     let eff = maybe(group.efficiency, 1);
-    let values = [("n", &*n), ("eff", &eff), ("low", &shown(low, 0)), ("high", &shown(high, 0))];
+    let values = [("n", &*n), ("eff", &eff), ("low", &limit(low)), ("high", &limit(high))];
     said.issue(TextId::I_SDPA_BELOW, &values);
     let kind = Kind::of(row);
-    if kind == Kind::FusedOther {
-        said.issue.push(' ');
-        said.issue.push_str(&TextId::I_NOT_FLASH.fill(&[("op", &row.name)]));
-        said.model(TextId::A_FLASH_PATH, &[]);
+    let not_flash = matches!(kind, Kind::FusedOther | Kind::MemoryEfficient);
+    if not_flash {
+        said.also(TextId::I_NOT_FLASH, &[("op", &row.name)]);
+        let (advice, dtype) = to_flash(row);
+        said.model(advice, &[("dtype", dtype)]);
         said.selection(row);
     }
     if kind == Kind::Paged {
@@ -291,11 +310,22 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
         }
     }
     let d = shape.d_qk.to_string();
-    said.model(TextId::A_SDPA_SHAPE, &[("d", &d), ("b", &shape.b.to_string())]);
+    if !not_flash {
+        said.model(TextId::A_SDPA_SHAPE, &[("d", &d), ("b", &shape.b.to_string())]);
+    }
     said.kernel(TextId::B_SDPA, &[("n", &n), ("d", &d), ("pattern", shape.heads())]);
     said.strides(row);
     said.replay();
     said
+}
+
+/// The way to a flash path, and the type that bars it: flash kernels take half precision only.
+fn to_flash(row: &Row) -> (TextId, &'static str) {
+    match row.inputs.types.as_ref().and_then(|types| types.first()).map(String::as_str) {
+        Some("float") => (TextId::A_FLASH_HALF, "fp32"),
+        Some("double") => (TextId::A_FLASH_HALF, "fp64"),
+        _ => (TextId::A_FLASH_PATH, "-"),
+    }
 }
 
 /// Kernel time by part of paged attention, in percent.

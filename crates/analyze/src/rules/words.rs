@@ -31,6 +31,18 @@ impl Said {
         }
     }
 
+    /// Adds to what is wrong.
+    pub(crate) fn also(&mut self, text: TextId, values: &[(&str, &str)]) {
+        let sentence = text.fill(values);
+        for told in std::iter::once(&mut self.issue).chain(&mut self.brief) {
+            if !told.is_empty() {
+                told.push(' ');
+            }
+            told.push_str(&sentence);
+        }
+        self.ids.push(text.id());
+    }
+
     /// What to change in the model.
     pub(crate) fn model(&mut self, text: TextId, values: &[(&str, &str)]) {
         if !self.ids.contains(&text.id()) {

@@ -22,6 +22,7 @@ mod replay;
 mod report;
 mod requirements;
 mod requirements_cli;
+mod requirements_pages;
 mod requirements_rules;
 mod requirements_run;
 mod security;

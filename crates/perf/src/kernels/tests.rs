@@ -111,6 +111,10 @@ fn tf32_is_told_by_the_kernel() {
     for (name, tf32) in [
         ("sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize64x64x32_warpgroupsize1x1x1_execute_segment_k_off", true),
         ("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128_16x5_nn_align4>(…)", true),
+        (
+            "void cutlass::device_kernel<MainloopSm90TmaGmmaWarpSpecialized<cutlass::tfloat32_t, cutlass::tfloat32_t>>",
+            true,
+        ),
         ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize256x64x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4", false),
         ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x256_8x4_nt_align1>(…)", false),
     ] {

@@ -9,6 +9,7 @@ use jarvis_analyze::rules::CategoryOutcome;
 
 use super::bottleneck::bottleneck;
 use super::overview::overview;
+use super::patterns;
 use super::words::{bound, cell, counted, efficiency, ms, pct, sentence, shapes};
 use crate::blocks::{Block, Line, Table};
 
@@ -74,27 +75,37 @@ pub(crate) fn body(analysis: &Analysis, metrics: &CategoryMetrics, place: Place)
         blocks.push(Block::heading(place.level(), "Operations Breakdown"));
         blocks.extend(operations(&analysis.prepared, metrics, place));
     }
-    if !metrics.operations.is_empty() {
+    // The recommendations of the fair report tell of patterns.
+    let told = if place == Place::File { patterns::told(analysis, metrics) } else { Vec::new() };
+    if !metrics.operations.is_empty() || !told.is_empty() {
         if place == Place::File || !metrics.bottlenecks.is_empty() {
             blocks.push(Block::heading(place.level(), "Key Bottlenecks"));
         }
-        blocks.extend(bottlenecks(analysis, metrics, place));
+        let number = told.len() + 1;
+        for (i, pattern) in told.into_iter().enumerate() {
+            blocks.extend(pattern.blocks(i + 1));
+        }
+        if !metrics.operations.is_empty() {
+            blocks.extend(bottlenecks(analysis, metrics, place, number));
+        }
     }
-    blocks.extend(patterns(metrics, place));
+    blocks.extend(patterns_table(metrics, place));
     blocks.extend(notes(&analysis.prepared, metrics, place));
     blocks
 }
 
-fn bottlenecks(analysis: &Analysis, metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
+/// The bottlenecks, numbered from `first` on.
+fn bottlenecks(analysis: &Analysis, metrics: &CategoryMetrics, place: Place, first: usize) -> Vec<Block> {
     if metrics.bottlenecks.is_empty() {
-        return vec![Block::paragraph("No bottlenecks above the thresholds.")];
+        let told = if first > 1 { "No single operation is a bottleneck" } else { "No bottlenecks" };
+        return vec![Block::paragraph(format!("{told} above the thresholds."))];
     }
     // Of what has no model the fair report can say nothing but its time.
     let bare = |b: &Bottleneck| place == Place::Fair && b.efficiency_percent.is_none();
     let (timed, told): (Vec<&Bottleneck>, Vec<&Bottleneck>) = metrics.bottlenecks.iter().partition(|b| bare(b));
     let mut blocks = Vec::new();
     for (i, b) in told.iter().enumerate() {
-        blocks.extend(bottleneck(analysis, metrics, b, i + 1, place));
+        blocks.extend(bottleneck(analysis, metrics, b, first + i, place));
     }
     if !timed.is_empty() {
         blocks.push(Block::paragraph("Large, but without a performance model:"));
@@ -157,8 +168,9 @@ pub(crate) fn operations_table<'a>(rows: impl Iterator<Item = &'a Row>) -> Table
     table
 }
 
-fn patterns(metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
-    let told = |p: &&PatternMetrics| place == Place::File || p.notable;
+fn patterns_table(metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
+    // What spans operations is told in the fair report by a recommendation and what is behind it.
+    let told = |p: &&PatternMetrics| place == Place::File || p.notable && p.spans.is_none();
     let told: Vec<&PatternMetrics> = metrics.patterns.iter().filter(told).collect();
     if told.is_empty() {
         return Vec::new();

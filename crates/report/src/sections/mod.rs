@@ -13,6 +13,7 @@ mod idle;
 mod kernels;
 mod multi_kernel;
 mod overview;
+mod patterns;
 mod rough;
 mod words;
 

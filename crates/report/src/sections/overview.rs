@@ -45,7 +45,7 @@ fn own_lines(analysis: &Analysis, metrics: &CategoryMetrics, place: Place) -> Ve
     let facts = &metrics.category_specific;
     let analyzer = analysis.outcomes.iter().find(|o| o.category == metrics.category).map_or("", |o| o.analyzer);
     match analyzer {
-        "gemm" => shares(facts, "by_call_site", "site").map(|t| ("Called from", t)).into_iter().collect(),
+        "gemm" => gemm(facts, place),
         "sdpa" => attention(analysis, metrics, place),
         "convolution" => convolution(facts),
         // The baseline is one fact of the whole trace: the fair report tells it where it belongs.
@@ -54,6 +54,18 @@ fn own_lines(analysis: &Analysis, metrics: &CategoryMetrics, place: Place) -> Ve
         "triton" => triton(facts),
         _ => Vec::new(),
     }
+}
+
+fn gemm(facts: &Facts, place: Place) -> Vec<(&'static str, String)> {
+    let mut lines: Vec<_> = shares(facts, "by_call_site", "site").map(|t| ("Called from", t)).into_iter().collect();
+    if let (Place::File, Some(Fact::List(classes))) = (place, facts.get("by_assessment")) {
+        let shown = classes.iter().filter_map(|class| {
+            let (time, share) = (ms(number(class, "time_ms")?), pct(number(class, "percent")?));
+            Some(format!("{} ({time} ms, {share}%): {}", text(class, "assessment")?, text(class, "action")?))
+        });
+        lines.extend(Some(("Efficiency classes", shown.collect::<Vec<_>>().join("; "))).filter(|l| !l.1.is_empty()));
+    }
+    lines
 }
 
 /// What simple operations reach.
@@ -79,7 +91,10 @@ fn attention(analysis: &Analysis, metrics: &CategoryMetrics, place: Place) -> Ve
     let facts = &metrics.category_specific;
     let mut lines = Vec::new();
     if let Some(usage) = text(facts, "flash_attention_usage") {
-        lines.push(("Flash Attention", usage.to_owned()));
+        let count = facts.get("memory_efficient_attention_count").and_then(Fact::value).and_then(Json::as_u64);
+        let count = count.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+        let other = count.map(|n| format!("; {} of memory-efficient attention", counted(n, "call")));
+        lines.push(("Flash Attention", format!("{usage}{}", other.unwrap_or_default())));
     }
     let mut lengths: Vec<(u64, f64)> = Vec::new();
     for o in &metrics.operations {

@@ -7,6 +7,7 @@ mod hostile;
 mod hostile_workbook;
 mod markdown_rules;
 mod office;
+mod patterns;
 mod reports;
 mod runs;
 mod support;

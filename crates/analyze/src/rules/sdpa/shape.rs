@@ -9,10 +9,16 @@ use crate::prepared::Row;
 pub(super) enum Kind {
     Flash,
     Paged,
+    /// The other backend of the framework: it keeps the scores on the chip too, but takes more time.
+    MemoryEfficient,
     FusedOther,
 }
 
 const FLASH_WORDS: &[&str] = &["flash", "fmha", "flashattn"];
+
+/// Kernels of the memory-efficient backend, which have a word of flash kernels in their names.
+const EFFICIENT_KERNELS: &[&str] = &["memeffattention", "fmha_cutlassf_", "fmha_cutlassb_"];
+const EFFICIENT_OPS: &[&str] = &["efficient_attention"];
 const PAGED_OPS: &[&str] = &["unified_attention", "paged_attention", "vllm"];
 
 impl Kind {
@@ -22,7 +28,9 @@ impl Kind {
         let any = |words: &[&str], text: &str| words.iter().any(|w| text.contains(w));
         match () {
             () if any(PAGED_OPS, &op) || kernels.iter().any(|k| k.contains("paged_attention")) => Self::Paged,
+            () if kernels.iter().any(|k| any(EFFICIENT_KERNELS, k)) => Self::MemoryEfficient,
             () if any(FLASH_WORDS, &op) || kernels.iter().any(|k| any(FLASH_WORDS, k)) => Self::Flash,
+            () if any(EFFICIENT_OPS, &op) => Self::MemoryEfficient,
             () => Self::FusedOther,
         }
     }
@@ -31,6 +39,7 @@ impl Kind {
         match self {
             Self::Flash => "flash",
             Self::Paged => "paged",
+            Self::MemoryEfficient => "memory_efficient",
             Self::FusedOther => "fused_other",
         }
     }

@@ -10,11 +10,9 @@ use crate::replay::in_report;
 use crate::sections::category::{self, Place};
 use crate::sections::cross::{is_recommendation, recommendations, spans_operations};
 use crate::sections::kernels::{self, launched_without_operation};
-use crate::sections::words::{cell, ms, pct, saves, sentence, shapes};
+use crate::sections::patterns::operations;
+use crate::sections::words::{cell, ms, pct, saves, sentence};
 use crate::sections::{detail_name, fusion, idle, multi_kernel};
-
-/// Most operations that a finding lists.
-const MOST_OPERATIONS: usize = 10;
 
 /// Most facts that a finding rests on.
 const MOST_EVIDENCE: usize = 4;
@@ -135,11 +133,7 @@ fn behind(run: &Run<'_>, category: &str) -> Vec<Block> {
         blocks.push(Block::heading(4, format!("Behind R{}", f.rank)));
         blocks.push(Block::List { ordered: false, items: rests_on(f) });
         if spans_operations(f) {
-            blocks.push(Block::Table(operations(f)));
-            let more = f.operations.len().saturating_sub(MOST_OPERATIONS);
-            if more > 0 {
-                blocks.push(Block::paragraph(format!("{more} more in `findings.json`.")));
-            }
+            blocks.extend(operations(f));
         }
     }
     blocks
@@ -178,30 +172,6 @@ fn rests_on(f: &Finding) -> Vec<(Option<String>, Line)> {
         (None, _) => {}
     }
     items
-}
-
-fn operations(f: &Finding) -> Table {
-    let mut table = Table::new(&["Operation", ">Calls", ">Time (ms)", ">% of Peak", "Shapes"]);
-    for o in f.operations.iter().take(MOST_OPERATIONS) {
-        table.row([
-            Line::code(&o.name),
-            cell(o.count.to_string()),
-            cell(ms(o.time_ms)),
-            cell(o.efficiency_percent.map_or_else(|| "-".to_owned(), pct)),
-            Line::code(&shapes_of(&o.input_dims)),
-        ]);
-    }
-    table
-}
-
-/// `(4,16,2048), (2048)` out of the recorded dims.
-fn shapes_of(dims: &serde_json::Value) -> String {
-    let shape = |d: &serde_json::Value| {
-        let numbers: Vec<String> = d.as_array()?.iter().map(ToString::to_string).collect();
-        (!numbers.is_empty()).then(|| format!("({})", numbers.join(",")))
-    };
-    let all: Vec<String> = dims.as_array().into_iter().flatten().filter_map(shape).collect();
-    shapes(&all.join(", "))
 }
 
 /// Kernels that belong to no operation.

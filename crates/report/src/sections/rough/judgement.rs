@@ -2,12 +2,13 @@
 
 use jarvis_analyze::metrics::{CategoryMetrics, MetricsFile, Status};
 use jarvis_analyze::prepared::Prepared;
+use jarvis_analyze::rounding::round;
 
 use super::capped;
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
 use crate::sections::cross::row_mark;
-use crate::sections::words::{cell, counted, efficiency, ms, pct, shapes};
+use crate::sections::words::{cell, counted, efficiency, figure, ms, pct, shapes};
 
 /// Most rows a category shows.
 const MOST_ROWS: usize = 10;
@@ -62,7 +63,7 @@ fn category(run: &Run<'_>, m: &CategoryMetrics, p: &Prepared) -> Vec<Block> {
     let rows = m.operations.iter().map(|o| (o, p.row(o.row)));
     for (o, row) in rows.filter(|(_, row)| row.percent_of_category >= SHOWN_PERCENT) {
         let expected = match o.expected {
-            Some((low, high)) => format!("{low:.0}-{high:.0}%"),
+            Some((low, high)) => format!("{}-{}%", figure(round(low, 1)), figure(round(high, 1))),
             None => "40% or more".to_owned(),
         };
         table.row([

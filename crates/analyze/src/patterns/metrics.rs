@@ -1,0 +1,51 @@
+//! Patterns as the metrics of a category tell them.
+
+use super::findings::category;
+use super::scene::Scene;
+use super::{Confidence, Pattern};
+use crate::metrics::PatternMetrics;
+use crate::prepare::{percent, place};
+use crate::prepared::Row;
+use crate::program::{LeafId, RowId};
+use crate::rounding::{Ms, Percent};
+
+/// The patterns whose readers are those of a category, in the order of the patterns; `known` others are numbered before
+/// them.
+pub(crate) fn of_category(
+    scene: &Scene<'_>,
+    patterns: &[Pattern],
+    rows: &[Row],
+    key: &str,
+    known: usize,
+) -> Vec<PatternMetrics> {
+    let own = patterns.iter().filter(|p| category(p.code) == key);
+    own.enumerate().map(|(i, p)| metrics(scene, p, rows, format!("{key}-p{}", known + i + 1))).collect()
+}
+
+fn metrics(scene: &Scene<'_>, pattern: &Pattern, rows: &[Row], id: String) -> PatternMetrics {
+    let computation_ms = scene.utilization.computation_time_ms;
+    let row_us: Vec<f64> = rows.iter().map(|r| r.time_ms * 1e3).collect();
+    let shares = place::shares(scene.program, pattern.all_leaves().map(LeafId::index), &row_us);
+    let held: Vec<RowId> = shares.into_iter().map(|(row, _)| row).collect();
+    PatternMetrics {
+        id,
+        pattern: pattern.code.as_str(),
+        confidence: match pattern.confidence {
+            Confidence::High => "high",
+            Confidence::Medium => "medium",
+            Confidence::Low => "low",
+        },
+        evidence: pattern.evidence.clone(),
+        tree_uids: held.iter().map(|r| rows[r.index()].uid).collect(),
+        rows: held,
+        module: pattern.module.as_deref().map(str::to_owned),
+        instances: pattern.instances,
+        time_ms: Ms(pattern.total_ms()),
+        percent_of_compute: Percent(percent(pattern.total_ms(), computation_ms)),
+        savings_ms_low: pattern.saved_ms.map(|s| Ms(s.low)),
+        savings_ms_high: pattern.saved_ms.map(|s| Ms(s.high)),
+        notable: pattern.is_promoted(computation_ms),
+        spans: Some(pattern.id),
+        promoted: None,
+    }
+}

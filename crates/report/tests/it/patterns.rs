@@ -1,0 +1,69 @@
+//! Patterns on the pages of their categories, in made-up programs.
+
+use jarvis_analyze::finding::PatternId;
+use jarvis_trace::TraceBuilder;
+
+use crate::runs::Analysed;
+
+/// A call: name, `Input Dims`, `Input type`, `Concrete Inputs`, and its kernels with their microseconds.
+type Call<'a> = (&'a str, &'a str, &'a str, &'a str, &'a [(&'a str, f64)]);
+
+/// Ten calls in a row.
+fn analysed((name, dims, types, concrete, kernels): Call<'_>) -> Analysed {
+    let mut builder = TraceBuilder::new();
+    let (mut gpu_us, mut correlation) = (1000.0, 0);
+    for i in 0..10 {
+        let host_us = 10.0 * f64::from(i);
+        let op = builder.cpu_op(name, host_us, 9.0);
+        op.arg("Input Dims", dims).arg("Input type", types).arg("Concrete Inputs", concrete);
+        for (k, (kernel, us)) in kernels.iter().enumerate() {
+            correlation += 1;
+            builder.launch("cudaLaunchKernel", host_us + 1.0 + k as f64, 0.5, correlation);
+            builder.kernel(kernel, gpu_us, *us, correlation);
+            gpu_us += us;
+        }
+    }
+    Analysed::of(name, &builder.build(), "H200").unwrap()
+}
+
+fn page(analysed: &Analysed, category: &str) -> String {
+    let path = format!("category_findings/{category}_findings.md");
+    analysed.pages().into_iter().find(|p| p.path == path).unwrap().text
+}
+
+#[test]
+fn what_another_finding_counts_is_told_and_not_added() {
+    let kernels = [("void cudnn::nchwToNhwcKernel<float>", 400.0), ("implicit_convolve_sgemm", 1000.0)];
+    let run = analysed((
+        "aten::convolution",
+        "[[64, 64, 56, 56], [64, 64, 3, 3], [], [], [], [], [], [], []]",
+        r#"["float", "float", "", "ScalarList", "ScalarList", "ScalarList", "Scalar", "ScalarList", "Scalar"]"#,
+        r#"["", "", "", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"]"#,
+        &kernels,
+    ));
+    // A lower precision brings more and takes the rows.
+    let of_compute = |p: PatternId| run.analysis.findings.iter().filter(|f| f.pattern == p).count();
+    assert_eq!((of_compute(PatternId::FULL_PRECISION_GEMM), of_compute(PatternId::LAYOUT_TRANSPOSES)), (1, 0));
+    let page = page(&run, "convolution");
+    let layout = &page[page.find("Layout transposes around convolutions").unwrap()..];
+    assert!(layout.contains("- **Algorithmic:** Convert the model with `model.to(memory_format=torch.channels_last)`"));
+    let precision = run.analysis.findings.iter().find(|f| f.pattern == PatternId::FULL_PRECISION_GEMM).unwrap();
+    assert!(layout.contains(&format!(" ms, not on top of finding {}.", precision.rank)), "{layout}");
+    assert!(layout.contains("- **Priority:** "), "{layout}");
+    assert!(page.contains("### 1. Matrix work in fp32") && page.contains("### 2. Layout transposes"), "{page}");
+}
+
+#[test]
+fn memory_efficient_attention_is_not_called_flash_attention() {
+    let run = analysed((
+        "aten::_scaled_dot_product_efficient_attention",
+        "[[2, 16, 2048, 64], [2, 16, 2048, 64], [2, 16, 2048, 64], [], [], [], [], []]",
+        r#"["float", "float", "float", "", "Scalar", "Scalar", "Scalar", ""]"#,
+        r#"["", "", "", "", "False", "0.", "False", ""]"#,
+        &[("fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<float>)", 3000.0)],
+    ));
+    let page = page(&run, "sdpa_fwd");
+    assert!(page.contains("- **Flash Attention:** No; 10 calls of memory-efficient attention\n"), "{page}");
+    assert!(page.contains("which is not a Flash Attention path.\n"), "{page}");
+    assert_eq!(page.matches("- **Algorithmic:** Run attention in bf16 or fp16 first; ").count(), 2, "{page}");
+}

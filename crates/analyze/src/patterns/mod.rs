@@ -25,7 +25,7 @@ mod norm;
 mod optimizer;
 mod recompute;
 mod rope;
-mod scene;
+pub(crate) mod scene;
 mod show;
 
 #[cfg(test)]

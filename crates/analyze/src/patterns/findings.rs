@@ -201,7 +201,7 @@ impl Maker<'_, '_> {
                 }
                 let launches = match pattern.code {
                     Code::MoeExpertLoop => EXPERTS_LEFT.map(|n| (n * kernels.len() as f64 / experts) as usize),
-                    _ => LAUNCHES_LEFT,
+                    _ => LAUNCHES_LEFT.map(|n| n * pattern.stretches),
                 };
                 all.push(Replacement {
                     kernels: kernels.into_iter().map(|k| k.1).collect(),
@@ -338,6 +338,7 @@ impl Maker<'_, '_> {
         let n = first.ops.len().to_string();
         let compile = || match first.ops.len() {
             1 => TextId::A_COMPILE_INTO.plain(),
+            _ if first.stretches > 1 => TextId::A_COMPILE_GROUPS.fill(&[("n", &first.stretches.to_string())]),
             _ => TextId::A_COMPILE.fill(&[("n", &n)]),
         };
         let fuse_norm = |name: &str| TextId::A_FUSE_NORM.fill(&[("name", name)]);

@@ -114,7 +114,7 @@ fn repeats(scene: &Scene<'_>, products: &[Product], period: usize) -> Option<(us
 }
 
 /// Positions from the first product of each expert to that of the next.
-fn between<'r>(run: &'r [Product], period: usize) -> impl Iterator<Item = Range<usize>> + 'r {
+fn between(run: &[Product], period: usize) -> impl Iterator<Item = Range<usize>> + '_ {
     let starts = move || run.iter().step_by(period).map(|p| p.at);
     starts().zip(starts().skip(1)).map(|(start, next)| start..next)
 }

@@ -97,6 +97,9 @@ pub struct Efficiency {
     pub is_anomaly: bool,
     /// What to tell the reader about it, if anything.
     pub warning: Option<&'static str>,
+    /// Whether too much of its time was shared with kernels of other streams to say how fast it is.
+    #[serde(skip)]
+    pub is_shared: bool,
 }
 
 impl Efficiency {
@@ -116,12 +119,14 @@ impl Efficiency {
             source: EfficiencySource::None,
             is_anomaly: false,
             warning: None,
+            is_shared: false,
         }
     }
 
-    /// The efficiency, where it may be used to call an operation slow: not a lower bound, not an anomaly.
+    /// The efficiency, where it may be used to call an operation slow: not a lower bound, not an anomaly, not what is
+    /// left of the GPU beside other kernels.
     pub fn judged(&self) -> Option<f64> {
-        let usable = !self.is_anomaly && self.source != EfficiencySource::ByteEstimate;
+        let usable = !self.is_anomaly && !self.is_shared && self.source != EfficiencySource::ByteEstimate;
         self.efficiency_percent.filter(|_| usable)
     }
 }
@@ -142,7 +147,7 @@ pub struct KernelTile {
 pub struct TimeBreakdown {
     /// Kernel time.
     pub gpu_kernel_time_ms: f64,
-    /// Host time.
+    /// Host time, each event once.
     pub cpu_duration_ms: f64,
     /// Host time beyond kernel time, of host-dominated rows.
     pub sync_time_ms: f64,
@@ -203,6 +208,8 @@ pub struct Row {
     pub count: usize,
     /// Kernel time of all calls.
     pub time_ms: f64,
+    /// Of that, copies between host and device.
+    pub copied_ms: f64,
     /// Per call in microseconds: mean, median, smallest, largest, standard deviation.
     pub mean_us: f64,
     /// Median.
@@ -213,16 +220,18 @@ pub struct Row {
     pub max_us: f64,
     /// Standard deviation.
     pub std_us: Option<f64>,
-    /// Host time of all calls.
+    /// Host time of all calls; of an event whose kernels stand in several rows its share.
     pub host_ms: f64,
     /// Most calls of it one after another, with no other GPU work between them.
     pub back_to_back: usize,
-    /// Of its category's kernel time.
+    /// Of its category's kernel time; copies over the link have none.
     pub percent_of_category: f64,
-    /// Of the computation time.
+    /// Of the computation time; copies over the link have none.
     pub percent_of_compute: f64,
     /// Of the total time.
     pub percent_of_total: f64,
+    /// How much of its kernel time it shared with kernels of other streams.
+    pub beside: Beside,
     /// How close it comes to the hardware.
     pub efficiency: Efficiency,
     /// Arguments in short form, such as `(8944,1024) bf16`.
@@ -257,6 +266,9 @@ pub struct Row {
     pub tile: Option<KernelTile>,
     /// In how many parts its main kernel splits the inner dimension; `Some(0)` if it splits and does not say.
     pub split: Option<i64>,
+    /// Blocks of its main kernel in the third direction of the grid: products of a batch, or parts of the inner
+    /// dimension. One where the trace does not tell.
+    pub blocks_deep: i64,
     /// Whether a model claims it.
     pub has_perf_model: bool,
     /// Whether a generic or extended model made its numbers, or the reference's.
@@ -269,6 +281,34 @@ pub struct Row {
     pub launcher_path: Arc<str>,
 }
 
+impl Row {
+    /// Time of its kernels that compute: copies over the link between host and device do not.
+    pub fn compute_ms(&self) -> f64 {
+        (self.time_ms - self.copied_ms).max(0.0)
+    }
+}
+
+/// How much of a row's kernel time passed while kernels of other streams ran.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Beside {
+    /// In percent of its kernel time.
+    pub percent: f64,
+    /// Calls that ran alone.
+    pub alone_count: usize,
+    /// Their kernel time in microseconds.
+    pub alone_us: f64,
+}
+
+impl Beside {
+    /// Above this share, in percent, the time of the row is no property of the operation.
+    const CONSIDERABLE: f64 = 20.0;
+
+    /// Whether it is too much to judge the row by all of its calls.
+    pub fn is_considerable(&self) -> bool {
+        self.percent > Self::CONSIDERABLE
+    }
+}
+
 /// A category with rows.
 #[derive(Debug, Clone)]
 pub struct Category {
@@ -278,7 +318,7 @@ pub struct Category {
     pub display: Arc<str>,
     /// Its rows, most time first.
     pub rows: Vec<RowId>,
-    /// Kernel time.
+    /// Kernel time, copies over the link left out.
     pub time_ms: f64,
     /// Of the computation time.
     pub percent_of_compute: f64,
@@ -303,7 +343,7 @@ pub struct TopOperation {
     pub category: Arc<str>,
     /// Time of the kernels it launched itself.
     pub time_ms: f64,
-    /// Of the computation time.
+    /// Of the computation time, copies over the link left out.
     pub percent_of_compute: f64,
     /// Running sum.
     pub cumulative_percent: f64,

@@ -26,11 +26,13 @@ pub(crate) struct Call<'a> {
     pub(crate) strides: Option<&'a str>,
     pub(crate) concrete: Option<&'a str>,
     pub(crate) kernels: &'a [(&'a str, f64)],
+    /// Blocks of each kernel.
+    pub(crate) grid: Option<&'a str>,
 }
 
 impl<'a> Call<'a> {
     pub(crate) fn new(name: &'a str, dims: &'a str, types: &'a str, kernels: &'a [(&'a str, f64)]) -> Self {
-        Self { name, dims, types, strides: None, concrete: None, kernels }
+        Self { name, dims, types, strides: None, concrete: None, kernels, grid: None }
     }
 }
 
@@ -62,7 +64,10 @@ impl Scene {
         for (i, (name, us)) in call.kernels.iter().enumerate() {
             self.correlation += 1;
             self.builder.launch("cudaLaunchKernel", self.host_us + 0.5 + i as f64, 0.4, self.correlation);
-            self.builder.kernel(name, self.gpu_us, *us, self.correlation);
+            let kernel = self.builder.kernel(name, self.gpu_us, *us, self.correlation);
+            if let Some(grid) = call.grid {
+                kernel.arg("grid", grid);
+            }
             self.gpu_us += us;
         }
         self.host_us += length + 0.1;

@@ -72,6 +72,7 @@ texts! {
     A_BATCH_TOKENS "A-BATCH-TOKENS" "Process more tokens per call to raise FLOPS/Byte.";
     A_COMPILE_BATCH "A-COMPILE-BATCH" "Try `torch.compile`; it can batch or fuse these calls automatically.";
     A_COMPILE      "A-COMPILE"      "Run this region under `torch.compile` to fuse the {n} adjacent operations.";
+    A_COMPILE_GROUPS "A-COMPILE-GROUPS" "Run this region under `torch.compile` to fuse each of the {n} groups of adjacent operations.";
     A_COMPILE_INTO "A-COMPILE-INTO" "Run this region under `torch.compile` to make it part of its neighbour.";
     A_FUSE         "A-FUSE"         "Fuse with the neighbouring operations ({list}) to remove {mb} MB of intermediate traffic per call.";
     A_FUSE_NORM    "A-FUSE-NORM"    "Replace the decomposed {name} with one fused kernel.";

@@ -185,6 +185,11 @@ pub fn uses_tf32(kernels: &[&str]) -> bool {
     kernels.iter().any(|name| WORDS.iter().any(|word| name.contains(word)) || name.starts_with("nvjet"))
 }
 
+/// Whether one of the kernels of a matrix product multiplies a sparse matrix.
+pub fn multiplies_sparse(kernels: &[&str]) -> bool {
+    kernels.iter().any(|name| ["cusparse::", "csrmm", "spmm", "rocsparse"].iter().any(|mark| name.contains(mark)))
+}
+
 /// How well a product's output fits the tiles of its kernel and the chip.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DimensionEfficiency {

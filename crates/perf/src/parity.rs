@@ -137,6 +137,8 @@ quirks! {
     passed_over_input_counted,
     /// Not numbered: fp32 matrix products are rated as such even where their kernels compute in tf32.
     tf32_unseen,
+    /// Not numbered: products with a sparse matrix are counted as if all of its elements were there.
+    sparse_products_dense,
     /// Tables 4: operations that launch through the driver do not own their launches; their kernels stand in synthetic
     /// rows of their own.
     driver_launches_overlooked,

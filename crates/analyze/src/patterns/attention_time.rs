@@ -98,22 +98,27 @@ pub(crate) fn fused(scene: &Scene<'_>, shape: &Shape, products_us: f64, backward
 
 /// How that was found.
 pub(crate) fn basis(scene: &Scene<'_>, shape: &Shape, time: Fused, backward: bool) -> String {
-    let (worst, best) = shape.efficiency();
+    let (worst_work, best_work) = shape.work();
+    let times = if backward { BACKWARD_WORK } else { 1.0 };
+    let percent = |work: f64, us: f64| format!("{:.0}", 100.0 * shape.roofline_us(scene, work * times) / us);
     format!(
-        "fused {}attention of {} heads, {}x{} tokens has a roofline of {} us{} and takes {}-{} us a call at {:.0}-{:.0}% of it",
+        "fused {}attention of {} heads, {}x{} tokens has a roofline of {} us{} and takes {} us a call at {}% of it",
         if backward { "backward " } else { "" },
         shape.batch,
         shape.mq,
         shape.nk,
-        show::one(shape.roofline_us(scene, if backward { BACKWARD_WORK } else { 1.0 })),
+        show::one(shape.roofline_us(scene, times)),
         match shape.causal {
             Causal::No => "",
             Causal::Maybe => " (half if the mask is causal)",
             Causal::Yes => " (half of it causal)",
         },
-        show::one(time.best_us),
-        show::one(time.worst_us),
-        100.0 * worst * if backward { BACKWARD_EFFICIENCY } else { 1.0 },
-        100.0 * best * if backward { BACKWARD_EFFICIENCY } else { 1.0 },
+        span(&show::one(time.best_us), &show::one(time.worst_us)),
+        span(&percent(worst_work, time.worst_us), &percent(best_work, time.best_us)),
     )
+}
+
+/// Two ends, or one number where they are the same.
+fn span(low: &str, high: &str) -> String {
+    if low == high { low.to_owned() } else { format!("{low}-{high}") }
 }

@@ -8,7 +8,8 @@ use serde::Serialize;
 use super::kind::Kind;
 use super::scene::Scene;
 use super::{Code, Confidence, Pattern, Source};
-use crate::program::{LeafId, Program};
+use crate::prepare::place;
+use crate::program::{Direction, LeafId, Program};
 use crate::rounding;
 
 /// What one kernel of a candidate does, over all finds.
@@ -230,10 +231,12 @@ fn kernels(scene: &Scene<'_>, pattern: &Pattern) -> Vec<CandidateKernel> {
         let peers: Vec<&LeafId> =
             pattern.leaves.iter().filter(|f| f.len() == first.len()).map(|f| &f[position]).collect();
         let leaf = scene.program.leaf(*l);
+        // What an operation does is done by its longest kernel; the others prepare or clean up.
+        let main = (0..leaf.kernels.len()).rev().max_by(|&a, &b| leaf.kernels[a].us.total_cmp(&leaf.kernels[b].us));
         for (i, kernel) in leaf.kernels.iter().enumerate() {
             let time = |p: &&LeafId| scene.program.leaf(**p).kernels.get(i).map_or(0.0, |k| k.us);
             let total: f64 = peers.iter().map(time).sum();
-            let cost = look.cost.as_ref().filter(|_| i == 0);
+            let cost = look.cost.as_ref().filter(|_| main == Some(i));
             let written = look.result_bytes();
             kernels.push(CandidateKernel {
                 name: Arc::clone(&kernel.name),
@@ -253,19 +256,10 @@ fn kernels(scene: &Scene<'_>, pattern: &Pattern) -> Vec<CandidateKernel> {
     kernels
 }
 
-/// Where a pattern is called from, by the innermost module whose name tells.
+/// Where a pattern is called from.
 fn call_site(path: &[Arc<str>], code: Code) -> &'static str {
-    const SITES: &[(&str, &[&str])] = &[
-        ("attention", &["attn", "attention", "sdpa"]),
-        ("mlp", &["mlp", "ffn", "feedforward", "dense", "gate_proj", "expert"]),
-        ("norm", &["norm"]),
-        ("embedding", &["embed"]),
-        ("head", &["lm_head", "classifier", "score", "head"]),
-        ("conv_block", &["conv", "bottleneck", "basicblock", "resblock", "downsample"]),
-    ];
-    let site = |name: &str| SITES.iter().find(|s| s.1.iter().any(|w| name.contains(w))).map(|s| s.0);
-    let found = path.iter().rev().find_map(|m| site(&m.to_ascii_lowercase()));
-    found.unwrap_or(if code == Code::UnfusedOptimizer { "optimizer" } else { "unknown" })
+    let optimizer = code == Code::UnfusedOptimizer;
+    place::call_site(path, if optimizer { Direction::Optimizer } else { Direction::Unknown })
 }
 
 /// What the candidates bring.

@@ -27,7 +27,7 @@ use super::claims::Claims;
 use super::fused::{Part, passes};
 use super::group::Instance;
 use super::kind::Kind;
-use super::scene::{Look, Scene};
+use super::scene::{Look, Scene, agree};
 use super::show::dims;
 use super::{Code, Confidence};
 use crate::program::{Direction, LeafId};
@@ -92,11 +92,6 @@ fn widest<'s>(scene: &'s Scene<'_>, run: &[LeafId]) -> &'s Look<'s> {
 /// Whether a leaf works on the tensor of the run or on a smaller one that fits into it.
 fn fits(wide: &[i64], other: &[i64]) -> bool {
     agree(wide, other) || is_inside(wide, other) || is_inside(other, wide)
-}
-
-/// Same elements and same last dimension: leading dimensions are merged and split for free.
-fn agree(a: &[i64], b: &[i64]) -> bool {
-    a == b || a.last() == b.last() && super::scene::numel(a) == super::scene::numel(b)
 }
 
 /// Whether `small` is laid over `large` by repetition.

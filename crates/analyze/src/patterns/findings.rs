@@ -236,7 +236,7 @@ impl Maker<'_, '_> {
                     Some(of_expert) => {
                         EXPERTS_LEFT.map(|n| (n * of_expert * kernels.len() as f64 / forward as f64) as usize)
                     }
-                    None => LAUNCHES_LEFT,
+                    None => LAUNCHES_LEFT.map(|n| n * pattern.stretches),
                 };
                 all.push(Replacement {
                     kernels: kernels.into_iter().map(|k| k.1).collect(),
@@ -376,6 +376,7 @@ impl Maker<'_, '_> {
         let n = first.ops.len().to_string();
         let compile = || match first.ops.len() {
             1 => TextId::A_COMPILE_INTO.plain(),
+            _ if first.stretches > 1 => TextId::A_COMPILE_GROUPS.fill(&[("n", &first.stretches.to_string())]),
             _ => TextId::A_COMPILE.fill(&[("n", &n)]),
         };
         let fuse_norm = |name: &str| TextId::A_FUSE_NORM.fill(&[("name", name)]);

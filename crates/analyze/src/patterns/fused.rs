@@ -94,21 +94,28 @@ impl Part {
 
     /// How its time was found.
     pub(crate) fn basis(&self, scene: &Scene<'_>) -> String {
-        let mb = |b: f64| show::one((b + self.writes) / 1e6);
-        let bytes = if (self.reads.1 - self.reads.0).abs() < 1.0 {
-            mb(self.reads.0)
-        } else {
-            format!("{}-{}", mb(self.reads.0), mb(self.reads.1))
-        };
-        let time = self.time(scene);
-        format!(
-            "one pass moves {bytes} MB and takes {}-{} us a call by the baseline of {}% of {} TB/s",
-            show::one(time.best_us),
-            show::one(time.worst_us),
-            show::one(100.0 * scene.baseline_share()),
-            show::one(scene.platform.mem_bw_gbps.value / 1e3),
-        )
+        basis(scene, &[*self])
     }
+}
+
+/// How the time of stretches that become a pass each was found.
+pub(crate) fn basis(scene: &Scene<'_>, parts: &[Part]) -> String {
+    let mb = |reads: fn(&Part) -> f64| parts.iter().map(|p| reads(p) + p.writes).sum::<f64>() / 1e6;
+    let (least, most) = (mb(|p| p.reads.0), mb(|p| p.reads.1));
+    let bytes =
+        if most - least < 1e-6 { show::one(least) } else { format!("{}-{}", show::one(least), show::one(most)) };
+    let passes = match parts.len() {
+        1 => format!("one pass moves {bytes} MB and takes"),
+        n => format!("{n} passes move {bytes} MB and take"),
+    };
+    let time = parts.iter().map(|p| p.time(scene)).fold(Fused::NOTHING, Fused::and);
+    format!(
+        "{passes} {}-{} us a call by the baseline of {}% of {} TB/s",
+        show::one(time.best_us),
+        show::one(time.worst_us),
+        show::one(100.0 * scene.baseline_share()),
+        show::one(scene.platform.mem_bw_gbps.value / 1e3),
+    )
 }
 
 /// The product of two ranges that have nothing to do with each other: they rarely both come out at the same end, so

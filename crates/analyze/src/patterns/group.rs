@@ -28,6 +28,8 @@ pub struct Instance {
     pub(crate) anchor: LeafId,
     /// The innermost module around it.
     pub(crate) module: Option<ModuleId>,
+    /// Stretches of neighbours that the operations stand in.
+    pub(crate) stretches: usize,
     /// What holds it together.
     pub(crate) source: Source,
     /// Name of what holds it together, where it is no module.
@@ -81,6 +83,7 @@ impl Instance {
             backward: Vec::new(),
             anchor,
             module,
+            stretches: 1,
             source,
             holder,
             confidence,
@@ -175,6 +178,7 @@ fn pattern(scene: &Scene<'_>, key: Key, members: &[Instance]) -> Pattern {
         basis: String::new(),
         evidence: first.evidence.clone(),
         facts: first.facts.clone(),
+        stretches: first.stretches,
         leaves: all(|m| &m.leaves),
         halo: all(|m| &m.halo),
         backward: all(|m| &m.backward),
@@ -183,11 +187,11 @@ fn pattern(scene: &Scene<'_>, key: Key, members: &[Instance]) -> Pattern {
     pattern
 }
 
-/// Pauses that go with the kernels: one kernel stays, and one for the backward.
+/// Pauses that go with the kernels: one kernel of each stretch stays, and one for the backward.
 fn pauses_ms(scene: &Scene<'_>, members: &[Instance]) -> f64 {
     let kernels = |leaves: &[LeafId]| leaves.iter().map(|l| scene.program.leaf(*l).kernels.len()).sum::<usize>();
     let gone = |m: &Instance| {
-        (kernels(&m.leaves) + kernels(&m.halo)).saturating_sub(1) + kernels(&m.backward).saturating_sub(1)
+        (kernels(&m.leaves) + kernels(&m.halo)).saturating_sub(m.stretches) + kernels(&m.backward).saturating_sub(1)
     };
     members.iter().map(gone).sum::<usize>() as f64 * scene.pause_us / 1e3
 }

@@ -26,7 +26,7 @@ mod norm;
 mod optimizer;
 mod recompute;
 mod rope;
-mod scene;
+pub(crate) mod scene;
 mod show;
 
 #[cfg(test)]
@@ -173,6 +173,9 @@ pub struct Pattern {
     /// What the texts of the finding need, by name.
     #[serde(skip)]
     pub facts: Vec<(&'static str, String)>,
+    /// Stretches of neighbours that the operations of one find stand in.
+    #[serde(skip)]
+    pub stretches: usize,
     /// The operations of each find.
     #[serde(skip)]
     pub leaves: Vec<Vec<LeafId>>,

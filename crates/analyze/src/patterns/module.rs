@@ -19,6 +19,7 @@
 
 use super::chain;
 use super::claims::Claims;
+use super::fused::{self, Part};
 use super::group::Instance;
 use super::kind::Kind;
 use super::scene::Scene;
@@ -61,17 +62,23 @@ fn of(scene: &Scene<'_>, claims: &Claims, id: ModuleId) -> Option<Instance> {
     parts.retain(|p| p.len() >= 2 && p.iter().any(|l| scene.look(l.index()).kind != Kind::Copy));
     let leaves: Vec<LeafId> = parts.iter().flatten().copied().collect();
     let anchor = *leaves.iter().max_by_key(|l| scene.look(l.index()).numel())?;
-    let time = parts.iter().map(|p| chain::part(scene, p).time(scene)).reduce(Fused::and)?;
+    let passes: Vec<Part> = parts.iter().map(|p| chain::part(scene, p)).collect();
+    let time = passes.iter().map(|p| p.time(scene)).reduce(Fused::and)?;
     let mut instance = Instance::new(scene, Code::UnfusedModule, leaves, anchor, &[], Confidence::Medium);
     instance.module = Some(id);
     let modeled = instance.leaves.iter().filter(|l| scene.look(l.index()).cost.is_some()).count() as f64;
     let needed = if instance.leaves.len() >= MANY_KERNELS { MODELED.1 } else { MODELED.0 };
     if modeled >= needed * instance.leaves.len() as f64 {
         instance.fused = Some(time);
-        instance.basis = chain::part(scene, &parts[0]).basis(scene);
+        instance.basis = fused::basis(scene, &passes);
     } else {
         "too many of its kernels have no model".clone_into(&mut instance.basis);
     }
-    instance.evidence.push(format!("{} memory-bound operations stand next to each other", instance.leaves.len()));
+    let n = instance.leaves.len();
+    instance.evidence.push(match parts.len() {
+        1 => format!("{n} memory-bound operations stand next to each other"),
+        groups => format!("{n} memory-bound operations stand in {groups} groups of neighbours"),
+    });
+    instance.stretches = parts.len();
     Some(instance)
 }

@@ -52,6 +52,7 @@ pub(crate) fn element_size(name: &str) -> f64 {
 #[derive(Debug)]
 pub(crate) struct Look<'a> {
     pub(crate) kind: Kind,
+    pub(crate) name: &'a str,
     /// Its name without `aten::` and the mark of in-place variants.
     pub(crate) base: &'a str,
     /// Whether it overwrites its first operand.
@@ -60,12 +61,14 @@ pub(crate) struct Look<'a> {
     pub(crate) operands: Vec<Operand<'a>>,
     /// Shape of the result of an elementwise operation; of others the shape of the largest operand.
     pub(crate) full: Vec<i64>,
+    /// Shape of the result of a reduction along some dimensions.
+    kept: Option<Vec<i64>>,
     /// Its model's cost, where it has one.
     pub(crate) cost: Option<Cost>,
 }
 
 impl<'a> Look<'a> {
-    fn new(leaf: &'a Leaf) -> Self {
+    pub(crate) fn new(leaf: &'a Leaf) -> Self {
         let kind = kind::of(leaf);
         let operands = operands(&leaf.inputs);
         let full = if matches!(kind, Kind::Elementwise | Kind::Random) {
@@ -76,7 +79,9 @@ impl<'a> Look<'a> {
         let largest = || operands.iter().map(|o| o.dims).max_by_key(|d| numel(d)).unwrap_or_default().to_vec();
         let full = full.unwrap_or_else(largest);
         let in_place = leaf.name.starts_with("aten::") && leaf.name.ends_with('_') && !leaf.name.ends_with("__");
-        Self { kind, base: kind::base(&leaf.name), in_place, operands, full, cost: cost(leaf) }
+        let (name, base) = (&*leaf.name, kind::base(&leaf.name));
+        let kept = if kind == Kind::Reduce { kept(&leaf.inputs, base) } else { None };
+        Self { kind, name, base, in_place, operands, full, kept, cost: cost(leaf) }
     }
 
     /// Elements of `full`.
@@ -87,9 +92,39 @@ impl<'a> Look<'a> {
     /// Tensor operands with as many elements as the result.
     pub(crate) fn full_operands(&self) -> impl Iterator<Item = &Operand<'a>> {
         let n = self.numel();
+        self.read().iter().filter(move |o| o.numel() == n)
+    }
+
+    /// Tensor operands that are read.
+    pub(crate) fn read(&self) -> &[Operand<'a>] {
         // The destination of a copy is written, not read.
         let read = if self.kind == Kind::Copy { 1.min(self.operands.len().saturating_sub(1)) } else { 0 };
-        self.operands[read..].iter().filter(move |o| o.numel() == n)
+        &self.operands[read..]
+    }
+
+    /// Shape of its result, where the arguments tell; of a matrix product as one matrix.
+    pub(crate) fn result(&self) -> Option<Vec<i64>> {
+        let first = || self.operands.first().map(|o| o.dims.to_vec());
+        match self.kind {
+            _ if self.in_place => first(),
+            Kind::Copy | Kind::Norm | Kind::Softmax | Kind::SoftmaxBackward => first(),
+            // Half of it goes.
+            Kind::Elementwise if self.base == "glu" => None,
+            Kind::Elementwise | Kind::Random => Some(self.full.clone()).filter(|f| !f.is_empty()),
+            Kind::Reduce => self.kept.clone(),
+            Kind::Matrix => super::epilogue::output(self).map(|(all, last)| vec![all / last.max(1), last]),
+            _ => None,
+        }
+    }
+
+    /// Whether its result can be of a type.
+    pub(crate) fn may_give(&self, dtype: &str) -> bool {
+        match self.base {
+            "copy" => self.operands.first().is_some_and(|o| o.dtype == dtype),
+            "argmax" | "argmin" => dtype == "long int",
+            _ if is_test(self.base) => dtype == "bool",
+            _ => self.operands.iter().any(|o| o.dtype == dtype),
+        }
     }
 
     /// Bytes of its result.
@@ -97,7 +132,7 @@ impl<'a> Look<'a> {
         let first = self.operands.first();
         let size = match self.kind {
             Kind::Copy => first.map(|o| element_size(o.dtype)),
-            _ if matches!(self.base, "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "isnan" | "isinf") => Some(1.0),
+            _ if is_test(self.base) => Some(1.0),
             // Of several floating types the widest; masks and indices do not count.
             _ => self.full_operands().map(|o| element_size(o.dtype)).reduce(f64::max),
         };
@@ -113,6 +148,37 @@ impl<'a> Look<'a> {
     pub(crate) fn is_cast(&self) -> bool {
         self.kind == Kind::Copy && matches!(&self.operands[..], [a, b] if a.dtype != b.dtype)
     }
+}
+
+/// Whether an operation answers yes or no for each element.
+fn is_test(base: &str) -> bool {
+    matches!(base, "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "isnan" | "isinf")
+}
+
+/// Same elements and same last dimension: leading dimensions are merged and split for free.
+pub(crate) fn agree(a: &[i64], b: &[i64]) -> bool {
+    a == b || a.last() == b.last() && numel(a) == numel(b)
+}
+
+/// What a reduction leaves of its first operand's shape: one element of each dimension that goes if it keeps them. `None`
+/// where the arguments do not tell, or all dimensions go.
+fn kept(inputs: &InputLists, base: &str) -> Option<Vec<i64>> {
+    let shape = inputs.dims.as_ref()?.first()?.shape()?;
+    let concrete = inputs.concrete.as_ref()?;
+    let at = if base == "linalg_vector_norm" { 2 } else { 1 };
+    let text = concrete.get(at)?.trim_matches(['[', ']', ' ']);
+    let dims: Option<Vec<i64>> = text.split(',').map(|d| d.trim().parse().ok()).collect();
+    let rank = shape.len() as i64;
+    let dims: Vec<i64> = dims?.into_iter().map(|d| if d < 0 { d + rank } else { d }).collect();
+    // The flag comes after the dimensions, of variances not at once.
+    let flag = concrete[at + 1..].iter().find(|c| matches!(&***c, "True" | "False"));
+    let keeps = flag.is_some_and(|c| c == "True");
+    let sizes = shape.iter().zip(0..).filter_map(|(&size, i)| match dims.contains(&i) {
+        true if keeps => Some(1),
+        true => None,
+        false => Some(size),
+    });
+    Some(sizes.collect::<Vec<_>>()).filter(|s| !s.is_empty())
 }
 
 /// What a leaf's model says.

@@ -116,7 +116,8 @@ pub fn tile(name: &str) -> Option<KernelTile> {
     {
         return Some(KernelTile { m: tile.m, n: tile.n, k: tile.k });
     }
-    after(name, "MT").or_else(|| after(name, "tilesize")).or_else(|| between(name)).or_else(|| after(name, "bt"))
+    let written = || after(name, "MT").or_else(|| after(name, "tilesize")).or_else(|| between(name));
+    written().or_else(|| after(name, "bt")).or_else(|| mangled(name))
 }
 
 /// In how many parts a kernel splits the inner dimension; `Some(0)` if it splits and does not say in how many.
@@ -148,7 +149,28 @@ fn between(name: &str) -> Option<KernelTile> {
     let mut tokens: Vec<&str> = name.split('_').collect();
     // A token between underscores has one on either side.
     tokens.pop();
-    tokens.into_iter().skip(1).find_map(whole)
+    // What one instruction computes is no tile: several make one.
+    tokens.windows(2).filter(|w| !w[0].ends_with("MMA")).find_map(|w| whole(w[1]))
+}
+
+/// The first list of sizes in a mangled name that can be a tile: `IJNSG_ILi128EEENSG_ILi256EEENSG_ILi64EEEE`. What was
+/// said before is not said again (`SN_`), so the third may be missing.
+fn mangled(name: &str) -> Option<KernelTile> {
+    const LEAST: i64 = 16;
+    let size = |text: &str| {
+        let (sign, rest) = text.split_once("ILi")?;
+        let plain = sign.starts_with('N') && sign.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let value = rest[..digits].parse::<i64>().ok().filter(|&v| plain && v >= LEAST)?;
+        Some((value, digits + sign.len() + "ILi".len() + rest[digits..].find(|c| c != 'E')?))
+    };
+    name.match_indices("IJ").find_map(|(at, _)| {
+        let text = &name[at + 2..];
+        let (m, used) = size(text)?;
+        let text = &text[used..];
+        let (n, used) = size(text)?;
+        Some(KernelTile { m, n, k: size(&text[used..]).map(|(k, _)| k) })
+    })
 }
 
 fn sizes(text: &str) -> Option<KernelTile> {
@@ -181,6 +203,13 @@ mod tests {
         );
         assert_eq!(tile_of("igemm_fwd_gtcx3_nhwc_fp16_bx0_ex0_bt256x128x32_wt32x32x8"), Some((256, 128, Some(32))));
         assert_eq!(tile_of("some_kernel_128x64_stage"), Some((128, 64, None)));
+        // An instruction of 64x256x16, of which several make a tile.
+        let collective = "_ZN7cutlass6MmaINSA_IJNS9_1CILi2EEENSG_ILi1EEESI_EEENSA_IJNSG_ILi128EEENSG_ILi256EEENSG_ILi64EEEEEE\
+                          NS9_8TiledMMAINS9_8MMA_AtomIJNS9_4SM904GMMA28MMA_64x256x16_F32BF16BF16_SSILNSZ_5MajorE0E";
+        assert_eq!(tile_of(collective), Some((128, 256, Some(64))));
+        let repeated = "_ZN3MmaINSA_IJNSG_ILi64EEENSG_ILi128EEESN_EEENS9_4SM904GMMA28MMA_64x128x16_F32BF16BF16_SSIL";
+        assert_eq!(tile_of(repeated), Some((64, 128, None)));
+        assert_eq!(tile_of("GMMA28MMA_64x128x16_F32BF16BF16_SSIL"), None);
         assert_eq!(tile_of("warpsize4x1_kernel"), None);
         assert_eq!(tile_of("void at::native::vectorized_elementwise_kernel<4>"), None);
     }

@@ -2,6 +2,7 @@
 
 pub mod args;
 pub(crate) mod baseline;
+mod beside;
 pub mod category;
 mod efficiency;
 mod fallback;
@@ -49,7 +50,7 @@ impl Prepared {
         let kernel_names = KernelNames::of(kernels);
         let mut rows = rows::rows(trace, report, &program, platform, &thresholds, &kernel_names);
         for row in &mut rows {
-            row.percent_of_compute = percent(row.time_ms, utilization.computation_time_ms);
+            row.percent_of_compute = percent(row.compute_ms(), utilization.computation_time_ms);
             row.percent_of_total = percent(row.time_ms, utilization.total_time_ms);
             (row.cov, row.high_variance) = timing::variance(row, &thresholds);
         }
@@ -107,7 +108,7 @@ fn categories(rows: &mut [Row], utilization: &crate::prepared::Utilization, thre
         ids.order_by(|a, b| order(&rows[a.index()], &rows[b.index()]));
         let members = || ids.iter().map(|id| &rows[id.index()]);
         let time = timing::breakdown(members(), thresholds);
-        let time_ms: f64 = members().map(|r| r.time_ms).sum();
+        let time_ms: f64 = members().map(Row::compute_ms).sum();
         let first = &rows[ids[0].index()];
         let (_, display, analyzer) = category::category_of(&first.name, &first.report_category);
         out.push(Category {
@@ -125,7 +126,7 @@ fn categories(rows: &mut [Row], utilization: &crate::prepared::Utilization, thre
     for category in &out {
         for id in &category.rows {
             let row = &mut rows[id.index()];
-            row.percent_of_category = percent(row.time_ms, category.time_ms);
+            row.percent_of_category = percent(row.compute_ms(), category.time_ms);
         }
     }
     out.order_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| a.key.cmp(&b.key)));

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use jarvis_trace::{EventId, Trace, Tree};
 use rapidhash::RapidHashMap;
 
-use crate::program::{Direction, Leaf, MODULE_PREFIX, Program, RowId};
+use crate::program::{Direction, Leaf, MODULE_PREFIX, Program, RowId, base_name};
+
+const HEAD: &str = "head";
 
 /// Words of module names and the call sites they mean; looked for from the innermost module outwards.
 const CALL_SITES: &[(&str, &[&str])] = &[
@@ -13,7 +15,7 @@ const CALL_SITES: &[(&str, &[&str])] = &[
     ("mlp", &["mlp", "ffn", "feedforward", "dense", "gate_proj", "expert"]),
     ("norm", &["norm"]),
     ("embedding", &["embed"]),
-    ("head", &["lm_head", "classifier", "score", "head"]),
+    (HEAD, &["classifier", "score", "head", "heads"]),
     ("conv_block", &["conv", "bottleneck", "basicblock", "resblock", "downsample"]),
 ];
 
@@ -22,9 +24,14 @@ const UNKNOWN: &str = "unknown";
 
 /// Which call site a module path means.
 pub fn call_site(modules: &[Arc<str>], direction: Direction) -> &'static str {
-    for module in modules.iter().rev() {
-        let lower = module.to_lowercase();
-        if let Some((site, _)) = CALL_SITES.iter().find(|(_, words)| words.iter().any(|w| lower.contains(w))) {
+    for (depth, module) in modules.iter().enumerate().rev() {
+        let lower = base_name(module).to_lowercase();
+        // `GPT2LMHeadModel` has a head and is none, and nothing that holds the whole model is.
+        let means = |site: &str, word: &str| match site {
+            HEAD => depth > 0 && lower.ends_with(word),
+            _ => lower.contains(word),
+        };
+        if let Some((site, _)) = CALL_SITES.iter().find(|(site, words)| words.iter().any(|w| means(site, w))) {
             return site;
         }
     }
@@ -128,6 +135,11 @@ mod tests {
         assert_eq!(site(&["Qwen2Attention_3", "Qwen2RMSNorm_1"]), "norm");
         assert_eq!(site(&["ResNet_0", "Bottleneck_2"]), "conv_block");
         assert_eq!(site(&["Foo_0"]), "unknown");
+        // A model with a head is no head, nor is what wraps it.
+        assert_eq!(site(&["GPT2LMHeadModel_0", "GPT2Model_0", "GPT2Block_1", "Linear_2"]), "unknown");
+        assert_eq!(site(&["Wrapped_0", "GPT2LMHeadModel_0", "GPT2Block_1", "GPT2MLP_2", "Linear_2"]), "mlp");
+        assert_eq!(site(&["GPT2LMHeadModel_0", "LMHead_0", "Linear_9"]), "head");
+        assert_eq!(site(&["ImageClassifier_0", "Linear_0"]), "unknown");
         assert_eq!(call_site(&[], Direction::Optimizer), "optimizer");
     }
 }

@@ -6,14 +6,14 @@ use jarvis_perf::call::InputLists;
 use jarvis_perf::ops::ModelSource;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{Report, UnifiedRow, input_lists};
-use jarvis_trace::{EventId, Trace, side_by_side};
+use jarvis_trace::{Arg, EventId, EventKind, Trace, side_by_side};
 use rapidhash::RapidHashMap;
 
 use super::efficiency::{Preferred, Work, rate};
 use super::kernel_names::KernelNames;
 use super::place::{Modules, back_to_back, call_site, direction, leaves_by_row};
-use super::{args, category, fallback, kernel_names, timing};
-use crate::prepared::Row;
+use super::{args, beside, category, fallback, kernel_names, timing};
+use crate::prepared::{Beside, Efficiency, Row};
 use crate::program::{Leaf, Program, RowId, base_name};
 use crate::thresholds::{Threshold, Thresholds};
 
@@ -33,19 +33,50 @@ pub(crate) fn rows(
     let leaves = leaves_by_row(program, unified.rows.len());
     let mut modules = Modules::new(trace, &report.tree, program);
     let mut categories: RapidHashMap<(&str, &str), Arc<str>> = RapidHashMap::default();
-    let places = leaves.iter().zip(&unified.rows).map(|(own, row)| {
+    let host = timing::HostTimes::of(unified);
+    let beside = beside::beside(trace, unified);
+    let places = leaves.iter().zip(&unified.rows).enumerate().map(|(i, (own, row))| {
         let leaves: Vec<&Leaf> = own.iter().map(|&l| &program.leaves[l]).collect();
         let (name, label) = (&*row.identity.name, &*row.identity.category);
         let category = categories.entry((name, label)).or_insert_with(|| category::category_of(name, label).0);
-        Place { modules: modules.of_row(&leaves).into(), leaves, category: Arc::clone(category) }
+        Place {
+            modules: modules.of_row(&leaves).into(),
+            leaves,
+            category: Arc::clone(category),
+            host_ms: host.of_row(unified, row) / 1e3,
+            copied_ms: unified.calls_of(row).flat_map(|call| &call.kernels).map(|&k| copied_us(trace, k)).sum::<f64>()
+                / 1e3,
+            beside: beside.get(i).copied().unwrap_or_default(),
+        }
     });
     let numbered: Vec<(usize, Place<'_>)> = places.enumerate().collect();
     side_by_side::each(&numbered, |(i, place)| {
         let row = &unified.rows[*i];
-        let inputs = unified.calls_of(row).next().map(|call| place.inputs(trace, call.event)).unwrap_or_default();
+        let first = unified.calls_of(row).next();
+        let inputs = first.map(|call| place.inputs(trace, call.event)).unwrap_or_default();
         let row = one(RowId(*i as u32), row, inputs, place, platform, thresholds, kernel_names);
-        Row { back_to_back: back_to_back(program, &leaves[*i]).map(<[usize]>::len).max().unwrap_or(0), ..row }
+        Row {
+            back_to_back: back_to_back(program, &leaves[*i]).map(<[usize]>::len).max().unwrap_or(0),
+            blocks_deep: first.map_or(1, |call| blocks_deep(trace, &call.kernels)),
+            ..row
+        }
     })
+}
+
+/// Time of a GPU event if it is a copy between host and device.
+fn copied_us(trace: &Trace, event: EventId) -> f64 {
+    let copies = trace.kind(event) == EventKind::GpuMemcpy && kernel_names::is_host_copy(trace.name(event));
+    if copies { trace.dur(event).unwrap_or_default().as_us() } else { 0.0 }
+}
+
+/// Blocks of the longest of some kernels in the third direction of the grid.
+fn blocks_deep(trace: &Trace, kernels: &[EventId]) -> i64 {
+    let longest = kernels.iter().max_by_key(|&&k| trace.dur(k));
+    let grid = longest.and_then(|&k| match trace.arg(k, "grid")? {
+        Arg::Json(text) => serde_json::from_str::<[i64; 3]>(text).ok(),
+        _ => None,
+    });
+    grid.map_or(1, |[.., deep]| deep)
 }
 
 /// Where a row's calls are made, and what they are.
@@ -53,6 +84,11 @@ struct Place<'a> {
     leaves: Vec<&'a Leaf>,
     modules: Arc<[Arc<str>]>,
     category: Arc<str>,
+    /// Host time, each event once.
+    host_ms: f64,
+    /// Time of copies between host and device.
+    copied_ms: f64,
+    beside: Beside,
 }
 
 impl Place<'_> {
@@ -97,8 +133,8 @@ fn one(
         // The link to the host is the limit, not the device's memory.
         (work.gflops, work.data_moved_mb) = (None, None);
     }
-    let efficiency = rate(&work, platform, thresholds.get(Threshold::EffAnomaly));
-    let (time_ms, host_ms) = (row.kernel_us.sum / 1e3, row.host_us.sum / 1e3);
+    let efficiency = efficiency(&work, place.beside, platform, thresholds);
+    let (time_ms, host_ms) = (row.kernel_us.sum / 1e3, place.host_ms);
     Row {
         id,
         name: Arc::clone(name),
@@ -106,6 +142,7 @@ fn one(
         uid: row.ex_uid,
         count: row.calls.len(),
         time_ms,
+        copied_ms: place.copied_ms,
         mean_us: row.kernel_us.mean.unwrap_or_default(),
         median_us: row.kernel_us.median.unwrap_or_default(),
         min_us: row.kernel_us.min.unwrap_or_default(),
@@ -116,6 +153,7 @@ fn one(
         percent_of_category: 0.0,
         percent_of_compute: 0.0,
         percent_of_total: 0.0,
+        beside: place.beside,
         efficiency,
         args: args::render(&inputs).into(),
         params: model.map(|m| Arc::clone(&m.params)).unwrap_or_default(),
@@ -123,7 +161,9 @@ fn one(
         data_moved_mb: work.data_moved_mb,
         library: main.and_then(|k| k.library),
         tile: main.and_then(|k| k.tile),
-        split: main.and_then(|k| k.split),
+        // The kernel that adds up the parts stands beside the one that makes them.
+        split: main.and_then(|k| k.split).or_else(|| kernels.iter().find_map(|k| kernel_names.get(&k.name).split)),
+        blocks_deep: 1,
         kernels,
         kernels_per_call: row.kernels.per_call,
         direction,
@@ -139,6 +179,17 @@ fn one(
         module_path: Arc::clone(&place.modules),
         inputs,
         category: Arc::clone(&place.category),
+    }
+}
+
+/// How close a row comes to the hardware: by the calls that ran alone where much of its time was shared with kernels of
+/// other streams, not to be judged if there are none.
+fn efficiency(work: &Work, beside: Beside, platform: &Platform, thresholds: &Thresholds) -> Efficiency {
+    let anomaly = thresholds.get(Threshold::EffAnomaly);
+    match beside.alone_count {
+        _ if !beside.is_considerable() => rate(work, platform, anomaly),
+        0 => Efficiency { is_shared: true, ..rate(work, platform, anomaly) },
+        count => rate(&Work { count, us: beside.alone_us, ..work.clone() }, platform, anomaly),
     }
 }
 

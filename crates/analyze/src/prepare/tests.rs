@@ -47,6 +47,101 @@ fn shares_have_their_own_denominators() {
 }
 
 #[test]
+fn host_time_is_counted_once() {
+    // host      |--------- mine::layer 100 ---------|
+    // stream 7        |a 10|  |b 20|  |a 10|             a row for each kernel name
+    let mut b = TraceBuilder::new();
+    b.cpu_op("mine::layer", 0.0, 100.0);
+    b.cpu_op("aten::relu", 80.0, 10.0).arg("Input Dims", "[[8, 8]]").arg("Input type", r#"["float"]"#);
+    b.launch("cudaLaunchKernel", 82.0, 2.0, 4);
+    b.kernel("relu", 300.0, 10.0, 4);
+    for (i, (name, us)) in [("a", 10.0), ("b", 20.0), ("a", 10.0)].into_iter().enumerate() {
+        b.launch("cudaLaunchKernel", 10.0 + 10.0 * i as f64, 2.0, i as i64 + 1);
+        b.kernel(name, 200.0 + 30.0 * i as f64, us, i as i64 + 1);
+    }
+    let p = prepared(&b);
+    let own: Vec<_> = p.rows.iter().filter(|r| r.name.contains("mine::layer")).collect();
+    assert!(own.iter().map(|r| r.count).sum::<usize>() == 3, "{own:?}");
+    let host: f64 = own.iter().map(|r| r.host_ms).sum();
+    assert!((host - 0.1).abs() < 1e-9, "{host}");
+    let category = p.category(&own[0].category).unwrap();
+    assert!((category.time.cpu_duration_ms - 0.1).abs() < 1e-9, "{:?}", category.time);
+}
+
+#[test]
+fn copies_over_the_link_are_no_compute_time() {
+    // stream 7  |copy from the host 9000||copy on the device 60||mm 180|  four times over
+    let mut b = TraceBuilder::new();
+    let copy = ("aten::copy_", "[[8192, 4096], [8192, 4096]]");
+    let steps = [
+        (copy, "gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 9000.0),
+        (copy, "kernel", "bfloat16_copy_kernel_cuda", 60.0),
+        (("aten::mm", "[[4096, 4096], [4096, 4096]]"), "kernel", "gemm", 180.0),
+    ];
+    let mut gpu = 1000.0;
+    for i in 0..12 {
+        let ((name, dims), category, event, us) = steps[i % 3];
+        let (at, number) = (10.0 * i as f64, i as i64 + 1);
+        b.cpu_op(name, at, 8.0).arg("Input Dims", dims).arg("Input type", r#"["c10::BFloat16", "c10::BFloat16"]"#);
+        b.launch("cudaLaunchKernel", at + 1.0, 2.0, number);
+        b.gpu(category, event, gpu, us, number, 7);
+        gpu += us;
+    }
+    let p = prepared(&b);
+    let elementwise = p.category("elementwise").unwrap();
+    assert!((elementwise.time_ms - 0.24).abs() < 1e-9, "{elementwise:?}");
+    assert!(p.categories.iter().map(|c| c.percent_of_compute).sum::<f64>() < 103.0, "{:?}", p.categories);
+    assert_eq!(&*p.categories[0].key, "gemm");
+    // Calls of one row may copy over the link or on the device.
+    assert!((p.rows[0].percent_of_compute - 25.0).abs() < 0.1 && p.rows[0].percent_of_total > 95.0, "{:?}", p.rows[0]);
+    let top = &p.top_operations[0];
+    assert!(&*top.name == "aten::copy_" && top.percent_of_compute < 30.0 && top.time_ms > 36.0, "{top:?}");
+}
+
+/// Four products of 100 µs on stream 7, the last `beside` of them with another kernel of 100 µs at the same time.
+fn beside(beside: usize) -> Prepared {
+    let mut b = TraceBuilder::new();
+    for i in 0..4 {
+        let (at, start) = (30.0 * i as f64, 1000.0 + 200.0 * i as f64);
+        // A product takes longer if it has to share the GPU.
+        let us = if i + beside >= 4 { 200.0 } else { 100.0 };
+        b.cpu_op("aten::mm", at, 8.0)
+            .arg("Input Dims", "[[2048, 2048], [2048, 2048]]")
+            .arg("Input type", r#"["c10::BFloat16", "c10::BFloat16"]"#);
+        b.launch("cudaLaunchKernel", at + 1.0, 2.0, 2 * i as i64 + 1);
+        b.gpu("kernel", "gemm", start, us, 2 * i as i64 + 1, 7);
+        if i + beside >= 4 {
+            b.cpu_op("mine::other", at + 10.0, 8.0);
+            b.launch("cudaLaunchKernel", at + 11.0, 2.0, 2 * i as i64 + 2);
+            b.gpu("kernel", "other", start + 1.0, us - 2.0, 2 * i as i64 + 2, 8);
+        }
+    }
+    prepared(&b)
+}
+
+#[test]
+fn products_that_share_the_gpu_are_judged_by_those_that_do_not() {
+    let row = |p: &Prepared| p.rows.iter().find(|r| &*r.name == "aten::mm").unwrap().clone();
+    // 2·2048³ FLOPs take 17.4 µs at 990 TFLOPS/s.
+    let alone = row(&beside(0));
+    assert!((alone.efficiency.judged().unwrap() - 17.35).abs() < 0.01 && alone.beside.percent == 0.0);
+    let half = row(&beside(2));
+    assert_eq!((half.beside.alone_count, half.beside.alone_us), (2, 200.0));
+    assert!((half.beside.percent - 66.0).abs() < 0.1, "{:?}", half.beside);
+    assert!((half.efficiency.judged().unwrap() - 17.35).abs() < 0.01, "{:?}", half.efficiency);
+    let p = beside(4);
+    let never = row(&p);
+    assert!(never.efficiency.is_shared && never.efficiency.judged().is_none(), "{:?}", never.efficiency);
+    let (outcomes, findings) = crate::testing::analyzed(&p);
+    let gemm = crate::testing::metrics(&outcomes, "gemm");
+    assert!(gemm.bottlenecks.is_empty() && findings.is_empty(), "{findings:?}");
+    assert!(gemm.warnings.iter().any(|w| w.contains("no call ran alone")), "{:?}", gemm.warnings);
+    let (outcomes, _) = crate::testing::analyzed(&beside(2));
+    let warnings = &crate::testing::metrics(&outcomes, "gemm").warnings;
+    assert!(warnings.iter().any(|w| w.contains("that of the 2 calls that ran alone")), "{warnings:?}");
+}
+
+#[test]
 fn top_operations_are_matched_by_kernels() {
     // aten::linear has a model; the launching leaf below it has another name.
     let mut b = TraceBuilder::new();

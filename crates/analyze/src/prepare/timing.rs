@@ -1,6 +1,8 @@
 //! Utilisation, varying times, host-dominated rows.
 
-use jarvis_trace::{InOrder, Timeline, Us};
+use jarvis_perf::tables::{Unified, UnifiedCall, UnifiedRow};
+use jarvis_trace::{EventId, InOrder, Timeline, Us};
+use rapidhash::RapidHashMap;
 
 use super::kernel_names;
 use crate::prepared::{Row, TimeBreakdown, Utilization};
@@ -70,11 +72,43 @@ pub(crate) fn sync_ms(host_ms: f64, kernel_ms: f64, thresholds: &Thresholds) -> 
     (host_ms > thresholds.get(Threshold::SyncRatio) * kernel_ms).then_some(host_ms - kernel_ms)
 }
 
+/// Host time of rows. An operation whose kernels no model takes has a synthetic row for each of them, and each of those
+/// has the time of the whole call; here each has its part, by kernel time.
+pub(crate) struct HostTimes {
+    /// Kernel time in microseconds and number of the synthetic calls of an event.
+    synthetic: RapidHashMap<EventId, (f64, usize)>,
+}
+
+impl HostTimes {
+    pub(crate) fn of(unified: &Unified) -> Self {
+        let mut synthetic: RapidHashMap<EventId, (f64, usize)> = RapidHashMap::default();
+        for call in unified.calls.iter().filter(|c| is_synthetic(c)) {
+            let sum = synthetic.entry(call.event).or_default();
+            *sum = (sum.0 + call.kernel_us, sum.1 + 1);
+        }
+        Self { synthetic }
+    }
+
+    /// Microseconds of all calls of a row.
+    pub(crate) fn of_row(&self, unified: &Unified, row: &UnifiedRow) -> f64 {
+        let share = |call: &UnifiedCall| match self.synthetic.get(&call.event).filter(|_| is_synthetic(call)) {
+            Some(&(us, _)) if us > 0.0 => call.kernel_us / us,
+            Some(&(_, count)) => 1.0 / count as f64,
+            None => 1.0,
+        };
+        unified.calls_of(row).map(|call| call.host_us * share(call)).sum()
+    }
+}
+
+fn is_synthetic(call: &UnifiedCall) -> bool {
+    call.uid != call.event.uid()
+}
+
 /// Host and GPU time of a category.
 pub(crate) fn breakdown<'r>(rows: impl Iterator<Item = &'r Row>, thresholds: &Thresholds) -> TimeBreakdown {
     let mut out = TimeBreakdown::default();
     for row in rows {
-        out.gpu_kernel_time_ms += row.time_ms;
+        out.gpu_kernel_time_ms += row.compute_ms();
         out.cpu_duration_ms += row.host_ms;
         if let Some(ms) = row.sync_ms {
             out.sync_time_ms += ms;

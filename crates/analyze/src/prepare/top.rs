@@ -8,12 +8,15 @@ use jarvis_trace::{EventId, InOrder, Trace};
 use rapidhash::RapidHashMap;
 
 use super::category::category_of;
+use super::kernel_names::is_host_copy;
 use crate::prepared::{BoundType, Row, TopOperation};
 use crate::thresholds::{Threshold, Thresholds};
 
 /// For each top operation the microseconds of its kernels, by row.
 struct Owned {
     by_row: BTreeMap<usize, f64>,
+    /// Of all of it, that of copies over the link.
+    copied_us: f64,
 }
 
 /// The top operations; marks the rows they account for.
@@ -41,7 +44,7 @@ pub(crate) fn top_operations(
     let mut out = Vec::with_capacity(listed.len());
     for (i, (op, own)) in listed.iter().zip(&owned).enumerate() {
         let time_ms = op.direct_us / 1e3;
-        let percent = percent(time_ms, computation_ms);
+        let percent = percent((time_ms - own.copied_us / 1e3).max(0.0), computation_ms);
         cumulative += percent;
         let report_category = op.categories.first().map_or("", |c| &**c);
         let own_rows: Vec<&Row> = by_time(own, rows);
@@ -79,13 +82,16 @@ fn owned<'n>(trace: &Trace, report: &ReportRows, names: impl Iterator<Item = &'n
             owner.extend(report.launchers.kernels(launcher).iter().map(|&k| (k, at)));
         }
     }
-    let mut out: Vec<Owned> = names.iter().map(|_| Owned { by_row: BTreeMap::new() }).collect();
+    let mut out: Vec<Owned> = names.iter().map(|_| Owned { by_row: BTreeMap::new(), copied_us: 0.0 }).collect();
     for (i, row) in report.unified.rows.iter().enumerate() {
         for call in report.unified.calls_of(row) {
             for kernel in &call.kernels {
                 if let Some(&at) = owner.get(kernel) {
                     let us = trace.dur(*kernel).unwrap_or_default().as_us();
                     *out[at].by_row.entry(i).or_default() += us;
+                    if is_host_copy(trace.name(*kernel)) {
+                        out[at].copied_us += us;
+                    }
                 }
             }
         }

@@ -92,6 +92,18 @@ fn warnings(cx: &CategoryCx<'_>) -> Vec<String> {
             let args = if row.args.is_empty() { String::new() } else { format!(" {}", row.args) };
             out.push(format!("{}{args}: {}% of peak; verify the measurement", quoted(&row.name), shown(e, 1)));
         }
+        if row.beside.is_considerable() {
+            let judged = match row.beside.alone_count {
+                0 => "no call ran alone, so its efficiency is not judged".to_owned(),
+                n => format!("its efficiency is that of the {} that ran alone", counted(n, "call")),
+            };
+            let share = shown(row.beside.percent, 0);
+            let args = if row.args.is_empty() { String::new() } else { format!(" {}", row.args) };
+            out.push(format!(
+                "{}{args}: {share}% of its kernel time passes while kernels of other streams run; {judged}",
+                quoted(&row.name)
+            ));
+        }
         if row.high_variance {
             let cov = row.cov.unwrap_or_default();
             out.push(format!("{}: times vary widely (deviation {} of the mean)", quoted(&row.name), shown(cov, 2)));

@@ -172,7 +172,7 @@ impl Rules for Elementwise {
         let seed = baseline.seed_bandwidth_tbs;
         let chains: Vec<_> = cx.claims.of_pattern(PatternId::ELEMENTWISE_CHAIN).collect();
         let ms = |test: &dyn Fn(&Row) -> bool| cx.rows().filter(|r| test(r)).map(|r| r.time_ms).sum::<f64>();
-        let odd = ms(&|r| odd_strides(r).is_some());
+        let odd = ms(&|r| odd_strides(r).is_some() && !r.is_host_copy);
         metrics.category_specific.extend([
             ("baseline_bandwidth_tbs", json!(seed.map(|s| round(s, 4)))),
             ("baseline_efficiency_percent", json!(seed.map(|s| round(percent(s, cx.peak_tbs()), 2)))),

@@ -283,7 +283,7 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
     if row.efficiency.bound_type == Some(BoundType::Compute) {
         patterns::say_tiles(cx, row, shape.as_ref(), &mut said);
         if j.has(code::FEW_TILES)
-            && let Some(s) = shape.as_ref().filter(|s| s.k > s.m.max(s.n))
+            && let Some(s) = shape.as_ref().filter(|s| row.split.is_none() && s.k > s.m.max(s.n))
         {
             said.kernel(TextId::B_SPLIT, &[("k", &s.k.to_string())]);
         }

@@ -15,6 +15,7 @@ mod impact;
 mod judge;
 mod layout;
 mod moe;
+mod neighbours;
 mod norm;
 mod operation;
 mod outcome;

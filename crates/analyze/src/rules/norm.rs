@@ -6,7 +6,8 @@ use super::batchnorm::BELOW_BASELINE;
 use super::cx::CategoryCx;
 use super::drive::{Rules, drive};
 use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
-use super::words::{Said, kind_by_words, neighbours};
+use super::neighbours::Neighbours;
+use super::words::{Said, kind_by_words};
 use super::{Analyzer, AnalyzerError, AnalyzerInfo};
 use crate::finding::PatternId;
 use crate::metrics::{CategoryMetrics, Classification, NormClass};
@@ -112,7 +113,7 @@ impl Rules for Norm {
             said.issue(TextId::I_BN, &values);
         }
         said.bound(cx, group);
-        if neighbours(cx, row).iter().any(|n| n.contains("add")) {
+        if Neighbours::of(cx, row).names.iter().any(|n| n.contains("add")) {
             said.model(TextId::A_FUSE_RESIDUAL, &[]);
         }
         said.compile(cx, row);

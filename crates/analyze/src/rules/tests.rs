@@ -275,6 +275,44 @@ fn compiled_kernels_are_not_told_to_compile() {
 }
 
 #[test]
+fn only_operations_that_pass_a_tensor_on_are_to_be_fused() {
+    let two = r#"["c10::BFloat16", "c10::BFloat16"]"#;
+    let slow = [("k", at(128.0, 20.0))];
+    let own = Call::new("aten::relu", "[[8192, 4096]]", BF16, &slow);
+    let advice = |own: &Call<'_>, category: &str, next: &Call<'_>| {
+        let mut scene = Scene::new();
+        for _ in 0..10 {
+            scene.calls(1, own).calls(1, next);
+        }
+        let (outcomes, _) = analyzed(&scene.prepared());
+        let bottlenecks = &metrics(&outcomes, category).bottlenecks;
+        let b = bottlenecks.iter().find(|b| &*b.operation == own.name).unwrap();
+        b.algorithmic.iter().map(|s| s.text.clone()).collect::<Vec<_>>().join(" ")
+    };
+    // 64 MiB are neither written nor read any more.
+    let shares =
+        advice(&own, "elementwise", &Call::new("aten::mul", "[[8192, 4096], [8192, 4096]]", two, &[("m", 1.0)]));
+    assert!(shares.contains("neighbouring operations (`aten::mul`) to remove 128.0 MB"), "{shares}");
+    // An operation that reads something else, and one that reads another type.
+    for (name, dims, types) in
+        [("aten::div", "[[512, 4096], [512, 4096]]", two), ("aten::mul", "[[8192, 4096]]", r#"["float"]"#)]
+    {
+        let other = advice(&own, "elementwise", &Call::new(name, dims, types, &[("m", 1.0)]));
+        assert!(!other.contains("neighbouring") && other.contains("`torch.compile`"), "{other}");
+    }
+    // A reduction hands on what is left of its operand: 16 numbers, 256 bytes written and read.
+    let mut argmax = Call::new("aten::argmax", "[[16, 2097152]]", BF16, &slow);
+    argmax.concrete = Some(r#"["", "1", "False"]"#);
+    let next = Call::new("aten::eq", "[[16], [16]]", r#"["long int", "long int"]"#, &[("m", 1.0)]);
+    let little = advice(&argmax, "reduce", &next);
+    assert!(!little.contains("neighbouring"), "{little}");
+    let mut sum = Call::new("aten::sum", "[[8388608, 4]]", BF16, &slow);
+    sum.concrete = Some(r#"["", "[-1]", "False", ""]"#);
+    let kept = advice(&sum, "reduce", &Call::new("aten::mul", "[[8388608]]", BF16, &[("m", 1.0)]));
+    assert!(kept.contains("(`aten::mul`) to remove 32.0 MB"), "{kept}");
+}
+
+#[test]
 fn inputs_that_are_not_contiguous_are_told() {
     let said = |strides: &'static str| {
         let kernels = [("k", at(128.0, 20.0))];

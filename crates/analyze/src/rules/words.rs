@@ -3,13 +3,16 @@
 use super::cx::CategoryCx;
 use super::impact;
 use super::judge::Group;
+use super::neighbours::Neighbours;
 use crate::metrics::Sentence;
 use crate::metrics::short_name;
 use crate::prepare::args;
 use crate::prepare::kernel_names;
 use crate::prepared::{BoundType, Row};
-use crate::rounding::{shown, shown_ms};
-use crate::texts::{TextId, quoted};
+use crate::rounding::{round, shown, shown_ms};
+use crate::texts::TextId;
+
+const MB: f64 = 1_048_576.0;
 
 /// What is said of a bottleneck.
 #[derive(Debug, Clone, Default)]
@@ -133,7 +136,7 @@ impl Said {
         if is_compiled(row) {
             return self.model(TextId::A_TRITON_VALIDATE, &[]);
         }
-        let n = neighbours(cx, row).len() + 1;
+        let n = Neighbours::of(cx, row).count + 1;
         if n > 1 {
             self.model(TextId::A_COMPILE, &[("n", &n.to_string())]);
         } else {
@@ -141,17 +144,18 @@ impl Said {
         }
     }
 
-    /// That fusing with its neighbours removes its traffic, if it has any.
+    /// That fusing with its neighbours removes the traffic between them, if there is any worth telling.
     pub(crate) fn fuse(&mut self, cx: &CategoryCx<'_>, row: &Row) {
         if is_compiled(row) {
             return self.model(TextId::A_TRITON_VALIDATE, &[]);
         }
-        let names = neighbours(cx, row);
-        let Some(mb) = row.data_moved_mb.filter(|_| !names.is_empty()) else {
-            return self.model(TextId::A_COMPILE_BATCH, &[]);
-        };
-        // What it reads or writes for a neighbour needs no memory once they are one: half of its traffic at most.
-        self.model(TextId::A_FUSE, &[("list", &names.join(", ")), ("mb", &shown(mb / 2.0, 1))]);
+        let neighbours = Neighbours::of(cx, row);
+        let mb = round(neighbours.bytes / MB, 1);
+        if mb > 0.0 {
+            self.model(TextId::A_FUSE, &[("list", &neighbours.names.join(", ")), ("mb", &shown(mb, 1))]);
+        } else {
+            self.model(TextId::A_COMPILE_BATCH, &[]);
+        }
     }
 }
 
@@ -185,24 +189,6 @@ pub(crate) fn odd_strides(row: &Row) -> Option<String> {
     })?;
     let words: Vec<String> = odd.iter().map(i64::to_string).collect();
     Some(format!("({})", words.join(",")))
-}
-
-/// Elementwise operations and reductions that run right before and after a row's first call, in the same module.
-pub(crate) fn neighbours(cx: &CategoryCx<'_>, row: &Row) -> Vec<String> {
-    let program = &cx.prepared.program;
-    let Some(at) = program.leaves.iter().position(|l| l.row == Some(row.id)) else { return Vec::new() };
-    let own = &program.leaves[at];
-    let fusable = |i: usize| {
-        let leaf = program.leaves.get(i)?;
-        let together = leaf.thread == own.thread && leaf.module == own.module && leaf.step == own.step;
-        let category = &*cx.prepared.row(leaf.row?).category;
-        let light = matches!(category, "elementwise" | "reduce" | "norm" | "batchnorm");
-        (together && light).then(|| quoted(&leaf.name))
-    };
-    let around = [at.checked_sub(1), Some(at + 1)];
-    let mut names: Vec<String> = around.into_iter().flatten().filter_map(fusable).collect();
-    names.dedup();
-    names
 }
 
 /// The kind of the first entry with a word that stands in a name: rules tell operations of one category apart by it.

@@ -191,6 +191,17 @@ pub struct WaitingOperation {
     pub gaps: Tally,
 }
 
+/// An operation in which the host waits in the middle of a step, whether or not the GPU runs dry then.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MidStepWait {
+    /// As a user would name it.
+    pub name: Arc<str>,
+    /// Where it is called from, each place once, if frames were recorded.
+    pub callers: Vec<Arc<str>>,
+    /// How often.
+    pub count: usize,
+}
+
 /// All waits of the GPU.
 #[derive(Debug, Clone, Default)]
 pub struct Gaps {
@@ -218,6 +229,9 @@ pub struct Gaps {
     pub behind_copies: Tally,
     /// What else made the host wait in the middle of a step, most time first.
     pub waiting_operations: Vec<WaitingOperation>,
+    /// Operations that wait in the middle of a step, copies of some size aside, most often first: none of them can be
+    /// captured.
+    pub mid_step_waits: Vec<MidStepWait>,
     /// Late launches of optimizer steps.
     pub in_optimizer: Tally,
     /// Time spent on input in the first step before anything was launched. It lies before the window.
@@ -369,6 +383,7 @@ impl<'a, 'r> Tables<'a, 'r> {
         (self.gaps.window, self.gaps.busy) = (window, busy);
         self.gaps.longest = self.longest();
         self.gaps.waits = self.waits();
+        self.gaps.mid_step_waits = self.mid_step_waits();
         self.sort_activities();
         self.gaps.waiting_operations.order_by(|a, b| b.gaps.time.cmp(&a.gaps.time).then_with(|| a.name.cmp(&b.name)));
         self.gaps
@@ -407,6 +422,31 @@ impl<'a, 'r> Tables<'a, 'r> {
             }
         }
         list.order_by(|a, b| b.time.cmp(&a.time).then_with(|| a.name.cmp(&b.name)));
+        list
+    }
+
+    fn mid_step_waits(&self) -> Vec<MidStepWait> {
+        let (recording, trace) = (self.recording, self.recording.trace);
+        let mut list: Vec<(StrId, Vec<StrId>, usize)> = Vec::new();
+        for wait in recording.waits.iter().filter(|w| !w.at_boundary && !w.copy) {
+            let name = trace.name_id(recording.operation_around(wait.event));
+            let caller = recording.user_frame(wait.event).map(|e| trace.name_id(e));
+            let at = list.iter().position(|known| known.0 == name).unwrap_or(list.len());
+            if at == list.len() {
+                list.push((name, Vec::new(), 0));
+            }
+            let (_, callers, count) = &mut list[at];
+            *count += 1;
+            callers.extend(caller.filter(|c| !callers.contains(c)));
+        }
+        let text = |id: StrId| -> Arc<str> { trace.text(id).into() };
+        let named = |(name, callers, count): (StrId, Vec<StrId>, usize)| MidStepWait {
+            name: text(name),
+            callers: callers.into_iter().map(text).collect(),
+            count,
+        };
+        let mut list: Vec<MidStepWait> = list.into_iter().map(named).collect();
+        list.order_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
         list
     }
 

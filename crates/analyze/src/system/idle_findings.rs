@@ -8,6 +8,8 @@
 //! **Limits.** A trace shows that a launch came late, not what the host could do faster; a program that can be neither
 //! compiled nor captured gains less than the low end.
 
+use std::sync::Arc;
+
 use jarvis_trace::Ns;
 
 use super::cpu_idle::{ACTIVITY_ROWS, CARD_PERCENT};
@@ -107,7 +109,7 @@ pub(crate) fn launch_bound(cx: &Cx<'_>, waits: Option<&Judged>) -> Option<Judged
         time: late.time,
         saved_ms,
         basis: launch_basis(cx, waits.is_some()),
-        algorithmic: launch_actions(cx, waits.is_some()),
+        algorithmic: launch_actions(cx),
         kernel: Vec::new(),
         evidence: launch_evidence(cx),
     };
@@ -141,18 +143,13 @@ fn launch_basis(cx: &Cx<'_>, after_waits: bool) -> String {
     )
 }
 
-fn launch_actions(cx: &Cx<'_>, after_waits: bool) -> Vec<String> {
+fn launch_actions(cx: &Cx<'_>) -> Vec<String> {
     let gaps = &cx.system.gaps;
     let mut actions = Vec::new();
     if is_optimizers(cx) {
         actions.push(FUSED_OPTIMIZER.to_owned());
     }
-    if after_waits {
-        actions.push("First remove the synchronizations within the step; they keep it from being captured.".to_owned());
-    }
-    actions.push(
-        "Capture the step in a GPU graph (`torch.compile(mode=\"reduce-overhead\")` or `torch.cuda.graph`).".to_owned(),
-    );
+    actions.push(capture_action(cx));
     let compiled = cx.system.host.compiled_share > MOSTLY_COMPILED;
     if !compiled {
         actions.push("Fuse small kernels and cut host time per operation with `torch.compile`.".to_owned());
@@ -173,6 +170,32 @@ fn launch_actions(cx: &Cx<'_>, after_waits: bool) -> Vec<String> {
         );
     }
     actions
+}
+
+/// To capture the step. What waits within it keeps it from being captured, however little the wait itself costs.
+fn capture_action(cx: &Cx<'_>) -> String {
+    let waits = &cx.system.gaps.mid_step_waits;
+    let how = "in a GPU graph (`torch.compile(mode=\"reduce-overhead\")` or `torch.cuda.graph`)";
+    if waits.is_empty() {
+        return format!("Capture the step {how}.");
+    }
+    let names = list(waits.iter().map(|w| &*w.name), 3);
+    let places = places(waits.iter().flat_map(|w| &w.callers));
+    let at = if places.is_empty() { String::new() } else { format!(", called from {places}") };
+    format!(
+        "Remove the synchronizations within the step ({names}{at}), which can't be captured, then capture it {how}."
+    )
+}
+
+/// Places in the user's code, each once.
+fn places<'a>(callers: impl Iterator<Item = &'a Arc<str>>) -> String {
+    let mut distinct: Vec<&str> = Vec::new();
+    for caller in callers {
+        if !distinct.contains(&&**caller) {
+            distinct.push(caller);
+        }
+    }
+    list(distinct, 3)
 }
 
 fn launch_evidence(cx: &Cx<'_>) -> Vec<Evidence> {
@@ -342,8 +365,7 @@ fn wait_actions(cx: &Cx<'_>, names: &str) -> Vec<String> {
     if is_optimizers(cx) {
         actions.insert(0, FUSED_OPTIMIZER.to_owned());
     }
-    let callers = cx.system.gaps.waiting_operations.iter().filter_map(|o| o.caller.as_deref());
-    let callers = list(callers, 3);
+    let callers = places(cx.system.gaps.waiting_operations.iter().filter_map(|o| o.caller.as_ref()));
     if !callers.is_empty() {
         actions.push(format!("They are called from {callers}."));
     }

@@ -97,6 +97,9 @@ impl Gemm {
     /// Completes the parameters with the batch, where the op has none of its own, and with what the kernels' names
     /// tell.
     pub(crate) fn finish(mut self, call: &OpCall<'_>, quirks: &Quirks) -> Read {
+        if kernels::multiplies_sparse(call.kernels) && !quirks.sparse_products_dense {
+            return Err(ModelError::fail("one matrix is sparse, and how many elements it has is not recorded"));
+        }
         if self.params.iter().all(|(name, _)| *name != "B") {
             self.params.push(("B", Value::Int(1)));
         }
@@ -129,6 +132,33 @@ mod tests {
         assert_eq!(batched.flops(), Count::from(134_217_728_i64));
         assert_eq!(batched.bytes(&sizes), Some(1_835_008.0));
         assert_eq!(product.bytes(&OperandSizes { b: None, ..sizes }), None);
+    }
+
+    #[test]
+    fn sparse_matrices_are_not_counted_in_full() {
+        let shape = |dims: [i64; 2]| crate::call::Dims::Shape(dims.to_vec());
+        let inputs = crate::call::InputLists {
+            dims: Some(vec![shape([50_000, 50_000]), shape([50_000, 128])]),
+            types: Some(vec!["float".to_owned(); 2]),
+            ..crate::call::InputLists::default()
+        };
+        let cost = |kernel: &str, quirks: &Quirks| {
+            let call = OpCall {
+                name: "aten::mm",
+                inputs: &inputs,
+                kernels: &["fill", kernel],
+                launches: &[],
+                sequence: None,
+                annotation: None,
+                extra: &[],
+                forward: None,
+            };
+            crate::models::evaluate(&call, quirks).cost
+        };
+        let sparse = "void cusparse::csrmm_alg2_kernel<cusparse::CsrMMPolicy<float>>";
+        assert!(cost("sm80_xmma_gemm_f32f32_f32f32_f32_nn_n", &Quirks::NONE).is_ok());
+        assert!(cost(sparse, &Quirks::NONE).unwrap_err().to_string().contains("sparse"));
+        assert!(cost(sparse, &Quirks::REFERENCE).is_ok());
     }
 
     #[test]

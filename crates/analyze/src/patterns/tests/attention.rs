@@ -40,6 +40,30 @@ fn products_with_a_softmax_between_are_attention_in_a_module() {
 }
 
 #[test]
+fn percentages_of_the_roofline_are_those_of_the_times() {
+    // With products that are fast already a fused kernel takes no longer, whatever its band.
+    for products in [100.0, 60.0, 1.0] {
+        let mut s = Sketch::new();
+        s.module("SelfAttention_0", |s| {
+            s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], products);
+            s.op("aten::_softmax", &[&[B, H, N, N], &[], &[]], 300.0);
+            s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], products);
+        });
+        let basis = s.one(Code::UnfusedAttention).basis;
+        let between = |from: &str, to: &str| {
+            let text = basis.split_once(from).unwrap().1.split_once(to).unwrap().0;
+            let (low, high) = text.split_once('-').unwrap_or((text, text));
+            (low.parse::<f64>().unwrap(), high.parse::<f64>().unwrap())
+        };
+        let (roofline, _) = between("roofline of ", " us");
+        let (best, worst) = between("and takes ", " us");
+        let (low, high) = between("a call at ", "% of it");
+        let off = |percent: f64, us: f64| (percent - 100.0 * roofline / us).abs();
+        assert!(off(low, worst) < 1.0 && off(high, best) < 1.0, "{basis}");
+    }
+}
+
+#[test]
 fn a_softmax_that_is_written_out_is_one() {
     let scores: &[i64] = &[B, H, N, N];
     let draw = |divided: bool| {

@@ -212,6 +212,34 @@ fn small_modules_of_separate_kernels() {
         });
         s
     };
-    assert_eq!(draw("aten::add").one(Code::UnfusedModule).ops.len(), 2);
+    let p = draw("aten::add").one(Code::UnfusedModule);
+    assert_eq!((p.ops.len(), p.stretches), (2, 1));
+    assert_eq!(p.evidence, ["2 memory-bound operations stand next to each other"]);
+    assert!(p.basis.contains("one pass moves"), "{}", p.basis);
     draw("aten::mm").none(Code::UnfusedModule);
+}
+
+#[test]
+fn operations_with_others_between_them_are_no_neighbours() {
+    let mut s = Sketch::new();
+    s.module("Scale_0", |s| {
+        for _ in 0..2 {
+            s.op("aten::mul", &[X, &[]], 60.0).op("aten::add", &[X, X], 60.0).op("aten::cumsum", &[X, &[]], 60.0);
+        }
+    });
+    let p = s.one(Code::UnfusedModule);
+    assert_eq!((p.ops.len(), p.stretches), (4, 2));
+    assert_eq!(p.evidence, ["4 memory-bound operations stand in 2 groups of neighbours"]);
+    let mut one = Sketch::new();
+    one.module("Scale_0", |s| {
+        s.op("aten::mul", &[X, &[]], 60.0).op("aten::add", &[X, X], 60.0);
+    });
+    let one = one.one(Code::UnfusedModule);
+    let (both, single) = (p.fused_ms.unwrap(), one.fused_ms.unwrap());
+    assert!((both.high - 2.0 * single.high).abs() < 1e-9, "each group is a pass: {both:?} {single:?}");
+    assert!(p.basis.contains("2 passes move"), "{}", p.basis);
+    s.look(|_, _, findings| {
+        let said = &findings.iter().find(|f| f.title.contains("Scale")).unwrap().paths.algorithmic;
+        assert!(said[0].contains("each of the 2 groups of adjacent operations"), "{said:?}");
+    });
 }

@@ -1,6 +1,7 @@
 //! Findings and files.
 
 use super::sketch::Sketch;
+use crate::patterns::Code;
 use crate::patterns::candidates::{fusion_candidates, fusion_metrics};
 
 const X: &[i64] = &[8, 2048, 4096];
@@ -67,6 +68,23 @@ fn the_same_trace_gives_the_same_text() {
         })
     };
     assert_eq!(text(), text());
+}
+
+#[test]
+fn the_longest_kernel_of_an_operation_does_its_work() {
+    let mut s = Sketch::new();
+    s.module("Attention_0", |s| {
+        s.clearing().op("aten::bmm", &[&[32, 2048, 64], &[32, 64, 2048]], 100.0);
+        s.op("aten::_softmax", &[&[4, 8, 2048, 2048], &[], &[]], 300.0);
+        s.op("aten::bmm", &[&[32, 2048, 2048], &[32, 2048, 64]], 100.0);
+    });
+    s.look(|scene, patterns, _| {
+        let candidates = fusion_candidates(scene, patterns);
+        let kernels = &candidates.iter().find(|c| c.pattern == Code::UnfusedAttention).unwrap().kernels;
+        assert_eq!(&*kernels[0].name, "Memset (Device)");
+        assert!(kernels[0].gflops.is_none() && !kernels[0].has_perf_data, "{:?}", kernels[0]);
+        assert!((kernels[1].gflops.unwrap() - 17.179_869_184).abs() < 1e-9, "{:?}", kernels[1]);
+    });
 }
 
 #[test]

@@ -107,6 +107,18 @@ impl Sketch {
         self.launch(name, us, &[])
     }
 
+    /// Clears memory as a part of the operation that follows.
+    pub(super) fn clearing(&mut self) -> &mut Self {
+        self.calls += 1;
+        let thread = self.thread;
+        self.builder.launch("cudaMemsetAsync", self.now + 0.5, 1.0, self.calls).on(1, thread);
+        self.gpu = self.gpu.max(self.now + 2.0);
+        self.builder.gpu("gpu_memset", "Memset (Device)", self.gpu, 1.0, self.calls, 7);
+        self.gpu += 2.0;
+        self.total_us += 1.0;
+        self
+    }
+
     fn launch(&mut self, name: &str, us: f64, args: &[(&str, String)]) -> &mut Self {
         self.calls += 1;
         let thread = self.thread;

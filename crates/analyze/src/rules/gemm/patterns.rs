@@ -80,7 +80,7 @@ fn skinny(cx: &CategoryCx<'_>, row: &Row, s: &Shape) -> Option<RowPattern> {
 
 fn few_tiles(cx: &CategoryCx<'_>, row: &Row, s: &Shape) -> Option<RowPattern> {
     let units = cx.prepared.compute_units?;
-    let fit = s.tiles(row).filter(|f| !f.split_unknown && f.tiles < units)?;
+    let fit = s.tiles(row).filter(|f| !f.at_least && f.tiles < units)?;
     let compute = row.efficiency.bound_type == Some(BoundType::Compute);
     let evidence = vec![format!("{} tiles < {units} compute units", fit.tiles)];
     compute.then(|| RowPattern::new(code::FEW_TILES, evidence).kernel_work())
@@ -205,7 +205,7 @@ pub(super) fn say_padding(row: &Row, shape: Option<&Shape>, j: &Judgement, said:
 
 pub(super) fn say_tiles(cx: &CategoryCx<'_>, row: &Row, shape: Option<&Shape>, said: &mut Said) {
     let Some((s, tile)) = shape.zip(row.tile) else { return };
-    let Some((fit, units)) = s.tiles(row).zip(cx.prepared.compute_units) else { return };
+    let Some((fit, units)) = s.tiles(row).filter(|f| !f.at_least).zip(cx.prepared.compute_units) else { return };
     let size = |v: i64| v.to_string();
     said.kernel(
         TextId::B_TILE,

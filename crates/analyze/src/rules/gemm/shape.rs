@@ -33,6 +33,8 @@ pub(super) struct Shape {
     pub(super) element: Option<i64>,
     /// Whether each operand lies column by column in memory.
     columns: (bool, bool),
+    /// Whether M or N is what all groups of a grouped product have together.
+    cut: bool,
 }
 
 /// How a product's output fits the tiles of its kernel.
@@ -42,8 +44,9 @@ pub(super) struct TileFit {
     pub(super) tiles: i64,
     /// Part of the tiles' area that is no output.
     pub(super) padding_percent: f64,
-    /// Whether the inner dimension is split in parts that the name does not count.
-    pub(super) split_unknown: bool,
+    /// Whether there may be more: the inner dimension is split in parts that nothing counts, or groups of rows that
+    /// nothing counts begin a tile each.
+    pub(super) at_least: bool,
 }
 
 impl Shape {
@@ -54,7 +57,7 @@ impl Shape {
             _ => None,
         };
         let (m, n, k, batch) = match (int("M"), int("N"), int("K")) {
-            (Some(m), Some(n), Some(k)) => (m, n, k, int("B").or(int("G")).unwrap_or(1)),
+            (Some(m), Some(n), Some(k)) => (m, n, k, int("B").or(int("G").filter(|_| !is_cut(row))).unwrap_or(1)),
             _ => by_dims(row)?,
         };
         let kind = operand_type(row);
@@ -66,6 +69,7 @@ impl Shape {
             dtype: kind.map(short_type).unwrap_or_default(),
             element: kind.and_then(|t| dtype::size(t, &Quirks::NONE)),
             columns: (by_columns(row, 0), by_columns(row, 1)),
+            cut: is_cut(row),
         })
     }
 
@@ -130,10 +134,12 @@ impl Shape {
         let (rows, columns) = (div_ceil(self.n, tile.m), div_ceil(self.m, tile.n));
         let covered = (rows * tile.m) as f64 * (columns * tile.n) as f64;
         let split = row.split.filter(|&s| s > 1).unwrap_or(1);
+        // One product has no batch to lay along the third direction of the grid.
+        let deep = row.split.is_none() && self.batch == 1 && row.blocks_deep > 1;
         Some(TileFit {
             tiles: rows.saturating_mul(columns).saturating_mul(self.batch).saturating_mul(split),
             padding_percent: 100.0 * (1.0 - self.m as f64 * self.n as f64 / covered),
-            split_unknown: row.split == Some(0),
+            at_least: row.split == Some(0) || deep || self.cut,
         })
     }
 }
@@ -150,6 +156,14 @@ pub(super) fn next_multiple(value: i64, step: i64) -> i64 {
 fn by_columns(row: &Row, operand: usize) -> bool {
     let strides = row.inputs.strides.as_ref().and_then(|s| s.get(operand_at(row) + operand)?.shape());
     strides.is_some_and(|s| matches!(s, [.., a, b] if *b != 1 && *a == 1))
+}
+
+/// Whether the rows or columns of one operand of a grouped product are cut into the groups: only one of the two has a
+/// dimension of groups, or all matrices are told one by one.
+fn is_cut(row: &Row) -> bool {
+    let rank = |i: usize| row.inputs.dims.as_ref().and_then(|d| d.get(i)?.shape()).map_or(0, <[i64]>::len);
+    let grouped = row.params.iter().any(|(key, _)| key == "G");
+    grouped && !matches!((rank(0), rank(1)), (3, 3) | (2, 2))
 }
 
 fn operand_at(row: &Row) -> usize {

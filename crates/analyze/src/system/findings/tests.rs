@@ -128,7 +128,51 @@ fn reads_within_the_step_come_before_launches() {
     assert_eq!(all[0].operations[0].name, "aten::item");
     assert_eq!(all[0].operations[0].count, 8);
     assert!(all[0].impact.speedup.high / all[0].impact.speedup.low < 3.0, "{:?}", all[0].impact);
-    assert!(all[1].paths.algorithmic[0].starts_with("First remove the synchronizations"));
+    let first = &all[1].paths.algorithmic[0];
+    assert!(first.contains("Remove the synchronizations within the step (`aten::item`)"), "{first}");
+    assert!(first.contains("then capture it in a GPU graph"), "{first}");
+}
+
+#[test]
+fn what_cannot_be_captured_is_named_however_little_it_costs() {
+    let mut host = reads(50.0, 5.0, 1);
+    let end = host.now;
+    host.b.python("train.py(7): step", -10.0, end + 100.0);
+    let all = found(&host.b);
+    assert_eq!(names(&all), ["launch_bound"]);
+    let first = &all[0].paths.algorithmic[0];
+    assert!(first.contains("(`aten::item`, called from `train.py(7): step`)"), "{first}");
+    assert!(first.contains("then capture it in a GPU graph"), "{first}");
+}
+
+#[test]
+fn a_place_that_several_operations_are_called_from_is_told_once() {
+    let mut host = Host::default();
+    for step in 0..2 {
+        let start = host.now;
+        for i in 0..40 {
+            host.op("aten::mm", 50.0, 5.0);
+            if i % 10 == 4 {
+                host.now += 2.0;
+                let from = host.now;
+                host.item();
+                // Every other one as a truth value: an operation of its own.
+                if i % 20 == 4 {
+                    host.b.cpu_op("aten::is_nonzero", from - 1.0, host.now - from + 2.0);
+                    host.now += 2.0;
+                }
+            }
+        }
+        host.end_step(step, start);
+    }
+    let end = host.now;
+    host.b.python("train.py(7): step", -10.0, end + 100.0);
+    let all = found(&host.b);
+    assert_eq!(names(&all), ["host_sync", "launch_bound"]);
+    let places = all[0].paths.algorithmic.last().unwrap();
+    assert_eq!(places, "They are called from `train.py(7): step`.");
+    let named: Vec<&str> = all[0].operations.iter().map(|o| &*o.name).collect();
+    assert_eq!(named.len(), 2, "{named:?}");
 }
 
 #[test]

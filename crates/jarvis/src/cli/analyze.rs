@@ -81,7 +81,7 @@ pub(crate) struct AnalyzeArgs {
     #[arg(long, short, value_name = "DIR", visible_alias = "output-dir")]
     output: Option<PathBuf>,
     /// What the model is called in the reports [default: inferred from the trace]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = visible)]
     model_name: Option<String>,
     /// File with models and categories of your own (jarvis.toml beside the trace is read by itself)
     #[arg(long, value_name = "FILE")]
@@ -100,6 +100,15 @@ pub(crate) struct AnalyzeArgs {
     place: PlaceArgs,
     #[command(flatten)]
     labels: LabelArgs,
+}
+
+/// A name that can be seen in a title.
+fn visible(name: &str) -> Result<String, String> {
+    if name.chars().any(char::is_alphanumeric) {
+        Ok(name.to_owned())
+    } else {
+        Err("a name needs a letter or a digit; without the option it is inferred from the trace".to_owned())
+    }
 }
 
 impl AnalyzeArgs {

@@ -66,7 +66,7 @@ fn findings() -> Value {
         "replay_package": "replay_packages/aten_bmm_replay_package.zip", "replay_reason": null
     });
     let mut model = model();
-    model["name"] = "M".into();
+    model["name"] = "Timesformer".into();
     json!({
         "schema": "jarvis.findings/1",
         "trace": {"path": "/data/t.json.gz", "file": "t.json.gz", "events": 9, "steps": 1, "device_count": 1,
@@ -337,6 +337,14 @@ fn the_short_report_keeps_its_limits() {
     assert_eq!(fair("### 1. GEMM", "### 2. GEMM"), ["order"]);
     assert_eq!(fair("5.3 TB/s", "3.35 TB/s"), ["W12"]);
     assert_eq!(fair("**Precision**: BF16", "**Precision**: FP8"), ["W13"]);
+    let called = |name: &'static str| move |f: &mut Files| edit(f, "findings.json", |d| d["model"]["name"] = name.into());
+    assert_eq!(failing(called("Workload")), [] as [&str; 0], "nobody has named it");
+    assert_eq!(failing(called("Chat 7")), ["W13"], "what the user calls the model is told");
+    let both = |f: &mut Files| {
+        called("Chat 7")(f);
+        replace("standalone_analysis_fair.md", "**Model**: Timesformer", "**Model**: Chat 7")(f);
+    };
+    assert_eq!(failing(both), [] as [&str; 0]);
     let twice = "Batch all of the small products into one single call.";
     assert_eq!(fair("Batch the small products into one call.", &format!("{twice} {twice}")), ["duplicate"]);
     let nothing = |f: &mut Files| edit(f, "findings.json", |d| d["findings"] = json!([]));

@@ -258,7 +258,7 @@ impl<'a> Sheets<'a> {
     /// Adds the workbook, and with each of its sheets the CSV file unless somebody else makes it.
     fn make(&self, mut files: Files) -> Result<(Files, xlsx::Cuts), AnalyzeError> {
         let path = PathBuf::from(format!("{}{WORKBOOK}", self.prefix));
-        let mut workbook = xlsx::Workbook::begin(files.begin(&path), &self.all);
+        let mut workbook = xlsx::Workbook::begin(files.begin(&path), &self.all, xlsx::LongNames::default());
         for (at, sheet) in self.all.iter().enumerate() {
             let mut csv = self.claim(at).map(|path| csv::Writer::begin(files.begin(path), sheet, csv::Texts::Guarded));
             let made = workbook.add(sheet, &[], |row| csv.as_mut().map_or(Ok(()), |csv| csv.row(row)));

@@ -131,12 +131,23 @@ pub fn compare_traces_watched(
     })
 }
 
+/// Sheets that come in parts, and what the parts are called in this workbook: with the word for the part and the side,
+/// their own names are longer than a sheet's can be.
+const SHORT_NAMES: [(&str, &str); 2] = [("ops_unique_args_", "ops_all_"), ("unified_perf_summary_", "unified_")];
+
 /// Both performance reports side by side; the reference is the baseline.
 fn workbook(reference: &[Table], target: &[Table]) -> Result<(OutputFile, xlsx::Cuts), AnalyzeError> {
     let groups = vec![SheetGroup::GpuTimeline, SheetGroup::OpsSummary, SheetGroup::OpsAll];
     let options = CompareOptions { groups, ..CompareOptions::default() };
     let reports = [NamedReport { tag: "reference", tables: reference }, NamedReport { tag: "target", tables: target }];
-    let comparison = compare_tables(&reports, &options)?;
+    let mut comparison = compare_tables(&reports, &options)?;
+    for table in &mut comparison.tables {
+        for (long, short) in SHORT_NAMES {
+            if let Some(part) = table.name.strip_prefix(long) {
+                table.name = format!("{short}{part}");
+            }
+        }
+    }
     let rendered = xlsx::render_hiding(&comparison.tables, &comparison.hidden)
         .map_err(|error| AnalyzeError::Workbook(error.to_string()))?;
     Ok((OutputFile { path: WORKBOOK.into(), bytes: rendered.bytes }, rendered.cuts))

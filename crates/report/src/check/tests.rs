@@ -337,7 +337,8 @@ fn the_short_report_keeps_its_limits() {
     assert_eq!(fair("### 1. GEMM", "### 2. GEMM"), ["order"]);
     assert_eq!(fair("5.3 TB/s", "3.35 TB/s"), ["W12"]);
     assert_eq!(fair("**Precision**: BF16", "**Precision**: FP8"), ["W13"]);
-    let called = |name: &'static str| move |f: &mut Files| edit(f, "findings.json", |d| d["model"]["name"] = name.into());
+    let called =
+        |name: &'static str| move |f: &mut Files| edit(f, "findings.json", |d| d["model"]["name"] = name.into());
     assert_eq!(failing(called("Workload")), [] as [&str; 0], "nobody has named it");
     assert_eq!(failing(called("Chat 7")), ["W13"], "what the user calls the model is told");
     let both = |f: &mut Files| {

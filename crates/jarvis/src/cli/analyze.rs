@@ -4,7 +4,7 @@ mod questions;
 mod summary;
 mod versus;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _};
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
@@ -434,7 +434,8 @@ fn listed(folder: &Path) -> Vec<PathBuf> {
     let text = std::fs::read(folder.join(RUN_LOG)).unwrap_or_default();
     let log: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
     let files = log["files"].as_array().into_iter().flatten();
-    files.filter_map(|name| Some(PathBuf::from(name.as_str()?))).collect()
+    // Older versions wrote names alone.
+    files.filter_map(|file| Some(PathBuf::from(file["path"].as_str().or_else(|| file.as_str())?))).collect()
 }
 
 fn run_log(log: &Log<'_>, self_check: &[Problem], check_took: Duration, files: &Files) -> Vec<u8> {
@@ -448,8 +449,10 @@ fn run_log(log: &Log<'_>, self_check: &[Problem], check_took: Duration, files: &
         .flat_map(|diagnostics| diagnostics.seen())
         .map(|(d, count, _)| json!({"id": d.id, "count": count, "meaning": d.meaning, "remedy": d.remedy}))
         .collect();
+    let written: BTreeMap<String, usize> =
+        files.each().map(|file| (file.path.to_string_lossy().replace('\\', "/"), file.len())).collect();
     let log = json!({
-        "schema_version": 1,
+        "schema_version": 2,
         "version": env!("CARGO_PKG_VERSION"),
         "build": LONG_VERSION,
         "stages": stages,
@@ -457,7 +460,7 @@ fn run_log(log: &Log<'_>, self_check: &[Problem], check_took: Duration, files: &
         "warnings": log.analysis.warnings,
         "data_quality": diagnostics,
         "self_check": self_check,
-        "files": files.paths().map(|f| f.to_string_lossy().replace('\\', "/")).collect::<BTreeSet<_>>(),
+        "files": written.iter().map(|(path, bytes)| json!({"path": path, "bytes": bytes})).collect::<Vec<_>>(),
     });
     format!("{log:#}\n").into_bytes()
 }

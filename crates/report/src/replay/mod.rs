@@ -5,7 +5,7 @@
 //! modules, files, hosts or users, and no text arguments.
 
 mod describe;
-mod index;
+pub(crate) mod index;
 mod inputs;
 mod ir;
 mod layout;

@@ -84,7 +84,7 @@ const DEEPEST: usize = 4;
 
 /// Whether a file is a replay package: large, and read only to see whether it is whole.
 fn is_package(name: &str) -> bool {
-    name.starts_with("replay_packages/") && name.ends_with(".zip")
+    name.strip_prefix("replay_packages/").is_some_and(|file| file.strip_suffix(".zip").is_some())
 }
 
 /// A file of the folder.

@@ -353,7 +353,7 @@ fn recommendations_are_those_of_the_findings() {
 }
 
 /// What the checks say of a folder on disk that has a log of these files.
-fn on_disk(log: Value, change: impl FnOnce(&mut Files)) -> Vec<String> {
+fn on_disk(log: &Value, change: impl FnOnce(&mut Files)) -> Vec<String> {
     let mut files = good();
     let log =
         json!({"schema_version": 2, "version": "1", "stages": [], "warnings": [], "self_check": [], "files": log});
@@ -370,20 +370,20 @@ fn on_disk(log: Value, change: impl FnOnce(&mut Files)) -> Vec<String> {
 #[test]
 fn what_a_run_wrote_must_still_be_there_whole() {
     let log = || good().iter().map(|(name, text)| json!({"path": name, "bytes": text.len()})).collect::<Value>();
-    assert_eq!(on_disk(log(), |_| {}), [] as [&str; 0]);
+    assert_eq!(on_disk(&log(), |_| {}), [] as [&str; 0]);
     let svg = || json!([{"path": "improvement.svg", "bytes": 10}]);
-    assert_eq!(on_disk(svg(), |_| {}), ["FAIL written improvement.svg: missing; run_log.json lists it"]);
+    assert_eq!(on_disk(&svg(), |_| {}), ["FAIL written improvement.svg: missing; run_log.json lists it"]);
     let cut = |f: &mut Files| drop(f.insert("improvement.svg".into(), "<svg/>".into()));
-    assert_eq!(on_disk(svg(), cut), ["FAIL written improvement.svg: 6 bytes, run_log.json says 10"]);
+    assert_eq!(on_disk(&svg(), cut), ["FAIL written improvement.svg: 6 bytes, run_log.json says 10"]);
     // A log of names alone, as older versions wrote it.
-    assert_eq!(on_disk(json!(["improvement.svg"]), |_| {}), [] as [&str; 0]);
+    assert_eq!(on_disk(&json!(["improvement.svg"]), |_| {}), [] as [&str; 0]);
     // What a person adds is no fault; what a killed run left is told.
     let added = |f: &mut Files| drop(f.insert("notes.txt".into(), "x".into()));
-    assert_eq!(on_disk(log(), added), [] as [&str; 0]);
+    assert_eq!(on_disk(&log(), added), [] as [&str; 0]);
     let left = |f: &mut Files| drop(f.insert("category_data/.jarvis-1-2.tmp".into(), "x".into()));
     let told =
         "WARN leftover category_data/.jarvis-1-2.tmp: a temporary file of a run that was killed; it can be removed";
-    assert_eq!(on_disk(log(), left), [told]);
+    assert_eq!(on_disk(&log(), left), [told]);
 }
 
 #[test]
@@ -396,8 +396,8 @@ fn packages_must_be_those_of_the_index() {
         }
     };
     let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-    assert_eq!(on_disk(json!([]), index(empty)), [] as [&str; 0]);
-    let other = on_disk(json!([]), index("00"));
+    assert_eq!(on_disk(&json!([]), index(empty)), [] as [&str; 0]);
+    let other = on_disk(&json!([]), index("00"));
     assert!(
         other.len() == 1 && other[0].starts_with("FAIL replay replay_packages/aten_bmm_replay_package.zip"),
         "{other:?}"

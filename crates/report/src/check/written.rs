@@ -17,7 +17,7 @@ const INDEX: &str = "replay_packages/index.json";
 pub(super) fn leftovers(folder: &Folder<'_>, problems: &mut Problems) {
     let is_left = |name: &&str| {
         let file = name.rsplit('/').next().unwrap_or(name);
-        file.starts_with(".jarvis-") && file.ends_with(".tmp")
+        file.strip_prefix(".jarvis-").is_some_and(|rest| rest.strip_suffix(".tmp").is_some())
     };
     for name in folder.names().filter(is_left) {
         problems.warn("leftover", name, "a temporary file of a run that was killed; it can be removed");

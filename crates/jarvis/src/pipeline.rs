@@ -89,6 +89,8 @@ pub struct Analyzed {
     pub files: Files,
     /// What a workbook could not hold in full.
     pub cuts: xlsx::Cuts,
+    /// Names that [`ReplayChoice::Ops`] gave and no operation has.
+    pub replay_missed: Vec<String>,
     /// How long each stage took.
     pub stages: Vec<(&'static str, Duration)>,
 }
@@ -160,11 +162,12 @@ pub fn analyze_watched(
         let (more, cuts) = joined(beside)?;
         files.append(more);
         files.sort();
-        Ok::<_, AnalyzeError>(cuts)
+        Ok::<_, AnalyzeError>((cuts, replay.missed))
     });
-    let cuts = made?;
+    let (cuts, replay_missed) = made?;
     drop(sheets);
-    Ok(Analyzed { analysis, diagnostics: report.diagnostics, summary, files, cuts, stages: clock.finish() })
+    let (diagnostics, stages) = (report.diagnostics, clock.finish());
+    Ok(Analyzed { analysis, diagnostics, summary, files, cuts, replay_missed, stages })
 }
 
 /// Checks of `jarvis check` that files about to be written do not pass: a fault of ours, and none of the trace.

@@ -32,6 +32,8 @@ pub struct ComparedTraces {
     pub files: Files,
     /// What the workbooks could not hold in full.
     pub cuts: xlsx::Cuts,
+    /// Names that [`super::ReplayChoice::Ops`] gave and no operation of the target has.
+    pub replay_missed: Vec<String>,
     /// How long each stage took.
     pub stages: Vec<(&'static str, Duration)>,
 }
@@ -127,6 +129,7 @@ pub fn compare_traces_watched(
         comparative,
         files,
         cuts,
+        replay_missed: replay.missed,
         stages: clock.finish(),
     })
 }

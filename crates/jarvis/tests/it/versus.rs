@@ -307,3 +307,21 @@ fn sheets_of_the_comparison_have_whole_names() {
     }
     assert!(!book.contains("targe\"") && !book.contains("ops_unique_args_"), "{book}");
 }
+
+#[test]
+fn a_reference_that_can_not_be_used_is_told_like_a_target() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bad, out) = (folder.path().join("bad.json"), folder.path().join("out"));
+    let host = r#"{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":0,"dur":8}"#;
+    for text in [r#"{"traceEvents":[]}"#.to_owned(), format!("{{\"traceEvents\":[{host}]}}"), r#"{"a": 1}"#.to_owned()]
+    {
+        fs::write(&bad, &text).unwrap();
+        let platform = ["--platform", "H200"];
+        let path = bad.to_str().unwrap();
+        let alone = jarvis(&[&["analyze", path, "-o", out.to_str().unwrap()][..], &platform].concat());
+        let compared = compare(&fixture(AFTER), &bad, &out, &["--platform", "H200", "--reference-platform", "H200"]);
+        assert_eq!((alone.status, compared.status), (3, 3), "{text}: {}", compared.err);
+        let help = |err: &str| err.lines().find(|line| line.starts_with("help:")).map(str::to_owned);
+        assert!(help(&alone.err).is_some() && help(&alone.err) == help(&compared.err), "{}{}", alone.err, compared.err);
+    }
+}

@@ -172,7 +172,7 @@ fn sheet_seed_once() -> &'static [Table] {
 
 /// `jarvis replay` reads the sheet of a finished report.
 fn rows(content: &[u8]) {
-    let Ok(rows) = replay::of_csv(content) else { return };
+    let Ok(rows) = replay::of_csv(content, None) else { return };
     let selection = Selection::of(["*"], Tier::Requested);
     let candidates = replay::candidates(&rows, &selection);
     assert!(candidates.len() <= rows.len());

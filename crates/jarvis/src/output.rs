@@ -56,6 +56,12 @@ pub enum OutputError {
         /// The folder.
         path: PathBuf,
     },
+    /// The file is one that the results are made of.
+    #[error("{}: this file was read, and would be overwritten", path.display())]
+    IsInput {
+        /// The file.
+        path: PathBuf,
+    },
     /// Another run writes there and does not come to an end.
     #[error("{}: another run of jarvis is writing to this folder", path.display())]
     Busy {
@@ -76,6 +82,7 @@ impl OutputError {
         let error = match self {
             Self::Folder { error, .. } | Self::File { error, .. } => error,
             Self::IsFolder { .. } => return "move it away, or choose another place with -o DIR",
+            Self::IsInput { .. } => return "choose another place with -o",
             Self::Busy { .. } => return "wait for it to end, or choose another folder with -o DIR",
             Self::Outside { .. } => return "this is a fault of jarvis: please report it",
         };
@@ -110,6 +117,8 @@ pub struct Batch<'a> {
     files: Vec<(PathBuf, Contents<'a>)>,
     roots: BTreeSet<PathBuf>,
     replaces: Option<(PathBuf, Listing)>,
+    /// Files that must stay as they are, by their true paths.
+    inputs: Vec<PathBuf>,
     /// What was done for it before it was put together.
     undo: Option<Arc<Undo>>,
 }
@@ -156,6 +165,16 @@ impl<'a> Batch<'a> {
         self.replaces = Some((root.to_path_buf(), earlier));
     }
 
+    /// Files that were read: if one of them would be overwritten, nothing is written.
+    pub fn spares<'p>(&mut self, inputs: impl IntoIterator<Item = &'p Path>) {
+        // What has no true path is not there, or is a stream.
+        self.inputs.extend(inputs.into_iter().filter_map(|path| path.canonicalize().ok()));
+    }
+
+    fn is_input(&self, path: &Path) -> bool {
+        !self.inputs.is_empty() && path.canonicalize().is_ok_and(|path| self.inputs.contains(&path))
+    }
+
     /// Where the files go.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(|(path, _)| path.as_path())
@@ -169,6 +188,9 @@ impl<'a> Batch<'a> {
     /// Writes every file under a temporary name.
     fn stage(mut self) -> Result<Staged<'a>, OutputError> {
         let undo = self.undo.take().unwrap_or_else(|| Arc::new(Undo::begin()));
+        if let Some(path) = self.paths().find(|path| self.is_input(path)) {
+            return Err(OutputError::IsInput { path: path.to_path_buf() });
+        }
         let locks = Locks::take(&self.roots, &undo)?;
         self.sweep(ABANDONED);
         let earlier = self.replaces.as_ref().map_or_else(Vec::new, |(root, earlier)| earlier(root));
@@ -205,7 +227,7 @@ impl<'a> Batch<'a> {
         let ours: BTreeSet<&Path> = self.paths().collect();
         for name in earlier.iter().filter(|name| is_inside(name)) {
             let path = root.join(name);
-            if !ours.contains(path.as_path()) && path.is_file() {
+            if !ours.contains(path.as_path()) && path.is_file() && !self.is_input(&path) {
                 undo.retire(&path, root);
             }
         }

@@ -89,6 +89,8 @@ pub struct Analyzed {
     pub files: Files,
     /// What a workbook could not hold in full.
     pub cuts: xlsx::Cuts,
+    /// Names that [`ReplayChoice::Ops`] gave and no operation has.
+    pub replay_missed: Vec<String>,
     /// How long each stage took.
     pub stages: Vec<(&'static str, Duration)>,
 }
@@ -160,11 +162,12 @@ pub fn analyze_watched(
         let (more, cuts) = joined(beside)?;
         files.append(more);
         files.sort();
-        Ok::<_, AnalyzeError>(cuts)
+        Ok::<_, AnalyzeError>((cuts, replay.missed))
     });
-    let cuts = made?;
+    let (cuts, replay_missed) = made?;
     drop(sheets);
-    Ok(Analyzed { analysis, diagnostics: report.diagnostics, summary, files, cuts, stages: clock.finish() })
+    let (diagnostics, stages) = (report.diagnostics, clock.finish());
+    Ok(Analyzed { analysis, diagnostics, summary, files, cuts, replay_missed, stages })
 }
 
 /// Checks of `jarvis check` that files about to be written do not pass: a fault of ours, and none of the trace.
@@ -258,7 +261,7 @@ impl<'a> Sheets<'a> {
     /// Adds the workbook, and with each of its sheets the CSV file unless somebody else makes it.
     fn make(&self, mut files: Files) -> Result<(Files, xlsx::Cuts), AnalyzeError> {
         let path = PathBuf::from(format!("{}{WORKBOOK}", self.prefix));
-        let mut workbook = xlsx::Workbook::begin(files.begin(&path), &self.all);
+        let mut workbook = xlsx::Workbook::begin(files.begin(&path), &self.all, xlsx::LongNames::default());
         for (at, sheet) in self.all.iter().enumerate() {
             let mut csv = self.claim(at).map(|path| csv::Writer::begin(files.begin(path), sheet, csv::Texts::Guarded));
             let made = workbook.add(sheet, &[], |row| csv.as_mut().map_or(Ok(()), |csv| csv.row(row)));

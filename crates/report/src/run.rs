@@ -6,6 +6,9 @@ use jarvis_analyze::metrics::Scope;
 use jarvis_perf::tables::{Report, Sheet};
 use jarvis_trace::Summary;
 
+/// What titles call a model that nobody has named.
+pub(crate) const NAMELESS: &str = "Workload";
+
 /// What the user said about the run.
 #[derive(Debug, Clone, Default)]
 pub struct RunLabels {
@@ -71,12 +74,12 @@ impl Run<'_> {
         }
     }
 
-    /// The name that titles use: what the user said, else what the modules say, else `Workload`.
+    /// The name that titles use: what the user said, else what the modules say, else [`NAMELESS`].
     pub fn model_name(&self) -> &str {
         let inferred = &self.analysis.prepared.model.model;
         match &self.labels.model_name {
             Some(name) => name,
-            None if inferred.is_empty() || inferred == jarvis_analyze::prepared::ModelInfo::UNKNOWN => "Workload",
+            None if inferred.is_empty() || inferred == jarvis_analyze::prepared::ModelInfo::UNKNOWN => NAMELESS,
             None => inferred,
         }
     }

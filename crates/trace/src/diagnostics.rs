@@ -62,6 +62,7 @@ diagnostics! {
     // Document
     JsonTruncated "json_truncated" DataLoss "the JSON document ends early; every complete event before the end was read" "the writer was probably killed; capture anew if the end matters";
     TrailingData "trailing_data" Info "data after the end of the JSON document was ignored" "none needed";
+    RepeatedEventList "repeated_event_list" Degraded "traceEvents stands more than once; the events of all lists were read, one after the other" "check the program that put the trace together";
     ByteOrderMark "byte_order_mark" Info "a byte order mark stands before the document" "none needed";
     // Elements
     MalformedEvent "malformed_event" DataLoss "an element of traceEvents is not valid JSON and was skipped" "names with unescaped quotes cause this; a newer PyTorch writes them right";

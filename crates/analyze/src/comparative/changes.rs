@@ -189,7 +189,7 @@ fn group(category: &str, kind: ChangeKind, members: &[&Compared], limits: &Thres
         kind,
         what,
         ms,
-        verdict: ExpectedRatio::of_sum(members).zip(ms.ratio()).map(|(e, r)| Verdict::of(r, e, false, limits)),
+        verdict: ExpectedRatio::of_sum(members).zip(ms.ratio()).map(|(e, r)| Verdict::of_sum(r, e, members, limits)),
     }
 }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::both::Both;
 use super::matching::{Match, MatchLevel};
-use super::verdict::{ExpectedRatio, Explanation, Verdict, explain};
+use super::verdict::{ExpectedRatio, Explanation, OTHER_TYPES, UNKNOWN_TYPES, Verdict, explain};
 use super::work::{Part, Place};
+use super::{DIFFERENCE_PERCENT, WORTH_PERCENT};
 use crate::prepared::{BoundType, Prepared, Row};
 use crate::program::RowId;
 use jarvis_trace::InOrder;
@@ -38,7 +39,9 @@ pub struct Compared {
     pub expected: Option<ExpectedRatio>,
     /// What to make of it.
     pub verdict: Option<Verdict>,
-    /// What the target would save at the time the hardware suggests.
+    /// Target over reference that can be reached: what the hardware suggests, in the types of the reference.
+    pub goal: Option<f64>,
+    /// What the target would save there, never more than what is above the roofline.
     pub saved_ms: f64,
     /// Best time over time, in percent.
     pub efficiency_percent: Both<Option<f64>>,
@@ -54,12 +57,6 @@ pub struct Compared {
     pub uid: Option<u32>,
 }
 
-/// The same work in another precision is no matter of hardware.
-const OTHER_TYPES: Explanation = Explanation {
-    id: "other_types",
-    text: "The sides compute in different types, which the hardware ratio leaves out.",
-};
-
 impl Compared {
     /// How far the ratio lies from the expected one.
     pub fn excess(&self) -> Option<f64> {
@@ -69,10 +66,19 @@ impl Compared {
     /// Why it is as it is.
     pub fn explanation(&self) -> Option<Explanation> {
         let (verdict, expected) = (self.verdict?, self.expected?);
-        if self.level == Some(MatchLevel::Dims) && !verdict.is_expected() {
-            return Some(OTHER_TYPES);
-        }
-        Some(explain(verdict, self.bound, expected))
+        let by_types = verdict.is_expected() || verdict == Verdict::Precision;
+        let is_modelled = self.efficiency_percent.reference.is_some() && self.efficiency_percent.target.is_some();
+        Some(match self.level {
+            Some(MatchLevel::Dims) if !is_modelled => UNKNOWN_TYPES,
+            Some(MatchLevel::Dims) if by_types => OTHER_TYPES,
+            _ => explain(verdict, self.bound, expected),
+        })
+    }
+
+    /// Whether it differs by more than a tenth and has a share of the compute of either side.
+    pub fn is_notable(&self) -> bool {
+        let differs = self.ms.delta_percent().is_none_or(|d| d.abs() > DIFFERENCE_PERCENT);
+        differs && self.percent_of_compute.reference.max(self.percent_of_compute.target) >= WORTH_PERCENT
     }
 
     /// Whether both sides run the same kernels.
@@ -101,26 +107,47 @@ impl Scene<'_> {
         };
         let lead = largest.target.or(largest.reference);
         let is_group = found.level == MatchLevel::Module;
-        // Only of the same work in the same types the best times tell what the hardware does.
-        let is_same_work = !is_group && found.level != MatchLevel::Dims;
+        let other_types = found.level == MatchLevel::Dims;
         let bound = lead.and_then(|r| r.efficiency.bound_type).filter(|_| !is_group);
         let roofs = Both {
             reference: roof_ms(self.sides.reference, &found.parts.reference),
             target: roof_ms(self.sides.target, &found.parts.target),
         };
-        let expected = match (roofs.reference, roofs.target) {
-            (Some(r), Some(t)) if is_same_work && r > 0.0 => ExpectedRatio::exactly(t / r),
-            _ => {
-                let spec = lead.and_then(|r| r.efficiency.compute_spec.as_deref()).filter(|_| !is_group);
-                ExpectedRatio::of_bound(bound, spec, Both::of(self.sides, |p| &p.platform))
+        // Best times are of the work alone; a group does other work on the other side.
+        let best = match (roofs.reference, roofs.target) {
+            (Some(r), Some(t)) if !is_group && r > 0.0 => Some(Both { reference: r, target: t }),
+            _ => None,
+        };
+        let of_bound = |row: Option<&Row>| {
+            let row = row.filter(|_| !is_group);
+            let spec = row.and_then(|r| r.efficiency.compute_spec.as_deref());
+            let bound = row.and_then(|r| r.efficiency.bound_type);
+            ExpectedRatio::of_bound(bound, spec, Both::of(self.sides, |p| &p.platform))
+        };
+        let expected = best.map_or_else(|| of_bound(lead), |best| ExpectedRatio::exactly(best.target / best.reference));
+        // What the hardware would suggest if the target computed as the reference does.
+        let in_same_types = of_bound(largest.reference);
+        let limits = &self.sides.target.thresholds;
+        let judged = |ratio: f64| {
+            let tiny = !is_group && lead.is_some_and(is_tiny_gemm);
+            let own = Verdict::of(ratio, expected, tiny, limits);
+            let is_beyond_types = best.is_some() && own.is_slow();
+            if other_types && !is_beyond_types && in_same_types.is_exceeded_by(ratio, limits) {
+                Verdict::Precision
+            } else {
+                own
             }
         };
         let expected = (ms.reference > 0.0).then_some(expected);
-        let tiny = !is_group && lead.is_some_and(is_tiny_gemm);
-        let limits = &self.sides.target.thresholds;
-        let verdict = expected.zip(ms.ratio()).map(|(e, ratio)| Verdict::of(ratio, e, tiny, limits));
-        let best = roofs.target.filter(|_| is_same_work).unwrap_or(0.0);
-        let saved = expected.map_or(0.0, |e| ms.target - e.high * ms.reference).min(ms.target - best).max(0.0);
+        let verdict = ms.ratio().filter(|_| expected.is_some()).map(judged);
+        // Work that is done in the types of the reference has another roofline.
+        let (goal, floor) = match verdict {
+            Some(Verdict::Precision) => {
+                (Some(in_same_types.high), roofs.reference.map_or(0.0, |r| r * in_same_types.low))
+            }
+            _ => (expected.map(|e| e.high), roofs.target.filter(|_| !is_group).unwrap_or(0.0)),
+        };
+        let saved = goal.map_or(0.0, |goal| ms.target - goal * ms.reference).min(ms.target - floor).max(0.0);
         let efficiency = |roof: Option<f64>, ms: f64| roof.filter(|_| !is_group && ms > 0.0).map(|r| 100.0 * r / ms);
         let place = found.parts.target.first().map(|p| p.place.clone()).filter(|_| is_group);
         let operations = Both::of(found.parts.as_ref(), |parts| names(parts));
@@ -142,6 +169,7 @@ impl Scene<'_> {
             bound,
             expected,
             verdict,
+            goal,
             saved_ms: saved,
             efficiency_percent: Both {
                 reference: efficiency(roofs.reference, ms.reference),
@@ -167,8 +195,11 @@ impl Scene<'_> {
             launched.add(c.launched);
         }
         let expected = ExpectedRatio::of_sum(parts).filter(|_| all_ms.reference > 0.0);
-        let verdict =
-            expected.zip(all_ms.ratio()).map(|(e, ratio)| Verdict::of(ratio, e, false, &self.sides.target.thresholds));
+        let limits = &self.sides.target.thresholds;
+        let verdict = expected.zip(all_ms.ratio()).map(|(e, ratio)| Verdict::of_sum(ratio, e, parts, limits));
+        let goal = expected.map(|e| e.high).filter(|_| verdict != Some(Verdict::Precision));
+        let of_parts = || parts.iter().map(|c| c.saved_ms).sum::<f64>().min(all_ms.target);
+        let saved_ms = goal.map_or_else(of_parts, |goal| (all_ms.target - goal * all_ms.reference).max(0.0));
         let time = |bound: BoundType| parts.iter().filter(|c| c.bound == Some(bound)).map(|c| c.ms.target).sum::<f64>();
         let (memory, compute) = (time(BoundType::Memory), time(BoundType::Compute));
         let bound =
@@ -187,7 +218,8 @@ impl Scene<'_> {
             bound,
             expected,
             verdict,
-            saved_ms: expected.map_or(0.0, |e| all_ms.target - e.high * all_ms.reference).max(0.0),
+            goal,
+            saved_ms,
             efficiency_percent: Both::default(),
             operations: Both::default(),
             kernels: Both::default(),

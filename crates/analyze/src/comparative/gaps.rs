@@ -4,7 +4,7 @@ use super::both::Both;
 use super::changes::{Change, ChangeKind, listed};
 use super::compared::Compared;
 use super::matching::MatchLevel;
-use super::verdict::ExpectedRatio;
+use super::verdict::{ExpectedRatio, Verdict};
 use super::{SideTotals, WORTH_PERCENT};
 use crate::analysis::Analysis;
 use crate::finding::{Finding, Paths, Tier};
@@ -42,12 +42,26 @@ pub struct Gap {
     pub expected: Option<ExpectedRatio>,
     /// What closing it saves.
     pub saved_ms: f64,
-    /// The same in percent of the target's computation time.
-    pub saved_percent_of_compute: f64,
+    /// The same in percent of the target's computation time; none for idle time, which is no part of it.
+    pub saved_percent_of_compute: Option<f64>,
+    /// The same in percent of the target's total time.
+    pub saved_percent_of_total: f64,
+    /// Types of both sides, where closing it takes another precision.
+    pub precision: Option<Both<String>>,
     /// What to do.
     pub paths: Paths,
     /// Operation to make a replay package of.
     pub replay: Option<String>,
+}
+
+impl Gap {
+    /// Position of the operation that it is about.
+    pub fn operation(&self) -> Option<usize> {
+        match self.source {
+            GapSource::Operation(at) => Some(at),
+            GapSource::Unmatched | GapSource::Idle => None,
+        }
+    }
 }
 
 /// The gaps, those that save most first.
@@ -60,7 +74,7 @@ pub(crate) fn gaps(
     let limits = &target.prepared.thresholds;
     let mut found: Vec<Gap> = Vec::new();
     for (i, c) in operations.iter().enumerate() {
-        if c.verdict.is_some_and(super::Verdict::is_slow) && c.percent_of_compute.target >= WORTH_PERCENT {
+        if c.verdict.is_some_and(Verdict::is_slow) && c.percent_of_compute.target >= WORTH_PERCENT {
             found.push(of_operation(target, i, c));
         }
     }
@@ -79,7 +93,9 @@ pub(crate) fn gaps(
             ms: c.ms,
             expected: None,
             saved_ms: c.ms.delta(),
-            saved_percent_of_compute: 0.0,
+            saved_percent_of_compute: None,
+            saved_percent_of_total: 0.0,
+            precision: None,
             paths: Paths {
                 algorithmic: vec!["Compare the two lists of operations without a counterpart: what the target runs as separate operations may have a shorter form, as the reference shows.".to_owned()],
                 kernel: vec!["None while the operations differ; match them first.".to_owned()],
@@ -91,11 +107,13 @@ pub(crate) fn gaps(
     if 100.0 * idle.delta() >= WORTH_PERCENT * totals.target.total_ms {
         found.push(of_idle(target, idle));
     }
+    let percent_of = |ms: f64, all: f64| if all > 0.0 { 100.0 * ms / all } else { 0.0 };
     for gap in &mut found {
-        gap.saved_percent_of_compute = if compute > 0.0 { 100.0 * gap.saved_ms / compute } else { 0.0 };
+        gap.saved_percent_of_total = percent_of(gap.saved_ms, totals.target.total_ms);
+        gap.saved_percent_of_compute = (gap.source != GapSource::Idle).then(|| percent_of(gap.saved_ms, compute));
     }
     let least = limits.get(Threshold::ReportMinPercent);
-    found.retain(|gap| gap.saved_percent_of_compute >= least);
+    found.retain(|gap| gap.saved_percent_of_compute.unwrap_or(gap.saved_percent_of_total) >= least);
     found.order_by(|a, b| b.saved_ms.total_cmp(&a.saved_ms).then_with(|| a.title.cmp(&b.title)));
     for (gap, rank) in found.iter_mut().zip(1..) {
         gap.rank = rank;
@@ -119,6 +137,7 @@ fn of_operation(target: &Analysis, at: usize, c: &Compared) -> Gap {
         );
     }
     if c.level == Some(MatchLevel::Dims)
+        && c.ms.delta() > 0.0
         && let Some(kind) = &c.types.reference
     {
         paths.algorithmic.insert(0, format!("Compute in `{kind}` as the reference does, if accuracy allows."));
@@ -128,33 +147,45 @@ fn of_operation(target: &Analysis, at: usize, c: &Compared) -> Gap {
             .algorithmic
             .push("Check that both sides call the operation with the same layout, precision and flags.".to_owned());
     }
-    let kernels = Both::of(c.kernels.as_ref(), |k| listed(&k[..k.len().min(1)]));
-    let investigate = if kernels.reference.is_empty() || kernels.target.is_empty() {
-        "Generate a replay artifact and compare the kernels of both sides.".to_owned()
+    let types = (c.verdict == Some(Verdict::Precision))
+        .then(|| Both::of(c.types.as_ref(), |t| t.clone().unwrap_or_else(|| "other types".to_owned())));
+    if types.is_some() {
+        paths.kernel = vec!["None while the types differ: kernels of different types can't be compared.".to_owned()];
     } else {
-        format!(
-            "Generate a replay artifact and check kernel selection and tile sizes: {} here, {} in the reference.",
-            kernels.target, kernels.reference
-        )
-    };
-    paths.kernel.insert(0, investigate);
+        paths.kernel.insert(0, investigate(c));
+    }
+    let precision = if types.is_some() { "Precision of " } else { "" };
     Gap {
         rank: 0,
         source: GapSource::Operation(at),
         name: c.name.clone(),
         title: match c.args.split("<br>").next() {
             _ if is_group => format!("Operations of `{}`", c.name),
-            Some(first) if !first.is_empty() => format!("`{}` `{first}`", c.name),
-            _ => format!("`{}`", c.name),
+            Some(first) if !first.is_empty() => format!("{precision}`{}` `{first}`", c.name),
+            _ => format!("{precision}`{}`", c.name),
         },
         category: c.category.to_string(),
         ms: c.ms,
         expected: c.expected,
         saved_ms: c.saved_ms,
-        saved_percent_of_compute: 0.0,
+        saved_percent_of_compute: None,
+        saved_percent_of_total: 0.0,
+        precision: types,
         paths,
         replay: c.operations.target.first().filter(|_| !is_group).map(ToString::to_string),
     }
+}
+
+/// What to look at where the same work in the same types takes longer.
+fn investigate(c: &Compared) -> String {
+    let kernels = Both::of(c.kernels.as_ref(), |k| listed(&k[..k.len().min(1)]));
+    if kernels.reference.is_empty() || kernels.target.is_empty() {
+        return "Generate a replay artifact and compare the kernels of both sides.".to_owned();
+    }
+    format!(
+        "Generate a replay artifact and check kernel selection and tile sizes: {} here, {} in the reference.",
+        kernels.target, kernels.reference
+    )
 }
 
 fn of_idle(target: &Analysis, idle: Both<f64>) -> Gap {
@@ -175,7 +206,9 @@ fn of_idle(target: &Analysis, idle: Both<f64>) -> Gap {
         ms: idle,
         expected: None,
         saved_ms: idle.delta(),
-        saved_percent_of_compute: 0.0,
+        saved_percent_of_compute: None,
+        saved_percent_of_total: 0.0,
+        precision: None,
         paths,
         replay: None,
     }

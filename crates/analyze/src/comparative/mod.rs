@@ -212,10 +212,7 @@ impl Comparative {
 
     /// Operations that differ enough to be told: by more than a tenth, with a share of the compute of either side.
     pub fn notable(&self) -> impl Iterator<Item = &Compared> {
-        self.operations.iter().filter(|c| {
-            let differs = c.ms.delta_percent().is_none_or(|d| d.abs() > DIFFERENCE_PERCENT);
-            differs && c.percent_of_compute.reference.max(c.percent_of_compute.target) >= WORTH_PERCENT
-        })
+        self.operations.iter().filter(|c| c.is_notable())
     }
 }
 

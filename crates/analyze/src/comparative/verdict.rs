@@ -31,6 +31,11 @@ impl ExpectedRatio {
         f64::midpoint(self.low, self.high)
     }
 
+    /// Whether a ratio lies above it by more than the tolerance.
+    pub(crate) fn is_exceeded_by(&self, ratio: f64, limits: &Thresholds) -> bool {
+        self.excess(ratio) > 1.0 + limits.get(Threshold::CompareTolerance)
+    }
+
     /// How far a ratio lies from it: 1 inside the interval, else against the nearer end.
     pub fn excess(&self, ratio: f64) -> f64 {
         if ratio > self.high {
@@ -88,6 +93,8 @@ pub enum Verdict {
     UnexpectedSlow,
     /// The target takes more than twice the time, and its hardware does not suggest it.
     KernelIssue,
+    /// The target takes more time, as its hardware suggests for its types; in those of the reference it would not.
+    Precision,
     /// The target takes less time than its hardware suggests.
     UnexpectedFast,
 }
@@ -108,6 +115,14 @@ impl Verdict {
         }
     }
 
+    /// Judges a sum by its parts: where most of the time is a matter of precision, the sum is.
+    pub(crate) fn of_sum(ratio: f64, expected: ExpectedRatio, parts: &[&Compared], limits: &Thresholds) -> Self {
+        let own = Self::of(ratio, expected, false, limits);
+        let time = |parts: &mut dyn Iterator<Item = &&Compared>| parts.map(|c| c.ms.target).sum::<f64>();
+        let by_types = time(&mut parts.iter().filter(|c| c.verdict == Some(Self::Precision)));
+        if !own.is_slow() && 2.0 * by_types > time(&mut parts.iter()) { Self::Precision } else { own }
+    }
+
     /// Whether the hardware explains it.
     pub fn is_expected(self) -> bool {
         matches!(self, Self::HardwareFaster | Self::HardwareSlower)
@@ -115,7 +130,7 @@ impl Verdict {
 
     /// Whether the target should be improved here.
     pub fn is_slow(self) -> bool {
-        matches!(self, Self::UnexpectedSlow | Self::KernelIssue)
+        matches!(self, Self::UnexpectedSlow | Self::KernelIssue | Self::Precision)
     }
 
     /// As files write it.
@@ -125,6 +140,7 @@ impl Verdict {
             Self::HardwareSlower => "hardware_slower",
             Self::UnexpectedSlow => "unexpected_slow",
             Self::KernelIssue => "kernel_issue",
+            Self::Precision => "precision",
             Self::UnexpectedFast => "unexpected_fast",
         }
     }
@@ -138,6 +154,18 @@ pub struct Explanation {
     /// The sentence.
     pub text: &'static str,
 }
+
+/// The same work in another precision.
+pub(crate) const OTHER_TYPES: Explanation = Explanation {
+    id: "other_types",
+    text: "The sides compute in different types, for which the hardware suggests different times.",
+};
+
+/// The same where the models do not tell what the types are worth.
+pub(crate) const UNKNOWN_TYPES: Explanation = Explanation {
+    id: "other_types",
+    text: "The sides compute in different types, which the hardware ratio leaves out.",
+};
 
 /// Explains a verdict.
 pub(crate) fn explain(verdict: Verdict, bound: Option<BoundType>, expected: ExpectedRatio) -> Explanation {
@@ -165,6 +193,7 @@ pub(crate) fn explain(verdict: Verdict, bound: Option<BoundType>, expected: Expe
             "large_slowdown",
             "Large slowdown: kernel selection or tuning; generate replay artifact, check kernel tile sizes.",
         ),
+        (Verdict::Precision, _) => OTHER_TYPES,
         (Verdict::UnexpectedFast, _) => text(
             "reference_inefficiency",
             "Faster than the hardware ratio suggests: the reference may have an inefficiency.",

@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::System;
 use super::gaps::{GapClass, Gaps};
 use super::severity::{IDLE, Severity};
+use crate::finding::Range;
 use crate::prepared::Utilization;
 use crate::rounding::{Ms, Percent, Ratio, Us, shown, shown_ms};
 
@@ -201,7 +202,9 @@ impl CpuIdleMetrics {
     /// The metrics of a trace.
     pub fn of(system: &System, utilization: &Utilization) -> Self {
         let idle = utilization.idle_time_percent;
-        let potential = if idle > TARGET_PERCENT { (100.0 - TARGET_PERCENT) / (100.0 - idle) } else { 1.0 };
+        // Never all of the window is saved, whatever is idle.
+        let busy = (100.0 - idle).max(100.0 * (1.0 - Range::MOST));
+        let potential = if idle > TARGET_PERCENT { (100.0 - TARGET_PERCENT) / busy } else { 1.0 };
         Self {
             status: "OK",
             severity: Severity::above(idle, IDLE),

@@ -4,7 +4,7 @@ mod questions;
 mod summary;
 mod versus;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _};
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ pub(crate) struct AnalyzeArgs {
     #[arg(long, short, value_name = "DIR", visible_alias = "output-dir")]
     output: Option<PathBuf>,
     /// What the model is called in the reports [default: inferred from the trace]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = visible)]
     model_name: Option<String>,
     /// File with models and categories of your own (jarvis.toml beside the trace is read by itself)
     #[arg(long, value_name = "FILE")]
@@ -100,6 +100,15 @@ pub(crate) struct AnalyzeArgs {
     place: PlaceArgs,
     #[command(flatten)]
     labels: LabelArgs,
+}
+
+/// A name that can be seen in a title.
+fn visible(name: &str) -> Result<String, String> {
+    if name.chars().any(char::is_alphanumeric) {
+        Ok(name.to_owned())
+    } else {
+        Err("a name needs a letter or a digit; without the option it is inferred from the trace".to_owned())
+    }
 }
 
 impl AnalyzeArgs {
@@ -175,7 +184,14 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
     session.log(1, || format!("measured against {}", platform.name));
     let labels = labels(args, &inputs);
     let options = AnalyzeOptions { platform, labels, extension, thresholds, replay: args.replay.clone() };
-    finish(session, trace, &options, &inputs.folder, read)
+    let output = Output::to(session, &inputs.folder, inputs_of(args, &inputs));
+    finish(&output, trace, &options, read)
+}
+
+/// Files of this machine that the results are made of.
+fn inputs_of<'a>(args: &'a AnalyzeArgs, inputs: &'a Inputs) -> Vec<&'a Path> {
+    let others = [&args.reference.reference, &args.extension, &args.thresholds, &inputs.platform.arch];
+    std::iter::once(inputs.trace.as_path()).chain(others.into_iter().flatten().map(PathBuf::as_path)).collect()
 }
 
 /// The same on another machine or in a container; what comes back is written and told as if it had run here.
@@ -194,7 +210,9 @@ fn elsewhere(session: &Session, args: &AnalyzeArgs, inputs: &Inputs) -> Result<(
     };
     let outcome = remote::analyze(session, &job)?;
     if !outcome.files.is_empty() {
-        Output::to(session, &inputs.folder).publish(&Files::from(outcome.files), None)?;
+        let own = [&args.extension, &args.thresholds, &inputs.platform.arch];
+        let own = own.into_iter().flatten().map(PathBuf::as_path).collect();
+        Output::to(session, &inputs.folder, own).publish(&Files::from(outcome.files), None)?;
     }
     session.print(&outcome.out)?;
     if outcome.status == exit::OK { Ok(()) } else { Err(Failure::told(outcome.status)) }
@@ -231,7 +249,7 @@ pub(crate) fn demo(session: &Session, folder: &Path, save: Option<&Path>) -> Res
         thresholds: Thresholds::default(),
         replay: ReplayChoice::Auto,
     };
-    finish(session, trace, &options, folder, read)?;
+    finish(&Output::to(session, folder, save.into_iter().collect()), trace, &options, read)?;
     if !session.common.json && !session.common.quiet {
         let style = session.style();
         let what = style.faint("this trace as a file, for `jarvis tree` and others");
@@ -246,19 +264,13 @@ pub(crate) fn demo(session: &Session, folder: &Path, save: Option<&Path>) -> Res
 }
 
 /// From the trace to the output folder and the summary.
-fn finish(
-    session: &Session,
-    trace: Trace,
-    options: &AnalyzeOptions,
-    folder: &Path,
-    read: Duration,
-) -> Result<(), Failure> {
-    let output = Output::to(session, folder);
+fn finish(output: &Output<'_>, trace: Trace, options: &AnalyzeOptions, read: Duration) -> Result<(), Failure> {
+    let (session, folder) = (output.session, output.folder);
     let analyzed = analyze_watched(trace, options, &Stages::new(session), output.files());
     let mut analyzed = ManuallyDrop::new(analyzed.map_err(|error| output.failure(error))?);
     analyzed.stages.insert(0, ("read", read));
     let files = std::mem::take(&mut analyzed.files);
-    let replayed = files.paths().any(|path| path.extension().is_some_and(|e| e == "zip"));
+    let replayed = has_package(&files);
     let log = Log { stages: &analyzed.stages, analysis: &analyzed.analysis, diagnostics: &[&analyzed.diagnostics] };
     log_analysis(session, &analyzed.analysis);
     let findings = output.write(&files, analyzed.cuts, &log, quick_check)?;
@@ -268,14 +280,25 @@ fn finish(
         let view = summary::View { folder, analyzed: &analyzed, options };
         session.print(view.text(session.style()).as_bytes())?;
     }
-    if !replayed && let ReplayChoice::Ops(names) = &options.replay {
-        session.warn(&format!(
-            "no replay package was made of {}: `jarvis replay TRACE --list` tells why",
-            names.join(", ")
-        ));
-    }
+    warn_of_replay(session, &options.replay, replayed, &analyzed.replay_missed);
     session.report(Path::new(&options.labels.trace_path), &analyzed.diagnostics)?;
     failed_categories(session, &analyzed.analysis)
+}
+
+/// Whether a replay package is among the files.
+fn has_package(files: &Files) -> bool {
+    files.paths().any(|path| path.extension().is_some_and(|e| e == "zip"))
+}
+
+/// Tells of operations that the user named and that got no package.
+fn warn_of_replay(session: &Session, choice: &ReplayChoice, replayed: bool, missed: &[String]) {
+    if !replayed && let ReplayChoice::Ops(names) = choice {
+        let names = names.join(", ");
+        session.warn(&format!("no replay package was made of {names}: `jarvis replay TRACE --list` tells why"));
+    } else if !missed.is_empty() {
+        let names = missed.join(", ");
+        session.warn(&format!("no operation is called {names}: `jarvis replay TRACE --list` shows what there is"));
+    }
 }
 
 /// Tells what came of the stages.
@@ -340,14 +363,16 @@ struct Log<'a> {
 struct Output<'a> {
     session: &'a Session,
     folder: &'a Path,
+    /// Files of the user that results are made of.
+    inputs: Vec<&'a Path>,
     /// Writes files as they are made, unless they go to another machine.
     staging: Option<Arc<Staging>>,
 }
 
 impl<'a> Output<'a> {
-    fn to(session: &'a Session, folder: &'a Path) -> Self {
+    fn to(session: &'a Session, folder: &'a Path, inputs: Vec<&'a Path>) -> Self {
         let is_here = matches!(session.outlet, Outlet::Here);
-        Self { session, folder, staging: is_here.then(|| Arc::new(Staging::begin(folder))) }
+        Self { session, folder, inputs, staging: is_here.then(|| Arc::new(Staging::begin(folder))) }
     }
 
     /// No files yet.
@@ -398,6 +423,7 @@ impl<'a> Output<'a> {
         let (session, folder) = (self.session, self.folder);
         session.stage("writing", || {
             let mut batch = self.staging.as_deref().map_or_else(Batch::default, Batch::on);
+            batch.spares(self.inputs.iter().copied());
             for file in files.each() {
                 session.log(2, || format!("{}: {}", file.path.display(), amount(file.len() as u64)));
                 if let Some(temporary) = file.away() {
@@ -425,7 +451,8 @@ fn listed(folder: &Path) -> Vec<PathBuf> {
     let text = std::fs::read(folder.join(RUN_LOG)).unwrap_or_default();
     let log: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
     let files = log["files"].as_array().into_iter().flatten();
-    files.filter_map(|name| Some(PathBuf::from(name.as_str()?))).collect()
+    // Older versions wrote names alone.
+    files.filter_map(|file| Some(PathBuf::from(file["path"].as_str().or_else(|| file.as_str())?))).collect()
 }
 
 fn run_log(log: &Log<'_>, self_check: &[Problem], check_took: Duration, files: &Files) -> Vec<u8> {
@@ -439,8 +466,10 @@ fn run_log(log: &Log<'_>, self_check: &[Problem], check_took: Duration, files: &
         .flat_map(|diagnostics| diagnostics.seen())
         .map(|(d, count, _)| json!({"id": d.id, "count": count, "meaning": d.meaning, "remedy": d.remedy}))
         .collect();
+    let written: BTreeMap<String, usize> =
+        files.each().map(|file| (file.path.to_string_lossy().replace('\\', "/"), file.len())).collect();
     let log = json!({
-        "schema_version": 1,
+        "schema_version": 2,
         "version": env!("CARGO_PKG_VERSION"),
         "build": LONG_VERSION,
         "stages": stages,
@@ -448,7 +477,7 @@ fn run_log(log: &Log<'_>, self_check: &[Problem], check_took: Duration, files: &
         "warnings": log.analysis.warnings,
         "data_quality": diagnostics,
         "self_check": self_check,
-        "files": files.paths().map(|f| f.to_string_lossy().replace('\\', "/")).collect::<BTreeSet<_>>(),
+        "files": written.iter().map(|(path, bytes)| json!({"path": path, "bytes": bytes})).collect::<Vec<_>>(),
     });
     format!("{log:#}\n").into_bytes()
 }
@@ -471,6 +500,7 @@ impl From<AnalyzeError> for Failure {
     fn from(error: AnalyzeError) -> Self {
         match error {
             AnalyzeError::Report(error) => error.into(),
+            AnalyzeError::Reference(ref cause) => Self::new(exit::INPUT, error.to_string()).help(cause.help()),
             error => Self::new(exit::OUTPUT, error.to_string()),
         }
     }

@@ -27,8 +27,15 @@ pub(crate) fn run(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
     for name in &read.folders {
         folder.folder(name.clone());
     }
-    for (name, bytes) in &read.files {
-        folder.file(name.clone(), bytes);
+    for (name, file) in &read.files {
+        folder.size(name.clone(), file.size);
+        if is_package(name) {
+            // One that can't be read is not the one that was written.
+            let path = args.folder.join(name);
+            folder.file_read_by(name.clone(), move || std::fs::read(&path).unwrap_or_default().into());
+        } else {
+            folder.file(name.clone(), &file.bytes);
+        }
     }
     if !folder.is_output() {
         return Err(Failure::new(exit::INPUT, format!("{}: no output of `jarvis analyze`", args.folder.display()))
@@ -75,10 +82,22 @@ const READ: [&str; 3] = ["json", "md", "csv"];
 /// Folders deeper than this are not part of an output.
 const DEEPEST: usize = 4;
 
+/// Whether a file is a replay package: large, and read only to see whether it is whole.
+fn is_package(name: &str) -> bool {
+    name.strip_prefix("replay_packages/").is_some_and(|file| file.strip_suffix(".zip").is_some())
+}
+
+/// A file of the folder.
+struct Found {
+    /// Empty where the contents are not looked at.
+    bytes: Vec<u8>,
+    size: u64,
+}
+
 /// What is in a folder.
 #[derive(Default)]
 struct Contents {
-    files: BTreeMap<String, Vec<u8>>,
+    files: BTreeMap<String, Found>,
     folders: Vec<String>,
 }
 
@@ -110,7 +129,8 @@ impl Contents {
                 } else {
                     Vec::new()
                 };
-                self.files.insert(name, bytes);
+                let size = entry.metadata().map_err(|e| unreadable(&entry.path(), e))?.len();
+                self.files.insert(name, Found { bytes, size });
             }
         }
         Ok(())

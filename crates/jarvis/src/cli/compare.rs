@@ -123,7 +123,7 @@ pub(crate) fn run(session: &Session, args: &CompareArgs) -> Result<(), Failure> 
         groups: args.sheets.iter().flat_map(|g| g.0.iter().copied()).collect(),
     };
     let comparison = session.stage("comparison", || compare_tables(&named, &options))?;
-    let files = session.stage("files", || write(session, &comparison, &places, args.parity))?;
+    let files = session.stage("files", || write(session, &comparison, &args.reports, &places, args.parity))?;
     for note in &comparison.notes {
         session.note(note);
     }
@@ -139,8 +139,15 @@ pub(crate) fn run(session: &Session, args: &CompareArgs) -> Result<(), Failure> 
 }
 
 /// Renders and writes the files; returns their paths.
-fn write(session: &Session, comparison: &Comparison, places: &Places, parity: bool) -> Result<Vec<PathBuf>, Failure> {
+fn write(
+    session: &Session,
+    comparison: &Comparison,
+    inputs: &[PathBuf],
+    places: &Places,
+    parity: bool,
+) -> Result<Vec<PathBuf>, Failure> {
     let mut batch = Batch::default();
+    batch.spares(inputs.iter().map(PathBuf::as_path));
     let sheets = Sheets {
         all: &Sheet::of(&comparison.tables),
         hidden: &comparison.hidden,

@@ -101,7 +101,7 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<(), Failure> {
     let views = [0, 1].map(|side: usize| trees[side].view(&traces[side]));
     let diff = session.stage("comparison", || Diff::of(views, fidelity));
     let files = match &args.output {
-        Some(folder) => session.stage("files", || write(&diff, folder, args.parity))?,
+        Some(folder) => session.stage("files", || write(&diff, [&args.one, &args.two], folder, args.parity))?,
         None => Vec::new(),
     };
     let view = summary::View { paths: [&args.one, &args.two], diff: &diff, files: &files, limit: args.limit };
@@ -132,7 +132,7 @@ fn usable(path: &Path, trace: &Trace, tree: &Tree) -> Result<(), Failure> {
 }
 
 /// Writes the merged tree, the tables and the maps; returns their paths.
-fn write(diff: &Diff<'_>, folder: &Path, parity: bool) -> Result<Vec<PathBuf>, Failure> {
+fn write(diff: &Diff<'_>, inputs: [&Path; 2], folder: &Path, parity: bool) -> Result<Vec<PathBuf>, Failure> {
     let identical = diff.rows.identical;
     let (keys, renames, texts, roots) = if parity {
         (SummaryKeys::Everything, Renames::ByModule, csv::Texts::Exact, Roots::All)
@@ -162,6 +162,7 @@ fn write(diff: &Diff<'_>, folder: &Path, parity: bool) -> Result<Vec<PathBuf>, F
     let both = op_map::op_map(&summary, &names);
     files.push(OutputFile::new("cpu_op_map.json", op_map_json::of_both(&both, identical)));
     let mut batch = Batch::default();
+    batch.spares(inputs);
     for file in files {
         batch.add(folder, file)?;
     }

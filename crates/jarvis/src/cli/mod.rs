@@ -54,7 +54,7 @@ Start with `jarvis demo`, or with a trace of your own:
   jarvis analyze trace.json.gz
 
 Exit status: 0 done; 1 a gate did not hold (--strict, --fail-on, check); 2 wrong usage; 3 no usable trace;
-4 the output can't be written; 70 a fault of jarvis.")]
+4 the output can't be written; 5 the other machine can't be used (--cluster, --container); 70 a fault of jarvis.")]
 #[command(name = "jarvis", version, long_version = LONG_VERSION, propagate_version = true, disable_help_subcommand = false, max_term_width = 120)]
 struct Cli {
     #[command(subcommand)]

@@ -147,7 +147,8 @@ fn read_folder(args: &ReplayArgs) -> Result<Source, Failure> {
             .help("make the report anew with `jarvis report`")
     };
     let bytes = std::fs::read(&table).map_err(|error| failed(&error))?;
-    let rows = replay::of_csv(&bytes).map_err(|error| failed(&error))?;
+    let timeline = std::fs::read(table.with_file_name("gpu_timeline.csv")).ok();
+    let rows = replay::of_csv(&bytes, timeline.as_deref()).map_err(|error| failed(&error))?;
     Ok(Source { rows, platform: args.platform.named()?, device: None, diagnostics: Diagnostics::default() })
 }
 
@@ -160,7 +161,7 @@ fn packaged(
 ) -> Result<String, Failure> {
     let origin = Origin { platform: source.platform.as_ref(), device_name: source.device.as_deref() };
     let made = replay::packages(&source.rows, selection, origin, &Replayer::new()?)?;
-    if made.packages.is_empty() && made.skipped.is_empty() {
+    if made.packages.is_empty() && made.skipped.len() == made.missed.len() {
         return Err(Failure::usage(format!(
             "{}: no operation is called {}",
             args.source.display(),
@@ -171,7 +172,13 @@ fn packaged(
             meant(&args.op, &source.rows)
         )));
     }
+    for name in &made.missed {
+        let meant = meant(std::slice::from_ref(name), &source.rows);
+        session
+            .warn(&format!("no operation is called {name}: {meant}`jarvis replay TRACE --list` shows what there is"));
+    }
     let mut batch = Batch::default();
+    batch.spares([args.source.as_path()]);
     for file in made.files.iter().cloned().chain([made.index.clone()]) {
         batch.add(root, file)?;
     }

@@ -184,6 +184,8 @@ impl ReportArgs {
 
 /// Where the files go; `None` for what is not written.
 struct Places {
+    /// Files that results are made of, which must stay as they are.
+    inputs: Vec<PathBuf>,
     page: Option<PathBuf>,
     workbook: Option<PathBuf>,
     csv_folder: Option<PathBuf>,
@@ -196,7 +198,9 @@ impl Places {
         let place = |wanted: bool, named: &Option<PathBuf>, usual: &str| {
             wanted.then(|| named.clone().unwrap_or_else(|| root.join(usual)))
         };
+        let inputs = std::iter::once(trace).chain(&args.extension).chain(&args.platform.arch).cloned();
         Self {
+            inputs: inputs.collect(),
             page: place(args.has_page(), &None, PAGE),
             workbook: place(!files.no_xlsx, &files.xlsx, WORKBOOK),
             csv_folder: place(!files.no_csv, &files.csv_dir, CSV_FOLDER),
@@ -319,6 +323,7 @@ fn write(
     parity: bool,
 ) -> Result<Vec<PathBuf>, Failure> {
     let mut batch = Batch::default();
+    batch.spares(places.inputs.iter().map(PathBuf::as_path));
     let sheets = Sheets {
         all: sheets,
         hidden: &[],

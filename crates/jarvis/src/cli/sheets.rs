@@ -18,6 +18,7 @@ pub(crate) struct Sheets<'a> {
     pub(crate) hidden: &'a [Vec<bool>],
     pub(crate) workbook: Option<&'a Path>,
     pub(crate) csv_folder: Option<&'a Path>,
+    /// Exact texts are the reference's, and so are the names of sheets then.
     pub(crate) texts: csv::Texts,
 }
 
@@ -25,7 +26,12 @@ impl Sheets<'_> {
     /// Adds the files to what is to be written.
     pub(crate) fn add(&self, session: &Session, batch: &mut Batch) -> Result<(), Failure> {
         let failed = |error: xlsx::XlsxError| Failure::new(exit::OUTPUT, error.to_string());
-        let mut workbook = self.workbook.map(|path| (path, xlsx::Workbook::begin(Cursor::new(Vec::new()), self.all)));
+        let long = match self.texts {
+            csv::Texts::Exact => xlsx::LongNames::Cut,
+            csv::Texts::Guarded => xlsx::LongNames::Initials,
+        };
+        let begin = || xlsx::Workbook::begin(Cursor::new(Vec::new()), self.all, long);
+        let mut workbook = self.workbook.map(|path| (path, begin()));
         let paths = csv::paths(self.all.iter().map(|sheet| &*sheet.name), "");
         let mut files = Vec::new();
         for ((at, sheet), path) in self.all.iter().enumerate().zip(paths) {

@@ -25,7 +25,7 @@ Examples:
   jarvis tree trace.json.gz                                  operations at the root, by GPU time
   jarvis tree trace.json.gz --uid 48                         one event: times, arguments, place
   jarvis tree trace.json.gz --uid 48 --subtree --fields 'Input Dims,Input type'
-  jarvis tree trace.json.gz --uid 2145 --parents --python    who called this kernel, with Python frames
+  jarvis tree trace.json.gz --uid 4690 --parents --python    who called this kernel, with Python frames
   jarvis tree trace.json.gz --name addmm --kernels           kernels of every operation named like that
   jarvis tree trace.json.gz --name '^aten::(mm|bmm)$' --regex --limit 5 --json")]
 pub(crate) struct TreeArgs {

@@ -100,19 +100,22 @@ impl Undo {
         });
     }
 
-    fn end(&self) -> Steps {
-        open().remove(&self.number).unwrap_or_default()
+    /// Ends the batch. The lock is held until all is tidy: else the program could be stopped when nobody knows any more
+    /// what is to be removed.
+    fn end(&self, tidy: fn(Steps)) {
+        let mut batches = open();
+        tidy(batches.remove(&self.number).unwrap_or_default());
     }
 
     /// It is done: what was kept for undoing goes, and nothing is put back.
     pub(super) fn forget(&self) {
-        self.end().forget();
+        self.end(Steps::forget);
     }
 }
 
 impl Drop for Undo {
     fn drop(&mut self) {
-        self.end().roll_back();
+        self.end(Steps::roll_back);
     }
 }
 
@@ -166,5 +169,46 @@ impl Steps {
             // Fails, as it should, if something is left in it.
             let _ = fs::remove_dir(folder);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files of a finished or a failed batch, seen by somebody who waits for it to be over: nothing temporary is left then.
+    fn is_tidy_when_it_is_over(finish: fn(&Undo)) {
+        let root = tempfile::tempdir().unwrap();
+        let undo = Undo::begin();
+        for number in 0..400 {
+            let path = root.path().join(format!("{number}.csv"));
+            fs::write(&path, "old").unwrap();
+            let (temporary, _) = undo.create_beside(&path).unwrap();
+            undo.publish(&temporary, &path).unwrap();
+        }
+        let temporaries = || {
+            let names = fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().file_name());
+            names.filter(|name| name.to_string_lossy().starts_with(".jarvis-")).count()
+        };
+        assert_eq!(temporaries(), 400, "the old files are kept while they may be needed");
+        std::thread::scope(|scope| {
+            let (number, temporaries) = (undo.number, &temporaries);
+            let watch = scope.spawn(move || {
+                loop {
+                    let batches = open();
+                    if !batches.contains_key(&number) {
+                        return temporaries();
+                    }
+                }
+            });
+            finish(&undo);
+            assert_eq!(watch.join().unwrap(), 0);
+        });
+    }
+
+    #[test]
+    fn whoever_stops_the_program_finds_a_batch_or_nothing_of_it() {
+        is_tidy_when_it_is_over(Undo::forget);
+        is_tidy_when_it_is_over(|undo| undo.end(Steps::roll_back));
     }
 }

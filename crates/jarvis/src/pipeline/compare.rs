@@ -32,6 +32,8 @@ pub struct ComparedTraces {
     pub files: Files,
     /// What the workbooks could not hold in full.
     pub cuts: xlsx::Cuts,
+    /// Names that [`super::ReplayChoice::Ops`] gave and no operation of the target has.
+    pub replay_missed: Vec<String>,
     /// How long each stage took.
     pub stages: Vec<(&'static str, Duration)>,
 }
@@ -127,16 +129,28 @@ pub fn compare_traces_watched(
         comparative,
         files,
         cuts,
+        replay_missed: replay.missed,
         stages: clock.finish(),
     })
 }
+
+/// Sheets that come in parts, and what the parts are called in this workbook: with the word for the part and the side,
+/// their own names are longer than a sheet's can be.
+const SHORT_NAMES: [(&str, &str); 2] = [("ops_unique_args_", "ops_all_"), ("unified_perf_summary_", "unified_")];
 
 /// Both performance reports side by side; the reference is the baseline.
 fn workbook(reference: &[Table], target: &[Table]) -> Result<(OutputFile, xlsx::Cuts), AnalyzeError> {
     let groups = vec![SheetGroup::GpuTimeline, SheetGroup::OpsSummary, SheetGroup::OpsAll];
     let options = CompareOptions { groups, ..CompareOptions::default() };
     let reports = [NamedReport { tag: "reference", tables: reference }, NamedReport { tag: "target", tables: target }];
-    let comparison = compare_tables(&reports, &options)?;
+    let mut comparison = compare_tables(&reports, &options)?;
+    for table in &mut comparison.tables {
+        for (long, short) in SHORT_NAMES {
+            if let Some(part) = table.name.strip_prefix(long) {
+                table.name = format!("{short}{part}");
+            }
+        }
+    }
     let rendered = xlsx::render_hiding(&comparison.tables, &comparison.hidden)
         .map_err(|error| AnalyzeError::Workbook(error.to_string()))?;
     Ok((OutputFile { path: WORKBOOK.into(), bytes: rendered.bytes }, rendered.cuts))

@@ -46,6 +46,8 @@ impl std::str::FromStr for ReplayChoice {
 pub(super) struct Replay {
     pub(super) entries: Vec<ReplayEntry>,
     pub(super) files: Vec<OutputFile>,
+    /// Names that the user gave and no operation has.
+    pub(super) missed: Vec<String>,
 }
 
 /// Operations that get a package, with all that the trace knows of them.
@@ -89,7 +91,7 @@ pub(super) fn replay(chosen: Option<Chosen>, analysis: &mut Analysis) -> Result<
         time_ms: p.time_ms,
     };
     let entries = made.packages.iter().map(entry).collect();
-    Ok(Replay { entries, files: made.files.into_iter().chain([made.index]).collect() })
+    Ok(Replay { entries, files: made.files.into_iter().chain([made.index]).collect(), missed: made.missed })
 }
 
 fn wanted(analysis: &Analysis, choice: &ReplayChoice, further: &[String]) -> Vec<Wanted> {

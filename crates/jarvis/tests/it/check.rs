@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{fixture, jarvis};
+use crate::support::{files, fixture, jarvis};
 
 fn write(folder: &Path, name: &str, text: &str) {
     let path = folder.join(name);
@@ -46,4 +46,49 @@ fn each_check_that_fails_is_one_line() {
     assert_eq!((&json["schema"], &json["ok"]), (&"jarvis.check/1".into(), &false.into()));
     assert_eq!(json["failed"].as_u64().unwrap() as usize, run.out.lines().count());
     assert_eq!(json["problems"][0]["level"], "failed");
+}
+
+/// What `jarvis check` says of a folder after a change.
+fn told_after(folder: &Path, change: impl FnOnce()) -> (i32, String) {
+    change();
+    let run = jarvis(&["check", folder.to_str().unwrap()]);
+    (run.status, run.out)
+}
+
+#[test]
+fn every_file_of_a_run_that_is_gone_or_shorter_is_noticed() {
+    let out = tempfile::tempdir().unwrap();
+    let (trace, folder) = (fixture("h200/attn_unfused.json.gz"), out.path());
+    let run = jarvis(&["analyze", trace.to_str().unwrap(), "-o", folder.to_str().unwrap(), "--quiet"]);
+    assert_eq!(run.status, 0, "{}", run.err);
+    let (status, said) = told_after(folder, || {});
+    assert_eq!(status, 0, "{said}");
+    let written = files(folder);
+    assert!(written.keys().any(|name| name.ends_with(".zip")), "{:?}", written.keys());
+    for (name, bytes) in written.iter().filter(|(name, _)| *name != "run_log.json") {
+        let path = folder.join(name);
+        let (status, said) = told_after(folder, || fs::remove_file(&path).unwrap());
+        assert!(status == 1 && said.contains(&format!(" {name}: ")), "{name} is gone: {said}");
+        let (status, said) = told_after(folder, || fs::write(&path, "").unwrap());
+        assert!(status == 1 && said.contains(&format!(" {name}: ")), "{name} is empty: {said}");
+        // As long as before, and something else.
+        if name.ends_with(".zip") {
+            let (status, said) = told_after(folder, || fs::write(&path, vec![b'x'; bytes.len()]).unwrap());
+            assert!(status == 1 && said.contains("its SHA-256 differs"), "{name}: {said}");
+        }
+        fs::write(&path, bytes).unwrap();
+    }
+    // A row of the largest table.
+    let table = folder.join("perf_report_csvs/unified_perf_summary.csv");
+    let text = fs::read_to_string(&table).unwrap();
+    let without: String =
+        text.split_inclusive('\n').enumerate().filter(|(at, _)| *at != 2).map(|(_, line)| line).collect();
+    let (status, said) = told_after(folder, || fs::write(&table, without).unwrap());
+    assert!(status == 1 && said.contains("FAIL written perf_report_csvs/unified_perf_summary.csv"), "{said}");
+    fs::write(&table, text).unwrap();
+    // The log itself and files of others are not asked for; what a killed run left is told.
+    fs::remove_file(folder.join("run_log.json")).unwrap();
+    write(folder, "notes.txt", "mine");
+    let (status, said) = told_after(folder, || write(folder, ".jarvis-1-2.tmp", "half"));
+    assert!(status == 0 && said.starts_with("WARN leftover .jarvis-1-2.tmp: "), "{said}");
 }

@@ -231,3 +231,51 @@ fn times_whose_sum_is_too_large_are_no_panic() {
     let (err, _) = analysed(&[linked, KERNEL, &kernel("1"), &kernel("2"), &kernel("3")].join(","));
     assert!(!err.contains("panicked") && !err.contains("fault of jarvis"), "{err}");
 }
+
+/// An operation with its launch and a kernel of this length at this time; arguments as they stand in the trace.
+fn operation(id: u32, arguments: &str, at: u32, long: u32) -> String {
+    format!(
+        r#"{{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": {id}0, "dur": 9, "args": {{"External id": {id}, {arguments}}}}},
+           {{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": {id}2, "dur": 2, "args": {{"correlation": {id}, "External id": {id}}}}},
+           {{"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": {at}, "dur": {long}, "args": {{"correlation": {id}, "External id": {id}, "device": 0, "stream": 7}}}}"#
+    )
+}
+
+const SQUARES: &str = r#""Input Dims": [[64, 64], [64, 64]], "Input type": ["float", "float"]"#;
+
+#[test]
+fn a_window_without_any_work_passes_its_own_checks() {
+    let (err, written) = analysed(&[operation(1, SQUARES, 100, 0), operation(2, SQUARES, 900, 0)].join(","));
+    assert!(!err.contains("fault of jarvis"), "{err}");
+    let idle: serde_json::Value = serde_json::from_slice(&written["category_data/cpu_idle_metrics.json"]).unwrap();
+    assert!(idle["potential_speedup"].as_f64().is_some_and(|speedup| speedup > 1.0), "{idle:#}");
+}
+
+#[test]
+fn texts_of_arguments_are_no_numbers() {
+    let dims = r#""Input Dims": [[64, 64], [64, 64]]"#;
+    let types = r#""Input type": ["float", "float"]"#;
+    for arguments in [
+        format!(r#"{dims}, {types}, "Input Strides": "nan""#),
+        format!(r#"{dims}, {types}, "Concrete Inputs": "nan""#),
+        format!(r#"{dims}, "Input type": "nan""#),
+        format!(r#"{types}, "Input Dims": "inf""#),
+    ] {
+        let (err, _) = analysed(&operation(1, &arguments, 100, 15));
+        assert!(!err.contains("fault of jarvis"), "{arguments}: {err}");
+    }
+}
+
+#[test]
+fn events_of_every_list_are_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    let operation = operation(1, SQUARES, 100, 15);
+    fs::write(&path, format!("{{\"traceEvents\": [], \"traceEvents\": [{operation}]}}")).unwrap();
+    let out = folder.path().join("out");
+    let args = ["analyze", path.to_str().unwrap(), "-o", out.to_str().unwrap(), "--platform", "H200"];
+    let run = jarvis(&args);
+    assert_eq!(run.status, 0, "{}", run.err);
+    let log: serde_json::Value = serde_json::from_slice(&files(&out)["run_log.json"]).unwrap();
+    assert_eq!(log["data_quality"][0]["id"], "repeated_event_list", "{log:#}");
+}

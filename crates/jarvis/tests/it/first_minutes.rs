@@ -192,3 +192,35 @@ fn wrong_files_are_named_for_what_they_are() {
         assert!(error.contains(what) && rest.contains(help), "{path}: {}", run.err);
     }
 }
+
+#[test]
+fn every_exit_status_is_told_by_help_and_document() {
+    let help = jarvis(&["--help"]).out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (_, help) = help.split_once("Exit status:").unwrap();
+    let document =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/command-line.md")).unwrap();
+    let source = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/exit.rs")).unwrap();
+    let statuses: Vec<&str> = source.lines().filter_map(|l| l.rsplit_once(" = ")?.1.strip_suffix(';')).collect();
+    assert!(statuses.len() >= 7, "{source}");
+    for status in statuses {
+        assert!(help.contains(&format!(" {status} ")), "{status}: {help}");
+        assert!(document.contains(&format!("| {status} |")), "{status}: {document}");
+    }
+}
+
+#[test]
+fn the_kernel_of_the_examples_is_one_of_the_demo() {
+    let help = jarvis(&["tree", "--help"]).out;
+    let (before, _) = help.split_once(" --parents --python").unwrap();
+    let uid = before.rsplit(' ').next().unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let (trace, folder) = (out.path().join("demo.json.gz"), out.path().join("out"));
+    let trace = trace.to_str().unwrap();
+    assert_eq!(jarvis(&["demo", "--save-trace", trace, "-o", folder.to_str().unwrap(), "-q"]).status, 0);
+    let run = jarvis(&["tree", trace, "--uid", uid, "--parents", "--python"]);
+    assert!(
+        run.out.contains(&format!("UID: {uid}, Category: kernel")) && run.out.contains("python_function"),
+        "{}",
+        run.out
+    );
+}

@@ -340,3 +340,35 @@ fn any_path_will_do() {
         assert!(b.join("perf_report.xlsx").is_file() && d.read_dir().expect("a folder").next().is_some());
     }
 }
+
+#[test]
+fn what_was_read_is_never_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let trace = fs::read(fixture("h200/attn_fused.json.gz")).unwrap();
+    for name in ["t.json.gz", "findings.json", "cpu_op_map.json"] {
+        fs::write(at(name), &trace).unwrap();
+    }
+    for (name, book) in [("a", "a.xlsx"), ("b", "b.xlsx")] {
+        let run = jarvis(&["report", &at("t.json.gz"), "--xlsx", &at(book), "--no-csv", "-q", "-o", &at(name)]);
+        assert_eq!(run.status, 0, "{}", run.err);
+    }
+    fs::create_dir(at("sub")).unwrap();
+    let before = files(folder.path());
+    let here = folder.path().to_str().unwrap();
+    let roundabout = at("sub/../t.json.gz");
+    for args in [
+        &["report", &at("t.json.gz"), "--xlsx", &at("t.json.gz"), "--no-csv"][..],
+        &["report", &at("t.json.gz"), "--xlsx", &roundabout, "--no-csv"],
+        &["compare", &at("a.xlsx"), &at("b.xlsx"), "-o", &at("a.xlsx")],
+        &["compare", &at("a.xlsx"), &at("b.xlsx"), "-o", &at("b.xlsx")],
+        &["analyze", &at("findings.json"), "-o", here],
+        &["analyze", &at("t.json.gz"), "--reference", &at("findings.json"), "-o", here],
+        &["diff", &at("t.json.gz"), &at("cpu_op_map.json"), "-o", here],
+    ] {
+        let run = jarvis(args);
+        assert_eq!(run.status, 4, "{args:?}: {}{}", run.out, run.err);
+        assert!(run.err.contains("this file was read, and would be overwritten"), "{args:?}: {}", run.err);
+        assert!(files(folder.path()) == before, "{args:?}");
+    }
+}

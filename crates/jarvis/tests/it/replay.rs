@@ -287,3 +287,62 @@ fn the_replayer_passes_its_own_tests() {
         .expect("python runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+#[test]
+fn a_name_that_no_operation_has_is_told_beside_those_that_are_there() {
+    let out = tempfile::tempdir().unwrap();
+    let (trace, folder) = (fixture("h200/attn_unfused.json.gz"), out.path().to_str().unwrap());
+    let trace = trace.to_str().unwrap();
+    let skipped = || {
+        let index = fs::read(out.path().join("replay_packages/index.json")).unwrap();
+        let index: serde_json::Value = serde_json::from_slice(&index).unwrap();
+        assert_eq!(index["packages"][0]["op_name"], "aten::mm", "{index:#}");
+        let all = index["skipped"].as_array().unwrap().clone();
+        all.into_iter().filter(|entry| entry["op_name"] == "aten::nope").count()
+    };
+    let run = jarvis(&["replay", trace, "--op", "aten::mm,aten::nope", "-o", folder]);
+    assert_eq!(run.status, 0, "{}", run.err);
+    assert!(run.err.contains("warning: no operation is called aten::nope"), "{}", run.err);
+    assert_eq!(skipped(), 1);
+    let run = jarvis(&["analyze", trace, "--replay", "aten::mm,aten::nope", "-o", folder]);
+    assert_eq!(run.status, 0, "{}", run.err);
+    assert!(run.err.contains("warning: no operation is called aten::nope"), "{}", run.err);
+    assert_eq!(skipped(), 1);
+    let run = jarvis(&["analyze", trace, "--reference", trace, "--replay", "aten::mm,aten::nope", "-o", folder]);
+    assert!(run.err.contains("warning: no operation is called aten::nope"), "{}", run.err);
+    let run = jarvis(&["replay", trace, "--op", "aten::nope", "-o", folder]);
+    assert_eq!(run.status, 2, "{}", run.err);
+    let run = jarvis(&["replay", trace, "--op", "aten::mm", "-o", folder]);
+    assert_eq!((run.status, run.err.as_str()), (0, ""));
+}
+
+#[test]
+fn shares_of_packages_are_of_the_compute_time() {
+    let out = tempfile::tempdir().unwrap();
+    let trace = fixture("h200/attn_unfused.json.gz");
+    let (trace, folder) = (trace.to_str().unwrap(), out.path().to_str().unwrap());
+    let json = |path: &str| -> serde_json::Value {
+        serde_json::from_slice(&fs::read(out.path().join(path)).unwrap()).unwrap()
+    };
+    let shares = || {
+        let index = json("replay_packages/index.json");
+        let of = |p: &serde_json::Value| (p["time_ms"].as_f64().unwrap(), p["percent_of_compute"].as_f64().unwrap());
+        index["packages"].as_array().unwrap().iter().map(of).collect::<Vec<_>>()
+    };
+    let hold = |shares: &[(f64, f64)]| {
+        let compute = json("findings.json")["gpu_timeline"]["computation_time_ms"].as_f64().unwrap();
+        assert!(!shares.is_empty());
+        for (ms, percent) in shares {
+            assert!((percent - 100.0 * ms / compute).abs() < 0.01, "{ms} of {compute} ms are not {percent} %");
+        }
+    };
+    let run = jarvis(&["analyze", trace, "-o", folder, "--replay", "aten::mm,aten::copy_"]);
+    assert_eq!(run.status, 0, "{}", run.err);
+    hold(&shares());
+    // The same from a trace alone, and from the tables of a report.
+    for source in [trace, folder] {
+        let run = jarvis(&["replay", source, "--op", "aten::mm", "-o", folder, "--platform", "H200"]);
+        assert_eq!(run.status, 0, "{}", run.err);
+        hold(&shares());
+    }
+}

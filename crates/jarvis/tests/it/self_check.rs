@@ -33,3 +33,26 @@ fn the_log_tells_of_the_check_and_the_command_agrees() {
     assert_eq!(run.status, 1);
     assert!(run.out.contains("W10"), "{}", run.out);
 }
+
+#[test]
+fn a_model_may_be_called_anything_that_can_be_seen() {
+    let out = tempfile::tempdir().unwrap();
+    let (trace, folder) = (out.path().join("demo.json.gz"), out.path().join("out"));
+    let [trace, folder] = [&trace, &folder].map(|path| path.to_str().unwrap());
+    let run = jarvis(&["demo", "--save-trace", trace, "-o", folder, "--quiet"]);
+    assert_eq!((run.status, run.err.as_str()), (0, ""));
+    // The trace tells what the model is; the user may call it otherwise.
+    for name in ["Foo", "it's \"my\" $(net)", "nan", "ü"] {
+        let run = jarvis(&["analyze", trace, "-o", folder, "--quiet", "--model-name", name]);
+        assert_eq!((run.status, run.err.as_str()), (0, ""), "{name}");
+        let fair = fs::read_to_string(format!("{folder}/standalone_analysis_fair.md")).unwrap();
+        assert!(!fair.contains("**Model**: Llama") && fair.contains(name), "{fair}");
+        let run = jarvis(&["check", folder]);
+        assert_eq!(run.status, 0, "{name}: {}", run.out);
+    }
+    for name in ["", "  "] {
+        let run = jarvis(&["analyze", trace, "-o", folder, "--model-name", name]);
+        assert_eq!((run.status, run.out.as_str()), (2, ""), "{}", run.err);
+        assert!(run.err.contains("a name needs a letter or a digit"), "{}", run.err);
+    }
+}

@@ -1,6 +1,7 @@
 //! `jarvis analyze --reference`.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 
 use serde_json::Value;
@@ -191,5 +192,136 @@ fn every_trace_can_be_compared_with_every_other_of_the_project() {
             assert_eq!(run.status, 0, "{target} with {reference}: {}", run.err);
             checked(out.path());
         }
+    }
+}
+
+/// A trace of operations one after the other, each with one kernel: name, dims, type, microseconds; this much idle
+/// time after each.
+fn sketch(path: &Path, operations: &[(&str, &str, &str, u32)], idle_us: u32) {
+    let mut events = vec![
+        r#"{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":1,"tid":1,"ts":0,"dur":900000}"#.to_owned(),
+    ];
+    let mut at = 0;
+    for (i, (name, dims, kind, us)) in operations.iter().enumerate() {
+        let (host, id) = (10 * i, i + 1);
+        let types = dims.matches(']').count().max(2) - 1;
+        let types = vec![format!("\"{kind}\""); types].join(",");
+        events.push(format!(r#"{{"ph":"X","cat":"cpu_op","name":"{name}","pid":1,"tid":1,"ts":{host},"dur":8,"args":{{"External id":{id},"Input Dims":{dims},"Input type":[{types}]}}}}"#));
+        events.push(format!(r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{},"dur":2,"args":{{"correlation":{id},"External id":{id}}}}}"#, host + 2));
+        events.push(format!(r#"{{"ph":"X","cat":"kernel","name":"k_{name}_{kind}","pid":0,"tid":7,"ts":{},"dur":{us},"args":{{"correlation":{id},"External id":{id},"device":0,"stream":7}}}}"#, 1000 + at));
+        at += us + idle_us;
+    }
+    let device = r#"[{"id":0,"name":"NVIDIA H200"}]"#;
+    fs::write(path, format!("{{\"deviceProperties\":{device},\"traceEvents\":[{}]}}", events.join(",\n"))).unwrap();
+}
+
+/// Compares two sketches and returns the short report.
+fn told(folder: &Path, more: &[&str]) -> String {
+    let (target, reference, out) = (folder.join("t.json"), folder.join("r.json"), folder.join("out"));
+    let run = compare(&target, &reference, &out, &[&["--platform", "H200", "--quiet"], more].concat());
+    assert_eq!((run.status, run.err.as_str()), (0, ""));
+    checked(&out);
+    fs::read_to_string(out.join("comparative_analysis_fair.md")).unwrap()
+}
+
+const SQUARES: &str = "[[4096,4096],[4096,4096]]";
+const SQUARE: &str = "[[8192,8192]]";
+
+#[test]
+fn another_precision_is_no_kernel_issue() {
+    let folder = tempfile::tempdir().unwrap();
+    sketch(&folder.path().join("r.json"), &[("aten::mm", SQUARES, "c10::BFloat16", 170)], 0);
+    sketch(&folder.path().join("t.json"), &[("aten::mm", SQUARES, "float", 2600)], 0);
+    let fair = told(folder.path(), &["--reference-platform", "H200"]);
+    let metrics = fs::read(folder.path().join("out/category_data/comparison_metrics.json")).unwrap();
+    let metrics: Value = serde_json::from_slice(&metrics).unwrap();
+    for key in ["operations", "by_name", "categories"] {
+        let one = &metrics[key][0];
+        assert_eq!((&one["verdict"], &one["explanation_id"]), (&"precision".into(), &"other_types".into()), "{one:#}");
+        // The rate of bf16 over that of fp32, and not 1: both sides have the same GPU.
+        assert!(one["expected_ratio_low"].as_f64().unwrap() > 10.0, "{one:#}");
+        // No more than what is above the roofline of bf16: 139 of 2600 us.
+        let saved = one["saved_ms"].as_f64().unwrap();
+        assert!((2.42..=2.461).contains(&saved), "{saved}");
+    }
+    assert!(fair.contains("Priority 1: Precision of `aten::mm`"), "{fair}");
+    assert!(fair.contains("Path A: Compute in `c10::BFloat16` as the reference does"), "{fair}");
+    assert!(fair.contains("if the precision of the reference is used"), "{fair}");
+    assert!(!fair.contains("kernel selection") && !fair.contains("**Verdict:** kernel issue"), "{fair}");
+    assert!(fair.contains("| Metric | Reference | Target | Δ | Expected? |"), "{fair}");
+    // Slower than its types explain is a matter of kernels again, and what is saved is above its own roofline.
+    sketch(&folder.path().join("t.json"), &[("aten::mm", SQUARES, "float", 9000)], 0);
+    let fair = told(folder.path(), &["--reference-platform", "H200"]);
+    assert!(fair.contains("**Verdict:** kernel issue."), "{fair}");
+}
+
+#[test]
+fn what_is_faster_but_not_enough_is_not_called_slower() {
+    let folder = tempfile::tempdir().unwrap();
+    sketch(&folder.path().join("r.json"), &[("aten::silu", SQUARE, "c10::BFloat16", 200)], 0);
+    sketch(&folder.path().join("t.json"), &[("aten::silu", SQUARE, "c10::BFloat16", 190)], 0);
+    let fair = told(folder.path(), &["--reference-platform", "H100"]);
+    assert!(fair.contains("Target is 5.0% faster on `aten::silu`"), "{fair}");
+    assert!(fair.contains("Operation `aten::silu` is 5.0% faster on target"), "{fair}");
+}
+
+#[test]
+fn every_large_slowdown_is_a_key_finding_and_idle_time_no_part_of_compute() {
+    let names = ["silu", "gelu", "relu", "tanh", "sigmoid", "exp", "neg", "abs"].map(|name| format!("aten::{name}"));
+    let folder = tempfile::tempdir().unwrap();
+    let of = |us: u32| names.iter().map(|name| (name.as_str(), SQUARE, "c10::BFloat16", us)).collect::<Vec<_>>();
+    sketch(&folder.path().join("r.json"), &of(100), 0);
+    sketch(&folder.path().join("t.json"), &of(250), 3000);
+    let fair = told(folder.path(), &["--reference-platform", "H200"]);
+    let (_, key) = fair.split_once("### Key Findings").unwrap();
+    let (key, _) = key.split_once("---").unwrap();
+    for name in &names {
+        assert!(key.contains(&format!("`{name}`")), "{name}: {key}");
+    }
+    assert!(key.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).count() <= 6, "{key}");
+    let gaps = findings(&folder.path().join("out"))["comparison"]["gaps"].clone();
+    let idle = gaps.as_array().unwrap().iter().find(|gap| gap["source"] == "idle").unwrap();
+    assert!(idle["saved_percent_of_compute"].is_null(), "{idle:#}");
+    assert!((80.0..100.0).contains(&idle["saved_percent_of_total"].as_f64().unwrap()), "{idle:#}");
+    assert!(fair.contains("% of target GPU time) if the time of the reference is reached"), "{fair}");
+    assert!(!fair.contains("1050.0% of target compute"), "{fair}");
+}
+
+#[test]
+fn sheets_of_the_comparison_have_whole_names() {
+    let out = tempfile::tempdir().unwrap();
+    let run = compare(&fixture(AFTER), &fixture(BEFORE), out.path(), &["--quiet"]);
+    assert_eq!(run.status, 0, "{}", run.err);
+    let file = fs::File::open(out.path().join("comparison.xlsx")).unwrap();
+    let mut archive = zip::ZipArchive::new(file).unwrap();
+    let mut book = String::new();
+    archive.by_name("xl/workbook.xml").unwrap().read_to_string(&mut book).unwrap();
+    for name in [
+        "gpu_timeline",
+        "ops_summary",
+        "ops_all_intersect_target",
+        "ops_all_only_baseline_target",
+        "ops_all_only_variant_target",
+    ] {
+        assert!(book.contains(&format!("name=\"{name}\"")), "{name}: {book}");
+    }
+    assert!(!book.contains("targe\"") && !book.contains("ops_unique_args_"), "{book}");
+}
+
+#[test]
+fn a_reference_that_can_not_be_used_is_told_like_a_target() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bad, out) = (folder.path().join("bad.json"), folder.path().join("out"));
+    let host = r#"{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":0,"dur":8}"#;
+    for text in [r#"{"traceEvents":[]}"#.to_owned(), format!("{{\"traceEvents\":[{host}]}}"), r#"{"a": 1}"#.to_owned()]
+    {
+        fs::write(&bad, &text).unwrap();
+        let platform = ["--platform", "H200"];
+        let path = bad.to_str().unwrap();
+        let alone = jarvis(&[&["analyze", path, "-o", out.to_str().unwrap()][..], &platform].concat());
+        let compared = compare(&fixture(AFTER), &bad, &out, &["--platform", "H200", "--reference-platform", "H200"]);
+        assert_eq!((alone.status, compared.status), (3, 3), "{text}: {}", compared.err);
+        let help = |err: &str| err.lines().find(|line| line.starts_with("help:")).map(str::to_owned);
+        assert!(help(&alone.err).is_some() && help(&alone.err) == help(&compared.err), "{}{}", alone.err, compared.err);
     }
 }

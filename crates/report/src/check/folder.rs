@@ -15,6 +15,8 @@ pub struct Folder<'a> {
     /// Without a reader where the file is there and is not looked into.
     files: BTreeMap<String, Option<Reader<'a>>>,
     folders: BTreeSet<String>,
+    /// Bytes that files have on disk; only of files that lie there.
+    sizes: BTreeMap<String, u64>,
 }
 
 impl<'a> Folder<'a> {
@@ -36,6 +38,11 @@ impl<'a> Folder<'a> {
     /// The same for a file that is not looked into.
     pub fn closed_file(&mut self, name: impl Into<String>) {
         self.add(name.into(), None);
+    }
+
+    /// Tells how many bytes a file has on disk.
+    pub fn size(&mut self, name: impl Into<String>, bytes: u64) {
+        self.sizes.insert(name.into(), bytes);
     }
 
     fn add(&mut self, name: String, reader: Option<Reader<'a>>) {
@@ -69,6 +76,16 @@ impl<'a> Folder<'a> {
 
     pub(crate) fn has(&self, name: &str) -> bool {
         self.files.contains_key(name)
+    }
+
+    /// How many bytes a file has on disk, if it lies there.
+    pub(crate) fn size_of(&self, name: &str) -> Option<u64> {
+        self.sizes.get(name).copied()
+    }
+
+    /// All names, in order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().map(String::as_str)
     }
 
     pub(crate) fn has_folder(&self, name: &str) -> bool {

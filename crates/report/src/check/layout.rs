@@ -106,12 +106,15 @@ fn known_findings(folder: &Folder<'_>, facts: &Facts<'_>, problems: &mut Problem
 /// The rows of a category are as many as the manifest says, with the columns that the analysis adds.
 fn csv_rows(folder: &Folder<'_>, category: &Json<'_>, problems: &mut Problems) {
     /// Columns of texts that a trace or an extension is free to choose.
-    const TEXTS: [&str; 8] = [
+    const TEXTS: [&str; 11] = [
         "name",
         "op category",
         "process_name",
         "process_label",
         "thread_name",
+        "Input Dims",
+        "Input type",
+        "Input Strides",
         "Concrete Inputs",
         "enhanced_category",
         "display_name",

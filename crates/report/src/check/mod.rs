@@ -14,6 +14,7 @@ pub mod schema;
 mod sheet;
 mod suspicion;
 mod text;
+mod written;
 
 use jarvis_trace::side_by_side;
 use serde::Serialize;
@@ -115,6 +116,7 @@ pub fn check(folder: &Folder<'_>) -> Vec<Problem> {
         Box::new(|problems| numbers::check(facts, problems)),
         Box::new(|problems| references::check(folder, facts, problems)),
         Box::new(|problems| reports::check(folder, facts, problems)),
+        Box::new(|problems| written::leftovers(folder, problems)),
     ];
     for name in folder.ending(".json") {
         parts.push(Box::new(move |problems| document(folder, name, facts, schemas, problems)));
@@ -153,6 +155,7 @@ fn document(folder: &Folder<'_>, name: &str, facts: &Facts<'_>, schemas: &Schema
     numbers::document(name, document, facts, problems);
     comparison::document(folder, name, document, problems);
     references::document(folder, name, document, facts, problems);
+    written::document(folder, name, document, problems);
 }
 
 #[cfg(test)]

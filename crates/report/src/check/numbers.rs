@@ -118,6 +118,12 @@ fn findings(document: &Json<'_>, problems: &mut Problems) {
         if tier.is_some_and(|tier| tier.as_str() != finding["tier"].as_str()) {
             problems.fail("tier", FILE, format!("{} is not of tier {}", finding["pattern"], finding["tier"]));
         }
+        if let (Some(ms), Some(percent)) = (finding["time_ms"].as_f64(), finding["percent_of_total"].as_f64())
+            && !is_share(ms, window, percent)
+        {
+            let text = format!("finding {rank}: {ms} of {window} ms are not {percent} %");
+            problems.fail("percent", FILE, text);
+        }
         let impact = &finding["impact"];
         for range in [&impact["saved_ms"], &impact["speedup"]] {
             if range["low"].as_f64() > range["high"].as_f64() {
@@ -134,6 +140,17 @@ fn findings(document: &Json<'_>, problems: &mut Problems) {
             }
         }
     }
+}
+
+/// Whether a percentage is that of a time in the window, as far as rounding lets one see.
+fn is_share(ms: f64, window: f64, percent: f64) -> bool {
+    const ROUNDED_MS: f64 = 0.000_6;
+    const ROUNDED_PERCENT: f64 = 0.006;
+    let of = |ms: f64, window: f64| 100.0 * ms / window;
+    let exact = f64::EPSILON * 8.0 * percent.abs();
+    window <= 2.0 * ROUNDED_MS
+        || percent >= of(ms - ROUNDED_MS, window + ROUNDED_MS) - ROUNDED_PERCENT - exact
+            && percent <= of(ms + ROUNDED_MS, window - ROUNDED_MS) + ROUNDED_PERCENT + exact
 }
 
 /// Whether a speed-up is window / (window − saved), as far as rounding lets one see. Never all of the window is saved.
@@ -160,6 +177,8 @@ mod tests {
         assert!(is_speedup(0.011, 0.005, 1.8333), "rounded times of a short window");
         assert!(is_speedup(100.0, 1e6, 200.0), "never all of it");
         assert!(!is_speedup(100.0, 50.0, 2.1));
+        assert!(is_share(6.633, 37.92, 17.49) && !is_share(13.266, 37.92, 17.49) && !is_share(6.633, 37.92, 99.0));
+        assert!(is_share(0.001, 0.003, 33.33), "a short window");
         assert!(!is_speedup(100.0, 50.0, 1.0));
     }
 }

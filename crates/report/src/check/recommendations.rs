@@ -6,7 +6,8 @@ use jarvis_analyze::finding::NO_GAIN;
 use jarvis_analyze::texts::TextId;
 
 use super::folder::Problems;
-use super::markdown::{Document, Line};
+use super::json::Json;
+use super::markdown::{Document, Line, numbers};
 use super::reports::Report;
 use super::text::targets;
 use super::{Facts, list};
@@ -29,6 +30,12 @@ pub(super) fn check(report: &Report<'_>, facts: &Facts<'_>, problems: &mut Probl
     let cards = cards(lines);
     for (title, card) in &cards {
         one(title, card, facts.is_comparative(), name, problems);
+        if !facts.is_comparative()
+            && let Some(why) = contradiction(title, field(card, "Impact").unwrap_or_default(), facts)
+        {
+            let line = card.first().map_or(1, |l| l.number);
+            problems.fail_at("impact", name, line, format!("`{title}`: {why}"));
+        }
     }
     if cards.len() > CARDS {
         problems.fail("limit", name, format!("{} recommendations, at most {CARDS} are allowed", cards.len()));
@@ -78,10 +85,7 @@ fn one(title: &str, card: &[&Line<'_>], compared: bool, name: &str, problems: &m
     if card.iter().any(|l| has_shape(l.text)) {
         fail("limit", "shapes belong to the detailed analysis".to_owned());
     }
-    let field = |label: &str| {
-        let with = format!("**{label}**:");
-        card.iter().find_map(|l| l.text.strip_prefix(with.as_str()).map(str::trim)).filter(|t| !t.is_empty())
-    };
+    let field = |label: &str| field(card, label);
     let labels: &[&str] =
         if compared { &["Gap", "Action", "Impact"] } else { &["Operation", "Issue", "Action", "Impact"] };
     for label in labels.iter().filter(|l| field(l).is_none()) {
@@ -106,6 +110,54 @@ fn one(title: &str, card: &[&Line<'_>], compared: bool, name: &str, problems: &m
     if link.is_none_or(|l| !targets(l.text).any(|t| t.starts_with('#'))) {
         fail("W11", "no link to the details".to_owned());
     }
+}
+
+/// What a recommendation says under a label.
+fn field<'a>(card: &[&Line<'a>], label: &str) -> Option<&'a str> {
+    let with = format!("**{label}**:");
+    card.iter().find_map(|l| l.text.strip_prefix(with.as_str()).map(str::trim)).filter(|t| !t.is_empty())
+}
+
+/// In what a recommendation differs from the finding that its heading names: `(R3)`.
+fn contradiction(title: &str, impact: &str, facts: &Facts<'_>) -> Option<String> {
+    let rank: usize = title.rsplit_once("(R")?.1.strip_suffix(')')?.parse().ok()?;
+    let findings = &facts.findings["findings"];
+    if findings.is_null() {
+        // Told where the file is read.
+        return None;
+    }
+    // That ranks count on is another check.
+    let Some(finding) = list(findings).nth(rank.checked_sub(1)?) else {
+        return Some(format!("findings.json has no finding {rank}"));
+    };
+    let priority = finding["priority"].as_str().unwrap_or_default();
+    if !title.to_lowercase().contains(&format!("{priority} priority")) {
+        return Some(format!("findings.json says that it is of {priority} priority"));
+    }
+    let (saved, rest) = impact.strip_prefix("saves ")?.split_once(" of ")?;
+    let (window, rest) = rest.split_once('(')?;
+    let (speedup, _) = rest.split_once(" end to end")?;
+    let total = &facts.findings["gpu_timeline"]["total_time_ms"];
+    let differs = |what: &str, value: &Json<'_>| Some(format!("{what}, findings.json says {value}"));
+    for (what, range) in [(saved, &finding["impact"]["saved_ms"]), (speedup, &finding["impact"]["speedup"])] {
+        let shown = numbers(what);
+        // `up to 2.88 ms`: what is not said of the low end is nothing.
+        let low = if what.starts_with("up to ") { Some(0.0) } else { shown.first().copied() };
+        if !is_shown(low, &range["low"]) {
+            return differs(what, &range["low"]);
+        }
+        if !is_shown(shown.last().copied(), &range["high"]) {
+            return differs(what, &range["high"]);
+        }
+    }
+    if is_shown(numbers(window).first().copied(), total) { None } else { differs(window.trim(), total) }
+}
+
+/// Whether a number with two decimals is a value with more of them.
+fn is_shown(shown: Option<f64>, value: &Json<'_>) -> bool {
+    const ROUNDED: f64 = 0.006;
+    let near = |shown: f64, value: f64| (shown - value).abs() <= ROUNDED + 1e-9 * value.abs();
+    shown.zip(value.as_f64()).is_some_and(|(shown, value)| near(shown, value))
 }
 
 /// Whether a text has something like `(37632,8,64)` outside of code.

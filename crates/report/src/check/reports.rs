@@ -6,6 +6,7 @@ use super::json::Json;
 use super::markdown::{Document, Line, letters, names, numbers, tables};
 use super::{Facts, list, recommendations};
 use crate::render::markdown::code;
+use crate::run::NAMELESS;
 
 /// Most lines of the summary.
 const SUMMARY_LINES: usize = 20;
@@ -248,7 +249,10 @@ fn appendix(report: &Report<'_>, facts: &Facts<'_>, problems: &mut Problems) {
         problems.fail("W12", report.name, "no peak matrix rate that was used");
     }
     for key in ["model", "architecture", "scale", "precision"] {
-        let Some(value) = facts.model[key].as_str().filter(|v| !v.starts_with("Cannot be inferred")) else { continue };
+        // What the user calls the model counts more than what its modules are called.
+        let given = facts.findings["model"]["name"].as_str().filter(|name| key == "model" && *name != NAMELESS);
+        let inferred = || facts.model[key].as_str().filter(|v| !v.starts_with("Cannot be inferred"));
+        let Some(value) = given.or_else(inferred) else { continue };
         if !model.iter().any(|l| names(l.text, value)) {
             problems.fail("W13", report.name, format!("the appendix does not give the {key} `{value}`"));
         }

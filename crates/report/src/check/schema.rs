@@ -41,6 +41,7 @@ schemas![
     "kernel_fusion_metrics",
     "model_info",
     "comparison_metrics",
+    "run_log",
 ];
 
 /// The schema of a file, by its path in the output folder.
@@ -48,6 +49,7 @@ pub fn schema_of(path: &str) -> Option<&'static Schema> {
     let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
     let name = match (folder, file) {
         ("", "findings.json") => "findings",
+        ("", "run_log.json") => "run_log",
         ("" | "category_data", "category_manifest.json") => "category_manifest",
         ("metadata", "model_info.json") => "model_info",
         ("metadata", f) if f.ends_with("_metadata.json") => "category_metadata",
@@ -195,6 +197,7 @@ mod tests {
         assert_eq!(name("category_data/category_manifest.json"), Some("category_manifest"));
         assert_eq!(name("metadata/cpu_idle_metadata.json"), Some("category_metadata"));
         assert_eq!(name("category_data/comparison_metrics.json"), Some("comparison_metrics"));
-        assert_eq!(name("run_log.json"), None);
+        assert_eq!(name("run_log.json"), Some("run_log"));
+        assert_eq!(name("perf_report.json"), None);
     }
 }

@@ -66,7 +66,7 @@ fn findings() -> Value {
         "replay_package": "replay_packages/aten_bmm_replay_package.zip", "replay_reason": null
     });
     let mut model = model();
-    model["name"] = "M".into();
+    model["name"] = "Timesformer".into();
     json!({
         "schema": "jarvis.findings/1",
         "trace": {"path": "/data/t.json.gz", "file": "t.json.gz", "events": 9, "steps": 1, "device_count": 1,
@@ -119,11 +119,11 @@ M on MI300X: 100.00 ms of GPU time, 90.0% computing.
 
 ## Recommendations
 
-### 🔴 Critical Priority: GEMM: aten::bmm at 1.4% of peak
+### 🔴 Critical Priority: GEMM: aten::bmm at 1.4% of peak (R1)
 **Operation**: `aten::bmm` (#1 in Top Operations)
 **Issue**: 37632 matrices of 8x8x64 per call.
 **Action**: Path A: Batch the small products into one call. Path B: Replay artifact recommended for kernel team to investigate and optimize.
-**Impact**: 20.00-50.00 ms (1.25-2.00x end to end).
+**Impact**: saves 20.00 to 50.00 ms of 100.00 ms (1.25x to 2.00x end to end); basis: b.
 → *See [Detailed Analysis: GEMM](#detail-gemm) for details*
 
 ---
@@ -317,6 +317,94 @@ fn numbers_that_contradict_each_other_are_noticed() {
     assert!(found.len() == 1 && found[0].starts_with("WARN time_sum"), "{found:?}");
 }
 
+/// What the recommendation of [`FAIR`] brings.
+const SAVES: &str = "saves 20.00 to 50.00 ms of 100.00 ms (1.25x to 2.00x end to end); basis: b.";
+
+#[test]
+fn recommendations_are_those_of_the_findings() {
+    let fair = |from: &str, to: &str| failing(replace("standalone_analysis_fair.md", from, to));
+    for (from, to) in [
+        ("saves 20.00", "saves 30.00"),
+        ("to 50.00 ms", "to 51.00 ms"),
+        ("of 100.00 ms (", "of 110.00 ms ("),
+        ("(1.25x", "(1.35x"),
+        ("2.00x end", "9.00x end"),
+        ("saves 20.00 to 50.00 ms", "saves up to 50.00 ms"),
+        ("Critical Priority", "High Priority"),
+        ("(R1)", "(R2)"),
+    ] {
+        assert_eq!(fair(from, to), ["impact"], "{from}");
+    }
+    assert_eq!(fair("saves 20.00 to 50.00", "saves 20.004 to 49.996"), [] as [&str; 0], "rounded otherwise");
+    let findings = |change: fn(&mut Value)| failing(|f| edit(f, "findings.json", change));
+    assert_eq!(findings(|d| d["findings"][0]["time_ms"] = 45.into()), ["percent"]);
+    assert_eq!(findings(|d| d["findings"][0]["percent_of_total"] = 45.into()), ["percent"]);
+    let saved = |d: &mut Value| {
+        d["findings"][0]["impact"] =
+            json!({"saved_ms": {"low": 0.0, "high": 50.0}, "speedup": {"low": 1.0, "high": 2.0}, "basis": "b"});
+    };
+    assert_eq!(findings(saved), ["impact"]);
+    let both = |f: &mut Files| {
+        edit(f, "findings.json", saved);
+        let said = "saves up to 50.00 ms of 100.00 ms (1.00x to 2.00x end to end); basis: b.";
+        replace("standalone_analysis_fair.md", SAVES, said)(f);
+    };
+    assert_eq!(failing(both), [] as [&str; 0]);
+}
+
+/// What the checks say of a folder on disk that has a log of these files.
+fn on_disk(log: &Value, change: impl FnOnce(&mut Files)) -> Vec<String> {
+    let mut files = good();
+    let log =
+        json!({"schema_version": 2, "version": "1", "stages": [], "warnings": [], "self_check": [], "files": log});
+    files.insert("run_log.json".to_owned(), log.to_string());
+    change(&mut files);
+    let mut folder = Folder::new();
+    for (name, text) in &files {
+        folder.file(name.clone(), text.as_bytes());
+        folder.size(name.clone(), text.len() as u64);
+    }
+    check(&folder).iter().map(Problem::to_string).collect()
+}
+
+#[test]
+fn what_a_run_wrote_must_still_be_there_whole() {
+    let log = || good().iter().map(|(name, text)| json!({"path": name, "bytes": text.len()})).collect::<Value>();
+    assert_eq!(on_disk(&log(), |_| {}), [] as [&str; 0]);
+    let svg = || json!([{"path": "improvement.svg", "bytes": 10}]);
+    assert_eq!(on_disk(&svg(), |_| {}), ["FAIL written improvement.svg: missing; run_log.json lists it"]);
+    let cut = |f: &mut Files| drop(f.insert("improvement.svg".into(), "<svg/>".into()));
+    assert_eq!(on_disk(&svg(), cut), ["FAIL written improvement.svg: 6 bytes, run_log.json says 10"]);
+    // A log of names alone, as older versions wrote it.
+    assert_eq!(on_disk(&json!(["improvement.svg"]), |_| {}), [] as [&str; 0]);
+    // What a person adds is no fault; what a killed run left is told.
+    let added = |f: &mut Files| drop(f.insert("notes.txt".into(), "x".into()));
+    assert_eq!(on_disk(&log(), added), [] as [&str; 0]);
+    let left = |f: &mut Files| drop(f.insert("category_data/.jarvis-1-2.tmp".into(), "x".into()));
+    let told =
+        "WARN leftover category_data/.jarvis-1-2.tmp: a temporary file of a run that was killed; it can be removed";
+    assert_eq!(on_disk(&log(), left), [told]);
+}
+
+#[test]
+fn packages_must_be_those_of_the_index() {
+    let index = |hash: &str| {
+        let hash = hash.to_owned();
+        move |f: &mut Files| {
+            let package = json!({"package": "aten_bmm_replay_package.zip", "sha256": hash});
+            f.insert("replay_packages/index.json".into(), json!({"packages": [package]}).to_string());
+        }
+    };
+    let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    assert_eq!(on_disk(&json!([]), index(empty)), [] as [&str; 0]);
+    let other = on_disk(&json!([]), index("00"));
+    assert!(
+        other.len() == 1 && other[0].starts_with("FAIL replay replay_packages/aten_bmm_replay_package.zip"),
+        "{other:?}"
+    );
+    assert_eq!(failing(index("00")), [] as [&str; 0], "a run that is about to write them does not read them again");
+}
+
 #[test]
 fn the_short_report_keeps_its_limits() {
     let fair = |from: &str, to: &str| failing(replace("standalone_analysis_fair.md", from, to));
@@ -327,9 +415,9 @@ fn the_short_report_keeps_its_limits() {
     assert_eq!(fair("90.0% computing.", &"word ".repeat(61)), ["limit"]);
     assert_eq!(fair("**Issue**: 37632 matrices of 8x8x64 per call.\n", ""), ["W11"]);
     assert_eq!(fair("Path B: ", ""), ["paths"]);
-    assert_eq!(fair("20.00-50.00 ms (1.25-2.00x end to end).", "much."), ["impact"]);
+    assert_eq!(fair(SAVES, "much."), ["impact"]);
     for no_gain in jarvis_analyze::finding::NO_GAIN {
-        assert_eq!(fair("20.00-50.00 ms (1.25-2.00x end to end).", &format!("{no_gain}.")), [] as [&str; 0]);
+        assert_eq!(fair(SAVES, &format!("{no_gain}.")), [] as [&str; 0]);
     }
     assert_eq!(fair("(#detail-gemm)", "(#detail-sdpa)"), ["link"]);
     assert_eq!(fair("of 8x8x64 per call.", "of (8,8,64) per call."), ["limit"]);
@@ -337,10 +425,19 @@ fn the_short_report_keeps_its_limits() {
     assert_eq!(fair("### 1. GEMM", "### 2. GEMM"), ["order"]);
     assert_eq!(fair("5.3 TB/s", "3.35 TB/s"), ["W12"]);
     assert_eq!(fair("**Precision**: BF16", "**Precision**: FP8"), ["W13"]);
+    let called =
+        |name: &'static str| move |f: &mut Files| edit(f, "findings.json", |d| d["model"]["name"] = name.into());
+    assert_eq!(failing(called("Workload")), [] as [&str; 0], "nobody has named it");
+    assert_eq!(failing(called("Chat 7")), ["W13"], "what the user calls the model is told");
+    let both = |f: &mut Files| {
+        called("Chat 7")(f);
+        replace("standalone_analysis_fair.md", "**Model**: Timesformer", "**Model**: Chat 7")(f);
+    };
+    assert_eq!(failing(both), [] as [&str; 0]);
     let twice = "Batch all of the small products into one single call.";
     assert_eq!(fair("Batch the small products into one call.", &format!("{twice} {twice}")), ["duplicate"]);
     let nothing = |f: &mut Files| edit(f, "findings.json", |d| d["findings"] = json!([]));
-    assert_eq!(failing(nothing), [] as [&str; 0], "more recommendations than findings are no fault of the folder");
+    assert_eq!(failing(nothing), ["impact"], "a recommendation of no finding");
 }
 
 #[test]

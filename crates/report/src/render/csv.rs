@@ -42,7 +42,7 @@ pub fn files(tables: &[Table], folder: &str, texts: Texts) -> impl Iterator<Item
 
 /// The paths of files of sheets with these names.
 pub fn paths<'a>(names: impl Iterator<Item = &'a str>, folder: &str) -> impl Iterator<Item = PathBuf> {
-    let names = names::unique(names, NAME_LIMIT, NOT_IN_NAMES);
+    let names = names::unique(names, NAME_LIMIT, NOT_IN_NAMES, names::LongNames::Cut);
     names.into_iter().map(move |name| Path::new(folder).join(format!("{name}.csv")))
 }
 

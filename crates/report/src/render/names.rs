@@ -1,12 +1,30 @@
 //! Names of sheets and files: tables are named by us, but an extension or a future table may bring any text.
 
+/// How a name that is too long is made to fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LongNames {
+    /// Its first words become their first letters; what tells sheets of one kind apart is at the end.
+    #[default]
+    Initials,
+    /// What is too much is cut off, as the reference does.
+    Cut,
+}
+
 /// One name a table, none longer than `limit` UTF-16 units, none twice even where case does not count, none with a
 /// forbidden character.
-pub(crate) fn unique<'a>(names: impl Iterator<Item = &'a str>, limit: usize, forbidden: &[char]) -> Vec<String> {
+pub(crate) fn unique<'a>(
+    names: impl Iterator<Item = &'a str>,
+    limit: usize,
+    forbidden: &[char],
+    long: LongNames,
+) -> Vec<String> {
     let mut taken: Vec<String> = Vec::new();
     let mut given = Vec::new();
     for name in names {
-        let clean = clean(name, forbidden);
+        let mut clean = clean(name, forbidden);
+        if long == LongNames::Initials {
+            clean = with_initials(&clean, limit);
+        }
         let mut candidate = shorten(&clean, limit).to_owned();
         let mut number = 2_u32;
         while taken.contains(&candidate.to_lowercase()) {
@@ -34,6 +52,19 @@ pub(crate) fn no_device(name: String) -> String {
 fn clean(name: &str, forbidden: &[char]) -> String {
     let plain: String = name.chars().map(|c| if c.is_control() || forbidden.contains(&c) { '_' } else { c }).collect();
     if plain.is_empty() { "table".to_owned() } else { no_device(plain) }
+}
+
+/// The name with as many of its first words as must be cut down to a letter for it to fit; as it is if that does not help.
+fn with_initials(name: &str, limit: usize) -> String {
+    let mut short = name.to_owned();
+    let mut done = 0;
+    while short.encode_utf16().count() > limit {
+        let Some((first, rest)) = short[done..].split_once('_') else { return name.to_owned() };
+        let initial: String = first.chars().take(1).collect();
+        short = format!("{}{initial}_{rest}", &short[..done]);
+        done += initial.len() + 1;
+    }
+    short
 }
 
 /// The longest beginning of at most `units` UTF-16 units, cut between characters.
@@ -68,9 +99,34 @@ mod tests {
             "",
         ];
         assert_eq!(
-            unique(names.into_iter(), 31, &['/', ':']),
+            unique(names.into_iter(), 31, &['/', ':'], LongNames::Cut),
             [long, "unified_perf_summary_kl_overl~2", "UNIFIED_perf_summary_kl_overl~3", "a_b", "a_b~2", "table"]
         );
+    }
+
+    #[test]
+    fn no_word_of_a_long_name_is_torn() {
+        let of = |names: &[&str]| unique(names.iter().copied(), 31, &[], LongNames::Initials);
+        assert_eq!(
+            of(&[
+                "unified_perf_summary_kl_overlap",
+                "ops_unique_args_intersect_target",
+                "unified_perf_summary_intersect_target",
+                "unified_perf_summary_only_baseline_target",
+                "unified_perf_summary_only_variant_target",
+                "a__b_of_a_report_with_a_long_name",
+            ]),
+            [
+                "unified_perf_summary_kl_overlap",
+                "o_unique_args_intersect_target",
+                "u_perf_summary_intersect_target",
+                "u_p_s_only_baseline_target",
+                "u_p_summary_only_variant_target",
+                "a__b_o_a_r_with_a_long_name",
+            ]
+        );
+        let endless = "x".repeat(40);
+        assert_eq!(of(&[&endless, &format!("a_{endless}")]), ["x".repeat(31), format!("a_{}", "x".repeat(29))]);
     }
 
     #[test]
@@ -90,7 +146,7 @@ mod tests {
         ] {
             assert_eq!(no_device(name.to_owned()), safe);
         }
-        assert_eq!(unique(["nul", "x\0y"].into_iter(), 31, &[]), ["_nul", "x_y"]);
+        assert_eq!(unique(["nul", "x\0y"].into_iter(), 31, &[], LongNames::Cut), ["_nul", "x_y"]);
     }
 
     #[test]

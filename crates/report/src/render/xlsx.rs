@@ -20,6 +20,7 @@ use std::ops::AddAssign;
 use jarvis_perf::tables::{Cell, Sheet, Table};
 use zip::result::ZipError;
 
+pub use super::names::LongNames;
 use crate::render::names;
 use archive::Archive;
 pub use archive::Target;
@@ -94,7 +95,7 @@ pub fn render(tables: &[Table]) -> Result<Rendered, XlsxError> {
 /// The same with some columns hidden: for each table, whether each column is; what is not said is shown.
 pub fn render_hiding(tables: &[Table], hidden: &[Vec<bool>]) -> Result<Rendered, XlsxError> {
     let sheets = Sheet::of(tables);
-    let mut workbook = Workbook::begin(Cursor::new(Vec::new()), &sheets);
+    let mut workbook = Workbook::begin(Cursor::new(Vec::new()), &sheets, LongNames::default());
     for (at, sheet) in sheets.iter().enumerate() {
         workbook.add(sheet, hidden.get(at).map_or(&[], Vec::as_slice), |_| Ok(()))?;
     }
@@ -114,9 +115,9 @@ pub struct Workbook<W> {
 
 impl<W: Target> Workbook<W> {
     /// Begins a workbook of these sheets. Each is to be added, in this order.
-    pub fn begin(out: W, sheets: &[Sheet<'_>]) -> Self {
+    pub fn begin(out: W, sheets: &[Sheet<'_>], long: LongNames) -> Self {
         let all = sheets.iter().map(|sheet| &*sheet.name).chain(sheets.is_empty().then_some("empty"));
-        let names = names::unique(all, NAME_LIMIT, NOT_IN_NAMES);
+        let names = names::unique(all, NAME_LIMIT, NOT_IN_NAMES, long);
         let archive = Archive::begin(out);
         archive.part("[Content_Types].xml", parts::content_types(names.len()));
         archive.part("_rels/.rels", parts::RELATIONS.to_owned());

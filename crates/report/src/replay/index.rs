@@ -25,7 +25,7 @@ pub struct PackageInfo {
     pub entries: usize,
     /// Kernel time of all calls of the entries.
     pub time_ms: f64,
-    /// Share of all kernel time.
+    /// Share of the time in which some kernel computes.
     pub percent_of_compute: f64,
     /// The best time in percent of the time taken, over the entries that have one.
     pub efficiency_percent: Option<f64>,

@@ -5,7 +5,7 @@
 //! modules, files, hosts or users, and no text arguments.
 
 mod describe;
-mod index;
+pub(crate) mod index;
 mod inputs;
 mod ir;
 mod layout;
@@ -57,6 +57,8 @@ pub struct Packages {
     pub packages: Vec<PackageInfo>,
     /// What was selected and is in none of them.
     pub skipped: Vec<Skipped>,
+    /// Names that the user gave and no operation has; among what is skipped too.
+    pub missed: Vec<String>,
 }
 
 /// A package could not be made.
@@ -155,7 +157,7 @@ pub fn packages(
         files.push(OutputFile::new(format!("{FOLDER}/{name}"), bytes));
     }
     let index = OutputFile::new(format!("{FOLDER}/index.json"), index::render(&infos, &chosen.skipped)?);
-    Ok(Packages { files, index, packages: infos, skipped: chosen.skipped })
+    Ok(Packages { files, index, packages: infos, skipped: chosen.skipped, missed: chosen.missed })
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub struct Row {
     pub kernel_us: Stats,
     /// Kernels of a call.
     pub kernels: Vec<Kernel>,
-    /// Share of all kernel time.
+    /// Share of the time in which some kernel computes.
     pub percent_of_compute: f64,
     /// The best time in percent of the time taken.
     pub efficiency_percent: Option<f64>,
@@ -100,23 +100,27 @@ pub fn of_report_where(trace: &Trace, tree: &Tree, report: &ReportRows, is_wante
             continue;
         }
         // An operation that launches thousands of kernels is as many calls of its rows: its arguments are read once.
-        let mut calls: BTreeMap<EventId, usize> = BTreeMap::new();
-        for event in events.into_iter().flatten() {
-            *calls.entry(event).or_default() += 1;
-        }
-        for (event, times) in calls {
+        let calls: BTreeSet<EventId> = events.into_iter().flatten().collect();
+        for event in calls {
             let inputs = inputs::of_lists(&input_lists(trace, event));
             let key = (trace.name(event).to_owned(), inputs);
             let group = stand_ins.entry(key).or_insert_with(|| StandIns::new(name, row));
             if group.events.insert(event) && !is_synthetic(name) {
                 group.model = Some(row);
             }
-            group.percent += row.percent.0 * times as f64 / row.calls.len() as f64;
         }
     }
     rows.extend(stand_ins.into_iter().map(|(key, group)| group.row(trace, tree, key)));
+    share_compute(&mut rows, report.timeline.computation.0);
     rows.order_by(|a, b| b.kernel_us.sum.total_cmp(&a.kernel_us.sum).then_with(|| a.op.cmp(&b.op)));
     rows
+}
+
+/// Tells each row its share of the time in which some kernel computes.
+fn share_compute(rows: &mut [Row], compute_us: f64) {
+    for row in rows {
+        row.percent_of_compute = if compute_us > 0.0 { 100.0 * row.kernel_us.sum / compute_us } else { 0.0 };
+    }
 }
 
 type StandInKey = (String, Option<Vec<Input>>);
@@ -128,13 +132,12 @@ struct StandIns<'r> {
     category: Arc<str>,
     /// The row whose numbers hold for the operation as well, since it is the same work.
     model: Option<&'r UnifiedRow>,
-    percent: f64,
 }
 
 impl StandIns<'_> {
     fn new(name: &Arc<str>, row: &UnifiedRow) -> Self {
         let category = Arc::clone(&row.identity.category);
-        Self { events: BTreeSet::new(), name: Arc::clone(name), category, model: None, percent: 0.0 }
+        Self { events: BTreeSet::new(), name: Arc::clone(name), category, model: None }
     }
 
     fn row(self, trace: &Trace, tree: &Tree, (op, inputs): StandInKey) -> Row {
@@ -164,7 +167,6 @@ impl StandIns<'_> {
         row.count = self.events.len();
         row.kernel_us = Stats::of(kernels.iter().map(|list| view.busy(list).0));
         row.kernels = kernels_of(trace, &kernels);
-        row.percent_of_compute = self.percent;
         row.substituted_for = Some(self.name).filter(|name| is_public(name));
         row
     }
@@ -246,7 +248,7 @@ fn of_unified(row: &UnifiedRow) -> Row {
         count: row.calls.len(),
         kernel_us: row.kernel_us,
         kernels: of_list(&row.kernels),
-        percent_of_compute: row.percent.0,
+        percent_of_compute: 0.0,
         efficiency_percent: row.pct_roofline.mean,
         bound: model.and_then(|m| m.roofline).map(|(_, bound)| bound_word(bound.as_str())),
         roofline_us: model.and_then(|m| m.roofline).map(|(us, _)| us),
@@ -290,8 +292,9 @@ fn merged(parts: impl Iterator<Item = (Arc<str>, f64, f64)>) -> Vec<Kernel> {
     found
 }
 
-/// The rows of a `unified_perf_summary.csv`.
-pub fn of_csv(text: &[u8]) -> Result<Vec<Row>, csv::Error> {
+/// The rows of a `unified_perf_summary.csv`. Shares are of the compute time that the `gpu_timeline.csv` beside it has;
+/// without one, of the time of all operations.
+pub fn of_csv(text: &[u8], timeline: Option<&[u8]>) -> Result<Vec<Row>, csv::Error> {
     let mut reader = csv::Reader::from_reader(text);
     let headers = reader.headers()?.clone();
     let at = |name: &str| headers.iter().position(|h| h == name);
@@ -303,7 +306,18 @@ pub fn of_csv(text: &[u8]) -> Result<Vec<Row>, csv::Error> {
             rows.push(row);
         }
     }
+    if let Some(us) = timeline.and_then(compute_us) {
+        share_compute(&mut rows, us);
+    }
     Ok(rows)
+}
+
+/// The time in which some kernel computes, of a `gpu_timeline.csv`.
+fn compute_us(timeline: &[u8]) -> Option<f64> {
+    let mut reader = csv::Reader::from_reader(timeline);
+    let ms = reader.headers().ok()?.iter().position(|header| header == "time ms")?;
+    let row = reader.records().flatten().find(|row| row.get(0) == Some("computation_time"))?;
+    Some(1e3 * row.get(ms)?.parse::<f64>().ok()?)
 }
 
 struct Columns<'c> {

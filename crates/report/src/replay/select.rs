@@ -61,11 +61,22 @@ impl Selection {
 
     /// Why an operation is packaged; `None` if it is not.
     pub fn tier_of(&self, op: &str) -> Option<Tier> {
-        let fits = |pattern: &str| match self.matching {
+        self.wanted.iter().find(|wanted| self.fits(&wanted.pattern, op)).map(|wanted| wanted.tier)
+    }
+
+    fn fits(&self, pattern: &str, op: &str) -> bool {
+        match self.matching {
             Matching::Whole => fits(pattern, op),
             Matching::Contains => op.contains(pattern),
-        };
-        self.wanted.iter().find(|wanted| fits(&wanted.pattern)).map(|wanted| wanted.tier)
+        }
+    }
+
+    /// Names that the user gave and no row has.
+    fn missed(&self, rows: &[Row]) -> Vec<String> {
+        let has =
+            |pattern: &str| rows.iter().any(|row| self.fits(pattern, &row.op) || self.fits(pattern, shown_name(row)));
+        let named = self.wanted.iter().filter(|wanted| wanted.tier == Tier::Requested);
+        named.map(|wanted| &wanted.pattern).filter(|pattern| !has(pattern)).cloned().collect()
     }
 }
 
@@ -110,6 +121,13 @@ impl Op<'_> {
 pub(crate) struct Chosen<'r> {
     pub(crate) ops: Vec<Op<'r>>,
     pub(crate) skipped: Vec<Skipped>,
+    /// Names that the user gave and no operation has.
+    pub(crate) missed: Vec<String>,
+}
+
+/// What the report calls a row.
+fn shown_name(row: &Row) -> &str {
+    row.substituted_for.as_deref().unwrap_or(&row.op)
 }
 
 impl<'r> Chosen<'r> {
@@ -117,8 +135,9 @@ impl<'r> Chosen<'r> {
         let mut by_op: BTreeMap<&'r str, Op<'r>> = BTreeMap::new();
         let mut skipped = Vec::new();
         for row in rows {
-            let shown = row.substituted_for.as_deref().unwrap_or(&row.op);
-            let Some(tier) = selection.tier_of(&row.op).or_else(|| selection.tier_of(shown)) else { continue };
+            let Some(tier) = selection.tier_of(&row.op).or_else(|| selection.tier_of(shown_name(row))) else {
+                continue;
+            };
             match entry(row) {
                 Ok(entry) => {
                     let name = entry.op;
@@ -139,8 +158,15 @@ impl<'r> Chosen<'r> {
         for op in &mut ops {
             keep_most(op, selection.most_entries);
         }
+        let missed = selection.missed(rows);
+        skipped.extend(missed.iter().map(|name| Skipped {
+            op_name: name.clone(),
+            args: String::new(),
+            time_ms: 0.0,
+            reason: "No operation of the trace that uses the GPU is called so.".to_owned(),
+        }));
         skipped.order_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| a.op_name.cmp(&b.op_name)));
-        Self { ops, skipped }
+        Self { ops, skipped, missed }
     }
 }
 

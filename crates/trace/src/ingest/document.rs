@@ -175,11 +175,14 @@ impl Document {
         let entry = if buf[pos] == b'"' { general::key(buf, pos) } else { Err(Stop::Malformed) };
         let found = entry.and_then(|(key, _, value_at)| match (&buf[key.0..key.1], buf.get(value_at)) {
             (_, None) => Err(Stop::Incomplete),
-            (b"traceEvents", Some(b'[')) if !seen_events => Ok((key, None, value_at + 1)),
+            (b"traceEvents", Some(b'[')) => Ok((key, None, value_at + 1)),
             _ => general::value(buf, value_at).map(|(value, end)| (key, Some((value, value_at)), end)),
         });
         match found {
             Ok((_, None, next)) => {
+                if seen_events {
+                    self.rows.diagnostics.add(Defect::RepeatedEventList, self.at(pos));
+                }
                 self.state = State::Events { in_object: true };
                 Progress::To(next)
             }

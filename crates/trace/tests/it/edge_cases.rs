@@ -283,3 +283,16 @@ fn nesting_without_end_costs_one_event() {
         let _ = Trace::parse(format!("{{\"traceEvents\": [{}", open.repeat(DEEP)).as_bytes());
     }
 }
+
+#[test]
+fn events_of_every_list_are_read() {
+    let event = |name: &str| format!(r#"{{"ph": "X", "name": "{name}"}}"#);
+    let (a, b, c) = (event("a"), event("b"), event("c"));
+    let text =
+        format!(r#"{{"x": 1, "traceEvents": [{a}], "traceEvents": [], "y": 2, "traceEvents": [{b}, {c}], "z": 3}}"#);
+    let trace = Trace::read(text.as_bytes(), "t", &ReadOptions::default()).unwrap();
+    let names: Vec<&str> = trace.events().map(|e| trace.name(e)).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    assert_eq!(trace.diagnostics().count(Defect::RepeatedEventList), 2);
+    assert_eq!(trace.diagnostics().count(Defect::TrailingData), 0);
+}

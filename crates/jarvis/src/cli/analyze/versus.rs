@@ -13,7 +13,10 @@ use jarvis_perf::extension::Extension;
 use jarvis_report::RunLabels;
 use jarvis_trace::{Trace, side_by_side};
 
-use super::{AnalyzeArgs, Inputs, Log, Output, failed_categories, labels, log_analysis, questions};
+use super::{
+    AnalyzeArgs, Inputs, Log, Output, failed_categories, has_package, inputs_of, labels, log_analysis, questions,
+    warn_of_replay,
+};
 use crate::cli::platform_args::PlatformArgs;
 use crate::cli::{Failure, Session, Stages, Work};
 use crate::exit;
@@ -100,12 +103,13 @@ pub(super) fn run(
         reference: options(&mut platforms.reference, &traces.reference, said, "reference-platform")?,
         target: options(&mut platforms.target, &traces.target, labels(args, inputs), "platform")?,
     };
-    let output = Output::to(session, &inputs.folder);
+    let output = Output::to(session, &inputs.folder, inputs_of(args, inputs));
     let stages = Stages::new(session);
     let made = compare_traces_watched(traces.as_ref(), options.as_ref(), &stages, output.files());
     let mut made = made.map_err(|error| output.failure(error))?;
     made.stages.insert(0, ("read", read));
     let files = std::mem::take(&mut made.files);
+    let replayed = has_package(&files);
     let log = Log {
         stages: &made.stages,
         analysis: &made.analyses.target,
@@ -119,6 +123,7 @@ pub(super) fn run(
         let view = summary::View { paths, folder: &inputs.folder, made: &made, options: options.as_ref() };
         session.print(view.text(session.style()).as_bytes())?;
     }
+    warn_of_replay(session, &args.replay, replayed, &made.replay_missed);
     session.report(paths.reference, &made.reports.reference.diagnostics)?;
     session.report(paths.target, &made.reports.target.diagnostics)?;
     failed_categories(session, &made.analyses.target)?;

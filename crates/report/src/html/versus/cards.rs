@@ -63,8 +63,14 @@ fn card(m: &mut Markup, scene: &Scene<'_>, gap: &Gap, beside: &[String]) {
     m.close("article");
 }
 
+/// What closing a gap saves in percent, and of what.
+fn share(gap: &Gap) -> (f64, &'static str) {
+    gap.saved_percent_of_compute.map_or((gap.saved_percent_of_total, "GPU time"), |percent| (percent, "compute"))
+}
+
 fn facts(m: &mut Markup, gap: &Gap, compared: Option<&Compared>) {
-    let saved = format!("{} ms, {} % of compute", shown_ms(gap.saved_ms), shown(gap.saved_percent_of_compute, 1));
+    let (share, whole) = share(gap);
+    let saved = format!("{} ms, {} % of {whole}", shown_ms(gap.saved_ms), shown(share, 1));
     fact(m, "over expectation", &saved, "saved");
     if let (Some(ratio), Some(delta)) = (gap.ms.ratio(), gap.ms.delta_percent()) {
         fact(m, "target over reference", &format!("{} ({})", words::times(ratio), words::percent(delta)), "ratio");

@@ -32,7 +32,7 @@ use scatter::Scatter;
 struct PageData<'a> {
     #[serde(flatten)]
     words: Words,
-    verdicts: [(&'static str, &'static str, &'static str); 6],
+    verdicts: [(&'static str, &'static str, &'static str); 7],
     texts: &'a Texts,
     operations: &'a Rows,
     strips: [Option<&'a Strip>; 2],

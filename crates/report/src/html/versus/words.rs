@@ -5,11 +5,12 @@ use jarvis_analyze::prepared::BoundType;
 use jarvis_analyze::rounding::{shown, shown_ms};
 
 /// Verdicts as files write them, the sign they are marked with, and what they are called.
-pub(super) const VERDICTS: [(&str, &str, &str); 6] = [
+pub(super) const VERDICTS: [(&str, &str, &str); 7] = [
     ("hardware_faster", "●", "as expected"),
     ("hardware_slower", "●", "as expected"),
     ("unexpected_slow", "▲", "slower than expected"),
     ("kernel_issue", "▲▲", "kernel issue"),
+    ("precision", "▲", "other precision"),
     ("unexpected_fast", "▼", "faster than expected"),
     ("unmatched", "–", "no counterpart"),
 ];
@@ -97,8 +98,8 @@ mod tests {
 
     #[test]
     fn every_verdict_has_a_sign_and_words() {
-        use Verdict::{HardwareFaster, HardwareSlower, KernelIssue, UnexpectedFast, UnexpectedSlow};
-        for v in [HardwareFaster, HardwareSlower, UnexpectedSlow, KernelIssue, UnexpectedFast] {
+        use Verdict::{HardwareFaster, HardwareSlower, KernelIssue, Precision, UnexpectedFast, UnexpectedSlow};
+        for v in [HardwareFaster, HardwareSlower, UnexpectedSlow, KernelIssue, Precision, UnexpectedFast] {
             assert!(!verdict(Some(v)).0.is_empty() && !verdict(Some(v)).1.is_empty());
             assert_eq!(v.is_expected(), verdict(Some(v)).1 == "as expected");
         }

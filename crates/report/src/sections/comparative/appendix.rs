@@ -64,10 +64,12 @@ fn method(v: &Versus<'_>) -> Vec<String> {
          shapes alone; what is left is matched by its place in the module tree."
             .to_owned(),
         "The hardware suggests target over reference: the inverse ratio of bandwidths for memory-bound work, of \
-         compute peaks for compute-bound work, both as an interval where the bound is not known."
+         compute peaks for compute-bound work, both as an interval where the bound is not known; best time over best \
+         time, each in the types of its side, where both are known."
             .to_owned(),
         format!(
-            "A ratio within {}% of that is explained by hardware; more than {}% slower is a kernel issue.",
+            "A ratio within {}% of that is explained by hardware; more than {}% slower is a kernel issue. What the types of \
+             the sides explain is a matter of precision.",
             shown(tolerance, 0),
             shown(limits.get(Threshold::CompareKernelIssue), 0)
         ),

@@ -5,7 +5,7 @@ use jarvis_analyze::prepared::Prepared;
 use jarvis_analyze::rounding::shown;
 
 use super::recommendations::{MOST, anchor};
-use super::{args, calls, delta, expected_delta, expected_ratio};
+use super::{args, calls, delta, expected_delta, expected_ratio, slower};
 use crate::Versus;
 use crate::blocks::{Block, Line, Table};
 use crate::sections::idle::short;
@@ -42,8 +42,12 @@ pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
             GapSource::Unmatched => {}
         }
     }
-    let kinds: [Kind; 3] = [
-        ("Further operations that are slower than the hardware suggests", |o| o.verdict.is_some_and(Verdict::is_slow)),
+    let is_precision = |o: &Compared| o.verdict == Some(Verdict::Precision);
+    let kinds: [Kind; 4] = [
+        ("Further operations that are slower than the hardware suggests", |o| {
+            o.verdict.is_some_and(|verdict| verdict.is_slow() && verdict != Verdict::Precision)
+        }),
+        ("Further operations in another precision", is_precision),
         ("Faster than the hardware suggests", |o| o.verdict == Some(Verdict::UnexpectedFast)),
         ("Hardware-explained differences", |o| o.verdict.is_some_and(Verdict::is_expected)),
     ];
@@ -77,8 +81,8 @@ fn code(text: &str) -> String {
 
 /// What is known of one gap.
 fn entry(v: &Versus<'_>, gap: &Gap, o: &Compared) -> Vec<Block> {
-    let mut table = Table::new(&["Metric", "Reference kernel", "Target kernel", ">Δ", "Expected?"]);
-    let expected = if o.verdict.is_some_and(Verdict::is_expected) { "Yes" } else { "No" };
+    let mut table = Table::new(&["Metric", "Reference", "Target", ">Δ", "Expected?"]);
+    let expected = if is_explained(o) { "Yes" } else { "No" };
     let time = Both::of(o.ms, |t| cell(format!("{} ms", ms(t))));
     table.row([cell("Time"), time.reference, time.target, cell(delta(o.ms.delta_percent())), cell(expected)]);
     let mut row = |name: &str, values: Both<Line>| {
@@ -101,30 +105,35 @@ fn entry(v: &Versus<'_>, gap: &Gap, o: &Compared) -> Vec<Block> {
     }
     let bound = if o.bound.is_some() { format!(", {}", bound(o.bound)) } else { String::new() };
     let ratio = o.ms.ratio().map_or("-".to_owned(), |r| shown(r, 3));
-    let answer = if o.verdict.is_some_and(Verdict::is_expected) { "YES" } else { "NO" };
+    let is_precision = o.verdict == Some(Verdict::Precision);
+    let answer = if is_explained(o) { "YES" } else { "NO" };
+    let in_types = if is_precision { " for the types of each side" } else { "" };
+    let question = if is_precision {
+        "decide whether accuracy allows the types of the reference"
+    } else {
+        "investigate if there is a kernel issue or fundamental hardware difference"
+    };
     let name = format!("`{}`", o.name);
     let mut facts = vec![
         (
             "Expected based on hardware?",
-            format!("{answer} - the ratio is {ratio}, the hardware suggests {}{bound}.", expected_ratio(o.expected)),
-        ),
-        ("Verdict", format!("{}. {}", verdict(o), o.explanation().map_or("", |e| e.text))),
-        (
-            "INVESTIGATE",
             format!(
-                "Operation {name} is {} slower on target - investigate if there is a kernel issue or fundamental hardware difference.",
-                delta(o.ms.delta_percent()).trim_start_matches('+')
+                "{answer} - the ratio is {ratio}, the hardware suggests {}{in_types}{bound}.",
+                expected_ratio(o.expected)
             ),
         ),
+        ("Verdict", format!("{}. {}", verdict(o), o.explanation().map_or("", |e| e.text))),
+        ("INVESTIGATE", format!("Operation {name} is {} on target - {question}.", slower(o.ms.delta_percent()))),
         ("ACTION", further(gap)),
         (
             "Basis",
             format!(
-                "{} ms less {} ms times {} gives {} ms{}.",
+                "{} ms less {} ms times {} gives {} ms{}{}.",
                 ms(o.ms.target),
                 ms(o.ms.reference),
-                o.expected.map_or("-".to_owned(), |e| shown(e.high, 3)),
+                o.goal.map_or("-".to_owned(), |goal| shown(goal, 3)),
                 ms(o.saved_ms),
+                if is_capped(o) { ", all that is above the roofline" } else { "" },
                 o.uid.map(|uid| format!("; `jarvis tree` opens uid {uid} of the target")).unwrap_or_default()
             ),
         ),
@@ -144,6 +153,17 @@ fn further(gap: &Gap) -> String {
         text += &format!(" {}", sentence(s));
     }
     text
+}
+
+/// Whether the hardware explains the difference, for the types that each side computes in.
+fn is_explained(o: &Compared) -> bool {
+    o.verdict.is_some_and(|verdict| verdict.is_expected() || verdict == Verdict::Precision)
+}
+
+/// Whether the time that the hardware suggests is less than the best one.
+fn is_capped(o: &Compared) -> bool {
+    let uncapped = o.goal.map_or(0.0, |goal| o.ms.target - goal * o.ms.reference);
+    ms(uncapped) != ms(o.saved_ms)
 }
 
 fn verdict(o: &Compared) -> String {
@@ -187,7 +207,7 @@ fn differences(rows: &[&Compared]) -> Vec<Block> {
         "Explanation",
     ]);
     for o in rows.iter().take(MOST_ROWS) {
-        let expected = if o.verdict.is_some_and(Verdict::is_expected) { "Yes" } else { "No" };
+        let expected = if is_explained(o) { "Yes" } else { "No" };
         table.row([
             Line::code(&o.name),
             Line::code(&args(o)),

@@ -6,14 +6,14 @@ mod recommendations;
 mod rough;
 mod summary;
 
-use jarvis_analyze::comparative::{Compared, ExpectedRatio};
+use jarvis_analyze::comparative::{Compared, ExpectedRatio, Gap};
 use jarvis_analyze::rounding::shown;
 use jarvis_analyze::texts::TextId;
 
 use crate::Versus;
 use crate::blocks::{Block, say_once};
 use crate::language::in_prose;
-use crate::sections::words::shapes;
+use crate::sections::words::{pct, shapes};
 
 pub(crate) use rough::document as rough;
 
@@ -33,7 +33,10 @@ pub(crate) fn fair(v: &Versus<'_>) -> Vec<Block> {
         }
         blocks.extend(part);
     }
-    say_once(blocks, &[TextId::B_REPLAY.template(), "See Detailed Comparison:", "of target compute)"])
+    say_once(
+        blocks,
+        &[TextId::B_REPLAY.template(), "See Detailed Comparison:", "of target compute)", "of target GPU time)"],
+    )
 }
 
 /// Title of a report, with what tells it from the other.
@@ -60,6 +63,25 @@ fn delta(percent: Option<f64>) -> String {
     }
 }
 
+/// `2697% slower`, `15.9% faster`.
+fn slower(percent: Option<f64>) -> String {
+    match percent {
+        None => "slower".to_owned(),
+        Some(p) => {
+            let word = if p < 0.0 { "faster" } else { "slower" };
+            format!("{} {word}", delta(Some(p)).trim_start_matches(['+', '-']))
+        }
+    }
+}
+
+/// `11.3% of target compute`: what closing a gap saves, of the whole it is a part of.
+fn share(gap: &Gap) -> String {
+    match gap.saved_percent_of_compute {
+        Some(percent) => format!("{}% of target compute", pct(percent)),
+        None => format!("{}% of target GPU time", pct(gap.saved_percent_of_total)),
+    }
+}
+
 /// What the hardware suggests: `-36.8%`, or from one to the other.
 fn expected_delta(expected: Option<ExpectedRatio>) -> String {
     let Some(e) = expected else { return "-".to_owned() };
@@ -83,4 +105,15 @@ fn args(c: &Compared) -> String {
 fn calls(n: f64) -> String {
     let text = shown(n, 1);
     text.strip_suffix(".0").unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_told_in_its_direction() {
+        let told = [Some(2696.8), Some(-15.94), Some(0.0), None].map(slower);
+        assert_eq!(told, ["2697% slower", "15.9% faster", "0.0% slower", "slower"]);
+    }
 }

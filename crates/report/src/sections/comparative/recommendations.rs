@@ -2,10 +2,10 @@
 
 use jarvis_analyze::comparative::{Gap, GapSource};
 
-use super::{delta, expected_delta, platforms};
+use super::{delta, expected_delta, platforms, share, slower};
 use crate::Versus;
 use crate::blocks::{Block, Line};
-use crate::sections::words::{ms, pct};
+use crate::sections::words::ms;
 
 /// Most recommendations.
 pub(super) const MOST: usize = 10;
@@ -67,16 +67,22 @@ fn one(gap: &Gap, earlier: &[Gap]) -> Vec<Block> {
 
 fn told(gap: &Gap) -> String {
     let percent = gap.ms.delta_percent();
-    let slower = match percent {
-        Some(p) => format!("{} slower", delta(Some(p)).trim_start_matches('+')),
-        None => "slower".to_owned(),
-    };
+    let slower = slower(percent);
     match gap.source {
-        GapSource::Operation(_) => format!(
-            "Target is {slower} on {} (unexpected - should be ~{} based on hardware)",
-            gap.title,
-            expected_delta(gap.expected)
-        ),
+        GapSource::Operation(_) => match &gap.precision {
+            Some(types) => format!(
+                "Target computes in `{}`, reference in `{}`: {slower} on `{}` (~{} based on hardware)",
+                types.target,
+                types.reference,
+                gap.name,
+                expected_delta(gap.expected)
+            ),
+            None => format!(
+                "Target is {slower} on {} (unexpected - should be ~{} based on hardware)",
+                gap.title,
+                expected_delta(gap.expected)
+            ),
+        },
         GapSource::Idle => {
             format!("Target waits {} ms, reference {} ms ({})", ms(gap.ms.target), ms(gap.ms.reference), delta(percent))
         }
@@ -90,10 +96,11 @@ fn told(gap: &Gap) -> String {
 
 fn impact(gap: &Gap) -> String {
     let reached = match gap.source {
+        GapSource::Operation(_) if gap.precision.is_some() => "the precision of the reference is used",
         GapSource::Operation(_) => "the hardware-expected time is reached",
         GapSource::Idle | GapSource::Unmatched => "the time of the reference is reached",
     };
-    format!("{} ms ({}% of target compute) if {reached}", ms(gap.saved_ms), pct(gap.saved_percent_of_compute))
+    format!("{} ms ({}) if {reached}", ms(gap.saved_ms), share(gap))
 }
 
 /// One sentence for each path; what an earlier recommendation says is not said again.

@@ -5,7 +5,7 @@ use jarvis_analyze::prepared::Prepared;
 use jarvis_analyze::rounding::shown;
 
 use super::detail::changes;
-use super::{appendix, args, calls, delta, expected_delta, expected_ratio, summary, title};
+use super::{appendix, args, calls, delta, expected_delta, expected_ratio, share, summary, title};
 use crate::Versus;
 use crate::blocks::{Block, Line, Table};
 use crate::sections::idle::short;
@@ -187,7 +187,7 @@ fn opportunities(v: &Versus<'_>) -> Vec<Block> {
             Line::code(&o.name).and_prose(" ").and_code(&args(o)).and_prose(&format!(
                 ": {} - {} x {} = {} ms, {}% of target compute.",
                 ms(o.ms.target),
-                o.expected.map_or("-".to_owned(), |e| shown(e.high, 3)),
+                o.goal.map_or("-".to_owned(), |goal| shown(goal, 3)),
                 ms(o.ms.reference),
                 ms(o.saved_ms),
                 pct(o.percent_of_compute.target)
@@ -228,23 +228,18 @@ fn priorities(v: &Versus<'_>) -> Vec<Block> {
         Block::heading(3, "Step 7: Priorities"),
         Block::paragraph(
             "Saved is the target's time less the reference's times the expected ratio, never more than what is above \
-             the roofline. Operations below 1% of target compute and savings below 0.5% are left out.",
+             the roofline; where the types differ, the ratio and the roofline are those of the reference's types. Idle \
+             time is given as a share of the GPU time. Operations below 1% of target compute and savings below 0.5% are left out.",
         ),
     ];
-    let mut table = Table::new(&["Rank", "Operation", "About", ">Saved (ms)", ">% of Compute"]);
+    let mut table = Table::new(&["Rank", "Operation", "About", ">Saved (ms)", ">Share"]);
     for g in &v.comparative.gaps {
         let about = match g.source {
             GapSource::Operation(_) => "an operation or a group",
             GapSource::Unmatched => "work without a counterpart",
             GapSource::Idle => "idle time",
         };
-        table.row([
-            cell(g.rank.to_string()),
-            Line::prose(&g.title),
-            cell(about),
-            cell(ms(g.saved_ms)),
-            cell(pct(g.saved_percent_of_compute)),
-        ]);
+        table.row([cell(g.rank.to_string()), Line::prose(&g.title), cell(about), cell(ms(g.saved_ms)), cell(share(g))]);
     }
     if table.rows.is_empty() {
         blocks.push(Block::paragraph("Nothing remains."));

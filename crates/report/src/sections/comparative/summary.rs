@@ -1,8 +1,8 @@
 //! The executive summary of a comparison: one paragraph, one table, at most six findings.
 
-use jarvis_analyze::comparative::{Both, Change, ChangeKind, Gap, GapSource, TotalOf, Verdict};
+use jarvis_analyze::comparative::{Both, Change, ChangeKind, Compared, Gap, GapSource, TotalOf, Verdict};
 
-use super::{calls, delta, expected_delta, platforms};
+use super::{args, calls, delta, expected_delta, platforms};
 use crate::Versus;
 use crate::blocks::{Block, Line, Table};
 use crate::sections::capture;
@@ -10,6 +10,12 @@ use crate::sections::words::{cell, ms, pct, sentence, shapes};
 
 /// Most findings.
 const MOST_FINDINGS: usize = 6;
+
+/// Most of them that are gaps because of what they save.
+const MOST_GAPS: usize = MOST_FINDINGS - 2;
+
+/// A slowdown above this is always told, in percent.
+const LARGE_PERCENT: f64 = 100.0;
 
 /// Most warnings of the target; its findings have all.
 const MOST_WARNINGS: usize = 6;
@@ -69,10 +75,19 @@ fn metrics(v: &Versus<'_>) -> Table {
     table
 }
 
-/// Gaps first, then what else makes the times differ.
+/// Gaps first, then all other large slowdowns, then what else makes the times differ.
 fn findings(v: &Versus<'_>) -> Vec<Line> {
     let c = v.comparative;
-    let mut lines: Vec<Line> = c.gaps.iter().take(MOST_FINDINGS - 2).map(gap).collect();
+    let mut lines: Vec<Line> = c.gaps.iter().take(MOST_GAPS).map(gap).collect();
+    let large = large_slowdowns(v);
+    let alone = large.len().min(MOST_FINDINGS - lines.len());
+    // The last line has room for many.
+    let alone = if alone < large.len() { alone - 1 } else { alone };
+    lines.extend(large[..alone].iter().map(|slow| Line::prose(&slow.sentence)));
+    if !large[alone..].is_empty() {
+        let rest: Vec<String> = large[alone..].iter().map(|slow| format!("{} ({})", slow.title, slow.delta)).collect();
+        lines.push(Line::prose(&format!("More than {LARGE_PERCENT}% slower on target too: {}.", rest.join(", "))));
+    }
     let told = |change: &&Change| !(change.kind == ChangeKind::Idle && has_idle_gap(v));
     let room = MOST_FINDINGS - lines.len();
     lines.extend(c.large_changes().filter(told).take(room).map(|change| self::change(v, change)));
@@ -83,11 +98,42 @@ fn findings(v: &Versus<'_>) -> Vec<Line> {
 }
 
 fn has_idle_gap(v: &Versus<'_>) -> bool {
-    v.comparative.gaps.iter().take(MOST_FINDINGS - 2).any(|g| g.source == GapSource::Idle)
+    v.comparative.gaps.iter().take(MOST_GAPS).any(|g| g.source == GapSource::Idle)
+}
+
+/// Something that takes the target more than twice as long.
+struct Slowdown {
+    title: String,
+    delta: String,
+    sentence: String,
+}
+
+/// Those that the first gaps do not tell of.
+fn large_slowdowns(v: &Versus<'_>) -> Vec<Slowdown> {
+    let c = v.comparative;
+    let told: Vec<usize> = c.gaps.iter().take(MOST_GAPS).filter_map(Gap::operation).collect();
+    let large = c.operations.iter().enumerate().filter(|(at, o)| {
+        let is_large = o.ms.delta_percent().is_some_and(|percent| percent > LARGE_PERCENT);
+        is_large && o.is_notable() && !told.contains(at)
+    });
+    let one = |(_, o): (usize, &Compared)| {
+        let args = args(o);
+        let args = args.split(", ").next().filter(|args| !args.is_empty()).map(|args| format!(" `{args}`"));
+        let title = format!("`{}`{}", o.name, args.unwrap_or_default());
+        let delta = delta(o.ms.delta_percent());
+        let end = if o.verdict.is_some_and(Verdict::is_expected) { "not a bug" } else { "investigate" };
+        let expected = expected_delta(o.expected);
+        let sentence = format!("{title}: {delta} on target, expected {expected} from hardware - {end}.");
+        Slowdown { title, delta, sentence }
+    };
+    large.map(one).collect()
 }
 
 fn gap(g: &Gap) -> Line {
     let expected = match g.expected {
+        Some(_) if g.precision.is_some() => {
+            format!(", expected {} from hardware for the types of each side.", expected_delta(g.expected))
+        }
         Some(_) => format!(", expected {} from hardware - investigate.", expected_delta(g.expected)),
         None => " - investigate.".to_owned(),
     };

@@ -1,0 +1,60 @@
+//! What a run wrote is still there, whole: files and their sizes as its log has them, packages as the index has them.
+//! All of it is about files on disk; a run that is about to write them knows what it has.
+
+use sha2::{Digest, Sha256};
+
+use super::folder::{Folder, Problems};
+use super::json::Json;
+use super::list;
+use crate::replay::index::hex;
+
+/// The log of a run.
+const LOG: &str = "run_log.json";
+/// The list of replay packages, and their folder.
+const INDEX: &str = "replay_packages/index.json";
+
+/// Files that runs leave only if they are killed.
+pub(super) fn leftovers(folder: &Folder<'_>, problems: &mut Problems) {
+    let is_left = |name: &&str| {
+        let file = name.rsplit('/').next().unwrap_or(name);
+        file.strip_prefix(".jarvis-").is_some_and(|rest| rest.strip_suffix(".tmp").is_some())
+    };
+    for name in folder.names().filter(is_left) {
+        problems.warn("leftover", name, "a temporary file of a run that was killed; it can be removed");
+    }
+}
+
+/// The checks of a JSON file, if it is one that lists others.
+pub(super) fn document(folder: &Folder<'_>, name: &str, document: &Json<'_>, problems: &mut Problems) {
+    match name {
+        LOG => listed(folder, document, problems),
+        INDEX => packages(folder, document, problems),
+        _ => {}
+    }
+}
+
+/// Files with the sizes that they had. Logs of older versions tell no sizes, and nothing can be said of them.
+fn listed(folder: &Folder<'_>, log: &Json<'_>, problems: &mut Problems) {
+    let files = list(&log["files"]).filter_map(|file| Some((file["path"].as_str()?, file["bytes"].as_u64()?)));
+    for (name, bytes) in files {
+        match folder.size_of(name) {
+            None => problems.fail("written", name, format!("missing; {LOG} lists it")),
+            Some(found) if found != bytes => {
+                problems.fail("written", name, format!("{found} bytes, {LOG} says {bytes}"));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// Packages are what they were when they were made. Only those on disk can have changed.
+fn packages(folder: &Folder<'_>, index: &Json<'_>, problems: &mut Problems) {
+    let packages = list(&index["packages"]).filter_map(|p| Some((p["package"].as_str()?, p["sha256"].as_str()?)));
+    for (package, hash) in packages {
+        let path = format!("replay_packages/{}", package.rsplit('/').next().unwrap_or(package));
+        let bytes = folder.size_of(&path).and_then(|_| folder.bytes(&path));
+        if bytes.is_some_and(|bytes| hex(&Sha256::digest(&bytes)) != hash) {
+            problems.fail("replay", &path, format!("not the package that {INDEX} lists: its SHA-256 differs"));
+        }
+    }
+}

@@ -55,6 +55,8 @@ impl Fix {
         let kernels: Vec<u32> =
             leaves.iter().flat_map(|&l| &prepared.program.leaves[l].kernels).map(|k| k.uid).collect();
         let arrives = host.clip_range(self.saved, &kernels);
+        // A window that is shorter without the profiler makes it a larger part, but no more time than there is.
+        let arrives = Range::new(arrives.low.min(self.saved.low), arrives.high.min(self.saved.high));
         let lost = self.saved.high - arrives.high;
         let less = self.saved.low - arrives.low > 0.1 * self.saved.low || lost > 0.1 * self.saved.high;
         let text = || {

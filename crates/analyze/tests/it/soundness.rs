@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jarvis_analyze::finding::Tier;
+use jarvis_analyze::finding::{PatternId, Tier};
 use jarvis_analyze::metrics::{CategoryFile, Status};
 use jarvis_analyze::program::RowId;
 
@@ -49,6 +49,15 @@ fn check_words(text: &str, trace: &str) {
     }
 }
 
+/// Patterns whose change also saves launches, or time of rows that other findings tell.
+const BEYOND_ROWS: [PatternId; 5] = [
+    PatternId::FULL_PRECISION_GEMM,
+    PatternId::TINY_GEMMS,
+    PatternId::UNFUSED_ATTENTION,
+    PatternId::MOE_EXPERT_LOOP,
+    PatternId::REPEATED_KV_HEADS,
+];
+
 #[test]
 fn findings_are_sound() {
     for (path, platform) in all_traces() {
@@ -61,6 +70,10 @@ fn findings_are_sound() {
             assert!(0.0 <= saved.low && saved.low <= saved.high && saved.high.is_finite(), "{name}: {saved:?}");
             assert!(1.0 <= speedup.low && speedup.low <= speedup.high, "{name}: {speedup:?}");
             assert!((speedup.high - saved.speedup(window).high).abs() < 1e-3 * speedup.high, "{name}: {}", f.title);
+            // Faster kernels save no more than they take.
+            let rows: f64 = f.rows.iter().map(|&(row, share)| share * a.prepared.row(row).time_ms).sum();
+            let by_kernels = f.tier == Tier::Compute && !BEYOND_ROWS.contains(&f.pattern);
+            assert!(!by_kernels || saved.high <= rows * 1.001 + 1e-6, "{name}: {} {saved:?} of {rows}", f.title);
             assert!(!f.paths.algorithmic.is_empty() && !f.paths.kernel.is_empty(), "{name}: {}", f.title);
             assert!(!f.evidence.is_empty() && !f.impact.basis.is_empty(), "{name}: {}", f.title);
             assert!(f.tier == Tier::System || !f.operations.is_empty(), "{name}: {}", f.title);

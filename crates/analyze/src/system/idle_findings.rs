@@ -428,9 +428,9 @@ pub(crate) fn input_starved(cx: &Cx<'_>) -> Option<Judged> {
         severity: Severity::above(percent, EXPOSED),
         title: "The GPU waits for input".to_owned(),
         issue: format!(
-            "The launching thread fetches or prepares input while the GPU waits: {} in {} gaps.{before}",
+            "The launching thread fetches or prepares input while the GPU waits: {} in {}.{before}",
             ms_and_percent(starved.time.as_ms(), percent),
-            starved.count
+            counted(starved.count, "gap")
         ),
         operations: Vec::new(),
         time: starved.time,

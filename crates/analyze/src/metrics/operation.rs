@@ -42,7 +42,7 @@ pub enum SetAside {
 
 impl SetAside {
     /// As reports mark it.
-    pub fn mark(self) -> &'static str {
+    pub const fn mark(self) -> &'static str {
         match self {
             Self::KernelFloor => "kernel floor",
             Self::SmallShare => "small share of its category",

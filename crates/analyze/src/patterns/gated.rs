@@ -22,7 +22,7 @@ use super::claims::Claims;
 use super::fused::Part;
 use super::group::Instance;
 use super::kind::Kind;
-use super::scene::Scene;
+use super::scene::{Scene, agree};
 use super::show::dims;
 use super::{Code, Confidence};
 use crate::program::LeafId;
@@ -41,7 +41,7 @@ fn from(scene: &Scene<'_>, claims: &Claims, at: usize) -> Option<Instance> {
     let gate = scene.look(at);
     let is_product = |i: usize| {
         let look = scene.look(i);
-        look.base == "mul" && look.operands.len() == 2 && look.operands.iter().all(|o| same_shape(o.dims, &gate.full))
+        look.base == "mul" && look.operands.len() == 2 && look.operands.iter().all(|o| agree(o.dims, &gate.full))
     };
     let mut leaves = vec![at];
     match gate.base {
@@ -81,15 +81,10 @@ fn with_neighbours(scene: &Scene<'_>, claims: &Claims, leaves: Vec<usize>) -> Ve
     let full = &scene.look(first).full;
     let joins = |i: &usize| {
         let look = scene.look(*i);
-        let alone = look.operands.len() == 1 && look.kind == Kind::Elementwise && same_shape(&look.full, full);
+        let alone = look.operands.len() == 1 && look.kind == Kind::Elementwise && agree(&look.full, full);
         alone && claims.is_free(*i)
     };
     let before = scene.before(first).rev().take_while(joins).last().unwrap_or(first);
     let after = scene.after(last).take_while(joins).last().unwrap_or(last);
     (before..first).chain(leaves).chain(last + 1..=after).collect()
-}
-
-/// Same elements and same last dimension: leading dimensions are merged and split for free.
-fn same_shape(a: &[i64], b: &[i64]) -> bool {
-    a.last() == b.last() && super::scene::numel(a) == super::scene::numel(b)
 }

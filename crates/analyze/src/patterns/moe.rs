@@ -2,23 +2,24 @@
 //!
 //! # What it finds
 //! At least four repeats of the same two or three matrix products (same weights' shapes, different numbers of rows) with
-//! rows picked or added by index in between, and no grouped product: a loop over experts.
+//! rows picked or added by index in between, and no grouped product: a loop over experts. Experts that have no tokens and
+//! are only looked for belong to it.
 //!
 //! # Why it matters
 //! Each expert's products are too small to fill the GPU, and finding its tokens costs kernels and a wait of the host.
 //!
 //! # How it is computed
 //! Matrix products repeat with a period in their weights' shapes, or the same search for tokens repeats with products
-//! after some. A grouped product takes the roofline time of all
-//! experts together at 80% of it at best, at 40% at worst and never longer than the products take now; the other
-//! operations move their bytes at the baseline; finding each expert's tokens is replaced by one sort.
+//! after some. A grouped product takes the roofline time of all experts together at 80% of it at best, at 40% at worst and
+//! never longer than the products take now; the other operations move their bytes at the baseline; finding each expert's
+//! tokens is replaced by one sort.
 //!
 //! # What to do
 //! A grouped product (`torch._grouped_mm`) or a fused expert layer.
 //!
 //! # Limits
-//! Loads that are the same for all experts are only recognised in a module that names them. What the host gains is the
-//! system tier's matter.
+//! Loads that are the same for all experts are only recognised where tokens are looked for before each, or in a module that
+//! names them.
 
 use std::ops::Range;
 

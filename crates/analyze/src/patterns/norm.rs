@@ -3,8 +3,8 @@
 //! # What it finds
 //! RMS norm: squares, their mean over the last dimensions, a root, the product with the input, a weight; or the length of
 //! each row and the division by it. Layer norm: the same with the mean taken off (or a variance). Group norm: the same
-//! with weights of the channels, on the tensor in its own shape; instance norm: with a mean for each channel. Casts before and after belong to it, and the backward
-//! work that autograd ran for it.
+//! with weights of the channels, on the tensor in its own shape; instance norm: with a mean for each channel. Casts before
+//! and after belong to it, and the backward work that autograd ran for it.
 //!
 //! # Why it matters
 //! Eight kernels read and write the whole tensor where one would read it once and write it once.
@@ -19,14 +19,14 @@
 //! `torch.nn.functional.rms_norm`, `layer_norm` or `group_norm`, or compile the module.
 //!
 //! # Limits
-//! Batch norms are not matched here; norms over groups and channels without weights are not told from layer norms. A product of two different tensors right before a mean looks like
-//! a square.
+//! Batch norms are not matched here; norms over groups and channels without weights are not told from layer norms. A
+//! product of two different tensors right before a mean looks like a square.
 
 use super::claims::Claims;
 use super::fused::{Part, passes};
 use super::group::Instance;
 use super::kind::Kind;
-use super::scene::{Look, Operand, Scene, numel};
+use super::scene::{Look, Operand, Scene, numel, reduced};
 use super::show::dims;
 use super::{Code, Confidence};
 use crate::program::LeafId;
@@ -181,21 +181,13 @@ fn trim(steps: &mut Vec<(usize, Step)>) {
 /// Number of means that a reduction gives: from its `dim` argument, else over the last dimension.
 fn rows(scene: &Scene<'_>, at: usize) -> Option<i64> {
     let look = scene.look(at);
-    // Where the dimensions stand among the arguments.
-    let dims_at = match look.base {
-        "mean" | "sum" | "var" | "std" | "var_mean" => 1,
-        "linalg_vector_norm" | "norm" => 2,
-        _ => return None,
-    };
     let rank = look.full.len() as i64;
-    if rank == 0 {
+    let known = matches!(look.base, "mean" | "sum" | "var" | "std" | "var_mean" | "linalg_vector_norm" | "norm");
+    if rank == 0 || !known {
         return None;
     }
-    let given = scene.leaf(at).inputs.concrete.as_ref().and_then(|c| jarvis_perf::args::ints(c.get(dims_at)?));
-    let mut over: Vec<i64> = match given {
-        Some(list) if !list.is_empty() => list.iter().map(|d| if *d < 0 { d + rank } else { *d }).collect(),
-        _ => vec![rank - 1],
-    };
+    let given = reduced(&scene.leaf(at).inputs, look.base, rank).filter(|list| !list.is_empty());
+    let mut over = given.unwrap_or_else(|| vec![rank - 1]);
     over.sort_unstable();
     // The last dimensions, without a gap.
     let tail = (0..).zip(over.iter().rev()).all(|(i, d)| *d == rank - 1 - i);

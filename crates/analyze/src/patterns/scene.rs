@@ -160,18 +160,26 @@ pub(crate) fn agree(a: &[i64], b: &[i64]) -> bool {
     a == b || a.last() == b.last() && numel(a) == numel(b)
 }
 
+/// Where the dimensions of a reduction stand among its arguments.
+fn reduced_at(base: &str) -> usize {
+    if matches!(base, "linalg_vector_norm" | "norm") { 2 } else { 1 }
+}
+
+/// The dimensions that a reduction of a tensor of this rank goes over, counted from the first; `None` where the arguments
+/// do not tell.
+pub(crate) fn reduced(inputs: &InputLists, base: &str, rank: i64) -> Option<Vec<i64>> {
+    let dims = jarvis_perf::args::ints(inputs.concrete.as_ref()?.get(reduced_at(base))?)?;
+    Some(dims.into_iter().map(|d| if d < 0 { d + rank } else { d }).collect())
+}
+
 /// What a reduction leaves of its first operand's shape: one element of each dimension that goes if it keeps them. `None`
 /// where the arguments do not tell, or all dimensions go.
 fn kept(inputs: &InputLists, base: &str) -> Option<Vec<i64>> {
     let shape = inputs.dims.as_ref()?.first()?.shape()?;
-    let concrete = inputs.concrete.as_ref()?;
-    let at = if base == "linalg_vector_norm" { 2 } else { 1 };
-    let text = concrete.get(at)?.trim_matches(['[', ']', ' ']);
-    let dims: Option<Vec<i64>> = text.split(',').map(|d| d.trim().parse().ok()).collect();
-    let rank = shape.len() as i64;
-    let dims: Vec<i64> = dims?.into_iter().map(|d| if d < 0 { d + rank } else { d }).collect();
+    let dims = reduced(inputs, base, shape.len() as i64)?;
+    let after = inputs.concrete.as_ref()?.get(reduced_at(base) + 1..)?;
     // The flag comes after the dimensions, of variances not at once.
-    let flag = concrete[at + 1..].iter().find(|c| matches!(&***c, "True" | "False"));
+    let flag = after.iter().find(|c| matches!(&***c, "True" | "False"));
     let keeps = flag.is_some_and(|c| c == "True");
     let sizes = shape.iter().zip(0..).filter_map(|(&size, i)| match dims.contains(&i) {
         true if keeps => Some(1),

@@ -13,6 +13,14 @@ pub struct CategoryInfo {
     pub analyzer: &'static str,
 }
 
+/// Categories of matrix work.
+const MATRIX: [&str; 6] = ["gemm", "sdpa_fwd", "sdpa_bwd", "inferenceattention", "convolution", "moe_fused"];
+
+/// Whether the operations of a category are matrix work.
+pub(crate) fn is_matrix(key: &str) -> bool {
+    MATRIX.contains(&key)
+}
+
 /// The categories that have rules of their own. Any other is the report's label in lower case, with the generic
 /// analyzer.
 #[rustfmt::skip]

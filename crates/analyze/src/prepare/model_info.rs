@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jarvis_perf::call::InputLists;
 use jarvis_trace::InOrder;
 
+use super::category;
 use crate::prepared::{Category, ModelEvidence, ModelInfo, Row};
 use crate::program::{Direction, Leaf, ModuleId, Program};
 use crate::rounding::shown;
@@ -196,7 +197,6 @@ fn shape(inputs: &InputLists, at: usize) -> Option<&[i64]> {
 }
 
 fn precision(rows: &[Row]) -> (Option<String>, String) {
-    let matrix = ["gemm", "sdpa_fwd", "sdpa_bwd", "inferenceattention", "convolution", "moe_fused"];
     let times = |wanted: &dyn Fn(&Row) -> bool| {
         let mut by_label: BTreeMap<String, f64> = BTreeMap::new();
         for row in rows.iter().filter(|r| wanted(r)) {
@@ -209,7 +209,7 @@ fn precision(rows: &[Row]) -> (Option<String>, String) {
         list.order_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         list
     };
-    let mut list = times(&|r| matrix.contains(&&*r.category));
+    let mut list = times(&|r| category::is_matrix(&r.category));
     let mut evidence = "kernel time of matrix work by precision";
     if list.is_empty() {
         list = times(&|r| &*r.category == "elementwise");

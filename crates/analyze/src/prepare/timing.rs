@@ -4,7 +4,7 @@ use jarvis_perf::tables::{Unified, UnifiedCall, UnifiedRow};
 use jarvis_trace::{EventId, InOrder, Timeline, Us};
 use rapidhash::RapidHashMap;
 
-use super::kernel_names;
+use super::{category, kernel_names};
 use crate::prepared::{Row, TimeBreakdown, Utilization};
 use crate::thresholds::{Threshold, Thresholds};
 
@@ -35,14 +35,11 @@ pub(crate) fn utilization(timeline: &Timeline<Us>) -> Utilization {
 /// A kernel whose best time is below this has next to nothing to do, in microseconds.
 const IDLE_KERNEL_US: f64 = 0.5;
 
-/// Categories of matrix work.
-const MATRIX: [&str; 5] = ["gemm", "sdpa_fwd", "sdpa_bwd", "convolution", "moe_fused"];
-
 /// What a kernel takes that has next to nothing to do: the median over the calls of rows that launch one such kernel.
 /// Products, attention and convolutions are not asked: small ones take long for reasons of their own.
 pub(crate) fn kernel_floor_us(rows: &[Row], thresholds: &Thresholds) -> f64 {
     let idle = |r: &&Row| {
-        !MATRIX.contains(&&*r.category)
+        !category::is_matrix(&r.category)
             && matches!(*r.kernels, [ref k] if !kernel_names::is_copy_or_fill(&k.name))
             && r.efficiency.roofline_time_us.is_some_and(|us| us < IDLE_KERNEL_US)
     };

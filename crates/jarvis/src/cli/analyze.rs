@@ -15,7 +15,7 @@ use clap::Args;
 use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::{ReportError, ReportOptions, build_report};
+use jarvis_perf::tables::require_gpu_work;
 use jarvis_report::check::Problem;
 use jarvis_report::render::xlsx::Cuts;
 use jarvis_report::{OutputFile, RunLabels};
@@ -173,7 +173,7 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
     let mut chosen = inputs.platform.choose(&trace)?;
     if chosen.platform.is_none() {
         // Whoever is asked for a platform must not learn after that that there is nothing to measure.
-        measurable(&trace)?;
+        require_gpu_work(&trace)?;
     }
     if chosen.platform.is_none() && questions::can_ask(session) {
         inputs.platform.platform = Some(questions::platform(chosen.doubt.as_deref())?);
@@ -191,15 +191,6 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
     let options = AnalyzeOptions { platform, labels, extension, thresholds, replay: args.replay.clone() };
     let output = Output::to(session, &inputs.folder, inputs_of(args, &inputs));
     finish(&output, trace, &options, read)
-}
-
-/// Whether there is GPU work to analyse.
-fn measurable(trace: &Trace) -> Result<(), Failure> {
-    match build_report(trace, &ReportOptions::default()) {
-        // These are analysed without their operations.
-        Ok(_) | Err(ReportError::AllUnlinked { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Files of this machine that the results are made of.

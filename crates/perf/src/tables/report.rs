@@ -186,6 +186,12 @@ pub fn build_report_beside<T: Send>(
     Ok((finished(trace, tree, &gpu, options, filled), other))
 }
 
+/// An error if there is no GPU work that a report could be made of. Work without a recorded launch will do.
+pub fn require_gpu_work(trace: &Trace) -> Result<(), ReportError> {
+    let options = ReportOptions { include_unlinked: true, ..ReportOptions::default() };
+    GpuTime::of(trace, &Tree::build(trace, tree_options(&options)), &options).map(drop)
+}
+
 fn finished(
     trace: &Trace,
     tree: Tree,

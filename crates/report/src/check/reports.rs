@@ -7,6 +7,7 @@ use super::markdown::{Document, Line, letters, names, numbers, tables};
 use super::{Facts, list, recommendations};
 use crate::render::markdown::code;
 use crate::run::NAMELESS;
+use crate::sections::cross::PLAIN_MARKS;
 
 /// Most lines of the summary.
 const SUMMARY_LINES: usize = 20;
@@ -282,14 +283,6 @@ fn marks(report: &Report<'_>, facts: &Facts<'_>, cards: Option<usize>, problems:
 
 /// What may stand in the column `Finding`; recommendations have to be there.
 fn is_mark(mark: &str, cards: Option<usize>) -> bool {
-    const FIXED: [&str; 6] = [
-        "within expected",
-        "no performance model",
-        "below floor",
-        "kernel floor",
-        "small share of its category",
-        "copy between host and device",
-    ];
     // Judged and not recommended: of low rank, told with what it is part of, or without anything to save.
     if let Some(rank) = mark.strip_prefix("finding ") {
         return rank.starts_with(|c: char| c.is_ascii_digit()) && mark.ends_with(" priority");
@@ -303,7 +296,7 @@ fn is_mark(mark: &str, cards: Option<usize>) -> bool {
     let number: Option<usize> = numbered.and_then(|n| n.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
     match number {
         Some(n) => n >= 1 && cards.is_none_or(|cards| n <= cards),
-        None => FIXED.iter().any(|f| mark.starts_with(f)),
+        None => PLAIN_MARKS.iter().any(|f| mark.starts_with(f)),
     }
 }
 

@@ -11,6 +11,20 @@ use crate::Run;
 const RECOMMENDATION: &str = "recommendation R";
 const COVERED: &str = "covered by R";
 
+const WITHIN_EXPECTED: &str = "within expected";
+const NO_MODEL: &str = "no performance model";
+const HOST_COPY: &str = "copy between host and device";
+
+/// Marks that name nothing else.
+pub(crate) const PLAIN_MARKS: [&str; 6] = [
+    WITHIN_EXPECTED,
+    NO_MODEL,
+    HOST_COPY,
+    SetAside::KernelFloor.mark(),
+    SetAside::SmallShare.mark(),
+    SetAside::BelowFloor.mark(),
+];
+
 /// Most recommendations; the rest stands in the detailed section.
 pub(crate) const MOST_RECOMMENDATIONS: usize = 12;
 
@@ -71,7 +85,7 @@ pub(crate) fn mark(run: &Run<'_>, top: &TopOperation) -> String {
         _ => b.1 > a.1,
     };
     let most = marks.into_iter().reduce(|a, b| if before(&a, &b) { b } else { a });
-    most.map_or_else(|| "no performance model".to_owned(), |m| m.0)
+    most.map_or_else(|| NO_MODEL.to_owned(), |m| m.0)
 }
 
 /// The same for a row of the performance report.
@@ -86,10 +100,10 @@ pub(crate) fn row_mark(run: &Run<'_>, row: &Row) -> String {
         };
     }
     if row.is_host_copy {
-        return "copy between host and device".to_owned();
+        return HOST_COPY.to_owned();
     }
     if row.efficiency.efficiency_percent.is_none() {
-        return "no performance model".to_owned();
+        return NO_MODEL.to_owned();
     }
     let metrics = analysis.outcomes.iter().filter(|o| o.category == row.category).find_map(|o| o.metrics());
     let bottleneck = metrics.and_then(|m| m.bottlenecks.iter().find(|b| b.rows.contains(&row.id)));
@@ -100,5 +114,5 @@ pub(crate) fn row_mark(run: &Run<'_>, row: &Row) -> String {
         };
     }
     let operation = metrics.and_then(|m| m.operations.iter().find(|o| o.row == row.id));
-    operation.and_then(|o| o.set_aside).map_or("within expected", SetAside::mark).to_owned()
+    operation.and_then(|o| o.set_aside).map_or(WITHIN_EXPECTED, SetAside::mark).to_owned()
 }

@@ -6,7 +6,7 @@ mod bottleneck;
 mod capture;
 mod category;
 mod comparative;
-mod cross;
+pub(crate) mod cross;
 mod fair;
 mod fusion;
 mod idle;

@@ -107,23 +107,6 @@ fn check_rough(a: &Analysed) {
     let marks = part(&rough, "### What Became of the Top Operations", "#");
     let tops = a.analysis.prepared.top_operations.len();
     assert_eq!(marks.len().saturating_sub(2), tops, "{}", a.name);
-    for row in marks.iter().skip(2) {
-        let mark = row.trim_end_matches(" |").rsplit("| ").next().unwrap();
-        let known = [
-            "recommendation R",
-            "covered by R",
-            "finding ",
-            "within expected",
-            "no performance model",
-            "below floor",
-            "kernel floor",
-            "small share of its category",
-            "copy between host and device",
-            "part of",
-            "bottleneck ",
-        ];
-        assert!(known.iter().any(|k| mark.starts_with(k)), "{}: {mark}", a.name);
-    }
     assert!(rough.len() < 400_000, "{}: the rough report has {} bytes", a.name, rough.len());
 }
 

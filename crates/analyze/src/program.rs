@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use jarvis_perf::call::InputLists;
-use jarvis_perf::tables::{Unified, input_lists};
+use jarvis_perf::tables::{Unified, input_ids, input_lists};
 use jarvis_trace::tree::{Annotations, Communication};
-use jarvis_trace::{Clock, EventId, EventKind, GpuWork, IntervalSet, Key, Ns, StrId, Summary, Trace, Tree};
+use jarvis_trace::{Clock, EventId, EventKind, GpuWork, IntervalSet, Ns, StrId, Summary, Trace, Tree};
 use rapidhash::RapidHashMap;
 
 macro_rules! position {
@@ -338,8 +338,7 @@ impl<'a> Reader<'a> {
     fn leaf(&mut self, event: EventId, kernels: &[EventId], thread: u32) -> Leaf {
         let trace = self.trace;
         let start = trace.ts(event).unwrap_or_default();
-        let lists =
-            [Key::InputDims, Key::InputType, Key::InputStrides, Key::ConcreteInputs].map(|k| trace.text_id(event, k));
+        let lists = input_ids(trace, event);
         let inputs = Arc::clone(self.inputs.entry(lists).or_insert_with(|| Arc::new(input_lists(trace, event))));
         let us = self.tree.view(trace).busy(kernels).0;
         let kernels = kernels.iter().map(|&k| self.kernel(k)).collect();

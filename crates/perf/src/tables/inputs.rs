@@ -66,7 +66,7 @@ impl<'a> Inputs<'a> {
 
     /// The lists of an event.
     pub(crate) fn of(&mut self, event: EventId, texts: &mut Texts<'_>) -> InputsId {
-        let lists = KEYS.map(|key| self.trace.text_id(event, key));
+        let lists = input_ids(self.trace, event);
         let key = lists.iter().fold(0, |key, list| key << 32 | list.map_or(0, |l| l.index() as u128 + 1));
         if let Some(&id) = self.index.get(&key) {
             return id;
@@ -116,7 +116,12 @@ impl<'a> Inputs<'a> {
 
 /// The argument lists of an event, as models read them.
 pub fn input_lists(trace: &Trace, event: EventId) -> InputLists {
-    parse(KEYS.map(|key| trace.text_id(event, key).map(|l| trace.text(l))))
+    parse(input_ids(trace, event).map(|list| list.map(|l| trace.text(l))))
+}
+
+/// Handles of the argument lists of an event: where they are equal, so are the lists.
+pub fn input_ids(trace: &Trace, event: EventId) -> [Option<StrId>; 4] {
+    KEYS.map(|key| trace.text_id(event, key))
 }
 
 fn parse([dims, types, strides, concrete]: [Option<&str>; 4]) -> InputLists {

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jarvis_perf::literal;
-use jarvis_perf::tables::{ArgTexts, KernelList, ReportRows, Stats, UnifiedRow, input_lists};
+use jarvis_perf::tables::{ArgTexts, KernelList, ReportRows, Stats, UnifiedRow, input_ids, input_lists};
 use jarvis_perf::value::Value;
-use jarvis_trace::{EventId, EventKind, InOrder, Trace, Tree};
+use jarvis_trace::{EventId, EventKind, InOrder, StrId, Trace, Tree};
+use rapidhash::RapidHashMap;
 
 use super::inputs::{self, Input};
 
@@ -80,7 +81,7 @@ pub fn of_report(trace: &Trace, tree: &Tree, report: &ReportRows) -> Vec<Row> {
 /// Those of them that may be among the wanted operations: to read the arguments of all takes long.
 pub fn of_report_where(trace: &Trace, tree: &Tree, report: &ReportRows, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Row> {
     let mut rows = Vec::new();
-    let mut stand_ins: BTreeMap<StandInKey, StandIns> = BTreeMap::new();
+    let mut stand_ins = StandIns::default();
     for row in &report.unified.rows {
         let name = &row.identity.name;
         let mut events = Vec::new();
@@ -99,18 +100,12 @@ pub fn of_report_where(trace: &Trace, tree: &Tree, report: &ReportRows, is_wante
             rows.push(plain);
             continue;
         }
-        // An operation that launches thousands of kernels is as many calls of its rows: its arguments are read once.
-        let calls: BTreeSet<EventId> = events.into_iter().flatten().collect();
-        for event in calls {
-            let inputs = inputs::of_lists(&input_lists(trace, event));
-            let key = (trace.name(event).to_owned(), inputs);
-            let group = stand_ins.entry(key).or_insert_with(|| StandIns::new(name, row));
-            if group.events.insert(event) && !is_synthetic(name) {
-                group.model = Some(row);
-            }
+        for event in events.into_iter().flatten() {
+            stand_ins.add(trace, event, row);
         }
     }
-    rows.extend(stand_ins.into_iter().map(|(key, group)| group.row(trace, tree, key)));
+    let wanted = stand_ins.groups.into_iter().filter(|group| is_wanted(group.op) || is_wanted(&group.name));
+    rows.extend(wanted.map(|group| group.row(trace, tree)));
     share_compute(&mut rows, report.timeline.computation.0);
     rows.order_by(|a, b| b.kernel_us.sum.total_cmp(&a.kernel_us.sum).then_with(|| a.op.cmp(&b.op)));
     rows
@@ -123,10 +118,39 @@ fn share_compute(rows: &mut [Row], compute_us: f64) {
     }
 }
 
-type StandInKey = (String, Option<Vec<Input>>);
-
-/// Calls of an operation that stands for rows that are none.
+/// Operations that stand for rows that are none.
+#[derive(Default)]
 struct StandIns<'r> {
+    groups: Vec<StandIn<'r>>,
+    /// Which group has the calls of this name with these lists: a list is read once, not for each of thousands of calls.
+    of_lists: RapidHashMap<(StrId, [Option<StrId>; 4]), usize>,
+    /// The same by what the lists say, since lists that are written differently may say the same.
+    of_inputs: BTreeMap<(StrId, Option<Vec<Input>>), usize>,
+}
+
+impl<'r> StandIns<'r> {
+    /// A call did the work of a row.
+    fn add(&mut self, trace: &'r Trace, event: EventId, row: &'r UnifiedRow) {
+        let op = trace.name_id(event);
+        let at = *self.of_lists.entry((op, input_ids(trace, event))).or_insert_with(|| {
+            let inputs = inputs::of_lists(&input_lists(trace, event));
+            *self.of_inputs.entry((op, inputs)).or_insert_with_key(|(_, inputs)| {
+                self.groups.push(StandIn::new(trace.text(op), inputs.clone(), row));
+                self.groups.len() - 1
+            })
+        });
+        let group = &mut self.groups[at];
+        // An operation that launches thousands of kernels is as many calls of its rows.
+        if group.events.insert(event) && !is_synthetic(&row.identity.name) {
+            group.model = Some(row);
+        }
+    }
+}
+
+/// Calls with equal arguments of an operation that stands for rows that are none.
+struct StandIn<'r> {
+    op: &'r str,
+    inputs: Option<Vec<Input>>,
     events: BTreeSet<EventId>,
     name: Arc<str>,
     category: Arc<str>,
@@ -134,13 +158,13 @@ struct StandIns<'r> {
     model: Option<&'r UnifiedRow>,
 }
 
-impl StandIns<'_> {
-    fn new(name: &Arc<str>, row: &UnifiedRow) -> Self {
-        let category = Arc::clone(&row.identity.category);
-        Self { events: BTreeSet::new(), name: Arc::clone(name), category, model: None }
+impl<'r> StandIn<'r> {
+    fn new(op: &'r str, inputs: Option<Vec<Input>>, row: &UnifiedRow) -> Self {
+        let (name, category) = (Arc::clone(&row.identity.name), Arc::clone(&row.identity.category));
+        Self { op, inputs, events: BTreeSet::new(), name, category, model: None }
     }
 
-    fn row(self, trace: &Trace, tree: &Tree, (op, inputs): StandInKey) -> Row {
+    fn row(self, trace: &Trace, tree: &Tree) -> Row {
         let view = tree.view(trace);
         let kernels: Vec<Vec<EventId>> = self.events.iter().map(|&e| tree.gpu_events(e).into_owned()).collect();
         let base = self.model.map(of_unified);
@@ -162,8 +186,8 @@ impl StandIns<'_> {
             casts: false,
             around: Vec::new(),
         });
-        row.op = op.into();
-        row.inputs = inputs;
+        row.op = self.op.into();
+        row.inputs = self.inputs;
         row.count = self.events.len();
         row.kernel_us = Stats::of(kernels.iter().map(|list| view.busy(list).0));
         row.kernels = kernels_of(trace, &kernels);

@@ -18,7 +18,7 @@ use crate::prepare::args::SEPARATOR;
 use crate::prepare::place;
 use crate::prepared::Row;
 use crate::program::{Leaf, LeafId, RowId};
-use crate::system::host_bound::{HostBound, Limit, Replacement};
+use crate::system::host_bound::{HostBound, Limit, Replaced, Replacement};
 use crate::texts::{TextId, counted, quoted};
 
 /// Most operations that a finding lists; the rest is in the tables.
@@ -243,7 +243,7 @@ impl Maker<'_, '_> {
                     ms: Range::new(ms * left.low, ms * left.high),
                     launches: (launches[0], launches[1]),
                     call_us,
-                    merged: pattern.code != Code::MoeExpertLoop,
+                    replaced: if of_expert.is_some() { Replaced::Experts } else { Replaced::Region },
                 });
             }
         }

@@ -7,12 +7,16 @@ use crate::prepare::place::back_to_back;
 use crate::prepared::Prepared;
 use crate::program::RowId;
 use crate::rounding::shown_ms;
-use crate::system::host_bound::{HostBound, Replacement};
+use crate::system::host_bound::{HostBound, Replaced, Replacement};
 
 /// What putting the operands of a loop together may take the host, in microseconds: two calls over a list of tensors.
 const STACKING_US: f64 = 100.0;
 /// Launches of a batched product: alone, and with its operands put together before and its results taken apart after.
 const LAUNCHES: (usize, usize) = (1, 4);
+/// The same where the operands are together already: at worst the result is brought into order.
+const LAUNCHES_OF_PARTS: (usize, usize) = (1, 2);
+/// What views of such operands may take the host, in microseconds.
+const VIEWS_US: f64 = 30.0;
 
 /// A change to rows.
 pub(super) struct Fix {
@@ -50,7 +54,8 @@ impl Fix {
         let batches = self.batches && back_to_back(&prepared.program, &leaves).any(|b| b.len() > 1);
         if batches {
             let text = "; calls one after another become one, and with them go their launches";
-            return (host.clip_fusion(&self.batched(prepared, &leaves)), Some(text.to_owned()));
+            let of_parts = rows.iter().all(|&r| prepared.row(r).takes_parts);
+            return (host.clip_fusion(&self.batched(prepared, &leaves, of_parts)), Some(text.to_owned()));
         }
         let kernels: Vec<u32> =
             leaves.iter().flat_map(|&l| &prepared.program.leaves[l].kernels).map(|k| k.uid).collect();
@@ -70,7 +75,8 @@ impl Fix {
         (arrives, less.then(text))
     }
 
-    fn batched(&self, prepared: &Prepared, leaves: &[usize]) -> Vec<Replacement> {
+    fn batched(&self, prepared: &Prepared, leaves: &[usize], of_parts: bool) -> Vec<Replacement> {
+        let (launches, call_us) = if of_parts { (LAUNCHES_OF_PARTS, VIEWS_US) } else { (LAUNCHES, STACKING_US) };
         let left = |saved: f64| 1.0 - (saved / self.time_ms.max(f64::MIN_POSITIVE)).min(1.0);
         let (best, worst) = (left(self.saved.high), left(self.saved.low));
         let replacement = |batch: &[usize]| {
@@ -79,9 +85,9 @@ impl Fix {
             Replacement {
                 kernels: of().flat_map(|l| l.kernels.iter().map(|k| k.uid)).collect(),
                 ms: Range::new(ms * best, ms * worst),
-                launches: LAUNCHES,
-                call_us: (0.0, STACKING_US),
-                merged: false,
+                launches,
+                call_us: (0.0, call_us),
+                replaced: Replaced::Loop,
             }
         };
         back_to_back(&prepared.program, leaves).map(|batch| replacement(&with_collector(prepared, batch))).collect()

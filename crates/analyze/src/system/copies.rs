@@ -176,13 +176,15 @@ pub(crate) struct Better {
     locked: Vec<i64>,
     /// What the link needs for each direction at best, in nanoseconds.
     link_ns: [f64; 2],
+    /// Time of copies whose bytes the host moves itself, in nanoseconds.
+    by_host: i64,
 }
 
 impl Better {
     /// `None` if nothing is copied between host and device.
     fn of(recording: &Recording<'_>) -> Option<Self> {
         let none = vec![0i64; recording.gpu.len()];
-        let mut better = Self { hidden: none.clone(), locked: none, link_ns: [0.0; 2] };
+        let mut better = Self { hidden: none.clone(), locked: none, link_ns: [0.0; 2], by_host: 0 };
         let mut any = false;
         for (i, g) in recording.gpu.iter().enumerate().filter(|(_, g)| g.work == GpuWork::Memcpy) {
             let direction = CopyDirection::of(recording.trace, g.event);
@@ -193,6 +195,7 @@ impl Better {
             let (time, size) = ((g.end - g.start).0, bytes_of(recording, g.event) as f64);
             better.hidden[i] = time;
             if is_pageable(recording, g.event) {
+                better.by_host += time;
                 better.locked[i] = (time - (size / LOCKED_RATE) as i64).max(0);
                 better.link_ns[direction as usize] += (size / LINK_RATE).min(time as f64);
             } else {
@@ -207,8 +210,11 @@ impl Better {
     /// Low: page-locked copies that still nothing hides; high: copies that are hidden and not waited for, as far as the
     /// link allows.
     pub(crate) fn saved(&self, host: &HostBound) -> Range {
-        let low = host.saved_by_copies(&self.locked, true).low;
-        let high = host.saved_by_copies(&self.hidden, false).high;
+        let low = host.saved_by_shorter_copies(&self.locked).low;
+        let hidden = host.saved_by_hidden_copies(&self.hidden, false).high;
+        // A host that no longer copies is faster elsewhere too, but hardly by more than the copies took it.
+        let copying = Ns(self.by_host).ms();
+        let high = host.saved_by_hidden_copies(&self.hidden, true).high.min(hidden + copying);
         // Both directions can go on at the same time.
         let [a, b] = self.link_ns;
         let most = (host.window().ms() - a.max(b) / 1e6).max(0.0);

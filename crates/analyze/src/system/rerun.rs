@@ -58,6 +58,8 @@ pub(crate) struct Scenario<'a> {
     pub(crate) left_behind: f64,
     /// Host time in nanoseconds that comes on top before the launch of each GPU event, by a host that nothing slows.
     pub(crate) added: Option<&'a [i64]>,
+    /// Host time in nanoseconds, as recorded, that no longer comes before the launch of each GPU event.
+    pub(crate) spared: Option<&'a [i64]>,
 }
 
 impl Scenario<'_> {
@@ -70,6 +72,7 @@ impl Scenario<'_> {
         fates: None,
         left_behind: 0.0,
         added: None,
+        spared: None,
     };
 
     fn fate(&self, work: usize) -> Fate {
@@ -132,7 +135,8 @@ impl<'a, const N: usize> Run<'a, N> {
                 Act::Launch { from, to } => {
                     let launched = &self.schedule.launched[from as usize..to as usize];
                     let fate = self.fate_of(launched);
-                    self.pass(self.before_launch(step, fate));
+                    let spared = launched.first().map_or(0, |&w| self.scenario.spared.map_or(0, |s| s[w as usize]));
+                    self.pass(self.before_launch(step, fate, spared));
                     self.last_fate = fate;
                     for &work in launched {
                         self.pass([self.scenario.added.map_or(0, |a| a[work as usize]); N]);
@@ -213,7 +217,7 @@ impl<'a, const N: usize> Run<'a, N> {
 
     /// Host time before a launch. A launch that is not there takes the time of its operation along: what is left is the
     /// rest of the operation before, if that is there.
-    fn before_launch(&self, step: &Step, fate: Fate) -> [i64; N] {
+    fn before_launch(&self, step: &Step, fate: Fate, spared: i64) -> [i64; N] {
         let s = self.scenario;
         let factor = if s.graph && !step.opens { 0.0 } else { s.host };
         let share = |fate: Fate| match fate {
@@ -222,8 +226,7 @@ impl<'a, const N: usize> Run<'a, N> {
             Fate::Merged => s.left_behind,
         };
         let before = step.carried as f64 * share(self.last_fate);
-        let own = step.delta - step.fixed - step.read - step.carried;
-        let own = own as f64 * share(fate);
+        let own = (step.own() - spared) as f64 * share(fate);
         let read = if s.without == Without::Reads || self.last_fate != Fate::Stays { 0 } else { step.read };
         let fixed = if s.without == Without::Input { step.fixed - step.input } else { step.fixed };
         let mut time = self.scaled((before + own) * factor + read as f64);

@@ -97,6 +97,13 @@ pub(super) struct Step {
     pub(super) act: Act,
 }
 
+impl Step {
+    /// Of `delta`: what belongs to the thing itself.
+    pub(super) fn own(&self) -> i64 {
+        self.delta - self.fixed - self.read - self.carried
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Act {
     /// Launches these positions of `launched`.
@@ -190,6 +197,18 @@ impl Schedule {
     /// How long the GPU event at a position took.
     pub(crate) fn length(&self, position: usize) -> i64 {
         self.works[position].end - self.works[position].start
+    }
+
+    /// Host time that belongs to the launch of each GPU event, as recorded; none where it was launched together with
+    /// another.
+    pub(super) fn host_before(&self) -> Vec<i64> {
+        let mut before = vec![0; self.works.len()];
+        for step in &self.steps {
+            if let Act::Launch { from, .. } = step.act {
+                before[self.launched[from as usize] as usize] = step.own();
+            }
+        }
+        before
     }
 
     fn add_steps(&mut self, recording: &Recording<'_>, gaps: &Gaps) {

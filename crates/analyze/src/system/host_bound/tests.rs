@@ -215,7 +215,7 @@ fn fused_kernels_save_their_launches_where_the_host_is_slow() {
     let kernels = kernels(&b);
     let replacement = |kernels: &[u32], ms: f64, launches| {
         let ms = Range::new(ms, ms);
-        Replacement { kernels: kernels.to_vec(), ms, launches, call_us: (0.0, 0.0), merged: true }
+        Replacement { kernels: kernels.to_vec(), ms, launches, call_us: (0.0, 0.0), replaced: Replaced::Region }
     };
     let groups: Vec<Replacement> = kernels.chunks(4).map(|group| replacement(group, 0.020, (1, 1))).collect();
     let saved = system(&b).host.clip_fusion(&groups);

@@ -284,6 +284,8 @@ impl<'a, const N: usize> Run<'a, N> {
             if work.after != NONE {
                 let short = self.scenario.graph && work.gap < LONGEST_QUEUE_GAP;
                 let gap = if short { work.gap.min(self.schedule.graph_gap) } else { work.gap };
+                // There are no heels of what is gone.
+                let gap = if self.scenario.fate(work.after as usize).is_gone() { gap.max(0) } else { gap };
                 let ends = &self.times[work.after as usize];
                 for n in 0..N {
                     start[n] = ends[n] + if dropped { 0 } else { gap };

@@ -66,11 +66,11 @@ const CLOCK_SLACK: Ns = Ns(1_000);
 pub(super) struct Work {
     pub(super) start: i64,
     pub(super) end: i64,
-    /// The GPU event that ended last before it started.
+    /// The GPU event that ended last before it started, or the one before it on its stream if it started on its heels.
     pub(super) after: u32,
-    /// The one before it on its stream.
+    /// The one before it on its stream, if that had ended.
     pub(super) follows: u32,
-    /// Time after `after`.
+    /// Time after `after`; less than none on its heels.
     pub(super) gap: i64,
     /// Time after its launch.
     pub(super) latency: i64,
@@ -307,10 +307,15 @@ fn works(recording: &Recording<'_>) -> (Vec<Work>, i64) {
         while by_end.get(ended).is_some_and(|&e| gpu[e as usize].end <= g.start) {
             ended += 1;
         }
-        let after = if ended == 0 { NONE } else { by_end[ended - 1] };
+        let mut after = if ended == 0 { NONE } else { by_end[ended - 1] };
         let stream = &mut on_stream[g.stream.index()];
-        let follows = std::mem::replace(stream, i as u32);
-        let follows = if follows != NONE && gpu[follows as usize].end <= g.start { follows } else { NONE };
+        let mut follows = std::mem::replace(stream, i as u32);
+        if follows != NONE && gpu[follows as usize].end > g.start {
+            if on_heels(&gpu[follows as usize], g) {
+                after = follows;
+            }
+            follows = NONE;
+        }
         let gap = if after == NONE { 0 } else { (g.start - gpu[after as usize].end).0 };
         let launch = recording.launch(g);
         let latency = launch.map_or(0, |l| (g.start - l.start).0);
@@ -335,6 +340,12 @@ fn works(recording: &Recording<'_>) -> (Vec<Work>, i64) {
         }
     }
     (works, queue_gap.min(GRAPH_GAP))
+}
+
+/// Whether a GPU event starts while the one before it on its stream comes to its end: a launch may be allowed to, so that
+/// what it prepares is ready by then.
+fn on_heels(before: &GpuEvent, g: &GpuEvent) -> bool {
+    (before.end - g.start).0 * 2 <= (before.end - before.start).0
 }
 
 impl Work {

@@ -234,6 +234,52 @@ fn fused_kernels_save_their_launches_where_the_host_is_slow() {
 }
 
 #[test]
+fn a_call_in_the_place_of_a_loop_takes_no_longer_than_one_of_its_calls() {
+    // host  |op|.......|op|op|op|op|        what comes before the first call is the end of the loop before
+    let mut host = Host::default();
+    for _ in 0..4 {
+        host.now += 400.0;
+        for _ in 0..8 {
+            host.op("aten::mm", 50.0, 2.0);
+        }
+    }
+    let kernels = kernels(&host.b);
+    let of = |replaced| {
+        let ms = Range::new(0.002, 0.002);
+        let one = |kernels: &[u32]| Replacement {
+            kernels: kernels.to_vec(),
+            ms,
+            launches: (1, 1),
+            call_us: (0.0, 0.0),
+            replaced,
+        };
+        system(&host.b).host.clip_fusion(&kernels.chunks(8).map(one).collect::<Vec<_>>())
+    };
+    let (loops, experts) = (of(Replaced::Loop), of(Replaced::Experts));
+    close(loops.low, experts.low);
+    // Three pauses of 400 µs between four loops: as many calls are left, of 50 µs each and less without the profiler.
+    let window = system(&host.b).host.window().ms();
+    assert!(window - experts.high > 1.0 && window - loops.high < 0.2, "{experts:?} {loops:?} of {window}");
+}
+
+#[test]
+fn kernels_on_the_heels_of_others_move_with_them() {
+    // GPU  |-- k1 --------|      |-- k3 --------|
+    //                   |-- k2 --|            |-- k4 --|        starts before the one before it has ended
+    let mut host = Host::default();
+    for _ in 0..10 {
+        host.op("aten::mm", 10.0, 100.0);
+        host.gpu -= 17.0;
+        host.op("aten::mm", 10.0, 40.0);
+    }
+    let kernels = kernels(&host.b);
+    let saved = system(&host.b).host.clip_savings(0.5, &kernels);
+    close(saved.low, 0.5);
+    let long: Vec<u32> = kernels.iter().copied().step_by(2).collect();
+    close(system(&host.b).host.clip_savings(0.4, &long).low, 0.4);
+}
+
+#[test]
 fn a_host_that_is_slow_only_under_the_profiler_is_told() {
     // Kernels of 80 µs, operations of 100 µs: without frames the host may be 1.3 to 2.3 times faster.
     let mut host = Host::default();

@@ -97,7 +97,7 @@ thresholds! {
     PriorityHighEff        "priority.high_eff"                40.0   "%"     "S001, S002" "high: efficiency below this";
     PriorityHighShare      "priority.high_share"              10.0   "%"     "S001, S002" "high: share above this";
     PriorityMediumShare    "priority.medium_share"            5.0    "%"     "S001, S002" "medium: share above this";
-    PrecisionGain          "precision.min_gain"               2.0    "ratio" "J"    "the lower precision's peak is at least this much higher";
+    PrecisionGain          "precision.min_gain"               1.9    "ratio" "J"    "the lower precision's peak is at least this much higher";
     ReplayEfficiency       "replay.max_efficiency"            30.0   "%"     "S002, S003" "a replay package is required below this efficiency";
     ReplayShare            "replay.min_percent_of_compute"    10.0   "%"     "S002, S003" "a replay package is required above this share of compute";
     ReportMinPercent       "report.min_percent_of_compute"    0.5    "%"     "J"    "an operation below this share of compute is not promoted";

@@ -22,6 +22,10 @@ const LOWER: &str = "matrix_bf16";
 
 const MICRO_TO_MILLI: f64 = 1e-3;
 
+/// The share of TF32's efficiency that the lower precision reaches at least. In one measured pair the convolutions
+/// reached 1.2 of it.
+const LEAST_OF_TF32: f64 = 0.75;
+
 /// Bytes that a cast moves for each byte in the lower precision: four read and two written or the other way round.
 const CAST_BYTES: f64 = 3.0;
 
@@ -34,15 +38,21 @@ pub(crate) fn pattern(cx: &CategoryCx<'_>, row: &Row) -> Option<RowPattern> {
     (gain && bound).then(|| RowPattern::new(CODE, evidence).high())
 }
 
-/// Peak of the row's precision and of the lower one.
+/// Whether a row computes in TF32, on tensors in fp32.
+fn is_tf32(row: &Row) -> bool {
+    row.efficiency.compute_spec.as_deref() == Some("matrix_tf32")
+}
+
+/// Peak of the row's precision and of the lower one. Convolutions compute in TF32 unless that is switched off, products
+/// only where somebody chose it.
 fn peaks(p: &Prepared, row: &Row) -> Option<(f64, f64)> {
     let spec = row.efficiency.compute_spec.as_deref()?;
-    let full = matches!(spec, "matrix_fp32" | "matrix_fp64");
+    let full = matches!(spec, "matrix_fp32" | "matrix_fp64") || is_tf32(row) && &*row.category == "convolution";
     Some((row.efficiency.resolved_peak_maf.filter(|_| full)?, p.platform.peak(LOWER)?.value))
 }
 
 /// What a row would save in the lower precision: its time falls as the peaks rise, at the same efficiency at best and
-/// at half of it at worst, but never below the time that half (a quarter for fp64) of its bytes take. Kernels for the
+/// at half of it at worst (three quarters from TF32, whose kernels are much like those of bf16), but never below the time that half (a quarter for fp64) of its bytes take. Kernels for the
 /// lower precision may want convolutions in the other layout; at worst every byte is then moved once more each way.
 fn row_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
     let (peak, lower) = peaks(cx.prepared, row)?;
@@ -51,7 +61,8 @@ fn row_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
     let at_best = (row.time_ms * peak / lower).max(memory_ms);
     let turned = &*row.category == "convolution" && Layout::of(row) != Layout::ChannelsLast;
     let turning_ms = if turned { 2.0 * memory_ms / cautious } else { 0.0 };
-    let at_worst = (2.0 * row.time_ms * peak / lower).max(memory_ms / cautious) + turning_ms;
+    let slower = if is_tf32(row) { 1.0 / LEAST_OF_TF32 } else { 2.0 };
+    let at_worst = (slower * row.time_ms * peak / lower).max(memory_ms / cautious) + turning_ms;
     Some(Range::new(row.time_ms - at_worst, row.time_ms - at_best))
 }
 
@@ -109,7 +120,7 @@ fn dtype(row: &Row) -> &str {
 /// is one of a library that only some platforms have. Attention needs half precision for its best kernels.
 pub(crate) fn say_advice(cx: &CategoryCx<'_>, row: &Row, said: &mut Said) {
     let text = match (&*cx.category.key, cx.prepared.platform.vendor.as_deref()) {
-        ("convolution", Some("NVIDIA")) => TextId::A_PRECISION_CONV,
+        ("convolution", Some("NVIDIA")) if !is_tf32(row) => TextId::A_PRECISION_CONV,
         ("convolution", _) => TextId::A_PRECISION_BF16,
         ("sdpa_fwd" | "sdpa_bwd", _) => TextId::A_FLASH_HALF,
         _ => TextId::A_PRECISION,
@@ -167,8 +178,9 @@ fn finding(cx: &CategoryCx<'_>, rows: &[&Row], saved: Range, told: &[&Row], memo
     } else {
         String::new()
     };
+    let at_worst = if is_tf32(largest) { "a third longer" } else { "twice as long" };
     let basis = format!(
-        "{} ms{with} at {} TFLOPS/s peak take {} of that at {}, or twice as long at worst, and never less than their \
+        "{} ms{with} at {} TFLOPS/s peak take {} of that at {}, or {at_worst} at worst, and never less than their \
          bytes do; the hopeful end adds half of {} ms of fp32 work that memory bounds",
         shown_ms(time_ms),
         shown(peak, 0),

@@ -224,8 +224,6 @@ pub struct Row {
     pub host_ms: f64,
     /// Most calls of it one after another, with no other GPU work between them.
     pub back_to_back: usize,
-    /// Whether its operands are parts of larger tensors, each call taking the next.
-    pub takes_parts: bool,
     /// Of its category's kernel time; copies over the link have none.
     pub percent_of_category: f64,
     /// Of the computation time; copies over the link have none.

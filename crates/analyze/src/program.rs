@@ -1,6 +1,7 @@
 //! The program a trace shows: leaf operations in the order in which they launched their kernels, and the modules they
 //! ran in. Patterns are looked for here and nowhere else.
 
+mod parts;
 mod repeated;
 
 use std::ops::Range;
@@ -123,6 +124,15 @@ pub struct Leaf {
     pub is_recompute: bool,
     /// Whether it repeats forward work under activation checkpointing.
     pub is_repeated: bool,
+    /// Which of its first inputs are parts taken out of larger tensors just before, one bit each.
+    taken: u8,
+}
+
+impl Leaf {
+    /// Whether an input is a part that was taken out of a larger tensor just before, by one of its dimensions.
+    pub fn takes_part(&self, input: usize) -> bool {
+        input < 8 && self.taken & 1 << input != 0
+    }
 }
 
 /// An operation around a leaf. There are several for every leaf, so they are kept small.
@@ -317,6 +327,7 @@ impl<'a> Reader<'a> {
         }
         self.link_forward(&mut thread_of);
         repeated::mark(&mut self.program, &self.recorded);
+        parts::mark(&mut self.program, trace, self.tree);
         self.program
     }
 
@@ -374,6 +385,7 @@ impl<'a> Reader<'a> {
             end: start + trace.dur(event).unwrap_or_default(),
             is_recompute,
             is_repeated: repeated::is_marked(is_recompute, &ops_around),
+            taken: 0,
         }
     }
 

@@ -164,7 +164,9 @@ pub struct FusionMetrics {
 
 /// Codes that are no fusion: nothing takes the place of the operations, or a loop is reordered.
 pub(super) fn is_fusion(code: Code) -> bool {
-    !matches!(code, Code::Recomputation | Code::RepeatedKvHeads | Code::SdpaCopyOverhead | Code::MoeExpertLoop)
+    let other =
+        [Code::Recomputation, Code::RepeatedKvHeads, Code::SdpaCopyOverhead, Code::MoeExpertLoop, Code::LoopedGemms];
+    !other.contains(&code)
 }
 
 /// The candidates, in the order of the patterns.

@@ -41,6 +41,8 @@ const LAUNCHES_LEFT: [usize; 2] = [1, 2];
 /// are kernels of their own. Eight measured pairs lay between 1.8 and 2.9, but such launches take the host longer than
 /// those of the loop.
 const EXPERTS_LEFT: [f64; 2] = [1.5, 4.5];
+/// What batched calls launch, in turns of the loop they replace.
+const TURNS_LEFT: [f64; 2] = [1.0, 2.5];
 /// What calling a compiled function takes the host, in microseconds: guards are checked and its kernels launched.
 /// Measured: 100 to 180 with one kernel.
 const COMPILED_CALL_US: (f64, f64) = (50.0, 150.0);
@@ -215,7 +217,8 @@ impl Maker<'_, '_> {
         let left = Range::new(fused.low / whole, (fused.high / whole).max(1.0 - saved.low / whole).min(1.0));
         let mut all = Vec::with_capacity(2 * pattern.leaves.len());
         let fact = |name: &str| pattern.facts.iter().find(|f| f.0 == name).and_then(|f| f.1.parse::<f64>().ok());
-        let of_expert = fact(moe::KERNELS);
+        let of_turn = fact(moe::KERNELS);
+        let turns_left = if pattern.code == Code::LoopedGemms { TURNS_LEFT } else { EXPERTS_LEFT };
         let call_us = self.call_us(pattern);
         for (i, leaves) in pattern.leaves.iter().enumerate() {
             let halo = pattern.halo.get(i).unwrap_or(&none);
@@ -231,11 +234,9 @@ impl Maker<'_, '_> {
                     continue;
                 }
                 let forward = *forward_kernels.get_or_insert(kernels.len());
-                let launches = match of_expert {
-                    // An expert's backward has as many more kernels as that of all experts.
-                    Some(of_expert) => {
-                        EXPERTS_LEFT.map(|n| (n * of_expert * kernels.len() as f64 / forward as f64) as usize)
-                    }
+                let launches = match of_turn {
+                    // A turn's backward has as many more kernels as that of all turns.
+                    Some(of_turn) => turns_left.map(|n| (n * of_turn * kernels.len() as f64 / forward as f64) as usize),
                     None => LAUNCHES_LEFT.map(|n| n * pattern.stretches),
                 };
                 all.push(Replacement {
@@ -243,7 +244,11 @@ impl Maker<'_, '_> {
                     ms: Range::new(ms * left.low, ms * left.high),
                     launches: (launches[0], launches[1]),
                     call_us,
-                    replaced: if of_expert.is_some() { Replaced::Experts } else { Replaced::Region },
+                    replaced: match pattern.code {
+                        Code::MoeExpertLoop => Replaced::Experts,
+                        Code::LoopedGemms => Replaced::Loop,
+                        _ => Replaced::Region,
+                    },
                 });
             }
         }
@@ -307,6 +312,7 @@ impl Maker<'_, '_> {
             Code::RepeatedKvHeads => "Key/value heads repeated before attention",
             Code::SdpaCopyOverhead => "Copies around attention",
             Code::MoeExpertLoop => "Experts run one after another",
+            Code::LoopedGemms => "Small GEMMs run one after another",
             Code::UnfusedRmsNorm => "Unfused RMS norm",
             Code::UnfusedLayerNorm => match &*self.fact("name") {
                 "group norm" => "Unfused group norm",
@@ -352,13 +358,16 @@ impl Maker<'_, '_> {
             Code::SdpaCopyOverhead => TextId::I_SDPA_COPY,
             Code::MoeExpertLoop if loose => TextId::I_EXPERTS_LOOSE,
             Code::MoeExpertLoop => TextId::I_EXPERTS,
+            Code::LoopedGemms if loose => TextId::I_LOOP_LOOSE,
+            Code::LoopedGemms => TextId::I_LOOP,
             Code::UnfusedOptimizer => TextId::I_OPT,
             Code::Recomputation => TextId::I_RECOMPUTE,
             Code::GemmEpilogue => TextId::I_EPILOGUE,
             _ if loose => TextId::I_FUSION_LOOSE,
             _ => TextId::I_FUSION,
         };
-        let n = if matches!(first.code, Code::MoeExpertLoop | Code::UnfusedOptimizer) { self.fact("n") } else { n };
+        let counts = matches!(first.code, Code::MoeExpertLoop | Code::LoopedGemms | Code::UnfusedOptimizer);
+        let n = if counts { self.fact("n") } else { n };
         text.fill(&[
             ("module", first.module.as_deref().unwrap_or_default()),
             ("n", &n),
@@ -385,6 +394,7 @@ impl Maker<'_, '_> {
             Code::RepeatedKvHeads => vec![TextId::A_GQA.plain()],
             Code::SdpaCopyOverhead => vec![TextId::A_STRIDED.plain()],
             Code::MoeExpertLoop => vec![TextId::A_MOE_FUSE.plain(), TextId::A_BATCH.plain(), TextId::N_MOE.plain()],
+            Code::LoopedGemms => vec![TextId::A_LOOP.plain(), TextId::A_BATCH.plain()],
             Code::UnfusedOptimizer => vec![TextId::A_FOREACH.plain()],
             Code::Recomputation => vec![TextId::A_RECOMPUTE.plain()],
             Code::UnfusedRmsNorm
@@ -444,7 +454,7 @@ impl Maker<'_, '_> {
         let mut known: RapidHashMap<(&str, *const InputLists), usize> = RapidHashMap::default();
         for id in self.leaves() {
             let leaf = self.scene.program.leaf(id);
-            let roofline = roofline_us(self.scene, id).unwrap_or(f64::NAN);
+            let roofline = self.scene.roofline_us(self.scene.look(id.index())).unwrap_or(f64::NAN);
             // Equal calls share their inputs.
             let at = *known.entry((&leaf.name, Arc::as_ptr(&leaf.inputs))).or_insert_with(|| {
                 found.push(Sum { id, count: 0, ms: 0.0, roofline_us: 0.0 });
@@ -534,20 +544,8 @@ impl Maker<'_, '_> {
     }
 }
 
-/// The two sides of a leaf's roofline, in microseconds.
-fn sides(scene: &Scene<'_>, id: LeafId) -> Option<(f64, f64)> {
-    let cost = scene.look(id.index()).cost.as_ref()?;
-    let memory = cost.bytes? / scene.bytes_per_us();
-    let compute = cost.flops.map_or(0.0, |f| f / scene.flops_per_us(Some(&cost.spec())));
-    Some((compute, memory))
-}
-
-fn roofline_us(scene: &Scene<'_>, id: LeafId) -> Option<f64> {
-    sides(scene, id).map(|(c, m)| c.max(m))
-}
-
 fn bound(scene: &Scene<'_>, id: LeafId) -> Option<&'static str> {
-    sides(scene, id).map(|(c, m)| if c >= m { "compute" } else { "memory" })
+    scene.sides_us(scene.look(id.index())).map(|(c, m)| if c >= m { "compute" } else { "memory" })
 }
 
 /// Whether no call of the library takes the place of the operations, so that they must be compiled.
@@ -565,6 +563,7 @@ pub(super) fn category(code: Code) -> &'static str {
             "sdpa_fwd"
         }
         Code::MoeExpertLoop => "moe_unfused",
+        Code::LoopedGemms => "gemm",
         Code::GemmEpilogue | Code::UnfusedModule => "kernel_fusion",
         Code::Recomputation => "recomputation",
         _ => "elementwise",

@@ -19,6 +19,7 @@ mod gated;
 mod gelu;
 mod group;
 pub mod kind;
+mod looped;
 pub(crate) mod metrics;
 mod module;
 mod moe;
@@ -77,6 +78,7 @@ codes! {
     SdpaCopyOverhead         "SDPA_COPY_OVERHEAD"    REPEATED_KV_HEADS;
     RepeatedKvHeads          "REPEATED_KV_HEADS"     REPEATED_KV_HEADS;
     MoeExpertLoop            "MOE_EXPERT_LOOP"       MOE_EXPERT_LOOP;
+    LoopedGemms              "LOOPED_GEMMS"          TINY_GEMMS;
     UnfusedRmsNorm           "UNFUSED_RMSNORM"       UNFUSED_NORM;
     UnfusedLayerNorm         "UNFUSED_LAYERNORM"     UNFUSED_NORM;
     UnfusedBatchNorm         "UNFUSED_BATCHNORM"     UNFUSED_NORM;
@@ -247,6 +249,7 @@ detectors! {
     attention_copies [RepeatedKvHeads, SdpaCopyOverhead];
     optimizer [UnfusedOptimizer];
     moe [MoeExpertLoop];
+    looped [LoopedGemms];
     norm [UnfusedRmsNorm, UnfusedLayerNorm];
     rope [UnfusedRope];
     gated [UnfusedSwiglu];

@@ -26,7 +26,7 @@ use std::ops::Range;
 use super::claims::Claims;
 use super::group::Instance;
 use super::kind::{Kind, operands_before_factors};
-use super::scene::{Look, Operand, Scene, numel};
+use super::scene::{Operand, Scene, numel};
 use super::show::one;
 use super::{Code, Confidence, Fused};
 use crate::program::LeafId;
@@ -40,7 +40,7 @@ const PRODUCTS: std::ops::RangeInclusive<usize> = 2..=4;
 const REACH: usize = 6;
 /// Leaves from the last search to where the last expert's rows are added.
 const LONGEST_EXPERT: usize = 24;
-/// The fact that says how many kernels an expert with tokens has.
+/// The fact that says how many kernels a turn of a loop has: here, an expert with tokens.
 pub(super) const KERNELS: &str = "kernels";
 /// Operations that find an expert's tokens, or that there are none.
 const SEARCHES: [&str; 7] = ["eq", "nonzero", "where", "any", "sum", "count_nonzero", "_local_scalar_dense"];
@@ -251,7 +251,7 @@ fn grouped(scene: &Scene<'_>, leaves: &[LeafId]) -> Option<Fused> {
     for l in leaves {
         let (leaf, look) = (scene.program.leaf(*l), scene.look(l.index()));
         if look.kind == Kind::Matrix {
-            roofline += roofline_us(scene, look)?;
+            roofline += scene.roofline_us(look)?;
             products += leaf.us;
         } else if look.kind != Kind::Sort && look.numel() > 0 {
             // All experts' rows are handled at once, so only bytes count.
@@ -267,10 +267,4 @@ fn grouped(scene: &Scene<'_>, leaves: &[LeafId]) -> Option<Fused> {
     }
     let [worst_us, best_us] = [GROUPED.0, GROUPED.1].map(|share| (roofline / share).min(products));
     Some(rest.and(Fused { best_us, worst_us }))
-}
-
-fn roofline_us(scene: &Scene<'_>, look: &Look<'_>) -> Option<f64> {
-    let cost = look.cost.as_ref()?;
-    let arithmetic = cost.flops? / scene.flops_per_us(Some(&cost.spec()));
-    Some(arithmetic.max(cost.bytes? / scene.bytes_per_us()))
 }

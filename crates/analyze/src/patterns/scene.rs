@@ -301,6 +301,11 @@ impl<'a> Scene<'a> {
         &self.looks[self.look_of[at] as usize]
     }
 
+    /// Whether two leaves are equal calls.
+    pub(crate) fn are_alike(&self, a: usize, b: usize) -> bool {
+        self.look_of[a] == self.look_of[b]
+    }
+
     /// Whether two leaves stand in one unbroken sequence.
     pub(crate) fn together(&self, a: usize, b: usize) -> bool {
         self.sequence[a] == self.sequence[b]
@@ -343,6 +348,18 @@ impl<'a> Scene<'a> {
     pub(crate) fn flops_per_us(&self, spec: Option<&str>) -> f64 {
         let peak = spec.and_then(|s| self.platform.peak(s)).or_else(|| self.platform.peak("matrix_bf16"));
         peak.map_or(f64::INFINITY, |p| p.value * 1e6)
+    }
+
+    /// The two sides of a leaf's roofline, in microseconds: arithmetic and memory.
+    pub(crate) fn sides_us(&self, look: &Look<'_>) -> Option<(f64, f64)> {
+        let cost = look.cost.as_ref()?;
+        let arithmetic = cost.flops.map_or(0.0, |f| f / self.flops_per_us(Some(&cost.spec())));
+        Some((arithmetic, cost.bytes? / self.bytes_per_us()))
+    }
+
+    /// The least time that a leaf may take, in microseconds.
+    pub(crate) fn roofline_us(&self, look: &Look<'_>) -> Option<f64> {
+        self.sides_us(look).map(|(arithmetic, memory)| arithmetic.max(memory))
     }
 
     /// Vector instructions a microsecond: a multiply-add counts as two operations in a platform's rate.

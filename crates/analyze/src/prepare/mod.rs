@@ -8,7 +8,6 @@ mod efficiency;
 mod fallback;
 pub mod kernel_names;
 mod model_info;
-mod parts;
 pub mod place;
 mod rows;
 pub mod timing;

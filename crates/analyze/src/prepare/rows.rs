@@ -12,7 +12,7 @@ use rapidhash::RapidHashMap;
 use super::efficiency::{Preferred, Work, rate};
 use super::kernel_names::KernelNames;
 use super::place::{Modules, back_to_back, call_site, direction, leaves_by_row};
-use super::{args, beside, category, fallback, kernel_names, parts, timing};
+use super::{args, beside, category, fallback, kernel_names, timing};
 use crate::prepared::{Beside, Efficiency, Row};
 use crate::program::{Leaf, Program, RowId, base_name};
 use crate::thresholds::{Threshold, Thresholds};
@@ -55,11 +55,8 @@ pub(crate) fn rows(
         let first = unified.calls_of(row).next();
         let inputs = first.map(|call| place.inputs(trace, call.event)).unwrap_or_default();
         let row = one(RowId(*i as u32), row, inputs, place, platform, thresholds, kernel_names);
-        let back_to_back = back_to_back(program, &leaves[*i]).map(<[usize]>::len).max().unwrap_or(0);
-        let in_loop = first.filter(|_| back_to_back > 1 && category::is_matrix(&row.category));
         Row {
-            back_to_back,
-            takes_parts: in_loop.is_some_and(|call| parts::takes_parts(trace, &report.tree, call.event, &row.inputs)),
+            back_to_back: back_to_back(program, &leaves[*i]).map(<[usize]>::len).max().unwrap_or(0),
             blocks_deep: first.map_or(1, |call| blocks_deep(trace, &call.kernels)),
             ..row
         }
@@ -153,7 +150,6 @@ fn one(
         std_us: row.kernel_us.std,
         host_ms,
         back_to_back: 0,
-        takes_parts: false,
         percent_of_category: 0.0,
         percent_of_compute: 0.0,
         percent_of_total: 0.0,

@@ -13,10 +13,6 @@ use crate::system::host_bound::{HostBound, Replaced, Replacement};
 const STACKING_US: f64 = 100.0;
 /// Launches of a batched product: alone, and with its operands put together before and its results taken apart after.
 const LAUNCHES: (usize, usize) = (1, 4);
-/// The same where the operands are together already: at worst the result is brought into order.
-const LAUNCHES_OF_PARTS: (usize, usize) = (1, 2);
-/// What views of such operands may take the host, in microseconds.
-const VIEWS_US: f64 = 30.0;
 
 /// A change to rows.
 pub(super) struct Fix {
@@ -54,8 +50,7 @@ impl Fix {
         let batches = self.batches && back_to_back(&prepared.program, &leaves).any(|b| b.len() > 1);
         if batches {
             let text = "; calls one after another become one, and with them go their launches";
-            let of_parts = rows.iter().all(|&r| prepared.row(r).takes_parts);
-            return (host.clip_fusion(&self.batched(prepared, &leaves, of_parts)), Some(text.to_owned()));
+            return (host.clip_fusion(&self.batched(prepared, &leaves)), Some(text.to_owned()));
         }
         let kernels: Vec<u32> =
             leaves.iter().flat_map(|&l| &prepared.program.leaves[l].kernels).map(|k| k.uid).collect();
@@ -75,8 +70,7 @@ impl Fix {
         (arrives, less.then(text))
     }
 
-    fn batched(&self, prepared: &Prepared, leaves: &[usize], of_parts: bool) -> Vec<Replacement> {
-        let (launches, call_us) = if of_parts { (LAUNCHES_OF_PARTS, VIEWS_US) } else { (LAUNCHES, STACKING_US) };
+    fn batched(&self, prepared: &Prepared, leaves: &[usize]) -> Vec<Replacement> {
         let left = |saved: f64| 1.0 - (saved / self.time_ms.max(f64::MIN_POSITIVE)).min(1.0);
         let (best, worst) = (left(self.saved.high), left(self.saved.low));
         let replacement = |batch: &[usize]| {
@@ -85,8 +79,8 @@ impl Fix {
             Replacement {
                 kernels: of().flat_map(|l| l.kernels.iter().map(|k| k.uid)).collect(),
                 ms: Range::new(ms * best, ms * worst),
-                launches,
-                call_us: (0.0, call_us),
+                launches: LAUNCHES,
+                call_us: (0.0, STACKING_US),
                 replaced: Replaced::Loop,
             }
         };

@@ -1,4 +1,4 @@
-//! Experts, optimizers, recomputation.
+//! Experts, loops over slices, optimizers, recomputation.
 
 use super::sketch::Sketch;
 use crate::finding::PatternId;
@@ -164,4 +164,62 @@ fn forward_work_under_a_checkpoint_is_recomputed() {
     // What that costs is a matter of the schedule, so the system tier tells it.
     s.look(|_, _, findings| assert!(findings.iter().all(|f| f.pattern != PatternId::RECOMPUTATION)));
     draw("OtherFunctionBackward").none(Code::Recomputation);
+}
+
+const WEIGHTS: &[i64] = &[12, 256, 64];
+const ROWS: &[i64] = &[12, 128, 256];
+
+/// `torch.stack([relu(x[i] @ a[i]) @ b[i] for i in range(turns)])`, with the parts that are taken.
+fn loop_over_slices(turns: usize, rows: bool, weights: bool, stacked: &[&[i64]]) -> Sketch {
+    let mut s = Sketch::new();
+    s.op("aten::layer_norm", &[&[1536, 256]], 9.0);
+    for _ in 0..turns {
+        if rows {
+            s.select(ROWS);
+        }
+        if weights {
+            s.select(WEIGHTS);
+        }
+        s.op("aten::mm", &[&[128, 256], &[256, 64]], 4.0).op("aten::relu", &[&[128, 64]], 3.0);
+        if weights {
+            s.select(&[12, 64, 256]);
+        }
+        s.op("aten::mm", &[&[128, 64], &[64, 256]], 4.0);
+    }
+    s.cat(stacked, 5.0);
+    s
+}
+
+#[test]
+fn turns_on_slices_could_be_one() {
+    let results: Vec<&[i64]> = vec![&[1, 128, 256]; 12];
+    let p = loop_over_slices(12, true, true, &results).one(Code::LoopedGemms);
+    assert_eq!((p.id, p.instances, p.ops.len()), (PatternId::TINY_GEMMS, 1, 12 * 3 + 1));
+    assert_eq!(p.evidence, ["12 equal turns of 3 operations on parts of larger tensors"]);
+    // Products at their roofline over 0.7 and 0.2, the rest by its bytes; nothing is stacked at best.
+    let (fused, now) = (p.fused_ms.unwrap(), p.total_ms());
+    assert!(fused.low < 0.1 * now && fused.high < 0.6 * now, "{fused:?} of {now}");
+    // All turns may share what goes in, and profilers leave out the shapes of long lists.
+    assert_eq!(loop_over_slices(12, false, true, &results).patterns(Code::LoopedGemms).len(), 1);
+    let p = loop_over_slices(40, true, true, &[]).one(Code::LoopedGemms);
+    assert_eq!(p.ops.len(), 40 * 3 + 1);
+    // Weights that are the same in each turn are those of a recurrent layer.
+    loop_over_slices(12, true, false, &results).none(Code::LoopedGemms);
+    // Few turns, other results than those, more results than turns.
+    loop_over_slices(7, true, true, &results[..7]).none(Code::LoopedGemms);
+    loop_over_slices(12, true, true, &vec![&[1, 64, 256][..]; 12]).none(Code::LoopedGemms);
+    loop_over_slices(12, true, true, &vec![&[1, 128, 256][..]; 13]).none(Code::LoopedGemms);
+}
+
+#[test]
+fn turns_that_go_on_with_what_the_turn_before_gave_are_no_find() {
+    // state = state * decay + k[t] @ v[t]; out.append(state @ q[t])
+    let mut s = Sketch::new();
+    for _ in 0..16 {
+        s.select(&[16, 64, 64]).select(&[16, 64, 64]);
+        s.op("aten::mm", &[&[64, 64], &[64, 64]], 4.0);
+        s.op("aten::mul", &[&[64, 64], &[]], 3.0).op("aten::add", &[&[64, 64], &[64, 64]], 3.0);
+        s.select(&[16, 64, 64]).op("aten::mm", &[&[64, 64], &[64, 64]], 4.0);
+    }
+    s.cat(&vec![&[1, 64, 64][..]; 16], 5.0).none(Code::LoopedGemms);
 }

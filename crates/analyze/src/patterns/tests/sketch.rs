@@ -70,7 +70,15 @@ impl Sketch {
         )
     }
 
-    /// Two tensors put together.
+    /// Takes a part out of a tensor, which launches nothing.
+    pub(super) fn select(&mut self, whole: &[i64]) -> &mut Self {
+        let view = self.builder.cpu_op("aten::select", self.now, 1.0).on(1, self.thread);
+        view.arg("Input Dims", format!("[{whole:?}, [], []]"));
+        self.now += 2.0;
+        self
+    }
+
+    /// Tensors put together.
     pub(super) fn cat(&mut self, dims: Dims<'_>, us: f64) -> &mut Self {
         self.launch(
             "aten::cat",

@@ -222,7 +222,7 @@ pub struct Row {
     pub std_us: Option<f64>,
     /// Host time of all calls; of an event whose kernels stand in several rows its share.
     pub host_ms: f64,
-    /// Most calls of it one after another, with no other GPU work between them.
+    /// Most calls of it one after another that do not need each other, with no other GPU work between them.
     pub back_to_back: usize,
     /// Of its category's kernel time; copies over the link have none.
     pub percent_of_category: f64,

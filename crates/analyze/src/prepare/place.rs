@@ -55,6 +55,13 @@ pub(crate) fn back_to_back<'a>(program: &Program, leaves: &'a [usize]) -> impl I
     leaves.chunk_by(move |&a, &b| a + 1 == b && of(a) == of(b))
 }
 
+/// The leaf right after a stretch of others if it puts their results together.
+pub(crate) fn collector(program: &Program, stretch: &[usize]) -> Option<usize> {
+    let next = stretch.last()? + 1;
+    let leaf = program.leaves.get(next)?;
+    matches!(&*leaf.name, "aten::cat" | "aten::stack").then_some(next)
+}
+
 /// The pass that most of a row's time belongs to.
 pub(crate) fn direction(name: &str, report_category: &str, leaves: &[&Leaf]) -> Direction {
     let named = report_category.ends_with("_bwd") || name.ends_with("_backward") || name.contains("Backward");

@@ -11,7 +11,7 @@ use rapidhash::RapidHashMap;
 
 use super::efficiency::{Preferred, Work, rate};
 use super::kernel_names::KernelNames;
-use super::place::{Modules, back_to_back, call_site, direction, leaves_by_row};
+use super::place::{Modules, back_to_back, call_site, collector, direction, leaves_by_row};
 use super::{args, beside, category, fallback, kernel_names, timing};
 use crate::prepared::{Beside, Efficiency, Row};
 use crate::program::{Leaf, Program, RowId, base_name};
@@ -56,7 +56,7 @@ pub(crate) fn rows(
         let inputs = first.map(|call| place.inputs(trace, call.event)).unwrap_or_default();
         let row = one(RowId(*i as u32), row, inputs, place, platform, thresholds, kernel_names);
         Row {
-            back_to_back: back_to_back(program, &leaves[*i]).map(<[usize]>::len).max().unwrap_or(0),
+            back_to_back: most_at_once(program, &leaves[*i], &row.inputs),
             blocks_deep: first.map_or(1, |call| blocks_deep(trace, &call.kernels)),
             ..row
         }
@@ -67,6 +67,15 @@ pub(crate) fn rows(
 fn copied_us(trace: &Trace, event: EventId) -> f64 {
     let copies = trace.kind(event) == EventKind::GpuMemcpy && kernel_names::is_host_copy(trace.name(event));
     if copies { trace.dur(event).unwrap_or_default().as_us() } else { 0.0 }
+}
+
+/// Most calls one after another that do not need each other. With a square weight a product may go on with what the one
+/// before it gave, unless all results are put together afterwards.
+fn most_at_once(program: &Program, leaves: &[usize], inputs: &InputLists) -> usize {
+    let weight = inputs.dims.iter().flatten().rev().find_map(|d| d.shape().filter(|s| s.len() >= 2));
+    let may_chain = weight.is_some_and(|w| w[w.len() - 1] == w[w.len() - 2]);
+    let apart = |stretch: &&[usize]| !may_chain || collector(program, stretch).is_some();
+    back_to_back(program, leaves).filter(apart).map(<[usize]>::len).max().unwrap_or(0)
 }
 
 /// Blocks of the longest of some kernels in the third direction of the grid.

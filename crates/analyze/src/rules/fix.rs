@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::finding::Range;
-use crate::prepare::place::back_to_back;
+use crate::prepare::place::{back_to_back, collector};
 use crate::prepared::Prepared;
 use crate::program::RowId;
 use crate::rounding::shown_ms;
@@ -26,10 +26,7 @@ pub(super) struct Fix {
 
 /// The calls with the one after them that puts their results together: one product gives them so.
 fn with_collector(prepared: &Prepared, batch: &[usize]) -> Vec<usize> {
-    let next = batch.last().map(|last| last + 1);
-    let collects =
-        |&i: &usize| prepared.program.leaves.get(i).is_some_and(|l| matches!(&*l.name, "aten::cat" | "aten::stack"));
-    batch.iter().copied().chain(next.filter(collects)).collect()
+    batch.iter().copied().chain(collector(&prepared.program, batch)).collect()
 }
 
 impl Fix {

@@ -159,9 +159,9 @@ pub(crate) fn promote(cx: &CategoryCx<'_>, metrics: &mut CategoryMetrics) {
 fn finding(cx: &CategoryCx<'_>, rows: &[&Row], saved: Range, told: &[&Row], memory_bound: &[&Row]) -> Promoted {
     let ms = |rows: &[&Row]| rows.iter().map(|r| r.time_ms).sum::<f64>();
     let (time_ms, told_ms, largest) = (ms(rows), ms(told), rows[0]);
-    let (peak, lower) = peaks(cx.prepared, largest).unwrap_or_default();
     let mut said = Said::default();
-    say_issue(cx, largest, time_ms, &mut said);
+    let alike: Vec<&Row> = rows.iter().copied().filter(|r| dtype(r) == dtype(largest)).collect();
+    say_issue(cx, largest, ms(&alike), &mut said);
     say_advice(cx, largest, &mut said);
     said.selection(largest);
     said.replay();
@@ -173,21 +173,7 @@ fn finding(cx: &CategoryCx<'_>, rows: &[&Row], saved: Range, told: &[&Row], memo
         category_percent_of_compute: cx.category.percent_of_compute,
         notable: true,
     };
-    let with = if told_ms > 0.0 {
-        format!(", with {} ms that other findings speak of,", shown_ms(told_ms))
-    } else {
-        String::new()
-    };
-    let at_worst = if is_tf32(largest) { "a third longer" } else { "twice as long" };
-    let basis = format!(
-        "{} ms{with} at {} TFLOPS/s peak take {} of that at {}, or {at_worst} at worst, and never less than their \
-         bytes do; the hopeful end adds half of {} ms of fp32 work that memory bounds",
-        shown_ms(time_ms),
-        shown(peak, 0),
-        shown(peak / lower, 3),
-        shown(lower, 0),
-        shown_ms(ms(memory_bound)),
-    );
+    let basis = basis(cx, rows, told_ms, ms(memory_bound));
     let explains: Vec<RowId> = rows.iter().map(|r| r.id).collect();
     Promoted {
         pattern: PatternId::FULL_PRECISION_GEMM,
@@ -203,4 +189,38 @@ fn finding(cx: &CategoryCx<'_>, rows: &[&Row], saved: Range, told: &[&Row], memo
         priority: weight.overall(cx),
         facts: Vec::new(),
     }
+}
+
+/// How the range was found, precision by precision.
+fn basis(cx: &CategoryCx<'_>, rows: &[&Row], told_ms: f64, memory_bound_ms: f64) -> String {
+    let mut parts: Vec<(&Row, f64)> = Vec::new();
+    for row in rows {
+        match parts.iter_mut().find(|(first, _)| dtype(first) == dtype(row)) {
+            Some((_, ms)) => *ms += row.time_ms,
+            None => parts.push((row, row.time_ms)),
+        }
+    }
+    let mut with = if told_ms > 0.0 {
+        format!(", with {} ms that other findings speak of,", shown_ms(told_ms))
+    } else {
+        String::new()
+    };
+    let part = |(row, ms): &(&Row, f64)| {
+        let (peak, lower) = peaks(cx.prepared, row).unwrap_or_default();
+        let at_worst = if is_tf32(row) { "a third longer" } else { "twice as long" };
+        format!(
+            "{} ms{} at {} TFLOPS/s peak take {} of that at {}, or {at_worst} at worst",
+            shown_ms(*ms),
+            std::mem::take(&mut with),
+            shown(peak, 0),
+            shown(peak / lower, 3),
+            shown(lower, 0),
+        )
+    };
+    let parts: Vec<String> = parts.iter().map(part).collect();
+    format!(
+        "{}, and never less than their bytes do; the hopeful end adds half of {} ms of fp32 work that memory bounds",
+        parts.join("; "),
+        shown_ms(memory_bound_ms),
+    )
 }

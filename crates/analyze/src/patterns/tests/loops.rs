@@ -207,8 +207,8 @@ fn turns_on_slices_could_be_one() {
     loop_over_slices(12, true, false, &results).none(Code::LoopedGemms);
     // Few turns, other results than those, more results than turns.
     loop_over_slices(7, true, true, &results[..7]).none(Code::LoopedGemms);
-    loop_over_slices(12, true, true, &vec![&[1, 64, 256][..]; 12]).none(Code::LoopedGemms);
-    loop_over_slices(12, true, true, &vec![&[1, 128, 256][..]; 13]).none(Code::LoopedGemms);
+    loop_over_slices(12, true, true, &[&[1, 64, 256][..]; 12]).none(Code::LoopedGemms);
+    loop_over_slices(12, true, true, &[&[1, 128, 256][..]; 13]).none(Code::LoopedGemms);
 }
 
 #[test]
@@ -221,5 +221,5 @@ fn turns_that_go_on_with_what_the_turn_before_gave_are_no_find() {
         s.op("aten::mul", &[&[64, 64], &[]], 3.0).op("aten::add", &[&[64, 64], &[64, 64]], 3.0);
         s.select(&[16, 64, 64]).op("aten::mm", &[&[64, 64], &[64, 64]], 4.0);
     }
-    s.cat(&vec![&[1, 64, 64][..]; 16], 5.0).none(Code::LoopedGemms);
+    s.cat(&[&[1, 64, 64][..]; 16], 5.0).none(Code::LoopedGemms);
 }

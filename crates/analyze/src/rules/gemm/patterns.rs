@@ -63,8 +63,8 @@ fn tiny(cx: &CategoryCx<'_>, row: &Row, s: &Shape) -> Option<RowPattern> {
     })
 }
 
-/// Many calls in a row with nothing between them, each of which could be done before a kernel has started and ended:
-/// what one call gives the next is not used, so they could be one.
+/// Many calls in a row with nothing between them, each of which could be done before a kernel has started and ended: what
+/// one call gives the next does not use, so they could be one.
 fn is_looped(cx: &CategoryCx<'_>, row: &Row) -> bool {
     let short = row.efficiency.roofline_time_us.is_some_and(|us| us < cx.prepared.kernel_floor_us);
     row.back_to_back as f64 >= cx.limit(Threshold::GemmTinyLoop) && short

@@ -43,6 +43,7 @@ texts! {
     I_KV           "I-KV"           "Key/value heads are copied {r}x to match the query heads: {time} ms over {calls}.";
     I_EXPERTS      "I-EXPERTS"      "{n} experts run one after another as small GEMMs in `{module}`: {time} ms.";
     I_EXPERTS_LOOSE "I-EXPERTS-LOOSE" "{n} experts run one after another as small GEMMs: {time} ms.";
+    I_DEPTHWISE_FIRST "I-DEPTHWISE-FIRST" "{time} ms of depthwise convolutions on channels-first images reach {pct}% of peak, {norm} ms of batch norm beside them {normpct}%.";
     I_LOOP         "I-LOOP"         "A loop of {n} turns runs small GEMMs one after another in `{module}`: {time} ms over {calls}.";
     I_LOOP_LOOSE   "I-LOOP-LOOSE"   "A loop of {n} turns runs small GEMMs one after another: {time} ms over {calls}.";
     I_OPT          "I-OPT"          "The optimizer step launches {n} small kernels ({time} ms).";
@@ -210,6 +211,7 @@ mod tests {
     const SOURCES: &[&str] = &[
         include_str!("rules/batchnorm.rs"),
         include_str!("rules/convolution.rs"),
+        include_str!("rules/convolution/depthwise.rs"),
         include_str!("rules/elementwise.rs"),
         include_str!("rules/gemm.rs"),
         include_str!("rules/gemm/patterns.rs"),

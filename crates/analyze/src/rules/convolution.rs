@@ -1,5 +1,6 @@
 //! The convolution analyzer; [`DOC`] is what `jarvis explain convolution` prints.
 
+mod depthwise;
 mod shape;
 
 use std::collections::BTreeMap;
@@ -41,7 +42,8 @@ Transposes are kernels with the name of one, inside convolution operations: thei
 high above `conv.transpose_high` and moderate from `conv.transpose_moderate` on. Bands are `conv.band.*`; those of
 transposed, grouped and dilated convolutions are `conv.band.odd_factor` of them. A row is a bottleneck if it takes more
 than `convolution.time_ms` or `bottleneck.percent_of_category` and lies below its band. What the right layout saves:
-the transposes, batch norm up to the memory ceiling, convolutions up to their band.
+the transposes, batch norm up to the memory ceiling, convolutions up to their band. Depthwise convolutions in half
+precision that ran on the framework's own kernels with channels first are told of the layout together with such norms.
 
 ## What to do
 `model.to(memory_format=torch.channels_last)`, and the same for the inputs (3-D tensors have no such format); else fuse
@@ -105,7 +107,7 @@ fn band(cx: &CategoryCx<'_>, shape: &Shape) -> (f64, f64) {
 }
 
 /// Code of the pattern that a kind is.
-fn code(kind: Kind) -> &'static str {
+const fn code(kind: Kind) -> &'static str {
     match kind {
         Kind::Transposed => "TRANSPOSED_CONV",
         Kind::Depthwise => "DEPTHWISE",
@@ -159,7 +161,7 @@ impl Rules for Convolution {
         said.bound(cx, group);
         match kind {
             Some(Kind::Pointwise | Kind::Standard) => said.model(TextId::A_FUSE_CONV, &[]),
-            Some(Kind::Depthwise) if wants_channels_last(row) => said.model(TextId::A_DEPTHWISE_LAST, &[]),
+            Some(Kind::Depthwise) if depthwise::wants_channels_last(row) => said.model(TextId::A_DEPTHWISE_LAST, &[]),
             _ => said.model(TextId::A_LIMITED, &[]),
         }
         if kind == Some(Kind::Depthwise) {
@@ -207,20 +209,9 @@ impl Rules for Convolution {
             metrics.patterns.insert(0, pattern);
             renumber(cx, metrics);
         }
+        depthwise::promote(cx, judged, metrics);
         precision::promote(cx, metrics);
     }
-}
-
-/// Whether the framework's own kernel for depthwise convolutions ran on half-precision images with channels first: with
-/// channels last a library's kernel takes its place. In a measured pair such convolutions took a quarter of the time then.
-fn wants_channels_last(row: &Row) -> bool {
-    let half = row
-        .inputs
-        .types
-        .as_ref()
-        .and_then(|t| t.first())
-        .is_some_and(|t| matches!(&**t, "c10::Half" | "c10::BFloat16"));
-    half && Layout::of(row) == Layout::Contiguous && main_kernel(row).is_some_and(|k| k.contains("conv_depthwise2d"))
 }
 
 /// Geometry as files show it.

@@ -136,13 +136,10 @@ impl<'a> Fix<'a> {
                     && is_plain(&j.judgement)
                     && j.row.efficiency.judged().is_some_and(|e| e < j.judgement.slow_below)
         };
-        let slow = cx.limit(Threshold::BottleneckEfficiency);
-        let first = |r: &&Row| Layout::of(r) != Layout::ChannelsLast && r.efficiency.judged().is_some_and(|e| e < slow);
-        let rows = || cx.prepared.rows.iter().filter(first);
         Self {
             convolutions: judged.iter().filter(touched).collect(),
-            norms: rows().filter(|r| &*r.category == "batchnorm").collect(),
-            pools: rows().filter(|r| r.name.contains("pool") && is_image(r)).collect(),
+            norms: norms(cx),
+            pools: channels_first(cx).filter(|r| r.name.contains("pool") && is_image(r)).collect(),
             transposes: count,
             transpose_ms: ms,
             outlook: outlook(cx, judged, ms),
@@ -157,30 +154,49 @@ impl<'a> Fix<'a> {
         convolutions.chain(others).collect()
     }
 
-    /// Transposes go. Batch norms on images in the other layout come to an acceptable share of the bandwidth at least,
-    /// if they are large enough to get there, and to the memory ceiling at best. Convolutions and poolings in the wrong
-    /// layout gain nothing at worst, and come to their band and to a cautious share of the bandwidth at best.
+    /// Transposes go, and batch norms gain. Convolutions and poolings in the wrong layout gain nothing at worst, and come
+    /// to their band and to a cautious share of the bandwidth at best.
     fn saving(&self, cx: &CategoryCx<'_>) -> Range {
         let factor = cx.limit(Threshold::ImpactLowFactor);
-        let large = cx.limit(Threshold::BaselineMinMb);
-        let sum = |rows: &[&Row], target: f64, min_mb: f64| -> f64 {
-            let rows = rows.iter().filter(|r| r.data_moved_mb.is_some_and(|mb| mb >= min_mb));
-            rows.map(|r| row_saved(cx, r, target)).sum()
-        };
-        let norms_low = sum(&self.norms, cx.limit(Threshold::EffAcceptable), large);
-        let norms_high = sum(&self.norms, cx.prepared.memory_ceiling(), 0.0);
-        let pools = sum(&self.pools, cx.limit(Threshold::ImpactCautiousMemory), 0.0);
+        let pools = saved_by(cx, &self.pools, cx.limit(Threshold::ImpactCautiousMemory), 0.0);
         let convolutions: f64 = self.convolutions.iter().map(|j| rest_saving(j)).sum();
         match self.outlook {
             Outlook::Good => together(&[
                 Range::new(factor * self.transpose_ms, self.transpose_ms),
-                Range::new(factor * norms_low, norms_high),
+                norm_saving(cx, &self.norms),
                 Range::new(0.0, convolutions),
                 Range::new(0.0, pools),
             ]),
             Outlook::Doubtful | Outlook::Done | Outlook::NoFormat => Range::new(0.0, self.transpose_ms),
         }
     }
+}
+
+/// Slow rows on images in another layout than channels-last.
+fn channels_first<'a>(cx: &CategoryCx<'a>) -> impl Iterator<Item = &'a Row> {
+    let slow = cx.limit(Threshold::BottleneckEfficiency);
+    let first =
+        move |r: &&Row| Layout::of(r) != Layout::ChannelsLast && r.efficiency.judged().is_some_and(|e| e < slow);
+    cx.prepared.rows.iter().filter(first)
+}
+
+/// Batch norms that another layout would make faster.
+pub(super) fn norms<'a>(cx: &CategoryCx<'a>) -> Vec<&'a Row> {
+    channels_first(cx).filter(|r| &*r.category == "batchnorm").collect()
+}
+
+/// What they save: they come to an acceptable share of the bandwidth at least, if they are large enough to get there, and
+/// to the memory ceiling at best.
+pub(super) fn norm_saving(cx: &CategoryCx<'_>, norms: &[&Row]) -> Range {
+    let large = cx.limit(Threshold::BaselineMinMb);
+    let low = saved_by(cx, norms, cx.limit(Threshold::EffAcceptable), large);
+    Range::new(cx.limit(Threshold::ImpactLowFactor) * low, saved_by(cx, norms, cx.prepared.memory_ceiling(), 0.0))
+}
+
+/// What rows that move at least so many megabytes save if they reach a share of the bandwidth.
+fn saved_by(cx: &CategoryCx<'_>, rows: &[&Row], target: f64, min_mb: f64) -> f64 {
+    let rows = rows.iter().filter(|r| r.data_moved_mb.is_some_and(|mb| mb >= min_mb));
+    rows.map(|r| row_saved(cx, r, target)).sum()
 }
 
 fn outlook(cx: &CategoryCx<'_>, judged: &[Judged<'_>], transpose_ms: f64) -> Outlook {

@@ -76,7 +76,8 @@ fn ended_by(scene: &Scene<'_>, at: usize) -> Option<Instance> {
 /// gave it to each other, each value once, and what is left is the result. Only the first product may read what no one
 /// gave, and only as the factor that is not its weight: all turns share it.
 fn stands_alone(scene: &Scene<'_>, turn: Range<usize>, result: Option<&[i64]>) -> bool {
-    let mut given: Vec<Vec<i64>> = Vec::new();
+    // Shapes, with the type where an operation changes it.
+    let mut given: Vec<(Vec<i64>, Option<&str>)> = Vec::new();
     let mut products = 0;
     for at in turn {
         let (leaf, look) = (scene.leaf(at), scene.look(at));
@@ -87,22 +88,24 @@ fn stands_alone(scene: &Scene<'_>, turn: Range<usize>, result: Option<&[i64]>) -
         let shared = (is_product && products == 0).then(|| operands_before_factors(look.base));
         // The destination of a copy is written, not read.
         let read = usize::from(look.kind == Kind::Copy);
+        let types = leaf.inputs.types.as_deref().unwrap_or_default();
         for (i, dims) in leaf.inputs.dims.iter().flatten().enumerate().skip(read) {
             let Some(dims) = dims.shape().filter(|d| d.len() >= 2) else { continue };
-            if leaf.takes_part(i) {
-                continue;
-            }
-            match given.iter().position(|g| agree(g, dims) || is_transposed(g, dims)) {
+            let from = given.iter().position(|(shape, dtype)| {
+                let fits = agree(shape, dims) || is_transposed(shape, dims);
+                fits && dtype.is_none_or(|d| types.get(i).is_none_or(|t| t == d))
+            });
+            match from {
                 Some(from) => drop(given.swap_remove(from)),
-                None if shared == Some(i) => {}
+                None if leaf.takes_part(i) || shared == Some(i) => {}
                 None => return false,
             }
         }
         products += usize::from(is_product);
         let Some(gives) = look.result() else { return false };
-        given.push(gives);
+        given.push((gives, types.first().map(String::as_str).filter(|_| look.kind == Kind::Copy)));
     }
-    products > 0 && matches!(&given[..], [last] if result.is_none_or(|r| agree(last, r)))
+    products > 0 && matches!(&given[..], [(last, _)] if result.is_none_or(|r| agree(last, r)))
 }
 
 fn is_transposed(a: &[i64], b: &[i64]) -> bool {

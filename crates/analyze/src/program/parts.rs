@@ -8,38 +8,47 @@ use super::{Leaf, Program};
 /// Operations that give parts of a tensor without one of its dimensions: one, or all of them.
 const TAKING: [&str; 2] = ["aten::select", "aten::unbind"];
 
-/// Most views between two leaves that are looked at: a call takes few, but one `unbind` is as many as it gives.
+/// A view is used by one of so many leaves after it, or not at all: arguments are taken before any is cast.
+const REACH: usize = 4;
+
+/// Most views that wait for their use: a call takes few, but one `unbind` is as many as it gives.
 const MOST: usize = 512;
 
-/// Tells every leaf which of its inputs were taken out of larger tensors since the leaf before it.
+/// Tells every leaf which of its inputs were taken out of larger tensors just before.
 pub(super) fn mark(program: &mut Program, trace: &Trace, tree: &Tree) {
-    let mut views = Views { trace, takes: RapidHashMap::default(), wholes: RapidHashMap::default() };
+    let mut views = Views { trace, takes: RapidHashMap::default(), parts: RapidHashMap::default() };
     for leaves in program.leaves.chunk_by_mut(|a, b| a.thread == b.thread) {
         let track = leaves.first().and_then(|l| trace.event(l.uid)).map(|e| trace.track_id(e));
         let Some((_, events)) = tree.thread_events().find(|(t, _)| Some(*t) == track) else { continue };
-        let mut leaves = leaves.iter_mut().peekable();
-        let mut since: Vec<EventId> = Vec::new();
+        let mut leaves = leaves.iter_mut().enumerate().peekable();
+        let mut waiting: Vec<View> = Vec::new();
         for &event in events {
             // Those that are not among the events took nothing.
-            while leaves.next_if(|l| Some(l.start) < trace.ts(event)).is_some() {}
-            if let Some(leaf) = leaves.next_if(|l| l.uid == event.uid()) {
-                if !since.is_empty() {
-                    leaf.taken = views.taken(leaf, &since);
-                    since.clear();
+            while leaves.next_if(|(_, l)| Some(l.start) < trace.ts(event)).is_some() {}
+            let next = leaves.peek().map_or(0, |(i, _)| *i);
+            if let Some((at, leaf)) = leaves.next_if(|(_, l)| l.uid == event.uid()) {
+                waiting.retain(|v| at < v.before + REACH);
+                if !waiting.is_empty() {
+                    leaf.taken = views.taken(leaf, &mut waiting);
                 }
-            } else if trace.kind(event) == EventKind::CpuOp && since.len() < MOST && views.takes(event) {
-                since.push(event);
+            } else if trace.kind(event) == EventKind::CpuOp && waiting.len() < MOST && views.takes(event) {
+                waiting.push(View { event, before: next });
             }
         }
     }
 }
 
-/// Views, each way to take a part read once.
+/// A part taken out of a tensor, and the leaf before which it was.
+struct View {
+    event: EventId,
+    before: usize,
+}
+
+/// What views give, each way to take a part read once.
 struct Views<'a> {
     trace: &'a Trace,
     takes: RapidHashMap<StrId, bool>,
-    /// Shapes of what parts are taken of.
-    wholes: RapidHashMap<StrId, Vec<i64>>,
+    parts: RapidHashMap<[Option<StrId>; 2], Part>,
 }
 
 impl Views<'_> {
@@ -48,19 +57,21 @@ impl Views<'_> {
         *self.takes.entry(name).or_insert_with(|| TAKING.contains(&trace.text(name)))
     }
 
-    /// A bit for each input that has the shape of a part, each view used once.
-    fn taken(&mut self, leaf: &Leaf, views: &[EventId]) -> u8 {
+    /// A bit for each input that a view gave; each gives one.
+    fn taken(&mut self, leaf: &Leaf, waiting: &mut Vec<View>) -> u8 {
         let trace = self.trace;
-        let mut wholes: Vec<StrId> = views.iter().filter_map(|&e| trace.text_id(e, Key::InputDims)).collect();
+        // The destination of a copy is written, not read.
+        let read = usize::from(&*leaf.name == "aten::copy_");
         let mut taken = 0;
-        for (i, dims) in leaf.inputs.dims.iter().flatten().take(8).enumerate() {
-            let Some(part) = dims.shape().filter(|s| !s.is_empty()) else { continue };
-            let found = wholes.iter().position(|&id| {
-                let whole = self.wholes.entry(id).or_insert_with(|| first_shape(trace.text(id)));
-                is_part(part, whole)
+        for (i, dims) in leaf.inputs.dims.iter().flatten().enumerate().take(8).skip(read) {
+            let Some(input) = dims.shape().filter(|s| !s.is_empty()) else { continue };
+            let gave = waiting.iter().position(|view| {
+                let key = [Key::InputDims, Key::ConcreteInputs].map(|key| trace.text_id(view.event, key));
+                let part = self.parts.entry(key).or_insert_with(|| Part::of(key.map(|id| id.map(|id| trace.text(id)))));
+                part.is(input)
             });
-            if let Some(found) = found {
-                wholes.swap_remove(found);
+            if let Some(gave) = gave {
+                waiting.remove(gave);
                 taken |= 1 << i;
             }
         }
@@ -68,20 +79,34 @@ impl Views<'_> {
     }
 }
 
-/// The shape of the first of several inputs; none if it is not a tensor.
-fn first_shape(lists: &str) -> Vec<i64> {
-    let all: Vec<serde_json::Value> = serde_json::from_str(lists).unwrap_or_default();
-    let first = all.into_iter().next().and_then(|first| serde_json::from_value(first).ok());
-    first.unwrap_or_default()
+/// A tensor without one of its dimensions.
+struct Part {
+    whole: Vec<i64>,
+    /// The one left out, where it is recorded.
+    without: Option<usize>,
 }
 
-/// Whether a shape is another one without one of its dimensions. A matrix may have been transposed since.
-fn is_part(part: &[i64], whole: &[i64]) -> bool {
-    let without = |left_out: usize| {
-        let rest = whole.iter().enumerate().filter(move |(i, _)| *i != left_out).map(|(_, d)| d);
-        rest.clone().eq(part) || rest.rev().eq(part)
-    };
-    whole.len() == part.len() + 1 && (0..whole.len()).any(without)
+impl Part {
+    /// Of the shapes and values of a view's arguments: the tensor, and the dimension.
+    fn of([dims, concrete]: [Option<&str>; 2]) -> Self {
+        let shapes: Vec<serde_json::Value> = dims.and_then(|d| serde_json::from_str(d).ok()).unwrap_or_default();
+        let whole: Vec<i64> =
+            shapes.into_iter().next().and_then(|w| serde_json::from_value(w).ok()).unwrap_or_default();
+        let values: Vec<String> = concrete.and_then(|c| serde_json::from_str(c).ok()).unwrap_or_default();
+        let dimension = values.get(1).and_then(|d| d.parse::<i64>().ok());
+        let from_first = dimension.map(|d| if d < 0 { d + whole.len() as i64 } else { d });
+        Self { without: from_first.and_then(|d| usize::try_from(d).ok()), whole }
+    }
+
+    /// Whether it has a shape. A matrix may have been transposed since.
+    fn is(&self, shape: &[i64]) -> bool {
+        let left = |without: usize| {
+            let rest = self.whole.iter().enumerate().filter(move |(i, _)| *i != without).map(|(_, d)| d);
+            rest.clone().eq(shape) || rest.rev().eq(shape)
+        };
+        let fits = self.whole.len() == shape.len() + 1;
+        fits && self.without.map_or_else(|| (0..self.whole.len()).any(left), left)
+    }
 }
 
 #[cfg(test)]
@@ -89,11 +114,14 @@ mod tests {
     use super::*;
     use jarvis_trace::{Summary, TraceBuilder, TreeOptions};
 
-    /// Which inputs of the products are parts: of a product whose operands these views gave, and of one after it.
-    fn taken(views: &[(&str, &str)]) -> [u8; 2] {
+    /// Which inputs of two products are parts, after these views: name, what of, along which dimension.
+    fn taken(views: &[(&str, &str, Option<i64>)]) -> [u8; 2] {
         let mut b = TraceBuilder::new();
-        for (i, (name, whole)) in views.iter().enumerate() {
-            b.cpu_op(name, i as f64, 0.5).arg("Input Dims", *whole);
+        for (i, (name, whole, dimension)) in views.iter().enumerate() {
+            let view = b.cpu_op(name, i as f64, 0.5).arg("Input Dims", format!("[{whole}, [], []]"));
+            if let Some(d) = dimension {
+                view.arg("Concrete Inputs", format!("[\"\", \"{d}\", \"0\"]"));
+            }
         }
         for n in 0..2 {
             let at = 100.0 + 50.0 * f64::from(n);
@@ -109,15 +137,19 @@ mod tests {
 
     #[test]
     fn operands_that_views_gave_are_parts() {
-        let (rows, weights) = ("[[8, 64, 128], [], []]", "[[8, 128, 32], [], []]");
+        let (rows, weights) = ("[8, 64, 128]", "[8, 128, 32]");
         assert_eq!(taken(&[]), [0, 0]);
-        assert_eq!(taken(&[("aten::select", rows), ("aten::select", weights)]), [0b11, 0]);
-        assert_eq!(taken(&[("aten::unbind", weights)]), [0b10, 0]);
-        assert_eq!(taken(&[("aten::select", "[[64, 8, 128], [], []]")]), [0b01, 0], "along any dimension");
-        assert_eq!(taken(&[("aten::select", "[[8, 32, 128], [], []]")]), [0b10, 0], "and transposed");
-        for other in ["[[8, 64, 64], [], []]", "[[64, 128], [], []]", "[]", "oops"] {
-            assert_eq!(taken(&[("aten::select", other)]), [0, 0], "{other}");
+        assert_eq!(taken(&[("aten::select", rows, None), ("aten::select", weights, None)]), [0b11, 0]);
+        assert_eq!(taken(&[("aten::unbind", weights, Some(0))]), [0b10, 0]);
+        let twice = ("aten::select", weights, Some(0));
+        assert_eq!(taken(&[twice, twice]), [0b10, 0b10], "a view waits for its use");
+        assert_eq!(taken(&[("aten::select", "[64, 8, 128]", Some(-2))]), [0b01, 0], "along any dimension");
+        assert_eq!(taken(&[("aten::select", "[64, 8, 128]", Some(0))]), [0, 0], "but along that");
+        assert_eq!(taken(&[("aten::select", "[8, 32, 128]", Some(0))]), [0b10, 0], "and transposed");
+        for other in ["[8, 64, 64]", "[64, 128]", "[]", "oops"] {
+            assert_eq!(taken(&[("aten::select", other, None)]), [0, 0], "{other}");
         }
-        assert_eq!(taken(&[("aten::relu", rows)]), [0, 0]);
+        assert_eq!(taken(&[("aten::select", rows, Some(7))]), [0, 0]);
+        assert_eq!(taken(&[("aten::relu", rows, Some(0))]), [0, 0]);
     }
 }

@@ -7,6 +7,7 @@ use super::priority::Weight;
 use super::words::Said;
 use crate::finding::{PatternId, Range};
 use crate::metrics::{CategoryMetrics, Promoted};
+use crate::prepare::category;
 use crate::prepared::{BoundType, Prepared, Row};
 use crate::program::RowId;
 use crate::rounding::{shown, shown_ms};
@@ -87,10 +88,15 @@ fn told_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
 fn memory_bound(p: &Prepared) -> Vec<&Row> {
     let full = |r: &&Row| match r.efficiency.compute_spec.as_deref() {
         Some("vector_fp32") => matches!(&*r.category, "elementwise" | "batchnorm") && !r.is_host_copy,
-        Some("matrix_fp32") => r.efficiency.bound_type == Some(BoundType::Memory),
+        Some("matrix_fp32") => is_memory_bound(r),
+        Some("matrix_tf32") => is_memory_bound(r) && &*r.category == "convolution",
         _ => false,
     };
     p.rows.iter().filter(full).collect()
+}
+
+fn is_memory_bound(row: &Row) -> bool {
+    row.efficiency.bound_type == Some(BoundType::Memory)
 }
 
 /// The category with most full-precision matrix work: it speaks for the operations around all of it.
@@ -145,10 +151,13 @@ pub(crate) fn promote(cx: &CategoryCx<'_>, metrics: &mut CategoryMetrics) {
     let low = saved.iter().map(|r| r.low).sum::<f64>();
     let high = saved.iter().map(|r| r.high).sum::<f64>();
     let memory_bound = if leads(cx) { memory_bound(cx.prepared) } else { Vec::new() };
-    let memory_bound_ms: f64 = memory_bound.iter().map(|r| r.time_ms).sum();
+    let half = |of_matrices: bool| -> f64 {
+        let rows = memory_bound.iter().filter(|r| category::is_matrix(&r.category) == of_matrices);
+        0.5 * rows.map(|r| r.time_ms).sum::<f64>()
+    };
+    let matrices = high + half(true);
     // Where little is matrix work, nobody changes the precision for the sake of the rest.
-    let around = (0.5 * memory_bound_ms).min(high);
-    let promoted = finding(cx, &rows, Range::new(low, high + around), &told, &memory_bound);
+    let promoted = finding(cx, &rows, Range::new(low, matrices + half(false).min(matrices)), &told, &memory_bound);
     let pattern = metrics.patterns.iter_mut().find(|p| p.pattern == CODE && p.rows.contains(&largest.id));
     if let Some(pattern) = pattern {
         pattern.promoted = Some(promoted);

@@ -212,6 +212,22 @@ fn turns_on_slices_could_be_one() {
 }
 
 #[test]
+fn turns_may_cast_what_they_take() {
+    // torch.stack([x[i] @ w[i] for i in range(turns)]) in fp32 under autocast
+    let mut s = Sketch::new();
+    for _ in 0..16 {
+        s.select(&[16, 64, 64]).select(&[16, 64, 64]);
+        for _ in 0..2 {
+            let types = ["c10::BFloat16", "float", "Scalar"];
+            s.typed("aten::copy_", &[&[64, 64], &[64, 64], &[]], &types, 2.0);
+        }
+        s.op("aten::mm", &[&[64, 64], &[64, 64]], 4.0);
+    }
+    let p = s.cat(&[&[1, 64, 64][..]; 16], 5.0).one(Code::LoopedGemms);
+    assert_eq!(p.ops.len(), 16 * 3 + 1);
+}
+
+#[test]
 fn turns_that_go_on_with_what_the_turn_before_gave_are_no_find() {
     // state = state * decay + k[t] @ v[t]; out.append(state @ q[t])
     let mut s = Sketch::new();

@@ -40,8 +40,10 @@ impl Claims {
                 continue;
             }
             proposal.halo.retain(|l| self.is_free(l.index()) && !proposal.leaves.contains(l));
-            let known = |l: &LeafId| proposal.leaves.contains(l) || proposal.halo.contains(l);
-            proposal.backward.retain(|l| self.is_free(l.index()) && !known(l));
+            // Loops have thousands of leaves.
+            let mut known: Vec<LeafId> = proposal.leaves.iter().chain(&proposal.halo).copied().collect();
+            known.sort_unstable();
+            proposal.backward.retain(|l| self.is_free(l.index()) && known.binary_search(l).is_err());
             for l in proposal.leaves.iter().chain(&proposal.halo).chain(&proposal.backward) {
                 self.taken[l.index()] = true;
             }

@@ -28,7 +28,7 @@ use super::claims::Claims;
 use super::group::Instance;
 use super::kind::{Kind, operands_before_factors};
 use super::moe::KERNELS;
-use super::scene::{Scene, agree};
+use super::scene::{Look, Scene, agree};
 use super::show::one;
 use super::{Code, Confidence, Fused};
 use crate::program::LeafId;
@@ -55,12 +55,12 @@ fn ended_by(scene: &Scene<'_>, at: usize) -> Option<Instance> {
     let results = &stack.operands;
     let equal = results.iter().all(|o| o.dims == results[0].dims);
     let told = (!results.is_empty()).then_some(results.len());
-    if !matches!(stack.base, "cat" | "stack") || !equal || told.is_some_and(|n| n < LEAST_TURNS) {
+    if !is_stack(stack) || !equal || told.is_some_and(|n| n < LEAST_TURNS) {
         return None;
     }
     let before = scene.before(at);
     let (length, turns) = (1..=LONGEST_TURN).find_map(|length| {
-        let last = at.checked_sub(length).filter(|&l| l >= before.start)?;
+        let last = at.checked_sub(length).filter(|&l| l >= before.start && may_be_turn(scene, l..at))?;
         let repeated = (before.start..last).rev().take_while(|&i| scene.are_alike(i, i + length)).count();
         let turns = 1 + repeated / length;
         let turns = told.unwrap_or(turns).min(turns);
@@ -72,20 +72,29 @@ fn ended_by(scene: &Scene<'_>, at: usize) -> Option<Instance> {
     stands_alone(scene, turn.clone(), result).then(|| instance(scene, turn, turns, at)).flatten()
 }
 
+fn is_stack(look: &Look<'_>) -> bool {
+    matches!(look.base, "cat" | "stack")
+}
+
+/// Whether operations may be a turn: products and what comes with them. Nothing is stacked in it, so that what lies behind
+/// another loop's end is not looked at.
+fn may_be_turn(scene: &Scene<'_>, turn: Range<usize>) -> bool {
+    let looks = || turn.clone().map(|i| scene.look(i));
+    let fits = |l: &Look<'_>| matches!(l.kind, Kind::Matrix | Kind::Elementwise | Kind::Copy) && !is_stack(l);
+    looks().all(fits) && looks().any(|l| l.kind == Kind::Matrix)
+}
+
 /// Whether a turn needs nothing of the turn before: what its operations read was taken out of a larger tensor, or they
 /// gave it to each other, each value once, and what is left is the result. Only the first product may read what no one
 /// gave, and only as the factor that is not its weight: all turns share it.
 fn stands_alone(scene: &Scene<'_>, turn: Range<usize>, result: Option<&[i64]>) -> bool {
     // Shapes, with the type where an operation changes it.
     let mut given: Vec<(Vec<i64>, Option<&str>)> = Vec::new();
-    let mut products = 0;
+    let mut is_first = true;
     for at in turn {
         let (leaf, look) = (scene.leaf(at), scene.look(at));
-        if !matches!(look.kind, Kind::Matrix | Kind::Elementwise | Kind::Copy) {
-            return false;
-        }
         let is_product = look.kind == Kind::Matrix;
-        let shared = (is_product && products == 0).then(|| operands_before_factors(look.base));
+        let shared = (is_product && is_first).then(|| operands_before_factors(look.base));
         // The destination of a copy is written, not read.
         let read = usize::from(look.kind == Kind::Copy);
         let types = leaf.inputs.types.as_deref().unwrap_or_default();
@@ -101,11 +110,11 @@ fn stands_alone(scene: &Scene<'_>, turn: Range<usize>, result: Option<&[i64]>) -
                 None => return false,
             }
         }
-        products += usize::from(is_product);
+        is_first &= !is_product;
         let Some(gives) = look.result() else { return false };
         given.push((gives, types.first().map(String::as_str).filter(|_| look.kind == Kind::Copy)));
     }
-    products > 0 && matches!(&given[..], [(last, _)] if result.is_none_or(|r| agree(last, r)))
+    matches!(&given[..], [(last, _)] if result.is_none_or(|r| agree(last, r)))
 }
 
 fn is_transposed(a: &[i64], b: &[i64]) -> bool {
@@ -141,7 +150,7 @@ fn batched(scene: &Scene<'_>, leaves: &[LeafId]) -> Option<Fused> {
                 roofline += scene.roofline_us(look)?;
                 products += leaf.us;
             }
-            _ if matches!(look.base, "cat" | "stack") => {
+            _ if is_stack(look) => {
                 rest = rest.and(Fused { best_us: 0.0, worst_us: leaf.us });
             }
             _ => {

@@ -101,7 +101,7 @@ texts! {
     A_KV_BLOCK     "A-KV-BLOCK"     "Try KV cache block sizes 16, 32 and 64.";
     A_DECODE_BATCH "A-DECODE-BATCH" "Serve more sequences per decode step, or draft tokens speculatively.";
     A_CHUNKED      "A-CHUNKED"      "Split long prompts into chunks.";
-    A_DEPTHWISE_LAST "A-DEPTHWISE-LAST" "Convert the model and its inputs to channels-last (`model.to(memory_format=torch.channels_last)`): libraries have depthwise kernels in half precision for NHWC alone, and the framework's own ran here.";
+    A_DEPTHWISE_LAST "A-DEPTHWISE-LAST" "Convert the model and its inputs to channels-last (`model.to(memory_format=torch.channels_last)`): in half precision the depthwise kernels of a library then take the place of the framework's own, which ran here.";
     A_LIMITED      "A-LIMITED"      "Limited: this operation type is usually well optimized.";
     A_SDPA_SHAPE   "A-SDPA-SHAPE"   "Attention is already fused; only shape changes (head size {d}, batch {b}) would help.";
     B_REPLAY       "B-REPLAY"       "Replay artifact recommended for kernel team to investigate and optimize.";

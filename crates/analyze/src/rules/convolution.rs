@@ -161,7 +161,9 @@ impl Rules for Convolution {
         said.bound(cx, group);
         match kind {
             Some(Kind::Pointwise | Kind::Standard) => said.model(TextId::A_FUSE_CONV, &[]),
-            Some(Kind::Depthwise) if depthwise::wants_channels_last(row) => said.model(TextId::A_DEPTHWISE_LAST, &[]),
+            Some(Kind::Depthwise) if depthwise::wants_channels_last(cx, row) => {
+                said.model(TextId::A_DEPTHWISE_LAST, &[]);
+            }
             _ => said.model(TextId::A_LIMITED, &[]),
         }
         if kind == Some(Kind::Depthwise) {

@@ -144,6 +144,21 @@ mod tests {
     }
 
     #[test]
+    fn a_change_that_brings_half_of_faster_launching_goes_first() {
+        let prepared = crate::testing::Scene::new().mm(1, [64, 64, 64], 9.0).prepared();
+        let launching =
+            Finding { pattern: PatternId::LAUNCH_BOUND, ..finding(Tier::System, Priority::Critical, 30.0, 50.0) };
+        for (low, high, first) in [(20.0, 22.0, PatternId::UNFUSED_OPTIMIZER), (17.0, 21.0, PatternId::LAUNCH_BOUND)] {
+            let named = Finding {
+                pattern: PatternId::UNFUSED_OPTIMIZER,
+                ..finding(Tier::Fusion, Priority::Critical, low, high)
+            };
+            let ranked = ranked(vec![launching.clone(), named], &prepared);
+            assert_eq!((ranked[0].pattern, ranked[0].rank), (first, 1), "{low} to {high} of 30 to 50 ms");
+        }
+    }
+
+    #[test]
     fn what_a_change_brings_moves_its_priority() {
         use Priority::{Critical, High, Low, Medium};
         for (before, expected, sure, after) in [

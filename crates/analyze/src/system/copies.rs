@@ -211,10 +211,12 @@ impl Better {
     /// link allows.
     pub(crate) fn saved(&self, host: &HostBound) -> Range {
         let low = host.saved_by_shorter_copies(&self.locked).low;
-        let hidden = host.saved_by_hidden_copies(&self.hidden, false).high;
-        // A host that no longer copies is faster elsewhere too, but hardly by more than the copies took it.
-        let copying = Ns(self.by_host).ms();
-        let high = host.saved_by_hidden_copies(&self.hidden, true).high.min(hidden + copying);
+        let mut high = host.saved_by_hidden_copies(&self.hidden, false).high;
+        if self.by_host > 0 {
+            // A host that no longer copies is faster elsewhere too, but hardly by more than the copies took it.
+            let relieved = host.saved_by_hidden_copies(&self.hidden, true).high;
+            high = relieved.min(high + Ns(self.by_host).ms());
+        }
         // Both directions can go on at the same time.
         let [a, b] = self.link_ns;
         let most = (host.window().ms() - a.max(b) / 1e6).max(0.0);

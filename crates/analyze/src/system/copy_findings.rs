@@ -64,6 +64,11 @@ pub(crate) fn blocking_copies(cx: &Cx<'_>) -> Option<Judged> {
         ));
     }
     let (least, most) = cx.system.host.slowdown();
+    let relieved = if ways.iter().any(|(_, sum)| sum.pageable > 0) {
+        ", and a host that is faster elsewhere where it no longer copies itself"
+    } else {
+        ""
+    };
     let u = cx.utilization;
     let mut evidence =
         vec![timeline_evidence(cx, "exposed_memcpy_time", u.exposed_memcpy_time_ms, u.exposed_memcpy_time_percent)];
@@ -84,7 +89,7 @@ pub(crate) fn blocking_copies(cx: &Cx<'_>) -> Option<Judged> {
         basis: format!(
             "The recorded schedule run again for a profiler that slowed the host down {least} to {most} times: low \
              with unpinned copies at 25 GB/s and pinned ones half hidden, high with all of them hidden and not waited \
-             for, as far as a link of 60 GB/s allows and pinned ones as fast as they are.",
+             for, as far as a link of 60 GB/s allows and pinned ones as fast as they are{relieved}.",
         ),
         algorithmic: copy_actions(cx),
         kernel: Vec::new(),

@@ -324,7 +324,7 @@ fn works(recording: &Recording<'_>) -> (Vec<Work>, i64) {
         let work = Work { start, end, after, follows, gap, latency, call, linked };
         if linked && work.is_late() {
             latencies.push(latency);
-        } else if latency > gap + SURELY_QUEUED && gap < LONGEST_QUEUE_GAP {
+        } else if latency > gap + SURELY_QUEUED && (0..LONGEST_QUEUE_GAP).contains(&gap) {
             gaps.push(gap);
         }
         works.push(work);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::Report;
+use jarvis_perf::tables::{ArgLists, Report};
 use jarvis_trace::side_by_side::both;
 use jarvis_trace::{Population, Summary, Trace, Tree};
 
@@ -85,10 +85,10 @@ pub struct Survey {
 
 impl Survey {
     /// The tree must have Python frames.
-    pub fn of(trace: &Trace, tree: &Tree, population: Population) -> Self {
+    pub fn of(trace: &Trace, tree: &Tree, lists: &ArgLists, population: Population) -> Self {
         let system = System::of(trace, tree, population);
         let summary = Summary::of(trace);
-        Self { program: Program::of(trace, tree, &summary), system, summary }
+        Self { program: Program::of(trace, tree, &summary, lists), system, summary }
     }
 }
 
@@ -185,7 +185,7 @@ pub struct Judgement {
 impl Analysis {
     /// Analyses a trace from the beginning.
     pub fn of(trace: &Trace, report: &Report, platform: &Platform, options: &AnalysisOptions) -> Self {
-        let survey = Survey::of(trace, &report.tree, options.population);
+        let survey = Survey::of(trace, &report.tree, &report.arg_lists, options.population);
         let (groundwork, _) = Groundwork::of(survey, trace, report, platform, options);
         let judgement = groundwork.judge(trace, report, options);
         Self::on(groundwork, judgement)

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use jarvis_perf::call::InputLists;
-use jarvis_perf::tables::{Unified, input_ids, input_lists};
+use jarvis_perf::tables::{ArgLists, Unified};
 use jarvis_trace::tree::{Annotations, Communication};
 use jarvis_trace::{Clock, EventId, EventKind, GpuWork, IntervalSet, Ns, StrId, Summary, Trace, Tree};
 use rapidhash::RapidHashMap;
@@ -206,8 +206,8 @@ const NOT_MODULES: &[&str] = &[
 
 impl Program {
     /// Reads the program off a trace. The tree needs Python frames for modules to be seen.
-    pub fn of(trace: &Trace, tree: &Tree, summary: &Summary) -> Self {
-        Reader::new(trace, tree, summary).read()
+    pub fn of(trace: &Trace, tree: &Tree, summary: &Summary, lists: &ArgLists) -> Self {
+        Reader::new(trace, tree, summary, lists).read()
     }
 
     /// Tells every leaf the row that its kernels are counted in.
@@ -260,7 +260,7 @@ pub fn base_name(name: &str) -> &str {
 struct Reader<'a> {
     trace: &'a Trace,
     tree: &'a Tree,
-    inputs: RapidHashMap<[Option<StrId>; 4], Arc<InputLists>>,
+    lists: &'a ArgLists,
     names: RapidHashMap<StrId, Arc<str>>,
     /// Positions in [`Program::op_names`].
     op_names: RapidHashMap<StrId, u32>,
@@ -280,7 +280,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(trace: &'a Trace, tree: &'a Tree, summary: &Summary) -> Self {
+    fn new(trace: &'a Trace, tree: &'a Tree, summary: &Summary, lists: &'a ArgLists) -> Self {
         let marked = |e: &EventId| trace.kind(*e).is_annotation() && trace.name(*e).starts_with(OPTIMIZER_MARK);
         let optimizer = trace.events().filter(marked).filter_map(|e| Ns::span_of(trace, e)).collect();
         let steps = summary.steps.iter().filter_map(|s| Ns::span_of(trace, s.event)).collect::<Vec<_>>();
@@ -289,7 +289,7 @@ impl<'a> Reader<'a> {
         Self {
             trace,
             tree,
-            inputs: RapidHashMap::default(),
+            lists,
             names: RapidHashMap::default(),
             op_names: RapidHashMap::default(),
             works: RapidHashMap::default(),
@@ -349,8 +349,6 @@ impl<'a> Reader<'a> {
     fn leaf(&mut self, event: EventId, kernels: &[EventId], thread: u32) -> Leaf {
         let trace = self.trace;
         let start = trace.ts(event).unwrap_or_default();
-        let lists = input_ids(trace, event);
-        let inputs = Arc::clone(self.inputs.entry(lists).or_insert_with(|| Arc::new(input_lists(trace, event))));
         let us = self.tree.view(trace).busy(kernels).0;
         let kernels = kernels.iter().map(|&k| self.kernel(k)).collect();
         let module = if self.annotations.is_some() {
@@ -371,7 +369,7 @@ impl<'a> Reader<'a> {
             uid: event.uid(),
             name: self.name(trace.name_id(event)),
             is_op: trace.kind(event) == EventKind::CpuOp,
-            inputs,
+            inputs: self.lists.of(trace, event),
             kernels,
             us,
             row: None,
@@ -504,7 +502,7 @@ mod tests {
     fn program(b: &TraceBuilder) -> Program {
         let trace = b.build();
         let tree = Tree::build(&trace, TreeOptions::default().with_python());
-        Program::of(&trace, &tree, &Summary::of(&trace))
+        Program::of(&trace, &tree, &Summary::of(&trace), &ArgLists::default())
     }
 
     #[test]

@@ -16,7 +16,7 @@ use jarvis_analyze::metrics::Scope;
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::extension::Extension;
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::{Report, ReportError, ReportOptions, Sheet, build_report_beside};
+use jarvis_perf::tables::{ArgLists, Report, ReportError, ReportOptions, Sheet, build_report_beside};
 use jarvis_report::check::{self, Folder, Level, Problem};
 use jarvis_report::render::{csv, xlsx};
 use jarvis_report::replay::ReplayError;
@@ -138,7 +138,7 @@ pub fn analyze_watched(
     clock.then("replay_packages");
     let chosen = replay::choose(&trace, &report, &analysis, &options.replay, &[]);
     // All is known that the trace can tell.
-    drop((trace, std::mem::take(&mut report.tree)));
+    drop((trace, std::mem::take(&mut report.tree), std::mem::take(&mut report.arg_lists)));
     let sheets = Sheets::of(report.sheets(), "");
     let made = std::thread::scope(|scope| {
         // They depend on nothing that follows, so they are made beside it.
@@ -217,7 +217,7 @@ fn surveyed(trace: &Trace, options: &AnalyzeOptions) -> Result<Surveyed, ReportE
         ..ReportOptions::default()
     };
     let of = |options: &ReportOptions, population| {
-        let survey = |tree: &Tree| Survey::of(trace, tree, population);
+        let survey = |tree: &Tree, lists: &ArgLists| Survey::of(trace, tree, lists, population);
         let (report, survey) = build_report_beside(trace, options, survey)?;
         Ok(Surveyed { report, survey, population })
     };

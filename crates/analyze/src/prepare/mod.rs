@@ -38,7 +38,8 @@ impl Prepared {
     /// Prepares the analysis of a trace. The report must be one of this trace, made with
     /// [`call_stack`](jarvis_perf::tables::ReportOptions::call_stack) so that its tree has Python frames.
     pub fn of(trace: &Trace, report: &Report, platform: &Platform, options: &PrepareOptions) -> Self {
-        Self::on(Program::of(trace, &report.tree, &Summary::of(trace)), trace, report, platform, options)
+        let program = Program::of(trace, &report.tree, &Summary::of(trace), &report.arg_lists);
+        Self::on(program, trace, report, platform, options)
     }
 
     /// The same where the program has been read already.

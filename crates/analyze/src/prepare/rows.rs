@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jarvis_perf::call::InputLists;
 use jarvis_perf::ops::ModelSource;
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::{Report, UnifiedRow, input_lists};
+use jarvis_perf::tables::{Report, UnifiedRow};
 use jarvis_trace::{Arg, EventId, EventKind, Trace, side_by_side};
 use rapidhash::RapidHashMap;
 
@@ -53,7 +53,7 @@ pub(crate) fn rows(
     side_by_side::each(&numbered, |(i, place)| {
         let row = &unified.rows[*i];
         let first = unified.calls_of(row).next();
-        let inputs = first.map(|call| place.inputs(trace, call.event)).unwrap_or_default();
+        let inputs = first.map(|call| report.arg_lists.of(trace, call.event)).unwrap_or_default();
         let row = one(RowId(*i as u32), row, inputs, place, platform, thresholds, kernel_names);
         Row {
             back_to_back: most_at_once(program, &leaves[*i], &row.inputs),
@@ -98,14 +98,6 @@ struct Place<'a> {
     /// Time of copies between host and device.
     copied_ms: f64,
     beside: Beside,
-}
-
-impl Place<'_> {
-    /// The arguments of a call, which may be one of the leaves.
-    fn inputs(&self, trace: &Trace, call: EventId) -> Arc<InputLists> {
-        let leaf = self.leaves.iter().find(|leaf| leaf.uid == call.uid());
-        leaf.map_or_else(|| Arc::new(input_lists(trace, call)), |leaf| Arc::clone(&leaf.inputs))
-    }
 }
 
 fn one(

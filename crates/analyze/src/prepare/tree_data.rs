@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jarvis_perf::tables::{Report, input_lists};
+use jarvis_perf::tables::Report;
 use jarvis_trace::{EventId, EventKind, Trace};
 
 use super::args::{dims_json, types_json};
@@ -122,7 +122,7 @@ impl Reader<'_> {
             let mut launched = launches.flat_map(|&c| tree.launched(c));
             let kernels = launched.by_ref().take(MOST_NODES).map(|&k| trace.name(k).to_owned()).collect();
             truncated |= launched.next().is_some();
-            let inputs = input_lists(trace, event);
+            let inputs = self.report.arg_lists.of(trace, event);
             out.push(SubtreeNode {
                 depth,
                 name: trace.name(event).to_owned(),

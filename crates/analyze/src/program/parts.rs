@@ -131,7 +131,7 @@ mod tests {
         }
         let trace = b.build();
         let tree = Tree::build(&trace, TreeOptions::default().with_python());
-        let leaves = Program::of(&trace, &tree, &Summary::of(&trace)).leaves;
+        let leaves = Program::of(&trace, &tree, &Summary::of(&trace), &jarvis_perf::tables::ArgLists::default()).leaves;
         [leaves[0].taken, leaves[1].taken]
     }
 

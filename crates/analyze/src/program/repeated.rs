@@ -109,7 +109,7 @@ mod tests {
         }
         let trace = b.build();
         let tree = Tree::build(&trace, TreeOptions::default());
-        let program = Program::of(&trace, &tree, &Summary::of(&trace));
+        let program = Program::of(&trace, &tree, &Summary::of(&trace), &jarvis_perf::tables::ArgLists::default());
         program.leaves.iter().filter(|l| l.is_repeated).map(|l| l.name.to_string()).collect()
     }
 

@@ -129,7 +129,7 @@ fn read(session: &Session, args: &ReplayArgs) -> Result<Source, Failure> {
     };
     let report = session.stage("tables", || build_report(&trace, &options))?;
     Ok(Source {
-        rows: replay::of_report(&trace, &report.tree, &report.rows),
+        rows: replay::of_report(&trace, &report),
         platform: chosen.platform,
         device: trace.facts().devices().into_iter().map(|d| d.name).find(|name| !name.is_empty()),
         diagnostics: report.diagnostics,

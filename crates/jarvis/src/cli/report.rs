@@ -297,7 +297,7 @@ pub(crate) fn extension(
 fn page(trace: &Trace, report: &Report, platform: Option<&Platform>, args: &ReportArgs) -> Vec<u8> {
     let population = if args.sheets.include_unlinked_kernels { Population::All } else { Population::Linked };
     let summary = Summary::of(trace);
-    let program = Program::of(trace, &report.tree, &summary).with_rows(&report.rows.unified);
+    let program = Program::of(trace, &report.tree, &summary, &report.arg_lists).with_rows(&report.rows.unified);
     let gaps = Gaps::of_trace(trace, &report.tree, population);
     let source = html::Source {
         report,

@@ -72,8 +72,7 @@ pub(super) fn choose(
     }
     let selection = Selection { wanted, ..Selection::of([], Tier::Requested) };
     let is_wanted = |op: &str| selection.tier_of(op).is_some();
-    let (replayer, rows) =
-        both(Replayer::new, || replay::of_report_where(trace, &report.tree, &report.rows, &is_wanted));
+    let (replayer, rows) = both(Replayer::new, || replay::of_report_where(trace, report, &is_wanted));
     Some(Chosen { selection, rows, replayer })
 }
 

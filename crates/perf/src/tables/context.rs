@@ -9,7 +9,7 @@ use rapidhash::RapidHashMap;
 
 use super::Cell;
 use super::costs::{Call, CostId, Costs};
-use super::inputs::{ArgTexts, Inputs, InputsGroup, InputsId};
+use super::inputs::{ArgLists, ArgTexts, Inputs, InputsGroup, InputsId};
 use super::options::ReportOptions;
 use super::sheet::{Columns, count, maybe_bool, maybe_text, text};
 use super::texts::{TextId, Texts};
@@ -118,7 +118,7 @@ pub(crate) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    pub(crate) fn new(trace: &'a Trace, tree: &'a Tree, options: &'a ReportOptions) -> Self {
+    pub(crate) fn new(trace: &'a Trace, tree: &'a Tree, lists: &'a ArgLists, options: &'a ReportOptions) -> Self {
         let mut texts = Texts::new(trace);
         let names = Names::of(trace);
         let mut shown = |name: Option<&str>| texts.intern(name.unwrap_or("Unknown"));
@@ -136,7 +136,7 @@ impl<'a> Context<'a> {
             options,
             quirks: options.quirks(),
             texts,
-            inputs: Inputs::new(trace),
+            inputs: Inputs::new(trace, lists),
             costs: Costs::new(trace, tree, options),
             places,
             categories: RapidHashMap::default(),

@@ -1,7 +1,7 @@
 //! The argument lists of calls. Few distinct ones serve many events, so each is read once.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jarvis_trace::{EventId, Key, StrId, Trace, pyliteral};
 use rapidhash::RapidHashMap;
@@ -43,16 +43,41 @@ pub(crate) struct InputsGroup(u32);
 
 #[derive(Debug)]
 struct Entry {
-    lists: [Option<StrId>; 4],
+    lists: ListIds,
     tuples: [Option<TextId>; 4],
     group: InputsGroup,
-    parsed: InputLists,
+    parsed: Arc<InputLists>,
+}
+
+/// Handles of a call's lists, in the order of the key columns.
+pub type ListIds = [Option<StrId>; 4];
+
+/// The argument lists of a trace as models read them, each read once, whichever thread first asks for it.
+#[derive(Debug, Default)]
+pub struct ArgLists(Mutex<RapidHashMap<ListIds, Arc<InputLists>>>);
+
+impl ArgLists {
+    /// The lists of an event of the trace. Calls with the same lists share them.
+    pub fn of(&self, trace: &Trace, event: EventId) -> Arc<InputLists> {
+        self.read(trace, input_ids(trace, event))
+    }
+
+    fn read(&self, trace: &Trace, lists: ListIds) -> Arc<InputLists> {
+        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known().get(&lists) {
+            return Arc::clone(found);
+        }
+        // Nobody waits while they are read: two that read the same at once are rare.
+        let read = Arc::new(parse(lists.map(|list| list.map(|l| trace.text(l)))));
+        Arc::clone(known().entry(lists).or_insert(read))
+    }
 }
 
 /// All argument lists met so far.
 #[derive(Debug)]
 pub(crate) struct Inputs<'a> {
     trace: &'a Trace,
+    lists: &'a ArgLists,
     entries: Vec<Entry>,
     /// By the handles of the four lists. One look-up is so cheap that the answer is not kept by event.
     index: RapidHashMap<u128, InputsId>,
@@ -60,8 +85,8 @@ pub(crate) struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    pub(crate) fn new(trace: &'a Trace) -> Self {
-        Self { trace, entries: Vec::new(), index: RapidHashMap::default(), groups: RapidHashMap::default() }
+    pub(crate) fn new(trace: &'a Trace, lists: &'a ArgLists) -> Self {
+        Self { trace, lists, entries: Vec::new(), index: RapidHashMap::default(), groups: RapidHashMap::default() }
     }
 
     /// The lists of an event.
@@ -75,7 +100,7 @@ impl<'a> Inputs<'a> {
         let next = InputsGroup(self.groups.len() as u32);
         let group = *self.groups.entry(tuples).or_insert(next);
         let id = InputsId(self.entries.len() as u32);
-        let parsed = parse(lists.map(|list| list.map(|l| self.trace.text(l))));
+        let parsed = self.lists.read(self.trace, lists);
         self.entries.push(Entry { lists, tuples, group, parsed });
         self.index.insert(key, id);
         id
@@ -114,13 +139,8 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// The argument lists of an event, as models read them.
-pub fn input_lists(trace: &Trace, event: EventId) -> InputLists {
-    parse(input_ids(trace, event).map(|list| list.map(|l| trace.text(l))))
-}
-
 /// Handles of the argument lists of an event: where they are equal, so are the lists.
-pub fn input_ids(trace: &Trace, event: EventId) -> [Option<StrId>; 4] {
+pub fn input_ids(trace: &Trace, event: EventId) -> ListIds {
     KEYS.map(|key| trace.text_id(event, key))
 }
 
@@ -246,6 +266,18 @@ mod tests {
         assert_eq!(parsed.strides, None);
         assert_eq!(parsed.concrete, Some(vec![String::new(), "1".to_owned(), "3".to_owned()]));
         assert_eq!(parse([Some("oops"), None, None, None]).dims, None);
+    }
+
+    #[test]
+    fn calls_with_the_same_lists_share_them() {
+        let mut b = jarvis_trace::TraceBuilder::new();
+        for (i, dims) in ["[[1,2]]", "[[3]]", "[[1,2]]"].into_iter().enumerate() {
+            b.cpu_op("aten::relu", i as f64, 0.5).arg("Input Dims", dims);
+        }
+        let (trace, lists) = (b.build(), ArgLists::default());
+        let [first, other, again] = [0, 1, 2].map(|i| lists.of(&trace, trace.events().nth(i).unwrap()));
+        assert!(Arc::ptr_eq(&first, &again) && !Arc::ptr_eq(&first, &other));
+        assert_eq!(other.dims, Some(vec![Dims::Shape(vec![3])]));
     }
 
     #[test]

@@ -26,7 +26,7 @@ use jarvis_trace::pyliteral;
 pub use call_stack::StackCells;
 pub use collectives::{CollectiveRow, Collectives};
 pub use context::CallIdentity;
-pub use inputs::{ArgTexts, input_ids, input_lists};
+pub use inputs::{ArgLists, ArgTexts, ListIds, input_ids};
 pub use kernel_list::{KernelList, KernelStat};
 pub use kernels::{Bin, KernelRow, ShortKernelRow};
 pub use launchers::{CategoryRow, LauncherRow, LauncherRows, OpRow, UniqueArgsRow};

@@ -12,6 +12,7 @@ use rapidhash::RapidHashMap;
 
 use super::collectives::Collectives;
 use super::context::Context;
+use super::inputs::ArgLists;
 use super::kernels::{self, Bin, KernelRow, Kernels, ShortKernelRow};
 use super::launchers::{self, CategoryRow, LauncherRows, OpRow, UniqueArgsRow};
 use super::op_sheets::{self, OpSheet};
@@ -28,6 +29,8 @@ pub struct Report {
     pub rows: ReportRows,
     /// The tree that everything was read off.
     pub tree: Tree,
+    /// Arguments of calls, as far as they were asked for.
+    pub arg_lists: ArgLists,
     /// What was odd about the recording, reading and tree together.
     pub diagnostics: Diagnostics,
     options: ReportOptions,
@@ -170,20 +173,22 @@ fn shown(sheet: Sheet<'_>) -> Option<Sheet<'_>> {
 pub fn build_report(trace: &Trace, options: &ReportOptions) -> Result<Report, ReportError> {
     let tree = Tree::build(trace, tree_options(options));
     let gpu = GpuTime::of(trace, &tree, options)?;
-    let filled = fill(trace, &tree, &gpu, options);
-    Ok(finished(trace, tree, &gpu, options, filled))
+    let lists = ArgLists::default();
+    let filled = fill(trace, &tree, &lists, &gpu, options);
+    Ok(finished(trace, tree, lists, &gpu, options, filled))
 }
 
-/// The same, and on a thread of its own what else needs nothing but the tree.
+/// The same, and on a thread of its own what else needs nothing but the tree and arguments.
 pub fn build_report_beside<T: Send>(
     trace: &Trace,
     options: &ReportOptions,
-    other: impl FnOnce(&Tree) -> T + Send,
+    other: impl FnOnce(&Tree, &ArgLists) -> T + Send,
 ) -> Result<(Report, T), ReportError> {
     let tree = Tree::build(trace, tree_options(options));
     let gpu = GpuTime::of(trace, &tree, options)?;
-    let (other, filled) = both(|| other(&tree), || fill(trace, &tree, &gpu, options));
-    Ok((finished(trace, tree, &gpu, options, filled), other))
+    let lists = ArgLists::default();
+    let (other, filled) = both(|| other(&tree, &lists), || fill(trace, &tree, &lists, &gpu, options));
+    Ok((finished(trace, tree, lists, &gpu, options, filled), other))
 }
 
 /// An error if there is no GPU work that a report could be made of. Work without a recorded launch will do.
@@ -195,6 +200,7 @@ pub fn require_gpu_work(trace: &Trace) -> Result<(), ReportError> {
 fn finished(
     trace: &Trace,
     tree: Tree,
+    arg_lists: ArgLists,
     gpu: &GpuTime,
     options: &ReportOptions,
     (ready, rows): (ReadySheets, ReportRows),
@@ -202,7 +208,7 @@ fn finished(
     let mut diagnostics = trace.diagnostics().clone();
     diagnostics.extend(tree.diagnostics());
     gpu.timeline.check(&mut diagnostics);
-    Report { rows, tree, diagnostics, options: options.clone(), ready }
+    Report { rows, tree, arg_lists, diagnostics, options: options.clone(), ready }
 }
 
 /// How the tree of a report is built.
@@ -233,8 +239,14 @@ fn failures(unified: &Unified) -> Vec<ModelFailure> {
     list
 }
 
-fn fill(trace: &Trace, tree: &Tree, gpu: &GpuTime, options: &ReportOptions) -> (ReadySheets, ReportRows) {
-    let mut cx = Context::new(trace, tree, options);
+fn fill(
+    trace: &Trace,
+    tree: &Tree,
+    lists: &ArgLists,
+    gpu: &GpuTime,
+    options: &ReportOptions,
+) -> (ReadySheets, ReportRows) {
+    let mut cx = Context::new(trace, tree, lists, options);
     let mut ready =
         ReadySheets { timeline: gpu.sheet(trace, tree, options), overlaps: OverlapSheets::default(), any_op: false };
     let mut rows = ReportRows {

@@ -8,7 +8,7 @@ use jarvis_perf::count::Count;
 use jarvis_perf::dtype;
 use jarvis_perf::launch::{LIST_CHUNK, Launch, list_elements, picked};
 use jarvis_perf::parity::Quirks;
-use jarvis_perf::tables::input_lists;
+use jarvis_perf::tables::ArgLists;
 use jarvis_trace::{Arg, EventId, EventKind, Key, ReadOptions, Trace};
 
 use crate::support::{fixtures, shared_traces};
@@ -57,12 +57,12 @@ fn list(inputs: &InputLists) -> Option<&[Vec<i64>]> {
 /// Checks the calls of one trace; how many lists, gathers and placements it checked.
 fn check(path: &Path) -> [usize; 3] {
     let trace = Trace::open(path, &ReadOptions::default()).unwrap();
-    let mut checked = [0; 3];
+    let (lists, mut checked) = (ArgLists::default(), [0; 3]);
     for (op, kernels) in calls(&trace) {
         let names: Vec<&str> = kernels.iter().map(|&k| trace.name(k)).collect();
         let launches: Vec<Option<Launch>> = kernels.iter().map(|&k| launch(&trace, k)).collect();
         let place = || format!("{}: {} {}", path.display(), trace.name(op), op.uid());
-        let inputs = input_lists(&trace, op);
+        let inputs = lists.of(&trace, op);
         if let (Some(found), Some(shapes)) = (list_elements(&names, &launches), list(&inputs)) {
             let full = shapes.iter().map(|shape| Count::of(shape).div_ceil(LIST_CHUNK).unwrap() * LIST_CHUNK).sum();
             let exact = shapes.iter().map(|shape| Count::of(shape)).sum();

@@ -6,7 +6,7 @@ use jarvis_analyze::prepared::{BoundType, Prepared, Row};
 use jarvis_analyze::program::RowId;
 use jarvis_analyze::rounding::{Ms, Percent, Ratio};
 use jarvis_perf::roofline::Bound;
-use jarvis_perf::tables::{UnifiedRow, input_lists};
+use jarvis_perf::tables::UnifiedRow;
 use jarvis_trace::Trace;
 use serde::Serialize;
 
@@ -89,9 +89,11 @@ fn operation(source: &Source<'_>, trace: &Trace, texts: &mut Texts, at: usize, r
 /// What the sheet itself says.
 fn plain_row(source: &Source<'_>, trace: &Trace, texts: &mut Texts, row: &UnifiedRow) -> Operation {
     let model = row.model.as_ref();
-    let args = source.report.rows.unified.calls_of(row).next().map(|c| args::render(&input_lists(trace, c.event)));
+    let report = source.report;
+    let first = report.rows.unified.calls_of(row).next();
+    let args = first.map(|call| args::render(&report.arg_lists.of(trace, call.event)));
     let ms = row.kernel_us.sum / 1e3;
-    let total_ms = source.report.rows.timeline.total.0 / 1e3;
+    let total_ms = report.rows.timeline.total.0 / 1e3;
     Operation {
         name: texts.add(&row.identity.name),
         args: texts.add(&one_line(args.as_deref().unwrap_or_default())),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jarvis_perf::literal;
-use jarvis_perf::tables::{ArgTexts, KernelList, ReportRows, Stats, UnifiedRow, input_ids, input_lists};
+use jarvis_perf::tables::{ArgLists, ArgTexts, KernelList, ListIds, Report, ReportRows, Stats, UnifiedRow, input_ids};
 use jarvis_perf::value::Value;
 use jarvis_trace::{EventId, EventKind, InOrder, StrId, Trace, Tree};
 use rapidhash::RapidHashMap;
@@ -74,39 +74,40 @@ impl Row {
 
 /// The rows of a report. Rows that are no operations (kernels on their own, wrappers of the autograd engine) are
 /// replaced by the operation with the same kernels, where there is one.
-pub fn of_report(trace: &Trace, tree: &Tree, report: &ReportRows) -> Vec<Row> {
-    of_report_where(trace, tree, report, &|_| true)
+pub fn of_report(trace: &Trace, report: &Report) -> Vec<Row> {
+    of_report_where(trace, report, &|_| true)
 }
 
 /// Those of them that may be among the wanted operations: to read the arguments of all takes long.
-pub fn of_report_where(trace: &Trace, tree: &Tree, report: &ReportRows, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Row> {
+pub fn of_report_where(trace: &Trace, report: &Report, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Row> {
+    let Report { tree, arg_lists, rows: ReportRows { unified, timeline, .. }, .. } = report;
     let mut rows = Vec::new();
     let mut stand_ins = StandIns::default();
-    for row in &report.unified.rows {
+    for row in &unified.rows {
         let name = &row.identity.name;
         let mut events = Vec::new();
         if is_synthetic(name) || !name.contains("::") {
-            events = report.unified.calls_of(row).map(|call| stand_in(trace, tree, name, call.event)).collect();
+            events = unified.calls_of(row).map(|call| stand_in(trace, tree, name, call.event)).collect();
         }
         if events.is_empty() || events.contains(&None) {
             if !is_wanted(name) {
                 continue;
             }
             let mut plain = of_unified(row);
-            if let Some(first) = report.unified.calls_of(row).next() {
-                plain.around = around(trace, tree, first.event);
+            if let Some(first) = unified.calls_of(row).next() {
+                plain.around = around(trace, tree, arg_lists, first.event);
                 plain.casts = casts(trace, tree, first.event);
             }
             rows.push(plain);
             continue;
         }
         for event in events.into_iter().flatten() {
-            stand_ins.add(trace, event, row);
+            stand_ins.add(trace, arg_lists, event, row);
         }
     }
     let wanted = stand_ins.groups.into_iter().filter(|group| is_wanted(group.op) || is_wanted(&group.name));
     rows.extend(wanted.map(|group| group.row(trace, tree)));
-    share_compute(&mut rows, report.timeline.computation.0);
+    share_compute(&mut rows, timeline.computation.0);
     rows.order_by(|a, b| b.kernel_us.sum.total_cmp(&a.kernel_us.sum).then_with(|| a.op.cmp(&b.op)));
     rows
 }
@@ -123,17 +124,17 @@ fn share_compute(rows: &mut [Row], compute_us: f64) {
 struct StandIns<'r> {
     groups: Vec<StandIn<'r>>,
     /// Which group has the calls of this name with these lists: a list is read once, not for each of thousands of calls.
-    of_lists: RapidHashMap<(StrId, [Option<StrId>; 4]), usize>,
+    of_lists: RapidHashMap<(StrId, ListIds), usize>,
     /// The same by what the lists say, since lists that are written differently may say the same.
     of_inputs: BTreeMap<(StrId, Option<Vec<Input>>), usize>,
 }
 
 impl<'r> StandIns<'r> {
     /// A call did the work of a row.
-    fn add(&mut self, trace: &'r Trace, event: EventId, row: &'r UnifiedRow) {
+    fn add(&mut self, trace: &'r Trace, lists: &ArgLists, event: EventId, row: &'r UnifiedRow) {
         let op = trace.name_id(event);
         let at = *self.of_lists.entry((op, input_ids(trace, event))).or_insert_with(|| {
-            let inputs = inputs::of_lists(&input_lists(trace, event));
+            let inputs = inputs::of_lists(&lists.of(trace, event));
             *self.of_inputs.entry((op, inputs)).or_insert_with_key(|(_, inputs)| {
                 self.groups.push(StandIn::new(trace.text(op), inputs.clone(), row));
                 self.groups.len() - 1
@@ -252,14 +253,14 @@ fn casts(trace: &Trace, tree: &Tree, event: EventId) -> bool {
 }
 
 /// Operations around an event that have exactly its kernels.
-fn around(trace: &Trace, tree: &Tree, event: EventId) -> Vec<(Arc<str>, Option<Vec<Input>>)> {
+fn around(trace: &Trace, tree: &Tree, lists: &ArgLists, event: EventId) -> Vec<(Arc<str>, Option<Vec<Input>>)> {
     let kernels = tree.gpu_event_count(event);
     let same = |&e: &EventId| tree.gpu_event_count(e) == kernels && trace.kind(e) == EventKind::CpuOp;
     tree.ancestors(event)
         .take(MOST_ANCESTORS)
         .take_while(same)
         .filter(|&e| trace.name(e).contains("::"))
-        .map(|e| (trace.name(e).into(), inputs::of_lists(&input_lists(trace, e))))
+        .map(|e| (trace.name(e).into(), inputs::of_lists(&lists.of(trace, e))))
         .collect()
 }
 

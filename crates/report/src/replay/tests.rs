@@ -47,7 +47,7 @@ impl Sketch {
     fn rows(&self) -> Vec<Row> {
         let trace = self.trace.build();
         let report = build_report(&trace, &ReportOptions::default()).unwrap();
-        of_report(&trace, &report.tree, &report.rows)
+        of_report(&trace, &report)
     }
 }
 

@@ -207,7 +207,7 @@ impl Sketch {
     pub(super) fn look<T>(&self, test: impl FnOnce(&Scene<'_>, &[Pattern], &[Finding]) -> T) -> T {
         let trace = self.builder.build();
         let tree = Tree::build(&trace, TreeOptions::default().with_python());
-        let program = Program::of(&trace, &tree, &Summary::of(&trace));
+        let program = Program::of(&trace, &tree, &Summary::of(&trace), &jarvis_perf::tables::ArgLists::default());
         let platform = Platform::find("H200").unwrap();
         let baseline = Baseline {
             bandwidth_tbs: 4.32,

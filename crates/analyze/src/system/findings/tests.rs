@@ -362,7 +362,8 @@ fn recomputed_forward_work_is_found() {
     }
     let trace = host.b.build();
     let tree = tree(&trace);
-    let program = Program::of(&trace, &tree, &jarvis_trace::Summary::of(&trace));
+    let program =
+        Program::of(&trace, &tree, &jarvis_trace::Summary::of(&trace), &jarvis_perf::tables::ArgLists::default());
     let all = findings(&system(&host.b), &utilization(&host.b), Some(&program));
     assert_eq!(names(&all), ["recomputation"]);
     let f = &all[0];

@@ -9,10 +9,10 @@ use rapidhash::RapidHashMap;
 use serde_json::Value as Json;
 
 use super::candidates::is_fusion;
-use super::moe;
 use super::scene::Scene;
 use super::show::{ms, one};
 use super::{Code, Confidence, Pattern, is_worth};
+use super::{looped, moe};
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, Priority, Range, Tier};
 use crate::prepare::args::SEPARATOR;
 use crate::prepare::place;
@@ -394,7 +394,10 @@ impl Maker<'_, '_> {
             Code::RepeatedKvHeads => vec![TextId::A_GQA.plain()],
             Code::SdpaCopyOverhead => vec![TextId::A_STRIDED.plain()],
             Code::MoeExpertLoop => vec![TextId::A_MOE_FUSE.plain(), TextId::A_BATCH.plain(), TextId::N_MOE.plain()],
-            Code::LoopedGemms => vec![TextId::A_LOOP.plain(), TextId::A_BATCH.plain()],
+            Code::LoopedGemms => {
+                let apart = first.facts.iter().any(|f| f.0 == looped::APART);
+                vec![if apart { TextId::A_LOOP_APART } else { TextId::A_LOOP }.plain(), TextId::A_BATCH.plain()]
+            }
             Code::UnfusedOptimizer => vec![TextId::A_FOREACH.plain()],
             Code::Recomputation => vec![TextId::A_RECOMPUTE.plain()],
             Code::UnfusedRmsNorm

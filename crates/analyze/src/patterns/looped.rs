@@ -2,27 +2,30 @@
 //!
 //! # What it finds
 //! At least eight equal turns of up to eight operations, with matrix products among them, whose results are stacked after
-//! the last: `torch.stack([relu(x[i] @ a[i]) @ b[i] for i in range(n)])`. The operands of each turn are parts taken out of
-//! larger tensors, or come from the same turn.
+//! the last: `torch.stack([relu(x[i] @ a[i]) @ b[i] for i in range(n)])`, or `torch.stack([m(x) for m in modules])`. The
+//! operands of each turn are parts taken out of larger tensors, weights, what all turns share, or come from the same turn.
 //!
 //! # Why it matters
-//! Each product is too small to fill the GPU, and the host launches as many times as there are turns what it could launch
+//! Each product is too small to fill the GPU (it reaches less than half of its roofline), and the host launches as many times as there are turns what it could launch
 //! once.
 //!
 //! # How it is computed
-//! Batched products take the roofline time of all turns together at 70% of it at best, at 20% at worst and never longer
+//! Batched products take the roofline time of all turns together at 70% of it at best, at 30% at worst and never longer
 //! than the products take now; the other operations move their bytes at the baseline at best, at half of it at worst;
 //! the stacking goes. Where the host is the limit, the recorded schedule is run again with one turn in the place of all.
 //!
 //! # What to do
-//! One batched product (`torch.bmm`) on the larger tensors as they are.
+//! One batched product (`torch.bmm`) on the larger tensors as they are; weights that lie apart are first put into one.
 //!
 //! # Limits
-//! Turns that go on with what the turn before gave, as those of recurrent layers do, are no find: there the weights are the
-//! same in each turn and not taken out of anything. Turns of one product with weights that lie apart, or whose results
-//! nothing stacks, are told by the products' shapes alone (category `gemm`), longer ones not at all.
+//! Turns that may go on with what the turn before gave, as those of recurrent layers do, are no find: what a turn gives
+//! must not have the shape of what the next one reads, unless every turn has a module of its own. Turns of one product
+//! whose results nothing stacks are told by the products' shapes alone (category `gemm`), longer ones not at all.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
+
+use jarvis_perf::call::Dims;
 
 use super::claims::Claims;
 use super::group::Instance;
@@ -31,16 +34,45 @@ use super::moe::KERNELS;
 use super::scene::{Look, Scene, agree};
 use super::show::one;
 use super::{Code, Confidence, Fused};
-use crate::program::LeafId;
+use crate::program::{Leaf, LeafId};
+
+/// Fact: the weights of the turns lie apart.
+pub(super) const APART: &str = "apart";
 
 /// Fewer turns are no loop.
 const LEAST_TURNS: usize = 8;
 /// Most operations of a turn.
 const LONGEST_TURN: usize = 8;
-/// Shares of the roofline that batched products reach.
-const BATCHED: (f64, f64) = (0.2, 0.7);
+/// Shares of the roofline that batched products reach. In six measured pairs 0.48 to 1.0.
+const BATCHED: (f64, f64) = (0.3, 0.7);
+/// Products that reach this share of the roofline fill the GPU by themselves.
+const FILLING: f64 = 0.5;
 /// Share of the baseline that batched operations reach at worst.
 const SLOWER: f64 = 0.5;
+
+/// Equal operations turn after turn.
+struct Turns {
+    begin: usize,
+    /// Operations of a turn.
+    length: usize,
+    count: usize,
+}
+
+impl Turns {
+    /// Positions of the first turn.
+    fn first(&self) -> Range<usize> {
+        self.begin..self.begin + self.length
+    }
+}
+
+/// Where the weights of turns lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Weights {
+    /// In larger tensors, or they are the same in each turn.
+    Together,
+    /// Each by itself.
+    Apart,
+}
 
 /// Finds loops by what stacks their results.
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
@@ -59,17 +91,16 @@ fn ended_by(scene: &Scene<'_>, at: usize) -> Option<Instance> {
         return None;
     }
     let before = scene.before(at);
-    let (length, turns) = (1..=LONGEST_TURN).find_map(|length| {
+    let (length, count) = (1..=LONGEST_TURN).find_map(|length| {
         let last = at.checked_sub(length).filter(|&l| l >= before.start && may_be_turn(scene, l..at))?;
         let repeated = (before.start..last).rev().take_while(|&i| scene.are_alike(i, i + length)).count();
-        let turns = 1 + repeated / length;
-        let turns = told.unwrap_or(turns).min(turns);
-        (turns >= told.unwrap_or(LEAST_TURNS)).then_some((length, turns))
+        let count = 1 + repeated / length;
+        let count = told.unwrap_or(count).min(count);
+        (count >= told.unwrap_or(LEAST_TURNS)).then_some((length, count))
     })?;
-    let begin = at - turns * length;
-    let turn = begin..begin + length;
-    let result = results.first().map(|o| o.dims);
-    stands_alone(scene, turn.clone(), result).then(|| instance(scene, turn, turns, at)).flatten()
+    let turns = Turns { begin: at - count * length, length, count };
+    let weights = weights(scene, &turns, results.first().map(|o| o.dims))?;
+    instance(scene, &turns, weights, at)
 }
 
 fn is_stack(look: &Look<'_>) -> bool {
@@ -84,63 +115,110 @@ fn may_be_turn(scene: &Scene<'_>, turn: Range<usize>) -> bool {
     looks().all(fits) && looks().any(|l| l.kind == Kind::Matrix)
 }
 
-/// Whether a turn needs nothing of the turn before: what its operations read was taken out of a larger tensor, or they
-/// gave it to each other, each value once, and what is left is the result. Only the first product may read what no one
-/// gave, and only as the factor that is not its weight: all turns share it.
-fn stands_alone(scene: &Scene<'_>, turn: Range<usize>, result: Option<&[i64]>) -> bool {
+/// Where the weights lie of turns that need nothing of the turn before; `None` if one may: what the operations of a turn
+/// read was taken out of a larger tensor, or they gave it to each other, each value once, and what is left is the result.
+/// Products may also read a weight that no one gave, and the first the factor that all turns share. If the result of a
+/// turn could be one of these in the next, only modules of their own tell that it is not.
+fn weights(scene: &Scene<'_>, turns: &Turns, result: Option<&[i64]>) -> Option<Weights> {
     // Shapes, with the type where an operation changes it.
     let mut given: Vec<(Vec<i64>, Option<&str>)> = Vec::new();
+    let (mut shared, mut apart) = (Vec::new(), Vec::new());
     let mut is_first = true;
-    for at in turn {
+    for at in turns.first() {
         let (leaf, look) = (scene.leaf(at), scene.look(at));
         let is_product = look.kind == Kind::Matrix;
-        let shared = (is_product && is_first).then(|| operands_before_factors(look.base));
+        let factor = is_product.then(|| operands_before_factors(look.base));
         // The destination of a copy is written, not read.
         let read = usize::from(look.kind == Kind::Copy);
         let types = leaf.inputs.types.as_deref().unwrap_or_default();
         for (i, dims) in leaf.inputs.dims.iter().flatten().enumerate().skip(read) {
-            let Some(dims) = dims.shape().filter(|d| d.len() >= 2) else { continue };
+            // What is added to a product, and what else has no rows, all turns may share.
+            let is_factor = factor.is_some_and(|f| f <= i);
+            let least = if is_factor { 1 } else { 2 };
+            let Some(dims) = dims.shape().filter(|d| d.len() >= least) else { continue };
             let from = given.iter().position(|(shape, dtype)| {
                 let fits = agree(shape, dims) || is_transposed(shape, dims);
                 fits && dtype.is_none_or(|d| types.get(i).is_none_or(|t| t == d))
             });
             match from {
                 Some(from) => drop(given.swap_remove(from)),
-                None if leaf.takes_part(i) || shared == Some(i) => {}
-                None => return false,
+                None if leaf.takes_part(i) => {}
+                None if is_first && factor == Some(i) => shared.push(dims),
+                None if factor.is_some_and(|f| f + 1 == i) => apart.push((dims, is_turned(leaf, i))),
+                None => return None,
             }
         }
         is_first &= !is_product;
-        let Some(gives) = look.result() else { return false };
+        let gives = look.result()?;
         given.push((gives, types.first().map(String::as_str).filter(|_| look.kind == Kind::Copy)));
     }
-    matches!(&given[..], [(last, _)] if result.is_none_or(|r| agree(last, r)))
+    let [(last, _)] = &given[..] else { return None };
+    if result.is_some_and(|r| !agree(last, r)) {
+        return None;
+    }
+    let plain = apart.iter().filter(|(_, is_turned)| !is_turned).map(|(dims, _)| dims);
+    let goes_on = || shared.iter().chain(plain).any(|dims| agree(last, dims) || is_transposed(last, dims));
+    if apart.is_empty() {
+        Some(Weights::Together)
+    } else if have_modules_of_their_own(scene, turns) {
+        Some(Weights::Apart)
+    } else if goes_on() {
+        None
+    } else {
+        // Turns on parts may all have the same weights.
+        Some(if shared.is_empty() { Weights::Together } else { Weights::Apart })
+    }
+}
+
+/// Whether an input is a matrix with its rows and columns exchanged, as layers read their weights: nothing an operation
+/// gives is.
+fn is_turned(leaf: &Leaf, input: usize) -> bool {
+    let strides = leaf.inputs.strides.as_ref().and_then(|all| all.get(input)).and_then(Dims::shape);
+    matches!(strides, Some([1, rows]) if *rows > 1)
+}
+
+/// Whether no two turns run their first product in the same module.
+fn have_modules_of_their_own(scene: &Scene<'_>, turns: &Turns) -> bool {
+    let Some(product) = turns.first().find(|&i| scene.look(i).kind == Kind::Matrix) else { return false };
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    (0..turns.count).all(|turn| {
+        let module = scene.leaf(product + turn * turns.length).module;
+        module.is_some_and(|m| seen.insert(&scene.program.module(m).name))
+    })
 }
 
 fn is_transposed(a: &[i64], b: &[i64]) -> bool {
     a.len() == 2 && b.len() == 2 && a[0] == b[1] && a[1] == b[0]
 }
 
-fn instance(scene: &Scene<'_>, turn: Range<usize>, turns: usize, stack: usize) -> Option<Instance> {
-    let leaves: Vec<LeafId> = (turn.start..=stack).map(|i| LeafId(i as u32)).collect();
+fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, stack: usize) -> Option<Instance> {
+    let leaves: Vec<LeafId> = (turns.begin..=stack).map(|i| LeafId(i as u32)).collect();
     let backward = scene.backward_of(&leaves);
-    let anchor = turn.clone().find(|&i| scene.look(i).kind == Kind::Matrix)?;
+    let anchor = turns.first().find(|&i| scene.look(i).kind == Kind::Matrix)?;
     let anchor = LeafId(anchor as u32);
-    let kernels: usize = turn.clone().map(|i| scene.leaf(i).kernels.len()).sum();
+    let kernels: usize = turns.first().map(|i| scene.leaf(i).kernels.len()).sum();
     let mut instance = Instance::new(scene, Code::LoopedGemms, leaves, anchor, &[], Confidence::High);
     let time = batched(scene, &instance.leaves)?;
     instance.backward_fused = batched(scene, &backward).unwrap_or(Fused::NOTHING);
     instance.backward = backward;
     instance.fused = Some(time);
+    let count = turns.count;
     instance.basis =
-        format!("batched over {turns} turns they take {}-{} us a call", one(time.best_us), one(time.worst_us));
-    let each = if turn.len() == 1 { "one operation".to_owned() } else { format!("{} operations", turn.len()) };
-    instance.evidence.push(format!("{turns} equal turns of {each} on parts of larger tensors"));
-    instance.facts = vec![("n", turns.to_string()), (KERNELS, kernels.to_string())];
+        format!("batched over {count} turns they take {}-{} us a call", one(time.best_us), one(time.worst_us));
+    let each = if turns.length == 1 { "one operation".to_owned() } else { format!("{} operations", turns.length) };
+    let on = match weights {
+        Weights::Together => "on parts of larger tensors",
+        Weights::Apart => "with weights of their own",
+    };
+    instance.evidence.push(format!("{count} equal turns of {each} {on}"));
+    instance.facts = vec![("n", count.to_string()), (KERNELS, kernels.to_string())];
+    if weights == Weights::Apart {
+        instance.facts.push((APART, "true".to_owned()));
+    }
     Some(instance)
 }
 
-/// Time of the same work done for all turns at once; nothing is stacked.
+/// Time of the same work done for all turns at once; nothing is stacked. `None` if the products are not small.
 fn batched(scene: &Scene<'_>, leaves: &[LeafId]) -> Option<Fused> {
     let (mut roofline, mut products, mut rest) = (0.0, 0.0, Fused::NOTHING);
     for l in leaves {
@@ -160,6 +238,9 @@ fn batched(scene: &Scene<'_>, leaves: &[LeafId]) -> Option<Fused> {
                 rest = rest.and(Fused { best_us: at(1.0), worst_us: at(SLOWER) });
             }
         }
+    }
+    if products < roofline / FILLING {
+        return None;
     }
     let [worst_us, best_us] = [BATCHED.0, BATCHED.1].map(|share| (roofline / share).min(products));
     Some(rest.and(Fused { best_us, worst_us }))

@@ -196,15 +196,18 @@ fn turns_on_slices_could_be_one() {
     let p = loop_over_slices(12, true, true, &results).one(Code::LoopedGemms);
     assert_eq!((p.id, p.instances, p.ops.len()), (PatternId::TINY_GEMMS, 1, 12 * 3 + 1));
     assert_eq!(p.evidence, ["12 equal turns of 3 operations on parts of larger tensors"]);
-    // Products at their roofline over 0.7 and 0.2, the rest by its bytes; nothing is stacked at best.
+    // Products at their roofline over 0.7 and 0.3, the rest by its bytes; nothing is stacked at best.
     let (fused, now) = (p.fused_ms.unwrap(), p.total_ms());
     assert!(fused.low < 0.1 * now && fused.high < 0.6 * now, "{fused:?} of {now}");
     // All turns may share what goes in, and profilers leave out the shapes of long lists.
     assert_eq!(loop_over_slices(12, false, true, &results).patterns(Code::LoopedGemms).len(), 1);
     let p = loop_over_slices(40, true, true, &[]).one(Code::LoopedGemms);
     assert_eq!(p.ops.len(), 40 * 3 + 1);
-    // Weights that are the same in each turn are those of a recurrent layer.
-    loop_over_slices(12, true, false, &results).none(Code::LoopedGemms);
+    // Weights may be the same in each turn.
+    let p = loop_over_slices(12, true, false, &results).one(Code::LoopedGemms);
+    assert_eq!(p.evidence, ["12 equal turns of 3 operations on parts of larger tensors"]);
+    // If nothing is a part, the result of a turn may be what goes into the next.
+    loop_over_slices(12, false, false, &results).none(Code::LoopedGemms);
     // Few turns, other results than those, more results than turns.
     loop_over_slices(7, true, true, &results[..7]).none(Code::LoopedGemms);
     loop_over_slices(12, true, true, &[&[1, 64, 256][..]; 12]).none(Code::LoopedGemms);
@@ -225,6 +228,64 @@ fn turns_may_cast_what_they_take() {
     }
     let p = s.cat(&[&[1, 64, 64][..]; 16], 5.0).one(Code::LoopedGemms);
     assert_eq!(p.ops.len(), 16 * 3 + 1);
+}
+
+/// `torch.stack([m(x) for m in modules])`, each of two linear layers to so many numbers; `number` names a layer.
+fn loop_over_modules(wide: i64, number: impl Fn(usize) -> usize) -> Sketch {
+    let mut s = Sketch::new();
+    for turn in 0..10 {
+        s.module(&format!("Linear_{}", number(2 * turn)), |s| {
+            s.op("aten::addmm", &[&[64], &[128, 256], &[256, 64], &[], &[]], 4.0);
+        });
+        s.op("aten::relu", &[&[128, 64]], 3.0);
+        s.module(&format!("Linear_{}", number(2 * turn + 1)), |s| {
+            s.op("aten::addmm", &[&[wide], &[128, 64], &[64, wide], &[], &[]], 4.0);
+        });
+    }
+    s.cat(&[&[1, 128, wide][..]; 10], 5.0);
+    s
+}
+
+#[test]
+fn modules_on_the_same_input_could_be_one() {
+    let s = loop_over_modules(256, |layer| layer);
+    let p = s.one(Code::LoopedGemms);
+    assert_eq!(p.evidence, ["10 equal turns of 3 operations with weights of their own"]);
+    s.look(|_, _, findings| {
+        let advice = &findings.iter().find(|f| f.pattern == PatternId::TINY_GEMMS).unwrap().paths.algorithmic;
+        assert!(advice[0].contains("stack_module_state"), "{advice:?}");
+    });
+    // The same modules again and again may be a recurrence, unless what they give can't go in again.
+    loop_over_modules(256, |layer| layer % 2).none(Code::LoopedGemms);
+    assert_eq!(loop_over_modules(8, |layer| layer % 2).patterns(Code::LoopedGemms).len(), 1);
+}
+
+#[test]
+fn recurrent_layers_are_no_find() {
+    // h = tanh(h @ u + x[t] @ w), with the state first or last
+    for state_first in [true, false] {
+        let mut s = Sketch::new();
+        for _ in 0..16 {
+            s.module("RNNCell_0", |s| {
+                let of_state = |s: &mut Sketch| _ = s.op("aten::mm", &[&[32, 64], &[64, 64]], 4.0);
+                if state_first {
+                    of_state(s);
+                }
+                s.select(&[16, 32, 48]).op("aten::mm", &[&[32, 48], &[48, 64]], 4.0);
+                if !state_first {
+                    of_state(s);
+                }
+                s.op("aten::add", &[&[32, 64], &[32, 64]], 3.0).op("aten::tanh", &[&[32, 64]], 3.0);
+            });
+        }
+        s.cat(&[&[1, 32, 64][..]; 16], 5.0).none(Code::LoopedGemms);
+    }
+    // v = a @ v
+    let mut s = Sketch::new();
+    for _ in 0..16 {
+        s.op("aten::mv", &[&[64, 64], &[64]], 4.0);
+    }
+    s.cat(&[&[1, 64][..]; 16], 5.0).none(Code::LoopedGemms);
 }
 
 #[test]

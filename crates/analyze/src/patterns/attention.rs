@@ -4,7 +4,7 @@
 //! A softmax, or the exponentials, sums and division of one that is written out, between two batched matrix products
 //! whose shapes fit: scores `[b, Mq, d]·[b, d, Nk]`, softmax over `[.., Mq, Nk]`, values `[b, Mq, Nk]·[b, Nk, dv]`.
 //! Everything between the products (scaling, masks, casts, dropout) belongs to it; copies of Q, K, V before and of the
-//! output after are its halo. The backward work is found through the links that autograd records, or around a softmax
+//! output after are its halo. Heads that run one after another and whose results are put together are one find. The backward work is found through the links that autograd records, or around a softmax
 //! backward with at least three such products.
 //!
 //! # Why it matters
@@ -35,6 +35,11 @@ use super::scene::{Look, Operand, Scene, element_size, numel};
 use super::show::dims;
 use super::{Code, Confidence, Source};
 use crate::program::LeafId;
+
+mod heads;
+
+/// Fact: how many heads run one after another.
+pub(super) const TURNS: &str = "turns";
 
 const HINTS: &[&str] = &["attn", "attention", "sdpa"];
 /// Leaves allowed between the score product and the softmax, and between the softmax and the value product, where
@@ -74,8 +79,16 @@ impl Product {
 /// Finds attention, forward and backward.
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     let softmaxes = (0..scene.len()).filter(|&i| scene.look(i).kind == Kind::Softmax || is_written_out(scene, i));
-    let forward = softmaxes.filter_map(|i| core(scene, i)).collect();
-    let mut found = claims.settle(scene, forward);
+    let mut guesses: Vec<Instance> = Vec::new();
+    let mut cores: Vec<Core> = Vec::new();
+    for i in softmaxes {
+        match core(scene, i) {
+            Some(core) => cores.push(core),
+            None => guesses.extend(without_shapes(scene, i)),
+        }
+    }
+    let forward = heads::joined(scene, cores).into_iter().map(|core| core.finish(scene));
+    let mut found = claims.settle(scene, forward.chain(guesses).collect());
     let mut backward: Vec<Instance> = found.iter().filter_map(|f| linked_backward(scene, f)).collect();
     backward = claims.settle(scene, backward);
     let unlinked = (0..scene.len()).filter(|&i| scene.look(i).kind == Kind::SoftmaxBackward && claims.is_free(i));
@@ -94,10 +107,34 @@ fn is_written_out(scene: &Scene<'_>, at: usize) -> bool {
     is(Some(at), "exp") && is(after.next(), "sum") && is(after.next(), "div")
 }
 
+/// A forward pass, of one head or more.
+#[derive(Debug)]
+struct Core {
+    instance: Instance,
+    shape: Shape,
+    /// Time of its matrix products.
+    products_us: f64,
+    /// Times it runs one after another.
+    turns: usize,
+}
+
+impl Core {
+    /// The find, with what a fused kernel takes.
+    fn finish(self, scene: &Scene<'_>) -> Instance {
+        let Self { mut instance, shape, products_us, turns } = self;
+        let mut time = fused(scene, &shape, products_us, false);
+        time.worst_us += bias_bytes(scene, &instance.leaves, &shape) / scene.bytes_per_us();
+        instance.fused = Some(time);
+        instance.basis = basis(scene, &shape, time, false);
+        describe(scene, &mut instance, &shape, turns);
+        instance
+    }
+}
+
 /// The forward pass around a softmax.
-fn core(scene: &Scene<'_>, softmax: usize) -> Option<Instance> {
+fn core(scene: &Scene<'_>, softmax: usize) -> Option<Core> {
     let scores = &scene.look(softmax).full;
-    let [ref lead @ .., mq, nk] = scores[..] else { return without_shapes(scene, softmax) };
+    let [ref lead @ .., mq, nk] = scores[..] else { return None };
     if scores.len() < 3 || nk < 2 || mq < 1 {
         return None;
     }
@@ -128,13 +165,8 @@ fn core(scene: &Scene<'_>, softmax: usize) -> Option<Instance> {
         dropout: instance.leaves.iter().any(|l| scene.look(l.index()).kind == Kind::Random),
     };
     instance.halo = halo(scene, first, last, &shape);
-    let products = [first, last].iter().map(|&i| scene.leaf(i).us).sum();
-    let mut time = fused(scene, &shape, products, false);
-    time.worst_us += bias_bytes(scene, &instance.leaves, &shape) / scene.bytes_per_us();
-    instance.fused = Some(time);
-    instance.basis = basis(scene, &shape, time, false);
-    describe(scene, &mut instance, &shape);
-    Some(instance)
+    let products_us = [first, last].iter().map(|&i| scene.leaf(i).us).sum();
+    Some(Core { instance, shape, products_us, turns: 1 })
 }
 
 fn reach(scene: &Scene<'_>, softmax: usize) -> (usize, usize) {
@@ -268,10 +300,13 @@ fn linked_backward(scene: &Scene<'_>, forward: &Instance) -> Option<Instance> {
     };
     let anchor = leaves.iter().copied().find(is_softmax).or_else(|| leaves.iter().copied().find(on_scores))?;
     let shape = backward_shape(scene, anchor, &leaves)?;
-    let shape = Shape { causal: causal(scene, &forward.leaves, shape.mq, shape.nk), ..shape };
+    // Heads that ran one after another have a softmax each.
+    let turns = leaves.iter().filter(|l| is_softmax(l)).count().max(1);
+    let causal = causal(scene, &forward.leaves, shape.mq, shape.nk);
+    let shape = Shape { causal, batch: shape.batch.saturating_mul(turns as i64), ..shape };
     let mut instance = Instance { code: Code::UnfusedAttentionBackward, anchor, ..forward.clone() };
     (instance.leaves, instance.halo) = (leaves, Vec::new());
-    Some(finish_backward(scene, instance, &shape))
+    Some(finish_backward(scene, instance, &shape, turns))
 }
 
 /// Backward attention seen by its order alone.
@@ -292,7 +327,7 @@ fn window_backward(scene: &Scene<'_>, softmax: usize) -> Option<Instance> {
     let anchor = LeafId(softmax as u32);
     let shape = backward_shape(scene, anchor, &leaves)?;
     let instance = Instance::new(scene, Code::UnfusedAttentionBackward, leaves, anchor, HINTS, Confidence::High);
-    Some(finish_backward(scene, instance, &shape))
+    Some(finish_backward(scene, instance, &shape, 1))
 }
 
 /// Sizes of the attention that a softmax backward belongs to.
@@ -318,17 +353,17 @@ fn backward_shape(scene: &Scene<'_>, softmax: LeafId, leaves: &[LeafId]) -> Opti
     })
 }
 
-fn finish_backward(scene: &Scene<'_>, mut instance: Instance, shape: &Shape) -> Instance {
+fn finish_backward(scene: &Scene<'_>, mut instance: Instance, shape: &Shape, turns: usize) -> Instance {
     let products = instance.leaves.iter().filter(|l| Product::of(scene.look(l.index())).is_some());
     let time = fused(scene, shape, products.map(|l| scene.program.leaf(*l).us).sum(), true);
     instance.fused = Some(time);
     instance.basis = basis(scene, shape, time, true);
     instance.evidence.clear();
-    describe(scene, &mut instance, shape);
+    describe(scene, &mut instance, shape, turns);
     instance
 }
 
-fn describe(scene: &Scene<'_>, instance: &mut Instance, shape: &Shape) {
+fn describe(scene: &Scene<'_>, instance: &mut Instance, shape: &Shape, turns: usize) {
     let softmax = scene.look(instance.anchor.index());
     instance.evidence.push(format!(
         "{} on {} stands between batched matrix products of head size {} and {}",
@@ -345,4 +380,8 @@ fn describe(scene: &Scene<'_>, instance: &mut Instance, shape: &Shape) {
         instance.evidence.push(format!("`{op}` was called, but no fused backend took this input"));
     }
     instance.facts = vec![("n", shape.longest().to_string()), ("ops", instance.leaves.len().to_string())];
+    if turns > 1 {
+        instance.evidence.push(format!("{turns} heads run one after another"));
+        instance.facts.push((TURNS, turns.to_string()));
+    }
 }

@@ -12,7 +12,7 @@ use super::candidates::is_fusion;
 use super::scene::Scene;
 use super::show::{ms, one};
 use super::{Code, Confidence, Pattern, is_worth};
-use super::{looped, moe};
+use super::{attention, looped, moe};
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, Priority, Range, Tier};
 use crate::prepare::args::SEPARATOR;
 use crate::prepare::place;
@@ -247,6 +247,7 @@ impl Maker<'_, '_> {
                     replaced: match pattern.code {
                         Code::MoeExpertLoop => Replaced::Experts,
                         Code::LoopedGemms => Replaced::Loop,
+                        _ if fact(attention::TURNS).is_some() => Replaced::Heads,
                         _ => Replaced::Region,
                     },
                 });

@@ -301,7 +301,8 @@ impl HostBound {
         let mut added = vec![0; self.schedule.len()];
         let mut spared = vec![0; self.schedule.len()];
         let cautious = end == End::Cautious;
-        let has_loops = replacements.iter().any(|r| r.replaced == Replaced::Loop);
+        let is_loop = |r: &Replacement| matches!(r.replaced, Replaced::Loop | Replaced::Heads);
+        let has_loops = replacements.iter().any(is_loop);
         let before = if has_loops && !cautious { self.schedule.host_before() } else { Vec::new() };
         for r in replacements {
             let positions = self.positions(&r.kernels);
@@ -320,7 +321,7 @@ impl HostBound {
             for &p in go {
                 fates[p] = if r.replaced == Replaced::Region { Fate::Merged } else { Fate::Gone };
             }
-            if r.replaced == Replaced::Loop && !cautious {
+            if is_loop(r) && !cautious {
                 // What comes before a loop is often the end of the one in the step before, which goes with it.
                 let mut others: Vec<i64> = go.iter().map(|&p| before[p]).collect();
                 others.sort_unstable();
@@ -437,6 +438,8 @@ pub enum Replaced {
     Region,
     /// Those of experts, one after another: the host time of all but the first goes.
     Experts,
+    /// Those of heads, one after another: as with a loop.
+    Heads,
     /// Equal calls in a loop: one like them takes their place, and at best takes the host no longer than one of them.
     Loop,
 }

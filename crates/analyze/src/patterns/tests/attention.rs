@@ -64,6 +64,39 @@ fn percentages_of_the_roofline_are_those_of_the_times() {
 }
 
 #[test]
+fn heads_one_after_another_are_one_call() {
+    let draw = |heads: usize, results: &[&[i64]], between: &dyn Fn(&mut Sketch)| {
+        let mut s = Sketch::new();
+        s.module("Heads_0", |s| {
+            projection(s);
+            for head in 0..heads {
+                if head > 0 {
+                    between(s);
+                }
+                s.op("aten::bmm", &[&[B, N, D], &[B, D, N]], 20.0);
+                s.op("aten::_softmax", &[&[B, N, N], &[], &[]], 40.0);
+                s.op("aten::bmm", &[&[B, N, N], &[B, N, D]], 20.0);
+            }
+            s.cat(results, 9.0);
+            projection(s);
+        });
+        s
+    };
+    let nothing = |_: &mut Sketch| ();
+    let results: [&[i64]; 6] = [&[B, N, D]; 6];
+    let p = draw(6, &results, &nothing).one(Code::UnfusedAttention);
+    assert_eq!((p.instances, p.ops.len()), (1, 6 * 3));
+    assert!(p.basis.contains("attention of 24 heads"), "{}", p.basis);
+    assert!(p.evidence.contains(&"6 heads run one after another".to_owned()), "{:?}", p.evidence);
+    // Shapes of long lists are not recorded; copies may stand between heads.
+    let copy = |s: &mut Sketch| _ = s.op("aten::copy_", &[&[B, N, D], &[B, N, D], &[]], 3.0);
+    assert_eq!(draw(6, &[], &copy).one(Code::UnfusedAttention).instances, 1);
+    // Other results than those, or a product between: calls of their own.
+    assert_eq!(draw(6, &results[..5], &nothing).one(Code::UnfusedAttention).instances, 6);
+    assert_eq!(draw(6, &results, &projection).one(Code::UnfusedAttention).instances, 6);
+}
+
+#[test]
 fn a_softmax_that_is_written_out_is_one() {
     let scores: &[i64] = &[B, H, N, N];
     let draw = |divided: bool| {

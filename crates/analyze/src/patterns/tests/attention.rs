@@ -84,7 +84,12 @@ fn heads_one_after_another_are_one_call() {
     };
     let nothing = |_: &mut Sketch| ();
     let results: [&[i64]; 6] = [&[B, N, D]; 6];
-    let p = draw(6, &results, &nothing).one(Code::UnfusedAttention);
+    let s = draw(6, &results, &nothing);
+    s.look(|_, _, findings| {
+        let advice = &findings.iter().find(|f| f.pattern == PatternId::UNFUSED_ATTENTION).unwrap().paths.algorithmic;
+        assert!(advice[1].contains("6 run one after another"), "{advice:?}");
+    });
+    let p = s.one(Code::UnfusedAttention);
     assert_eq!((p.instances, p.ops.len()), (1, 6 * 3));
     assert!(p.basis.contains("attention of 24 heads"), "{}", p.basis);
     assert!(p.evidence.contains(&"6 heads run one after another".to_owned()), "{:?}", p.evidence);

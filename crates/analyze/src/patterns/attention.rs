@@ -4,7 +4,8 @@
 //! A softmax, or the exponentials, sums and division of one that is written out, between two batched matrix products
 //! whose shapes fit: scores `[b, Mq, d]·[b, d, Nk]`, softmax over `[.., Mq, Nk]`, values `[b, Mq, Nk]·[b, Nk, dv]`.
 //! Everything between the products (scaling, masks, casts, dropout) belongs to it; copies of Q, K, V before and of the
-//! output after are its halo. Heads that run one after another and whose results are put together are one find. The backward work is found through the links that autograd records, or around a softmax
+//! output after are its halo. Heads that run one after another and whose results are put together are one find, with
+//! projections of their own. The backward work is found through the links that autograd records, or around a softmax
 //! backward with at least three such products.
 //!
 //! # Why it matters
@@ -32,8 +33,8 @@ use super::claims::Claims;
 use super::group::Instance;
 use super::kind::Kind;
 use super::scene::{Look, Operand, Scene, element_size, numel};
-use super::show::dims;
-use super::{Code, Confidence, Source};
+use super::show::{dims, one};
+use super::{Code, Confidence, Fused, Source, looped};
 use crate::program::LeafId;
 
 mod heads;
@@ -116,19 +117,29 @@ struct Core {
     products_us: f64,
     /// Times it runs one after another.
     turns: usize,
+    /// What the projections of all heads take that become one with it.
+    projected: Fused,
 }
 
 impl Core {
     /// The find, with what a fused kernel takes.
     fn finish(self, scene: &Scene<'_>) -> Instance {
-        let Self { mut instance, shape, products_us, turns } = self;
+        let Self { mut instance, shape, products_us, turns, projected } = self;
         let mut time = fused(scene, &shape, products_us, false);
         time.worst_us += bias_bytes(scene, &instance.leaves, &shape) / scene.bytes_per_us();
-        instance.fused = Some(time);
-        instance.basis = basis(scene, &shape, time, false);
+        instance.basis = basis(scene, &shape, time, false) + &projected_basis(projected);
+        instance.fused = Some(time.and(projected));
         describe(scene, &mut instance, &shape, turns);
         instance
     }
+}
+
+/// What the projections take, if there are any.
+fn projected_basis(time: Fused) -> String {
+    if time == Fused::NOTHING {
+        return String::new();
+    }
+    format!(", their projections {}-{} us", one(time.best_us), one(time.worst_us))
 }
 
 /// The forward pass around a softmax.
@@ -142,8 +153,8 @@ fn core(scene: &Scene<'_>, softmax: usize) -> Option<Core> {
     let reach = reach(scene, softmax);
     let scores_fit = |p: &Product| numel(&[p.batch, p.m]) == rows && p.n == nk;
     let values_fit = |p: &Product| numel(&[p.batch, p.m]) == rows && p.k == nk;
-    let first = nearest(scene, scene.before(softmax).rev().take(reach.0 + 1), scores_fit)?;
-    let last = nearest(scene, scene.after(softmax).take(reach.1 + 1), values_fit)?;
+    let first = nearest(scene, within(scene, scene.before(softmax).rev(), reach.0, IN_MODULE.0), scores_fit)?;
+    let last = nearest(scene, within(scene, scene.after(softmax), reach.1, IN_MODULE.1), values_fit)?;
     let (qk, pv) = (Product::of(scene.look(first))?, Product::of(scene.look(last))?);
     // Projections that are computed in between stay as they are.
     let is_core = |&i: &usize| i == first || i == last || !is_projection(scene, i);
@@ -166,12 +177,28 @@ fn core(scene: &Scene<'_>, softmax: usize) -> Option<Core> {
     };
     instance.halo = halo(scene, first, last, &shape);
     let products_us = [first, last].iter().map(|&i| scene.leaf(i).us).sum();
-    Some(Core { instance, shape, products_us, turns: 1 })
+    Some(Core { instance, shape, products_us, turns: 1, projected: Fused::NOTHING })
 }
 
 fn reach(scene: &Scene<'_>, softmax: usize) -> (usize, usize) {
     let hinted = scene.hint(scene.module_of(scene.leaf(softmax)), HINTS).is_some();
     if hinted { IN_MODULE } else { WINDOW }
+}
+
+/// Positions up to the first behind so many operations. Projections and copies, which may be casts for them, do not count,
+/// but for `most` in all.
+fn within<'s>(
+    scene: &'s Scene<'_>,
+    positions: impl Iterator<Item = usize> + 's,
+    reach: usize,
+    most: usize,
+) -> impl Iterator<Item = usize> + 's {
+    let mut passed = 0;
+    positions.take(most + 1).take_while(move |&i| {
+        let is_near = passed <= reach;
+        passed += usize::from(scene.look(i).kind != Kind::Copy && !is_projection(scene, i));
+        is_near
+    })
 }
 
 /// The nearest batched product; it must fit.
@@ -356,8 +383,17 @@ fn backward_shape(scene: &Scene<'_>, softmax: LeafId, leaves: &[LeafId]) -> Opti
 fn finish_backward(scene: &Scene<'_>, mut instance: Instance, shape: &Shape, turns: usize) -> Instance {
     let products = instance.leaves.iter().filter(|l| Product::of(scene.look(l.index())).is_some());
     let time = fused(scene, shape, products.map(|l| scene.program.leaf(*l).us).sum(), true);
-    instance.fused = Some(time);
-    instance.basis = basis(scene, shape, time, true);
+    let projections: Vec<LeafId> =
+        instance.leaves.iter().copied().filter(|l| is_projection(scene, l.index())).collect();
+    // Those of a single call are no part of it.
+    let projected = if turns > 1 && !projections.is_empty() {
+        let now = scene.us(&projections);
+        looped::batched(scene, &projections).unwrap_or(Fused { best_us: now, worst_us: now })
+    } else {
+        Fused::NOTHING
+    };
+    instance.basis = basis(scene, shape, time, true) + &projected_basis(projected);
+    instance.fused = Some(time.and(projected));
     instance.evidence.clear();
     describe(scene, &mut instance, shape, turns);
     instance

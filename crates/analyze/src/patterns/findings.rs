@@ -431,7 +431,9 @@ impl Maker<'_, '_> {
         let text = if high < TYPICAL_GAIN { TextId::A_FLASH_SMALL } else { TextId::A_FLASH };
         let mut path = vec![text.fill(&[("low", &one(low)), ("high", &one(high))])];
         if let Some((_, heads)) = self.first().facts.iter().find(|f| f.0 == attention::TURNS) {
-            path.push(TextId::A_FLASH_HEADS.fill(&[("n", heads)]));
+            let own = self.first().stretches > 1;
+            let text = if own { TextId::A_FLASH_HEADS_OWN } else { TextId::A_FLASH_HEADS };
+            path.push(text.fill(&[("n", heads)]));
         }
         let n = self.fact("n");
         if n.parse::<i64>().is_ok_and(|n| n < SHORT_SEQUENCE) {

@@ -219,7 +219,7 @@ fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, stack: usize) ->
 }
 
 /// Time of the same work done for all turns at once; nothing is stacked. `None` if the products are not small.
-fn batched(scene: &Scene<'_>, leaves: &[LeafId]) -> Option<Fused> {
+pub(super) fn batched(scene: &Scene<'_>, leaves: &[LeafId]) -> Option<Fused> {
     let (mut roofline, mut products, mut rest) = (0.0, 0.0, Fused::NOTHING);
     for l in leaves {
         let (leaf, look) = (scene.program.leaf(*l), scene.look(l.index()));

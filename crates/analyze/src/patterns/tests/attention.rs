@@ -96,9 +96,19 @@ fn heads_one_after_another_are_one_call() {
     // Shapes of long lists are not recorded; copies may stand between heads.
     let copy = |s: &mut Sketch| _ = s.op("aten::copy_", &[&[B, N, D], &[B, N, D], &[]], 3.0);
     assert_eq!(draw(6, &[], &copy).one(Code::UnfusedAttention).instances, 1);
-    // Other results than those, or a product between: calls of their own.
+    // Projections of each head become one as well, the first one's too.
+    let s = draw(6, &results, &projection);
+    s.look(|_, _, findings| {
+        let advice = &findings.iter().find(|f| f.pattern == PatternId::UNFUSED_ATTENTION).unwrap().paths.algorithmic;
+        assert!(advice[1].contains("from one projection for all"), "{advice:?}");
+    });
+    let p = s.one(Code::UnfusedAttention);
+    assert_eq!((p.instances, p.ops.len()), (1, 6 * 4));
+    assert!(p.basis.contains("their projections"), "{}", p.basis);
+    // Other results than those, or something else between: calls of their own.
     assert_eq!(draw(6, &results[..5], &nothing).one(Code::UnfusedAttention).instances, 6);
-    assert_eq!(draw(6, &results, &projection).one(Code::UnfusedAttention).instances, 6);
+    let norm = |s: &mut Sketch| _ = s.op("aten::native_layer_norm", &[&[B, N, D], &[], &[D], &[D], &[]], 9.0);
+    assert_eq!(draw(6, &results, &norm).one(Code::UnfusedAttention).instances, 6);
 }
 
 #[test]

@@ -74,7 +74,7 @@ texts! {
     A_RECOMPUTE    "A-RECOMPUTE"    "Checkpoint fewer layers if memory allows; this trades memory for the time above.";
     A_STRIDED      "A-STRIDED"      "Pass Q, K and V without `.contiguous()` if the attention backend accepts strided inputs.";
     A_LOOP         "A-LOOP"         "Take the loop away: its operands are slices of larger tensors, which one batched call takes as they are (`torch.bmm(x, w)` for `x[i] @ w[i]`).";
-    A_LOOP_APART   "A-LOOP-APART"   "Take the loop away: with the weights of all turns in one tensor (`torch.func.stack_module_state` stacks those of modules), one batched call does the same (`torch.bmm`, or `torch.func.vmap` around the module).";
+    A_LOOP_APART   "A-LOOP-APART"   "Take the loop away if no turn needs the result of the one before: with the weights of all turns in one tensor (`torch.func.stack_module_state` stacks those of modules), one batched call does the same (`torch.bmm`, or `torch.func.vmap` around the module).";
     A_BATCH        "A-BATCH"        "Batch the small GEMMs into one call (`torch.bmm` with a larger batch, or a grouped GEMM).";
     A_BATCH_TOKENS "A-BATCH-TOKENS" "Process more tokens per call to raise FLOPS/Byte.";
     A_COMPILE_BATCH "A-COMPILE-BATCH" "Try `torch.compile`; it can batch or fuse these calls automatically.";

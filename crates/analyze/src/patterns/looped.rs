@@ -6,8 +6,8 @@
 //! operands of each turn are parts taken out of larger tensors, weights, what all turns share, or come from the same turn.
 //!
 //! # Why it matters
-//! Each product is too small to fill the GPU (it reaches less than half of its roofline), and the host launches as many times as there are turns what it could launch
-//! once.
+//! Each product is too small to fill the GPU (it reaches less than half of its roofline), and the host launches as many
+//! times as there are turns what it could launch once.
 //!
 //! # How it is computed
 //! Batched products take the roofline time of all turns together at 70% of it at best, at 30% at worst and never longer
@@ -19,8 +19,9 @@
 //!
 //! # Limits
 //! Turns that may go on with what the turn before gave, as those of recurrent layers do, are no find: what a turn gives
-//! must not have the shape of what the next one reads, unless every turn has a module of its own. Turns of one product
-//! whose results nothing stacks are told by the products' shapes alone (category `gemm`), longer ones not at all.
+//! must not have the shape of what the next one reads, unless every turn has a module of its own. That may still be layers
+//! one after another whose results are all kept, so the advice says on what it depends, and it is less sure. Turns of one
+//! product whose results nothing stacks are told by the products' shapes alone (category `gemm`), longer ones not at all.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -72,6 +73,8 @@ enum Weights {
     Together,
     /// Each by itself.
     Apart,
+    /// The same, and nothing but the modules tells that turns do not go on with each other's results.
+    OfModules,
 }
 
 /// Finds loops by what stacks their results.
@@ -160,13 +163,13 @@ fn weights(scene: &Scene<'_>, turns: &Turns, result: Option<&[i64]>) -> Option<W
     let goes_on = || shared.iter().chain(plain).any(|dims| agree(last, dims) || is_transposed(last, dims));
     if apart.is_empty() {
         Some(Weights::Together)
-    } else if have_modules_of_their_own(scene, turns) {
-        Some(Weights::Apart)
     } else if goes_on() {
-        None
-    } else {
+        have_modules_of_their_own(scene, turns).then_some(Weights::OfModules)
+    } else if shared.is_empty() && !have_modules_of_their_own(scene, turns) {
         // Turns on parts may all have the same weights.
-        Some(if shared.is_empty() { Weights::Together } else { Weights::Apart })
+        Some(Weights::Together)
+    } else {
+        Some(Weights::Apart)
     }
 }
 
@@ -197,7 +200,8 @@ fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, stack: usize) ->
     let anchor = turns.first().find(|&i| scene.look(i).kind == Kind::Matrix)?;
     let anchor = LeafId(anchor as u32);
     let kernels: usize = turns.first().map(|i| scene.leaf(i).kernels.len()).sum();
-    let mut instance = Instance::new(scene, Code::LoopedGemms, leaves, anchor, &[], Confidence::High);
+    let sure = if weights == Weights::OfModules { Confidence::Medium } else { Confidence::High };
+    let mut instance = Instance::new(scene, Code::LoopedGemms, leaves, anchor, &[], sure);
     let time = batched(scene, &instance.leaves)?;
     instance.backward_fused = batched(scene, &backward).unwrap_or(Fused::NOTHING);
     instance.backward = backward;
@@ -208,11 +212,11 @@ fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, stack: usize) ->
     let each = if turns.length == 1 { "one operation".to_owned() } else { format!("{} operations", turns.length) };
     let on = match weights {
         Weights::Together => "on parts of larger tensors",
-        Weights::Apart => "with weights of their own",
+        Weights::Apart | Weights::OfModules => "with weights of their own",
     };
     instance.evidence.push(format!("{count} equal turns of {each} {on}"));
     instance.facts = vec![("n", count.to_string()), (KERNELS, kernels.to_string())];
-    if weights == Weights::Apart {
+    if weights != Weights::Together {
         instance.facts.push((APART, "true".to_owned()));
     }
     Some(instance)

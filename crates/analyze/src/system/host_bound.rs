@@ -74,7 +74,7 @@ const LEFT_BEHIND: f64 = 0.15;
 const SLOWED_LESS: f64 = 0.1;
 
 /// The same for equal calls in a loop. In five measured pairs what stayed was slowed down 1.09 to 1.44 times as much; of
-/// twenty-two, two passed the hopeful end that this gives.
+/// twenty-four, two passed the hopeful end that this gives.
 const LOOP_SLOWED_LESS: f64 = 0.6;
 
 /// What a batched call takes the host at best, as a share of a turn of the loop it replaces: there is nothing to slice.

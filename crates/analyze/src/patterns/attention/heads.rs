@@ -95,7 +95,7 @@ fn join(scene: &Scene<'_>, run: Vec<Core>, together: LeafId) -> Option<Core> {
     all.turns = turns;
     // Those that fill the GPU stay as they are.
     if let Some(time) = batched(scene, &projections).filter(|_| !projections.is_empty()) {
-        all.instance.halo.retain(|l| !projections.contains(l));
+        all.instance.halo.retain(|l| projections.binary_search(l).is_err());
         all.instance.leaves.extend(projections);
         all.instance.leaves.sort_unstable();
         all.instance.stretches = 2;

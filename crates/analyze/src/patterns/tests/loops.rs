@@ -233,16 +233,18 @@ fn turns_may_cast_what_they_take() {
 /// `torch.stack([m(x) for m in modules])`, each of two linear layers to so many numbers; `number` names a layer.
 fn loop_over_modules(wide: i64, number: impl Fn(usize) -> usize) -> Sketch {
     let mut s = Sketch::new();
-    for turn in 0..10 {
-        s.module(&format!("Linear_{}", number(2 * turn)), |s| {
-            s.op("aten::addmm", &[&[64], &[128, 256], &[256, 64], &[], &[]], 4.0);
-        });
-        s.op("aten::relu", &[&[128, 64]], 3.0);
-        s.module(&format!("Linear_{}", number(2 * turn + 1)), |s| {
-            s.op("aten::addmm", &[&[wide], &[128, 64], &[64, wide], &[], &[]], 4.0);
-        });
-    }
-    s.cat(&[&[1, 128, wide][..]; 10], 5.0);
+    s.module("Towers_0", |s| {
+        for turn in 0..10 {
+            s.module(&format!("Linear_{}", number(2 * turn)), |s| {
+                s.op("aten::addmm", &[&[64], &[128, 256], &[256, 64], &[], &[]], 4.0);
+            });
+            s.op("aten::relu", &[&[128, 64]], 3.0);
+            s.module(&format!("Linear_{}", number(2 * turn + 1)), |s| {
+                s.op("aten::addmm", &[&[wide], &[128, 64], &[64, wide], &[], &[]], 4.0);
+            });
+        }
+        s.cat(&[&[1, 128, wide][..]; 10], 5.0);
+    });
     s
 }
 
@@ -251,6 +253,8 @@ fn modules_on_the_same_input_could_be_one() {
     let s = loop_over_modules(256, |layer| layer);
     let p = s.one(Code::LoopedGemms);
     assert_eq!(p.evidence, ["10 equal turns of 3 operations with weights of their own"]);
+    // Layers one after another whose results are all kept look the same.
+    assert_eq!(p.confidence, Confidence::Medium);
     s.look(|_, _, findings| {
         let advice = &findings.iter().find(|f| f.pattern == PatternId::TINY_GEMMS).unwrap().paths.algorithmic;
         assert!(advice[0].contains("stack_module_state"), "{advice:?}");
@@ -258,6 +262,7 @@ fn modules_on_the_same_input_could_be_one() {
     // The same modules again and again may be a recurrence, unless what they give can't go in again.
     loop_over_modules(256, |layer| layer % 2).none(Code::LoopedGemms);
     assert_eq!(loop_over_modules(8, |layer| layer % 2).patterns(Code::LoopedGemms).len(), 1);
+    assert_eq!(loop_over_modules(8, |layer| layer).one(Code::LoopedGemms).confidence, Confidence::High);
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub enum TopicKind {
     Analyzer,
 }
 
-/// Who explains a pattern that no detector of several operations finds.
+/// Who explains a pattern that detectors of several operations do not find, or not alone.
 const EXPLAINED_BY: &[(PatternId, Source)] = &[
     (PatternId::LOW_EFFICIENCY_GEMM, Source::Analyzer("gemm")),
     (PatternId::FULL_PRECISION_GEMM, Source::Analyzer("gemm")),
@@ -73,7 +73,10 @@ fn pattern(info: &PatternInfo) -> Topic {
     let known = EXPLAINED_BY.iter().find(|(id, _)| *id == info.id).map(|(_, source)| *source);
     let (text, thresholds) = match known {
         Some(Source::Analyzer(id)) => {
-            analyzer(id).map_or_else(Default::default, |a| (a.info().doc.to_owned(), a.info().all_thresholds()))
+            let (doc, thresholds) =
+                analyzer(id).map_or_else(Default::default, |a| (a.info().doc, a.info().all_thresholds()));
+            let texts = [detectors(info.id), doc.to_owned()];
+            (texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n"), thresholds)
         }
         Some(Source::Text(text)) => (head(text), Vec::new()),
         None => (detectors(info.id), Vec::new()),
@@ -123,6 +126,11 @@ mod tests {
                 assert!(topic.text.contains(heading), "{} does not say: {heading}", topic.name);
             }
             assert!(!topic.text.contains("super::"), "{} speaks of code", topic.name);
+            // Whoever finds a pattern explains it.
+            let finds = PATTERN_DETECTORS.iter().filter(|d| d.codes.iter().any(|c| c.id().as_str() == topic.name));
+            for detector in finds.filter(|_| topic.name != PatternId::RECOMPUTATION.as_str()) {
+                assert!(topic.text.contains(detector.explanation().trim_end()), "{}", topic.name);
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Small matrix products in a loop over slices.
+//! Small matrix products in a loop over slices or modules.
 //!
 //! # What it finds
 //! At least eight equal turns of up to eight operations, with matrix products among them, whose results are stacked after

@@ -386,12 +386,7 @@ fn finish_backward(scene: &Scene<'_>, mut instance: Instance, shape: &Shape, tur
     let projections: Vec<LeafId> =
         instance.leaves.iter().copied().filter(|l| is_projection(scene, l.index())).collect();
     // Those of a single call are no part of it.
-    let projected = if turns > 1 && !projections.is_empty() {
-        let now = scene.us(&projections);
-        looped::batched(scene, &projections).unwrap_or(Fused { best_us: now, worst_us: now })
-    } else {
-        Fused::NOTHING
-    };
+    let projected = if turns > 1 { looped::batched_if_small(scene, &projections) } else { Fused::NOTHING };
     instance.basis = basis(scene, shape, time, true) + &projected_basis(projected);
     instance.fused = Some(time.and(projected));
     instance.evidence.clear();

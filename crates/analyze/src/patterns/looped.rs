@@ -106,7 +106,7 @@ fn ended_by(scene: &Scene<'_>, at: usize) -> Option<Instance> {
     instance(scene, &turns, weights, at)
 }
 
-fn is_stack(look: &Look<'_>) -> bool {
+pub(super) fn is_stack(look: &Look<'_>) -> bool {
     matches!(look.base, "cat" | "stack")
 }
 
@@ -203,7 +203,7 @@ fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, stack: usize) ->
     let sure = if weights == Weights::OfModules { Confidence::Medium } else { Confidence::High };
     let mut instance = Instance::new(scene, Code::LoopedGemms, leaves, anchor, &[], sure);
     let time = batched(scene, &instance.leaves)?;
-    instance.backward_fused = batched(scene, &backward).unwrap_or(Fused::NOTHING);
+    instance.backward_fused = batched_if_small(scene, &backward);
     instance.backward = backward;
     instance.fused = Some(time);
     let count = turns.count;
@@ -248,4 +248,10 @@ pub(super) fn batched(scene: &Scene<'_>, leaves: &[LeafId]) -> Option<Fused> {
     }
     let [worst_us, best_us] = [BATCHED.0, BATCHED.1].map(|share| (roofline / share).min(products));
     Some(rest.and(Fused { best_us, worst_us }))
+}
+
+/// The same if the products are small; else they stay as they are.
+pub(super) fn batched_if_small(scene: &Scene<'_>, leaves: &[LeafId]) -> Fused {
+    let now = scene.us(leaves);
+    batched(scene, leaves).unwrap_or(Fused { best_us: now, worst_us: now })
 }

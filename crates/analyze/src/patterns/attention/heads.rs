@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{Core, Shape, is_projection};
 use crate::patterns::kind::Kind;
-use crate::patterns::looped::batched;
+use crate::patterns::looped::{batched, is_stack};
 use crate::patterns::scene::Scene;
 use crate::program::LeafId;
 
@@ -41,7 +41,8 @@ fn end(scene: &Scene<'_>, run: &mut Vec<Core>, out: &mut Vec<Core>) {
 /// the other must do too.
 fn follows(scene: &Scene<'_>, before: &Core, after: &Core) -> bool {
     let between = last(before) + 1..first(after);
-    if before.shape != after.shape || between.len() > BETWEEN || !scene.together(last(before), first(after)) {
+    let apart = last(before) < first(after) && between.len() <= BETWEEN;
+    if before.shape != after.shape || !apart || !scene.together(last(before), first(after)) {
         return false;
     }
     let turn = first(after) - first(before);
@@ -60,22 +61,18 @@ fn last(core: &Core) -> usize {
 }
 
 fn is_small(scene: &Scene<'_>, at: usize) -> bool {
-    matches!(scene.look(at).kind, Kind::Copy | Kind::Elementwise | Kind::Fill) && !puts_together(scene, at)
+    matches!(scene.look(at).kind, Kind::Copy | Kind::Elementwise | Kind::Fill) && !is_stack(scene.look(at))
 }
 
 fn may_lie_between(scene: &Scene<'_>, at: usize) -> bool {
     is_small(scene, at) || is_projection(scene, at)
 }
 
-fn puts_together(scene: &Scene<'_>, at: usize) -> bool {
-    matches!(scene.look(at).base, "cat" | "stack")
-}
-
 /// Where the results of so many heads, of which this is the last, are put together. Profilers do not record the shapes
 /// of long lists.
 fn put_together(scene: &Scene<'_>, core: &Core, heads: usize) -> Option<LeafId> {
     let mut after = scene.after(last(core)).take(BEFORE_END + 1);
-    let found = after.find(|&i| !is_small(scene, i)).filter(|&i| puts_together(scene, i))?;
+    let found = after.find(|&i| !is_small(scene, i)).filter(|&i| is_stack(scene.look(i)))?;
     [0, heads].contains(&scene.look(found).operands.len()).then_some(LeafId(found as u32))
 }
 

@@ -84,11 +84,14 @@ fn heads_one_after_another_are_one_call() {
     };
     let nothing = |_: &mut Sketch| ();
     let results: [&[i64]; 6] = [&[B, N, D]; 6];
+    let advises = |s: &Sketch, text: &str| {
+        s.look(|_, _, findings| {
+            let found = findings.iter().find(|f| f.pattern == PatternId::UNFUSED_ATTENTION).unwrap();
+            assert!(found.paths.algorithmic[1].contains(text), "{:?}", found.paths);
+        });
+    };
     let s = draw(6, &results, &nothing);
-    s.look(|_, _, findings| {
-        let advice = &findings.iter().find(|f| f.pattern == PatternId::UNFUSED_ATTENTION).unwrap().paths.algorithmic;
-        assert!(advice[1].contains("6 run one after another"), "{advice:?}");
-    });
+    advises(&s, "6 run one after another");
     let p = s.one(Code::UnfusedAttention);
     assert_eq!((p.instances, p.ops.len()), (1, 6 * 3));
     assert!(p.basis.contains("attention of 24 heads"), "{}", p.basis);
@@ -98,10 +101,7 @@ fn heads_one_after_another_are_one_call() {
     assert_eq!(draw(6, &[], &copy).one(Code::UnfusedAttention).instances, 1);
     // Projections of each head become one as well, the first one's too.
     let s = draw(6, &results, &projection);
-    s.look(|_, _, findings| {
-        let advice = &findings.iter().find(|f| f.pattern == PatternId::UNFUSED_ATTENTION).unwrap().paths.algorithmic;
-        assert!(advice[1].contains("from one projection for all"), "{advice:?}");
-    });
+    advises(&s, "from one projection for all");
     let p = s.one(Code::UnfusedAttention);
     assert_eq!((p.instances, p.ops.len()), (1, 6 * 4));
     assert!(p.basis.contains("their projections"), "{}", p.basis);
@@ -109,6 +109,22 @@ fn heads_one_after_another_are_one_call() {
     assert_eq!(draw(6, &results[..5], &nothing).one(Code::UnfusedAttention).instances, 6);
     let norm = |s: &mut Sketch| _ = s.op("aten::native_layer_norm", &[&[B, N, D], &[], &[D], &[D], &[]], 9.0);
     assert_eq!(draw(6, &results, &norm).one(Code::UnfusedAttention).instances, 6);
+}
+
+#[test]
+fn two_softmaxes_between_the_same_products_are_no_two_heads() {
+    let mut s = Sketch::new();
+    s.module("SelfAttention_0", |s| {
+        projection(s);
+        s.op("aten::bmm", &[&[B, N, D], &[B, D, N]], 20.0);
+        for _ in 0..2 {
+            s.op("aten::_softmax", &[&[B, N, N], &[], &[]], 40.0);
+        }
+        s.op("aten::bmm", &[&[B, N, N], &[B, N, D]], 20.0);
+        s.cat(&[&[B, N, D][..]; 2], 9.0);
+    });
+    let p = s.one(Code::UnfusedAttention);
+    assert_eq!((p.instances, p.ops.len()), (1, 4));
 }
 
 #[test]

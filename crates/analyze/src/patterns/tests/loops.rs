@@ -230,6 +230,24 @@ fn turns_may_cast_what_they_take() {
     assert_eq!(p.ops.len(), 16 * 3 + 1);
 }
 
+#[test]
+fn backward_products_that_fill_the_gpu_stay_as_they_are() {
+    let draw = |backward_us: f64| {
+        let mut s = Sketch::new();
+        for turn in 0..8 {
+            s.select(&[8, 512, 1024]).select(&[8, 1024, 1024]);
+            s.sequenced("aten::matmul", turn, |s| _ = s.op("aten::mm", &[&[512, 1024], &[1024, 1024]], 20.0));
+        }
+        s.cat(&[&[1, 512, 1024][..]; 8], 5.0);
+        for turn in (0..8).rev() {
+            s.backward("MmBackward0", turn, |s| _ = s.op("aten::mm", &[&[1024, 512], &[512, 1024]], backward_us));
+        }
+        s.one(Code::LoopedGemms).fused_ms.unwrap().low
+    };
+    // 8 products of 1.1 us at the peak, at 70% of it or at 2 us as they are.
+    assert!(draw(2.0) > draw(20.0), "{} {}", draw(2.0), draw(20.0));
+}
+
 /// `torch.stack([m(x) for m in modules])`, each of two linear layers to so many numbers; `number` names a layer.
 fn loop_over_modules(wide: i64, number: impl Fn(usize) -> usize) -> Sketch {
     let mut s = Sketch::new();

@@ -28,13 +28,16 @@ const NOT_HIGH_GAIN: f64 = 0.5;
 /// brings: one that brings half of it goes first.
 const GENERIC: f64 = 0.5;
 
+/// Weight of a change that is one argument of a constructor: it is made before one that takes days.
+const ONE_ARGUMENT: f64 = 1.5;
+
 /// Settles how urgent each finding is, sorts them and numbers them; the change to make first is 1.
 pub fn ranked(mut findings: Vec<Finding>, prepared: &Prepared) -> Vec<Finding> {
     let window = prepared.utilization.total_time_ms;
     for finding in &mut findings {
         finding.priority = settled(finding, window);
     }
-    let lifted: Vec<Priority> = findings.iter().map(|f| lifted(f, &findings)).collect();
+    let lifted: Vec<Priority> = findings.iter().map(|f| lifted(f, &findings, window)).collect();
     for (finding, priority) in findings.iter_mut().zip(lifted) {
         finding.priority = priority;
     }
@@ -50,10 +53,14 @@ fn is_settled(finding: &Finding) -> bool {
     finding.tier == Tier::System && finding.pattern != PatternId::RECOMPUTATION
 }
 
-/// As urgent as any other that may bring no more than this one surely does.
-fn lifted(finding: &Finding, all: &[Finding]) -> Priority {
+/// As urgent as any other that may bring no more than this one surely does, and as faster launching that it goes before:
+/// what names the cause explains what helps in general.
+fn lifted(finding: &Finding, all: &[Finding], window_ms: f64) -> Priority {
     let sure = finding.impact.saved_ms.low;
-    let brings_less = |f: &&Finding| !is_settled(f) && f.impact.saved_ms.high <= sure;
+    let brings_less = |f: &&Finding| match f.pattern {
+        PatternId::LAUNCH_BOUND => weight(f) <= weight(finding) && 100.0 * sure >= SURE_GAIN * window_ms,
+        _ => !is_settled(f) && f.impact.saved_ms.high <= sure,
+    };
     let others = all.iter().filter(|_| !is_settled(finding)).filter(brings_less).map(|f| f.priority);
     others.min().map_or(finding.priority, |other| other.min(finding.priority))
 }
@@ -84,11 +91,19 @@ fn moved(priority: Priority, expected: f64, sure: f64) -> Priority {
     priority.min(at_least).max(at_most)
 }
 
+/// What a finding is expected to bring, for the order. Faster launching is what helps in general; a change that names
+/// what is launched too often goes first even if it brings somewhat less.
+fn weight(finding: &Finding) -> f64 {
+    let counted = match finding.pattern {
+        PatternId::LAUNCH_BOUND => GENERIC,
+        PatternId::UNFUSED_OPTIMIZER => ONE_ARGUMENT,
+        _ => 1.0,
+    };
+    counted * finding.expected_ms()
+}
+
 fn order(a: &Finding, b: &Finding, prepared: &Prepared) -> Ordering {
     let top = |f: &Finding| f.rows.iter().any(|&(r, _)| prepared.row(r).in_top_ops);
-    // Faster launching is what helps in general; a change that names what is launched too often goes first even if it
-    // brings somewhat less.
-    let weight = |f: &Finding| if f.pattern == PatternId::LAUNCH_BOUND { GENERIC } else { 1.0 } * f.expected_ms();
     a.priority
         .cmp(&b.priority)
         .then(weight(b).total_cmp(&weight(a)))
@@ -139,22 +154,39 @@ mod tests {
             finding(Tier::System, Critical, 0.0, 0.5),
             finding(Tier::System, Medium, 2.0, 3.0),
         ];
-        let lifted: Vec<Priority> = all.iter().map(|f| lifted(f, &all)).collect();
+        let lifted: Vec<Priority> = all.iter().map(|f| lifted(f, &all, 100.0)).collect();
         assert_eq!(lifted, [High, High, Medium, Critical, Medium]);
     }
 
     #[test]
-    fn a_change_that_brings_half_of_faster_launching_goes_first() {
+    fn a_change_that_names_what_is_launched_goes_before_faster_launching() {
+        use Priority::{Critical, High};
         let prepared = crate::testing::Scene::new().mm(1, [64, 64, 64], 9.0).prepared();
+        let launching = Finding { pattern: PatternId::LAUNCH_BOUND, ..finding(Tier::System, Critical, 30.0, 50.0) };
+        let first_beside = |pattern, priority, low, high| {
+            let named = Finding { pattern, ..finding(Tier::Fusion, priority, low, high) };
+            let ranked = ranked(vec![launching.clone(), named], &prepared);
+            assert_eq!(ranked[0].rank, 1);
+            ranked[0].pattern
+        };
+        let (norm, optimizer, launches) =
+            (PatternId::UNFUSED_NORM, PatternId::UNFUSED_OPTIMIZER, PatternId::LAUNCH_BOUND);
+        // Half of what faster launching brings, and as urgent then.
+        assert_eq!(first_beside(norm, Critical, 20.0, 22.0), norm);
+        assert_eq!(first_beside(norm, High, 20.0, 22.0), norm);
+        assert_eq!(first_beside(norm, Critical, 17.0, 21.0), launches);
+        // One argument is worth less of it.
+        assert_eq!(first_beside(optimizer, High, 12.0, 16.0), optimizer);
+        assert_eq!(first_beside(optimizer, High, 11.0, 15.0), launches);
+    }
+
+    #[test]
+    fn what_may_bring_nothing_is_not_as_urgent_as_faster_launching() {
         let launching =
             Finding { pattern: PatternId::LAUNCH_BOUND, ..finding(Tier::System, Priority::Critical, 30.0, 50.0) };
-        for (low, high, first) in [(20.0, 22.0, PatternId::UNFUSED_OPTIMIZER), (17.0, 21.0, PatternId::LAUNCH_BOUND)] {
-            let named = Finding {
-                pattern: PatternId::UNFUSED_OPTIMIZER,
-                ..finding(Tier::Fusion, Priority::Critical, low, high)
-            };
-            let ranked = ranked(vec![launching.clone(), named], &prepared);
-            assert_eq!((ranked[0].pattern, ranked[0].rank), (first, 1), "{low} to {high} of 30 to 50 ms");
+        for (low, after) in [(0.0, Priority::High), (4.9, Priority::High), (5.0, Priority::Critical)] {
+            let named = finding(Tier::Fusion, Priority::High, low, 60.0);
+            assert_eq!(lifted(&named, &[launching.clone(), named.clone()], 100.0), after, "{low} ms for sure");
         }
     }
 

@@ -71,6 +71,7 @@ texts! {
     A_PRECISION_BF16 "A-PRECISION-BF16" "Run the convolutions under bf16 autocast.";
     A_GQA          "A-GQA"          "Use `scaled_dot_product_attention(..., enable_gqa=True)` instead of repeating key/value heads.";
     A_FOREACH      "A-FOREACH"      "Use the fused or foreach variant of the optimizer (`fused=True`).";
+    A_FOREACH_OWN  "A-FOREACH-OWN"  "Use an optimizer of the framework with `fused=True`, or update lists of tensors with `torch._foreach_*` operations.";
     A_RECOMPUTE    "A-RECOMPUTE"    "Checkpoint fewer layers if memory allows; this trades memory for the time above.";
     A_STRIDED      "A-STRIDED"      "Pass Q, K and V without `.contiguous()` if the attention backend accepts strided inputs.";
     A_LOOP         "A-LOOP"         "Take the loop away: its operands are slices of larger tensors, which one batched call takes as they are (`torch.bmm(x, w)` for `x[i] @ w[i]`).";
@@ -83,6 +84,7 @@ texts! {
     A_COMPILE_INTO "A-COMPILE-INTO" "Run this region under `torch.compile` to make it part of its neighbour.";
     A_FUSE         "A-FUSE"         "Fuse with the neighbouring operations ({list}) to remove {mb} MB of intermediate traffic per call.";
     A_FUSE_NORM    "A-FUSE-NORM"    "Replace the decomposed {name} with one fused kernel.";
+    A_NORM_CHANNELS "A-NORM-CHANNELS" "On images in channels-last memory call `layer_norm` or `rms_norm` on the permuted view: its rows lie together there.";
     A_FUSE_RESIDUAL "A-FUSE-RESIDUAL" "Fuse the residual add with the normalization.";
     A_FUSE_CONV    "A-FUSE-CONV"    "Fuse the convolution with its bias, normalization or activation.";
     A_QUANT        "A-QUANT"        "Quantization (W8A8, FP8) would cut the weight traffic of this memory-bound GEMM if accuracy allows.";

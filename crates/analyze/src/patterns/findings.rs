@@ -12,7 +12,7 @@ use super::candidates::is_fusion;
 use super::scene::Scene;
 use super::show::{ms, one};
 use super::{Code, Confidence, Pattern, is_worth};
-use super::{attention, looped, moe};
+use super::{attention, looped, moe, norm, optimizer};
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, Priority, Range, Tier};
 use crate::prepare::args::SEPARATOR;
 use crate::prepare::place;
@@ -399,8 +399,14 @@ impl Maker<'_, '_> {
                 let apart = first.facts.iter().any(|f| f.0 == looped::APART);
                 vec![if apart { TextId::A_LOOP_APART } else { TextId::A_LOOP }.plain(), TextId::A_BATCH.plain()]
             }
-            Code::UnfusedOptimizer => vec![TextId::A_FOREACH.plain()],
+            Code::UnfusedOptimizer => {
+                let by_hand = first.facts.iter().any(|f| f.0 == optimizer::BY_HAND);
+                vec![if by_hand { TextId::A_FOREACH_OWN } else { TextId::A_FOREACH }.plain()]
+            }
             Code::Recomputation => vec![TextId::A_RECOMPUTE.plain()],
+            Code::UnfusedRmsNorm | Code::UnfusedLayerNorm if self.fact("name").ends_with(norm::OVER_CHANNELS) => {
+                vec![fuse_norm(&self.fact("name")), TextId::A_NORM_CHANNELS.plain(), compile()]
+            }
             Code::UnfusedRmsNorm
             | Code::UnfusedLayerNorm
             | Code::UnfusedBatchNorm

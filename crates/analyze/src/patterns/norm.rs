@@ -3,8 +3,9 @@
 //! # What it finds
 //! RMS norm: squares, their mean over the last dimensions, a root, the product with the input, a weight; or the length of
 //! each row and the division by it. Layer norm: the same with the mean taken off (or a variance). Group norm: the same
-//! with weights of the channels, on the tensor in its own shape; instance norm: with a mean for each channel. Casts before
-//! and after belong to it, and the backward work that autograd ran for it.
+//! with weights of the channels, on the tensor in its own shape; instance norm: with a mean for each channel. Layer norms
+//! over the channels of images are in it too. Casts before and after belong to it, and the backward work that autograd ran
+//! for it.
 //!
 //! # Why it matters
 //! Eight kernels read and write the whole tensor where one would read it once and write it once.
@@ -32,6 +33,8 @@ use super::{Code, Confidence};
 use crate::program::LeafId;
 
 const HINTS: &[&str] = &["norm"];
+/// How the names of norms over the channels of images end.
+pub(super) const OVER_CHANNELS: &str = " over channels";
 /// Fewer leaves are no norm.
 const LEAST_LEAVES: usize = 4;
 /// Shares of the peak bandwidth that the framework's fused norms reach at worst, by the bytes of a row: layer norm, RMS
@@ -94,6 +97,8 @@ struct Tensor<'s> {
     numel: i64,
     /// Number of means.
     rows: i64,
+    /// Dimension that the means are taken over, counted from the end: the last is 1, also where more go with it.
+    axis: usize,
 }
 
 impl Tensor<'_> {
@@ -106,10 +111,25 @@ impl Tensor<'_> {
         o.numel() == self.numel
     }
 
+    /// Whether the means are taken over the channels of images, which lie in the middle.
+    fn is_over_channels(&self) -> bool {
+        self.axis > 2
+    }
+
+    /// Of sizes or strides, that of the dimension that the means are taken over.
+    fn along(&self, list: &[i64]) -> Option<i64> {
+        list.len().checked_sub(self.axis).map(|at| list[at])
+    }
+
+    /// Whether the elements that share a mean lie together.
+    fn is_contiguous(&self, look: &Look<'_>) -> bool {
+        look.operands.first().and_then(|o| self.along(o.strides?)) == Some(1)
+    }
+
     /// Has one element for each mean, and keeps the place of the others or stands for all of them.
     fn is_row(&self, o: &Operand<'_>) -> bool {
-        let expanded = self.is_full(o) && o.strides.is_some_and(|s| s.last() == Some(&0));
-        expanded || o.numel() == self.rows && o.dims.last() == Some(&1)
+        let expanded = self.is_full(o) && o.strides.is_some_and(|s| self.along(s) == Some(0));
+        expanded || o.numel() == self.rows && self.along(o.dims) == Some(1)
     }
 
     /// Whether an operation lays one number for each channel over the tensor, which is back in the shape it had before
@@ -117,21 +137,22 @@ impl Tensor<'_> {
     fn has_channel_weight(&self, look: &Look<'_>) -> bool {
         let [_, channels, _, ..] = look.full[..] else { return false };
         let is_weight = |o: &Operand<'_>| o.numel() == channels && o.dims.last() == Some(&1);
-        (look.full.len() != self.dims.len() || self.rows > channels)
+        !self.is_over_channels()
+            && (look.full.len() != self.dims.len() || self.rows > channels)
             && look.operands.len() == 2
             && look.operands.iter().any(|o| self.is_full(o))
             && look.operands.iter().any(is_weight)
     }
 
     fn is_weight(&self, o: &Operand<'_>) -> bool {
-        o.numel() == self.row() && o.dims.last() == self.dims.last()
+        o.numel() == self.row() && self.along(o.dims) == self.along(self.dims)
     }
 }
 
 fn around(scene: &Scene<'_>, claims: &Claims, reduce: usize) -> Option<(Instance, usize)> {
     let look = scene.look(reduce);
-    let rows = rows(scene, reduce)?;
-    let tensor = Tensor { dims: &look.full, numel: look.numel(), rows };
+    let (rows, axis) = rows(scene, reduce)?;
+    let tensor = Tensor { dims: &look.full, numel: look.numel(), rows, axis };
     if tensor.row() < 2 || rows < 1 || numel(tensor.dims) == 0 {
         return None;
     }
@@ -178,8 +199,9 @@ fn trim(steps: &mut Vec<(usize, Step)>) {
     }
 }
 
-/// Number of means that a reduction gives: from its `dim` argument, else over the last dimension.
-fn rows(scene: &Scene<'_>, at: usize) -> Option<i64> {
+/// Number of means that a reduction gives, and the dimension it goes over, counted from the end: from its `dim` argument,
+/// else over the last one.
+fn rows(scene: &Scene<'_>, at: usize) -> Option<(i64, usize)> {
     let look = scene.look(at);
     let rank = look.full.len() as i64;
     let known = matches!(look.base, "mean" | "sum" | "var" | "std" | "var_mean" | "linalg_vector_norm" | "norm");
@@ -189,9 +211,14 @@ fn rows(scene: &Scene<'_>, at: usize) -> Option<i64> {
     let given = reduced(&scene.leaf(at).inputs, look.base, rank).filter(|list| !list.is_empty());
     let mut over = given.unwrap_or_else(|| vec![rank - 1]);
     over.sort_unstable();
+    if over == [1] && rank > 3 {
+        // The channels of images.
+        let channels = look.full[1].max(1);
+        return Some((numel(&look.full) / channels, look.full.len() - 1));
+    }
     // The last dimensions, without a gap.
     let tail = (0..).zip(over.iter().rev()).all(|(i, d)| *d == rank - 1 - i);
-    (tail && !over.is_empty()).then(|| numel(&look.full[..look.full.len() - over.len()]))
+    (tail && !over.is_empty()).then(|| (numel(&look.full[..look.full.len() - over.len()]), 1))
 }
 
 fn step(scene: &Scene<'_>, at: usize, tensor: &Tensor<'_>) -> Option<Step> {
@@ -252,21 +279,24 @@ fn instance(scene: &Scene<'_>, code: Code, steps: &[(usize, Step)], reduce: usiz
     let weight = steps.iter().find(|s| s.1 == Step::ChannelWeight).map(|s| scene.look(s.0));
     let in_groups = weight.is_some();
     let worst = if in_groups { Some(WORST_OF_GROUPS) } else { worst(code, tensor.row() as f64 * input) };
-    let forward = Part { known_share: worst, ..Part::moving(n * input, n * output) };
+    let mut forward = Part { known_share: worst, ..Part::moving(n * input, n * output) };
+    if tensor.is_over_channels() && !tensor.is_contiguous(scene.look(reduce)) {
+        // The framework's own takes rows that lie together: a copy before it and one after.
+        forward.reads.1 += 2.0 * n * (input + output);
+    }
     let forward = forward.computing(scene, &instance.leaves, passes(1, tensor.row()));
     instance.fused = Some(forward.time(scene));
     instance.basis = forward.basis(scene);
     let backward = Part { known_share: Some(WORST_BACKWARD), ..Part::moving(n * (input + output), n * input) };
     instance.backward_fused = backward.computing(scene, &instance.backward, 1.0).time(scene);
-    let name = match code {
-        Code::UnfusedRmsNorm => "RMS norm",
-        _ => match weight {
-            None => "layer norm",
-            Some(weight) if weight.full.len() == tensor.dims.len() => "instance norm",
-            Some(_) => "group norm",
-        },
+    let name = match (code, weight) {
+        (Code::UnfusedRmsNorm, _) => "RMS norm",
+        (_, None) => "layer norm",
+        (_, Some(weight)) if weight.full.len() == tensor.dims.len() => "instance norm",
+        (_, Some(_)) => "group norm",
     };
-    instance.facts = vec![("name", name.to_owned())];
+    let whereabouts = if tensor.is_over_channels() { OVER_CHANNELS } else { "" };
+    instance.facts = vec![("name", format!("{name}{whereabouts}"))];
     let ops = steps.len();
     instance.evidence.push(format!("{ops} operations normalise {} over rows of {}", dims(tensor.dims), tensor.row()));
     instance

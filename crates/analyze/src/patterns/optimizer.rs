@@ -1,7 +1,8 @@
 //! Optimizer steps made of small kernels.
 //!
 //! # What it finds
-//! An optimizer step with at least 100 elementwise operations that each handle one parameter.
+//! An optimizer step with at least 100 elementwise operations that each handle one parameter; also one written by hand: as
+//! many outside of modules right after a backward pass, a third of them or more in place.
 //!
 //! # Why it matters
 //! Parameters, gradients and states are read and written several times, and each kernel costs the host a launch.
@@ -12,10 +13,11 @@
 //! update divides (`addcdiv`, as Adam does), one with momentum, none else; at the baseline of the trace.
 //!
 //! # What to do
-//! `fused=True` or `foreach=True`.
+//! `fused=True` or `foreach=True`; by hand, an optimizer of the framework or its operations on lists of tensors.
 //!
 //! # Limits
-//! Steps are known by the annotation that PyTorch puts around them.
+//! Steps are known by the annotation that PyTorch puts around them. Where one has it, none is taken to be written by hand;
+//! a moving average of the parameters after a step is not found.
 
 use super::claims::Claims;
 use super::fused::Part;
@@ -30,8 +32,28 @@ const STREAMING_SHARE: f64 = 0.65;
 /// Fewer kernels than this are no pattern.
 const LEAST_LEAVES: usize = 100;
 
+/// Of a step written by hand, the least share of operations that update something in place, as one of so many.
+const ONE_UPDATE_OF: usize = 3;
+
+/// The fact of a step that is written by hand.
+pub(super) const BY_HAND: &str = "by_hand";
+
 /// Finds steps that no fused or multi-tensor kernel does.
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
+    let annotated = annotated(scene, claims);
+    let by_hand = if annotated.is_empty() { by_hand(scene, claims) } else { Vec::new() };
+    let computing = |s: &[LeafId]| s.iter().filter(|l| !is_read(scene.look(l.index()))).count();
+    let found = |steps: Vec<Vec<LeafId>>, confidence: Confidence| {
+        let long = steps.into_iter().filter(move |s| computing(s) >= LEAST_LEAVES);
+        long.filter_map(move |s| instance(scene, s, confidence))
+    };
+    // The annotation says what it is, whatever else holds it together.
+    let found = found(annotated, Confidence::High).chain(found(by_hand, Confidence::Medium)).collect();
+    claims.settle(scene, found)
+}
+
+/// What the framework's optimizers do, step by step.
+fn annotated(scene: &Scene<'_>, claims: &Claims) -> Vec<Vec<LeafId>> {
     let mut steps: Vec<Vec<LeafId>> = Vec::new();
     let mut last: Option<usize> = None;
     for at in 0..scene.len() {
@@ -44,16 +66,65 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
         if begins {
             steps.push(Vec::new());
         }
-        let look = scene.look(at);
-        let part = matches!(look.kind, Kind::Elementwise | Kind::Copy | Kind::Random) || is_read(look);
-        let free = claims.is_free(at) && part;
+        let free = claims.is_free(at) && is_part(scene.look(at));
         if free && let Some(step) = steps.last_mut() {
             step.push(LeafId(at as u32));
         }
     }
-    let computing = |s: &[LeafId]| s.iter().filter(|l| !is_read(scene.look(l.index()))).count();
-    let found = steps.into_iter().filter(|s| computing(s) >= LEAST_LEAVES).filter_map(|s| instance(scene, s)).collect();
-    claims.settle(scene, found)
+    steps
+}
+
+/// What looks like an optimizer step without its annotation: operations outside of modules that begin when a backward
+/// pass has ended, up to the last that changes something in place.
+fn by_hand(scene: &Scene<'_>, claims: &Claims) -> Vec<Vec<LeafId>> {
+    let is_backward = |at: &usize| scene.leaf(*at).direction == Direction::Backward;
+    let mut backward: Vec<_> = (0..scene.len()).filter(is_backward).map(|at| scene.leaf(at).start).collect();
+    backward.sort_unstable();
+    let mut steps: Vec<Vec<LeafId>> = Vec::new();
+    let mut open = false;
+    for at in (0..scene.len()).filter(|at| !is_backward(at)) {
+        let (leaf, look) = (scene.leaf(at), scene.look(at));
+        let before = steps.last().and_then(|s| s.last()).map(|l| scene.leaf(l.index()));
+        let previous = at.checked_sub(1).map(|p| scene.leaf(p)).filter(|p| p.thread == leaf.thread);
+        let passed = previous.is_some_and(|p| {
+            p.direction == Direction::Backward
+                || backward.partition_point(|b| *b <= p.start) < backward.partition_point(|b| *b < leaf.start)
+        });
+        if passed {
+            steps.push(Vec::new());
+        }
+        let goes_on = before.is_none_or(|b| b.thread == leaf.thread && b.step == leaf.step);
+        open = (passed || open && goes_on) && leaf.module.is_none() && (is_part(look) || look.kind == Kind::Reduce);
+        if open
+            && look.kind != Kind::Reduce
+            && claims.is_free(at)
+            && let Some(step) = steps.last_mut()
+        {
+            step.push(LeafId(at as u32));
+        }
+    }
+    let updates = |l: &LeafId| is_update(scene.look(l.index()));
+    for step in &mut steps {
+        step.truncate(step.iter().rposition(updates).map_or(0, |last| last + 1));
+        if step.iter().filter(|l| updates(l)).count() * ONE_UPDATE_OF < step.len() || !steps_parameters(scene, step) {
+            step.clear();
+        }
+    }
+    steps
+}
+
+/// Whether something is added to what stays, as a step does: scaling alone, as of gradients, is none.
+fn steps_parameters(scene: &Scene<'_>, leaves: &[LeafId]) -> bool {
+    leaves.iter().map(|l| scene.look(l.index())).any(|l| is_update(l) && matches!(l.base, "add" | "sub" | "addcdiv"))
+}
+
+fn is_update(look: &Look<'_>) -> bool {
+    look.in_place && look.kind == Kind::Elementwise
+}
+
+/// What a step of small kernels is made of.
+fn is_part(look: &Look<'_>) -> bool {
+    matches!(look.kind, Kind::Elementwise | Kind::Copy | Kind::Random) || is_read(look)
 }
 
 /// Whether the host reads a value, as the step number of each parameter: a fused step does not.
@@ -61,12 +132,12 @@ fn is_read(look: &Look<'_>) -> bool {
     matches!(look.base, "_local_scalar_dense" | "item")
 }
 
-fn instance(scene: &Scene<'_>, leaves: Vec<LeafId>) -> Option<Instance> {
+fn instance(scene: &Scene<'_>, leaves: Vec<LeafId>, confidence: Confidence) -> Option<Instance> {
     let mut by_op: Vec<(&str, f64, usize)> = Vec::new();
     for l in &leaves {
         let look = scene.look(l.index());
         let bytes = look.operands.first().map_or(0.0, super::scene::Operand::bytes);
-        if !look.in_place || bytes == 0.0 || look.kind != Kind::Elementwise {
+        if bytes == 0.0 || !is_update(look) {
             continue;
         }
         match by_op.iter_mut().find(|o| o.0 == look.base) {
@@ -80,9 +151,8 @@ fn instance(scene: &Scene<'_>, leaves: Vec<LeafId>) -> Option<Instance> {
     let part = Part { known_share: Some(STREAMING_SHARE), ..part };
     let anchor = leaves[0];
     let count = leaves.len();
-    let mut instance = Instance::new(scene, Code::UnfusedOptimizer, leaves, anchor, &["optimizer"], Confidence::High);
-    // The annotation says what it is, whatever else holds it together.
-    instance.confidence = Confidence::High;
+    let mut instance = Instance::new(scene, Code::UnfusedOptimizer, leaves, anchor, &["optimizer"], confidence);
+    instance.confidence = confidence;
     instance.fused = Some(part.time(scene));
     instance.basis = part.basis(scene);
     instance
@@ -90,6 +160,9 @@ fn instance(scene: &Scene<'_>, leaves: Vec<LeafId>) -> Option<Instance> {
         .push(format!("{count} elementwise operations in one optimizer step, none of them for many tensors"));
     let updates = by_op.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |o| o.2);
     instance.facts = vec![("n", count.to_string()), ("parameters", updates.to_string())];
+    if confidence != Confidence::High {
+        instance.facts.push((BY_HAND, String::new()));
+    }
     Some(instance)
 }
 

@@ -129,6 +129,49 @@ fn an_optimizer_step_of_many_small_kernels() {
     draw(20, "my step").none(Code::UnfusedOptimizer);
 }
 
+/// Forward, backward, and what a closure draws for each of some parameters.
+fn after_backward(parameters: usize, draw: impl Fn(&mut Sketch, &[i64])) -> Sketch {
+    let (x, p): (&[i64], &[i64]) = (&[512, 1024], &[1024, 1024]);
+    let mut s = Sketch::new();
+    s.dtype("float").sequenced("aten::linear", 1, |s| {
+        s.op("aten::mm", &[x, p], 20.0);
+    });
+    s.backward("MmBackward0", 1, |s| {
+        s.op("aten::mm", &[p, x], 20.0);
+    });
+    for _ in 0..parameters {
+        draw(&mut s, p);
+    }
+    // The next step begins.
+    s.op("aten::mul", &[x, &[]], 3.0).op("aten::mm", &[x, p], 20.0);
+    s
+}
+
+#[test]
+fn an_optimizer_step_written_by_hand() {
+    let adam = |s: &mut Sketch, p: &[i64]| {
+        s.op("aten::mul_", &[p, &[]], 3.0).op("aten::add_", &[p, p, &[]], 4.0).op("aten::mul_", &[p, &[]], 3.0);
+        s.op("aten::addcmul_", &[p, p, p, &[]], 4.0).op("aten::sqrt", &[p], 2.0).op("aten::add_", &[p, &[]], 2.0);
+        s.op("aten::addcdiv_", &[p, p, p, &[]], 4.0);
+    };
+    let s = after_backward(20, adam);
+    let p = s.one(Code::UnfusedOptimizer);
+    assert_eq!((p.instances, p.confidence, p.ops.len()), (1, Confidence::Medium, 140));
+    s.none(Code::ElementwiseChain);
+    s.look(|_, _, findings| assert!(findings[0].paths.algorithmic[0].contains("_foreach_")));
+    after_backward(14, adam).none(Code::UnfusedOptimizer);
+    // Scaled gradients, and work that changes nothing in place.
+    let clip = |s: &mut Sketch, p: &[i64]| {
+        s.op("aten::mul_", &[p, p], 3.0);
+    };
+    after_backward(120, clip).none(Code::UnfusedOptimizer);
+    let metrics = |s: &mut Sketch, p: &[i64]| {
+        s.op("aten::abs", &[p], 3.0).op("aten::mul", &[p, p], 3.0).op("aten::exp", &[p], 3.0);
+        s.op("aten::add_", &[p, p, &[]], 3.0);
+    };
+    after_backward(40, metrics).none(Code::UnfusedOptimizer);
+}
+
 #[test]
 fn a_multi_tensor_optimizer_is_fused_already() {
     let mut s = Sketch::new();

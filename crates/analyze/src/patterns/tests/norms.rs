@@ -88,6 +88,33 @@ fn layer_norm_in_its_forms() {
     assert_eq!(std.one(Code::UnfusedLayerNorm).ops.len(), 6);
 }
 
+/// As networks for images write it: over the second dimension.
+#[test]
+fn layer_norm_over_channels() {
+    let (x, row, w): (&[i64], &[i64], &[i64]) = (&[32, 256, 64, 64], &[32, 1, 64, 64], &[256, 1, 1]);
+    let draw = |weight: &[i64]| {
+        let mut s = Sketch::new();
+        s.over("aten::mean", x, "[1]", 40.0).op("aten::sub", &[x, row, &[]], 90.0).op("aten::pow", &[x, &[]], 60.0);
+        s.over("aten::mean", x, "[1]", 40.0).op("aten::sub", &[x, row, &[]], 90.0);
+        s.op("aten::add", &[row, &[], &[]], 1.0).op("aten::sqrt", &[row], 1.0).op("aten::div", &[x, row], 90.0);
+        s.op("aten::mul", &[weight, x], 90.0).op("aten::add", &[x, weight, &[]], 90.0);
+        s
+    };
+    for weight in [w, &[1, 256, 1, 1]] {
+        let s = draw(weight);
+        let p = s.one(Code::UnfusedLayerNorm);
+        assert_eq!((p.ops.len(), &p.facts[..]), (10, &[("name", "layer norm over channels".to_owned())][..]));
+        s.none(Code::UnfusedBatchNorm);
+        s.none(Code::ElementwiseChain);
+        s.look(|_, _, findings| {
+            assert_eq!(findings[0].title, "Unfused layer norm");
+            assert!(findings[0].paths.algorithmic.iter().any(|a| a.contains("channels-last memory")));
+        });
+    }
+    // Weights of columns are something else.
+    assert_eq!(draw(&[64]).one(Code::UnfusedLayerNorm).ops.len(), 8);
+}
+
 #[test]
 fn weights_of_channels_make_a_group_norm() {
     let (x, groups, row): (&[i64], &[i64], &[i64]) = (&[8, 256, 64, 64], &[8, 32, 32768], &[8, 32, 1]);

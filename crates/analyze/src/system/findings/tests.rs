@@ -374,6 +374,31 @@ fn recomputed_forward_work_is_found() {
 }
 
 #[test]
+fn checkpointing_costs_a_host_that_is_the_limit_more_than_the_repeated_work() {
+    let basis = |op_us: f64, kernel_us: f64| {
+        let mut host = steps(op_us, kernel_us);
+        host.b.python("torch/utils/checkpoint.py(1): recompute_fn", host.now, 40.0 * op_us);
+        for _ in 0..10 {
+            host.op("aten::mm", op_us, kernel_us);
+        }
+        let trace = host.b.build();
+        let tree = tree(&trace);
+        let program =
+            Program::of(&trace, &tree, &jarvis_trace::Summary::of(&trace), &jarvis_perf::tables::ArgLists::default());
+        let all = findings(&system(&host.b), &utilization(&host.b), Some(&program));
+        let found = all.into_iter().find(|f| f.pattern == PatternId::RECOMPUTATION).unwrap();
+        let window = system(&host.b).gaps.window.as_ms();
+        assert!(found.impact.saved_ms.high < window, "{:?}", found.impact);
+        (found.impact.basis, found.impact.saved_ms.high / window)
+    };
+    let (gpu, of_gpu) = basis(20.0, 50.0);
+    assert!(gpu.contains("high a tenth more"), "{gpu}");
+    let (host, of_host) = basis(50.0, 2.0);
+    assert!(host.contains("high as much again"), "{host}");
+    assert!(of_host > 1.5 * of_gpu, "{of_gpu} and {of_host}");
+}
+
+#[test]
 fn late_launches_of_the_optimizer_name_it() {
     // host  |-- Optimizer.step ----------------------|
     //        |op||op||op| ... each launches a tiny kernel

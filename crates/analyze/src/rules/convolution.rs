@@ -139,6 +139,7 @@ impl Rules for Convolution {
         }
         if kind == Kind::Depthwise {
             j.finding = Some(PatternId::DEPTHWISE_CONVOLUTION);
+            depthwise::limit_to_vector_units(cx, row, &mut j);
         }
         j
     }

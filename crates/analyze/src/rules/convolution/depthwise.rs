@@ -6,7 +6,7 @@ use crate::prepared::Row;
 use crate::rounding::{shown, shown_ms};
 use crate::rules::cx::CategoryCx;
 use crate::rules::impact::{row_range, together};
-use crate::rules::judge::{Judged, aggregate};
+use crate::rules::judge::{Judged, Judgement, aggregate};
 use crate::rules::layout::{self, Layout};
 use crate::rules::priority::Weight;
 use crate::rules::words::{Said, main_kernel};
@@ -23,6 +23,27 @@ pub(super) fn wants_channels_last(cx: &CategoryCx<'_>, row: &Row) -> bool {
         && half
         && Layout::of(row) == Layout::Contiguous
         && main_kernel(row).is_some_and(|k| k.contains("conv_depthwise2d"))
+}
+
+/// Vector instructions for each tap of the filter, at best and at worst: loading, converting and adding up. cuDNN's
+/// kernel for filters of seven by seven took the time of five in a recording, with the bias that of seven.
+const PER_TAP: (f64, f64) = (2.0, 7.0);
+
+/// Asks no more of a depthwise convolution than the vector units can do: no matrix unit helps, and large filters do more
+/// work for each byte than memory would have time for.
+pub(super) fn limit_to_vector_units(cx: &CategoryCx<'_>, row: &Row, judgement: &mut Judgement) {
+    let peak = cx.prepared.platform.peak("vector_fp32").map(|p| p.value);
+    let (Some(peak), Some(reached), Some(efficiency)) =
+        (peak, row.efficiency.tflops_achieved.filter(|t| *t > 0.0), row.efficiency.judged())
+    else {
+        return;
+    };
+    // A tap is two operations and, at the peak, one instruction.
+    let at = |instructions: f64| efficiency * peak / instructions / reached;
+    let (best, worst) = (at(PER_TAP.0), at(PER_TAP.1));
+    judgement.ceiling = judgement.ceiling.min(best);
+    judgement.slow_below = judgement.slow_below.min(worst);
+    judgement.floor_target = judgement.floor_target.map(|t| t.min(worst));
 }
 
 /// Makes one finding of them and the batch norms on the same images: the same change mends both. Without such norms the

@@ -28,8 +28,8 @@ const NOT_HIGH_GAIN: f64 = 0.5;
 /// brings: one that brings half of it goes first.
 const GENERIC: f64 = 0.5;
 
-/// Weight of a change that is one argument of a constructor: it is made before one that takes days.
-const ONE_ARGUMENT: f64 = 1.5;
+/// The same for a change that is one argument of a constructor, made before one that takes days: a third of it is enough.
+const ONE_ARGUMENT: f64 = 1.0 / 3.0;
 
 /// Settles how urgent each finding is, sorts them and numbers them; the change to make first is 1.
 pub fn ranked(mut findings: Vec<Finding>, prepared: &Prepared) -> Vec<Finding> {
@@ -37,11 +37,12 @@ pub fn ranked(mut findings: Vec<Finding>, prepared: &Prepared) -> Vec<Finding> {
     for finding in &mut findings {
         finding.priority = settled(finding, window);
     }
-    let lifted: Vec<Priority> = findings.iter().map(|f| lifted(f, &findings, window)).collect();
+    let launching = weight_of_launching(&findings);
+    let lifted: Vec<Priority> = findings.iter().map(|f| lifted(f, &findings, launching, window)).collect();
     for (finding, priority) in findings.iter_mut().zip(lifted) {
         finding.priority = priority;
     }
-    findings.order_by(|a, b| order(a, b, prepared));
+    findings.order_by(|a, b| order(a, b, launching, prepared));
     for (i, finding) in findings.iter_mut().enumerate() {
         finding.rank = i + 1;
     }
@@ -55,10 +56,10 @@ fn is_settled(finding: &Finding) -> bool {
 
 /// As urgent as any other that may bring no more than this one surely does, and as faster launching that it goes before:
 /// what names the cause explains what helps in general.
-fn lifted(finding: &Finding, all: &[Finding], window_ms: f64) -> Priority {
+fn lifted(finding: &Finding, all: &[Finding], launching: f64, window_ms: f64) -> Priority {
     let sure = finding.impact.saved_ms.low;
     let brings_less = |f: &&Finding| match f.pattern {
-        PatternId::LAUNCH_BOUND => weight(f) <= weight(finding) && 100.0 * sure >= SURE_GAIN * window_ms,
+        PatternId::LAUNCH_BOUND => launching <= finding.expected_ms() && 100.0 * sure >= SURE_GAIN * window_ms,
         _ => !is_settled(f) && f.impact.saved_ms.high <= sure,
     };
     let others = all.iter().filter(|_| !is_settled(finding)).filter(brings_less).map(|f| f.priority);
@@ -91,22 +92,25 @@ fn moved(priority: Priority, expected: f64, sure: f64) -> Priority {
     priority.min(at_least).max(at_most)
 }
 
-/// What a finding is expected to bring, for the order. Faster launching is what helps in general; a change that names
-/// what is launched too often goes first even if it brings somewhat less.
-fn weight(finding: &Finding) -> f64 {
-    let counted = match finding.pattern {
-        PatternId::LAUNCH_BOUND => GENERIC,
-        PatternId::UNFUSED_OPTIMIZER => ONE_ARGUMENT,
-        _ => 1.0,
-    };
-    counted * finding.expected_ms()
+/// What faster launching weighs in the order, in milliseconds: it is what helps in general, so changes that name what is
+/// launched too often go first even if they bring somewhat less.
+fn weight_of_launching(findings: &[Finding]) -> f64 {
+    let expected = |pattern: PatternId| findings.iter().filter(move |f| f.pattern == pattern).map(Finding::expected_ms);
+    let launching = expected(PatternId::LAUNCH_BOUND).fold(0.0, f64::max);
+    let optimizer = expected(PatternId::UNFUSED_OPTIMIZER).filter(|ms| *ms >= ONE_ARGUMENT * launching);
+    optimizer.map(f64::next_down).fold(GENERIC * launching, f64::min)
 }
 
-fn order(a: &Finding, b: &Finding, prepared: &Prepared) -> Ordering {
+/// What a finding is expected to bring, for the order.
+fn weight(finding: &Finding, launching: f64) -> f64 {
+    if finding.pattern == PatternId::LAUNCH_BOUND { launching } else { finding.expected_ms() }
+}
+
+fn order(a: &Finding, b: &Finding, launching: f64, prepared: &Prepared) -> Ordering {
     let top = |f: &Finding| f.rows.iter().any(|&(r, _)| prepared.row(r).in_top_ops);
     a.priority
         .cmp(&b.priority)
-        .then(weight(b).total_cmp(&weight(a)))
+        .then(weight(b, launching).total_cmp(&weight(a, launching)))
         .then(top(b).cmp(&top(a)))
         .then(b.time_ms.total_cmp(&a.time_ms))
         .then_with(|| (a.pattern, &a.category, &a.title).cmp(&(b.pattern, &b.category, &b.title)))
@@ -154,7 +158,7 @@ mod tests {
             finding(Tier::System, Critical, 0.0, 0.5),
             finding(Tier::System, Medium, 2.0, 3.0),
         ];
-        let lifted: Vec<Priority> = all.iter().map(|f| lifted(f, &all, 100.0)).collect();
+        let lifted: Vec<Priority> = all.iter().map(|f| lifted(f, &all, 0.0, 100.0)).collect();
         assert_eq!(lifted, [High, High, Medium, Critical, Medium]);
     }
 
@@ -175,9 +179,16 @@ mod tests {
         assert_eq!(first_beside(norm, Critical, 20.0, 22.0), norm);
         assert_eq!(first_beside(norm, High, 20.0, 22.0), norm);
         assert_eq!(first_beside(norm, Critical, 17.0, 21.0), launches);
-        // One argument is worth less of it.
+        // One argument is worth less of it, but stands before nothing else that brings more.
         assert_eq!(first_beside(optimizer, High, 12.0, 16.0), optimizer);
         assert_eq!(first_beside(optimizer, High, 11.0, 15.0), launches);
+        let all = vec![
+            launching.clone(),
+            Finding { pattern: optimizer, ..finding(Tier::Fusion, High, 12.0, 16.0) },
+            Finding { pattern: norm, ..finding(Tier::Fusion, Critical, 13.0, 16.0) },
+        ];
+        let order: Vec<PatternId> = ranked(all, &prepared).iter().map(|f| f.pattern).collect();
+        assert_eq!(order, [norm, optimizer, launches]);
     }
 
     #[test]
@@ -186,7 +197,8 @@ mod tests {
             Finding { pattern: PatternId::LAUNCH_BOUND, ..finding(Tier::System, Priority::Critical, 30.0, 50.0) };
         for (low, after) in [(0.0, Priority::High), (4.9, Priority::High), (5.0, Priority::Critical)] {
             let named = finding(Tier::Fusion, Priority::High, low, 60.0);
-            assert_eq!(lifted(&named, &[launching.clone(), named.clone()], 100.0), after, "{low} ms for sure");
+            let all = [launching.clone(), named.clone()];
+            assert_eq!(lifted(&named, &all, weight_of_launching(&all), 100.0), after, "{low} ms for sure");
         }
     }
 

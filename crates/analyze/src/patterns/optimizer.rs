@@ -84,7 +84,6 @@ fn by_hand(scene: &Scene<'_>, claims: &Claims) -> Vec<Vec<LeafId>> {
     let mut open = false;
     for at in (0..scene.len()).filter(|at| !is_backward(at)) {
         let (leaf, look) = (scene.leaf(at), scene.look(at));
-        let before = steps.last().and_then(|s| s.last()).map(|l| scene.leaf(l.index()));
         let previous = at.checked_sub(1).map(|p| scene.leaf(p)).filter(|p| p.thread == leaf.thread);
         let passed = previous.is_some_and(|p| {
             p.direction == Direction::Backward
@@ -93,8 +92,8 @@ fn by_hand(scene: &Scene<'_>, claims: &Claims) -> Vec<Vec<LeafId>> {
         if passed {
             steps.push(Vec::new());
         }
-        let goes_on = before.is_none_or(|b| b.thread == leaf.thread && b.step == leaf.step);
-        open = (passed || open && goes_on) && leaf.module.is_none() && (is_part(look) || look.kind == Kind::Reduce);
+        let goes_on = open && previous.is_some_and(|p| p.step == leaf.step);
+        open = (passed || goes_on) && leaf.module.is_none() && (is_part(look) || look.kind == Kind::Reduce);
         if open
             && look.kind != Kind::Reduce
             && claims.is_free(at)

@@ -173,7 +173,8 @@ impl Rules for Convolution {
         if group.members.iter().any(|m| m.judgement.has(precision::CODE)) {
             precision::say_advice(cx, row, &mut said);
         }
-        if row.efficiency.bound_type == Some(BoundType::Memory) {
+        let vector_units = depthwise::is_limited_to_vector_units(cx, &group.largest().judgement);
+        if row.efficiency.bound_type == Some(BoundType::Memory) && !vector_units {
             said.bandwidth(cx, group);
         }
         if main_kernel(row).is_some() {

@@ -46,6 +46,11 @@ pub(super) fn limit_to_vector_units(cx: &CategoryCx<'_>, row: &Row, judgement: &
     judgement.floor_target = judgement.floor_target.map(|t| t.min(worst));
 }
 
+/// Whether that is less than memory would allow.
+pub(super) fn is_limited_to_vector_units(cx: &CategoryCx<'_>, judgement: &Judgement) -> bool {
+    judgement.band.is_some_and(|(_, high)| judgement.ceiling < high.min(cx.prepared.memory_ceiling()))
+}
+
 /// Makes one finding of them and the batch norms on the same images: the same change mends both. Without such norms the
 /// usual finding says all; where transposes are the larger fault, theirs does.
 pub(super) fn promote(cx: &CategoryCx<'_>, judged: &[Judged<'_>], metrics: &mut CategoryMetrics) {

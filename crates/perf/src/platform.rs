@@ -300,6 +300,12 @@ impl Platform {
         self.listed_peak(compute_spec).or_else(|| self.derived(compute_spec))
     }
 
+    /// The rate in TFLOPS of the vector units on fp32, a multiply-add counted as two; where none is listed, that of fp32
+    /// work on the matrix units.
+    pub fn vector_peak(&self) -> Option<Figure> {
+        ["vector_fp32", "matrix_fp32", "matrix_tf32"].iter().find_map(|spec| self.peak(spec))
+    }
+
     /// FLOPs per byte at which arithmetic and memory take equally long.
     pub fn knee(&self, compute_spec: &str) -> Option<f64> {
         self.peak(compute_spec).map(|peak| peak.value * 1e12 / (self.mem_bw_gbps.value * 1e9))

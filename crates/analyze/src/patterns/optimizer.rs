@@ -160,7 +160,7 @@ fn instance(scene: &Scene<'_>, leaves: Vec<LeafId>, confidence: Confidence) -> O
     let updates = by_op.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |o| o.2);
     instance.facts = vec![("n", count.to_string()), ("parameters", updates.to_string())];
     if confidence != Confidence::High {
-        instance.facts.push((BY_HAND, String::new()));
+        instance.facts.push((BY_HAND, "true".to_owned()));
     }
     Some(instance)
 }

@@ -364,8 +364,7 @@ impl<'a> Scene<'a> {
 
     /// Vector instructions a microsecond: a multiply-add counts as two operations in a platform's rate.
     pub(crate) fn instructions_per_us(&self) -> f64 {
-        let peak = ["vector_fp32", "matrix_fp32", "matrix_tf32"].iter().find_map(|s| self.platform.peak(s));
-        peak.map_or(f64::INFINITY, |p| p.value * 1e6 / 2.0)
+        self.platform.vector_peak().map_or(f64::INFINITY, |p| p.value * 1e6 / 2.0)
     }
 
     /// Share of the peak bandwidth that simple operations reach in this trace, at most all of it.

@@ -40,7 +40,8 @@ transposes before and after the kernel, often a third of the time, and slower ba
 ## How it is computed
 Transposes are kernels with the name of one, inside convolution operations: their share of the category's kernel time is
 high above `conv.transpose_high` and moderate from `conv.transpose_moderate` on. Bands are `conv.band.*`; those of
-transposed, grouped and dilated convolutions are `conv.band.odd_factor` of them. A row is a bottleneck if it takes more
+transposed, grouped and dilated convolutions are `conv.band.odd_factor` of them, and no depthwise one is asked for more
+than two vector instructions a tap allow, nor called slow at less than seven. A row is a bottleneck if it takes more
 than `convolution.time_ms` or `bottleneck.percent_of_category` and lies below its band. What the right layout saves:
 the transposes, batch norm up to the memory ceiling, convolutions up to their band. Depthwise convolutions in half
 precision that ran on the framework's own kernels with channels first are told of the layout together with such norms.

@@ -32,7 +32,7 @@ const PER_TAP: (f64, f64) = (2.0, 7.0);
 /// Asks no more of a depthwise convolution than the vector units can do: no matrix unit helps, and large filters do more
 /// work for each byte than memory would have time for.
 pub(super) fn limit_to_vector_units(cx: &CategoryCx<'_>, row: &Row, judgement: &mut Judgement) {
-    let peak = cx.prepared.platform.peak("vector_fp32").map(|p| p.value);
+    let peak = cx.prepared.platform.vector_peak().map(|p| p.value);
     let (Some(peak), Some(reached), Some(efficiency)) =
         (peak, row.efficiency.tflops_achieved.filter(|t| *t > 0.0), row.efficiency.judged())
     else {

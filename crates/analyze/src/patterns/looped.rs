@@ -66,6 +66,15 @@ impl Turns {
     }
 }
 
+/// What an operation of a turn gives.
+struct Given<'a> {
+    shape: Vec<i64>,
+    /// Where the operation changes it.
+    dtype: Option<&'a str>,
+    /// Whether it is something of another turn, of all or from before in another type.
+    is_only_cast: bool,
+}
+
 /// Where the weights of turns lie.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Weights {
@@ -123,8 +132,7 @@ fn may_be_turn(scene: &Scene<'_>, turn: Range<usize>) -> bool {
 /// Products may also read a weight that no one gave, and the first the factor that all turns share. If the result of a
 /// turn could be one of these in the next, only modules of their own tell that it is not.
 fn weights(scene: &Scene<'_>, turns: &Turns, result: Option<&[i64]>) -> Option<Weights> {
-    // Shapes, with the type where an operation changes it.
-    let mut given: Vec<(Vec<i64>, Option<&str>)> = Vec::new();
+    let mut given: Vec<Given<'_>> = Vec::new();
     let (mut shared, mut apart) = (Vec::new(), Vec::new());
     let mut is_first = true;
     for at in turns.first() {
@@ -134,28 +142,39 @@ fn weights(scene: &Scene<'_>, turns: &Turns, result: Option<&[i64]>) -> Option<W
         // The destination of a copy is written, not read.
         let read = usize::from(look.kind == Kind::Copy);
         let types = leaf.inputs.types.as_deref().unwrap_or_default();
+        let mut is_only_cast = false;
         for (i, dims) in leaf.inputs.dims.iter().flatten().enumerate().skip(read) {
             // What is added to a product, and what else has no rows, all turns may share.
             let is_factor = factor.is_some_and(|f| f <= i);
             let least = if is_factor { 1 } else { 2 };
             let Some(dims) = dims.shape().filter(|d| d.len() >= least) else { continue };
-            let from = given.iter().position(|(shape, dtype)| {
-                let fits = agree(shape, dims) || is_transposed(shape, dims);
-                fits && dtype.is_none_or(|d| types.get(i).is_none_or(|t| t == d))
+            let from = given.iter().position(|given| {
+                let fits = agree(&given.shape, dims) || is_transposed(&given.shape, dims);
+                fits && given.dtype.is_none_or(|d| types.get(i).is_none_or(|t| t == d))
             });
+            let from = from.map(|at| given.swap_remove(at));
+            let is_new = from.as_ref().is_none_or(|given| given.is_only_cast);
+            let weight = factor.map(|f| f + 1);
             match from {
-                Some(from) => drop(given.swap_remove(from)),
+                Some(_) if !is_new => {}
                 None if leaf.takes_part(i) => {}
-                None if is_first && factor == Some(i) => shared.push(dims),
-                None if factor.is_some_and(|f| f + 1 == i) => apart.push((dims, is_turned(leaf, i))),
-                None => return None,
+                _ if is_first && factor == Some(i) => shared.push(dims),
+                _ if weight == Some(i) => apart.push((dims, is_turned(leaf, i))),
+                // To lower precision, as autocast does before a product.
+                None if look.is_cast() => is_only_cast = true,
+                _ => return None,
             }
         }
         is_first &= !is_product;
-        let gives = look.result()?;
-        given.push((gives, types.first().map(String::as_str).filter(|_| look.kind == Kind::Copy)));
+        let shape = look.result()?;
+        // What is added to products is cast too.
+        if look.is_cast() && shape.len() < 2 {
+            continue;
+        }
+        let dtype = types.first().map(String::as_str).filter(|_| look.kind == Kind::Copy);
+        given.push(Given { shape, dtype, is_only_cast });
     }
-    let [(last, _)] = &given[..] else { return None };
+    let [Given { shape: last, .. }] = &given[..] else { return None };
     if result.is_some_and(|r| !agree(last, r)) {
         return None;
     }

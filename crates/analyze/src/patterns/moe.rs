@@ -2,8 +2,8 @@
 //!
 //! # What it finds
 //! At least four repeats of the same two or three matrix products (same weights' shapes, different numbers of rows) with
-//! rows picked or added by index in between, and no grouped product: a loop over experts. Experts that have no tokens and
-//! are only looked for belong to it.
+//! rows picked or added by index in between, or each on its part of rows that were sorted before, and no grouped product: a
+//! loop over experts. Experts that have no tokens and are only looked for belong to it.
 //!
 //! # Why it matters
 //! Each expert's products are too small to fill the GPU, and finding its tokens costs kernels and a wait of the host.
@@ -26,6 +26,7 @@ use std::ops::Range;
 use super::claims::Claims;
 use super::group::Instance;
 use super::kind::{Kind, operands_before_factors};
+use super::looped::is_stack;
 use super::scene::{Operand, Scene, numel};
 use super::show::one;
 use super::{Code, Confidence, Fused};
@@ -89,7 +90,51 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     let searching = searching_loops(scene, claims, &products);
     let searching = searching.iter().filter_map(|experts| instance(scene, experts)).collect();
     found.extend(claims.settle(scene, searching));
+    let joined = joined_loops(scene, &products);
+    let joined = joined.iter().filter_map(|experts| instance(scene, experts)).collect();
+    found.extend(claims.settle(scene, joined));
     found
+}
+
+/// Products, expert by expert, of loops over parts of rows that were sorted before: what comes after the last expert
+/// has the rows of all.
+fn joined_loops<'p>(scene: &Scene<'_>, products: &'p [Product]) -> Vec<Vec<&'p [Product]>> {
+    let mut loops = Vec::new();
+    for (i, last) in products.iter().enumerate() {
+        let next = products.get(i + 1).map_or(scene.len(), |p| p.at);
+        let width = last.weight.1.max(1);
+        let rows_of = |o: &Operand<'_>| (o.dims.last() == Some(&width)).then(|| o.numel() / width);
+        let after = scene.after(last.at).take_while(|&at| at < next).take(REACH);
+        let all = after.flat_map(|at| &scene.look(at).operands).filter_map(rows_of).find(|&rows| rows > last.rows);
+        let experts = all.and_then(|rows| PRODUCTS.rev().find_map(|n| experts_of(scene, &products[..=i], n, rows)));
+        loops.extend(experts);
+    }
+    loops
+}
+
+/// The last of these products by experts of so many each, where they have so many rows together.
+fn experts_of<'p>(scene: &Scene<'_>, products: &'p [Product], each: usize, rows: i64) -> Option<Vec<&'p [Product]>> {
+    let mut experts: Vec<&[Product]> = Vec::new();
+    let mut left = rows;
+    for expert in products.rchunks(each) {
+        let own_rows = expert.iter().all(|p| p.rows == expert[0].rows);
+        let alike = experts.last().is_none_or(|next| {
+            expert.iter().zip(*next).all(|(a, b)| a.weight == b.weight)
+                && scene.together(expert[0].at, next[0].at)
+                && !(expert[0].at..next[0].at).any(|i| is_foreign(scene, i))
+        });
+        if expert.len() < each || expert[0].rows < 1 || !own_rows || !alike {
+            return None;
+        }
+        left -= expert[0].rows;
+        experts.push(expert);
+        if left <= 0 {
+            break;
+        }
+    }
+    experts.reverse();
+    let differ = experts.iter().any(|e| e[0].rows != experts[0][0].rows);
+    (left == 0 && experts.len() >= LEAST_REPEATS && differ).then_some(experts)
 }
 
 /// Products, expert by expert, of loops in which few experts have tokens: the same search again and again, and products
@@ -178,8 +223,8 @@ fn indexed(scene: &Scene<'_>, run: &[Product], period: usize) -> bool {
 fn instance(scene: &Scene<'_>, experts: &[&[Product]]) -> Option<Instance> {
     let (first, last) = (experts.first()?.first()?.at, experts.last()?.last()?.at);
     let is_part = |i: &usize| {
-        let kind = scene.look(*i).kind;
-        kind.is_fusible() || matches!(kind, Kind::Index | Kind::Sort)
+        let look = scene.look(*i);
+        look.kind.is_fusible() || matches!(look.kind, Kind::Index | Kind::Sort) || is_stack(look)
     };
     // The loop begins with finding or picking the first expert's rows and ends with adding the last one's.
     let begins =
@@ -258,8 +303,10 @@ fn grouped(scene: &Scene<'_>, leaves: &[LeafId]) -> Option<Fused> {
             let share = scene.baseline_share();
             let moved = look.cost.as_ref().and_then(|c| c.bytes).map(|b| b / (scene.bytes_per_us() * share));
             let best = moved.map_or(leaf.us, |m| m.min(leaf.us));
-            // Comparing the choice of every token with each expert is not needed any more.
+            // Comparing the choice of every token with each expert is not needed any more, and at best nothing is put
+            // together.
             let gone = matches!(look.base, "eq" | "where") && look.operands.iter().all(|o| o.dtype.contains("long"));
+            let best = if is_stack(look) { 0.0 } else { best };
             if !gone {
                 rest = rest.and(Fused { best_us: best, worst_us: leaf.us });
             }

@@ -46,6 +46,28 @@ fn experts_in_a_loop() {
     assert_eq!(s.one(Code::MoeExpertLoop).confidence, Confidence::Medium);
 }
 
+#[test]
+fn experts_on_parts_of_sorted_rows() {
+    // y = torch.cat([experts[e](rows) for e, rows in enumerate(x[order].split(counts))]), then back into order
+    let draw = |loads: &[i64], all: i64| {
+        let mut s = Sketch::new();
+        s.op("aten::index", &[&[8192, 1024], &[]], 9.0);
+        loads.iter().for_each(|&rows| expert(&mut s, rows, false));
+        // An expert for all tokens has the same weights.
+        s.cat(&[], 5.0).op("aten::index_put_", &[&[all, 1024], &[], &[all, 1024]], 9.0);
+        expert(&mut s, 8192, false);
+        s
+    };
+    let p = draw(&[700, 500, 900, 300], 2400).one(Code::MoeExpertLoop);
+    assert_eq!((p.instances, p.ops.len()), (1, 1 + 4 * 3 + 2));
+    assert_eq!(p.evidence[0], "4 experts of 2 matrix products each, 300 to 900 rows");
+    // Other rows than all together, few experts, equal loads.
+    draw(&[700, 500, 900, 300], 2401).none(Code::MoeExpertLoop);
+    draw(&[700, 500, 900], 2100).none(Code::MoeExpertLoop);
+    draw(&[600, 600, 600, 600], 2400).none(Code::MoeExpertLoop);
+    draw(&[0, 0, 0, 0, 0], 2400).none(Code::MoeExpertLoop);
+}
+
 /// Looks for the tokens of an expert.
 fn search(s: &mut Sketch) {
     s.op("aten::eq", &[&[8192, 2], &[]], 2.0).op("aten::nonzero", &[&[8192, 2]], 9.0);
@@ -271,6 +293,29 @@ fn turns_may_cast_what_they_take() {
     }
     let p = s.cat(&[&[1, 64, 64][..]; 16], 5.0).one(Code::LoopedGemms);
     assert_eq!(p.ops.len(), 16 * 3 + 1);
+}
+
+#[test]
+fn turns_may_cast_their_own_weights() {
+    // torch.cat([m(x) for m in modules]) under autocast: bias, weight, product
+    let draw = |added: bool| {
+        let mut s = Sketch::new();
+        let cast = ["c10::BFloat16", "float", "Scalar"];
+        for _ in 0..16 {
+            s.typed("aten::copy_", &[&[4], &[4], &[]], &cast, 2.0);
+            s.typed("aten::copy_", &[&[4, 1024], &[4, 1024], &[]], &cast, 2.0);
+            if added {
+                // What is cast is more than a factor.
+                s.op("aten::add", &[&[4, 1024], &[4, 1024]], 3.0);
+            }
+            s.op("aten::addmm", &[&[4], &[2048, 1024], &[1024, 4], &[], &[]], 9.0);
+        }
+        s.cat(&[&[2048, 4][..]; 16], 5.0);
+        s
+    };
+    let p = draw(false).one(Code::LoopedGemms);
+    assert_eq!(p.evidence, ["16 equal turns of 3 operations with weights of their own"]);
+    draw(true).none(Code::LoopedGemms);
 }
 
 #[test]

@@ -40,15 +40,14 @@ const LEAST_LEAVES: usize = 4;
 /// Shares of the peak bandwidth that the framework's fused norms reach at worst, by the bytes of a row: layer norm, RMS
 /// norm. Of forty recorded ones all that move more than 10 MB lay above; a block of threads to a row has little to do where
 /// rows are short.
-const WORST: [(f64, [f64; 2]); 5] = [
-    (4096.0, [0.33, 0.40]),
-    (2048.0, [0.29, 0.35]),
-    (1024.0, [0.20, 0.25]),
-    (512.0, [0.12, 0.15]),
-    (0.0, [0.04, 0.05]),
-];
-/// The same of their backward, which also reduces over the rows for the weights.
-const WORST_BACKWARD: f64 = 0.25;
+const WORST: [(f64, [f64; 2]); 4] =
+    [(4096.0, [0.33, 0.40]), (2048.0, [0.29, 0.35]), (1024.0, [0.20, 0.25]), (512.0, [0.12, 0.15])];
+/// The same of rows of 256 bytes. Shorter ones take as long as these: from 32 to 512 bytes the share was proportional to
+/// the length, 0.07 to 0.10 and 0.14 to 0.18 at this one.
+const WORST_OF_SHORT: (f64, [f64; 2]) = (256.0, [0.06, 0.11]);
+/// The same of their backward, which also reduces over the rows for the weights: of rows that are not shorter than this,
+/// and less in proportion of others.
+const WORST_BACKWARD: (f64, f64) = (512.0, 0.25);
 /// The same of group norms, which take a kernel for the means and one for the rest: seven recorded ones that move more
 /// than 10 MB reached 0.12 to 0.18.
 const WORST_OF_GROUPS: f64 = 0.12;
@@ -278,16 +277,21 @@ fn instance(scene: &Scene<'_>, code: Code, steps: &[(usize, Step)], reduce: usiz
     let (input, output) = ends(scene, &instance.leaves);
     let weight = steps.iter().find(|s| s.1 == Step::ChannelWeight).map(|s| scene.look(s.0));
     let in_groups = weight.is_some();
-    let worst = if in_groups { Some(WORST_OF_GROUPS) } else { worst(code, tensor.row() as f64 * input) };
-    let mut forward = Part { known_share: worst, ..Part::moving(n * input, n * output) };
+    let row_bytes = tensor.row() as f64 * input;
+    let worst = if in_groups { WORST_OF_GROUPS } else { worst(code, row_bytes) };
+    let mut forward = Part { known_share: Some(worst), ..Part::moving(n * input, n * output) };
     if tensor.is_over_channels() && !tensor.is_contiguous(scene.look(reduce)) {
         // The framework's own takes rows that lie together: a copy before it and one after.
         forward.reads.1 += 2.0 * n * (input + output);
+    } else if first_full(scene, &instance.leaves).is_some_and(|o| !o.is_contiguous()) {
+        // A part of a larger tensor is copied first.
+        forward.reads.1 += 2.0 * n * input;
     }
     let forward = forward.computing(scene, &instance.leaves, passes(1, tensor.row()));
     instance.fused = Some(forward.time(scene));
     instance.basis = forward.basis(scene);
-    let backward = Part { known_share: Some(WORST_BACKWARD), ..Part::moving(n * (input + output), n * input) };
+    let worst = WORST_BACKWARD.1 * (row_bytes / WORST_BACKWARD.0).min(1.0);
+    let backward = Part { known_share: Some(worst), ..Part::moving(n * (input + output), n * input) };
     instance.backward_fused = backward.computing(scene, &instance.backward, 1.0).time(scene);
     let name = match (code, weight) {
         (Code::UnfusedRmsNorm, _) => "RMS norm",
@@ -303,9 +307,16 @@ fn instance(scene: &Scene<'_>, code: Code, steps: &[(usize, Step)], reduce: usiz
 }
 
 /// What a fused norm of rows of this many bytes reaches at worst.
-fn worst(code: Code, row_bytes: f64) -> Option<f64> {
-    let (_, [layer, rms]) = WORST.into_iter().find(|(least, _)| row_bytes >= *least)?;
-    Some(if code == Code::UnfusedRmsNorm { rms } else { layer })
+fn worst(code: Code, row_bytes: f64) -> f64 {
+    let of = |[layer, rms]: [f64; 2]| if code == Code::UnfusedRmsNorm { rms } else { layer };
+    let (length, shares) = WORST_OF_SHORT;
+    let long = WORST.into_iter().find(|(least, _)| row_bytes >= *least).map(|(_, shares)| of(shares));
+    long.unwrap_or_else(|| (of(shares) * row_bytes / length).min(of(WORST[WORST.len() - 1].1)))
+}
+
+/// The tensor that goes in.
+fn first_full<'s>(scene: &'s Scene<'_>, leaves: &[LeafId]) -> Option<&'s Operand<'s>> {
+    scene.look(leaves.first()?.index()).full_operands().next()
 }
 
 /// Bytes of an element going in and coming out.

@@ -37,6 +37,18 @@ impl Operand<'_> {
     pub(crate) fn bytes(&self) -> f64 {
         self.numel() as f64 * element_size(self.dtype)
     }
+
+    /// Whether elements lie in the order of their indices, without gaps; also where that was not recorded.
+    pub(crate) fn is_contiguous(&self) -> bool {
+        let mut expected: i64 = 1;
+        self.strides.is_none_or(|strides| {
+            strides.iter().zip(self.dims).rev().all(|(stride, dim)| {
+                let fits = *dim == 1 || *stride == expected;
+                expected = expected.saturating_mul(*dim);
+                fits
+            })
+        })
+    }
 }
 
 /// Elements of a shape. Sizes that no tensor has give none, or as many as can be counted.

@@ -33,6 +33,26 @@ fn rms_norm_in_a_module_and_without_one() {
 }
 
 #[test]
+fn fused_norms_of_short_rows_and_of_parts_take_longer() {
+    // Queries of heads, on their own or beside keys and values.
+    let fused = |heads: i64, length: i64, width: i64| {
+        let (x, row): (&[i64], &[i64]) = (&[2, 4096, heads, length], &[2, 4096, heads, 1]);
+        let strides: &[i64] = &[4096 * width, width, length, 1];
+        let mut s = Sketch::new();
+        s.strided("aten::copy_", &[x, x], &["float", "c10::BFloat16"], &[strides, strides], 300.0);
+        s.dtype("float").op("aten::pow", &[x, &[]], 200.0).reduce("aten::mean", x, 150.0);
+        s.op("aten::add", &[row, &[], &[]], 1.0).op("aten::rsqrt", &[row], 1.0).op("aten::mul", &[x, row], 300.0);
+        s.typed("aten::copy_", &[x, x], &["c10::BFloat16", "float"], 100.0);
+        s.dtype("c10::BFloat16").op("aten::mul", &[&[length], x], 200.0);
+        s.one(Code::UnfusedRmsNorm).fused_ms.unwrap().high
+    };
+    let [long, short, shorter] = [(8, 512), (32, 128), (128, 32)].map(|(heads, length)| fused(heads, length, 4096));
+    // 134 MB at a quarter, 0.11 and a fourth of that of the peak bandwidth, and the arithmetic beside them.
+    assert!(long > 0.11 && long < 0.13 && short > 0.25 && short < 0.27 && shorter > 3.5 * short, "{long} {short}");
+    assert!(fused(32, 128, 3 * 4096) > 1.2 * short);
+}
+
+#[test]
 fn rms_norm_whose_root_is_cast_back() {
     let mut s = Sketch::new();
     s.typed("aten::copy_", &[X, X], &["float", "c10::BFloat16"], 100.0);

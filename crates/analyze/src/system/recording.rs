@@ -30,6 +30,9 @@ const LARGE_COPY: i64 = 64 << 10;
 /// The same by time, for recordings without sizes.
 const LONG_COPY: Ns = Ns(20_000);
 
+/// Host time before the copy that a step begins with: less is what it takes to call it.
+const PREPARING: Ns = Ns(500_000);
+
 const STEP_PREFIX: &str = "ProfilerStep#";
 
 const OPTIMIZER_PREFIX: &str = "Optimizer.step";
@@ -99,7 +102,7 @@ pub(crate) struct Recording<'a> {
     pub(crate) compiled: IntervalSet<Ns>,
     /// By end.
     pub(crate) waits: Vec<Wait>,
-    /// Annotations of the input pipeline.
+    /// Annotations of the input pipeline, and what steps do before the copy they begin with.
     pub(crate) input: ByTrack,
     /// Calls that get or give back memory.
     pub(crate) allocations: ByTrack,
@@ -134,6 +137,7 @@ impl<'a> Recording<'a> {
         recording.add_waited_copies();
         recording.waits.sort_unstable_by_key(|w| (w.end, w.event));
         recording.mark_boundaries();
+        recording.add_prepared_input();
         Some(recording)
     }
 
@@ -258,6 +262,33 @@ impl<'a> Recording<'a> {
         for wait in &mut self.waits {
             wait.copy = copies(wait.event) || tree.parent(wait.event).is_some_and(copies);
         }
+    }
+
+    /// Adds what the host does in a step before it launches anything, if that is a copy of some size to the device: it
+    /// gets ready what it then copies, whatever the program calls it.
+    fn add_prepared_input(&mut self) {
+        let trace = self.trace;
+        let mut prepared: Vec<(TrackId, Ns, Ns)> = Vec::new();
+        for g in self.gpu.iter().filter(|g| g.work == GpuWork::Memcpy) {
+            let Some(launch) = launch_of(trace, g) else { continue };
+            let Some(step) = self.steps.partition_point(|&(from, _)| from <= launch.start).checked_sub(1) else {
+                continue;
+            };
+            let (from, to) = self.steps[step];
+            let first = self.launches.get(self.launches.partition_point(|&l| l < from));
+            let is_first = launch.start < to && first == Some(&launch.start);
+            if !is_first || CopyDirection::of(trace, g.event) != CopyDirection::HostToDevice || !is_large(trace, g) {
+                continue;
+            }
+            let track = trace.track_id(launch.call);
+            let waited = self.waits[..self.waits.partition_point(|w| w.end <= launch.start)].iter().rev();
+            let waited = waited.take_while(|w| w.end > from).find(|w| w.track == track).map_or(from, |w| w.end);
+            if launch.start - waited >= PREPARING {
+                prepared.push((track, waited, launch.start));
+            }
+        }
+        self.input.spans.extend(prepared);
+        self.input.sort();
     }
 
     fn mark_boundaries(&mut self) {

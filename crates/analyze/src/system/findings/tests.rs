@@ -248,6 +248,36 @@ fn copying_between(bytes: i64, us: f64, kind: &str, (host_us, gpu_us): (f64, f64
 }
 
 #[test]
+fn what_a_step_does_before_its_first_copy_is_input() {
+    // host  |    nothing recorded    ||copy||op||op| ... |wait||    nothing recorded    ||copy| ...
+    // GPU                               |c|   |k| |k| ...                                  |c| ...
+    let build = |copies: &str, us: f64, input: f64| {
+        let mut host = Host::default();
+        for step in 0..3 {
+            let start = host.now;
+            host.now += input;
+            host.launch(host.now, "gpu_memcpy", copies, us);
+            host.now += 20.0;
+            for _ in 0..40 {
+                host.op("aten::mm", 20.0, 25.0);
+            }
+            host.end_step(step, start);
+        }
+        host.b
+    };
+    let copy = "Memcpy HtoD (Pinned -> Device)";
+    let all = found(&build(copy, 30.0, 2000.0));
+    assert_eq!(all[0].pattern, PatternId::INPUT_STARVED);
+    assert!(all[0].impact.speedup.high > 2.5 && all[0].impact.speedup.high < 3.2, "{:?}", all[0].impact);
+    // What it takes to call; a value or a kernel instead of a batch; results.
+    for (copies, us, input) in
+        [(copy, 30.0, 400.0), (copy, 2.0, 2000.0), ("Memcpy DtoH (Device -> Pinned)", 30.0, 2000.0)]
+    {
+        assert!(!names(&found(&build(copies, us, input))).contains(&"input_starved"), "{copies} {us} {input}");
+    }
+}
+
+#[test]
 fn a_host_that_no_longer_copies_is_faster_elsewhere_too() {
     let saved = |kind: &str, us: f64| {
         let b = copying_between(8 << 20, us, kind, (100.0, 5.0)).b;

@@ -46,6 +46,8 @@ texts! {
     I_DEPTHWISE_FIRST "I-DEPTHWISE-FIRST" "{time} ms of depthwise convolutions on channels-first images reach {pct}% of peak, {norm} ms of batch norm beside them {normpct}%.";
     I_LOOP         "I-LOOP"         "A loop of {n} turns runs small GEMMs one after another in `{module}`: {time} ms over {calls}.";
     I_LOOP_LOOSE   "I-LOOP-LOOSE"   "A loop of {n} turns runs small GEMMs one after another: {time} ms over {calls}.";
+    I_RECURRENT    "I-RECURRENT"    "A recurrent layer runs {n} steps in time as separate small kernels in `{module}`: {time} ms over {calls}.";
+    I_RECURRENT_LOOSE "I-RECURRENT-LOOSE" "A recurrent layer runs {n} steps in time as separate small kernels: {time} ms over {calls}.";
     I_OPT          "I-OPT"          "The optimizer step launches {n} small kernels ({time} ms).";
     I_RECOMPUTE    "I-RECOMPUTE"    "{time} ms of forward work is repeated in the backward pass (activation checkpointing).";
     I_UNFUSED      "I-UNFUSED"      "Attention in `{module}` runs as {n} separate operations (softmax, batched matmul, scaling, copies): {time} ms over {calls}.";
@@ -76,6 +78,7 @@ texts! {
     A_STRIDED      "A-STRIDED"      "Pass Q, K and V without `.contiguous()` if the attention backend accepts strided inputs.";
     A_LOOP         "A-LOOP"         "Take the loop away: its operands are slices of larger tensors, which one batched call takes as they are (`torch.bmm(x, w)` for `x[i] @ w[i]`).";
     A_LOOP_APART   "A-LOOP-APART"   "Take the loop away if no turn needs the result of the one before: with the weights of all turns in one tensor (`torch.func.stack_module_state` stacks those of modules), one batched call does the same (`torch.bmm`, or `torch.func.vmap` around the module).";
+    A_RECURRENT    "A-RECURRENT"    "Run the whole sequence in one call of `{layer}`, or capture the loop in a GPU graph where the cell is not the library's.";
     A_BATCH        "A-BATCH"        "Batch the small GEMMs into one call (`torch.bmm` with a larger batch, or a grouped GEMM).";
     A_BATCH_TOKENS "A-BATCH-TOKENS" "Process more tokens per call to raise FLOPS/Byte.";
     A_COMPILE_BATCH "A-COMPILE-BATCH" "Try `torch.compile`; it can batch or fuse these calls automatically.";

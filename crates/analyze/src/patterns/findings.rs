@@ -229,7 +229,7 @@ impl Maker<'_, '_> {
         let mut all = Vec::with_capacity(2 * pattern.leaves.len());
         let fact = |name: &str| pattern.facts.iter().find(|f| f.0 == name).and_then(|f| f.1.parse::<f64>().ok());
         let of_turn = fact(moe::KERNELS);
-        let turns_left = if pattern.code == Code::LoopedGemms { TURNS_LEFT } else { EXPERTS_LEFT };
+        let turns_left = if pattern.code == Code::MoeExpertLoop { EXPERTS_LEFT } else { TURNS_LEFT };
         let call_us = self.call_us(pattern);
         for (i, leaves) in pattern.leaves.iter().enumerate() {
             let halo = pattern.halo.get(i).unwrap_or(&none);
@@ -256,7 +256,7 @@ impl Maker<'_, '_> {
                     launches: (launches[0], launches[1]),
                     call_us,
                     replaced: match pattern.code {
-                        Code::MoeExpertLoop => Replaced::Experts,
+                        Code::MoeExpertLoop | Code::UnfusedRecurrence => Replaced::Experts,
                         Code::LoopedGemms => Replaced::Loop,
                         _ if fact(attention::TURNS).is_some() => Replaced::Heads,
                         _ => Replaced::Region,
@@ -325,6 +325,7 @@ impl Maker<'_, '_> {
             Code::SdpaCopyOverhead => "Copies around attention",
             Code::MoeExpertLoop => "Experts run one after another",
             Code::LoopedGemms => "Small GEMMs run one after another",
+            Code::UnfusedRecurrence => "Recurrent layer written out step by step",
             Code::UnfusedRmsNorm => "Unfused RMS norm",
             Code::UnfusedLayerNorm => match &*self.fact("name") {
                 "group norm" => "Unfused group norm",
@@ -372,13 +373,18 @@ impl Maker<'_, '_> {
             Code::MoeExpertLoop => TextId::I_EXPERTS,
             Code::LoopedGemms if loose => TextId::I_LOOP_LOOSE,
             Code::LoopedGemms => TextId::I_LOOP,
+            Code::UnfusedRecurrence if loose => TextId::I_RECURRENT_LOOSE,
+            Code::UnfusedRecurrence => TextId::I_RECURRENT,
             Code::UnfusedOptimizer => TextId::I_OPT,
             Code::Recomputation => TextId::I_RECOMPUTE,
             Code::GemmEpilogue => TextId::I_EPILOGUE,
             _ if loose => TextId::I_FUSION_LOOSE,
             _ => TextId::I_FUSION,
         };
-        let counts = matches!(first.code, Code::MoeExpertLoop | Code::LoopedGemms | Code::UnfusedOptimizer);
+        let counts = matches!(
+            first.code,
+            Code::MoeExpertLoop | Code::LoopedGemms | Code::UnfusedRecurrence | Code::UnfusedOptimizer
+        );
         let n = if counts { self.fact("n") } else { n };
         text.fill(&[
             ("module", first.module.as_deref().unwrap_or_default()),
@@ -410,6 +416,7 @@ impl Maker<'_, '_> {
                 let apart = first.facts.iter().any(|f| f.0 == looped::APART);
                 vec![if apart { TextId::A_LOOP_APART } else { TextId::A_LOOP }.plain(), TextId::A_BATCH.plain()]
             }
+            Code::UnfusedRecurrence => vec![TextId::A_RECURRENT.fill(&[("layer", &self.fact("layer"))])],
             Code::UnfusedOptimizer => {
                 let by_hand = first.facts.iter().any(|f| f.0 == optimizer::BY_HAND);
                 vec![if by_hand { TextId::A_FOREACH_OWN } else { TextId::A_FOREACH }.plain()]
@@ -589,7 +596,7 @@ pub(super) fn category(code: Code) -> &'static str {
             "sdpa_fwd"
         }
         Code::MoeExpertLoop => "moe_unfused",
-        Code::LoopedGemms => "gemm",
+        Code::LoopedGemms | Code::UnfusedRecurrence => "gemm",
         Code::GemmEpilogue | Code::UnfusedModule => "kernel_fusion",
         Code::Recomputation => "recomputation",
         _ => "elementwise",

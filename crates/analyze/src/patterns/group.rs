@@ -122,7 +122,11 @@ impl Key {
         let class = instance.module.map(|m| Arc::clone(&scene.program.module(m).base));
         let varies = matches!(
             instance.code,
-            Code::UnfusedOptimizer | Code::MoeExpertLoop | Code::LoopedGemms | Code::Recomputation
+            Code::UnfusedOptimizer
+                | Code::MoeExpertLoop
+                | Code::LoopedGemms
+                | Code::UnfusedRecurrence
+                | Code::Recomputation
         );
         let ops = instance.leaves.iter().map(|l| Arc::clone(&scene.program.leaf(*l).name));
         let dims = &scene.look(instance.anchor.index()).full;

@@ -52,17 +52,22 @@ const FILLING: f64 = 0.5;
 const SLOWER: f64 = 0.5;
 
 /// Equal operations turn after turn.
-struct Turns {
-    begin: usize,
+pub(super) struct Turns {
+    pub(super) begin: usize,
     /// Operations of a turn.
-    length: usize,
-    count: usize,
+    pub(super) length: usize,
+    pub(super) count: usize,
 }
 
 impl Turns {
     /// Positions of the first turn.
-    fn first(&self) -> Range<usize> {
+    pub(super) fn first(&self) -> Range<usize> {
         self.begin..self.begin + self.length
+    }
+
+    /// Positions of all turns.
+    pub(super) fn all(&self) -> Range<usize> {
+        self.begin..self.begin + self.length * self.count
     }
 }
 
@@ -200,7 +205,7 @@ fn is_turned(leaf: &Leaf, input: usize) -> bool {
 }
 
 /// Whether no two turns run their first product in the same module.
-fn have_modules_of_their_own(scene: &Scene<'_>, turns: &Turns) -> bool {
+pub(super) fn have_modules_of_their_own(scene: &Scene<'_>, turns: &Turns) -> bool {
     let Some(product) = turns.first().find(|&i| scene.look(i).kind == Kind::Matrix) else { return false };
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     (0..turns.count).all(|turn| {

@@ -26,6 +26,7 @@ mod moe;
 mod norm;
 mod optimizer;
 mod recompute;
+mod recurrent;
 mod rope;
 pub(crate) mod scene;
 mod show;
@@ -87,6 +88,7 @@ codes! {
     UnfusedGelu              "UNFUSED_GELU"          ELEMENTWISE_CHAIN;
     UnfusedOptimizer         "UNFUSED_OPTIMIZER"     UNFUSED_OPTIMIZER;
     ElementwiseChain         "ELEMENTWISE_CHAIN"     ELEMENTWISE_CHAIN;
+    UnfusedRecurrence        "UNFUSED_RECURRENCE"    UNFUSED_MODULE;
     GemmEpilogue             "GEMM_EPILOGUE"         UNFUSED_MODULE;
     UnfusedModule            "UNFUSED_MODULE"        UNFUSED_MODULE;
     Recomputation            "RECOMPUTATION"         RECOMPUTATION;
@@ -250,6 +252,7 @@ detectors! {
     optimizer [UnfusedOptimizer];
     moe [MoeExpertLoop];
     looped [LoopedGemms];
+    recurrent [UnfusedRecurrence];
     norm [UnfusedRmsNorm, UnfusedLayerNorm];
     rope [UnfusedRope];
     gated [UnfusedSwiglu];

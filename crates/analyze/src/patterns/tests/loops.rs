@@ -52,7 +52,9 @@ fn experts_on_parts_of_sorted_rows() {
     let draw = |loads: &[i64], all: i64| {
         let mut s = Sketch::new();
         s.op("aten::index", &[&[8192, 1024], &[]], 9.0);
-        loads.iter().for_each(|&rows| expert(&mut s, rows, false));
+        for &rows in loads {
+            expert(&mut s, rows, false);
+        }
         // An expert for all tokens has the same weights.
         s.cat(&[], 5.0).op("aten::index_put_", &[&[all, 1024], &[], &[all, 1024]], 9.0);
         expert(&mut s, 8192, false);
@@ -410,4 +412,72 @@ fn turns_that_go_on_with_what_the_turn_before_gave_are_no_find() {
         s.select(&[16, 64, 64]).op("aten::mm", &[&[64, 64], &[64, 64]], 4.0);
     }
     s.cat(&[&[1, 64, 64][..]; 16], 5.0).none(Code::LoopedGemms);
+}
+
+/// The loop over time of an LSTM: products from the state to all gates at once, and what comes of them.
+fn lstm(s: &mut Sketch, steps: usize, module: impl Fn(usize) -> String) {
+    let (h, gates): (&[i64], &[i64]) = (&[32, 512], &[32, 2048]);
+    for step in 0..steps {
+        s.module(&module(step), |s| {
+            s.op("aten::addmm", &[&[2048], h, &[512, 2048], &[], &[]], 20.0);
+        });
+        s.op("aten::add", &[gates, gates], 3.0).op("aten::sigmoid", &[h], 2.0).op("aten::mul", &[h, h], 2.0);
+        s.op("aten::sigmoid", &[h], 2.0).op("aten::tanh", &[h], 2.0).op("aten::mul", &[h, h], 2.0);
+        s.op("aten::add", &[h, h], 2.0).op("aten::sigmoid", &[h], 2.0).op("aten::tanh", &[h], 2.0);
+        s.op("aten::mul", &[h, h], 2.0);
+    }
+}
+
+#[test]
+fn a_recurrent_layer_step_by_step() {
+    let mut s = Sketch::new();
+    s.op("aten::addmm", &[&[2048], &[4096, 512], &[512, 2048], &[], &[]], 60.0);
+    s.module("Recurrent_0", |s| lstm(s, 64, |_| "Linear_1".to_owned()));
+    let p = s.cat(&[], 5.0).one(Code::UnfusedRecurrence);
+    assert_eq!((p.id, p.instances, p.ops.len()), (PatternId::UNFUSED_MODULE, 1, 64 * 11));
+    assert_eq!(p.evidence, ["64 equal turns of 11 operations pass a state on as an LSTM does"]);
+    // 64 steps of 12 to 30 us.
+    let fused = p.fused_ms.unwrap();
+    assert!((fused.low - 0.768).abs() < 1e-9 && (fused.high - 1.92).abs() < 1e-9, "{fused:?}");
+    s.look(|_, _, findings| {
+        let advice = findings.iter().find(|f| f.pattern == PatternId::UNFUSED_MODULE).map(|f| &f.paths.algorithmic[0]);
+        assert!(advice.unwrap().contains("`torch.nn.LSTM`"), "{advice:?}");
+    });
+    // Few steps, or layers one after another.
+    let mut s = Sketch::new();
+    lstm(&mut s, 15, |_| "Linear_1".to_owned());
+    s.none(Code::UnfusedRecurrence);
+    let mut s = Sketch::new();
+    lstm(&mut s, 64, |step| format!("Linear_{step}"));
+    s.none(Code::UnfusedRecurrence);
+}
+
+#[test]
+fn a_recurrent_layer_with_one_tangent_is_a_gru() {
+    let (h, gates): (&[i64], &[i64]) = (&[16, 256], &[16, 512]);
+    let draw = |gate: &str, state: &[i64]| {
+        let mut s = Sketch::new();
+        for _ in 0..32 {
+            s.op("aten::mm", &[h, &[256, 512]], 6.0).op("aten::add", &[gates, gates], 3.0);
+            s.op(gate, &[gates], 2.0).op("aten::mul", &[h, h], 2.0).op("aten::mm", &[h, &[256, 256]], 6.0);
+            s.op("aten::add", &[h, h], 2.0).op("aten::tanh", &[h], 2.0).op("aten::lerp", &[state, state, state], 2.0);
+        }
+        s
+    };
+    let p = draw("aten::sigmoid", h).one(Code::UnfusedRecurrence);
+    assert_eq!(p.evidence, ["32 equal turns of 8 operations pass a state on as a GRU does"]);
+    draw("aten::relu", h).none(Code::UnfusedRecurrence);
+    // gates = torch.cat([x, h], 1) @ w
+    let draw = |state: &[i64]| {
+        let mut s = Sketch::new();
+        for _ in 0..32 {
+            s.cat(&[&[16, 128], state], 3.0).op("aten::mm", &[&[16, 384], &[384, 1024]], 6.0);
+            s.op("aten::sigmoid", &[&[16, 768]], 2.0).op("aten::tanh", &[h], 2.0).op("aten::mul", &[h, h], 2.0);
+            s.op("aten::addcmul", &[h, h, h], 2.0).op("aten::tanh", &[h], 2.0).op("aten::mul", &[h, h], 2.0);
+        }
+        s
+    };
+    // The first turn is looked for from its product on.
+    assert_eq!(draw(h).one(Code::UnfusedRecurrence).ops.len(), 31 * 8);
+    draw(&[16, 512]).none(Code::UnfusedRecurrence);
 }

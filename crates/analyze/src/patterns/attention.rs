@@ -164,7 +164,7 @@ fn core(scene: &Scene<'_>, softmax: usize) -> Option<Core> {
     if fused_kernel_inside(scene, &instance) {
         return None;
     }
-    let shape = Shape {
+    let mut shape = Shape {
         batch: rows / mq,
         mq,
         nk,
@@ -176,6 +176,7 @@ fn core(scene: &Scene<'_>, softmax: usize) -> Option<Core> {
         dropout: instance.leaves.iter().any(|l| scene.look(l.index()).kind == Kind::Random),
     };
     instance.halo = halo(scene, first, last, &shape);
+    shape.as_before_casts(cast_from(scene, &instance.halo));
     let products_us = [first, last].iter().map(|&i| scene.leaf(i).us).sum();
     Some(Core { instance, shape, products_us, turns: 1, projected: Fused::NOTHING })
 }
@@ -217,6 +218,18 @@ fn is_projection(scene: &Scene<'_>, at: usize) -> bool {
 
 fn element(scene: &Scene<'_>, product: usize) -> String {
     scene.look(product).operands.last().map_or(String::new(), |o| o.dtype.to_owned())
+}
+
+/// What Q and K were before they were cast to a larger type for the products, as the framework does where no fused kernel
+/// may take them: a fused kernel takes them as they were.
+fn cast_from<'s>(scene: &'s Scene<'_>, halo: &[LeafId]) -> Option<&'s str> {
+    let casts = halo.iter().map(|l| scene.look(l.index())).filter(|look| look.is_cast());
+    let from = |look: &'s Look<'_>| match &look.operands[..] {
+        [to, from] if element_size(from.dtype) < element_size(to.dtype) => Some(from.dtype),
+        _ => None,
+    };
+    let smaller: Vec<&str> = casts.filter_map(from).collect();
+    (smaller.len() >= 2).then(|| smaller[0])
 }
 
 /// Whether the module runs attention in one kernel too: then the products are something else.
@@ -330,7 +343,8 @@ fn linked_backward(scene: &Scene<'_>, forward: &Instance) -> Option<Instance> {
     // Heads that ran one after another have a softmax each.
     let turns = leaves.iter().filter(|l| is_softmax(l)).count().max(1);
     let causal = causal(scene, &forward.leaves, shape.mq, shape.nk);
-    let shape = Shape { causal, batch: shape.batch.saturating_mul(turns as i64), ..shape };
+    let mut shape = Shape { causal, batch: shape.batch.saturating_mul(turns as i64), ..shape };
+    shape.as_before_casts(cast_from(scene, &forward.halo));
     let mut instance = Instance { code: Code::UnfusedAttentionBackward, anchor, ..forward.clone() };
     (instance.leaves, instance.halo) = (leaves, Vec::new());
     Some(finish_backward(scene, instance, &shape, turns))

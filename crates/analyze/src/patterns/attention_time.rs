@@ -1,5 +1,8 @@
 //! What fused attention takes.
 
+use jarvis_perf::dtype;
+use jarvis_perf::parity::Quirks;
+
 use super::scene::{Scene, element_size, numel};
 use super::{Fused, show};
 
@@ -36,6 +39,10 @@ pub(crate) struct Shape {
 /// ends are those of the expected bands.
 const BANDS: &[(i64, f64, f64)] = &[(1023, 0.15, 0.40), (2047, 0.20, 0.55), (4095, 0.40, 0.65), (4096, 0.40, 0.80)];
 const BAND_OF_LONG: (f64, f64) = (0.50, 0.80);
+/// The same with few queries for many keys, which take as long as it takes to read them: in one measured pair 0.96.
+const FEW_QUERIES: (f64, f64) = (0.70, 0.95);
+/// So few, in keys for each.
+const KEYS_FOR_EACH: i64 = 64;
 /// Small heads have half the products for each exponential, however long the sequence; where products are slow, in fp32,
 /// that does not show.
 const SMALL_HEAD: i64 = 64;
@@ -50,6 +57,14 @@ const BACKWARD_EFFICIENCY: f64 = 0.6;
 const DROPOUT_INSTRUCTIONS: f64 = 20.0;
 
 impl Shape {
+    /// Computes with another type, if there is one.
+    pub(crate) fn as_before_casts(&mut self, dtype: Option<&str>) {
+        if let Some(dtype) = dtype {
+            dtype.clone_into(&mut self.dtype);
+            self.spec = dtype::precision(dtype, &Quirks::NONE).map(|precision| format!("matrix_{precision}"));
+        }
+    }
+
     /// The longer of queries and keys.
     pub(crate) fn longest(&self) -> i64 {
         self.mq.max(self.nk)
@@ -65,6 +80,9 @@ impl Shape {
 
     /// Shares of the roofline: at worst, at best.
     fn efficiency(&self) -> (f64, f64) {
+        if self.mq.saturating_mul(KEYS_FOR_EACH) <= self.nk {
+            return FEW_QUERIES;
+        }
         let n = self.longest();
         let (worst, best) = BANDS.iter().find(|b| n <= b.0).map_or(BAND_OF_LONG, |b| (b.1, b.2));
         if self.d.max(self.dv) > SMALL_HEAD || element_size(&self.dtype) > 2.0 {

@@ -27,6 +27,12 @@ const MICRO_TO_MILLI: f64 = 1e-3;
 /// reached 1.2 of it.
 const LEAST_OF_TF32: f64 = 0.75;
 
+/// The share of the lower precision's peak that large products reach at best, whatever the kernels of the other reached:
+/// those for fp64 reached 0.45 in one measured pair, those for bf16 then 0.72. Products are large that take so many
+/// milliseconds at that peak.
+const AT_BEST: f64 = 0.70;
+const LARGE_MS: f64 = 0.01;
+
 /// Bytes that a cast moves for each byte in the lower precision: four read and two written or the other way round.
 const CAST_BYTES: f64 = 3.0;
 
@@ -52,19 +58,33 @@ fn peaks(p: &Prepared, row: &Row) -> Option<(f64, f64)> {
     Some((row.efficiency.resolved_peak_maf.filter(|_| full)?, p.platform.peak(LOWER)?.value))
 }
 
-/// What a row would save in the lower precision: its time falls as the peaks rise, at the same efficiency at best and
-/// at half of it at worst (three quarters from TF32, whose kernels are much like those of bf16), but never below the time that half (a quarter for fp64) of its bytes take. Kernels for the
+/// What a row would save in the lower precision: its time falls as the peaks rise, at the same efficiency at best (or the
+/// usual one of large products, if that is higher) and at half of it at worst (three quarters from TF32, whose kernels are
+/// much like those of bf16), but never below the time that half (a quarter for fp64) of its bytes take. Kernels for the
 /// lower precision may want convolutions in the other layout; at worst every byte is then moved once more each way.
 fn row_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
     let (peak, lower) = peaks(cx.prepared, row)?;
     let memory_ms = memory_ms(cx, row);
     let cautious = cx.limit(Threshold::ImpactCautiousMemory) / 100.0;
-    let at_best = (row.time_ms * peak / lower).max(memory_ms);
+    let scaled_ms = scaled_ms(row, peak / lower);
+    let at_best = scaled_ms.max(memory_ms);
     let turned = &*row.category == "convolution" && Layout::of(row) != Layout::ChannelsLast;
     let turning_ms = if turned { 2.0 * memory_ms / cautious } else { 0.0 };
     let slower = if is_tf32(row) { 1.0 / LEAST_OF_TF32 } else { 2.0 };
-    let at_worst = (slower * row.time_ms * peak / lower).max(memory_ms / cautious) + turning_ms;
+    let at_worst = (slower * scaled_ms).max(memory_ms / cautious) + turning_ms;
     Some(Range::new(row.time_ms - at_worst, row.time_ms - at_best))
+}
+
+/// What a row takes under a peak that is higher by this ratio: at the same efficiency, or the usual one of large products
+/// if that is higher.
+fn scaled_ms(row: &Row, ratio: f64) -> f64 {
+    let same_ms = row.time_ms * ratio;
+    let Some(efficiency) = row.efficiency.efficiency_percent.filter(|_| &*row.category == "gemm") else {
+        return same_ms;
+    };
+    let ideal_ms = same_ms * efficiency / 100.0;
+    let is_large = ideal_ms >= LARGE_MS * row.count as f64;
+    if is_large { same_ms.min(ideal_ms / AT_BEST) } else { same_ms }
 }
 
 /// What the bytes of a row take in the lower precision at peak bandwidth.
@@ -83,12 +103,12 @@ fn told_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
     Some(Range::new((at_worst - casts_ms).max(0.0), at_worst.max(0.0)))
 }
 
-/// Operations in fp32 that memory bounds: half of their bytes go with the precision. (Other norms than those over
+/// Operations in full precision that memory bounds: half of their bytes go with the precision. (Other norms than those over
 /// batches stay in fp32 under autocast.)
 fn memory_bound(p: &Prepared) -> Vec<&Row> {
     let full = |r: &&Row| match r.efficiency.compute_spec.as_deref() {
-        Some("vector_fp32") => matches!(&*r.category, "elementwise" | "batchnorm") && !r.is_host_copy,
-        Some("matrix_fp32") => is_memory_bound(r),
+        Some("vector_fp32" | "vector_fp64") => matches!(&*r.category, "elementwise" | "batchnorm") && !r.is_host_copy,
+        Some("matrix_fp32" | "matrix_fp64") => is_memory_bound(r),
         Some("matrix_tf32") => is_memory_bound(r) && &*r.category == "convolution",
         _ => false,
     };
@@ -202,11 +222,13 @@ fn finding(cx: &CategoryCx<'_>, rows: &[&Row], saved: Range, told: &[&Row], memo
 
 /// How the range was found, precision by precision.
 fn basis(cx: &CategoryCx<'_>, rows: &[&Row], told_ms: f64, memory_bound_ms: f64) -> String {
-    let mut parts: Vec<(&Row, f64)> = Vec::new();
+    // The first row, and the time of all now and in the lower precision.
+    let mut parts: Vec<(&Row, f64, f64)> = Vec::new();
     for row in rows {
-        match parts.iter_mut().find(|(first, _)| dtype(first) == dtype(row)) {
-            Some((_, ms)) => *ms += row.time_ms,
-            None => parts.push((row, row.time_ms)),
+        let scaled = peaks(cx.prepared, row).map_or(row.time_ms, |(peak, lower)| scaled_ms(row, peak / lower));
+        match parts.iter_mut().find(|(first, ..)| dtype(first) == dtype(row)) {
+            Some((_, ms, sum)) => (*ms, *sum) = (*ms + row.time_ms, *sum + scaled),
+            None => parts.push((row, row.time_ms, scaled)),
         }
     }
     let mut with = if told_ms > 0.0 {
@@ -214,7 +236,7 @@ fn basis(cx: &CategoryCx<'_>, rows: &[&Row], told_ms: f64, memory_bound_ms: f64)
     } else {
         String::new()
     };
-    let part = |(row, ms): &(&Row, f64)| {
+    let part = |(row, ms, scaled): &(&Row, f64, f64)| {
         let (peak, lower) = peaks(cx.prepared, row).unwrap_or_default();
         let at_worst = if is_tf32(row) { "a third longer" } else { "twice as long" };
         format!(
@@ -222,13 +244,13 @@ fn basis(cx: &CategoryCx<'_>, rows: &[&Row], told_ms: f64, memory_bound_ms: f64)
             shown_ms(*ms),
             std::mem::take(&mut with),
             shown(peak, 0),
-            shown(peak / lower, 3),
+            shown(scaled / ms.max(f64::MIN_POSITIVE), 3),
             shown(lower, 0),
         )
     };
     let parts: Vec<String> = parts.iter().map(part).collect();
     format!(
-        "{}, and never less than their bytes do; the hopeful end adds half of {} ms of fp32 work that memory bounds",
+        "{}, and never less than their bytes do; the hopeful end adds half of {} ms of full-precision work that memory bounds",
         parts.join("; "),
         shown_ms(memory_bound_ms),
     )

@@ -182,6 +182,44 @@ fn a_call_that_fell_back_to_separate_kernels_is_told() {
 }
 
 #[test]
+fn a_fused_kernel_takes_what_was_cast_for_the_products() {
+    let fused = |casts: usize| {
+        let mut s = Sketch::new();
+        s.module("SelfAttention_0", |s| {
+            for _ in 0..casts {
+                s.typed("aten::copy_", &[&[B, H, N, D], &[B, H, N, D]], &["float", "c10::BFloat16"], 20.0);
+            }
+            s.dtype("float").op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], 900.0);
+            s.op("aten::_softmax", &[&[B, H, N, N], &[], &[]], 600.0);
+            s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 900.0);
+        });
+        s.one(Code::UnfusedAttention).fused_ms.unwrap()
+    };
+    // 34 GFLOP at 0.65 of 67 TFLOPS/s, or at half of 990.
+    let (as_it_is, as_it_was) = (fused(1), fused(3));
+    assert!((as_it_is.low - 4.0 * (B * H * N * N * D) as f64 / 0.65 / 67e9).abs() < 1e-6, "{as_it_is:?}");
+    assert!((as_it_was.low - 4.0 * (B * H * N * N * D) as f64 / 0.5 / 990e9).abs() < 1e-6, "{as_it_was:?}");
+}
+
+#[test]
+fn one_query_takes_as_long_as_its_keys_and_values_are_read() {
+    let draw = |queries: i64| {
+        let (b, n, d) = (1024, 4096, 128);
+        let mut s = Sketch::new();
+        s.module("Attention_0", |s| {
+            s.op("aten::bmm", &[&[b, queries, d], &[b, d, n]], 300.0);
+            s.op("aten::_softmax", &[&[b, queries, n], &[], &[]], 60.0);
+            s.op("aten::bmm", &[&[b, queries, n], &[b, n, d]], 300.0);
+        });
+        s.one(Code::UnfusedAttention).fused_ms.unwrap()
+    };
+    let read_ms = 2.0 * f64::from(1024 * 4096 * 128) * 2.0 / 4.8e9;
+    let (one, many) = (draw(1), draw(65));
+    assert!((one.low / (read_ms / 0.95) - 1.0).abs() < 1e-3 && (one.high / 0.6 - 1.0).abs() < 1e-3, "{one:?}");
+    assert!(many.low > read_ms / 0.8, "{many:?}");
+}
+
+#[test]
 fn what_saves_next_to_nothing_is_no_recommendation() {
     let draw = |rest_us: f64| {
         let mut s = Sketch::new();

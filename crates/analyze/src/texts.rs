@@ -64,6 +64,7 @@ texts! {
     A_FLASH        "A-FLASH"        "Use `torch.nn.functional.scaled_dot_product_attention` so that one optimized attention kernel replaces the sequence (typically 3-10x on attention; here {low}-{high}x by the performance model).";
     A_FLASH_HEADS  "A-FLASH-HEADS"  "Pass all heads in one call, as `[batch, heads, tokens, head size]`: {n} run one after another now.";
     A_FLASH_HEADS_OWN "A-FLASH-HEADS-OWN" "Pass all heads in one call, as `[batch, heads, tokens, head size]`, from one projection for all of them: {n} run one after another now, each with its own.";
+    A_NEED_WEIGHTS "A-NEED-WEIGHTS" "If the averaged weights are not needed, call the module with `need_weights=False`: they keep the fused kernel from running.";
     A_FLASH_SMALL  "A-FLASH-SMALL"  "Use `torch.nn.functional.scaled_dot_product_attention` so that one optimized attention kernel replaces the sequence ({low}-{high}x on attention by the performance model).";
     A_FLASH_PATH   "A-FLASH-PATH"   "Use `torch.nn.functional.scaled_dot_product_attention` with inputs that its flash backend accepts (half precision, no dense mask).";
     A_FLASH_HALF   "A-FLASH-HALF"   "Run attention in bf16 or fp16 first; the flash backend of `torch.nn.functional.scaled_dot_product_attention` takes no {dtype}.";

@@ -3,10 +3,10 @@
 //! # What it finds
 //! A softmax, or the exponentials, sums and division of one that is written out, between two batched matrix products
 //! whose shapes fit: scores `[b, Mq, d]·[b, d, Nk]`, softmax over `[.., Mq, Nk]`, values `[b, Mq, Nk]·[b, Nk, dv]`.
-//! Everything between the products (scaling, masks, casts, dropout) belongs to it; copies of Q, K, V before and of the
-//! output after are its halo. Heads that run one after another and whose results are put together are one find, with
-//! projections of their own. The backward work is found through the links that autograd records, or around a softmax
-//! backward with at least three such products.
+//! Everything between the products (scaling, masks, casts, dropout) belongs to it, and so does the mean of the weights over
+//! heads that may follow; copies of Q, K, V before and of the output after are its halo. Heads that run one after another
+//! and whose results are put together are one find, with projections of their own. The backward work is found through the
+//! links that autograd records, or around a softmax backward with at least three such products.
 //!
 //! # Why it matters
 //! Every step between the two products writes and reads the whole score matrix, which one fused kernel never stores.
@@ -41,6 +41,8 @@ mod heads;
 
 /// Fact: how many heads run one after another.
 pub(super) const TURNS: &str = "turns";
+/// Fact: the weights are averaged over heads, as `nn.MultiheadAttention` does unless it is told not to.
+pub(super) const AVERAGED: &str = "averaged";
 
 const HINTS: &[&str] = &["attn", "attention", "sdpa"];
 /// Leaves allowed between the score product and the softmax, and between the softmax and the value product, where
@@ -50,6 +52,8 @@ const WINDOW: (usize, usize) = (8, 4);
 const IN_MODULE: (usize, usize) = (24, 12);
 /// Leaves searched for copies before and after.
 const HALO_REACH: usize = 12;
+/// Leaves searched for the mean of the weights over heads, behind the projection of the output and its casts.
+const AVERAGE_REACH: usize = 8;
 /// Leaves searched for products around a softmax backward.
 const BACKWARD_REACH: (usize, usize) = (6, 10);
 
@@ -117,6 +121,8 @@ struct Core {
     products_us: f64,
     /// Times it runs one after another.
     turns: usize,
+    /// Whether its weights are averaged over heads.
+    averaged: bool,
     /// What the projections of all heads take that become one with it.
     projected: Fused,
 }
@@ -124,12 +130,16 @@ struct Core {
 impl Core {
     /// The find, with what a fused kernel takes.
     fn finish(self, scene: &Scene<'_>) -> Instance {
-        let Self { mut instance, shape, products_us, turns, projected } = self;
+        let Self { mut instance, shape, products_us, turns, averaged, projected } = self;
         let mut time = fused(scene, &shape, products_us, false);
         time.worst_us += bias_bytes(scene, &instance.leaves, &shape) / scene.bytes_per_us();
         instance.basis = basis(scene, &shape, time, false) + &projected_basis(projected);
         instance.fused = Some(time.and(projected));
         describe(scene, &mut instance, &shape, turns);
+        if averaged {
+            instance.evidence.push("the weights are averaged over heads afterwards".to_owned());
+            instance.facts.push((AVERAGED, "true".to_owned()));
+        }
         instance
     }
 }
@@ -176,9 +186,12 @@ fn core(scene: &Scene<'_>, softmax: usize) -> Option<Core> {
         dropout: instance.leaves.iter().any(|l| scene.look(l.index()).kind == Kind::Random),
     };
     instance.halo = halo(scene, first, last, &shape);
+    let core = instance.leaves.len();
+    instance.leaves.extend(averages(scene, last, &shape).map(|i| LeafId(i as u32)));
+    let averaged = instance.leaves.len() > core;
     shape.as_before_casts(cast_from(scene, &instance.halo));
     let products_us = [first, last].iter().map(|&i| scene.leaf(i).us).sum();
-    Some(Core { instance, shape, products_us, turns: 1, projected: Fused::NOTHING })
+    Some(Core { instance, shape, products_us, turns: 1, averaged, projected: Fused::NOTHING })
 }
 
 fn reach(scene: &Scene<'_>, softmax: usize) -> (usize, usize) {
@@ -218,6 +231,24 @@ fn is_projection(scene: &Scene<'_>, at: usize) -> bool {
 
 fn element(scene: &Scene<'_>, product: usize) -> String {
     scene.look(product).operands.last().map_or(String::new(), |o| o.dtype.to_owned())
+}
+
+/// The mean of the weights over heads, as leaves after the value product.
+fn averages<'s>(scene: &'s Scene<'_>, last: usize, shape: &Shape) -> impl Iterator<Item = usize> + 's {
+    let scores = numel(&[shape.batch, shape.mq, shape.nk]);
+    let [mq, nk] = [shape.mq, shape.nk];
+    let is_mean = move |&i: &usize| {
+        let look = scene.look(i);
+        let over_heads = matches!(look.full[..], [_, heads, m, n] if heads > 1 && (m, n) == (mq, nk));
+        look.kind == Kind::Reduce && over_heads && look.numel() == scores
+    };
+    let mean = scene.after(last).take(AVERAGE_REACH).find(is_mean);
+    let is_division = move |&i: &usize| {
+        let look = scene.look(i);
+        look.base == "div" && matches!(look.full[..], [_, m, n] if (m, n) == (mq, nk))
+    };
+    let divisions = mean.map(|i| scene.after(i).take_while(is_division).take(2));
+    mean.into_iter().chain(divisions.into_iter().flatten())
 }
 
 /// What Q and K were before they were cast to a larger type for the products, as the framework does where no fused kernel

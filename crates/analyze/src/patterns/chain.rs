@@ -45,7 +45,11 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
         let in_pass = |i: usize| (scene.leaf(i).direction == Direction::Backward) == backward;
         let runs = runs(scene, 0..scene.len(), |i| claims.is_free(i) && in_pass(i));
         let calls = runs.into_iter().flat_map(|run| split(scene, run));
-        let chains = calls.filter(|run| is_chain(scene, run)).map(|run| instance(scene, run)).collect();
+        let mut chains: Vec<Instance> =
+            calls.filter(|run| is_chain(scene, run)).map(|run| instance(scene, run)).collect();
+        if backward {
+            chains.iter_mut().for_each(|chain| stays_at_worst(scene, chain));
+        }
         found.extend(claims.settle(scene, chains));
     }
     found
@@ -74,8 +78,22 @@ pub(super) fn runs(scene: &Scene<'_>, range: Range<usize>, is_free: impl Fn(usiz
         }
     }
     runs.push(run);
+    for run in &mut runs {
+        trim(scene, run);
+    }
     runs.retain(|r| !r.is_empty());
     runs
+}
+
+/// Copies of less than the whole at the end are casts for what follows, such as those of the next layer's weights.
+fn trim(scene: &Scene<'_>, run: &mut Vec<LeafId>) {
+    let whole = run.iter().map(|l| scene.look(l.index()).numel()).max().unwrap_or(0);
+    while run.last().is_some_and(|l| {
+        let look = scene.look(l.index());
+        look.kind == Kind::Copy && look.numel() < whole
+    }) {
+        run.pop();
+    }
 }
 
 fn widest<'s>(scene: &'s Scene<'_>, run: &[LeafId]) -> &'s Look<'s> {
@@ -144,6 +162,15 @@ fn instance(scene: &Scene<'_>, run: Vec<LeafId>) -> Instance {
     let ops = instance.leaves.len();
     instance.evidence.push(format!("{ops} memory-bound operations in a row on {shape}"));
     instance
+}
+
+/// What the backward pass has by itself, gradients of weights and sums where paths meet, only goes if all around it is
+/// compiled as well.
+fn stays_at_worst(scene: &Scene<'_>, chain: &mut Instance) {
+    let now = scene.us(&chain.leaves);
+    if let Some(fused) = &mut chain.fused {
+        fused.worst_us = fused.worst_us.max(now);
+    }
 }
 
 /// One pass over memory instead of a run.

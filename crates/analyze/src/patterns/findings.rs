@@ -49,6 +49,9 @@ const COMPILED_CALL_US: (f64, f64) = (50.0, 150.0);
 /// The same where nothing else is called and no profiler slows it down: steps of one such call took 66 and 78.
 const CALLED_AHEAD_US: (f64, f64) = (50.0, 75.0);
 
+/// Fewer calls of compiled functions in a training step do not make the host the limit.
+const MANY_CALLS: usize = 4;
+
 /// What a fused optimizer step takes the host for each parameter on top, in microseconds, to sort them and to pass them
 /// on. Measured: 27 of all it does with 120 and 150 of them; a pair with 144 gained less than 10 would leave it.
 const FUSED_STEP_US: (f64, f64) = (3.0, 13.0);
@@ -167,6 +170,7 @@ impl Maker<'_, '_> {
         let Some(host) = self.host else { return (saved, String::new()) };
         if host.limit == Limit::Gpu {
             let scaled = self.above_call(host, host.unprofiled(saved));
+            let scaled = self.beside_calls(host, scaled);
             let window = ms(host.unprofiled_window().ms());
             let text = if host.has_settled() {
                 format!(
@@ -200,6 +204,19 @@ impl Maker<'_, '_> {
             host.window().ms() * (1.0 - share).max(0.0)
         };
         Range::new(saved.low.min(most(CALLED_AHEAD_US.1)), saved.high.min(most(CALLED_AHEAD_US.0)))
+    }
+
+    /// The same in training, where each call has a backward that is compiled too: many of them may make the host the
+    /// limit, which it was not.
+    fn beside_calls(&self, host: &HostBound, saved: Range) -> Range {
+        let calls = |p: &&Pattern| p.instances / self.steps(p);
+        let is_trained = |p: &&&Pattern| p.backward.iter().any(|b| !b.is_empty());
+        let trained: usize = self.patterns.iter().filter(is_trained).map(calls).sum();
+        if trained < MANY_CALLS || !self.patterns.iter().all(|p| needs_compiler(p.code)) {
+            return saved;
+        }
+        let replacements: Vec<Replacement> = self.patterns.iter().flat_map(|p| self.replacements(p)).collect();
+        Range::new(saved.low.min(host.clip_fusion(&replacements).low), saved.high)
     }
 
     /// Steps in which a pattern is found.
@@ -454,6 +471,9 @@ impl Maker<'_, '_> {
         let (low, high) = (times(saved.low), times(saved.high));
         let text = if high < TYPICAL_GAIN { TextId::A_FLASH_SMALL } else { TextId::A_FLASH };
         let mut path = vec![text.fill(&[("low", &one(low)), ("high", &one(high))])];
+        if self.first().facts.iter().any(|f| f.0 == attention::AVERAGED) {
+            path.push(TextId::A_NEED_WEIGHTS.plain());
+        }
         if let Some((_, heads)) = self.first().facts.iter().find(|f| f.0 == attention::TURNS) {
             let own = self.first().stretches > 1;
             let text = if own { TextId::A_FLASH_HEADS_OWN } else { TextId::A_FLASH_HEADS };

@@ -182,6 +182,28 @@ fn a_call_that_fell_back_to_separate_kernels_is_told() {
 }
 
 #[test]
+fn weights_that_are_averaged_over_heads_go_too() {
+    let draw = |scores: &[i64]| {
+        let mut s = Sketch::new();
+        s.module("MultiheadAttention_0", |s| {
+            plain(s);
+            projection(s);
+            s.over("aten::sum", scores, "[1]", 90.0).op("aten::div_", &[&[B, N, N], &[]], 20.0);
+        });
+        s.op("aten::add", &[&[B, N, H * D], &[B, N, H * D]], 9.0);
+        s
+    };
+    let s = draw(&[B, H, N, N]);
+    let p = s.one(Code::UnfusedAttention);
+    assert_eq!(p.ops.len(), 4 + 2);
+    s.look(|_, _, findings| assert!(findings[0].paths.algorithmic[1].contains("need_weights=False")));
+    // Sums of something else.
+    let s = draw(&[B, H, N, D]);
+    assert_eq!(s.one(Code::UnfusedAttention).ops.len(), 4);
+    s.look(|_, _, findings| assert!(!findings[0].paths.algorithmic.concat().contains("need_weights")));
+}
+
+#[test]
 fn a_fused_kernel_takes_what_was_cast_for_the_products() {
     let fused = |casts: usize| {
         let mut s = Sketch::new();

@@ -9,8 +9,8 @@
 //!
 //! # How it is computed
 //! The product must have two operands of the activation's shape and follow within three leaves. Operations of one of
-//! these tensors and numbers (limits, factors) right before and after belong to it. One pass reads both tensors and
-//! writes one (backward: reads three, writes two).
+//! these tensors and numbers (limits, factors) right before and after belong to it, and so do casts before and back. One
+//! pass reads both tensors and writes one (backward: reads three, writes two).
 //!
 //! # What to do
 //! Compile the block, or use a fused `silu_and_mul` kernel.
@@ -22,7 +22,7 @@ use super::claims::Claims;
 use super::fused::Part;
 use super::group::Instance;
 use super::kind::Kind;
-use super::scene::{Scene, agree};
+use super::scene::{Operand, Scene, agree};
 use super::show::dims;
 use super::{Code, Confidence};
 use crate::program::LeafId;
@@ -60,11 +60,12 @@ fn from(scene: &Scene<'_>, claims: &Claims, at: usize) -> Option<Instance> {
     }
     let mut instance = Instance::new(scene, Code::UnfusedSwiglu, leaves, LeafId(at as u32), HINTS, Confidence::High);
     instance.backward = scene.backward_of(&instance.leaves);
-    let bytes = gate.full_operands().next()?.bytes();
-    let forward = Part::moving(2.0 * bytes, bytes).computing(scene, &instance.leaves, 1.0);
+    let input = read_bytes(scene, &instance.leaves, gate.full_operands().next()?.bytes());
+    let output = instance.leaves.last().map_or(input, |l| scene.look(l.index()).result_bytes());
+    let forward = Part::moving(2.0 * input, output).computing(scene, &instance.leaves, 1.0);
     instance.fused = Some(forward.time(scene));
     instance.basis = forward.basis(scene);
-    instance.backward_fused = Part::moving(3.0 * bytes, 2.0 * bytes).time(scene);
+    instance.backward_fused = Part::moving(2.0 * input + output, 2.0 * input).time(scene);
     instance.evidence.push(format!(
         "`{}` on {} is multiplied by a tensor of the same shape",
         gate.base,
@@ -75,16 +76,25 @@ fn from(scene: &Scene<'_>, claims: &Claims, at: usize) -> Option<Instance> {
 }
 
 /// The leaves, which stand in order, with those right before and after that change one of the tensors by numbers alone
-/// (limits, factors, offsets): a pass that reads the tensors does that on the way.
+/// (limits, factors, offsets) or cast it: a pass that reads the tensors does that on the way. A cast at the end of tensors
+/// that were not cast before is for what follows.
 fn with_neighbours(scene: &Scene<'_>, claims: &Claims, leaves: Vec<usize>) -> Vec<usize> {
     let (Some(&first), Some(&last)) = (leaves.first(), leaves.last()) else { return leaves };
     let full = &scene.look(first).full;
-    let joins = |i: &usize| {
+    let joins = |i: &usize, casts: bool| {
         let look = scene.look(*i);
-        let alone = look.operands.len() == 1 && look.kind == Kind::Elementwise && agree(&look.full, full);
-        alone && claims.is_free(*i)
+        let alone = look.operands.len() == 1 && look.kind == Kind::Elementwise;
+        (alone || casts && look.is_cast()) && agree(&look.full, full) && claims.is_free(*i)
     };
-    let before = scene.before(first).rev().take_while(joins).last().unwrap_or(first);
-    let after = scene.after(last).take_while(joins).last().unwrap_or(last);
-    (before..first).chain(leaves).chain(last + 1..=after).collect()
+    let before = scene.before(first).rev().take_while(|i| joins(i, true)).last().unwrap_or(first);
+    let cast = (before..last).any(|i| joins(&i, true) && scene.look(i).is_cast());
+    let after = scene.after(last).take_while(|i| joins(i, cast)).last().unwrap_or(last);
+    let within = (first..=last).filter(|i| leaves.contains(i) || joins(i, true) && scene.look(*i).is_cast());
+    (before..first).chain(within).chain(last + 1..=after).collect()
+}
+
+/// Bytes of one of the tensors as they were before they were cast.
+fn read_bytes(scene: &Scene<'_>, leaves: &[LeafId], bytes: f64) -> f64 {
+    let casts = leaves.iter().map(|l| scene.look(l.index())).filter(|look| look.is_cast());
+    casts.filter_map(|look| look.read().first()).map(Operand::bytes).fold(bytes, f64::min)
 }

@@ -45,6 +45,56 @@ fn gated_activation_with_the_product_behind_a_projection() {
     s.none(Code::ElementwiseChain);
 }
 
+#[test]
+fn casts_around_a_gated_activation_belong_to_it() {
+    // (g.float() * sigmoid(g.float()) * u.float()).to(g.dtype), without the first casts or with
+    let draw = |casts: bool| {
+        let (up, down) = (["float", "c10::BFloat16"], ["c10::BFloat16", "float"]);
+        let mut s = Sketch::new();
+        s.dtype("float").op("aten::mm", &[X, X], 900.0);
+        for _ in 0..2 * usize::from(casts) {
+            s.typed("aten::copy_", &[X, X], &up, 80.0);
+        }
+        s.op("aten::sigmoid", &[X], 60.0).op("aten::mul", &[X, X], 90.0);
+        if casts {
+            s.typed("aten::copy_", &[X, X], &up, 80.0);
+        }
+        s.op("aten::mul", &[X, X], 90.0).typed("aten::copy_", &[X, X], &down, 80.0);
+        s.one(Code::UnfusedSwiglu)
+    };
+    let (plain, cast) = (draw(false), draw(true));
+    assert_eq!((plain.ops.len(), cast.ops.len()), (3, 7));
+    // Two tensors read and one written, of two bytes an element instead of four.
+    let ratio = cast.fused_ms.unwrap().low / plain.fused_ms.unwrap().low;
+    assert!((ratio - 0.5).abs() < 0.01, "{ratio}");
+}
+
+#[test]
+fn a_chain_ends_where_the_next_layer_casts_its_weights() {
+    let draw = |weights: bool| {
+        let mut s = Sketch::new();
+        s.dtype("float").op("aten::mul", &[X, X], 90.0).op("aten::tanh", &[X], 60.0).op("aten::add", &[X, X], 90.0);
+        if weights {
+            s.typed("aten::copy_", &[&[X[1]], &[X[1]]], &["c10::BFloat16", "float"], 1.0);
+        }
+        s.op("aten::mm", &[X, X], 900.0).one(Code::ElementwiseChain)
+    };
+    let (plain, before_weights) = (draw(false), draw(true));
+    assert_eq!(before_weights.ops.len(), 3);
+    assert_eq!(before_weights.fused_ms, plain.fused_ms);
+}
+
+#[test]
+fn what_the_backward_pass_has_by_itself_may_stay() {
+    let mut s = Sketch::new();
+    s.backward("AddBackward0", 1, |s| {
+        s.op("aten::mul", &[X, X], 90.0).op("aten::tanh", &[X], 60.0).op("aten::add_", &[X, X], 90.0);
+    });
+    let p = s.one(Code::ElementwiseChain);
+    let fused = p.fused_ms.unwrap();
+    assert!(fused.low < 0.7 * p.total_ms() && (fused.high - p.total_ms()).abs() < 1e-9, "{fused:?}");
+}
+
 fn gelu(s: &mut Sketch) {
     s.op("aten::mul", &[X, &[]], 60.0).op("aten::pow", &[X, &[]], 60.0).op("aten::mul", &[X, &[]], 60.0);
     s.op("aten::add", &[X, X, &[]], 90.0).op("aten::mul", &[X, &[]], 60.0).op("aten::tanh", &[X], 60.0);

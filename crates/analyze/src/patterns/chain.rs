@@ -12,7 +12,8 @@
 //! A trace does not tell which tensor goes where. At least the first operation's inputs must be read and the last one's
 //! result written. Later operations on two tensors may each bring in a new one, but most use what is there already: a few
 //! of them bring in about one, many hardly more. Functions computed by series (exponentials, tanh) take about
-//! twenty instructions an element, and a mean or sum that flows back into rows longer than 1024 takes another pass.
+//! twenty instructions an element, and a mean or sum that flows back into rows longer than 1024 takes another pass. What
+//! the backward pass has by itself stays as it is at worst.
 //!
 //! # What to do
 //! Compile the region.
@@ -47,8 +48,8 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
         let calls = runs.into_iter().flat_map(|run| split(scene, run));
         let mut chains: Vec<Instance> =
             calls.filter(|run| is_chain(scene, run)).map(|run| instance(scene, run)).collect();
-        if backward {
-            chains.iter_mut().for_each(|chain| stays_at_worst(scene, chain));
+        for chain in chains.iter_mut().filter(|_| backward) {
+            stays_at_worst(scene, chain);
         }
         found.extend(claims.settle(scene, chains));
     }

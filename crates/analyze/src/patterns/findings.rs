@@ -169,9 +169,11 @@ impl Maker<'_, '_> {
     fn within_host(&self, saved: Range) -> (Range, String) {
         let Some(host) = self.host else { return (saved, String::new()) };
         if host.limit == Limit::Gpu {
-            let scaled = self.above_call(host, host.unprofiled(saved));
-            let scaled = self.beside_calls(host, scaled);
+            let before_calls = self.above_call(host, host.unprofiled(saved));
+            let scaled = self.beside_calls(host, before_calls);
             let window = ms(host.unprofiled_window().ms());
+            let calls = " At the cautious end a compiled call in each place makes the host the limit.";
+            let calls = if scaled.low < before_calls.low { calls } else { "" };
             let text = if host.has_settled() {
                 format!(
                     " The GPU waits until the host has come to be ahead; from then on the window is about {window} ms \
@@ -185,7 +187,7 @@ impl Maker<'_, '_> {
             };
             // A hundredth more or less is no news.
             let more = scaled.high > 1.01 * saved.high;
-            return (scaled, if more { text } else { String::new() });
+            return (scaled, if more { text } else { String::new() } + calls);
         }
         let replacements: Vec<Replacement> = self.patterns.iter().flat_map(|p| self.replacements(p)).collect();
         let text = " The GPU waits for the host here, so the range is what the recorded schedule gives with these \

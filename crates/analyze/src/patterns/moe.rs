@@ -35,6 +35,8 @@ use crate::program::LeafId;
 const HINTS: &[&str] = &["moe", "expert", "sparse", "mixture"];
 /// Fewer repeats are no loop.
 const LEAST_REPEATS: usize = 4;
+/// More experts are no layer.
+const MOST_EXPERTS: usize = 1024;
 /// Matrix products that one expert may have.
 const PRODUCTS: std::ops::RangeInclusive<usize> = 2..=4;
 /// Leaves before the first and after the last product that may belong to the loop.
@@ -123,7 +125,7 @@ fn experts_of<'p>(scene: &Scene<'_>, products: &'p [Product], each: usize, rows:
                 && scene.together(expert[0].at, next[0].at)
                 && !(expert[0].at..next[0].at).any(|i| is_foreign(scene, i))
         });
-        if expert.len() < each || expert[0].rows < 1 || !own_rows || !alike {
+        if expert.len() < each || expert[0].rows < 1 || !own_rows || !alike || experts.len() == MOST_EXPERTS {
             return None;
         }
         left -= expert[0].rows;

@@ -15,8 +15,10 @@
 //! Only the product of the leading dimensions has to agree, so 3-D and 4-D forms match each other. Saved is what the
 //! operations take less what a fused kernel would: the roofline time R of the same attention, at best and at worst at
 //! the ends of the band for its length (40% to 80% for long sequences, less for short ones and small heads), but never
-//! slower than the two matrix products take now. A causal mask halves the work at best and takes a third off at worst;
-//! the backward does 2.5 times the work at 0.6 of the efficiency; dropout adds its random numbers.
+//! slower than the two matrix products take now. With one query for sixty-four keys or more it is a matter of reading them,
+//! at 70% to 95% of the bandwidth. What was cast to a larger type for the products is taken as it was. A causal mask halves
+//! the work at best and takes a third off at worst; the backward does 2.5 times the work at 0.6 of the efficiency; dropout
+//! adds its random numbers.
 //!
 //! # What to do
 //! Call `scaled_dot_product_attention`.

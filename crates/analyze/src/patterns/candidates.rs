@@ -164,15 +164,7 @@ pub struct FusionMetrics {
 
 /// Codes that are no fusion: nothing takes the place of the operations, or a loop is reordered.
 pub(super) fn is_fusion(code: Code) -> bool {
-    let other = [
-        Code::Recomputation,
-        Code::RepeatedKvHeads,
-        Code::SdpaCopyOverhead,
-        Code::MoeExpertLoop,
-        Code::LoopedGemms,
-        Code::UnfusedRecurrence,
-    ];
-    !other.contains(&code)
+    !code.is_loop() && !matches!(code, Code::Recomputation | Code::RepeatedKvHeads | Code::SdpaCopyOverhead)
 }
 
 /// The candidates, in the order of the patterns.

@@ -49,9 +49,6 @@ const COMPILED_CALL_US: (f64, f64) = (50.0, 150.0);
 /// The same where nothing else is called and no profiler slows it down: steps of one such call took 66 and 78.
 const CALLED_AHEAD_US: (f64, f64) = (50.0, 75.0);
 
-/// Fewer calls of compiled functions in a training step do not make the host the limit.
-const MANY_CALLS: usize = 4;
-
 /// What a fused optimizer step takes the host for each parameter on top, in microseconds, to sort them and to pass them
 /// on. Measured: 27 of all it does with 120 and 150 of them; a pair with 144 gained less than 10 would leave it.
 const FUSED_STEP_US: (f64, f64) = (3.0, 13.0);
@@ -169,11 +166,8 @@ impl Maker<'_, '_> {
     fn within_host(&self, saved: Range) -> (Range, String) {
         let Some(host) = self.host else { return (saved, String::new()) };
         if host.limit == Limit::Gpu {
-            let before_calls = self.above_call(host, host.unprofiled(saved));
-            let scaled = self.beside_calls(host, before_calls);
+            let scaled = self.above_call(host, host.unprofiled(saved));
             let window = ms(host.unprofiled_window().ms());
-            let calls = " At the cautious end a compiled call in each place makes the host the limit.";
-            let calls = if scaled.low < before_calls.low { calls } else { "" };
             let text = if host.has_settled() {
                 format!(
                     " The GPU waits until the host has come to be ahead; from then on the window is about {window} ms \
@@ -187,7 +181,7 @@ impl Maker<'_, '_> {
             };
             // A hundredth more or less is no news.
             let more = scaled.high > 1.01 * saved.high;
-            return (scaled, if more { text } else { String::new() } + calls);
+            return (scaled, if more { text } else { String::new() });
         }
         let replacements: Vec<Replacement> = self.patterns.iter().flat_map(|p| self.replacements(p)).collect();
         let text = " The GPU waits for the host here, so the range is what the recorded schedule gives with these \
@@ -206,19 +200,6 @@ impl Maker<'_, '_> {
             host.window().ms() * (1.0 - share).max(0.0)
         };
         Range::new(saved.low.min(most(CALLED_AHEAD_US.1)), saved.high.min(most(CALLED_AHEAD_US.0)))
-    }
-
-    /// The same in training, where each call has a backward that is compiled too: many of them may make the host the
-    /// limit, which it was not.
-    fn beside_calls(&self, host: &HostBound, saved: Range) -> Range {
-        let calls = |p: &&Pattern| p.instances / self.steps(p);
-        let is_trained = |p: &&&Pattern| p.backward.iter().any(|b| !b.is_empty());
-        let trained: usize = self.patterns.iter().filter(is_trained).map(calls).sum();
-        if trained < MANY_CALLS || !self.patterns.iter().all(|p| needs_compiler(p.code)) {
-            return saved;
-        }
-        let replacements: Vec<Replacement> = self.patterns.iter().flat_map(|p| self.replacements(p)).collect();
-        Range::new(saved.low.min(host.clip_fusion(&replacements).low), saved.high)
     }
 
     /// Steps in which a pattern is found.
@@ -400,10 +381,7 @@ impl Maker<'_, '_> {
             _ if loose => TextId::I_FUSION_LOOSE,
             _ => TextId::I_FUSION,
         };
-        let counts = matches!(
-            first.code,
-            Code::MoeExpertLoop | Code::LoopedGemms | Code::UnfusedRecurrence | Code::UnfusedOptimizer
-        );
+        let counts = first.code.is_loop() || first.code == Code::UnfusedOptimizer;
         let n = if counts { self.fact("n") } else { n };
         text.fill(&[
             ("module", first.module.as_deref().unwrap_or_default()),

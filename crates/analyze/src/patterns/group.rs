@@ -120,14 +120,7 @@ struct Key {
 impl Key {
     fn of(scene: &Scene<'_>, instance: &Instance) -> Self {
         let class = instance.module.map(|m| Arc::clone(&scene.program.module(m).base));
-        let varies = matches!(
-            instance.code,
-            Code::UnfusedOptimizer
-                | Code::MoeExpertLoop
-                | Code::LoopedGemms
-                | Code::UnfusedRecurrence
-                | Code::Recomputation
-        );
+        let varies = instance.code.is_loop() || matches!(instance.code, Code::UnfusedOptimizer | Code::Recomputation);
         let ops = instance.leaves.iter().map(|l| Arc::clone(&scene.program.leaf(*l).name));
         let dims = &scene.look(instance.anchor.index()).full;
         Self {

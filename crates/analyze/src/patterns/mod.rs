@@ -94,6 +94,13 @@ codes! {
     Recomputation            "RECOMPUTATION"         RECOMPUTATION;
 }
 
+impl Code {
+    /// Whether it is a loop that one call takes the place of: its finds differ in length, and nothing is fused.
+    pub(crate) fn is_loop(self) -> bool {
+        matches!(self, Self::MoeExpertLoop | Self::LoopedGemms | Self::UnfusedRecurrence)
+    }
+}
+
 /// How sure a find is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]

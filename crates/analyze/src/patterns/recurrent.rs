@@ -46,8 +46,7 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < scene.len() {
-        let turns = Some(at).filter(|&at| scene.look(at).kind == Kind::Matrix).and_then(|at| repeated(scene, at));
-        let Some(turns) = turns else {
+        let Some(turns) = repeated(scene, at) else {
             at += 1;
             continue;
         };
@@ -60,13 +59,16 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     claims.settle(scene, found)
 }
 
-/// The turns that begin here, if there are enough.
+/// The turns that begin with a product here, if there are enough.
 fn repeated(scene: &Scene<'_>, at: usize) -> Option<Turns> {
+    if scene.look(at).kind != Kind::Matrix {
+        return None;
+    }
     let end = scene.after(at).end;
-    let next = (at + 1..end.min(at + LONGEST_TURN + 1)).find(|&i| scene.are_alike(at, i))?;
-    // A product may stand in a turn more than once.
-    let lengths = (next - at..=LONGEST_TURN).filter(|&length| at + length < end && scene.are_alike(at, at + length));
+    // A product may stand in a turn more than once, so the first length that fits need not be it.
+    let lengths = 1..=LONGEST_TURN.min(end - at - 1);
     lengths
+        .filter(|&length| scene.are_alike(at, at + length))
         .map(|length| {
             let alike = (at..end - length).take_while(|&i| scene.are_alike(i, i + length)).count();
             Turns { begin: at, length, count: 1 + alike / length }

@@ -2,7 +2,8 @@
 //!
 //! **What it finds.** Launches that come late, waits of the host in the middle of a step, input that is not there.
 //! **Why it matters.** While the GPU waits for the host, no kernel can be fast enough to help.
-//! **How it is computed.** Gaps are charged by [`super::gaps`]; what a change brings is the recorded schedule run again
+//! **How it is computed.** Gaps are charged by [`super::gaps`]; input is what loaders do, known by their names, and what a
+//! step does for half a millisecond or more before the copy to the device that it begins with. What a change brings is the recorded schedule run again
 //! with it, at both ends of what the profiler may have cost ([`super::host_bound`]).
 //! **What to do.** Issue less or at once, don't wait, load ahead.
 //! **Limits.** A trace shows that a launch came late, not what the host could do faster; a program that can be neither

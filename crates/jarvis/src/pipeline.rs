@@ -150,7 +150,7 @@ pub fn analyze_watched(
         let run =
             Run { analysis: &analysis, report: &report, sheets: all, summary: &summary, labels, replay: replayed };
         clock.then("data");
-        data::each_file(&run, &mut |file| files.put(file));
+        data::each_file(&run, &mut files);
         clock.then("reports");
         files.put_all(sections::files(&run));
         clock.then("page");

@@ -27,5 +27,5 @@ pub mod replay;
 mod run;
 pub mod sections;
 
-pub use output::OutputFile;
+pub use output::{OutputFile, Pieces, Taker, in_memory};
 pub use run::{ReplayEntry, Run, RunLabels, Versus};

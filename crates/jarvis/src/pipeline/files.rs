@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Cursor, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jarvis_report::OutputFile;
+use jarvis_report::{OutputFile, Pieces, Taker, in_memory};
 use jarvis_trace::InOrder as _;
 
 /// A smaller file stays in memory even if it was put away: it may be read again.
@@ -211,6 +211,25 @@ impl Files {
     }
 }
 
+impl Taker for Files {
+    fn put(&mut self, file: OutputFile) {
+        self.put(file);
+    }
+
+    /// A file of less than a piece is put as a whole. If pieces can't be put away, the file stays in memory.
+    fn write(&mut self, path: &Path, make: &dyn Fn(&mut Pieces<'_>) -> io::Result<()>) {
+        let mut open: Option<OpenFile> = None;
+        let mut take = |piece: &[u8]| open.get_or_insert_with(|| self.begin(path)).write_all(piece);
+        let mut pieces = Pieces::new(&mut take);
+        let made = make(&mut pieces);
+        let rest = pieces.rest();
+        let Some(mut open) = open else { return self.put(OutputFile::new(path, rest)) };
+        if made.and_then(|()| open.write_all(&rest)).and_then(|()| self.end(open)).is_err() {
+            self.put(OutputFile::new(path, in_memory(make)));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,7 +238,7 @@ mod tests {
         OutputFile::new(name, vec![byte; len])
     }
 
-    /// Takes files of all names but `b`.
+    /// Takes files of all names but `b`, and of `full` not a byte.
     #[derive(Debug)]
     struct Folder(tempfile::TempDir);
 
@@ -227,12 +246,14 @@ mod tests {
         fn put_away(&self, path: &Path, bytes: &[u8]) -> Option<PathBuf> {
             let place = self.0.path().join(path.file_name()?);
             std::fs::write(&place, bytes).ok()?;
-            (path != Path::new("b")).then_some(place)
+            (path != Path::new("b") && (path != Path::new("full") || bytes.is_empty())).then_some(place)
         }
 
         fn begin(&self, path: &Path) -> Option<(PathBuf, File)> {
             let place = self.put_away(path, &[])?;
-            Some((place.clone(), File::create(&place).ok()?))
+            let full = path == Path::new("full");
+            let file = if full { File::open(&place) } else { File::create(&place) };
+            Some((place, file.ok()?))
         }
     }
 
@@ -275,5 +296,21 @@ mod tests {
         for file in files.each() {
             assert_eq!((file.len(), &*file.read().unwrap()), (16, &b"my iece by piece"[..]));
         }
+    }
+
+    #[test]
+    fn files_made_in_pieces_come_back_wherever_they_lie() {
+        let line = |i: u32| format!("{i}\n").into_bytes();
+        let lines = |count: u32| move |out: &mut Pieces<'_>| (0..count).try_for_each(|i| out.write_all(&line(i)));
+        let mut files = Files::on(Arc::new(Folder(tempfile::tempdir().unwrap())));
+        for (name, count) in [("a", 100_000), ("b", 100_000), ("c", 10), ("full", 100_000)] {
+            files.write(Path::new(name), &lines(count));
+        }
+        let expected = |count: u32| (0..count).flat_map(line).collect::<Vec<_>>();
+        for (file, count) in files.each().zip([100_000, 100_000, 10, 100_000]) {
+            assert!(*file.read().unwrap() == expected(count) && file.len() == expected(count).len(), "{:?}", file.path);
+        }
+        assert!(files.each().map(|f| f.away().is_some()).eq([true, false, true, false]));
+        assert!(files.list.iter().map(|(_, place)| place.bytes.is_some()).eq([false, true, true, true]));
     }
 }

@@ -1,31 +1,38 @@
 //! Files of the compute categories: rows, metadata, metrics, tree data.
 
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
 use jarvis_analyze::metrics::{Bottleneck, CategoryFile, CategoryMetrics, Metadata, MetricsFile};
 use jarvis_analyze::prepared::{Category, TimeBreakdown};
 use jarvis_analyze::rules::{CategoryOutcome, analyzer};
 
 use super::ops_csv::OpsCsv;
-use super::{CATEGORY_DATA, METADATA, Stems, json};
-use crate::{OutputFile, Run};
+use super::{CATEGORY_DATA, METADATA, Stems, json, write_json};
+use crate::{OutputFile, Pieces, Run, Taker};
 
 /// All of them, most time first.
-pub(crate) fn write(run: &Run<'_>, stems: &Stems, give: &mut dyn FnMut(OutputFile)) {
+pub(crate) fn write(run: &Run<'_>, stems: &Stems, taker: &mut dyn Taker) {
     let a = run.analysis;
     let ops = OpsCsv::of(run);
     for outcome in &a.outcomes {
         let stem = stems.get(&outcome.category);
-        let mut add = |folder: &str, end: &str, bytes| give(OutputFile::new(format!("{folder}/{stem}{end}"), bytes));
+        let path = |folder: &str, end: &str| PathBuf::from(format!("{folder}/{stem}{end}"));
         let category = a.prepared.category(&outcome.category);
         if let Some(category) = category {
-            add(CATEGORY_DATA, "_ops.csv", ops.render(category));
+            taker.write(&path(CATEGORY_DATA, "_ops.csv"), &|out| ops.write(category, out));
         }
-        add(CATEGORY_DATA, "_metrics.json", metrics(run, outcome));
+        taker.write(&path(CATEGORY_DATA, "_metrics.json"), &|out| metrics(run, outcome, out));
         if category.is_some() {
             let known = a.tree_data.iter().find(|(key, _)| *key == outcome.category);
             let entries = known.map(|(_, entries)| entries);
-            add(CATEGORY_DATA, "_tree_data.json", entries.map_or_else(|| b"{}\n".to_vec(), json));
+            let write = |out: &mut Pieces<'_>| match entries {
+                Some(entries) => write_json(entries, out),
+                None => out.write_all(b"{}\n"),
+            };
+            taker.write(&path(CATEGORY_DATA, "_tree_data.json"), &write);
         }
-        add(METADATA, "_metadata.json", metadata(run, outcome, category));
+        taker.put(OutputFile::new(path(METADATA, "_metadata.json"), metadata(run, outcome, category)));
     }
 }
 
@@ -52,12 +59,13 @@ fn without_rows(outcome: &CategoryOutcome) -> Category {
 }
 
 /// What the analyzer said, with the replay packages that were made since.
-fn metrics(run: &Run<'_>, outcome: &CategoryOutcome) -> Vec<u8> {
+fn metrics(run: &Run<'_>, outcome: &CategoryOutcome, out: &mut Pieces<'_>) -> io::Result<()> {
     let full = match &outcome.file {
         MetricsFile::Full(full) => full,
-        MetricsFile::Short(short) => return json(short),
+        MetricsFile::Short(short) => return write_json(short, out),
     };
-    let file = |metrics: &CategoryMetrics| json(&CategoryFile { metrics, prepared: &run.analysis.prepared });
+    let mut file =
+        |metrics: &CategoryMetrics| write_json(&CategoryFile { metrics, prepared: &run.analysis.prepared }, out);
     let made = |b: &Bottleneck| {
         let entry = run.replay.iter().find(|r| b.replay.recommended && r.op == *b.operation)?;
         Some(entry.path.rsplit('/').next().unwrap_or(&entry.path))

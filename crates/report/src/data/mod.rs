@@ -13,13 +13,15 @@ mod ops_csv;
 mod stems;
 mod system;
 
+use std::io::{self, Write as _};
+
 use serde::Serialize;
 use serde_json::Serializer;
 
 use lines::Lines;
 pub use stems::Stems;
 
-use crate::{OutputFile, Run, Versus};
+use crate::{OutputFile, Pieces, Run, Taker, Versus, in_memory};
 
 /// The folder of what is known about each category.
 pub const CATEGORY_DATA: &str = "category_data";
@@ -42,45 +44,46 @@ pub(crate) const MODEL_INFO: &str = "metadata/model_info.json";
 /// All of them.
 pub fn files(run: &Run<'_>) -> Vec<OutputFile> {
     let mut files = Vec::new();
-    each_file(run, &mut |file| files.push(file));
+    each_file(run, &mut files);
     files
 }
 
 /// All of them, each as soon as it is made.
-pub fn each_file(run: &Run<'_>, give: &mut dyn FnMut(OutputFile)) {
-    write(run, None, give);
+pub fn each_file(run: &Run<'_>, taker: &mut dyn Taker) {
+    write(run, None, taker);
 }
 
 /// All of a comparison: those of the target, with what the reference adds.
 pub fn compared_files(versus: &Versus<'_>) -> Vec<OutputFile> {
     let mut files = Vec::new();
-    write(&versus.target, Some(versus), &mut |file| files.push(file));
+    write(&versus.target, Some(versus), &mut files);
     files.push(OutputFile::new(COMPARISON, json(&comparison::metrics(versus))));
     files
 }
 
-fn write(run: &Run<'_>, versus: Option<&Versus<'_>>, give: &mut dyn FnMut(OutputFile)) {
+fn write(run: &Run<'_>, versus: Option<&Versus<'_>>, taker: &mut dyn Taker) {
     let stems = Stems::of(run.analysis);
     let mut manifest = manifest::manifest(run, &stems);
     manifest.reference = versus.map(|v| comparison::manifest_reference(&v.reference));
     let manifest = json(&manifest);
-    give(OutputFile::new(MANIFEST, manifest.clone()));
-    give(OutputFile::new(format!("{CATEGORY_DATA}/{MANIFEST}"), manifest));
-    system::files(run).into_iter().for_each(&mut *give);
-    categories::write(run, &stems, give);
-    give(OutputFile::new(MODEL_INFO, json(&run.analysis.prepared.model)));
-    give(OutputFile::new(FINDINGS, json(&findings::document(run, versus))));
+    taker.put(OutputFile::new(MANIFEST, manifest.clone()));
+    taker.put(OutputFile::new(format!("{CATEGORY_DATA}/{MANIFEST}"), manifest));
+    system::files(run).into_iter().for_each(|file| taker.put(file));
+    categories::write(run, &stems, taker);
+    taker.put(OutputFile::new(MODEL_INFO, json(&run.analysis.prepared.model)));
+    taker.put(OutputFile::new(FINDINGS, json(&findings::document(run, versus))));
 }
 
 /// A value as the bytes of a JSON file.
 fn json(value: &impl Serialize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    // Writing into memory does not fail, and all keys are texts or whole numbers.
-    if value.serialize(&mut Serializer::with_formatter(&mut bytes, Lines::default())).is_err() {
-        bytes.clear();
-    }
-    bytes.push(b'\n');
-    bytes
+    in_memory(&|pieces| write_json(value, pieces))
+}
+
+/// Writes a value as a JSON file.
+fn write_json(value: &impl Serialize, out: &mut Pieces<'_>) -> io::Result<()> {
+    // All keys are texts or whole numbers, so nothing but the writing can fail.
+    value.serialize(&mut Serializer::with_formatter(&mut *out, Lines::default()))?;
+    out.write_all(b"\n")
 }
 
 /// A value with the version of its file before it.

@@ -1,13 +1,14 @@
 //! `<category>_ops.csv`: the rows of `unified_perf_summary` that belong to a category, with what the analysis adds.
 
+use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use jarvis_analyze::prepared::{BoundType, Category, Prepared, Row};
 use jarvis_analyze::rounding::round;
 use jarvis_perf::tables::{Cell, Sheet};
 
-use crate::Run;
 use crate::render::csv::{Field, Records, Texts};
+use crate::{Pieces, Run};
 
 /// A column that the analysis adds: its header and what it shows of a row.
 type Added = (&'static str, fn(&Row, &Category) -> Cell);
@@ -40,8 +41,8 @@ impl<'a> OpsCsv<'a> {
         Self { prepared: &run.analysis.prepared, unified, floats }
     }
 
-    /// The table of a category, most time first.
-    pub(crate) fn render(&self, category: &Category) -> Vec<u8> {
+    /// Writes the table of a category, most time first.
+    pub(crate) fn write(&self, category: &Category, out: &mut Pieces<'_>) -> io::Result<()> {
         let mut records = Records::new(Texts::Guarded);
         let heads = self.unified.iter().flat_map(|sheet| sheet.heads()).map(|head| &*head.text);
         records.header(heads.chain(ADDED.map(|(header, _)| header)));
@@ -52,8 +53,10 @@ impl<'a> OpsCsv<'a> {
             let row = self.prepared.row(id);
             let added = ADDED.iter().map(|(_, cell)| Field { cell: cell(row, category), floats: false });
             records.record(known.chain(added));
+            out.write_all(records.out.as_bytes())?;
+            records.out.clear();
         }
-        records.out.into_bytes()
+        out.write_all(records.out.as_bytes())
     }
 }
 

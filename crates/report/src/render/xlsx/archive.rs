@@ -33,13 +33,16 @@ enum Piece {
 #[derive(Debug)]
 pub(super) struct Archive<W> {
     pieces: SyncSender<Piece>,
+    /// Texts that were packed: their room is used again.
+    packed: Receiver<String>,
     packing: JoinHandle<Result<W, ZipError>>,
 }
 
 impl<W: Target> Archive<W> {
     pub(super) fn begin(out: W) -> Self {
         let (pieces, waiting) = sync_channel(WAITING);
-        Self { pieces, packing: std::thread::spawn(|| pack(out, waiting)) }
+        let (done, packed) = sync_channel(WAITING);
+        Self { pieces, packed, packing: std::thread::spawn(move || pack(out, waiting, &done)) }
     }
 
     /// A part of unknown length begins.
@@ -62,7 +65,8 @@ impl<W: Target> Archive<W> {
     pub(super) fn pass_on(&self, text: &mut String) {
         if text.len() >= BLOCK {
             let room = text.capacity();
-            self.text(std::mem::replace(text, String::with_capacity(room)));
+            let next = self.packed.try_recv().unwrap_or_else(|_| String::with_capacity(room));
+            self.text(std::mem::replace(text, next));
         }
     }
 
@@ -127,7 +131,7 @@ impl<W: Seek> Seek for UntilFailure<W> {
     }
 }
 
-fn pack<W: Target>(out: W, pieces: Receiver<Piece>) -> Result<W, ZipError> {
+fn pack<W: Target>(out: W, pieces: Receiver<Piece>, done: &SyncSender<String>) -> Result<W, ZipError> {
     let mut zip = ZipWriter::new(UntilFailure { out, failure: None, at: 0, end: 0 });
     let options = SimpleFileOptions::default().last_modified_time(DateTime::default());
     for piece in pieces {
@@ -139,7 +143,12 @@ fn pack<W: Target>(out: W, pieces: Receiver<Piece>) -> Result<W, ZipError> {
             Piece::Part { name, packed: false } => {
                 zip.start_file(name, options.compression_method(CompressionMethod::Stored))?;
             }
-            Piece::Text(text) => zip.write_all(text.as_bytes())?,
+            Piece::Text(mut text) => {
+                zip.write_all(text.as_bytes())?;
+                text.clear();
+                // Nobody may want it.
+                let _ = done.try_send(text);
+            }
         }
     }
     let UntilFailure { out, failure, .. } = zip.finish()?;

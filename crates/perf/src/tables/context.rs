@@ -144,6 +144,20 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// The same for another thread: it knows what this one knows by now, but for costs, and each learns more on its own.
+    /// Handles that both know by now are the same.
+    pub(crate) fn beside(&self) -> Self {
+        Self {
+            texts: self.texts.clone(),
+            inputs: self.inputs.clone(),
+            costs: Costs::new(self.trace, self.tree, self.options),
+            places: self.places.clone(),
+            categories: self.categories.clone(),
+            communication: self.communication.clone(),
+            ..*self
+        }
+    }
+
     pub(crate) fn view(&self) -> TreeView<'a> {
         self.tree.view(self.trace)
     }

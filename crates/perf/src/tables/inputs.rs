@@ -41,7 +41,7 @@ pub(crate) struct InputsId(u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct InputsGroup(u32);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Entry {
     lists: ListIds,
     tuples: [Option<TextId>; 4],
@@ -74,7 +74,7 @@ impl ArgLists {
 }
 
 /// All argument lists met so far.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Inputs<'a> {
     trace: &'a Trace,
     lists: &'a ArgLists,

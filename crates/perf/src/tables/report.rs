@@ -247,79 +247,99 @@ fn fill(
     options: &ReportOptions,
 ) -> (ReadySheets, ReportRows) {
     let mut cx = Context::new(trace, tree, lists, options);
-    let mut ready =
-        ReadySheets { timeline: gpu.sheet(trace, tree, options), overlaps: OverlapSheets::default(), any_op: false };
-    let mut rows = ReportRows {
-        timeline: gpu.timeline,
-        launchers: LauncherRows::default(),
-        categories: Vec::new(),
-        ops: Vec::new(),
-        unique_args: Vec::new(),
-        unified: Unified::default(),
-        op_sheets: Vec::new(),
-        kernels: Vec::new(),
-        histogram: Vec::new(),
-        short_kernels: Vec::new(),
-        collectives: Collectives::default(),
-        unlinked: unlinked(trace, tree),
-        model_failures: Vec::new(),
-    };
+    let timeline = gpu.sheet(trace, tree, options);
     let with_ops = !tree.is_gpu_only() || !cx.quirks.runtime_calls_make_no_sheets;
-    if with_ops {
-        launcher_rows(&mut cx, &mut rows);
-    }
-    // Where calls were made is for people to read: nothing else needs it.
-    let unified = std::mem::take(&mut rows.unified);
-    let stacks = || unified::call_stacks(trace, tree, &unified.rows);
-    let mut others = || {
-        if with_ops {
-            let (sheets, families) = op_sheets::op_sheets(&mut cx);
-            rows.op_sheets = sheets;
-            if options.include_overlap {
-                ready.overlaps = OverlapSheets::of(&mut cx, gpu, &rows.launchers, &unified, &families);
+    let launchers = if with_ops { LauncherRows::of(&mut cx) } else { LauncherRows::default() };
+    let mut beside = cx.beside();
+    let (sums, models) = both(
+        || Sums::of(&mut beside, &launchers, gpu.timeline.total.0),
+        || if with_ops { Models::of(&mut cx, gpu, &launchers) } else { Models::default() },
+    );
+    let rows = ReportRows {
+        timeline: gpu.timeline,
+        launchers,
+        categories: sums.categories,
+        ops: sums.ops,
+        unique_args: sums.unique_args,
+        model_failures: failures(&models.unified),
+        unified: models.unified,
+        op_sheets: models.op_sheets,
+        kernels: sums.kernels,
+        histogram: sums.histogram,
+        short_kernels: sums.short_kernels,
+        collectives: models.collectives,
+        unlinked: unlinked(trace, tree),
+    };
+    (ReadySheets { timeline, overlaps: models.overlaps, any_op: sums.any_op }, rows)
+}
+
+/// The rows that need no model.
+#[derive(Debug, Default)]
+struct Sums {
+    categories: Vec<CategoryRow>,
+    ops: Vec<OpRow>,
+    unique_args: Vec<UniqueArgsRow>,
+    kernels: Vec<KernelRow>,
+    histogram: Vec<Bin>,
+    short_kernels: Vec<ShortKernelRow>,
+    /// Whether any kernel belongs to an operation.
+    any_op: bool,
+}
+
+impl Sums {
+    fn of(cx: &mut Context<'_>, launchers: &LauncherRows, total_us: f64) -> Self {
+        let options = cx.options;
+        let mut sums = Self {
+            categories: launchers::by_category(launchers),
+            ops: launchers::by_name(cx, launchers),
+            unique_args: launchers::by_args(cx, launchers, |_| None),
+            ..Self::default()
+        };
+        if options.kernel_summary || options.short_kernel_study {
+            let all = Kernels::of(cx, launchers);
+            sums.any_op = all.any_op;
+            if options.kernel_summary {
+                sums.kernels = kernels::summary(cx, &all, total_us);
+            }
+            if options.short_kernel_study {
+                sums.histogram = kernels::histogram(&all, options.short_kernel_threshold_us, options.short_kernel_bins);
+                sums.short_kernels = kernels::short_kernels(cx, &all, total_us);
             }
         }
-        if options.kernel_summary || options.short_kernel_study {
-            ready.any_op = kernel_rows(&mut cx, &mut rows);
-        }
-        if options.coll_analysis && with_ops {
-            rows.collectives = Collectives::of(&mut cx);
-        }
-    };
-    let stacks = if options.call_stack {
-        both(stacks, &mut others).0
-    } else {
-        others();
-        Vec::new()
-    };
-    rows.unified = unified;
-    unified::set_call_stacks(&mut rows.unified.rows, stacks);
-    (ready, rows)
+        sums
+    }
 }
 
-/// The rows of launchers and of all calls.
-fn launcher_rows(cx: &mut Context<'_>, rows: &mut ReportRows) {
-    rows.launchers = LauncherRows::of(cx);
-    rows.categories = launchers::by_category(&rows.launchers);
-    rows.ops = launchers::by_name(cx, &rows.launchers);
-    rows.unique_args = launchers::by_args(cx, &rows.launchers, |_| None);
-    rows.unified = Unified::of(cx, &rows.launchers);
-    rows.model_failures = failures(&rows.unified);
+/// The rows of calls that models know.
+#[derive(Debug, Default)]
+struct Models {
+    unified: Unified,
+    op_sheets: Vec<OpSheet>,
+    overlaps: OverlapSheets,
+    collectives: Collectives,
 }
 
-/// The rows of kernels; whether any belongs to an operation.
-fn kernel_rows(cx: &mut Context<'_>, rows: &mut ReportRows) -> bool {
-    let options = cx.options;
-    let total_us = rows.timeline.total.0;
-    let all = Kernels::of(cx, &rows.launchers);
-    if options.kernel_summary {
-        rows.kernels = kernels::summary(cx, &all, total_us);
+impl Models {
+    fn of(cx: &mut Context<'_>, gpu: &GpuTime, launchers: &LauncherRows) -> Self {
+        let (trace, tree, options) = (cx.trace, cx.tree, cx.options);
+        let mut unified = Unified::of(cx, launchers);
+        // Where calls were made is for people to read: nothing else needs it.
+        let stacks = || unified::call_stacks(trace, tree, &unified.rows);
+        let mut others = || {
+            let (op_sheets, families) = op_sheets::op_sheets(cx);
+            let mut models = Self { op_sheets, ..Self::default() };
+            if options.include_overlap {
+                models.overlaps = OverlapSheets::of(cx, gpu, launchers, &unified, &families);
+            }
+            if options.coll_analysis {
+                models.collectives = Collectives::of(cx);
+            }
+            models
+        };
+        let (stacks, models) = if options.call_stack { both(stacks, others) } else { (Vec::new(), others()) };
+        unified::set_call_stacks(&mut unified.rows, stacks);
+        Self { unified, ..models }
     }
-    if options.short_kernel_study {
-        rows.histogram = kernels::histogram(&all, options.short_kernel_threshold_us, options.short_kernel_bins);
-        rows.short_kernels = kernels::short_kernels(cx, &all, total_us);
-    }
-    all.any_op
 }
 
 fn unlinked(trace: &Trace, tree: &Tree) -> (usize, f64) {

@@ -10,7 +10,7 @@ use rapidhash::RapidHashMap;
 pub(crate) struct TextId(u32);
 
 /// The texts.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Texts<'a> {
     trace: &'a Trace,
     list: Vec<Arc<str>>,

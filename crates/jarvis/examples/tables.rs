@@ -18,7 +18,7 @@ pub(crate) fn run(path: &Path, out: &mut impl Write) -> Result<(), Box<dyn Error
     let mut rows: Vec<&UnifiedRow> = report.rows.unified.rows.iter().collect();
     rows.sort_by(|a, b| b.kernel_us.sum.total_cmp(&a.kernel_us.sum));
     for row in rows.iter().take(5) {
-        let roofline = row.pct_roofline.mean.map_or("  -".to_owned(), |percent| format!("{percent:3.0}"));
+        let roofline = row.pct_roofline.mean().map_or("  -".to_owned(), |percent| format!("{percent:3.0}"));
         writeln!(out, "{:10.1} µs  {roofline}% of the roofline  {}", row.kernel_us.sum, row.identity.name)?;
     }
     for table in &report.tables() {

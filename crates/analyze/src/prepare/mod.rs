@@ -58,7 +58,7 @@ impl Prepared {
         let categories = categories(&mut rows, &utilization, &thresholds);
         let compute_ms = utilization.computation_time_ms;
         let top_operations = top::top_operations(trace, &report.rows, &mut rows, compute_ms, &thresholds);
-        let mean_tbs: Vec<Option<f64>> = report.rows.unified.rows.iter().map(|r| r.tb_per_s.mean).collect();
+        let mean_tbs: Vec<Option<f64>> = report.rows.unified.rows.iter().map(|r| r.tb_per_s.mean()).collect();
         let peak_tbs = platform.mem_bw_gbps.value / 1e3;
         let baseline = baseline::baseline(&rows, &mean_tbs, peak_tbs, &thresholds);
         let kernel_floor_us = timing::kernel_floor_us(&rows, &thresholds);

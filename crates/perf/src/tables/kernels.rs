@@ -254,7 +254,7 @@ pub(crate) fn short_sheet(any_op: bool, rows: &[ShortKernelRow]) -> Sheet<'_> {
             .plain("Kernel name", |r| text(&r.name))
             .time("Short Kernel duration (µs) sum", |r| Cell::float(r.us.sum))
             .plain("Short Kernel count", |r| count(r.us.count))
-            .time("Short Kernel duration (µs) mean", |r| number(r.us.mean))
+            .time("Short Kernel duration (µs) mean", |r| number(r.us.mean()))
             .percent("Short Kernel duration (µs) percent of total time", |r| Cell::float(r.percent_of_total));
     }
     columns.sheet("short_kernels_summary", rows)

@@ -7,12 +7,12 @@ use super::context::Context;
 use super::kernel_list::{KernelList, Listed, round2};
 use super::launchers::{self, LauncherRows, UniqueArgsRow, kernel_columns, percent_columns};
 use super::op_sheets::{self, FamilyCalls, OpSheet, OpSheetRow};
-use super::sheet::{Columns, Stat, maybe_text};
+use super::sheet::{Columns, Stat, maybe_text, number};
 use super::stats::Stats;
 use super::texts::TextId;
 use super::timeline::GpuTime;
 use super::unified::{self, Unified, UnifiedRow};
-use super::{Cell, Format, Sheet, Table};
+use super::{Cell, Sheet, Table};
 
 /// What overlaps one call.
 struct CallOverlap {
@@ -130,12 +130,21 @@ fn split(overlaps: &[Option<CallOverlap>]) -> impl Fn(usize) -> Option<TextId> +
 fn with_overlap<R>(cx: &mut Context<'_>, row: R, calls: &[usize], overlaps: &[Option<CallOverlap>]) -> OverlapRow<R> {
     let of_row = || calls.iter().filter_map(|&i| overlaps[i].as_ref());
     let kernels = KernelList::of(of_row().map(|o| o.kernels.as_slice()), &mut cx.texts, &cx.quirks);
-    let mut share = Stats::of(of_row().map(|o| o.share));
-    share.mean = share.mean.map(round2);
-    share.median = share.median.map(round2);
-    // A single call that overlaps has no spread, not an unknown one.
-    share.std = if share.count == 0 { None } else { Some(share.std.map_or(0.0, round2)) };
+    let share = Stats::of(of_row().map(|o| o.share));
     OverlapRow { row, names: of_row().next().map(|o| cx.texts.get(o.names)), kernels, share }
+}
+
+/// A number of a row's shares; what is worked out has two decimals.
+fn shown(stat: Stat, share: &Stats) -> Cell {
+    let rounded = |value: Option<f64>| number(value.map(round2));
+    match stat {
+        Stat::Mean => rounded(share.mean()),
+        Stat::Median => rounded(share.median()),
+        // A single call that overlaps has no spread, not an unknown one.
+        Stat::Std if share.count == 1 => Cell::float(0.0),
+        Stat::Std => rounded(share.std()),
+        Stat::Min | Stat::Max | Stat::Sum => stat.of(share),
+    }
 }
 
 /// The columns of a sheet with those of the overlap put in.
@@ -148,13 +157,16 @@ fn columns<R: 'static>(
     let own = |columns: Columns<R>| columns.lift(|r: &OverlapRow<R>| &r.row);
     let cell = |text: Option<String>| text.map_or(Cell::Missing, |t| Cell::Text(t.into()));
     let [names, details] = headers;
+    let with_shares = Stat::SPREAD.into_iter().fold(Columns::new(), |columns: Columns<OverlapRow<R>>, stat| {
+        columns.quantity(format!("overlap_pct_{}", stat.word()), move |r| shown(stat, &r.share))
+    });
     own(head)
         .plain(names, |r| maybe_text(r.names.as_ref()))
         .last_to(1)
         .and(own(kernels))
         .plain(details, move |r| cell(r.kernels.text()))
         .plain("trunc_overlapping_kernels_details", move |r| cell(r.kernels.short_text()))
-        .stats("overlap_pct", &Stat::SPREAD, Format::Quantity, |r| &r.share)
+        .and(with_shares)
         .and(own(tail))
 }
 

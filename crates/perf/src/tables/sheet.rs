@@ -264,11 +264,11 @@ impl Stat {
 
     pub(crate) fn of(self, stats: &Stats) -> Cell {
         let value = match self {
-            Self::Mean => stats.mean,
-            Self::Median => stats.median,
-            Self::Std => stats.std,
-            Self::Min => stats.min,
-            Self::Max => stats.max,
+            Self::Mean => stats.mean(),
+            Self::Median => stats.median(),
+            Self::Std => stats.std(),
+            Self::Min => stats.min(),
+            Self::Max => stats.max(),
             Self::Sum => Some(stats.sum),
         };
         number(value)

@@ -2,23 +2,18 @@
 
 use jarvis_trace::timeline::compensated_sum;
 
-/// What a column family (`_mean`, `_median`, `_std`, `_min`, `_max`, `_sum`) says of a group's values.
+/// What a column family (`_mean`, `_median`, `_std`, `_min`, `_max`, `_sum`) says of a group's values. Rows hold several
+/// of these, so it is kept small: what is missing is seen from the count.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Stats {
     /// Number of values; missing ones do not count.
     pub count: usize,
     /// Sum; 0 without values.
     pub sum: f64,
-    /// Sum over count.
-    pub mean: Option<f64>,
-    /// Middle value, or the mean of the two middle ones.
-    pub median: Option<f64>,
-    /// Sample standard deviation (n − 1), so `None` for a single value.
-    pub std: Option<f64>,
-    /// Smallest value.
-    pub min: Option<f64>,
-    /// Largest value.
-    pub max: Option<f64>,
+    median: f64,
+    std: f64,
+    min: f64,
+    max: f64,
 }
 
 impl Stats {
@@ -28,22 +23,48 @@ impl Stats {
     }
 
     fn of_vec(mut values: Vec<f64>) -> Self {
-        let count = values.len();
-        if count == 0 {
-            return Self::default();
-        }
         let sum = compensated_sum(values.iter().copied());
-        let std = sample_std(&values);
+        let std = sample_std(&values).unwrap_or_default();
         values.sort_unstable_by(f64::total_cmp);
-        Self {
-            count,
-            sum,
-            mean: Some(sum / count as f64),
-            median: median_of_sorted(&values),
-            std,
-            min: values.first().copied(),
-            max: values.last().copied(),
-        }
+        let (Some(median), &[min, ..], &[.., max]) = (median_of_sorted(&values), &*values, &*values) else {
+            return Self::default();
+        };
+        Self { count: values.len(), sum, median, std, min, max }
+    }
+
+    /// As a table has them: `part` reads the column `median`, `std`, `min` or `max`, which may be missing.
+    pub fn read(count: usize, sum: f64, part: impl Fn(&str) -> Option<f64>) -> Self {
+        let [median, std, min, max] = ["median", "std", "min", "max"].map(|p| part(p).unwrap_or(f64::NAN));
+        Self { count, sum, median, std, min, max }
+    }
+
+    /// Sum over count.
+    pub fn mean(&self) -> Option<f64> {
+        self.known(self.sum / self.count as f64)
+    }
+
+    /// Middle value, or the mean of the two middle ones.
+    pub fn median(&self) -> Option<f64> {
+        self.known(self.median)
+    }
+
+    /// Sample standard deviation (n − 1), so `None` for a single value.
+    pub fn std(&self) -> Option<f64> {
+        self.known(self.std).filter(|_| self.count > 1)
+    }
+
+    /// Smallest value.
+    pub fn min(&self) -> Option<f64> {
+        self.known(self.min)
+    }
+
+    /// Largest value.
+    pub fn max(&self) -> Option<f64> {
+        self.known(self.max)
+    }
+
+    fn known(&self, number: f64) -> Option<f64> {
+        (self.count > 0 && !number.is_nan()).then_some(number)
     }
 }
 
@@ -117,13 +138,21 @@ mod tests {
     #[test]
     fn by_hand() {
         let s = Stats::of([4.0, 1.0, 3.0, 2.0]);
-        assert_eq!((s.count, s.sum, s.mean, s.median), (4, 10.0, Some(2.5), Some(2.5)));
+        assert_eq!((s.count, s.sum, s.mean(), s.median()), (4, 10.0, Some(2.5), Some(2.5)));
         // Squares of ±1.5 and ±0.5 are 5 together; over n − 1 = 3.
-        assert_eq!(s.std, Some((5.0f64 / 3.0).sqrt()));
-        assert_eq!((s.min, s.max), (Some(1.0), Some(4.0)));
+        assert_eq!(s.std(), Some((5.0f64 / 3.0).sqrt()));
+        assert_eq!((s.min(), s.max()), (Some(1.0), Some(4.0)));
         let one = Stats::of([7.0]);
-        assert_eq!((one.std, one.median), (None, Some(7.0)));
-        assert_eq!(Stats::of([]), Stats::default());
+        assert_eq!((one.std(), one.median()), (None, Some(7.0)));
+        let none = Stats::of([]);
+        assert_eq!((none, none.sum), (Stats::default(), 0.0));
+        assert_eq!([none.mean(), none.median(), none.std(), none.min(), none.max()], [None; 5]);
+    }
+
+    #[test]
+    fn columns_that_a_table_lacks_are_missing() {
+        let read = Stats::read(4, 10.0, |part| (part != "std").then_some(part.len() as f64));
+        assert_eq!([read.mean(), read.median(), read.std(), read.max()], [Some(2.5), Some(6.0), None, Some(3.0)]);
     }
 
     #[test]

@@ -67,8 +67,8 @@ fn no_row_beats_the_hardware_without_a_reason() {
                 rate.zip(peak).map(|(rate, peak)| rate / peak).filter(|&share| share > 1.05)
             };
             let peak = model.compute_spec.as_ref().and_then(|spec| platform.peak(spec)).map(|p| p.value);
-            let bytes = above(row.tb_per_s.mean, Some(memory));
-            let flops = above(row.tflops_per_s.mean, peak);
+            let bytes = above(row.tb_per_s.mean(), Some(memory));
+            let flops = above(row.tflops_per_s.mean(), peak);
             if bytes.is_none() && flops.is_none() {
                 continue;
             }

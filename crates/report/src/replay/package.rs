@@ -148,11 +148,11 @@ fn entry_json<'e>(op: &'e Op<'_>, at: usize, origin: Origin<'e>, anonymous: bool
 fn trace_json<'e>(entry: &'e Entry<'_>, origin: Origin<'e>, anonymous: bool) -> TraceJson<'e> {
     let (row, stats) = (entry.row, &entry.row.kernel_us);
     let times = Times {
-        mean: stats.mean.map(rounded),
-        median: stats.median.map(rounded),
-        min: stats.min.map(rounded),
-        max: stats.max.map(rounded),
-        std: stats.std.map(rounded),
+        mean: stats.mean().map(rounded),
+        median: stats.median().map(rounded),
+        min: stats.min().map(rounded),
+        max: stats.max().map(rounded),
+        std: stats.std().map(rounded),
         // With the mean it would tell the count.
         sum: (!anonymous).then_some(rounded(stats.sum)),
     };

@@ -82,7 +82,7 @@ fn table(op: &Op<'_>, anonymous: bool) -> String {
             "| `{}` | {} | {} | {} | {} | `{}` |\n",
             id(op, at),
             if anonymous { "-".to_owned() } else { row.count.to_string() },
-            number(row.kernel_us.mean, ""),
+            number(row.kernel_us.mean(), ""),
             number(row.roofline_us, ""),
             number(row.efficiency_percent, " %"),
             args(Some(entry.inputs)),

@@ -74,7 +74,7 @@ impl View<'_> {
             "operations by GPU time", "calls", "ms", "share", "efficiency"
         );
         for row in rows.iter().take(TOP) {
-            let efficiency = row.pct_roofline.mean.map_or("-".to_owned(), |pct| format!("{pct:.1}%"));
+            let efficiency = row.pct_roofline.mean().map_or("-".to_owned(), |pct| format!("{pct:.1}%"));
             let ms = row.kernel_us.sum / 1e3;
             let share = row.percent.0;
             let _ = writeln!(
@@ -158,7 +158,7 @@ fn operation(row: &UnifiedRow) -> Value {
         "name": &*row.identity.name, "category": &*row.identity.category, "uid": row.ex_uid, "calls": row.calls.len(),
         "input_dims": row.identity.args.dims.as_deref(), "input_types": row.identity.args.types.as_deref(),
         "gpu_ms": row.kernel_us.sum / 1e3, "percent": row.percent.0,
-        "efficiency_percent": row.pct_roofline.mean, "bound": model.and_then(|m| m.roofline).map(|(_, b)| b.as_str()),
+        "efficiency_percent": row.pct_roofline.mean(), "bound": model.and_then(|m| m.roofline).map(|(_, b)| b.as_str()),
         "model_source": model.and_then(|m| m.source).map(jarvis_perf::ops::ModelSource::as_str),
     })
 }

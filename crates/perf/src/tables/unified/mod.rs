@@ -281,8 +281,8 @@ pub(crate) fn head(shape: &Shape) -> Columns<UnifiedRow> {
         .plain("ex_UID", |r| Cell::Int(i64::from(r.ex_uid)))
         .plain("operation_count", |r| count(r.calls.len()))
         .time("total_duration_us", |r| Cell::float(r.host_us.sum))
-        .time("mean_duration_us", |r| number(r.host_us.mean))
-        .time("std_duration_us", |r| number(r.host_us.std))
+        .time("mean_duration_us", |r| number(r.host_us.mean()))
+        .time("std_duration_us", |r| number(r.host_us.std()))
         .when(shape.model, |c| {
             c.quantity("GFLOPS", |r| model(r, |m| m.gflops))
                 .quantity("Data Moved (MB)", |r| model(r, |m| m.data_moved_mb))

@@ -179,9 +179,17 @@ pub fn self_check(files: &Files) -> Vec<Problem> {
 /// and they are lists of what shorter ones and the reports have too.
 const CHECKED: usize = 16 << 10;
 
+/// So are sheets from this length on, of which a few numbers are looked up.
+const CHECKED_SHEET: usize = 1 << 20;
+
 /// The same as far as it is quick.
 pub fn quick_check(files: &Files) -> Vec<Problem> {
-    failed(files, |path, len| len <= CHECKED || !path.starts_with(data::CATEGORY_DATA))
+    let most = |path: &Path| match path {
+        _ if path.starts_with(data::CATEGORY_DATA) => CHECKED,
+        _ if path.starts_with(CSV_FOLDER) => CHECKED_SHEET,
+        _ => usize::MAX,
+    };
+    failed(files, |path, len| len <= most(path))
 }
 
 /// What can't be read is told where files are written.

@@ -137,7 +137,7 @@ mod tests {
     fn what_cannot_be_taken_is_told() {
         let mut take = |_: &[u8]| Err(io::ErrorKind::StorageFull.into());
         let mut pieces = Pieces::new(&mut take);
-        pieces.write_all(&[0; PIECE - 1]).unwrap();
+        pieces.write_all(&vec![0; PIECE - 1]).unwrap();
         assert_eq!(pieces.write_all(&[0]).unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 }

@@ -78,6 +78,11 @@ impl<'a> Folder<'a> {
         self.files.contains_key(name)
     }
 
+    /// Whether a file is there and is not looked into.
+    pub(crate) fn is_closed(&self, name: &str) -> bool {
+        self.files.get(name).is_some_and(Option::is_none)
+    }
+
     /// How many bytes a file has on disk, if it lies there.
     pub(crate) fn size_of(&self, name: &str) -> Option<u64> {
         self.sizes.get(name).copied()

@@ -111,6 +111,9 @@ impl Sources<'_, '_> {
         if !self.folder.has(&path) {
             return Err(format!("{path} is not there"));
         }
+        if self.folder.is_closed(&path) {
+            return Ok(());
+        }
         let bytes = || self.folder.bytes(&path).unwrap_or_default();
         let uids = self.uids.entry(path.clone()).or_insert_with(|| uids(&bytes()));
         let found = match (uids, uid) {

@@ -292,6 +292,25 @@ fn the_manifest_and_its_copy_are_both_checked() {
 }
 
 #[test]
+fn a_sheet_that_is_not_looked_into_may_hold_any_row() {
+    const SHEET: &str = "perf_report_csvs/unified_perf_summary.csv";
+    let mut files = good();
+    files.insert(SHEET.to_owned(), "name,ex_UID\naten::bmm,1\n".to_owned());
+    let told = |is_closed: bool| {
+        let mut folder = Folder::new();
+        for (name, text) in &files {
+            if is_closed && name == SHEET {
+                folder.closed_file(name.clone());
+            } else {
+                folder.file(name.clone(), text.as_bytes());
+            }
+        }
+        check(&folder).len()
+    };
+    assert_eq!((told(false), told(true)), (1, 0));
+}
+
+#[test]
 fn numbers_that_contradict_each_other_are_noticed() {
     let findings = |change: fn(&mut Value)| failing(|f| edit(f, "findings.json", change));
     assert_eq!(findings(|d| d["findings"][0]["rank"] = 2.into()), ["rank"]);

@@ -68,7 +68,9 @@ fn write(run: &Run<'_>, versus: Option<&Versus<'_>>, taker: &mut dyn Taker) {
     let manifest = json(&manifest);
     taker.put(OutputFile::new(MANIFEST, manifest.clone()));
     taker.put(OutputFile::new(format!("{CATEGORY_DATA}/{MANIFEST}"), manifest));
-    system::files(run).into_iter().for_each(|file| taker.put(file));
+    for file in system::files(run) {
+        taker.put(file);
+    }
     categories::write(run, &stems, taker);
     taker.put(OutputFile::new(MODEL_INFO, json(&run.analysis.prepared.model)));
     taker.put(OutputFile::new(FINDINGS, json(&findings::document(run, versus))));

@@ -12,7 +12,9 @@ use crate::rules::{CategoryOutcome, Claims, analyze_categories, compute_findings
 
 /// A program, call by call: the host is quick, the GPU runs kernels back to back.
 pub(crate) struct Scene {
-    builder: TraceBuilder,
+    pub(crate) builder: TraceBuilder,
+    /// What a launch takes the host.
+    launch_us: f64,
     host_us: f64,
     gpu_us: f64,
     correlation: i64,
@@ -40,7 +42,12 @@ impl Scene {
     pub(crate) fn new() -> Self {
         let mut builder = TraceBuilder::new();
         builder.fact("deviceProperties", r#"[{"id": 0, "name": "NVIDIA H200", "numSms": 132}]"#);
-        Self { builder, host_us: 0.0, gpu_us: 1000.0, correlation: 0 }
+        Self { builder, launch_us: 1.0, host_us: 0.0, gpu_us: 1000.0, correlation: 0 }
+    }
+
+    /// One whose launches take the host so long that the GPU waits for each.
+    pub(crate) fn of_slow_launches(launch_us: f64) -> Self {
+        Self { launch_us, gpu_us: 0.0, ..Self::new() }
     }
 
     /// Makes a call a number of times.
@@ -52,7 +59,7 @@ impl Scene {
     }
 
     fn call(&mut self, call: &Call<'_>) {
-        let length = 1.0 + call.kernels.len() as f64;
+        let length = self.launch_us * (1.0 + call.kernels.len() as f64);
         let event: &mut EventBuilder = self.builder.cpu_op(call.name, self.host_us, length);
         event.arg("Input Dims", call.dims).arg("Input type", call.types);
         if let Some(strides) = call.strides {
@@ -63,7 +70,9 @@ impl Scene {
         }
         for (i, (name, us)) in call.kernels.iter().enumerate() {
             self.correlation += 1;
-            self.builder.launch("cudaLaunchKernel", self.host_us + 0.5 + i as f64, 0.4, self.correlation);
+            let launch_us = self.host_us + (0.5 + i as f64) * self.launch_us;
+            self.builder.launch("cudaLaunchKernel", launch_us, 0.4 * self.launch_us, self.correlation);
+            self.gpu_us = self.gpu_us.max(launch_us + 0.5 * self.launch_us);
             let kernel = self.builder.kernel(name, self.gpu_us, *us, self.correlation);
             if let Some(grid) = call.grid {
                 kernel.arg("grid", grid);

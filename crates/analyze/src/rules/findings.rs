@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::claims::Claims;
-use super::fix::Fix;
+use super::fix::{Calls, Fix};
 use super::outcome::CategoryOutcome;
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, PatternId, Priority, Range, Tier};
 use crate::metrics::short_name;
@@ -224,7 +224,12 @@ impl Draft {
             uid: None,
             fact,
         }));
-        let fix = Fix { saved: self.saved, time_ms: self.time_ms, batches: self.pattern == PatternId::TINY_GEMMS };
+        let calls = match self.pattern {
+            PatternId::TINY_GEMMS => Calls::Batched,
+            PatternId::LAYOUT_TRANSPOSES => Calls::WithoutTransposes,
+            _ => Calls::Stay,
+        };
+        let fix = Fix { saved: self.saved, time_ms: self.time_ms, calls };
         let shorter: BTreeSet<RowId> = self.rows.keys().copied().chain(self.also).collect();
         let (saved, limit) = fix.within_host(prepared, host, &shorter);
         let more = self.basis.len() - 1;

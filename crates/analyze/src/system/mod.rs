@@ -12,7 +12,7 @@ pub mod cpu_idle;
 mod direction;
 mod findings;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 pub mod gaps;
 pub mod host_bound;
 mod idle_findings;

@@ -36,10 +36,11 @@ impl Cx<'_> {
     }
 }
 
-/// The findings of the system tier, the first to act on first. `program` adds recomputation.
+/// The findings of the system tier, the first to act on first. `program` adds recomputation, and
+/// what makes flags that the host reads.
 pub fn findings(system: &System, utilization: &Utilization, program: Option<&Program>) -> Vec<Finding> {
     let cx = Cx { system, utilization };
-    let waits = host_sync(&cx);
+    let waits = host_sync(&cx, program);
     let launches = launch_bound(&cx, waits.as_ref());
     let mut all: Vec<(Severity, Finding)> = [waits, launches, input_starved(&cx), blocking_copies(&cx)]
         .into_iter()

@@ -58,6 +58,13 @@ impl Host {
         self.now += host;
     }
 
+    /// The same with a tensor of these sizes.
+    pub(crate) fn op_on(&mut self, name: &str, dims: &str, host: f64, kernel: f64) {
+        self.b.cpu_op(name, self.now, host).arg("Input Dims", dims);
+        self.launch(self.now + host / 2.0, "kernel", "k", kernel);
+        self.now += host;
+    }
+
     /// A launch at a time, the kernel 8 µs later or when the GPU is free.
     pub(crate) fn launch(&mut self, at: f64, category: &str, name: &str, gpu: f64) {
         self.launch_taking(4.0, at, category, name, gpu);

@@ -4,7 +4,8 @@
 //! **Why it matters.** While the GPU waits for the host, no kernel can be fast enough to help.
 //! **How it is computed.** Gaps are charged by [`super::gaps`]; input is what loaders do, known by their names, and what a
 //! step does for half a millisecond or more before the copy to the device that it begins with. What a change brings is the recorded schedule run again
-//! with it, at both ends of what the profiler may have cost ([`super::host_bound`]).
+//! with it, at both ends of what the profiler may have cost ([`super::host_bound`]). Where the host reads flags (`any`,
+//! `all`), what makes them goes with the reads at the hopeful end ([`super::flags`]).
 //! **What to do.** Issue less or at once, don't wait, load ahead.
 //! **Limits.** A trace shows that a launch came late, not what the host could do faster; a program that can be neither
 //! compiled nor captured gains less than the low end.
@@ -15,11 +16,13 @@ use jarvis_trace::Ns;
 
 use super::cpu_idle::{ACTIVITY_ROWS, CARD_PERCENT};
 use super::findings::{Cx, Draft, Judged, timeline_evidence};
+use super::flags;
 use super::gaps::{GapClass, Tally};
 use super::host_bound::{Fix, Limit};
 use super::severity::{EXPOSED, IDLE, Severity};
 use super::texts::{counted, list, ms_and_percent, quoted, short};
 use crate::finding::{Evidence, FindingOperation, PatternId, Range};
+use crate::program::Program;
 use crate::rounding::{shown, shown_ms};
 
 /// Late launches have to make up this share of the window and of the idle time, in percent, to be its cause.
@@ -279,7 +282,7 @@ fn waits_cut(cx: &Cx<'_>) -> bool {
 }
 
 /// The host waits for the GPU in the middle of a step and the GPU then runs dry.
-pub(crate) fn host_sync(cx: &Cx<'_>) -> Option<Judged> {
+pub(crate) fn host_sync(cx: &Cx<'_>, program: Option<&Program>) -> Option<Judged> {
     let (gaps, host) = (&cx.system.gaps, &cx.system.host);
     let waits = gaps
         .waiting_operations
@@ -295,6 +298,8 @@ pub(crate) fn host_sync(cx: &Cx<'_>) -> Option<Judged> {
     }
     let cuts = often && super::gaps::percent(waits.time, gaps.late()) >= WAITS_OF_LATE;
     let saved_ms = if cuts { host.saved_without_waits([Fix::NoWaits, Fix::NoReadsUninterrupted]) } else { removed };
+    let flags = program.map(flags::kernels).unwrap_or_default();
+    let saved_ms = Range::new(saved_ms.low, saved_ms.high.max(host.most_without_flags(&flags, cuts)));
     let mut severity = Severity::above(cx.percent(waits.time), EXPOSED);
     if cuts && gaps.idle_without_edges_percent() > CARD_PERCENT {
         severity = severity.min(Severity::above(gaps.idle_without_edges_percent(), IDLE));
@@ -319,8 +324,8 @@ pub(crate) fn host_sync(cx: &Cx<'_>) -> Option<Judged> {
         operations: waiting_operations(cx),
         time: waits.time,
         saved_ms,
-        basis: wait_basis(cx, cuts),
-        algorithmic: wait_actions(cx, &names),
+        basis: wait_basis(cx, cuts, flags.len()),
+        algorithmic: wait_actions(cx, &names, !flags.is_empty()),
         kernel: Vec::new(),
         evidence: wait_evidence(cx),
     };
@@ -342,27 +347,33 @@ fn waiting_operations(cx: &Cx<'_>) -> Vec<FindingOperation> {
     cx.system.gaps.waiting_operations.iter().take(OPERATIONS).map(operation).collect()
 }
 
-fn wait_basis(cx: &Cx<'_>, cuts: bool) -> String {
+fn wait_basis(cx: &Cx<'_>, cuts: bool, flags: usize) -> String {
     let (least, most) = cx.system.host.slowdown();
     let high = if cuts {
         "high without the reads and with half of the host time between them"
     } else {
         "high without the reads"
     };
+    let flags = if flags > 0 { format!(" and the {} of flags", counted(flags, "kernel")) } else { String::new() };
     format!(
         "The recorded schedule run again without these waits, for a profiler that slowed the host down {least} to \
-         {most} times or not at all: low with all other host work as it is, {high}; all late launches together make up {} ms.",
+         {most} times or not at all: low with all other host work as it is, {high}{flags}; all late launches together make up {} ms.",
         shown_ms(cx.system.gaps.late().as_ms())
     )
 }
 
-fn wait_actions(cx: &Cx<'_>, names: &str) -> Vec<String> {
+fn wait_actions(cx: &Cx<'_>, names: &str, reads_flags: bool) -> Vec<String> {
     let mut actions = vec![
         format!("Remove or batch device synchronizations and scalar reads ({names})."),
         "Keep the value on the device (`torch.where`, masks, accumulated tensors) and read it once after the step, or \
          copy it with `non_blocking=True` and look at it a step later."
             .to_owned(),
     ];
+    if reads_flags {
+        actions.push(
+            "Make checks (`any`, `all`) only every so many steps: what makes their flags then goes as well.".to_owned(),
+        );
+    }
     if is_optimizers(cx) {
         actions.insert(0, FUSED_OPTIMIZER.to_owned());
     }

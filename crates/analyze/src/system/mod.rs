@@ -13,6 +13,7 @@ mod direction;
 mod findings;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod flags;
 pub mod gaps;
 pub mod host_bound;
 mod idle_findings;

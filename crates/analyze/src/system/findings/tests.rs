@@ -133,6 +133,42 @@ fn reads_within_the_step_come_before_launches() {
     assert!(first.contains("then capture it in a GPU graph"), "{first}");
 }
 
+/// Two steps of twenty products, each followed by these operations on tensors and a read.
+fn checked(made: &[(&str, &str)]) -> Finding {
+    let mut host = Host::default();
+    for step in 0..2 {
+        let start = host.now;
+        for _ in 0..20 {
+            host.op_on("aten::mm", "[[64, 64], [64, 64]]", 50.0, 5.0);
+            for (name, dims) in made {
+                host.op_on(name, dims, 50.0, 5.0);
+            }
+            host.item();
+        }
+        host.end_step(step, start);
+    }
+    let trace = host.b.build();
+    let tree = tree(&trace);
+    let program =
+        Program::of(&trace, &tree, &jarvis_trace::Summary::of(&trace), &jarvis_perf::tables::ArgLists::default());
+    let all = findings(&system(&host.b), &utilization(&host.b), Some(&program));
+    all.into_iter().find(|f| f.pattern == PatternId::HOST_SYNC).unwrap()
+}
+
+#[test]
+fn what_makes_a_flag_that_the_host_reads_may_go_with_the_read() {
+    let flag = checked(&[("aten::ne", "[[64, 64], [64, 64]]"), ("aten::any", "[[64, 64]]")]);
+    assert!(flag.impact.basis.contains("and the 80 kernels of flags"), "{}", flag.impact.basis);
+    assert!(flag.paths.algorithmic.iter().any(|a| a.contains("`any`, `all`")), "{:?}", flag.paths);
+    // A sum may be what the program is for, and so may what has another shape.
+    let value = checked(&[("aten::ne", "[[64, 64], [64, 64]]"), ("aten::sum", "[[64, 64]]")]);
+    assert!(!value.impact.basis.contains("of flags"), "{}", value.impact.basis);
+    assert!(flag.impact.speedup.high > 1.2 * value.impact.speedup.high, "{:?} {:?}", flag.impact, value.impact);
+    assert_eq!(flag.impact.speedup.low.to_bits(), value.impact.speedup.low.to_bits());
+    let other = checked(&[("aten::ne", "[[64, 32], [64, 32]]"), ("aten::any", "[[64, 64]]")]);
+    assert!(other.impact.basis.contains("and the 40 kernels of flags"), "{}", other.impact.basis);
+}
+
 #[test]
 fn what_cannot_be_captured_is_named_however_little_it_costs() {
     let mut host = reads(50.0, 5.0, 1);

@@ -25,6 +25,7 @@ use rapidhash::RapidHashMap;
 
 use super::activity::activities;
 use super::classify::{Bare, Class, first_class, handed_over_spans, input_before, late_spans, merge, refine};
+use super::first_calls::{self, FirstCalls};
 use super::recording::{Recording, Wait};
 
 /// Why the GPU waited.
@@ -234,6 +235,8 @@ pub struct Gaps {
     pub mid_step_waits: Vec<MidStepWait>,
     /// Late launches of optimizer steps.
     pub in_optimizer: Tally,
+    /// Late launches in first calls of operations.
+    pub first_calls: FirstCalls,
     /// Time spent on input in the first step before anything was launched. It lies before the window.
     pub input_before: Ns,
     /// Whether Python frames were there to be looked at.
@@ -242,6 +245,9 @@ pub struct Gaps {
 
 /// Upper edges of the histogram's buckets but the last.
 pub const HISTOGRAM_EDGES: [Ns; 4] = [Ns(5_000), Ns(20_000), Ns(100_000), Ns(1_000_000)];
+
+/// With this share of the late time, in percent, first calls of operations are spoken of.
+const FIRST_OF_LATE: f64 = 25.0;
 
 /// How many of the longest gaps are kept with names.
 const LONGEST: usize = 10;
@@ -290,6 +296,11 @@ impl Gaps {
         GapClass::ALL.into_iter().filter(|c| c.is_late()).map(|c| self.class(c).time).sum()
     }
 
+    /// First calls of operations, if they are a good part of what is late.
+    pub fn slow_first_calls(&self) -> Option<&FirstCalls> {
+        Some(&self.first_calls).filter(|first| percent(first.time, self.late()) > FIRST_OF_LATE)
+    }
+
     /// Idle time in percent of the window, capture edges left out of both.
     pub fn idle_without_edges_percent(&self) -> f64 {
         let edges = self.class(GapClass::Edge).time;
@@ -308,12 +319,15 @@ struct Tables<'a, 'r> {
     gaps: Gaps,
     by_name: RapidHashMap<StrId, u32>,
     by_operation: RapidHashMap<StrId, usize>,
+    /// Long gaps, with what the host was in.
+    long: Vec<(EventId, Ns)>,
 }
 
 impl<'a, 'r> Tables<'a, 'r> {
     fn new(recording: &'r Recording<'a>) -> Self {
         let gaps = Gaps { steps: recording.step_count(), has_frames: recording.has_frames, ..Gaps::default() };
-        Self { recording, gaps, by_name: RapidHashMap::default(), by_operation: RapidHashMap::default() }
+        let (by_name, by_operation) = (RapidHashMap::default(), RapidHashMap::default());
+        Self { recording, gaps, by_name, by_operation, long: Vec::new() }
     }
 
     fn add(&mut self, gap: &Bare, (class, wait): Class, (input, event): (Ns, Option<EventId>)) {
@@ -334,6 +348,11 @@ impl<'a, 'r> Tables<'a, 'r> {
             } else {
                 self.add_operation(wait, operation, length);
             }
+        }
+        if let (GapClass::HostWork | GapClass::HostAlloc, Some(event)) = (class, blamed)
+            && length >= first_calls::LONG
+        {
+            self.long.push((event, length));
         }
         let activity = blamed.map_or(NO_ACTIVITY, |e| self.activity(e, length));
         let after = gap.after(recording);
@@ -382,6 +401,7 @@ impl<'a, 'r> Tables<'a, 'r> {
     fn finish(mut self, window: Ns, busy: Ns) -> Gaps {
         (self.gaps.window, self.gaps.busy) = (window, busy);
         self.gaps.longest = self.longest();
+        self.gaps.first_calls = FirstCalls::of(self.recording.trace, &self.long);
         self.gaps.waits = self.waits();
         self.gaps.mid_step_waits = self.mid_step_waits();
         self.sort_activities();

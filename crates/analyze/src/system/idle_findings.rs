@@ -130,6 +130,15 @@ fn launch_issue(cx: &Cx<'_>, late: Tally) -> String {
         kernels.short,
         kernels.count
     );
+    if let Some(first) = cx.system.gaps.slow_first_calls() {
+        issue += &format!(
+            " {} ms pass in {} of operations ({}), the first with their arguments, which take the host more than ten times \
+             as long as is usual.",
+            shown_ms(first.time.as_ms()),
+            counted(first.count, "call"),
+            list(first.names.iter().map(|n| &**n), 3)
+        );
+    }
     if cx.system.host.limit == Limit::HostWhileProfiled {
         let most = cx.system.host.slowdown().1;
         issue += &format!(" A host {most} times faster, as it may be without the profiler, would keep the GPU busy.");
@@ -152,6 +161,13 @@ fn launch_actions(cx: &Cx<'_>) -> Vec<String> {
     let mut actions = Vec::new();
     if is_optimizers(cx) {
         actions.push(FUSED_OPTIMIZER.to_owned());
+    }
+    if let Some(first) = cx.system.gaps.slow_first_calls() {
+        let names = list(first.names.iter().map(|n| &**n), 3);
+        actions.push(format!(
+            "Keep to few shapes, padded or sorted into buckets, so that first calls ({names}) are rare. If shapes don't \
+             change, record a later part of the run, where there are none."
+        ));
     }
     actions.push(capture_action(cx));
     let compiled = cx.system.host.compiled_share > MOSTLY_COMPILED;

@@ -11,6 +11,7 @@ mod copy_findings;
 pub mod cpu_idle;
 mod direction;
 mod findings;
+pub mod first_calls;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod flags;

@@ -8,6 +8,8 @@ use super::gaps::Gaps;
 use super::host_bound::HostBound;
 use super::kernels::Kernels;
 use super::recording::Recording;
+use super::texts::list;
+use crate::rounding::shown_ms;
 
 /// Everything the system tier sees.
 #[derive(Debug, Clone)]
@@ -40,9 +42,20 @@ impl System {
         Some(Self { gaps, host, copies, communication, kernels })
     }
 
-    /// What reports have to say about the recording beside the numbers: what GPU graphs hide, and what a slow host
-    /// means for savings of kernel time.
+    /// What reports have to say about the recording beside the numbers: what GPU graphs hide, what is there only once, and
+    /// what a slow host means for savings of kernel time.
     pub fn notes(&self) -> Vec<String> {
-        [self.kernels.graph_note(), self.host.note()].into_iter().flatten().collect()
+        [self.kernels.graph_note(), self.first_calls_note(), self.host.note()].into_iter().flatten().collect()
+    }
+
+    fn first_calls_note(&self) -> Option<String> {
+        let first = self.gaps.slow_first_calls()?;
+        Some(format!(
+            "The GPU waits {} of {} ms while operations ({}) are called for the first time with their arguments. A part of \
+             the run in which shapes repeat has no such time, and all shares and savings are different there.",
+            shown_ms(first.time.as_ms()),
+            shown_ms(self.gaps.window.as_ms()),
+            list(first.names.iter().map(|n| &**n), 3)
+        ))
     }
 }

@@ -50,6 +50,45 @@ fn late_launches_of_small_kernels_are_launch_bound() {
     assert!(f.time_ms > 3.0 && f.percent_of_total > 80.0);
 }
 
+/// Steps of ten operations on tensors of these sizes, one for each step; the first call with a size takes the host 3 ms.
+fn of_sizes(sizes: &[i64]) -> Host {
+    let mut host = Host::default();
+    for (step, size) in sizes.iter().enumerate() {
+        let start = host.now;
+        for call in 0..10 {
+            let us = if call == 0 && !sizes[..step].contains(size) { 3000.0 } else { 50.0 };
+            host.op_on("aten::mm", &format!("[[64, {size}], [{size}, 64]]"), us, 5.0);
+        }
+        host.end_step(step, start);
+    }
+    host
+}
+
+#[test]
+fn first_calls_with_new_shapes_are_told_of() {
+    let host = of_sizes(&[16, 32, 48, 16]);
+    let system = system(&host.b);
+    let first = system.gaps.slow_first_calls().unwrap();
+    // Half of each call comes after its launch; the half before follows the end of a step.
+    assert_eq!((first.count, &*first.names), (3, &["aten::mm".into()][..]));
+    assert!((4.5..4.6).contains(&first.time.as_ms()), "{:?}", first.time);
+    let all = found(&host.b);
+    assert_eq!(names(&all), ["launch_bound"]);
+    assert!(all[0].issue.contains("ms pass in 3 calls of operations (`aten::mm`), the first with"), "{}", all[0].issue);
+    assert!(all[0].paths.algorithmic[0].starts_with("Keep to few shapes"), "{:?}", all[0].paths);
+    assert!(system.notes()[0].contains("are called for the first time with their arguments"), "{:?}", system.notes());
+    // The same shape again and again is slow for another reason.
+    let mut slow = Host::default();
+    for step in 0..4 {
+        let start = slow.now;
+        for call in 0..10 {
+            slow.op_on("aten::mm", "[[64, 16], [16, 64]]", if call == 0 { 3000.0 } else { 50.0 }, 5.0);
+        }
+        slow.end_step(step, start);
+    }
+    assert_eq!(crate::system::fixture::system(&slow.b).gaps.slow_first_calls(), None);
+}
+
 #[test]
 fn a_busy_gpu_is_not_launch_bound() {
     // Kernels longer than their operations: the queue is never empty.

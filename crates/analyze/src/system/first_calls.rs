@@ -1,11 +1,15 @@
-//! Calls that take the host far longer the first time: libraries prepare themselves for every new shape, and kernels are
-//! compiled or loaded when they are first launched. Such time is no part of a program that has run for a while, unless its
-//! shapes keep changing.
+//! Calls that take the host far longer the first time: libraries prepare themselves for every new shape, kernels are
+//! loaded when they are first launched, and programs are compiled. Such time is no part of a program that has run for a
+//! while, unless its shapes keep changing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jarvis_trace::{EventId, EventKind, InOrder, Key, Ns, StrId, Trace};
 use rapidhash::RapidHashMap;
+
+use super::gaps::{GapClass, percent};
+use super::recording::Recording;
 
 /// Gaps from this length on are looked into.
 pub(super) const LONG: Ns = Ns(1_000_000);
@@ -13,76 +17,153 @@ pub(super) const LONG: Ns = Ns(1_000_000);
 const SLOWER: i64 = 10;
 /// With fewer calls of an operation nothing is usual.
 const LEAST_CALLS: usize = 8;
+/// What the compiler calls its own work.
+const COMPILING: &str = " (dynamo_timed)";
+/// What it is told as.
+const COMPILER: &str = "torch.compile";
 
-/// Gaps in which the host was in the first call of an operation with its arguments, and that took unusually long.
+/// Gaps in which the host was in the first call of an operation with its arguments, and that took unusually long, or was
+/// compiling.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FirstCalls {
-    /// Calls.
-    pub count: usize,
-    /// Time of their gaps.
+    /// Time of these gaps.
     pub time: Ns,
+    /// Of that: of gaps that follow a wait in the middle of a step.
+    pub after_waits: Ns,
+    /// Of that: of gaps that follow the end of a step.
+    pub after_steps: Ns,
+    /// Of that: of calls in the later half of those of their operation.
+    late: Ns,
     /// Names of the operations, most time first.
     pub names: Vec<Arc<str>>,
+}
+
+/// First calls go on if this part of their time, in percent, is in the later half of the calls.
+const GOING_ON: f64 = 25.0;
+
+/// A long gap with a late launch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LongGap {
+    pub(super) length: Ns,
+    pub(super) class: GapClass,
+    /// What the host did, and what it had waited in.
+    pub(super) events: [Option<EventId>; 2],
 }
 
 /// All calls of an operation.
 #[derive(Debug, Default)]
 struct Calls {
     lengths: Vec<Ns>,
+    /// In order.
+    starts: Vec<Ns>,
     /// By shapes and types.
     first: RapidHashMap<[Option<StrId>; 2], EventId>,
-    /// Time of gaps in first calls.
-    time: Ns,
+    usual: Option<Ns>,
 }
 
-impl Calls {
-    fn usual(&mut self) -> Option<Ns> {
-        let middle = self.lengths.len() / 2;
-        (self.lengths.len() >= LEAST_CALLS).then(|| *self.lengths.select_nth_unstable(middle).1)
-    }
+/// Operations by name.
+struct Operations<'t> {
+    trace: &'t Trace,
+    by_name: BTreeMap<StrId, Calls>,
 }
 
-impl FirstCalls {
-    /// Of long gaps, each with what the host was in.
-    pub(super) fn of(trace: &Trace, gaps: &[(EventId, Ns)]) -> Self {
-        let mut by_name: RapidHashMap<StrId, Calls> = RapidHashMap::default();
-        for (event, _) in gaps.iter().filter(|(e, _)| trace.kind(*e) == EventKind::CpuOp) {
-            by_name.entry(trace.name_id(*event)).or_default();
-        }
-        if by_name.is_empty() {
-            return Self::default();
-        }
-        let arguments = |e: EventId| [Key::InputDims, Key::InputType].map(|key| trace.text_id(e, key));
+impl<'t> Operations<'t> {
+    /// Those with the names of these.
+    fn named(trace: &'t Trace, some: impl Iterator<Item = EventId>) -> Self {
+        let by_name = some.map(|e| (trace.name_id(e), Calls::default())).collect();
+        let mut all = Self { trace, by_name };
         for e in trace.events().filter(|&e| trace.kind(e) == EventKind::CpuOp) {
-            let Some(calls) = by_name.get_mut(&trace.name_id(e)) else { continue };
+            let arguments = all.arguments(e);
+            let Some(calls) = all.by_name.get_mut(&trace.name_id(e)) else { continue };
             calls.lengths.push(trace.dur(e).unwrap_or_default());
-            let first = calls.first.entry(arguments(e)).or_insert(e);
+            calls.starts.push(trace.ts(e).unwrap_or_default());
+            let first = calls.first.entry(arguments).or_insert(e);
             if trace.ts(e) < trace.ts(*first) {
                 *first = e;
             }
         }
-        let usual: RapidHashMap<StrId, Ns> =
-            by_name.iter_mut().filter_map(|(&name, calls)| Some((name, calls.usual()?))).collect();
-        let mut found: Vec<EventId> = Vec::new();
-        let mut total = Self::default();
-        for &(event, gap) in gaps {
-            let name = trace.name_id(event);
-            let (Some(&usual), Some(calls)) = (usual.get(&name), by_name.get_mut(&name)) else { continue };
-            let is_first = calls.first.get(&arguments(event)) == Some(&event);
-            if !is_first || trace.dur(event).unwrap_or_default().0 < usual.0.saturating_mul(SLOWER) {
-                continue;
+        for calls in all.by_name.values_mut() {
+            calls.starts.sort_unstable();
+            let middle = calls.lengths.len() / 2;
+            if calls.lengths.len() >= LEAST_CALLS {
+                calls.usual = Some(*calls.lengths.select_nth_unstable(middle).1);
             }
-            if !found.contains(&event) {
-                found.push(event);
-            }
-            calls.time = calls.time + gap;
-            total.time = total.time + gap;
         }
-        let mut names: Vec<(Ns, &str)> =
-            by_name.iter().filter(|(_, c)| c.time > Ns(0)).map(|(&name, c)| (c.time, trace.text(name))).collect();
-        names.order_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
-        total.count = found.len();
-        total.names = names.into_iter().map(|(_, name)| name.into()).collect();
+        all
+    }
+
+    fn arguments(&self, e: EventId) -> [Option<StrId>; 2] {
+        [Key::InputDims, Key::InputType].map(|key| self.trace.text_id(e, key))
+    }
+
+    /// Whether a call is the first with its arguments and takes unusually long.
+    fn is_slow_first(&self, call: EventId) -> bool {
+        let Some(calls) = self.by_name.get(&self.trace.name_id(call)) else { return false };
+        let is_slow = |usual: Ns| self.trace.dur(call).unwrap_or_default().0 >= usual.0.saturating_mul(SLOWER);
+        calls.first.get(&self.arguments(call)) == Some(&call) && calls.usual.is_some_and(is_slow)
+    }
+
+    /// Whether half of the calls of its operation come before a call.
+    fn is_late(&self, call: EventId) -> bool {
+        let start = self.trace.ts(call).unwrap_or_default();
+        let calls = self.by_name.get(&self.trace.name_id(call));
+        calls.is_some_and(|c| 2 * c.starts.partition_point(|&s| s < start) >= c.starts.len())
+    }
+}
+
+/// What the host was in.
+#[derive(Clone, Copy)]
+enum Doing {
+    Compiling,
+    Call(EventId),
+}
+
+/// The operation that an event is or lies in, the innermost one whose shapes were recorded if there is one.
+fn doing(recording: &Recording<'_>, event: EventId) -> Option<Doing> {
+    let (trace, tree) = (recording.trace, recording.tree);
+    let ops = || std::iter::once(event).chain(tree.ancestors(event)).filter(|&e| trace.kind(e) == EventKind::CpuOp);
+    if ops().any(|e| trace.name(e).ends_with(COMPILING)) {
+        return Some(Doing::Compiling);
+    }
+    let has_shapes = |e: &EventId| trace.text_id(*e, Key::InputDims).is_some();
+    ops().find(has_shapes).or_else(|| ops().next()).map(Doing::Call)
+}
+
+impl FirstCalls {
+    /// Whether there are more and more of them, as where shapes keep changing: in a later part of the run too.
+    pub fn go_on(&self) -> bool {
+        percent(self.late, self.time) > GOING_ON
+    }
+
+    pub(super) fn of(recording: &Recording<'_>, gaps: &[LongGap]) -> Self {
+        let trace = recording.trace;
+        let done: Vec<[Option<Doing>; 2]> =
+            gaps.iter().map(|gap| gap.events.map(|e| e.and_then(|e| doing(recording, e)))).collect();
+        let calls = done.iter().flatten().filter_map(|d| if let Some(Doing::Call(e)) = d { Some(*e) } else { None });
+        let operations = Operations::named(trace, calls);
+        let mut total = Self::default();
+        let mut by_name: BTreeMap<&str, Ns> = BTreeMap::new();
+        for (gap, done) in gaps.iter().zip(&done) {
+            let found = done.iter().flatten().find_map(|d| match *d {
+                Doing::Compiling => Some((COMPILER, false)),
+                Doing::Call(e) => operations.is_slow_first(e).then(|| (trace.name(e), operations.is_late(e))),
+            });
+            let Some((name, is_late)) = found else { continue };
+            if is_late {
+                total.late = total.late + gap.length;
+            }
+            let time = by_name.entry(name).or_default();
+            *time = *time + gap.length;
+            total.time = total.time + gap.length;
+            match gap.class {
+                GapClass::HostSync => total.after_waits = total.after_waits + gap.length,
+                GapClass::StepSync => total.after_steps = total.after_steps + gap.length,
+                _ => {}
+            }
+        }
+        let mut names: Vec<(&str, Ns)> = by_name.into_iter().collect();
+        names.order_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+        total.names = names.into_iter().map(|(name, _)| name.into()).collect();
         total
     }
 }

@@ -320,7 +320,7 @@ struct Tables<'a, 'r> {
     by_name: RapidHashMap<StrId, u32>,
     by_operation: RapidHashMap<StrId, usize>,
     /// Long gaps, with what the host was in.
-    long: Vec<(EventId, Ns)>,
+    long: Vec<first_calls::LongGap>,
 }
 
 impl<'a, 'r> Tables<'a, 'r> {
@@ -349,10 +349,8 @@ impl<'a, 'r> Tables<'a, 'r> {
                 self.add_operation(wait, operation, length);
             }
         }
-        if let (GapClass::HostWork | GapClass::HostAlloc, Some(event)) = (class, blamed)
-            && length >= first_calls::LONG
-        {
-            self.long.push((event, length));
+        if class.is_late() && class != GapClass::HostData && length >= first_calls::LONG {
+            self.long.push(first_calls::LongGap { length, class, events: [event, blamed] });
         }
         let activity = blamed.map_or(NO_ACTIVITY, |e| self.activity(e, length));
         let after = gap.after(recording);
@@ -401,7 +399,7 @@ impl<'a, 'r> Tables<'a, 'r> {
     fn finish(mut self, window: Ns, busy: Ns) -> Gaps {
         (self.gaps.window, self.gaps.busy) = (window, busy);
         self.gaps.longest = self.longest();
-        self.gaps.first_calls = FirstCalls::of(self.recording.trace, &self.long);
+        self.gaps.first_calls = FirstCalls::of(self.recording, &self.long);
         self.gaps.waits = self.waits();
         self.gaps.mid_step_waits = self.mid_step_waits();
         self.sort_activities();

@@ -6,6 +6,8 @@
 //! step does for half a millisecond or more before the copy to the device that it begins with. What a change brings is the recorded schedule run again
 //! with it, at both ends of what the profiler may have cost ([`super::host_bound`]). Where the host reads flags (`any`,
 //! `all`), what makes them goes with the reads at the hopeful end ([`super::flags`]).
+//! Calls that are the first with their arguments and take more than ten times as long as is usual, and compiling, are told
+//! apart ([`super::first_calls`]).
 //! **What to do.** Issue less or at once, don't wait, load ahead.
 //! **Limits.** A trace shows that a launch came late, not what the host could do faster; a program that can be neither
 //! compiled nor captured gains less than the low end.
@@ -42,6 +44,9 @@ const WAITS_OF_WINDOW: f64 = 2.0;
 /// compiled or captured once they are gone, so that gain is theirs.
 const WAITS_OF_LATE: f64 = 5.0;
 
+/// First calls with this share of the gaps after waits, in percent, are what takes the time, and not the waits.
+const FIRST_OF_WAITS: f64 = 50.0;
+
 /// Input has to make up this share of the window, in percent.
 const INPUT_OF_WINDOW: f64 = 5.0;
 
@@ -63,10 +68,22 @@ const OPERATIONS: usize = 5;
 /// Late launches that are neither a wait's nor the input's.
 fn late_launches(cx: &Cx<'_>) -> Tally {
     let classes = [GapClass::HostWork, GapClass::HostIdle, GapClass::HostAlloc];
-    classes
+    let gaps = &cx.system.gaps;
+    let mut late = classes
         .into_iter()
-        .map(|c| cx.system.gaps.class(c))
-        .fold(Tally::default(), |sum, t| Tally { count: sum.count + t.count, time: sum.time + t.time })
+        .map(|c| gaps.class(c))
+        .fold(Tally::default(), |sum, t| Tally { count: sum.count + t.count, time: sum.time + t.time });
+    late.time = late.time + gaps.first_calls.after_steps;
+    if waits_in_first_calls(cx) {
+        late.time = late.time + gaps.first_calls.after_waits;
+    }
+    late
+}
+
+/// Whether what follows waits in the middle of a step is mostly time of first calls: it is not the waits that take it.
+fn waits_in_first_calls(cx: &Cx<'_>) -> bool {
+    let gaps = &cx.system.gaps;
+    super::gaps::percent(gaps.first_calls.after_waits, gaps.class(GapClass::HostSync).time) > FIRST_OF_WAITS
 }
 
 /// Whether the optimizer is what launches too much.
@@ -132,10 +149,9 @@ fn launch_issue(cx: &Cx<'_>, late: Tally) -> String {
     );
     if let Some(first) = cx.system.gaps.slow_first_calls() {
         issue += &format!(
-            " {} ms pass in {} of operations ({}), the first with their arguments, which take the host more than ten times \
-             as long as is usual.",
+            " {} ms of it pass in calls ({}) that are the first with their arguments and take the host far longer than \
+             later ones.",
             shown_ms(first.time.as_ms()),
-            counted(first.count, "call"),
             list(first.names.iter().map(|n| &**n), 3)
         );
     }
@@ -164,10 +180,14 @@ fn launch_actions(cx: &Cx<'_>) -> Vec<String> {
     }
     if let Some(first) = cx.system.gaps.slow_first_calls() {
         let names = list(first.names.iter().map(|n| &**n), 3);
-        actions.push(format!(
-            "Keep to few shapes, padded or sorted into buckets, so that first calls ({names}) are rare. If shapes don't \
-             change, record a later part of the run, where there are none."
-        ));
+        actions.push(if first.go_on() {
+            format!("Keep to few shapes, padded or sorted into buckets, so that first calls ({names}) are rare.")
+        } else {
+            format!(
+                "Record a later part of the run, after some steps: first calls ({names}) are no part of it, and little else \
+                 can be seen beside them."
+            )
+        });
     }
     actions.push(capture_action(cx));
     let compiled = cx.system.host.compiled_share > MOSTLY_COMPILED;
@@ -304,7 +324,7 @@ pub(crate) fn host_sync(cx: &Cx<'_>, program: Option<&Program>) -> Option<Judged
         .waiting_operations
         .iter()
         .fold(Tally::default(), |sum, o| Tally { count: sum.count + o.gaps.count, time: sum.time + o.gaps.time });
-    if waits.count == 0 {
+    if waits.count == 0 || waits_in_first_calls(cx) {
         return None;
     }
     let removed = host.saved_without_waits([Fix::NoWaits, Fix::NoReads]);

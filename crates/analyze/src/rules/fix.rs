@@ -67,8 +67,9 @@ impl Fix {
         let arrives = Range::new(arrives.low.min(self.saved.low), arrives.high.min(self.saved.high));
         let lost = self.saved.high - arrives.high;
         let less = self.saved.low - arrives.low > 0.1 * self.saved.low || lost > 0.1 * self.saved.high;
-        // Measured with eight models whose host was the limit: from nothing to about as much as this, 1.5x.
-        if self.calls == Calls::WithoutTransposes && less {
+        // Measured with six models whose host was the limit: from nothing to 1.4x. Where nothing is sure, as with group
+        // norms, two more gained 1.5x and lost 1.7x: no reason to hope.
+        if self.calls == Calls::WithoutTransposes && less && self.saved.low > 0.0 {
             let transposes: Vec<u32> = kernels().filter(|k| is_transpose(&k.name)).map(|k| k.uid).collect();
             let removed = host.clip_removal(&transposes).high;
             if removed > arrives.high {

@@ -40,7 +40,7 @@ impl Taker for Vec<OutputFile> {
     }
 }
 
-/// All of a file that is made in pieces.
+/// All of a file that is made in pieces; nothing if it can't be made.
 pub fn in_memory(make: &dyn Fn(&mut Pieces<'_>) -> io::Result<()>) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut take = |piece: &[u8]| {
@@ -49,10 +49,10 @@ pub fn in_memory(make: &dyn Fn(&mut Pieces<'_>) -> io::Result<()>) -> Vec<u8> {
     };
     let mut pieces = Pieces::new(&mut take);
     // Memory takes everything.
-    let _ = make(&mut pieces);
+    let made = make(&mut pieces);
     let rest = pieces.rest();
     bytes.extend(rest);
-    bytes
+    if made.is_ok() { bytes } else { Vec::new() }
 }
 
 /// A file in the making, of which a piece is passed on whenever one is full: what is written is small, and soon out of

@@ -36,8 +36,8 @@ impl Cx<'_> {
     }
 }
 
-/// The findings of the system tier, the first to act on first. `program` adds recomputation, and
-/// what makes flags that the host reads.
+/// The findings of the system tier, the first to act on first. `program` adds recomputation, and what
+/// makes flags that the host reads.
 pub fn findings(system: &System, utilization: &Utilization, program: Option<&Program>) -> Vec<Finding> {
     let cx = Cx { system, utilization };
     let waits = host_sync(&cx, program);

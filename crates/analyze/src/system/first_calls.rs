@@ -61,6 +61,11 @@ struct Calls {
     usual: Option<Ns>,
 }
 
+/// Shapes and types of a call.
+fn arguments(trace: &Trace, call: EventId) -> [Option<StrId>; 2] {
+    [Key::InputDims, Key::InputType].map(|key| trace.text_id(call, key))
+}
+
 /// Operations by name.
 struct Operations<'t> {
     trace: &'t Trace,
@@ -72,12 +77,14 @@ impl<'t> Operations<'t> {
     fn named(trace: &'t Trace, some: impl Iterator<Item = EventId>) -> Self {
         let by_name = some.map(|e| (trace.name_id(e), Calls::default())).collect();
         let mut all = Self { trace, by_name };
+        if all.by_name.is_empty() {
+            return all;
+        }
         for e in trace.events().filter(|&e| trace.kind(e) == EventKind::CpuOp) {
-            let arguments = all.arguments(e);
             let Some(calls) = all.by_name.get_mut(&trace.name_id(e)) else { continue };
             calls.lengths.push(trace.dur(e).unwrap_or_default());
             calls.starts.push(trace.ts(e).unwrap_or_default());
-            let first = calls.first.entry(arguments).or_insert(e);
+            let first = calls.first.entry(arguments(trace, e)).or_insert(e);
             if trace.ts(e) < trace.ts(*first) {
                 *first = e;
             }
@@ -92,15 +99,11 @@ impl<'t> Operations<'t> {
         all
     }
 
-    fn arguments(&self, e: EventId) -> [Option<StrId>; 2] {
-        [Key::InputDims, Key::InputType].map(|key| self.trace.text_id(e, key))
-    }
-
     /// Whether a call is the first with its arguments and takes unusually long.
     fn is_slow_first(&self, call: EventId) -> bool {
         let Some(calls) = self.by_name.get(&self.trace.name_id(call)) else { return false };
         let is_slow = |usual: Ns| self.trace.dur(call).unwrap_or_default().0 >= usual.0.saturating_mul(SLOWER);
-        calls.first.get(&self.arguments(call)) == Some(&call) && calls.usual.is_some_and(is_slow)
+        calls.first.get(&arguments(self.trace, call)) == Some(&call) && calls.usual.is_some_and(is_slow)
     }
 
     /// Whether half of the calls of its operation come before a call.

@@ -40,12 +40,17 @@ pub(super) fn kernels(program: &Program) -> Vec<u32> {
 
 /// The operations at the end of these that make one flag; none if the last one does not.
 fn makers(before: &[Leaf], thread: u32) -> impl Iterator<Item = &Leaf> {
-    let mut of_thread = before.iter().rev().take_while(move |l| l.thread == thread);
-    let reduced = of_thread.next().filter(|l| REDUCED.contains(&&*l.name));
-    let shape = reduced.and_then(shape);
-    let is_compared = move |l: &&Leaf| COMPARED.contains(&&*l.name) && self::shape(l) == shape;
-    let compared = shape.is_some().then(|| of_thread.take_while(is_compared).take(MOST));
-    reduced.into_iter().chain(compared.into_iter().flatten())
+    let mut of_thread = before.iter().rev().take_while(|l| l.thread == thread);
+    let mut makers: Vec<&Leaf> = of_thread.next().filter(|l| REDUCED.contains(&&*l.name)).into_iter().collect();
+    if let Some(shape) = makers.first().and_then(|l| shape(l)) {
+        let is_compared = |l: &&Leaf| COMPARED.contains(&&*l.name) && self::shape(l) == Some(shape);
+        makers.extend(of_thread.take_while(is_compared).take(MOST));
+    }
+    // Flags can be multiplied, but so can what is looked at.
+    while makers.last().is_some_and(|l| &*l.name == "aten::mul") {
+        makers.pop();
+    }
+    makers.into_iter()
 }
 
 /// The sizes of its first input.

@@ -73,7 +73,9 @@ fn late_launches(cx: &Cx<'_>) -> Tally {
         .into_iter()
         .map(|c| gaps.class(c))
         .fold(Tally::default(), |sum, t| Tally { count: sum.count + t.count, time: sum.time + t.time });
-    late.time = late.time + gaps.first_calls.after_steps;
+    if let Some(first) = gaps.slow_first_calls() {
+        late.time = late.time + first.after_steps;
+    }
     if waits_in_first_calls(cx) {
         late.time = late.time + gaps.first_calls.after_waits;
     }

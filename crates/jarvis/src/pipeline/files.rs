@@ -223,7 +223,9 @@ impl Taker for Files {
         let mut pieces = Pieces::new(&mut take);
         let made = make(&mut pieces);
         let rest = pieces.rest();
-        let Some(mut open) = open else { return self.put(OutputFile::new(path, rest)) };
+        let Some(mut open) = open else {
+            return self.put(OutputFile::new(path, if made.is_ok() { rest } else { Vec::new() }));
+        };
         if made.and_then(|()| open.write_all(&rest)).and_then(|()| self.end(open)).is_err() {
             self.put(OutputFile::new(path, in_memory(make)));
         }

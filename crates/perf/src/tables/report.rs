@@ -250,9 +250,9 @@ fn fill(
     let timeline = gpu.sheet(trace, tree, options);
     let with_ops = !tree.is_gpu_only() || !cx.quirks.runtime_calls_make_no_sheets;
     let launchers = if with_ops { LauncherRows::of(&mut cx) } else { LauncherRows::default() };
-    let mut beside = cx.beside();
+    let beside = cx.beside();
     let (sums, models) = both(
-        || Sums::of(&mut beside, &launchers, gpu.timeline.total.0),
+        || Sums::of(beside, &launchers, gpu.timeline.total.0),
         || if with_ops { Models::of(&mut cx, gpu, &launchers) } else { Models::default() },
     );
     let rows = ReportRows {
@@ -287,8 +287,8 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(cx: &mut Context<'_>, launchers: &LauncherRows, total_us: f64) -> Self {
-        let options = cx.options;
+    fn of(mut cx: Context<'_>, launchers: &LauncherRows, total_us: f64) -> Self {
+        let (options, cx) = (cx.options, &mut cx);
         let mut sums = Self {
             categories: launchers::by_category(launchers),
             ops: launchers::by_name(cx, launchers),

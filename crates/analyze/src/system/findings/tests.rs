@@ -248,6 +248,9 @@ fn what_makes_a_flag_that_the_host_reads_may_go_with_the_read() {
     assert!(!value.impact.basis.contains("of flags"), "{}", value.impact.basis);
     assert!(flag.impact.speedup.high > 1.2 * value.impact.speedup.high, "{:?} {:?}", flag.impact, value.impact);
     assert_eq!(flag.impact.speedup.low.to_bits(), value.impact.speedup.low.to_bits());
+    // The product is what the flags are about.
+    let product = checked(&[("aten::mul", "[[64, 64]]"), ("aten::gt", "[[64, 64], []]"), ("aten::any", "[[64, 64]]")]);
+    assert!(product.impact.basis.contains("and the 80 kernels of flags"), "{}", product.impact.basis);
     let other = checked(&[("aten::ne", "[[64, 32], [64, 32]]"), ("aten::any", "[[64, 64]]")]);
     assert!(other.impact.basis.contains("and the 40 kernels of flags"), "{}", other.impact.basis);
 }

@@ -10,6 +10,7 @@ use rapidhash::RapidHashMap;
 
 use super::gaps::{GapClass, percent};
 use super::recording::Recording;
+use super::texts::list;
 
 /// Gaps from this length on are looked into.
 pub(super) const LONG: Ns = Ns(1_000_000);
@@ -136,6 +137,11 @@ impl FirstCalls {
     /// Whether there are more and more of them, as where shapes keep changing: in a later part of the run too.
     pub fn go_on(&self) -> bool {
         percent(self.late, self.time) > GOING_ON
+    }
+
+    /// Their names as texts show them.
+    pub(super) fn shown_names(&self) -> String {
+        list(self.names.iter().map(|name| &**name), 3)
     }
 
     pub(super) fn of(recording: &Recording<'_>, gaps: &[LongGap]) -> Self {

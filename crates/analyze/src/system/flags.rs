@@ -1,9 +1,8 @@
 //! Flags that the host reads, as in `if torch.isnan(x).any():`. A program that looks less often need not make them either.
 
+use super::recording::READS;
 use crate::program::{Leaf, Program};
 
-/// What a value is read by.
-const READ: [&str; 2] = ["aten::_local_scalar_dense", "aten::item"];
 /// What makes one flag of many.
 const REDUCED: [&str; 2] = ["aten::any", "aten::all"];
 /// What makes flags of numbers, or of other flags.
@@ -31,7 +30,7 @@ const MOST: usize = 6;
 pub(super) fn kernels(program: &Program) -> Vec<u32> {
     let mut kernels = Vec::new();
     for (at, leaf) in program.leaves.iter().enumerate() {
-        if READ.contains(&&*leaf.name) {
+        if READS.contains(&&*leaf.name) {
             kernels.extend(makers(&program.leaves[..at], leaf.thread).flat_map(|l| l.kernels.iter().map(|k| k.uid)));
         }
     }

@@ -154,7 +154,7 @@ fn launch_issue(cx: &Cx<'_>, late: Tally) -> String {
             " {} ms of it pass in calls ({}) that are the first with their arguments and take the host far longer than \
              later ones.",
             shown_ms(first.time.as_ms()),
-            list(first.names.iter().map(|n| &**n), 3)
+            first.shown_names()
         );
     }
     if cx.system.host.limit == Limit::HostWhileProfiled {
@@ -181,7 +181,7 @@ fn launch_actions(cx: &Cx<'_>) -> Vec<String> {
         actions.push(FUSED_OPTIMIZER.to_owned());
     }
     if let Some(first) = cx.system.gaps.slow_first_calls() {
-        let names = list(first.names.iter().map(|n| &**n), 3);
+        let names = first.shown_names();
         actions.push(if first.go_on() {
             format!("Keep to few shapes, padded or sorted into buckets, so that first calls ({names}) are rare.")
         } else {

@@ -8,7 +8,6 @@ use super::gaps::Gaps;
 use super::host_bound::HostBound;
 use super::kernels::Kernels;
 use super::recording::Recording;
-use super::texts::list;
 use crate::rounding::shown_ms;
 
 /// Everything the system tier sees.
@@ -55,7 +54,7 @@ impl System {
              the run in which shapes repeat has no such time, and all shares and savings are different there.",
             shown_ms(first.time.as_ms()),
             shown_ms(self.gaps.window.as_ms()),
-            list(first.names.iter().map(|n| &**n), 3)
+            first.shown_names()
         ))
     }
 }

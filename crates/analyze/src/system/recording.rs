@@ -16,7 +16,7 @@ const WAITS: [&str; 4] = ["DeviceSynchronize", "StreamSynchronize", "EventSynchr
 const SHORTEST_READ: Ns = Ns(8_000);
 
 /// Operations that read one value off the GPU.
-const READS: [&str; 2] = ["aten::item", "aten::_local_scalar_dense"];
+pub(super) const READS: [&str; 2] = ["aten::item", "aten::_local_scalar_dense"];
 
 /// Words in the names of frames and annotations that fetch or prepare input.
 const INPUT_WORDS: [&str; 5] = ["DataLoader", "dataloader", "collate", "tokeniz", "preprocess"];

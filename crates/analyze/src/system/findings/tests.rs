@@ -13,6 +13,14 @@ fn found(b: &TraceBuilder) -> Vec<Finding> {
     findings(&system(b), &utilization(b), None)
 }
 
+/// The same with what the program tells.
+fn found_in_program(b: &TraceBuilder) -> Vec<Finding> {
+    let trace = b.build();
+    let lists = jarvis_perf::tables::ArgLists::default();
+    let program = Program::of(&trace, &tree(&trace), &jarvis_trace::Summary::of(&trace), &lists);
+    findings(&system(b), &utilization(b), Some(&program))
+}
+
 fn names(findings: &[Finding]) -> Vec<&'static str> {
     findings.iter().map(|f| f.pattern.as_str()).collect()
 }
@@ -230,11 +238,7 @@ fn checked(made: &[(&str, &str)]) -> Finding {
         }
         host.end_step(step, start);
     }
-    let trace = host.b.build();
-    let tree = tree(&trace);
-    let program =
-        Program::of(&trace, &tree, &jarvis_trace::Summary::of(&trace), &jarvis_perf::tables::ArgLists::default());
-    let all = findings(&system(&host.b), &utilization(&host.b), Some(&program));
+    let all = found_in_program(&host.b);
     all.into_iter().find(|f| f.pattern == PatternId::HOST_SYNC).unwrap()
 }
 
@@ -512,17 +516,13 @@ fn recomputed_forward_work_is_found() {
     for _ in 0..10 {
         host.op("aten::mm", 20.0, 50.0);
     }
-    let trace = host.b.build();
-    let tree = tree(&trace);
-    let program =
-        Program::of(&trace, &tree, &jarvis_trace::Summary::of(&trace), &jarvis_perf::tables::ArgLists::default());
-    let all = findings(&system(&host.b), &utilization(&host.b), Some(&program));
+    let all = found_in_program(&host.b);
     assert_eq!(names(&all), ["recomputation"]);
     let f = &all[0];
     assert_eq!(f.priority, Priority::Medium);
     assert!((f.time_ms - 0.5).abs() < 1e-9);
     assert!(f.impact.saved_ms.high > 0.45 && f.impact.saved_ms.low > 0.1, "{:?}", f.impact);
-    assert_eq!(names(&findings(&system(&host.b), &utilization(&host.b), None)), [""; 0]);
+    assert_eq!(names(&found(&host.b)), [""; 0]);
 }
 
 #[test]
@@ -533,11 +533,7 @@ fn checkpointing_costs_a_host_that_is_the_limit_more_than_the_repeated_work() {
         for _ in 0..10 {
             host.op("aten::mm", op_us, kernel_us);
         }
-        let trace = host.b.build();
-        let tree = tree(&trace);
-        let program =
-            Program::of(&trace, &tree, &jarvis_trace::Summary::of(&trace), &jarvis_perf::tables::ArgLists::default());
-        let all = findings(&system(&host.b), &utilization(&host.b), Some(&program));
+        let all = found_in_program(&host.b);
         let found = all.into_iter().find(|f| f.pattern == PatternId::RECOMPUTATION).unwrap();
         let window = system(&host.b).gaps.window.as_ms();
         assert!(found.impact.saved_ms.high < window, "{:?}", found.impact);

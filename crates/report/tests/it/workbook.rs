@@ -120,6 +120,15 @@ fn the_header_is_frozen_and_has_a_filter() {
     assert!(styles.contains("<b/>") && styles.contains("[&gt;=1000]#,##0;[&gt;=1]0.00;0.0000##"), "{styles}");
 }
 
+#[test]
+fn only_a_cell_after_a_gap_tells_its_place() {
+    let xml = part_of(&xlsx::render(&awkward()).unwrap().bytes, "xl/worksheets/sheet1.xml");
+    // In the last row three numbers are missing, and the column after the last has none at all.
+    let places: Vec<&str> = xml.split("<c r=\"").skip(1).filter_map(|cell| cell.split('"').next()).collect();
+    assert_eq!(places, ["E9"]);
+    assert_eq!(xml.matches("<row r=\"").count(), 9);
+}
+
 /// One file inside the workbook.
 fn part_of(bytes: &[u8], name: &str) -> String {
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).unwrap();

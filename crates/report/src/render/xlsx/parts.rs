@@ -9,21 +9,21 @@ use super::texts::escaped;
 
 const HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n";
 
-/// What stands between the place of a cell and its value: the style, by its place in [`STYLES`], and what the value is
+/// What stands between the opening of a cell and its value: the style, by its place in [`STYLES`], and what the value is
 /// if it is not a number: the number of a shared text, or 0 or 1.
-pub(super) const HEADER: &str = "\" s=\"1\" t=\"s\"><v>";
-pub(super) const TEXT: &str = "\" t=\"s\"><v>";
-pub(super) const LONG_TEXT: &str = "\" t=\"inlineStr\"><is><t xml:space=\"preserve\">";
-pub(super) const BOOL: &str = "\" t=\"b\"><v>";
-pub(super) const NUMBER: &str = "\"><v>";
+pub(super) const HEADER: &str = " s=\"1\" t=\"s\"><v>";
+pub(super) const TEXT: &str = " t=\"s\"><v>";
+pub(super) const LONG_TEXT: &str = " t=\"inlineStr\"><is><t xml:space=\"preserve\">";
+pub(super) const BOOL: &str = " t=\"b\"><v>";
+pub(super) const NUMBER: &str = "><v>";
 
 /// The same for a column's fractional numbers.
 pub(super) const fn fraction(format: Format) -> &'static str {
     match format {
         Format::Plain => NUMBER,
-        Format::Time => "\" s=\"2\"><v>",
-        Format::Percent => "\" s=\"3\"><v>",
-        Format::Quantity => "\" s=\"4\"><v>",
+        Format::Time => " s=\"2\"><v>",
+        Format::Percent => " s=\"3\"><v>",
+        Format::Quantity => " s=\"4\"><v>",
     }
 }
 

@@ -38,7 +38,8 @@ pub(super) fn last_cell(sheet: &Sheet<'_>) -> Option<(String, usize)> {
     Some((letters(columns.checked_sub(1)?), rows + 1))
 }
 
-/// Writes a sheet. The first of a workbook is the one that is open.
+/// Writes a sheet. The first of a workbook is the one that is open. A cell tells its place only if it does not follow the
+/// one before: to name them all would be a third of the sheet.
 pub(super) fn write(
     out: &Archive<impl Target>,
     sheet: &Sheet<'_>,
@@ -51,14 +52,15 @@ pub(super) fn write(
     let heads = &sheet.heads()[..columns];
     let mut cuts = Cuts { texts: 0, rows: sheet.rows() - rows, columns: sheet.heads().len() - columns };
     let mut xml = head(sheet, heads, hidden, is_first);
-    let openings: Vec<String> = (0..columns).map(|at| format!("<c r=\"{}", letters(at))).collect();
+    let columns: Vec<String> = (0..columns).map(letters).collect();
     let (mut row_text, mut whole, mut decimal) = (itoa::Buffer::new(), itoa::Buffer::new(), zmij::Buffer::new());
-    if columns > 0 {
+    if !columns.is_empty() {
         xml.push_str("<row r=\"1\">");
-        for (head, opening) in heads.iter().zip(&openings) {
+        for head in heads {
             let number =
                 texts.number(&fitting(&head.text, &mut cuts).map_or_else(|| Arc::from(&*head.text), Arc::from));
-            cell(&mut xml, (opening, "1"), parts::HEADER, whole.format(number));
+            xml.push_str("<c");
+            content(&mut xml, parts::HEADER, whole.format(number));
         }
         xml.push_str("</row>");
     }
@@ -72,25 +74,33 @@ pub(super) fn write(
         }
         let row_text = row_text.format(row + 2);
         push(&mut xml, &["<row r=\"", row_text, "\">"]);
-        for ((value, head), opening) in cells.iter().zip(heads).zip(&openings) {
-            let place = (opening.as_str(), row_text);
+        let mut follows = true;
+        for ((value, head), column) in cells.iter().zip(heads).zip(&columns) {
+            if is_blank(value) {
+                follows = false;
+                continue;
+            }
+            if std::mem::replace(&mut follows, true) {
+                xml.push_str("<c");
+            } else {
+                push(&mut xml, &["<c r=\"", column, row_text, "\""]);
+            }
             let mut text = |text: &Arc<str>| {
                 if text.len() > SHARED {
-                    long_text(&mut xml, place, text);
+                    long_text(&mut xml, text);
                 } else {
-                    cell(&mut xml, place, parts::TEXT, whole.format(texts.number(text)));
+                    content(&mut xml, parts::TEXT, whole.format(texts.number(text)));
                 }
             };
             match value {
                 Cell::Missing => {}
-                Cell::Bool(b) => cell(&mut xml, place, parts::BOOL, if *b { "1" } else { "0" }),
+                Cell::Bool(b) => content(&mut xml, parts::BOOL, if *b { "1" } else { "0" }),
                 // Whole numbers need no decimals, whatever the column's other numbers need.
-                Cell::Int(i) if i.unsigned_abs() <= EXACT => cell(&mut xml, place, parts::NUMBER, whole.format(*i)),
+                Cell::Int(i) if i.unsigned_abs() <= EXACT => content(&mut xml, parts::NUMBER, whole.format(*i)),
                 Cell::Int(i) => text(&i.to_string().into()),
-                Cell::Float(x) if x.is_nan() => {}
                 Cell::Float(x) if x.is_infinite() => text(&Arc::from(if *x > 0.0 { "inf" } else { "-inf" })),
                 // The shortest text that reads back as this number.
-                Cell::Float(x) => cell(&mut xml, place, parts::fraction(head.format), decimal.format_finite(*x)),
+                Cell::Float(x) => content(&mut xml, parts::fraction(head.format), decimal.format_finite(*x)),
                 Cell::Text(long) => match fitting(long, &mut cuts) {
                     None => text(long),
                     Some(cut) => text(&cut.into()),
@@ -140,13 +150,23 @@ fn head(sheet: &Sheet<'_>, heads: &[Head<'_>], hidden: &[bool], is_first: bool) 
     xml
 }
 
-/// A cell is put together from what is text already: there are so many that formatting was a third of all work.
-fn cell(xml: &mut String, (opening, row): (&str, &str), style: &str, value: &str) {
-    push(xml, &[opening, row, style, value, "</v></c>"]);
+/// Whether there is nothing to show.
+fn is_blank(cell: &Cell) -> bool {
+    match cell {
+        Cell::Missing => true,
+        Cell::Float(x) => x.is_nan(),
+        _ => false,
+    }
 }
 
-fn long_text(xml: &mut String, (opening, row): (&str, &str), text: &str) {
-    push(xml, &[opening, row, parts::LONG_TEXT]);
+/// The rest of a cell. It is put together from what is text already: there are so many that formatting was a third of all
+/// work.
+fn content(xml: &mut String, style: &str, value: &str) {
+    push(xml, &[style, value, "</v></c>"]);
+}
+
+fn long_text(xml: &mut String, text: &str) {
+    xml.push_str(parts::LONG_TEXT);
     push_escaped(xml, text);
     xml.push_str("</t></is></c>");
 }

@@ -129,20 +129,25 @@ impl Groundwork {
     /// Judges a trace, with the report and the options that the groundwork was laid with.
     pub fn judge(&self, trace: &Trace, report: &Report, options: &AnalysisOptions) -> Judgement {
         let Self { prepared, system } = self;
-        let scene = Scene::of(prepared);
-        let patterns = patterns::detect(&scene);
+        let of_system = |system| system::findings(system, &prepared.utilization, Some(&prepared.program));
+        let (of_system, (scene, patterns)) = both(
+            || system.as_ref().map(of_system).unwrap_or_default(),
+            || {
+                let scene = Scene::of(prepared);
+                let patterns = patterns::detect(&scene);
+                (scene, patterns)
+            },
+        );
         let claims = claims(prepared, &patterns, prepared.utilization.computation_time_ms);
         let mut outcomes = analyze_categories(prepared, &claims, options.scope);
         add_attention(&mut outcomes, &scene, &patterns, &prepared.rows);
         let host = system.as_ref().map(|s| &s.host);
         // What the host lets through is worked out for every finding, and none knows of another.
-        let (of_patterns, (mut findings, of_system, tree_data)) = both(
+        let (of_patterns, (mut findings, tree_data)) = both(
             || patterns::findings(&scene, &patterns, &prepared.rows, host),
             || {
                 let findings = compute_findings(prepared, &outcomes, &claims, host);
-                let of = |system| system::findings(system, &prepared.utilization, Some(&prepared.program));
-                let of_system = system.as_ref().map(of).unwrap_or_default();
-                (findings, of_system, all_tree_data(trace, report, prepared, &outcomes, &patterns))
+                (findings, all_tree_data(trace, report, prepared, &outcomes, &patterns))
             },
         );
         findings.extend(of_patterns);

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jarvis_perf::tables::ReportRows;
-use jarvis_trace::{EventId, InOrder, Trace};
-use rapidhash::RapidHashMap;
+use jarvis_trace::{InOrder, StrId, Trace};
 
 use super::category::category_of;
 use super::kernel_names::is_host_copy;
@@ -73,24 +72,26 @@ fn percent(part: f64, whole: f64) -> f64 {
 }
 
 fn owned<'n>(trace: &Trace, report: &ReportRows, names: impl Iterator<Item = &'n Arc<str>>) -> Vec<Owned> {
-    let names: Vec<&str> = names.map(|n| &**n).collect();
-    // The operation that owns a kernel, as a position in the list.
-    let mut owner: RapidHashMap<EventId, usize> = RapidHashMap::default();
+    let names: Vec<Option<StrId>> = names.map(|name| trace.strings().find(name)).collect();
+    // By event: the operation that owns a kernel, as a position in the list; nobody's is beyond its end.
+    let mut owner = vec![u32::MAX; trace.len()];
     for launcher in report.launchers.rows() {
-        let name = trace.name(launcher.event);
+        let name = Some(trace.name_id(launcher.event));
         if let Some(at) = names.iter().position(|n| *n == name) {
-            owner.extend(report.launchers.kernels(launcher).iter().map(|&k| (k, at)));
+            for kernel in report.launchers.kernels(launcher) {
+                owner[kernel.index()] = at as u32;
+            }
         }
     }
     let mut out: Vec<Owned> = names.iter().map(|_| Owned { by_row: BTreeMap::new(), copied_us: 0.0 }).collect();
     for (i, row) in report.unified.rows.iter().enumerate() {
         for call in report.unified.calls_of(row) {
             for kernel in &call.kernels {
-                if let Some(&at) = owner.get(kernel) {
+                if let Some(own) = out.get_mut(owner[kernel.index()] as usize) {
                     let us = trace.dur(*kernel).unwrap_or_default().as_us();
-                    *out[at].by_row.entry(i).or_default() += us;
+                    *own.by_row.entry(i).or_default() += us;
                     if is_host_copy(trace.name(*kernel)) {
-                        out[at].copied_us += us;
+                        own.copied_us += us;
                     }
                 }
             }

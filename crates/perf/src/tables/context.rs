@@ -210,13 +210,14 @@ impl<'a> Context<'a> {
     }
 
     /// The key columns of a group, given its key and the arguments of its first call.
-    pub(crate) fn identity(&self, key: &CallKey, inputs: InputsId) -> CallIdentity {
+    pub(crate) fn identity(&mut self, key: &CallKey, inputs: InputsId) -> CallIdentity {
+        let name = match key.name.kernel {
+            None => self.texts.shared(key.name.op),
+            Some(_) => key.name.text(self.trace).into(),
+        };
         let text = |id| self.texts.get(id);
         CallIdentity {
-            name: match key.name.text(self.trace) {
-                Cow::Borrowed(plain) => plain.into(),
-                Cow::Owned(synthetic) => synthetic.into(),
-            },
+            name,
             category: text(key.category),
             process: text(key.place.process),
             label: text(key.place.label),

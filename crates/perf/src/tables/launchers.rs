@@ -270,8 +270,9 @@ pub(crate) fn by_args(
         .map(|group| {
             let first = &rows[group[0]];
             let lists = group.iter().map(|&i| launchers.kernels(&rows[i]));
+            let key = key(cx, first);
             UniqueArgsRow {
-                identity: cx.identity(&key(cx, first), first.inputs),
+                identity: cx.identity(&key, first.inputs),
                 count: group.len(),
                 first_occurrence_us: 0.0,
                 direct_us: Stats::of(group.iter().map(|&i| rows[i].direct_us)),

@@ -165,7 +165,8 @@ impl UnifiedRow {
         let first = &calls[group[0]];
         let members = || group.iter().map(|&i| &calls[i]);
         let kernels = KernelList::of_events(cx.trace, members().map(|c| &*c.kernels), &mut cx.texts, &cx.quirks);
-        let identity = cx.identity(&first.key(cx), first.inputs);
+        let key = first.key(cx);
+        let identity = cx.identity(&key, first.inputs);
         let failure = members().filter_map(|c| c.cost).find_map(|id| match &cx.costs.get(id).cost {
             Err(error) if first.has_perf_model => Some(error.to_string().into()),
             _ => None,

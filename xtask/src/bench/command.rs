@@ -83,14 +83,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Builds programs as they ship.
 pub(super) fn build(root: &Path, programs: &[&str]) -> Result<()> {
-    let status = Command::new(workspace::cargo())
-        .current_dir(root)
-        .args(["build", "--quiet", "--release"])
-        .args(programs.iter().flat_map(|program| ["-p", program]))
-        .status()
-        .context("cannot run cargo")?;
+    let status = building(root, programs).status().context("cannot run cargo")?;
     ensure!(status.success(), "the build failed");
     Ok(())
+}
+
+/// The command that does.
+pub(super) fn building(root: &Path, programs: &[&str]) -> Command {
+    let mut cargo = Command::new(workspace::cargo());
+    cargo.current_dir(root).args(["build", "--quiet", "--release"]);
+    cargo.args(programs.iter().flat_map(|program| ["-p", program]));
+    cargo
 }
 
 fn collect(args: &Args, root: &Path, folder: &Path, xtask: &Path, skipped: &mut Vec<String>) -> Result<Vec<Trace>> {

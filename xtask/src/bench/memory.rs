@@ -3,11 +3,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::command::build;
+use super::command::{build, building};
 use super::measure::{self, Samples};
 use super::trace::{self, Container};
 use crate::size::Size;
@@ -15,6 +15,7 @@ use crate::workspace;
 
 /// The smallest trace that the promise is for.
 const SIZE: &str = "20MB";
+const PROGRAMS: &[&str] = &["jarvis"];
 /// Most memory, as a share of the raw JSON.
 const MOST: f64 = 0.6;
 /// Runs. How threads are scheduled makes a peak a little higher or lower; the lowest counts.
@@ -23,6 +24,16 @@ const RUNS: usize = 5;
 /// What is in the way here, if anything.
 pub(crate) fn obstacle() -> Option<String> {
     (!cfg!(target_os = "linux")).then(|| "memory is counted on Linux alone".to_owned())
+}
+
+/// Begins to build the program that is measured. For minutes that is work for one processor, so others can go on beside
+/// it. Nothing is said of it: [`run`] waits until it is built, and tells what is wrong.
+pub(crate) fn begin_building(root: &Path) -> Result<Option<Child>> {
+    if obstacle().is_some() {
+        return Ok(None);
+    }
+    let mut cargo = building(root, PROGRAMS);
+    cargo.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map(Some).context("cannot run cargo")
 }
 
 /// Measures in a process of its own, since a peak counts what the parent held ([`measure`]); the ratio as a remark.
@@ -35,7 +46,7 @@ pub(crate) fn check(root: &Path) -> Result<String> {
 /// Measures and tells.
 pub(crate) fn run() -> Result<()> {
     let root = &workspace::root()?;
-    build(root, &["jarvis"])?;
+    build(root, PROGRAMS)?;
     let target = workspace::target(root);
     let folder = target.join("bench");
     fs::create_dir_all(&folder)?;

@@ -1,5 +1,6 @@
 //! Runs the checks one after the other, all of them even if one fails, and sums up.
 
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
@@ -27,8 +28,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     let root = workspace::root()?;
+    let steps = chosen(&args.only)?;
+    let begun = steps.iter().filter_map(|step| (step.begin)(&root).transpose());
+    let _begun: Vec<Begun> = begun.map(|begun| begun.map(Begun)).collect::<Result<_>>()?;
     let mut results = Vec::new();
-    for step in chosen(&args.only)? {
+    for step in steps {
         eprintln!("== {}: {}", step.name, step.about);
         let start = Instant::now();
         let result = (step.run)(&root);
@@ -39,6 +43,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         results.iter().filter(|(_, result, _)| result.is_err()).map(|(step, ..)| step.name).collect();
     ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
     Ok(())
+}
+
+/// Something that goes on beside the checks, but not after them.
+struct Begun(Child);
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        // It has ended, or the check that waits for it could not run.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 fn chosen(only: &[String]) -> Result<Vec<&'static Step>> {

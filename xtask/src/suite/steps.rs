@@ -1,7 +1,7 @@
 //! The list of checks. A new check is one entry.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 
 use anyhow::{Context, Result, ensure};
 
@@ -29,23 +29,33 @@ pub(crate) struct Step {
     pub(crate) about: &'static str,
     /// Runs it in the root of the repository; an error is a failure.
     pub(crate) run: fn(&Path) -> Result<Outcome>,
+    /// Begins what it will wait for, before all checks.
+    pub(crate) begin: fn(&Path) -> Result<Option<Child>>,
 }
+
+impl Step {
+    const fn new(name: &'static str, about: &'static str, run: fn(&Path) -> Result<Outcome>) -> Self {
+        Self { name, about, run, begin: |_| Ok(None) }
+    }
+}
+
+const MEMORY: Step = Step::new("memory", "analyze takes at most 0.6 times the raw JSON of 20 MB", memory);
 
 /// All checks, cheapest first.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
-    Step { name: "format",   about: "rustfmt would change nothing",                       run: format },
-    Step { name: "sizes",    about: "no source file is longer than a person can keep",    run: file_sizes::check },
-    Step { name: "deny",     about: "dependencies are what deny.toml allows",             run: deny::check },
-    Step { name: "lint",     about: "clippy has nothing to say about any target",         run: lint },
-    Step { name: "tools",    about: "programs that tests talk to are installed",           run: tools },
-    Step { name: "python",   about: "pyflakes has nothing to say about the replayer and the tools", run: python },
-    Step { name: "tests",    about: "unit and integration tests pass",                    run: tests },
-    Step { name: "doctests", about: "examples in the documentation work",                 run: doctests },
-    Step { name: "browser",  about: "report.html works in a real browser",                run: browser },
-    Step { name: "instructions", about: "no command takes 3 % more instructions than on record", run: instructions },
-    Step { name: "memory",   about: "analyze takes at most 0.6 times the raw JSON of 20 MB", run: memory },
-    Step { name: "traces",   about: "real traces are at hand for the tests that read them", run: traces },
+    Step::new("format",       "rustfmt would change nothing",                                 format),
+    Step::new("sizes",        "no source file is longer than a person can keep",              file_sizes::check),
+    Step::new("deny",         "dependencies are what deny.toml allows",                       deny::check),
+    Step::new("lint",         "clippy has nothing to say about any target",                   lint),
+    Step::new("tools",        "programs that tests talk to are installed",                    tools),
+    Step::new("python",       "pyflakes has nothing to say about the replayer and the tools", python),
+    Step::new("tests",        "unit and integration tests pass",                              tests),
+    Step::new("doctests",     "examples in the documentation work",                           doctests),
+    Step::new("browser",      "report.html works in a real browser",                          browser),
+    Step::new("instructions", "no command takes 3 % more instructions than on record",        instructions),
+    Step { begin: peak::begin_building, ..MEMORY },
+    Step::new("traces",       "real traces are at hand for the tests that read them",         traces),
 ];
 
 fn format(root: &Path) -> Result<Outcome> {

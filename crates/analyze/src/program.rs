@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jarvis_perf::call::InputLists;
 use jarvis_perf::tables::{ArgLists, Unified};
 use jarvis_trace::tree::{Annotations, Communication};
-use jarvis_trace::{Clock, EventId, EventKind, GpuWork, IntervalSet, Ns, StrId, Summary, Trace, Tree};
+use jarvis_trace::{Clock, EventId, EventKind, Few, GpuWork, IntervalSet, Ns, StrId, Summary, Trace, Tree};
 use rapidhash::RapidHashMap;
 
 macro_rules! position {
@@ -99,7 +99,7 @@ pub struct Leaf {
     /// Shapes, types, strides and scalars.
     pub inputs: Arc<InputLists>,
     /// What it launched, in order of start.
-    pub kernels: Vec<LeafKernel>,
+    pub kernels: Few<LeafKernel>,
     /// Time of its kernels in microseconds; overlapping kernels count once.
     pub us: f64,
     /// The row that its kernels are counted in.
@@ -107,7 +107,7 @@ pub struct Leaf {
     /// The innermost module around it.
     pub module: Option<ModuleId>,
     /// The operations around it, innermost first; [`Program::ops_around`] has their names.
-    pub around: Box<[OpAround]>,
+    pub around: Few<OpAround>,
     /// For backward work: the leaf that the forward operation launched, or the next one after it if it launched none.
     pub forward: Option<LeafId>,
     /// Which pass it belongs to.

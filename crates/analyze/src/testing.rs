@@ -4,7 +4,7 @@ use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{ReportOptions, build_report};
 use jarvis_trace::{EventBuilder, TraceBuilder};
 
-use crate::finding::{Finding, PatternId};
+use crate::finding::{Finding, PatternId, Range};
 use crate::metrics::{CategoryMetrics, Scope};
 use crate::prepare::PrepareOptions;
 use crate::prepared::Prepared;
@@ -128,6 +128,15 @@ pub(crate) fn analyzed(prepared: &Prepared) -> (Vec<CategoryOutcome>, Vec<Findin
 pub(crate) fn metrics<'o>(outcomes: &'o [CategoryOutcome], category: &str) -> &'o CategoryMetrics {
     let found = outcomes.iter().find(|o| &*o.category == category).unwrap_or_else(|| panic!("no {category}"));
     found.metrics().unwrap_or_else(|| panic!("{category} failed"))
+}
+
+/// The finding is of a change that saves so much of the window, give or take the error of measuring it.
+pub(crate) fn assert_saves(finding: &Finding, prepared: &Prepared, low_ms: f64, high_ms: f64) {
+    let wanted = Range::new(low_ms, high_ms).as_measured(prepared.utilization.total_time_ms);
+    let saved = finding.impact.saved_ms;
+    // Kernels take whole nanoseconds.
+    let near = |a: f64, b: f64| (a - b).abs() < 2e-5;
+    assert!(near(saved.low, wanted.low) && near(saved.high, wanted.high), "{saved:?} instead of {wanted:?}");
 }
 
 pub(crate) fn patterns(findings: &[Finding]) -> Vec<PatternId> {

@@ -22,6 +22,7 @@
 mod builder;
 mod clock;
 pub mod diagnostics;
+mod few;
 mod ingest;
 pub mod interval;
 mod model;
@@ -37,6 +38,7 @@ pub mod tree;
 pub use builder::{BuilderArg, EventBuilder, TraceBuilder};
 pub use clock::{Clock, Us};
 pub use diagnostics::{At, DIAGNOSTICS, Defect, Diagnostic, Diagnostics, Severity};
+pub use few::Few;
 pub use ingest::{Limits, NOT_TRACES, NotATrace, ReadError, ReadOptions};
 pub use interval::IntervalSet;
 pub use model::{Arg, ClassId, EventId, EventKind, Facts, Id, Key, Ns, Place, StrId, Strings, Trace, Track, TrackId};

@@ -53,10 +53,6 @@ const CALLED_AHEAD_US: (f64, f64) = (50.0, 75.0);
 /// on. Measured: 27 of all it does with 120 and 150 of them; a pair with 144 gained less than 10 would leave it.
 const FUSED_STEP_US: (f64, f64) = (3.0, 13.0);
 
-/// By how much what a change brings differs when it is measured, before and after: thirteen programs that the GPU
-/// limits were run four times each, and differed by up to 1.2 percent. What a change leaves alone is the same in both.
-const MEASURED_TWICE: f64 = 0.015;
-
 /// Findings of the patterns that are worth a change, most saving first. `rows` are those of the performance report, to
 /// tell whether the operations are among the top ones; without them shares of time decide alone. `host` says how much
 /// of a saving arrives where the GPU waits for the host.
@@ -98,12 +94,6 @@ fn same_change(a: &Pattern, b: &Pattern) -> bool {
     of(a.code) == of(b.code)
 }
 
-/// A saving that is found by measuring, with the error that has.
-fn as_measured(saved: Range, window_ms: f64) -> Range {
-    let error = |saved: f64| MEASURED_TWICE * saved * (1.0 - saved / window_ms.max(f64::MIN_POSITIVE)).max(0.0);
-    Range::new(saved.low - error(saved.low), saved.high + error(saved.high))
-}
-
 struct Maker<'a, 'p> {
     scene: &'a Scene<'a>,
     rows: &'a [Row],
@@ -121,7 +111,7 @@ impl Maker<'_, '_> {
         let gpu_saved = self.saved();
         let (saved_ms, limit) = self.within_host(gpu_saved);
         let (saved_ms, heads) = self.with_heads(saved_ms);
-        let saved_ms = as_measured(saved_ms, total);
+        let saved_ms = saved_ms.as_measured(total);
         let tier = PATTERNS.iter().find(|p| p.id == first.id).map_or(Tier::Fusion, |p| p.tier);
         let operations = self.operations();
         let largest = operations.first().map_or(0, |o| o.uid);
@@ -617,18 +607,4 @@ fn short_ops(pattern: &Pattern) -> String {
     let named = |name: &str| if super::kind::is_known(name) { name.to_owned() } else { quoted(name) };
     let shown = |(name, n): &(&str, usize)| if *n > 1 { format!("{n} {}", named(name)) } else { named(name) };
     ops.iter().map(shown).collect::<Vec<_>>().join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_measured_saving_has_an_error_in_proportion_to_what_changes() {
-        let measured = as_measured(Range::new(20.0, 75.0), 100.0);
-        // 0.3 percent of 80 ms that are left, and 1.125 percent of 25.
-        assert!((measured.low - 19.76).abs() < 1e-9 && (measured.high - 75.28125).abs() < 1e-9, "{measured:?}");
-        assert_eq!(as_measured(Range::new(0.0, 100.0), 100.0), Range::new(0.0, 100.0));
-        assert_eq!(as_measured(Range::new(0.0, 0.0), 0.0), Range::new(0.0, 0.0));
-    }
 }

@@ -113,6 +113,8 @@ struct Draft {
     also: Vec<RowId>,
     time_ms: f64,
     saved: Range,
+    /// Whether it is one change to the program, which can be measured, and not operations below what they could reach.
+    is_change: bool,
     replay_reason: Option<String>,
 }
 
@@ -135,6 +137,7 @@ impl Draft {
             also: p.also.clone(),
             time_ms: part * p.time_ms,
             saved: Range::new(part * p.saved.low, part * p.saved.high),
+            is_change: true,
             replay_reason: None,
         })
     }
@@ -165,6 +168,7 @@ impl Draft {
             also: Vec::new(),
             time_ms,
             saved: Range::new(part * range.low, part * range.high),
+            is_change: false,
             replay_reason: (!b.replay.recommended).then(|| b.replay.reason.clone()),
         })
     }
@@ -209,6 +213,7 @@ impl Draft {
             also: Vec::new(),
             time_ms: 0.0,
             saved: Range::new(0.0, 0.0),
+            is_change: false,
             replay_reason: None,
         }
     }
@@ -232,6 +237,7 @@ impl Draft {
         let fix = Fix { saved: self.saved, time_ms: self.time_ms, calls };
         let shorter: BTreeSet<RowId> = self.rows.keys().copied().chain(self.also).collect();
         let (saved, limit) = fix.within_host(prepared, host, &shorter);
+        let saved = if self.is_change { saved.as_measured(total) } else { saved };
         let more = self.basis.len() - 1;
         let mut basis = self.basis.into_iter().next().unwrap_or_default();
         if more > 0 {

@@ -1,10 +1,11 @@
 //! Memory layout of images: which one a row has, and what changing it would bring.
 
-use jarvis_perf::call::InputLists;
+use jarvis_perf::call::{Dims, InputLists};
 
 use super::cx::CategoryCx;
 use super::impact::{row_saved, saved, together};
 use super::judge::{Judged, Judgement, aggregate};
+use super::layout_loss::Losses;
 use super::priority::Weight;
 use super::words::Said;
 use crate::finding::{PatternId, Priority, Range};
@@ -36,7 +37,7 @@ impl Layout {
     fn of_inputs(inputs: &InputLists) -> Option<Self> {
         let (dims, strides) = (inputs.dims.as_ref()?, inputs.strides.as_ref()?);
         let (d, s) = dims.iter().zip(strides).find_map(|(d, s)| {
-            let (d, s) = (d.shape()?, s.shape()?);
+            let (d, s) = (first_shape(d)?, first_shape(s)?);
             (d.len() >= 3 && d.len() == s.len()).then_some((d, s))
         })?;
         Some(match () {
@@ -84,7 +85,15 @@ impl LayoutNames {
 
 /// Dimensions of a row's first tensor.
 fn dimensions(row: &Row) -> Option<usize> {
-    row.inputs.dims.as_ref()?.iter().find_map(|d| d.shape().map(<[i64]>::len).filter(|n| *n > 0))
+    row.inputs.dims.as_ref()?.iter().find_map(|d| first_shape(d).map(<[i64]>::len).filter(|n| *n > 0))
+}
+
+/// Sizes of a tensor, or of the first of a list.
+fn first_shape(dims: &Dims) -> Option<&[i64]> {
+    match dims {
+        Dims::Shape(shape) => Some(shape),
+        Dims::List(list) => list.first().map(Vec::as_slice),
+    }
 }
 
 /// Whether the trace has convolutions.
@@ -106,6 +115,8 @@ struct Fix<'a> {
     norms: Vec<&'a Row>,
     /// Poolings that do.
     pools: Vec<&'a Row>,
+    /// What else does, and is slower on such images.
+    losses: Losses<'a>,
     transposes: usize,
     transpose_ms: f64,
     outlook: Outlook,
@@ -140,6 +151,7 @@ impl<'a> Fix<'a> {
             convolutions: judged.iter().filter(touched).collect(),
             norms: norms(cx),
             pools: channels_first(cx).filter(|r| r.name.contains("pool") && is_image(r)).collect(),
+            losses: Losses::of(&cx.prepared.rows),
             transposes: count,
             transpose_ms: ms,
             outlook: outlook(cx, judged, ms),
@@ -155,7 +167,7 @@ impl<'a> Fix<'a> {
     }
 
     /// Transposes go, and batch norms gain. Convolutions and poolings in the wrong layout gain nothing at worst, and come
-    /// to their band and to a cautious share of the bandwidth at best.
+    /// to their band and to a cautious share of the bandwidth at best. What is slower on such images takes part of it back.
     fn saving(&self, cx: &CategoryCx<'_>) -> Range {
         let factor = cx.limit(Threshold::ImpactLowFactor);
         let pools = saved_by(cx, &self.pools, cx.limit(Threshold::ImpactCautiousMemory), 0.0);
@@ -166,6 +178,7 @@ impl<'a> Fix<'a> {
                 norm_saving(cx, &self.norms),
                 Range::new(0.0, convolutions),
                 Range::new(0.0, pools),
+                Range { low: -self.losses.ms.high, high: -self.losses.ms.low },
             ]),
             Outlook::Doubtful | Outlook::Done | Outlook::NoFormat => Range::new(0.0, self.transpose_ms),
         }
@@ -219,7 +232,7 @@ fn outlook(cx: &CategoryCx<'_>, judged: &[Judged<'_>], transpose_ms: f64) -> Out
 }
 
 /// Whether the first tensor of a row has a batch, channels and at least two sides.
-fn is_image(row: &Row) -> bool {
+pub(super) fn is_image(row: &Row) -> bool {
     dimensions(row).is_some_and(|n| n >= 4)
 }
 
@@ -277,7 +290,7 @@ fn promoted(cx: &CategoryCx<'_>, fix: &Fix<'_>, share: f64, saving: Range) -> Pr
     let values = [("pct", &*shown(share, 1)), ("count", &fix.transposes.to_string()), ("time", &ms)];
     said.issue(TextId::I_TRANSPOSE, &values);
     let names = fix.convolutions.iter().find_map(|j| LayoutNames::of(j.row)).unwrap_or(IMAGES);
-    let sure = fix.outlook == Outlook::Good && share > cx.limit(Threshold::ConvTransposeHigh);
+    let sure = fix.outlook == Outlook::Good && share > cx.limit(Threshold::ConvTransposeHigh) && saving.low > 0.0;
     match fix.outlook {
         Outlook::Done => said.model(TextId::A_LIMITED, &[]),
         Outlook::NoFormat => said.model(TextId::A_LAYOUT_1D, &[("pct", &shown(share, 1))]),
@@ -345,6 +358,16 @@ fn basis(cx: &CategoryCx<'_>, fix: &Fix<'_>, transpose_ms: &str, norm_ms: f64) -
                 ));
             }
             parts.push("convolutions reach the lower end of their band at best".to_owned());
+            let names = fix.losses.names();
+            if !names.is_empty() {
+                let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+                parts.push(format!(
+                    "{} take {}-{} ms longer on channels-last images",
+                    names.join(", "),
+                    shown_ms(fix.losses.ms.low),
+                    shown_ms(fix.losses.ms.high)
+                ));
+            }
             let factor = shown(cx.limit(Threshold::ImpactLowFactor), 2);
             parts.push(format!("the cautious end counts {factor} of what goes; deviations add in squares"));
         }
@@ -355,7 +378,6 @@ fn basis(cx: &CategoryCx<'_>, fix: &Fix<'_>, transpose_ms: &str, norm_ms: f64) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jarvis_perf::call::Dims;
 
     #[test]
     fn layouts_from_strides() {

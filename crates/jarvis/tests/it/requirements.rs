@@ -76,7 +76,7 @@ pub(crate) fn fault(reference: &str) -> Option<String> {
     }
     let test = test?;
     let source = std::fs::read_to_string(&file).unwrap_or_default();
-    let step = path.ends_with("xtask/src/suite/steps.rs") && source.contains(&format!("name: \"{test}\""));
+    let step = path.ends_with("xtask/src/suite/steps.rs") && source.contains(&format!("Step::new(\"{test}\","));
     (!step && !tests_of(&source).contains(test)).then(|| format!("{path} has no test {test}"))
 }
 

@@ -36,7 +36,7 @@ pub use report::{ModelFailure, Report, ReportRows, build_report, build_report_be
 pub use sheet::{Head, Sheet};
 pub use stats::Stats;
 pub use texts::tuple_text;
-pub use unified::{CallKernels, RowModel, Unified, UnifiedCall, UnifiedRow};
+pub use unified::{RowModel, Unified, UnifiedCall, UnifiedRow};
 
 /// One cell.
 #[derive(Debug, Clone, PartialEq)]

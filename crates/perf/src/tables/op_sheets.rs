@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use jarvis_trace::{EventId, EventKind, InOrder, StrId};
+use jarvis_trace::{EventId, EventKind, Few, InOrder, StrId};
 use rapidhash::RapidHashSet;
 
 use super::context::{Context, NUM_KERNELS, RECOMPUTE, RowName};
@@ -16,7 +16,7 @@ use super::options::ReportOptions;
 use super::sheet::{Columns, Stat, count, group_by, maybe_bool, maybe_text, number, text};
 use super::stats::Stats;
 use super::texts::TextId;
-use super::unified::{CallKernels, MODEL_SOURCE, RowModel, Speed, bound, source};
+use super::unified::{MODEL_SOURCE, RowModel, Speed, bound, source};
 use super::{Cell, Format, Sheet};
 use crate::ops;
 use crate::value::Value;
@@ -72,7 +72,7 @@ pub(crate) struct OpCallRow {
     name: StrId,
     cost: CostId,
     us: f64,
-    pub(crate) kernels: CallKernels,
+    pub(crate) kernels: Few<EventId>,
     recompute: Option<bool>,
 }
 

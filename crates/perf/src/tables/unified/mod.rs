@@ -11,7 +11,7 @@ use jarvis_trace::{InOrder, Trace, Tree};
 use rapidhash::RapidHashSet;
 
 pub(crate) use collect::collect;
-pub use rows::{CallKernels, UnifiedCall};
+pub use rows::UnifiedCall;
 pub(crate) use rows::{Speed, calls};
 
 use super::call_stack::{CallStacks, StackCells};

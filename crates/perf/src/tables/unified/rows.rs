@@ -1,9 +1,6 @@
 //! From taken events to rows with times, rates and the best the platform could do.
 
-use std::ops::Deref;
-use std::slice;
-
-use jarvis_trace::{EventId, Us};
+use jarvis_trace::{EventId, Few, Us};
 use rapidhash::RapidHashMap;
 
 use super::collect::Taken;
@@ -27,49 +24,13 @@ pub struct UnifiedCall {
     /// Time of its kernels in microseconds; overlapping kernels count once.
     pub kernel_us: f64,
     /// Its kernels, in the order in which they were launched.
-    pub kernels: CallKernels,
+    pub kernels: Few<EventId>,
     pub(crate) name: RowName,
     pub(crate) category: TextId,
     pub(crate) inputs: InputsId,
     pub(crate) has_perf_model: bool,
     pub(crate) cost: Option<CostId>,
     pub(crate) recompute: Option<bool>,
-}
-
-/// The kernels of a call. Nearly always there is one, which takes no memory of its own.
-#[derive(Debug, Clone)]
-pub struct CallKernels(Few);
-
-#[derive(Debug, Clone)]
-enum Few {
-    One(EventId),
-    Any(Box<[EventId]>),
-}
-
-impl From<&[EventId]> for CallKernels {
-    fn from(kernels: &[EventId]) -> Self {
-        Self(if let &[one] = kernels { Few::One(one) } else { Few::Any(kernels.into()) })
-    }
-}
-
-impl Deref for CallKernels {
-    type Target = [EventId];
-
-    fn deref(&self) -> &[EventId] {
-        match &self.0 {
-            Few::One(kernel) => slice::from_ref(kernel),
-            Few::Any(kernels) => kernels,
-        }
-    }
-}
-
-impl<'a> IntoIterator for &'a CallKernels {
-    type Item = &'a EventId;
-    type IntoIter = slice::Iter<'a, EventId>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
-    }
 }
 
 impl UnifiedCall {

@@ -101,6 +101,7 @@ texts! {
     A_LAYOUT_1D    "A-LAYOUT-1D"    "Consider 2-D convolutions of height one with channels innermost: tensors of 1-D convolutions have no memory format to choose, and transposes are {pct}% of convolution time.";
     A_CHANNELS_LAST_NORM "A-CHANNELS-LAST-NORM" "Convert the model with `model.to(memory_format={format})`; the norm then works on {last} inputs.";
     A_CHANNELS_LAST_MAYBE "A-CHANNELS-LAST-MAYBE" "Consider `{format}`; transposes are {pct}% of convolution time.";
+    A_CHANNELS_LAST_LOSES "A-CHANNELS-LAST-LOSES" "Try `{format}` and measure: the transposes go ({pct}% of convolution time), but {ops} may take longer on such images.";
     A_BN_ALT       "A-BN-ALT"       "Where the model allows, LayerNorm or GroupNorm may have faster kernels; check `torch.compile` too.";
     A_RMSNORM      "A-RMSNORM"      "Where the model allows, RMSNorm instead of LayerNorm does less work.";
     A_TRITON_VALIDATE "A-TRITON-VALIDATE" "Compare this custom kernel with the equivalent framework operation before tuning it.";

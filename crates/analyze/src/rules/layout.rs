@@ -295,6 +295,10 @@ fn promoted(cx: &CategoryCx<'_>, fix: &Fix<'_>, share: f64, saving: Range) -> Pr
         Outlook::Done => said.model(TextId::A_LIMITED, &[]),
         Outlook::NoFormat => said.model(TextId::A_LAYOUT_1D, &[("pct", &shown(share, 1))]),
         Outlook::Good if sure => said.model(names.advice, &[("pct", &shown(share, 1))]),
+        Outlook::Good if saving.low <= 0.0 && fix.losses.ms.high > 0.0 => said.model(
+            TextId::A_CHANNELS_LAST_LOSES,
+            &[("pct", &*shown(share, 1)), ("format", names.format), ("ops", &fix.losses.names())],
+        ),
         _ => said.model(TextId::A_CHANNELS_LAST_MAYBE, &[("pct", &*shown(share, 1)), ("format", names.format)]),
     }
     said.replay();
@@ -358,12 +362,10 @@ fn basis(cx: &CategoryCx<'_>, fix: &Fix<'_>, transpose_ms: &str, norm_ms: f64) -
                 ));
             }
             parts.push("convolutions reach the lower end of their band at best".to_owned());
-            let names = fix.losses.names();
-            if !names.is_empty() {
-                let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            if fix.losses.ms.high > 0.0 {
                 parts.push(format!(
-                    "{} take {}-{} ms longer on channels-last images",
-                    names.join(", "),
+                    "{} may take {}-{} ms longer on channels-last images",
+                    fix.losses.names(),
                     shown_ms(fix.losses.ms.low),
                     shown_ms(fix.losses.ms.high)
                 ));

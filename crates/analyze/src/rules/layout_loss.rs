@@ -1,6 +1,8 @@
 //! What operations beside convolutions lose where images come to lie channels-last: some kernels of PyTorch are slower on
 //! them than on contiguous ones, and take back part of what the transposes cost.
 
+use std::collections::BTreeSet;
+
 use super::layout::{Layout, is_image};
 use crate::finding::Range;
 use crate::prepared::Row;
@@ -44,11 +46,9 @@ impl<'a> Losses<'a> {
     }
 
     /// The operations, each once.
-    pub(super) fn names(&self) -> Vec<&'a str> {
-        let mut names: Vec<&str> = self.rows.iter().map(|r| &*r.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+    pub(super) fn names(&self) -> String {
+        let names: BTreeSet<&str> = self.rows.iter().map(|r| &*r.name).collect();
+        names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -3,7 +3,7 @@
 //! # What it finds
 //! At least three elementwise or reducing leaves one after the other whose largest tensor has the same shape, with no
 //! matrix product between them, and their backward. Operations on smaller tensors that fit into that shape (means,
-//! biases) may stand among them.
+//! biases, single numbers) may stand among them.
 //!
 //! # Why it matters
 //! Each of them is bound by memory: it writes what the next one reads.
@@ -63,9 +63,13 @@ pub(super) fn runs(scene: &Scene<'_>, range: Range<usize>, is_free: impl Fn(usiz
     let mut wide = 0;
     for at in range {
         let look = scene.look(at);
-        let free = is_free(at) && look.kind.is_fusible() && look.numel() > 0;
+        let free = is_free(at) && look.kind.is_fusible() && (look.numel() > 0 || look.is_scalar);
         let joins = run.last().is_none_or(|last| {
-            last.index() + 1 == at && scene.together(last.index(), at) && fits(&scene.look(wide).full, &look.full)
+            let uses_number = look.is_scalar && scene.look(last.index()).leaves_a_number();
+            last.index() + 1 == at
+                && !uses_number
+                && scene.together(last.index(), at)
+                && fits(&scene.look(wide).full, &look.full)
         });
         let ends = !free || !joins;
         if ends && !run.is_empty() {
@@ -86,8 +90,12 @@ pub(super) fn runs(scene: &Scene<'_>, range: Range<usize>, is_free: impl Fn(usiz
     runs
 }
 
-/// Copies of less than the whole at the end are casts for what follows, such as those of the next layer's weights.
+/// Copies of less than the whole at the end are casts for what follows, such as those of the next layer's weights. Work on
+/// numbers alone belongs to a run only inside it.
 fn trim(scene: &Scene<'_>, run: &mut Vec<LeafId>) {
+    let is_scalar = |l: &LeafId| scene.look(l.index()).is_scalar;
+    run.drain(..run.iter().take_while(|l| is_scalar(l)).count());
+    run.truncate(run.iter().rposition(|l| !is_scalar(l)).map_or(0, |last| last + 1));
     let whole = run.iter().map(|l| scene.look(l.index()).numel()).max().unwrap_or(0);
     while run.last().is_some_and(|l| {
         let look = scene.look(l.index());

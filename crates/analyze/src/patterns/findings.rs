@@ -46,8 +46,12 @@ const TURNS_LEFT: [f64; 2] = [1.0, 2.5];
 /// What calling a compiled function takes the host, in microseconds: guards are checked and its kernels launched.
 /// Measured: 100 to 180 with one kernel.
 const COMPILED_CALL_US: (f64, f64) = (50.0, 150.0);
-/// The same where nothing else is called and no profiler slows it down: steps of one such call took 66 and 78.
+/// What its backward takes the host on top. Measured without the profiler: 280 to 420 with one kernel each way.
+const COMPILED_BACKWARD_US: (f64, f64) = (150.0, 400.0);
+/// The same two where nothing else is called and no profiler slows it down: steps of one such call took 58, 66 and 78,
+/// with its backward 516, 565 and 642.
 const CALLED_AHEAD_US: (f64, f64) = (50.0, 75.0);
+const BACKWARD_AHEAD_US: (f64, f64) = (250.0, 600.0);
 
 /// What a fused optimizer step takes the host for each parameter on top, in microseconds, to sort them and to pass them
 /// on. Measured: 27 of all it does with 120 and 150 of them; a pair with 144 gained less than 10 would leave it.
@@ -185,11 +189,14 @@ impl Maker<'_, '_> {
             return saved;
         }
         let steps = self.patterns.iter().map(|p| self.steps(p)).max().unwrap_or(1) as f64;
+        let trains = self.patterns.iter().any(|p| p.backward.iter().any(|b| !b.is_empty()));
+        let backward_us = if trains { BACKWARD_AHEAD_US } else { (0.0, 0.0) };
         let most = |call_us: f64| {
             let share = steps * call_us / 1e3 / host.unprofiled_window().ms().max(f64::MIN_POSITIVE);
             host.window().ms() * (1.0 - share).max(0.0)
         };
-        Range::new(saved.low.min(most(CALLED_AHEAD_US.1)), saved.high.min(most(CALLED_AHEAD_US.0)))
+        let (low, high) = (most(CALLED_AHEAD_US.1 + backward_us.1), most(CALLED_AHEAD_US.0 + backward_us.0));
+        Range::new(saved.low.min(low), saved.high.min(high))
     }
 
     /// Steps in which a pattern is found.
@@ -220,12 +227,12 @@ impl Maker<'_, '_> {
         let fact = |name: &str| pattern.facts.iter().find(|f| f.0 == name).and_then(|f| f.1.parse::<f64>().ok());
         let of_turn = fact(moe::KERNELS);
         let turns_left = if pattern.code == Code::MoeExpertLoop { EXPERTS_LEFT } else { TURNS_LEFT };
-        let call_us = self.call_us(pattern);
+        let calls_us = [self.call_us(pattern, COMPILED_CALL_US), self.call_us(pattern, COMPILED_BACKWARD_US)];
         for (i, leaves) in pattern.leaves.iter().enumerate() {
             let halo = pattern.halo.get(i).unwrap_or(&none);
             let backward = pattern.backward.get(i).unwrap_or(&none);
             let mut forward_kernels = None;
-            for part in [[leaves, halo], [backward, &none]] {
+            for (part, call_us) in [[leaves, halo], [backward, &none]].into_iter().zip(calls_us) {
                 let leaves = || part.iter().copied().flatten().map(|&l| self.scene.program.leaf(l));
                 let mut kernels: Vec<(jarvis_trace::Ns, u32)> =
                     leaves().flat_map(|l| l.kernels.iter().map(|k| (k.start, k.uid))).collect();
@@ -258,8 +265,8 @@ impl Maker<'_, '_> {
     }
 
     /// Host time for each find beside that of its launches, best and worst. At best all finds of a step are in one
-    /// compiled function, at worst each is one of its own.
-    fn call_us(&self, pattern: &Pattern) -> (f64, f64) {
+    /// compiled function, which takes so long, at worst each is one of its own.
+    fn call_us(&self, pattern: &Pattern, compiled: (f64, f64)) -> (f64, f64) {
         if pattern.code == Code::UnfusedOptimizer {
             let parameters: f64 = self.fact("parameters").parse().unwrap_or(0.0);
             return (FUSED_STEP_US.0 * parameters, FUSED_STEP_US.1 * parameters);
@@ -268,7 +275,7 @@ impl Maker<'_, '_> {
             return (0.0, 0.0);
         }
         let per_step = (pattern.instances / self.steps(pattern)).max(1);
-        (COMPILED_CALL_US.0 / per_step as f64, COMPILED_CALL_US.1)
+        (compiled.0 / per_step as f64, compiled.1)
     }
 
     fn leaves(&self) -> Vec<LeafId> {

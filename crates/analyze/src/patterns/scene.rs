@@ -75,6 +75,8 @@ pub(crate) struct Look<'a> {
     pub(crate) full: Vec<i64>,
     /// Shape of the result of a reduction along some dimensions.
     kept: Option<Vec<i64>>,
+    /// Whether it is elementwise on tensors without dimensions.
+    pub(crate) is_scalar: bool,
     /// Its model's cost, where it has one.
     pub(crate) cost: Option<Cost>,
 }
@@ -93,12 +95,18 @@ impl<'a> Look<'a> {
         let in_place = leaf.name.starts_with("aten::") && leaf.name.ends_with('_') && !leaf.name.ends_with("__");
         let (name, base) = (&*leaf.name, kind::base(&leaf.name));
         let kept = if kind == Kind::Reduce { kept(&leaf.inputs, base) } else { None };
-        Self { kind, name, base, in_place, operands, full, kept, cost: cost(leaf) }
+        let is_scalar = kind == Kind::Elementwise && operands.is_empty() && has_scalar_tensor(&leaf.inputs);
+        Self { kind, name, base, in_place, operands, full, kept, is_scalar, cost: cost(leaf) }
     }
 
     /// Elements of `full`.
     pub(crate) fn numel(&self) -> i64 {
         if self.full.is_empty() { 0 } else { numel(&self.full) }
+    }
+
+    /// Whether a reduction may leave a single number, which is not there before all of the tensor was read.
+    pub(crate) fn leaves_a_number(&self) -> bool {
+        self.kind == Kind::Reduce && self.kept.is_none()
     }
 
     /// Tensor operands with as many elements as the result.
@@ -235,6 +243,15 @@ fn operands(inputs: &InputLists) -> Vec<Operand<'_>> {
         }
     }
     found
+}
+
+/// Whether a tensor without dimensions is among the inputs: numbers have none either, but no type of their own.
+fn has_scalar_tensor(inputs: &InputLists) -> bool {
+    let (Some(dims), Some(types)) = (&inputs.dims, &inputs.types) else { return false };
+    let is = |(dims, dtype): (&Dims, &String)| {
+        dims.shape().is_some_and(<[i64]>::is_empty) && dtype != "Scalar" && dtype::size(dtype, &Quirks::NONE).is_some()
+    };
+    dims.iter().zip(types).any(is)
 }
 
 /// Everything a detector may look at.

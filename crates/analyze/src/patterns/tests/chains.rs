@@ -1,6 +1,7 @@
 //! Rotary embeddings, activations, chains, epilogues, modules.
 
 use super::sketch::Sketch;
+use crate::finding::PatternId;
 use crate::patterns::{Code, Confidence};
 
 const X: &[i64] = &[8192, 8192];
@@ -67,6 +68,59 @@ fn casts_around_a_gated_activation_belong_to_it() {
     // Two tensors read and one written, of two bytes an element instead of four.
     let ratio = cast.fused_ms.unwrap().low / plain.fused_ms.unwrap().low;
     assert!((ratio - 0.5).abs() < 0.01, "{ratio}");
+}
+
+#[test]
+fn work_on_single_numbers_does_not_end_a_chain() {
+    // As in a step of a diffusion model, whose factors are tensors without dimensions.
+    let draw = |number: &dyn Fn(&mut Sketch)| {
+        let mut s = Sketch::new();
+        for (name, dims) in [("aten::mul", [X, &[]]), ("aten::sub", [X, X]), ("aten::div", [X, &[]])] {
+            number(&mut s);
+            s.op(name, &dims, 90.0);
+        }
+        number(&mut s);
+        s
+    };
+    let scalar = |s: &mut Sketch| _ = s.typed("aten::sqrt", &[&[]], &["c10::BFloat16"], 1.0);
+    // Those between the others belong to it, but not those around it.
+    assert_eq!(draw(&scalar).one(Code::ElementwiseChain).ops.len(), 5);
+    // Of this one nothing is known.
+    draw(&|s| _ = s.bare("aten::sqrt", 1.0)).none(Code::ElementwiseChain);
+    // What becomes of all elements is there only after them: the flag of a condition.
+    let mut s = Sketch::new();
+    s.op("aten::mul", &[X, X], 90.0).op("aten::abs", &[X], 60.0).op("aten::max", &[X], 40.0);
+    s.typed("aten::gt", &[&[], &[]], &["c10::BFloat16", "Scalar"], 1.0);
+    s.op("aten::mul", &[X, &[]], 60.0).op("aten::where", &[&[], X, X], 90.0);
+    assert_eq!(s.one(Code::ElementwiseChain).ops.len(), 3);
+    // Numbers alone are no chain.
+    let mut s = Sketch::new();
+    for name in ["aten::sqrt", "aten::rsub", "aten::mul", "aten::sqrt", "aten::rsub"] {
+        s.typed(name, &[&[]], &["float"], 40.0);
+    }
+    s.none(Code::ElementwiseChain);
+}
+
+#[test]
+fn a_step_is_no_shorter_than_the_compiled_call_that_it_consists_of() {
+    let draw = |trains: bool| {
+        let mut s = Sketch::new();
+        let ops = [("aten::mul", "MulBackward0"), ("aten::tanh", "TanhBackward0"), ("aten::add", "AddBackward0")];
+        for (i, (name, _)) in (1..).zip(ops) {
+            s.sequenced(name, i, |s| _ = s.op(name, &[X, X], 400.0));
+        }
+        for (i, (name, backward)) in (1..).zip(ops).filter(|_| trains) {
+            s.backward(backward, i, |s| _ = s.op(name, &[X, X], 400.0));
+        }
+        let found = s.with_host();
+        let chain = found.iter().find(|f| f.pattern == PatternId::ELEMENTWISE_CHAIN).unwrap();
+        let window = s.look(|scene, _, _| scene.utilization.total_time_ms);
+        (window - chain.impact.saved_ms.high, window - chain.impact.saved_ms.low)
+    };
+    // Its kernel takes longer than the call alone, but not than the backward as well: 300 to 675 us.
+    let (called, trained) = (draw(false), draw(true));
+    assert!(called.1 < 0.2, "{called:?}");
+    assert!((0.28..0.31).contains(&trained.0) && (0.66..0.69).contains(&trained.1), "{trained:?}");
 }
 
 #[test]

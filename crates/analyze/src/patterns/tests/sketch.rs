@@ -7,6 +7,8 @@ use crate::finding::Finding;
 use crate::patterns::{Code, Pattern, Scene, detect, findings};
 use crate::prepared::{Baseline, Utilization};
 use crate::program::Program;
+use crate::system::fixture::system;
+use crate::system::host_bound::HostBound;
 
 /// What an operation works on: shapes, in the order of its arguments. An empty shape is a number.
 pub(super) type Dims<'a> = &'a [&'a [i64]];
@@ -205,6 +207,19 @@ impl Sketch {
 
     /// Hands what was found to a test.
     pub(super) fn look<T>(&self, test: impl FnOnce(&Scene<'_>, &[Pattern], &[Finding]) -> T) -> T {
+        self.look_beside(None, test)
+    }
+
+    /// The findings where it is known what the host does.
+    pub(super) fn with_host(&self) -> Vec<Finding> {
+        self.look_beside(Some(&system(&self.builder).host), |_, _, findings| findings.to_vec())
+    }
+
+    fn look_beside<T>(
+        &self,
+        host: Option<&HostBound>,
+        test: impl FnOnce(&Scene<'_>, &[Pattern], &[Finding]) -> T,
+    ) -> T {
         let trace = self.builder.build();
         let tree = Tree::build(&trace, TreeOptions::default().with_python());
         let program = Program::of(&trace, &tree, &Summary::of(&trace), &jarvis_perf::tables::ArgLists::default());
@@ -220,7 +235,7 @@ impl Sketch {
         let utilization = Utilization { total_time_ms: ms, computation_time_ms: ms, ..Utilization::default() };
         let scene = Scene::new(&program, platform, &baseline, &utilization);
         let patterns = detect(&scene);
-        let findings = findings(&scene, &patterns, &[], None);
+        let findings = findings(&scene, &patterns, &[], host);
         test(&scene, &patterns, &findings)
     }
 

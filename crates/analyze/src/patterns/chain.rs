@@ -37,6 +37,8 @@ use crate::program::{Direction, LeafId};
 pub(super) const LEAST_LEAVES: usize = 3;
 /// What a pass that ends with a sum or mean reaches of the baseline at worst: two compiled losses reached 0.84 of it.
 const REDUCED_AT_WORST: f64 = 0.75;
+/// A chain is more than a function in it if it takes this many times as long.
+const MORE: f64 = 1.1;
 /// Repeats of fewer leaves than this are one chain, not several.
 const LEAST_PERIOD: usize = 3;
 
@@ -55,6 +57,24 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
         }
         found.extend(claims.settle(scene, chains));
     }
+    found
+}
+
+/// Those of known functions that are not part of a longer chain where there is no matrix work: such a program is a
+/// function itself and compiled as a whole, so the chain tells of all its operations.
+pub(super) fn no_part_of_more(scene: &Scene<'_>, claims: &Claims, mut found: Vec<Instance>) -> Vec<Instance> {
+    if scene.matrix_ms > 0.0 || found.is_empty() {
+        return found;
+    }
+    let is_free = |i: usize| claims.is_free(i) && scene.leaf(i).direction != Direction::Backward;
+    let runs = runs(scene, 0..scene.len(), is_free).into_iter();
+    let calls: Vec<Vec<LeafId>> = runs.flat_map(|run| split(scene, run)).filter(|run| is_chain(scene, run)).collect();
+    found.retain(|instance| {
+        let first = instance.leaves[0];
+        let call = calls.get(calls.partition_point(|call| call.last().is_some_and(|last| *last < first)));
+        let call = call.filter(|call| call.contains(&first));
+        call.is_none_or(|call| scene.us(call) <= MORE * scene.us(&instance.leaves))
+    });
     found
 }
 
@@ -195,7 +215,7 @@ pub(super) fn part(scene: &Scene<'_>, run: &[LeafId]) -> Part {
     // Two operands of full size: one of them may come from outside.
     let brought = |l: &LeafId| look(l).full_operands().nth(1).map(super::scene::Operand::bytes);
     let later: Vec<f64> = full[1..].iter().filter_map(brought).collect();
-    let (fewest, most) = brought_in(later.len());
+    let (fewest, most) = brought_in(first.full_operands().count(), later.len());
     let each = later.iter().sum::<f64>() / later.len().max(1) as f64;
     let last = run.last().map_or(first, look);
     let feedback = feedback_reductions(scene, run, n);
@@ -211,13 +231,18 @@ pub(super) fn part(scene: &Scene<'_>, run: &[LeafId]) -> Part {
     part.computing(scene, run, passes(feedback.len(), wide.full.last().copied().unwrap_or(1)))
 }
 
-/// How many tensors so many operations on two of them bring in, at best and at worst. In seventeen chains of which the
-/// program is known, up to three such operations brought in one or none, and more of them one.
-fn brought_in(operations: usize) -> (f64, f64) {
-    match operations {
-        0 | 1 => (0.0, 0.5 * operations as f64),
-        2 | 3 => (0.0, 0.5 + 0.25 * operations as f64),
-        more => (0.5, 1.0 + (more - 2) as f64 / 4.0),
+/// How many tensors so many later operations on two of them bring in, at best and at worst, after a first one with so many.
+/// Of 22 chains whose program is known, those that begin with two tensors brought in one more or none. Those that begin
+/// with one work on each tensor before they put it together with others: they brought in up to half as many as they have
+/// such operations.
+fn brought_in(first: usize, operations: usize) -> (f64, f64) {
+    match (first, operations) {
+        (_, 0) => (0.0, 0.0),
+        (0 | 1, 1) => (0.0, 0.5),
+        (0 | 1, 2) => (0.0, 1.0),
+        (0 | 1, n) => (if n > 3 { 0.5 } else { 0.0 }, 0.5 * (n.min(6) + 1) as f64),
+        (_, 1) => (0.0, 0.75),
+        (..) => (0.0, 1.0),
     }
 }
 

@@ -7,7 +7,7 @@ use super::kind;
 use super::scene::Scene;
 use super::{Fused, show};
 use crate::finding::Range;
-use crate::program::LeafId;
+use crate::program::{Leaf, LeafId};
 
 /// At best a fused kernel moves bytes this much better than the simple operations of the trace do.
 const ABOVE_BASELINE: f64 = 1.05;
@@ -26,6 +26,8 @@ const STREAMING_BYTES: f64 = 128e6;
 const OF_OWN_AT_WORST: f64 = 0.75;
 /// Instruction counts are estimates: this much less at best, this much more at worst.
 const INSTRUCTIONS: (f64, f64) = (0.85, 1.15);
+/// Instructions of a power in general, as compiled on an H200.
+const POWER: f64 = 86.0;
 /// Of the shorter of memory and arithmetic, what does not hide behind the longer.
 const NOT_HIDDEN: f64 = 0.15;
 /// Smaller operations say nothing of the memory's speed.
@@ -150,11 +152,25 @@ fn share(scene: &Scene<'_>, leaf: LeafId) -> f64 {
 pub(crate) fn instructions(scene: &Scene<'_>, leaves: &[LeafId]) -> f64 {
     let of = |l: &LeafId| {
         let look = scene.look(l.index());
-        // Compilers multiply instead of dividing by a number.
-        let base = if look.base == "div" && look.operands.len() == 1 { "mul" } else { look.base };
-        look.numel() as f64 * kind::instructions(base, look.kind)
+        let count = match look.base {
+            // Compilers multiply instead of dividing by a number, and for powers that are few products or roots.
+            "div" if look.operands.len() == 1 => kind::instructions("mul", look.kind),
+            "pow" if exponent(scene.program.leaf(*l)).is_some_and(|e| !is_easy(e)) => POWER,
+            base => kind::instructions(base, look.kind),
+        };
+        look.numel() as f64 * count
     };
     leaves.iter().map(of).sum()
+}
+
+/// The exponent of a power, if it is a number that was recorded.
+fn exponent(leaf: &Leaf) -> Option<f64> {
+    leaf.inputs.concrete.as_ref()?.get(1)?.parse().ok()
+}
+
+/// Whether a power is a few products or a root.
+fn is_easy(exponent: f64) -> bool {
+    [0.5, -0.5].contains(&exponent) || exponent.fract() == 0.0 && exponent.abs() <= 8.0
 }
 
 /// How often a fused kernel goes over its rows: once more for every reduction whose result flows back into the rows,
@@ -169,4 +185,15 @@ pub(crate) fn saved(time_ms: f64, halo_ms: f64, fused: Range, matrix_ms: f64) ->
     let cautious = (time_ms + LOW_FACTOR * halo_ms - fused.high).max(0.0);
     let low = (cautious - MATRIX_LOSS * matrix_ms.max(0.0)).max(LOW_FACTOR * cautious);
     Range { low: low.min(high.max(0.0)), high: high.max(0.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers_that_are_products_or_roots_are_easy() {
+        assert!([2.0, 3.0, -1.0, 0.5, -0.5, 8.0].into_iter().all(is_easy));
+        assert!(![2.4, 1.5, 0.75, 40.0, f64::NAN, f64::INFINITY].into_iter().any(is_easy));
+    }
 }

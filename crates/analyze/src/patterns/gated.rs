@@ -18,6 +18,7 @@
 //! # Limits
 //! That the product's operand is the activation's result is seen from shape and order only.
 
+use super::chain;
 use super::claims::Claims;
 use super::fused::Part;
 use super::group::Instance;
@@ -34,6 +35,7 @@ const REACH: usize = 3;
 /// Finds activations with a product after them.
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     let found = (0..scene.len()).filter_map(|i| from(scene, claims, i)).collect();
+    let found = chain::no_part_of_more(scene, claims, found);
     claims.settle(scene, found)
 }
 

@@ -17,6 +17,7 @@
 //! # Limits
 //! Other functions of the same form (1 + tanh) are taken for GELU; the advice to fuse them holds all the same.
 
+use super::chain;
 use super::claims::Claims;
 use super::fused::Part;
 use super::group::Instance;
@@ -35,6 +36,7 @@ const LEAST_LEAVES: usize = 4;
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     let anchors = (0..scene.len()).filter(|&i| matches!(scene.look(i).base, "tanh" | "erf"));
     let found = anchors.filter_map(|i| around(scene, claims, i)).collect();
+    let found = chain::no_part_of_more(scene, claims, found);
     claims.settle(scene, found)
 }
 

@@ -102,6 +102,24 @@ fn work_on_single_numbers_does_not_end_a_chain() {
 }
 
 #[test]
+fn a_program_of_one_function_is_one_chain() {
+    // GELU of a sum, and more after it: as a layer of a model, and as all there is.
+    let draw = |matrices: bool| {
+        let mut s = Sketch::new();
+        if matrices {
+            s.op("aten::mm", &[X, X], 900.0);
+        }
+        s.op("aten::neg", &[X], 60.0).op("aten::abs", &[X], 60.0);
+        gelu(&mut s);
+        s.op("aten::sigmoid", &[X], 60.0).op("aten::neg", &[X], 60.0).op("aten::abs", &[X], 60.0);
+        s
+    };
+    assert_eq!(draw(true).one(Code::UnfusedGelu).ops.len(), 8);
+    draw(false).none(Code::UnfusedGelu);
+    assert_eq!(draw(false).one(Code::ElementwiseChain).ops.len(), 13);
+}
+
+#[test]
 fn a_number_made_of_all_elements_has_them_read_again() {
     let draw = |reduced: &dyn Fn(&mut Sketch), ends: bool| {
         let mut s = Sketch::new();

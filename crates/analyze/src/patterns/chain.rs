@@ -10,8 +10,8 @@
 //!
 //! # How it is computed
 //! A trace does not tell which tensor goes where. At least the first operation's inputs must be read and the last one's
-//! result written. Later operations on two tensors may each bring in a new one, but most use what is there already: a few
-//! of them bring in one or none, many hardly more. Functions take up to 35 instructions an element where an addition takes
+//! result written. Later operations on two tensors may each bring in a new one, but most use what is there already: after
+//! a first one with two they bring in one or none, after one with one up to half as many as there are. Functions take up to 35 instructions an element where an addition takes
 //! two, a mean or sum that flows back into rows longer than 1024 takes another pass, and a number made of all elements has
 //! them read again. What the backward pass has by itself stays as it is at worst.
 //!
@@ -87,7 +87,7 @@ pub(super) fn runs(scene: &Scene<'_>, range: Range<usize>, is_free: impl Fn(usiz
         let look = scene.look(at);
         let free = is_free(at) && look.kind.is_fusible() && (look.numel() > 0 || look.is_scalar);
         let joins = run.last().is_none_or(|last| {
-            let uses_number = look.is_scalar && scene.look(last.index()).leaves_a_number();
+            let uses_number = look.is_scalar && scene.look(last.index()).leaves_a_number;
             last.index() + 1 == at
                 && !uses_number
                 && scene.together(last.index(), at)
@@ -220,7 +220,7 @@ pub(super) fn part(scene: &Scene<'_>, run: &[LeafId]) -> Part {
     let last = run.last().map_or(first, look);
     let feedback = feedback_reductions(scene, run, n);
     // A number that all elements make is there only after them: everything is read again.
-    let again = 1.0 + feedback.iter().filter(|look| look.leaves_a_number()).count() as f64;
+    let again = 1.0 + feedback.iter().filter(|look| look.leaves_a_number).count() as f64;
     let ends_reduced = last.kind == Kind::Reduce && feedback.is_empty();
     let part = Part {
         reads: (again * (inputs + fewest * each), again * (inputs + most * each)),

@@ -75,6 +75,8 @@ pub(crate) struct Look<'a> {
     pub(crate) full: Vec<i64>,
     /// Shape of the result of a reduction along some dimensions.
     kept: Option<Vec<i64>>,
+    /// Whether it is a reduction of all dimensions: its number is not there before all of the tensor was read.
+    pub(crate) leaves_a_number: bool,
     /// Whether it is elementwise on tensors without dimensions.
     pub(crate) is_scalar: bool,
     /// Its model's cost, where it has one.
@@ -95,18 +97,14 @@ impl<'a> Look<'a> {
         let in_place = leaf.name.starts_with("aten::") && leaf.name.ends_with('_') && !leaf.name.ends_with("__");
         let (name, base) = (&*leaf.name, kind::base(&leaf.name));
         let kept = if kind == Kind::Reduce { kept(&leaf.inputs, base) } else { None };
+        let leaves_a_number = kind == Kind::Reduce && kept.is_none() && leaf.inputs.concrete.is_some();
         let is_scalar = kind == Kind::Elementwise && operands.is_empty() && has_scalar_tensor(&leaf.inputs);
-        Self { kind, name, base, in_place, operands, full, kept, is_scalar, cost: cost(leaf) }
+        Self { kind, name, base, in_place, operands, full, kept, leaves_a_number, is_scalar, cost: cost(leaf) }
     }
 
     /// Elements of `full`.
     pub(crate) fn numel(&self) -> i64 {
         if self.full.is_empty() { 0 } else { numel(&self.full) }
-    }
-
-    /// Whether a reduction may leave a single number, which is not there before all of the tensor was read.
-    pub(crate) fn leaves_a_number(&self) -> bool {
-        self.kind == Kind::Reduce && self.kept.is_none()
     }
 
     /// Tensor operands with as many elements as the result.
@@ -196,7 +194,8 @@ pub(crate) fn reduced(inputs: &InputLists, base: &str, rank: i64) -> Option<Vec<
 /// where the arguments do not tell, or all dimensions go.
 fn kept(inputs: &InputLists, base: &str) -> Option<Vec<i64>> {
     let shape = inputs.dims.as_ref()?.first()?.shape()?;
-    let dims = reduced(inputs, base, shape.len() as i64)?;
+    // An empty list stands for all of them.
+    let dims = reduced(inputs, base, shape.len() as i64).filter(|dims| !dims.is_empty())?;
     let after = inputs.concrete.as_ref()?.get(reduced_at(base) + 1..)?;
     // The flag comes after the dimensions, of variances not at once.
     let flag = after.iter().find(|c| matches!(&***c, "True" | "False"));

@@ -132,6 +132,8 @@ fn a_number_made_of_all_elements_has_them_read_again() {
     };
     let plain = draw(&|s| _ = s.op("aten::abs", &[X], 60.0), false);
     let whole = draw(&|s| _ = s.op("aten::amin", &[X], 40.0), false);
+    // An empty list of dimensions stands for all of them.
+    assert_eq!(whole, draw(&|s| _ = s.over("aten::amin", X, "[]", 40.0), false));
     // Two tensors are read twice and one is written: five instead of three.
     assert!((whole.low / plain.low - 5.0 / 3.0).abs() < 1e-9, "{whole:?} {plain:?}");
     // At the end it is not needed again: two are read and none is written, at least at two thirds of the peak.

@@ -15,7 +15,7 @@ enum Items<T> {
 
 impl<T> FromIterator<T> for Few<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
-        let mut items = items.into_iter();
+        let mut items = items.into_iter().fuse();
         Self(match (items.next(), items.next()) {
             (Some(one), None) => Items::One(one),
             (first, second) => Items::Any(first.into_iter().chain(second).chain(items).collect()),

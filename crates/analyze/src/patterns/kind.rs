@@ -364,8 +364,8 @@ fn by_kernel(leaf: &Leaf) -> Kind {
 }
 
 /// Vector instructions that an operation takes for an element, as compiled kernels of four and of twelve such operations
-/// in a row on an H200 tell. Exact counts depend on the compiler; what matters is that some functions take ten times as
-/// many as an addition.
+/// in a row on an H200 tell; what was not measured stands with what is computed like it. Exact counts depend on the
+/// compiler; what matters is that some functions take ten times as many as an addition.
 const INSTRUCTIONS: &[(&[&str], f64)] = &[
     (&["erf", "gelu", "gelu_backward", "mish", "softplus"], 35.0),
     (&["cos", "elu", "log", "log1p", "log2", "logsumexp", "sin"], 27.0),

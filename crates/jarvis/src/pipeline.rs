@@ -16,7 +16,7 @@ use jarvis_analyze::metrics::Scope;
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::extension::Extension;
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::{ArgLists, Report, ReportError, ReportOptions, Sheet, build_report_beside};
+use jarvis_perf::tables::{ArgLists, Report, ReportError, ReportOptions, Sheet, build_report_around};
 use jarvis_report::check::{self, Folder, Level, Problem};
 use jarvis_report::render::{csv, xlsx};
 use jarvis_report::replay::ReplayError;
@@ -122,11 +122,8 @@ pub fn analyze_watched(
     mut files: Files,
 ) -> Result<Analyzed, AnalyzeError> {
     let mut clock = StageClock::new(progress, "perf_report");
-    let Surveyed { mut report, survey, population } = surveyed(&trace, options)?;
-    clock.then("groundwork");
-    let thresholds = options.thresholds.clone();
-    let judging = AnalysisOptions { thresholds, scope: Scope::Standalone, population };
-    let (groundwork, summary) = Groundwork::of(survey, &trace, &report, &options.platform, &judging);
+    let Surveyed { mut report, groundwork, summary, judging } =
+        surveyed(&trace, options, Scope::Standalone, || clock.then("groundwork"))?;
     // Nothing that follows asks for launchers.
     drop(std::mem::take(&mut report.rows.launchers));
     clock.then("analysis");
@@ -211,23 +208,36 @@ fn failed(files: &Files, looks_into: impl Fn(&Path, usize) -> bool) -> Vec<Probl
 struct Surveyed {
     /// With everything that analysis reads.
     report: Report,
-    survey: Survey,
-    /// GPU events that count.
-    population: Population,
+    groundwork: Groundwork,
+    summary: Summary,
+    /// How to judge it.
+    judging: AnalysisOptions,
 }
 
-/// Where no GPU event has a recorded launch, all are counted: there is nothing else to tell of.
-fn surveyed(trace: &Trace, options: &AnalyzeOptions) -> Result<Surveyed, ReportError> {
+/// Takes it, and tells when the report has its rows. Where no GPU event has a recorded launch, all are counted: there is
+/// nothing else to tell of.
+fn surveyed(
+    trace: &Trace,
+    options: &AnalyzeOptions,
+    scope: Scope,
+    mut rows_are_made: impl FnMut(),
+) -> Result<Surveyed, ReportError> {
     let linked = ReportOptions {
         platform: Some(options.platform.clone()),
         extension: options.extension.clone(),
         call_stack: true,
         ..ReportOptions::default()
     };
-    let of = |options: &ReportOptions, population| {
+    let mut of = |report: &ReportOptions, population| {
+        let thresholds = options.thresholds.clone();
+        let judging = AnalysisOptions { thresholds, scope, population };
         let survey = |tree: &Tree, lists: &ArgLists| Survey::of(trace, tree, lists, population);
-        let (report, survey) = build_report_beside(trace, options, survey)?;
-        Ok(Surveyed { report, survey, population })
+        let lay = |report: &Report, survey| {
+            rows_are_made();
+            Groundwork::of(survey, trace, report, &options.platform, &judging)
+        };
+        let (report, (groundwork, summary)) = build_report_around(trace, report, survey, lay)?;
+        Ok(Surveyed { report, groundwork, summary, judging })
     };
     match of(&linked, Population::Linked) {
         Err(ReportError::AllUnlinked { .. }) => {

@@ -21,9 +21,9 @@ pub fn both<A: Send, B>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B) -> 
     })
 }
 
-/// Does both, side by side if there is a thread to spare.
-pub(crate) fn both_if<A: Send, B>(spare: bool, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B) -> (A, B) {
-    if spare { both(a, b) } else { (a(), b()) }
+/// Does both, side by side if that is worth a thread.
+pub fn both_if<A: Send, B>(worth_it: bool, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B) -> (A, B) {
+    if worth_it { both(a, b) } else { (a(), b()) }
 }
 
 /// Does the same with every item, on all processors. What came of them, in their order.

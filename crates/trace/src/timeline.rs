@@ -74,7 +74,7 @@ impl Population {
 
 /// Time of the GPU by what it was spent on. All devices and streams given form one timeline. Times are in the unit
 /// `T`: [`Us`] computes as the reference does, [`crate::Ns`] exactly.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Timeline<T> {
     /// Some kernel computes.
     pub computation: T,

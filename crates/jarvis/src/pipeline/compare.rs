@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jarvis_analyze::analysis::{Analysis, AnalysisOptions, Groundwork};
+use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::comparative::{Both, Comparative};
 use jarvis_analyze::compare::reports::{CompareOptions, NamedReport, SheetGroup, compare_tables};
 use jarvis_analyze::metrics::Scope;
@@ -48,11 +48,8 @@ struct Side {
 
 impl Side {
     fn of(trace: &Trace, options: &AnalyzeOptions) -> Result<Self, ReportError> {
-        let Surveyed { report, survey, population } = surveyed(trace, options)?;
-        let analysis_options =
-            AnalysisOptions { thresholds: options.thresholds.clone(), scope: Scope::Comparative, population };
-        let (groundwork, summary) = Groundwork::of(survey, trace, &report, &options.platform, &analysis_options);
-        let judgement = groundwork.judge(trace, &report, &analysis_options);
+        let Surveyed { report, groundwork, summary, judging } = surveyed(trace, options, Scope::Comparative, || ())?;
+        let judgement = groundwork.judge(trace, &report, &judging);
         let analysis = Analysis::on(groundwork, judgement);
         let tables = report.tables();
         Ok(Self { report, tables, analysis, summary })

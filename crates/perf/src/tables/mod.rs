@@ -32,7 +32,7 @@ pub use kernels::{Bin, KernelRow, ShortKernelRow};
 pub use launchers::{CategoryRow, LauncherRow, LauncherRows, OpRow, UniqueArgsRow};
 pub use op_sheets::{OpSheet, OpSheetRow};
 pub use options::{ReportError, ReportOptions};
-pub use report::{ModelFailure, Report, ReportRows, build_report, build_report_beside, require_gpu_work, tree_options};
+pub use report::{ModelFailure, Report, ReportRows, build_report, build_report_around, require_gpu_work, tree_options};
 pub use sheet::{Head, Sheet};
 pub use stats::Stats;
 pub use texts::tuple_text;

@@ -210,8 +210,7 @@ fn unified_sheet(cx: &mut Context<'_>, finder: &Finder, unified: &Unified) -> Ta
     let overlaps = finder.of_all(cx, calls.iter().map(|c| &*c.kernels));
     let mut rows = unified::rows(cx, calls, split(&overlaps));
     if cx.options.call_stack {
-        let stacks = unified::call_stacks(cx.trace, cx.tree, &rows);
-        unified::set_call_stacks(&mut rows, stacks);
+        unified::set_call_stacks(cx, &mut rows);
     }
     keep_together(&mut rows, |r| calls[r.calls[0]].key(cx), |r| r.kernel_us.sum, |r| r.ex_uid);
     unified::set_percentages(&mut rows);

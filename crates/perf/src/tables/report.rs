@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use jarvis_trace::side_by_side::both;
+use jarvis_trace::side_by_side::{both, both_if};
 use jarvis_trace::{Diagnostics, Fidelity, Nesting, Timeline, Trace, Tree, TreeOptions, Us};
 use rapidhash::RapidHashMap;
 
@@ -48,7 +48,7 @@ struct ReadySheets {
 
 /// The rows that the sheets show, as values: what later stages read instead of cells. Caps on rows hold for the sheets
 /// alone.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ReportRows {
     /// The GPU's time, of all events the timeline counts.
     pub timeline: Timeline<Us>,
@@ -169,26 +169,44 @@ fn shown(sheet: Sheet<'_>) -> Option<Sheet<'_>> {
     Some(sheet).filter(|sheet| sheet.rows() > 0)
 }
 
+/// From so many rows on the sheets of operations are worth a thread of their own. With fewer they take a millisecond or
+/// two, and what both threads need at once is memory.
+const MANY_ROWS: usize = 1000;
+
 /// Makes the report of a trace.
 pub fn build_report(trace: &Trace, options: &ReportOptions) -> Result<Report, ReportError> {
-    let tree = Tree::build(trace, tree_options(options));
-    let gpu = GpuTime::of(trace, &tree, options)?;
-    let lists = ArgLists::default();
-    let filled = fill(trace, &tree, &lists, &gpu, options);
-    Ok(finished(trace, tree, lists, &gpu, options, filled))
+    build_report_around(trace, options, |_, _| (), |_, ()| ()).map(|(report, ())| report)
 }
 
-/// The same, and on a thread of its own what else needs nothing but the tree and arguments.
-pub fn build_report_beside<T: Send>(
+/// The same, and beside it what else is made of the trace. `first` needs the tree and arguments alone and is done beside
+/// the rows, on a thread of its own. `then` needs what came of it and the rows, but none of the sheets of operations: the
+/// report that it sees has none, for where there are many rows they are made beside it.
+pub fn build_report_around<T: Send, U>(
     trace: &Trace,
     options: &ReportOptions,
-    other: impl FnOnce(&Tree, &ArgLists) -> T + Send,
-) -> Result<(Report, T), ReportError> {
+    first: impl FnOnce(&Tree, &ArgLists) -> T + Send,
+    then: impl FnOnce(&Report, T) -> U,
+) -> Result<(Report, U), ReportError> {
     let tree = Tree::build(trace, tree_options(options));
     let gpu = GpuTime::of(trace, &tree, options)?;
-    let lists = ArgLists::default();
-    let (other, filled) = both(|| other(&tree, &lists), || fill(trace, &tree, &lists, &gpu, options));
-    Ok((finished(trace, tree, lists, &gpu, options, filled), other))
+    let timeline = gpu.sheet(trace, &tree, options);
+    let mut report = Report {
+        rows: ReportRows::default(),
+        diagnostics: diagnostics(trace, &tree, &gpu),
+        tree,
+        arg_lists: ArgLists::default(),
+        options: options.clone(),
+        ready: ReadySheets { timeline, overlaps: OverlapSheets::default(), any_op: false },
+    };
+    let (tree, lists) = (&report.tree, &report.arg_lists);
+    let mut cx = Context::new(trace, tree, lists, options);
+    let (of_first, (rows, any_op)) = both(|| first(tree, lists), || fill(&mut cx, &gpu));
+    (report.rows, report.ready.any_op) = (rows, any_op);
+    let rows = &report.rows;
+    let many = rows.unified.rows.len() >= MANY_ROWS;
+    let ((op_sheets, overlaps), of_then) = both_if(many, || operations(cx, &gpu, rows), || then(&report, of_first));
+    (report.rows.op_sheets, report.ready.overlaps) = (op_sheets, overlaps);
+    Ok((report, of_then))
 }
 
 /// An error if there is no GPU work that a report could be made of. Work without a recorded launch will do.
@@ -197,18 +215,11 @@ pub fn require_gpu_work(trace: &Trace) -> Result<(), ReportError> {
     GpuTime::of(trace, &Tree::build(trace, tree_options(&options)), &options).map(drop)
 }
 
-fn finished(
-    trace: &Trace,
-    tree: Tree,
-    arg_lists: ArgLists,
-    gpu: &GpuTime,
-    options: &ReportOptions,
-    (ready, rows): (ReadySheets, ReportRows),
-) -> Report {
+fn diagnostics(trace: &Trace, tree: &Tree, gpu: &GpuTime) -> Diagnostics {
     let mut diagnostics = trace.diagnostics().clone();
     diagnostics.extend(tree.diagnostics());
     gpu.timeline.check(&mut diagnostics);
-    Report { rows, tree, arg_lists, diagnostics, options: options.clone(), ready }
+    diagnostics
 }
 
 /// How the tree of a report is built.
@@ -239,38 +250,33 @@ fn failures(unified: &Unified) -> Vec<ModelFailure> {
     list
 }
 
-fn fill(
-    trace: &Trace,
-    tree: &Tree,
-    lists: &ArgLists,
-    gpu: &GpuTime,
-    options: &ReportOptions,
-) -> (ReadySheets, ReportRows) {
-    let mut cx = Context::new(trace, tree, lists, options);
-    let timeline = gpu.sheet(trace, tree, options);
-    let with_ops = !tree.is_gpu_only() || !cx.quirks.runtime_calls_make_no_sheets;
-    let launchers = if with_ops { LauncherRows::of(&mut cx) } else { LauncherRows::default() };
+/// All rows but those of the sheets of operations; and whether any kernel belongs to an operation.
+fn fill(cx: &mut Context<'_>, gpu: &GpuTime) -> (ReportRows, bool) {
+    let launchers = if with_ops(cx) { LauncherRows::of(cx) } else { LauncherRows::default() };
     let beside = cx.beside();
-    let (sums, models) = both(
-        || Sums::of(beside, &launchers, gpu.timeline.total.0),
-        || if with_ops { Models::of(&mut cx, gpu, &launchers) } else { Models::default() },
-    );
+    let (sums, (unified, collectives)) =
+        both(|| Sums::of(beside, &launchers, gpu.timeline.total.0), || modelled(cx, &launchers));
     let rows = ReportRows {
         timeline: gpu.timeline,
         launchers,
         categories: sums.categories,
         ops: sums.ops,
         unique_args: sums.unique_args,
-        model_failures: failures(&models.unified),
-        unified: models.unified,
-        op_sheets: models.op_sheets,
+        model_failures: failures(&unified),
+        unified,
+        op_sheets: Vec::new(),
         kernels: sums.kernels,
         histogram: sums.histogram,
         short_kernels: sums.short_kernels,
-        collectives: models.collectives,
-        unlinked: unlinked(trace, tree),
+        collectives,
+        unlinked: unlinked(cx.trace, cx.tree),
     };
-    (ReadySheets { timeline, overlaps: models.overlaps, any_op: sums.any_op }, rows)
+    (rows, sums.any_op)
+}
+
+/// Whether operations make rows.
+fn with_ops(cx: &Context<'_>) -> bool {
+    !cx.tree.is_gpu_only() || !cx.quirks.runtime_calls_make_no_sheets
 }
 
 /// The rows that need no model.
@@ -310,36 +316,32 @@ impl Sums {
     }
 }
 
-/// The rows of calls that models know.
-#[derive(Debug, Default)]
-struct Models {
-    unified: Unified,
-    op_sheets: Vec<OpSheet>,
-    overlaps: OverlapSheets,
-    collectives: Collectives,
+/// The rows of calls, and of collectives.
+fn modelled(cx: &mut Context<'_>, launchers: &LauncherRows) -> (Unified, Collectives) {
+    if !with_ops(cx) {
+        return Default::default();
+    }
+    let mut unified = Unified::of(cx, launchers);
+    if cx.options.call_stack {
+        unified::set_call_stacks(cx, &mut unified.rows);
+    }
+    let collectives = if cx.options.coll_analysis { Collectives::of(cx) } else { Collectives::default() };
+    (unified, collectives)
 }
 
-impl Models {
-    fn of(cx: &mut Context<'_>, gpu: &GpuTime, launchers: &LauncherRows) -> Self {
-        let (trace, tree, options) = (cx.trace, cx.tree, cx.options);
-        let mut unified = Unified::of(cx, launchers);
-        // Where calls were made is for people to read: nothing else needs it.
-        let stacks = || unified::call_stacks(trace, tree, &unified.rows);
-        let mut others = || {
-            let (op_sheets, families) = op_sheets::op_sheets(cx);
-            let mut models = Self { op_sheets, ..Self::default() };
-            if options.include_overlap {
-                models.overlaps = OverlapSheets::of(cx, gpu, launchers, &unified, &families);
-            }
-            if options.coll_analysis {
-                models.collectives = Collectives::of(cx);
-            }
-            models
-        };
-        let (stacks, models) = if options.call_stack { both(stacks, others) } else { (Vec::new(), others()) };
-        unified::set_call_stacks(&mut unified.rows, stacks);
-        Self { unified, ..models }
+/// The sheets of operations, and those that tell their calls apart by what ran beside them. Only files are made of them.
+fn operations(mut cx: Context<'_>, gpu: &GpuTime, rows: &ReportRows) -> (Vec<OpSheet>, OverlapSheets) {
+    let cx = &mut cx;
+    if !with_ops(cx) {
+        return Default::default();
     }
+    let (op_sheets, families) = op_sheets::op_sheets(cx);
+    let overlaps = if cx.options.include_overlap {
+        OverlapSheets::of(cx, gpu, &rows.launchers, &rows.unified, &families)
+    } else {
+        OverlapSheets::default()
+    };
+    (op_sheets, overlaps)
 }
 
 fn unlinked(trace: &Trace, tree: &Tree) -> (usize, f64) {

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use jarvis_trace::{InOrder, Trace, Tree};
+use jarvis_trace::InOrder;
 use rapidhash::RapidHashSet;
 
 pub(crate) use collect::collect;
@@ -134,16 +134,11 @@ pub(crate) fn rows(
     groups.into_iter().map(|group| UnifiedRow::of(cx, calls, group)).collect()
 }
 
-/// Where in the program the calls of each row were made.
-pub(crate) fn call_stacks(trace: &Trace, tree: &Tree, rows: &[UnifiedRow]) -> Vec<StackCells> {
-    let mut stacks = CallStacks::new(trace, tree);
-    rows.iter().map(|row| stacks.of_row(&row.kernels, &row.identity.name)).collect()
-}
-
-/// Tells every row where its calls were made.
-pub(crate) fn set_call_stacks(rows: &mut [UnifiedRow], stacks: Vec<StackCells>) {
-    for (row, stack) in rows.iter_mut().zip(stacks) {
-        row.call_stack = Some(stack);
+/// Tells every row where in the program its calls were made.
+pub(crate) fn set_call_stacks(cx: &Context<'_>, rows: &mut [UnifiedRow]) {
+    let mut stacks = CallStacks::new(cx.trace, cx.tree);
+    for row in rows {
+        row.call_stack = Some(stacks.of_row(&row.kernels, &row.identity.name));
     }
 }
 

@@ -14,10 +14,9 @@ use super::texts::list;
 
 /// Gaps from this length on are looked into.
 pub(super) const LONG: Ns = Ns(1_000_000);
-/// A first call takes this many times as long as is usual for its operation.
-const SLOWER: i64 = 10;
-/// With fewer calls of an operation nothing is usual.
-const LEAST_CALLS: usize = 8;
+/// Calls of an operation from which on something is usual, and how many times as long a first call takes then: of a few
+/// calls any may be another kind of work, but not one of a tenth of a second among some of tens of microseconds.
+const SLOWER: [(usize, i64); 2] = [(8, 10), (3, 100)];
 /// What the compiler calls its own work.
 const COMPILING: &str = " (dynamo_timed)";
 /// What it is told as.
@@ -59,7 +58,8 @@ struct Calls {
     starts: Vec<Ns>,
     /// By shapes and types.
     first: RapidHashMap<[Option<StrId>; 2], EventId>,
-    usual: Option<Ns>,
+    /// From this length on one takes unusually long.
+    slow_from: Option<Ns>,
 }
 
 /// Shapes and types of a call.
@@ -92,9 +92,10 @@ impl<'t> Operations<'t> {
         }
         for calls in all.by_name.values_mut() {
             calls.starts.sort_unstable();
-            let middle = calls.lengths.len() / 2;
-            if calls.lengths.len() >= LEAST_CALLS {
-                calls.usual = Some(*calls.lengths.select_nth_unstable(middle).1);
+            let count = calls.lengths.len();
+            if let Some((_, slower)) = SLOWER.into_iter().find(|(least, _)| count >= *least) {
+                let usual = calls.lengths.select_nth_unstable(count / 2).1;
+                calls.slow_from = Some(Ns(usual.0.saturating_mul(slower)));
             }
         }
         all
@@ -103,8 +104,8 @@ impl<'t> Operations<'t> {
     /// Whether a call is the first with its arguments and takes unusually long.
     fn is_slow_first(&self, call: EventId) -> bool {
         let Some(calls) = self.by_name.get(&self.trace.name_id(call)) else { return false };
-        let is_slow = |usual: Ns| self.trace.dur(call).unwrap_or_default().0 >= usual.0.saturating_mul(SLOWER);
-        calls.first.get(&arguments(self.trace, call)) == Some(&call) && calls.usual.is_some_and(is_slow)
+        let is_slow = calls.slow_from.is_some_and(|from| self.trace.dur(call).unwrap_or_default() >= from);
+        is_slow && calls.first.get(&arguments(self.trace, call)) == Some(&call)
     }
 
     /// Whether half of the calls of its operation come before a call.

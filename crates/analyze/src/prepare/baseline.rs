@@ -13,6 +13,9 @@ const SEED_ROWS: &[&str] = &["aten::add_", "aten::mul", "aten::copy_"];
 /// Rows of the robust form.
 const SIMPLE_ROWS: &[&str] = &["aten::add", "aten::add_", "aten::mul", "aten::mul_", "aten::copy_"];
 
+/// Row-major tensors stand for a trace if so much of the time of all dense ones is theirs.
+const MOSTLY: f64 = 0.5;
+
 /// Which memory layouts count.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layouts {
@@ -27,18 +30,28 @@ pub(crate) fn baseline(rows: &[Row], mean_tbs: &[Option<f64>], peak_tbs: f64, th
     let seed: Vec<f64> =
         rows.iter().zip(mean_tbs).filter(|(r, _)| SEED_ROWS.contains(&&*r.name)).filter_map(|(_, tbs)| *tbs).collect();
     let seed_bandwidth_tbs = (!seed.is_empty()).then(|| seed.iter().sum::<f64>() / seed.len() as f64);
-    // A model that lives in channels-last has no row-major tensors; equal dense layouts then serve as well.
-    let measured = [Layouts::Contiguous, Layouts::AnyDense]
-        .into_iter()
-        .find_map(|layouts| measured(rows, peak_tbs, thresholds.get(Threshold::BaselineMinMb), layouts));
+    let of = |layouts| measured(rows, peak_tbs, thresholds.get(Threshold::BaselineMinMb), layouts);
+    // A model that lives in channels-last has hardly any row-major tensors; equal dense layouts then serve as well.
+    let measured = of(Layouts::AnyDense).map(|dense| match of(Layouts::Contiguous) {
+        Some(contiguous) if contiguous.time_ms >= MOSTLY * dense.time_ms => contiguous,
+        _ => dense,
+    });
     let usual = peak_tbs * thresholds.get(Threshold::BaselineDefault) / 100.0;
     let source = if measured.is_some() { Baseline::MEASURED } else { Baseline::DEFAULT };
-    let (bandwidth_tbs, rows) = measured.unwrap_or((usual, Vec::new()));
+    let (bandwidth_tbs, rows) = measured.map_or((usual, Vec::new()), |m| (m.tbs, m.uids));
     let efficiency_percent = 100.0 * bandwidth_tbs / peak_tbs;
     Baseline { bandwidth_tbs, efficiency_percent, source, rows, seed_bandwidth_tbs }
 }
 
-fn measured(rows: &[Row], peak_tbs: f64, min_mb: f64, layouts: Layouts) -> Option<(f64, Vec<u32>)> {
+/// What rows of some layouts reach.
+struct Measured {
+    /// Mean over their time, in 10¹² bytes a second.
+    tbs: f64,
+    time_ms: f64,
+    uids: Vec<u32>,
+}
+
+fn measured(rows: &[Row], peak_tbs: f64, min_mb: f64, layouts: Layouts) -> Option<Measured> {
     let counts = |r: &&Row| {
         SIMPLE_ROWS.contains(&&*r.name)
             && r.kernels.iter().all(|k| !kernel_names::is_copy_or_fill(&k.name))
@@ -46,13 +59,13 @@ fn measured(rows: &[Row], peak_tbs: f64, min_mb: f64, layouts: Layouts) -> Optio
             && r.efficiency.tb_s_achieved.is_some_and(|tbs| tbs <= peak_tbs)
             && plain_operands(&r.inputs, layouts)
     };
-    let (mut weighted, mut time, mut uids) = (0.0, 0.0, Vec::new());
+    let (mut weighted, mut time_ms, mut uids) = (0.0, 0.0, Vec::new());
     for row in rows.iter().filter(counts) {
         weighted += row.efficiency.tb_s_achieved.unwrap_or_default() * row.time_ms;
-        time += row.time_ms;
+        time_ms += row.time_ms;
         uids.push(row.uid);
     }
-    (time > 0.0).then(|| (weighted / time, uids))
+    (time_ms > 0.0).then(|| Measured { tbs: weighted / time_ms, time_ms, uids })
 }
 
 /// Whether all tensors of a call have the same sizes and the same dense layout. Numbers do not count.

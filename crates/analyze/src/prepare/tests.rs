@@ -203,6 +203,25 @@ fn the_baseline_takes_large_plain_operands_only() {
 }
 
 #[test]
+fn a_few_row_major_tensors_do_not_speak_for_a_channels_last_model() {
+    let image = |count: usize| {
+        let mut scene = Scene::new();
+        // 128 MiB in channels-last, three times over at 4 TB/s; and a row-major tensor at 2.
+        let dims = "[[64, 256, 64, 64], [64, 256, 64, 64], []]";
+        let types = r#"["c10::BFloat16", "c10::BFloat16", "Scalar"]"#;
+        let kernels = [("void at::native::vectorized_elementwise_kernel<8>", 3.0 * 128.0 * 1.048_576 / 4.0)];
+        let mut call = Call::new("aten::add", dims, types, &kernels);
+        call.strides = Some("[[1048576, 1, 16384, 256], [1048576, 1, 16384, 256], []]");
+        scene.calls(count, &call).add(1, 64, 2.0);
+        scene.prepared().baseline
+    };
+    let mostly = image(4);
+    assert_eq!(mostly.rows.len(), 2, "both kinds are dense");
+    assert!(mostly.bandwidth_tbs > 3.5, "{mostly:?}");
+    assert!((image(1).bandwidth_tbs - 2.0).abs() < 1e-3, "half of the time is theirs");
+}
+
+#[test]
 fn host_dominated_rows_and_varying_times_are_told() {
     let mut b = TraceBuilder::new();
     b.cpu_op("aten::mm", 0.0, 9000.0).arg("Input Dims", "[[8, 8], [8, 8]]");

@@ -155,6 +155,9 @@ quirks! {
     runtime_calls_make_no_sheets,
     /// Tables 21: of a timeline split by recomputation only the parts are shown.
     recompute_parts_alone,
+    /// Not numbered: a call that casts its arguments for its own operation, as under autocast, is rated by the types
+    /// before the cast, and the casts' time is its own.
+    casting_calls_make_rows,
     /// With Python frames in the tree, a frame that launches kernels itself makes a row of `unified_perf_summary`.
     frames_make_rows,
     /// Tree 14: kernels of one operation on two streams count as overlapping each other.

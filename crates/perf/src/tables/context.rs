@@ -8,6 +8,7 @@ use jarvis_trace::{EventId, Names, StrId, Trace, Tree, TreeView};
 use rapidhash::RapidHashMap;
 
 use super::Cell;
+use super::casts::Casts;
 use super::costs::{Call, CostId, Costs};
 use super::inputs::{ArgLists, ArgTexts, Inputs, InputsGroup, InputsId};
 use super::options::ReportOptions;
@@ -111,6 +112,8 @@ pub(crate) struct Context<'a> {
     pub(crate) texts: Texts<'a>,
     pub(crate) inputs: Inputs<'a>,
     pub(crate) costs: Costs<'a>,
+    /// Calls that only cast; known once the rows are collected, none in the compatible mode.
+    pub(crate) casts: Casts,
     places: Vec<Place>,
     categories: RapidHashMap<(RowName, Option<StrId>), TextId>,
     /// By name: whether a kernel of that name communicates.
@@ -138,6 +141,7 @@ impl<'a> Context<'a> {
             texts,
             inputs: Inputs::new(trace, lists),
             costs: Costs::new(trace, tree, options),
+            casts: Casts::default(),
             places,
             categories: RapidHashMap::default(),
             communication: vec![None; trace.strings().len()],
@@ -151,6 +155,7 @@ impl<'a> Context<'a> {
             texts: self.texts.clone(),
             inputs: self.inputs.clone(),
             costs: Costs::new(self.trace, self.tree, self.options),
+            casts: self.casts.clone(),
             places: self.places.clone(),
             categories: self.categories.clone(),
             communication: self.communication.clone(),

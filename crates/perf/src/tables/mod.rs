@@ -1,6 +1,7 @@
 //! The sheets of the performance report, as values. Renderers (CSV, XLSX, HTML, JSON) stand in `jarvis-report`.
 
 mod call_stack;
+mod casts;
 mod collectives;
 mod context;
 mod costs;

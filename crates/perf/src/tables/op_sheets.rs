@@ -175,7 +175,7 @@ fn family_calls(cx: &mut Context<'_>, family: &'static str, events: Vec<EventId>
     out
 }
 
-/// All events whose name is in a family, in file order, wherever they stand.
+/// All events whose name is in a family, in file order, wherever they stand; but for those that only cast.
 fn events_by_family(cx: &mut Context<'_>) -> [Vec<EventId>; FAMILIES.len()] {
     let trace = cx.trace;
     let mut families: Vec<Option<Option<usize>>> = vec![None; trace.strings().len()];
@@ -189,7 +189,7 @@ fn events_by_family(cx: &mut Context<'_>) -> [Vec<EventId>; FAMILIES.len()] {
             Some(known) => known,
             None => *families[name.index()].insert(family_of(cx, e)),
         };
-        if let Some(family) = family {
+        if let Some(family) = family.filter(|_| !cx.casts.only_casts(e)) {
             events[family].push(e);
         }
     }
@@ -215,8 +215,8 @@ fn explicit_wrappers(cx: &Context<'_>, events: &[EventId]) -> RapidHashSet<Event
 
 fn causes_backward(cx: &Context<'_>, e: EventId, explicit: &RapidHashSet<EventId>) -> bool {
     cx.trace.name(e) != NEVER_BACKWARD
-        && cx.tree.backward_of(e).len() > 0
-        && cx.tree.subtree_backward(e).all(|wrapper| !explicit.contains(&wrapper))
+        && cx.has_backward(e)
+        && cx.backward_wrappers(e).iter().all(|wrapper| !explicit.contains(wrapper))
 }
 
 fn is_backward(name: &str) -> bool {

@@ -1,6 +1,7 @@
 //! Integration tests of the performance models and of the report.
 
 #[cfg(test)]
+mod autocast;
 mod evaluation;
 #[cfg(test)]
 mod hostile;

@@ -80,6 +80,9 @@ impl Collector<'_, '_> {
             if trace.kind(e) != EventKind::CpuOp || tree.gpu_event_count(e) == 0 || !self.cx.has_model(e) {
                 continue;
             }
+            if !self.cx.quirks.casting_calls_make_rows {
+                self.cx.note_casts(e);
+            }
             for above in tree.ancestors(e) {
                 // What is already marked is so all the way up.
                 if std::mem::replace(&mut self.modelled_below[above.index()], true) || !passes(trace.kind(above)) {
@@ -135,6 +138,9 @@ impl Collector<'_, '_> {
             return Verdict::Stop;
         }
         if kind == EventKind::CpuOp {
+            if self.cx.casts.only_casts(e) {
+                return Verdict::Descend;
+            }
             if self.cx.has_model(e) {
                 return Verdict::Take { own_model: true, forward: None };
             }
@@ -186,9 +192,10 @@ impl Collector<'_, '_> {
         if !self.cx.has_model(event) || self.cx.costs.backward_category(name).is_none() || !self.is_sole(wrapper) {
             return None;
         }
-        let kernels = self.cx.kernels_by_start(event);
-        let inputs = self.cx.inputs_of(event);
-        let cost = self.cx.cost(&Call { event, name, inputs, kernels: &kernels, pass: Pass::Backward });
+        let working = self.cx.casts.working(event);
+        let kernels = self.cx.kernels_by_start(working);
+        let inputs = self.cx.inputs_of(working);
+        let cost = self.cx.cost(&Call { event: working, name, inputs, kernels: &kernels, pass: Pass::Backward });
         self.cx.costs.get(cost).cost.is_ok().then_some(Forward { event, cost })
     }
 

@@ -127,6 +127,7 @@ impl Context<'_> {
 
     /// GPU events of all backward work that an operation and what is below it caused.
     pub(crate) fn backward_kernels(&self, forward: EventId) -> Vec<EventId> {
-        self.tree.subtree_backward(forward).flat_map(|w| self.tree.gpu_events(w).into_owned()).collect()
+        let wrappers = self.backward_wrappers(forward).into_iter();
+        wrappers.flat_map(|w| self.tree.gpu_events(w).into_owned()).collect()
     }
 }

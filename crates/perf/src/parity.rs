@@ -59,6 +59,9 @@ quirks! {
     grouped_heads_sum_short,
     /// F15: `aiter::_flash_attn_backward` reads (dout, q, k) as (q, k, v).
     aiter_backward_slots_shifted,
+    /// Not numbered: `flash_attn::_flash_attn_backward` is read as if the gradients were not among its arguments, so the
+    /// scale stands for the causal flag.
+    flash_backward_slots_fixed,
     /// F16: variable-length attention divides by zero or fails on unequal remainders.
     varlen_unguarded,
     /// F17: the `aiter` and `flash_attn_3` attention ops have no precision.

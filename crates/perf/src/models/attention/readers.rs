@@ -162,11 +162,14 @@ pub fn flash_attn_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     Options { causal: args.literal(5)?, strides: true, ..options }.read(call, quirks)
 }
 
-/// `flash_attn::_flash_attn_backward(dout, q, k, v, …, dropout, scale, causal)`; causal unless it says otherwise.
+/// `flash_attn::_flash_attn_backward(dout, q, k, v, …, dropout, scale, causal)`; causal unless it says otherwise. From
+/// version 2.7 on dq, dk and dv stand before the dropout, so the flag is where a truth value is.
 pub fn flash_attn_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
-    let causal = if args.concrete_or_empty(10).is_empty() { true.into() } else { args.literal(10)? };
-    let options = Options::new(1, Axes::LengthFirst, args.float_or_zero(8), true);
+    let is_flag = |slot: usize| matches!(args.literal(slot), Ok(Value::Bool(_)));
+    let flag = if is_flag(11) && !is_flag(10) && !quirks.flash_backward_slots_fixed { 11 } else { 10 };
+    let causal = if args.concrete_or_empty(flag).is_empty() { true.into() } else { args.literal(flag)? };
+    let options = Options::new(1, Axes::LengthFirst, args.float_or_zero(flag - 2), true);
     let options = Options { causal, strides: true, is_backward: true, types: Some([0, 1]), ..options };
     let geometry = geometry(args, options.q, options.axes)?;
     let mut model = options.model(args, geometry, Lengths::Equal, quirks)?;

@@ -68,7 +68,7 @@ quirks! {
     attention_precision_unknown,
     /// F18: attention backward ops other than the variable-length one stay on the forward sheet.
     attention_backward_on_forward_sheet,
-    /// F19: inference attention ignores sliding windows.
+    /// F19: attention ignores sliding windows, in inference and elsewhere.
     sliding_window_ignored,
     /// F20: the latent of MLA decode is counted twice, as K and as V.
     mla_latent_counted_twice,

@@ -42,6 +42,13 @@ pub enum Mask {
     CausalFromStart,
     /// The last query sees all keys, each earlier one a key less (the flash-attention libraries).
     CausalFromEnd,
+    /// As many keys before and behind a query's own place, places counted from the end; `None` for all.
+    Window {
+        /// Keys before its place.
+        left: Option<i64>,
+        /// Keys behind its place.
+        right: Option<i64>,
+    },
 }
 
 impl Mask {
@@ -61,8 +68,25 @@ impl Mask {
             // Queries that come before the first key see none.
             Self::CausalFromEnd if q >= kv => triangle(kv),
             Self::CausalFromEnd => triangle(q) + q * (kv - q),
+            Self::Window { left, right } => {
+                let up_to = |last: i64| pairs_up_to(q, kv, kv - q + last.into());
+                let in_reach = right.map_or(q * kv, up_to);
+                let passed = left.map_or(Count::ZERO, |left| up_to(left.saturating_neg().saturating_sub(1)));
+                (in_reach - passed).max(Count::ZERO)
+            }
         }
     }
+}
+
+/// Pairs of which query `i` sees the keys 0 to `i + last`: Σ over queries of that, cut to what there is.
+fn pairs_up_to(q: Count, kv: Count, last: Count) -> Count {
+    // Σ of max(0, first + i) over the queries.
+    let ramp = |first: Count| {
+        let triangle = |n: Count| (n * (n + Count::ONE)).div_floor(2_i64).unwrap_or_default().when(n > Count::ZERO);
+        triangle(first + q - Count::ONE) - triangle(first - Count::ONE)
+    };
+    let first = last + Count::ONE;
+    ramp(first) - ramp(first - kv)
 }
 
 impl Geometry {

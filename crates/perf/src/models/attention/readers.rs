@@ -81,6 +81,39 @@ struct Options {
     strides: bool,
     /// Slot of a bias on the scores.
     bias: Option<usize>,
+    /// How far a query sees; only with the masks that count from the end.
+    window: Window,
+}
+
+/// How many keys before and behind its own place a query sees; `None` for all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Window {
+    left: Option<i64>,
+    right: Option<i64>,
+}
+
+impl Window {
+    /// The two limits in `slot` and the next one; negative or absent ones are none.
+    pub(super) fn read(args: Args<'_>, slot: usize, quirks: &Quirks) -> Self {
+        let limit = |slot: usize| args.int(slot).ok().filter(|&keys| keys >= 0 && !quirks.sliding_window_ignored);
+        Self { left: limit(slot), right: limit(slot + 1) }
+    }
+
+    /// The mask of such a window, if it limits anything; a causal one ends at the query.
+    pub(super) fn mask(self, causal: bool) -> Option<Mask> {
+        let right = if causal { Some(0) } else { self.right };
+        let limited = self.left.is_some() || right.is_some() && !causal;
+        limited.then_some(Mask::Window { left: self.left, right })
+    }
+
+    /// The limits as parameters, where there are any.
+    pub(super) fn params(self) -> Params {
+        let shown = |limit: Option<i64>| limit.map_or(Value::None, Value::Int);
+        if self == Self::default() {
+            return Vec::new();
+        }
+        vec![("window_left", shown(self.left)), ("window_right", shown(self.right))]
+    }
 }
 
 impl Options {
@@ -97,6 +130,7 @@ impl Options {
             types: Some([q, q + 1]),
             strides: false,
             bias: None,
+            window: Window::default(),
         }
     }
 
@@ -119,7 +153,8 @@ impl Options {
         lengths: Lengths,
         quirks: &Quirks,
     ) -> Result<Attention, ModelError> {
-        let mask = if self.causal.truth() { self.mask } else { Mask::Full };
+        let causal = self.causal.truth();
+        let mask = self.window.mask(causal).unwrap_or(if causal { self.mask } else { Mask::Full });
         let mut params = size_params(&geometry);
         if self.strides {
             for (i, name) in ["q_stride", "k_stride", "v_stride"].into_iter().enumerate() {
@@ -136,6 +171,7 @@ impl Options {
             precision = dtype::precision(args.dtype(a)?, quirks);
             params.push(("dtype_A_B", Value::texts(&[args.dtype(a)?, args.dtype(b)?])));
         }
+        params.extend(self.window.params());
         let bias_bytes = match self.bias.filter(|&slot| args.has_tensor(slot) && !quirks.attention_bias_free) {
             Some(slot) => args.stored_numel(slot)? * args.known_size(slot, quirks)?,
             None => Count::ZERO,
@@ -155,22 +191,24 @@ impl Options {
     }
 }
 
-/// `flash_attn::_flash_attn_forward(q, k, v, dropout, scale, causal, …)`.
+/// `flash_attn::_flash_attn_forward(q, k, v, dropout, scale, causal, window_left, window_right, …)`.
 pub fn flash_attn_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let options = Options::new(0, Axes::LengthFirst, args.float(3)?, false);
-    Options { causal: args.literal(5)?, strides: true, ..options }.read(call, quirks)
+    let window = Window::read(args, 6, quirks);
+    Options { causal: args.literal(5)?, strides: true, window, ..options }.read(call, quirks)
 }
 
-/// `flash_attn::_flash_attn_backward(dout, q, k, v, …, dropout, scale, causal)`; causal unless it says otherwise. From
-/// version 2.7 on dq, dk and dv stand before the dropout, so the flag is where a truth value is.
+/// `flash_attn::_flash_attn_backward(dout, q, k, v, …, dropout, scale, causal, window_left, window_right)`; causal unless it
+/// says otherwise. From version 2.7 on dq, dk and dv stand before the dropout, so the flag is where a truth value is.
 pub fn flash_attn_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let is_flag = |slot: usize| matches!(args.literal(slot), Ok(Value::Bool(_)));
     let flag = if is_flag(11) && !is_flag(10) && !quirks.flash_backward_slots_fixed { 11 } else { 10 };
     let causal = if args.concrete_or_empty(flag).is_empty() { true.into() } else { args.literal(flag)? };
     let options = Options::new(1, Axes::LengthFirst, args.float_or_zero(flag - 2), true);
-    let options = Options { causal, strides: true, is_backward: true, types: Some([0, 1]), ..options };
+    let window = Window::read(args, flag + 1, quirks);
+    let options = Options { causal, strides: true, is_backward: true, types: Some([0, 1]), window, ..options };
     let geometry = geometry(args, options.q, options.axes)?;
     let mut model = options.model(args, geometry, Lengths::Equal, quirks)?;
     // The one attention for which the reference looks at the type.
@@ -290,16 +328,16 @@ pub fn aten_cudnn_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
 }
 
 /// `aten::_scaled_dot_product_flash_attention_backward(grad, q, k, v, …, dropout, causal, …)` and the kernel-level
-/// `aten::_flash_attention_backward`, which has the lengths first.
+/// `aten::_flash_attention_backward`, which has the lengths first and a window in slots 15 and 16.
 pub fn aten_flash_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
-    let (axes, mask) = if call.name == "aten::_flash_attention_backward" {
-        (Axes::LengthFirst, Mask::CausalFromEnd)
+    let (axes, mask, window) = if call.name == "aten::_flash_attention_backward" {
+        (Axes::LengthFirst, Mask::CausalFromEnd, Window::read(args, 15, quirks))
     } else {
-        (Axes::HeadsFirst, Mask::CausalFromStart)
+        (Axes::HeadsFirst, Mask::CausalFromStart, Window::default())
     };
     let options = Options::new(1, axes, args.float_or_zero(10), args.is_true(11));
-    let options = Options { is_backward: true, mask, ..options };
+    let options = Options { is_backward: true, mask, window, ..options };
     packed_or_equal(args, options, quirks, 6, 8)
 }
 
@@ -315,7 +353,8 @@ pub fn aten_efficient_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     Options { mask: Mask::CausalFromStart, is_backward: true, bias: Some(4), ..options }.read(call, quirks)
 }
 
-/// `aten::_flash_attention_forward(q, k, v, offsets_q, offsets_k, max_q, max_k, dropout, causal, …)` and
+/// `aten::_flash_attention_forward(q, k, v, offsets_q, offsets_k, max_q, max_k, dropout, causal, …)` with a window in slots
+/// 11 and 12, and
 /// `aten::_efficient_attention_forward(q, k, v, bias, offsets_q, offsets_k, max_q, max_k, dropout, mask_kind, …)`.
 pub fn aten_packed_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
@@ -325,7 +364,7 @@ pub fn aten_packed_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
         return packed_or_equal(args, Options { bias: Some(3), ..options }, quirks, 4, 6);
     }
     let options = Options::new(0, Axes::LengthFirst, args.float_or_zero(7), args.is_true(8));
-    packed_or_equal(args, options, quirks, 3, 5)
+    packed_or_equal(args, Options { window: Window::read(args, 11, quirks), ..options }, quirks, 3, 5)
 }
 
 /// A call that has packed sequences if the slot `offsets` holds a tensor; `longest` is the first of the two maxima.

@@ -44,6 +44,27 @@ fn unmasked_pairs_of_rectangles() {
 }
 
 #[test]
+fn pairs_in_a_window() {
+    let by_hand = |left: Option<i64>, right: Option<i64>, q: i64, kv: i64| -> i64 {
+        let sees = |place: i64, key: i64| {
+            left.is_none_or(|left| key >= place - left) && right.is_none_or(|right| key <= place + right)
+        };
+        (0..q).map(|i| (0..kv).filter(|&key| sees(i + kv - q, key)).count() as i64).sum()
+    };
+    for (q, kv) in [(1, 9), (5, 9), (9, 9), (9, 5), (12, 3), (4, 0)] {
+        for left in [None, Some(0), Some(2), Some(50)] {
+            for right in [None, Some(0), Some(3), Some(50)] {
+                let mask = Mask::Window { left, right };
+                assert_eq!(mask.pairs(q, kv).to_i64(), by_hand(left, right, q, kv), "{mask:?} {q} {kv}");
+            }
+        }
+    }
+    // Without a limit before it, a window that ends at the query is the causal mask.
+    let causal = Mask::Window { left: None, right: Some(0) };
+    assert_eq!(causal.pairs(559, 700), Mask::CausalFromEnd.pairs(559, 700));
+}
+
+#[test]
 fn backward_with_shared_key_heads() {
     let g = Geometry { h_kv: 4, ..square(4, 16, 1024, 128) };
     // The reference: [2·4·16·1024²·(256 + 256) + 4·1024·256·3] / 2 (F13 omits the scores, F14 the key heads).
@@ -77,7 +98,8 @@ fn packed_sequences() {
 #[test]
 fn hostile_sizes_do_not_panic() {
     let g = square(i64::MAX, i64::MAX, i64::MAX, i64::MAX);
-    for mask in [Mask::Full, Mask::CausalFromEnd, Mask::CausalFromStart] {
+    let window = Mask::Window { left: Some(i64::MAX), right: Some(i64::MIN) };
+    for mask in [Mask::Full, Mask::CausalFromEnd, Mask::CausalFromStart, window] {
         assert!(g.flops(mask, CORRECT).unwrap().is_finite());
         let _ = g.backward_flops(mask, Scores::Kept, REFERENCE);
     }

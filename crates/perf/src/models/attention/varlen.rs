@@ -3,7 +3,7 @@
 use crate::args::Args;
 use crate::call::OpCall;
 use crate::dtype;
-use crate::models::attention::readers::{element_sizes, joined, size_params};
+use crate::models::attention::readers::{Window, element_sizes, joined, size_params};
 use crate::models::attention::{Attention, Geometry, Lengths, Mask, Scores};
 use crate::models::{ModelError, Read};
 use crate::parity::Quirks;
@@ -54,7 +54,8 @@ struct Layout {
     is_backward: bool,
 }
 
-/// `flash_attn::_flash_attn_varlen_forward(q, k, v, offsets_q, offsets_k, max_q, max_k, dropout, scale, causal)`.
+/// `flash_attn::_flash_attn_varlen_forward(q, k, v, offsets_q, offsets_k, max_q, max_k, dropout, scale, causal)`; a window
+/// behind the flag here and in the backward call.
 pub fn flash_attn_varlen_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     read(call, quirks, &Layout { q: 0, offsets: 3, longest: 5, dropout: 7, causal: 9, is_backward: false })
 }
@@ -74,6 +75,7 @@ fn read(call: &OpCall<'_>, quirks: &Quirks, layout: &Layout) -> Read {
         longest_kv: args.float(layout.longest + 1)?,
     };
     let causal = args.is_true(layout.causal);
+    let window = Window::read(args, layout.causal + 1, quirks);
     let (q, k) = (args.dtype(layout.q)?, args.dtype(layout.q + 1)?);
     let mut params = size_params(&geometry);
     params.extend([
@@ -86,9 +88,10 @@ fn read(call: &OpCall<'_>, quirks: &Quirks, layout: &Layout) -> Read {
         ("max_seqlen_q", packing.longest_q.into()),
         ("max_seqlen_kv", packing.longest_kv.into()),
     ]);
+    params.extend(window.params());
     Ok(Box::new(Attention {
         geometry,
-        mask: if causal { Mask::CausalFromEnd } else { Mask::Full },
+        mask: window.mask(causal).unwrap_or(if causal { Mask::CausalFromEnd } else { Mask::Full }),
         scores: Scores::Recomputed,
         lengths: Lengths::Packed(packing),
         sizes: element_sizes(args, layout.q, quirks)?,

@@ -84,7 +84,12 @@ fn picked_by(call: &OpCall<'_>, quirks: &Quirks, index: usize) -> Read {
 
 /// `placed` elements read, and their places read and written.
 fn placed(args: Args<'_>, placed: Count, index: Count, quirks: &Quirks) -> Read {
-    let bytes = Bytes::new().and(3 * placed, args.size(0, quirks)?).and(index, Some(8)).total();
+    touched(args, placed, 3 * placed, index, quirks)
+}
+
+/// `placed` elements handled for `moved` reads and writes, all of the first operand's type.
+fn touched(args: Args<'_>, placed: Count, moved: Count, index: Count, quirks: &Quirks) -> Read {
+    let bytes = Bytes::new().and(moved, args.size(0, quirks)?).and(index, Some(8)).total();
     Tally::vector(tensor_params(args, 0)?, placed, bytes, args.dtype(0)?, quirks).boxed()
 }
 
@@ -100,17 +105,38 @@ pub fn index_add(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     placed(args, args.numel(3)?, args.stored_numel(2)?, quirks)
 }
 
-/// `aten::index_put_(x, indices, values, accumulate)`.
+/// `aten::index_copy(x, dim, index, source)`: as [`index_add`], but nothing of `x` is read.
+pub fn index_copy(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let source = args.numel(3)?;
+    touched(args, source, source + args.stored_numel(3)?, args.stored_numel(2)?, quirks)
+}
+
+/// `aten::index_fill_(x, dim, index, value)`: a slice written for each index.
+pub fn index_fill(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let shape = args.shape(0)?;
+    let at = wrapped(args.int(1)?, shape.len())?;
+    let filled = without(shape, at) * args.numel(2)?;
+    let bytes = Bytes::new().and(filled, args.size(0, quirks)?);
+    let bytes = bytes.and(args.stored_numel(2)?, args.size(2, quirks)?).total();
+    Tally::vector(index_params(args, 2)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// `aten::index_put_(x, indices, values, accumulate)`: places are read only to add to them, a lone value costs nothing.
 pub fn index_put(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
+    let passes = if args.is_true(3) { 2 } else { 1 };
+    let values = args.stored_numel(2).unwrap_or_default().when(args.has_tensor(2));
     let indices = args.shapes(1).unwrap_or_default();
     if !indices.is_empty() {
         let (count, index) = indexed(args.shape(0)?, &indices)?;
-        return placed(args, count, index, quirks);
+        return touched(args, count, passes * count + values, index, quirks);
     }
     // The indices are not in the trace: one for each row of the values.
     let rows = args.shape(2)?.first().ok_or_else(|| ModelError::fail("neither indices nor values have a shape"))?;
-    placed(args, args.numel(2)?, Count::from(*rows), quirks)
+    let count = args.numel(2)?;
+    touched(args, count, passes * count + values, Count::from(*rows), quirks)
 }
 
 /// `aten::index(x, indices)`; the indices are often not in the trace: then what the kernel's launch picks.

@@ -137,6 +137,11 @@ pub fn is_integer(name: &str) -> bool {
     known && matches!(kind(&name), Kind::Bool | Kind::Integer)
 }
 
+/// Whether `name` is a type of complex numbers.
+pub fn is_complex(name: &str) -> bool {
+    kind(&lower(name)) == Kind::Complex
+}
+
 /// One operand of an elementwise operation, for [`promoted_size`].
 #[derive(Debug, Clone, Copy)]
 pub struct Operand<'a> {

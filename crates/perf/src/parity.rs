@@ -140,6 +140,9 @@ quirks! {
     passed_over_input_counted,
     /// Not numbered: fp32 matrix products are rated as such even where their kernels compute in tf32.
     tf32_unseen,
+    /// Not numbered: PyTorch's own products are counted by M, N and K in the type of A alone: expanded operands in full, an
+    /// added matrix as a vector and even if it is not read, complex numbers as real ones.
+    products_by_sizes_alone,
     /// Not numbered: products with a sparse matrix are counted as if all of its elements were there.
     sparse_products_dense,
     /// Tables 4: operations that launch through the driver do not own their launches; their kernels stand in synthetic

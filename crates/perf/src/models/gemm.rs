@@ -2,6 +2,7 @@
 
 mod inference;
 mod mxfp4;
+mod pytorch;
 mod training;
 
 pub use inference::{
@@ -9,7 +10,8 @@ pub use inference::{
     int8_linear_matmul, unquantized,
 };
 pub use mxfp4::{a4w4, hipblaslt_fp4};
-pub use training::{addmm, baddbmm, bmm, hipblaslt_fp8, mm, scaled_mm, te_gemm, te_linear};
+pub use pytorch::{addbmm, addmm, addmv, addr, baddbmm, bmm, mm};
+pub use training::{hipblaslt_fp8, scaled_mm, te_gemm, te_linear};
 
 use crate::call::OpCall;
 use crate::count::Count;
@@ -96,19 +98,23 @@ impl PerfModel for Gemm {
 impl Gemm {
     /// Completes the parameters with the batch, where the op has none of its own, and with what the kernels' names
     /// tell.
-    pub(crate) fn finish(mut self, call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    pub(crate) fn finish(self, call: &OpCall<'_>, quirks: &Quirks) -> Read {
+        Ok(Box::new(self.finished(call, quirks)?))
+    }
+
+    fn finished(mut self, call: &OpCall<'_>, quirks: &Quirks) -> Result<Self, ModelError> {
         if kernels::multiplies_sparse(call.kernels) && !quirks.sparse_products_dense {
             return Err(ModelError::fail("one matrix is sparse, and how many elements it has is not recorded"));
         }
         if self.params.iter().all(|(name, _)| *name != "B") {
             self.params.push(("B", Value::Int(1)));
         }
-        let Some(kernel) = kernels::gemm_kernel(call.kernels, quirks)? else { return Ok(Box::new(self)) };
+        let Some(kernel) = kernels::gemm_kernel(call.kernels, quirks)? else { return Ok(self) };
         self.params.push(("transpose", Value::Tuple(vec![kernel.trans_a.into(), kernel.trans_b.into()])));
         if let Some(tile) = kernel.tile.filter(|_| !quirks.gemm_kernel_grammar_short) {
             self.params.extend([("tile_m", tile.m.into()), ("tile_n", tile.n.into()), ("tile_k", tile.k.into())]);
         }
-        Ok(Box::new(self))
+        Ok(self)
     }
 }
 

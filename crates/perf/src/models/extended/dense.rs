@@ -59,15 +59,6 @@ pub fn mv(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     product(call, quirks, sizes, [0, 1], None)
 }
 
-/// `aten::addmv(y, A, x)`: the vector added has an entry a row.
-pub fn addmv(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    let args = Args::of(call);
-    let (m, k) = (args.dim(1, 0)?, args.dim(1, 1)?);
-    // As the product of the row xᵀ with Aᵀ, so that the added vector is as long as the output.
-    let sizes = Product { batch: 1, m: 1, n: m, k, bias: true };
-    product(call, quirks, sizes, [2, 1], None)
-}
-
 /// `aten::dot(a, b)`.
 pub fn dot(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);

@@ -1,4 +1,4 @@
-//! Layouts of PyTorch's own products and of the training libraries'.
+//! Layouts of the training libraries' products and of PyTorch's scaled ones.
 
 use crate::args::Args;
 use crate::call::OpCall;
@@ -22,55 +22,8 @@ pub(super) fn plain_params(args: Args<'_>, product: &Product, a: usize, b: usize
 }
 
 /// A in slot `a`, B in the next one, as rows × columns.
-fn rows_by_columns(args: Args<'_>, a: usize, bias: bool) -> Result<Product, ModelError> {
+pub(super) fn rows_by_columns(args: Args<'_>, a: usize, bias: bool) -> Result<Product, ModelError> {
     Ok(Product { batch: 1, m: args.dim(a, 0)?, n: args.dim(a + 1, 1)?, k: args.dim(a, 1)?, bias })
-}
-
-/// `aten::mm(A, B)`.
-pub fn mm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    uniform(call, quirks, 0, false)
-}
-
-/// `aten::addmm(bias, A, B)`.
-pub fn addmm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    uniform(call, quirks, 1, true)
-}
-
-fn uniform(call: &OpCall<'_>, quirks: &Quirks, a: usize, bias: bool) -> Read {
-    let args = Args::of(call);
-    let product = rows_by_columns(args, a, bias)?;
-    Gemm {
-        product,
-        bytes: product.bytes(&OperandSizes::uniform(args.size(a, quirks)?)),
-        precision: dtype::precision(args.dtype(a)?, quirks),
-        params: plain_params(args, &product, a, a + 1)?,
-    }
-    .finish(call, quirks)
-}
-
-/// `aten::bmm(A, B)`.
-pub fn bmm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    batched(call, quirks, 0, false)
-}
-
-/// `aten::baddbmm(bias, A, B)`.
-pub fn baddbmm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    batched(call, quirks, 1, true)
-}
-
-fn batched(call: &OpCall<'_>, quirks: &Quirks, a: usize, bias: bool) -> Read {
-    let args = Args::of(call);
-    let product =
-        Product { batch: args.dim(a, 0)?, m: args.dim(a, 1)?, n: args.dim(a + 1, 2)?, k: args.dim(a, 2)?, bias };
-    let mut params = vec![("B", product.batch.into())];
-    params.extend(plain_params(args, &product, a, a + 1)?);
-    Gemm {
-        product,
-        bytes: product.bytes(&OperandSizes::uniform(args.size(a, quirks)?)),
-        precision: dtype::precision(args.dtype(a)?, quirks),
-        params,
-    }
-    .finish(call, quirks)
 }
 
 /// `aten::_scaled_mm(A, B, scale_a, scale_b, bias, scale_result, out_dtype, fast)` and its likes.

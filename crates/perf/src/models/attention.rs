@@ -197,6 +197,8 @@ pub(crate) struct Attention {
     pub(crate) sizes: Sizes,
     /// Bytes of a bias on the scores.
     pub(crate) bias_bytes: Count,
+    /// Bytes of q, k and v, and of the gradient a backward call is given, that no memory holds: expanded dimensions.
+    pub(crate) expanded_bytes: Count,
     pub(crate) precision: Option<&'static str>,
     /// Whether the call itself is a backward one.
     pub(crate) is_backward: bool,
@@ -222,7 +224,7 @@ impl Attention {
     }
 
     fn cost(&self, flops: f64, bytes: Option<Count>) -> Cost {
-        Cost::matrix(flops, bytes.map(|b| (b + self.bias_bytes).to_f64()), self.precision)
+        Cost::matrix(flops, bytes.map(|b| (b + self.bias_bytes - self.expanded_bytes).to_f64()), self.precision)
     }
 
     fn over_sequences(&self, flops: impl Fn(&Geometry) -> Result<f64, ModelError>) -> Result<f64, ModelError> {

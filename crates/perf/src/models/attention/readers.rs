@@ -65,6 +65,18 @@ pub(super) fn element_sizes(args: Args<'_>, q: usize, quirks: &Quirks) -> Result
     Ok(Sizes { query: args.size(q, quirks)?, key: args.size(q + 1, quirks)? })
 }
 
+/// Bytes of `count` tensors from slot `first` on that are there by stride 0 alone. The reference counts them (F27).
+pub(super) fn expanded_bytes(args: Args<'_>, first: usize, count: usize, quirks: &Quirks) -> Count {
+    if quirks.expanded_operands_in_full {
+        return Count::ZERO;
+    }
+    let expanded = |slot: usize| {
+        let (all, stored) = (args.numel(slot).ok()?, args.stored_numel(slot).ok()?);
+        Some((all - stored) * args.size(slot, quirks).ok()??)
+    };
+    (first..first + count).filter_map(expanded).sum()
+}
+
 /// What a call says besides its shapes.
 struct Options {
     q: usize,
@@ -176,6 +188,8 @@ impl Options {
             Some(slot) => args.stored_numel(slot)? * args.known_size(slot, quirks)?,
             None => Count::ZERO,
         };
+        // The gradient that a backward call is given stands before q.
+        let given = usize::from(self.is_backward && self.q > 0);
         Ok(Attention {
             geometry,
             mask,
@@ -183,6 +197,7 @@ impl Options {
             lengths,
             sizes: element_sizes(args, self.q, quirks)?,
             bias_bytes,
+            expanded_bytes: expanded_bytes(args, self.q - given, 3 + given, quirks),
             precision,
             is_backward: self.is_backward,
             quirks: *quirks,
@@ -313,6 +328,7 @@ pub fn evoformer(call: &OpCall<'_>, quirks: &Quirks) -> Read {
         lengths: Lengths::Equal,
         sizes: Sizes { query: size, key: size },
         bias_bytes,
+        expanded_bytes: Count::ZERO,
         precision: dtype::precision(name, quirks),
         is_backward: false,
         quirks: *quirks,

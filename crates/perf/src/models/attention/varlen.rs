@@ -3,7 +3,7 @@
 use crate::args::Args;
 use crate::call::OpCall;
 use crate::dtype;
-use crate::models::attention::readers::{Window, element_sizes, joined, size_params};
+use crate::models::attention::readers::{Window, element_sizes, expanded_bytes, joined, size_params};
 use crate::models::attention::{Attention, Geometry, Lengths, Mask, Scores};
 use crate::models::{ModelError, Read};
 use crate::parity::Quirks;
@@ -96,6 +96,7 @@ fn read(call: &OpCall<'_>, quirks: &Quirks, layout: &Layout) -> Read {
         lengths: Lengths::Packed(packing),
         sizes: element_sizes(args, layout.q, quirks)?,
         bias_bytes: crate::count::Count::ZERO,
+        expanded_bytes: expanded_bytes(args, layout.q, 3, quirks),
         precision: dtype::precision(q, quirks),
         is_backward: layout.is_backward,
         quirks: *quirks,

@@ -5,7 +5,7 @@ use crate::call::OpCall;
 use crate::count::Count;
 use crate::dtype;
 use crate::models::extended::wrapped;
-use crate::models::gemm::{Gemm, OperandSizes, Product};
+use crate::models::gemm::{Gemm, Product};
 use crate::models::tally::{Bytes, Tally, in_out};
 use crate::models::{Cost, ModelError, Params, Read};
 use crate::parity::Quirks;
@@ -25,13 +25,13 @@ fn product_params(product: &Product, a: &str, b: &str) -> Params {
 fn product(call: &OpCall<'_>, quirks: &Quirks, product: Product, [a, b]: [usize; 2], out: Option<i64>) -> Read {
     let args = Args::of(call);
     let (size_a, size_b) = (args.size(a, quirks)?, args.size(b, quirks)?);
-    let float = |size: Option<i64>| size.map(|s| s as f64);
-    let out = float(out.or(size_a));
-    let sizes = OperandSizes { a: float(size_a), b: float(size_b), out, bias: out };
+    let result = Count::from(product.batch) * product.m * product.n;
+    let operands = Bytes::new().and(args.stored_numel(a)?, size_a).and(args.stored_numel(b)?, size_b);
+    let bytes = operands.and(result, out.or(size_a)).total();
     let (type_a, type_b) = (args.dtype(a)?, args.dtype(b)?);
     Gemm {
         product,
-        bytes: product.bytes(&sizes),
+        bytes: bytes.map(Count::to_f64),
         precision: dtype::precision(type_a, quirks),
         params: product_params(&product, type_a, type_b),
     }

@@ -92,6 +92,8 @@ quirks! {
     int8_weight_axes_swapped,
     /// F31: `vllm::gemm_with_dynamic_quant` sizes the packed weight like the activation.
     packed_weight_as_activation,
+    /// Not numbered: `aten::_scaled_mm` takes the pairs of packed 4-bit numbers for numbers.
+    packed_pairs_as_numbers,
     /// F32: grouped GEMM sizes its output by the weight and loses the group factor for variable K.
     grouped_output_as_weight,
     /// F33: unfused expert GEMMs take the hidden width for the inner one and are rated at the weight's type.

@@ -26,6 +26,9 @@ pub(super) fn rows_by_columns(args: Args<'_>, a: usize, bias: bool) -> Result<Pr
     Ok(Product { batch: 1, m: args.dim(a, 0)?, n: args.dim(a + 1, 1)?, k: args.dim(a, 1)?, bias })
 }
 
+/// Two 4-bit numbers a byte: an entry of a shape is a pair.
+const PACKED_PAIRS: &str = "c10::Float4_e2m1fn_x2";
+
 /// `aten::_scaled_mm(A, B, scale_a, scale_b, bias, scale_result, out_dtype, fast)` and its likes.
 pub fn scaled_mm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
@@ -43,9 +46,13 @@ pub fn scaled_mm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let bias_size = if quirks.bias_by_input_count || !bias { Some(size) } else { args.size(4, quirks)? };
     let mut sizes = OperandSizes::uniform(Some(size));
     (sizes.out, sizes.bias) = (out.map(|s| s as f64), bias_size.map(|s| s as f64));
+    let bytes = product.bytes(&sizes);
+    // Bytes are those of the pairs, sums run over the numbers.
+    let packed = args.dtype(0)?.eq_ignore_ascii_case(PACKED_PAIRS) && !quirks.packed_pairs_as_numbers;
+    let product = if packed { Product { k: product.k.saturating_mul(2), ..product } } else { product };
     Gemm {
         product,
-        bytes: product.bytes(&sizes),
+        bytes,
         precision: dtype::precision(args.dtype(0)?, quirks),
         params: plain_params(args, &product, 0, 1)?,
     }

@@ -2,8 +2,10 @@
 //!
 //! Such an operation lists its tensors and, as its last whole numbers, the extents of its iteration space; which
 //! `ATen` operations were fused stands only in its name. From these three this module makes element count, traffic and
-//! arithmetic. It refuses to guess at kernels whose name has another prefix.
+//! arithmetic. It refuses to guess at kernels whose name has another prefix; those
+//! made of templates for matrix products are in `template.rs`.
 
+mod template;
 mod vocabulary;
 
 #[cfg(test)]
@@ -17,6 +19,7 @@ use crate::models::{ComputeUnit, Cost, ModelError, PerfModel};
 use crate::parity::Quirks;
 use crate::value::Value;
 
+pub use template::product;
 use vocabulary::WORDS;
 
 /// How a kernel walks over its data: the second part of its name.

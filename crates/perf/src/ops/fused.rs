@@ -33,7 +33,10 @@ pub(crate) const OPS: &[OpEntry] = &[
 /// Beginnings of names; a call counts as modelled only if `triton::can_model` says so. These rows have no sheet.
 #[rustfmt::skip]
 pub(crate) const PREFIXES: &[OpEntry] = &[
+    OpEntry::extended("triton_bmm", "triton", "", triton::product),
+    OpEntry::extended("triton_mm", "triton", "", triton::product),
     OpEntry::reference("triton_per_", "triton", "", triton::compiled),
     OpEntry::reference("triton_poi_", "triton", "", triton::compiled),
     OpEntry::reference("triton_red_", "triton", "", triton::compiled),
+    OpEntry::extended("triton_tem_", "triton", "", triton::product),
 ];

@@ -12,6 +12,7 @@ pub mod loss;
 pub mod memory;
 pub mod order;
 pub mod pointwise;
+pub mod recurrent;
 pub mod softmax;
 pub mod spatial;
 

@@ -2,8 +2,8 @@
 //!
 //! Such an operation lists its tensors and, as its last whole numbers, the extents of its iteration space; which
 //! `ATen` operations were fused stands only in its name. From these three this module makes element count, traffic and
-//! arithmetic. It refuses to guess at kernels whose name has another prefix; those
-//! made of templates for matrix products are in `template.rs`.
+//! arithmetic. It refuses to guess at kernels whose name has another prefix; those made of templates for matrix products
+//! are in `template.rs`.
 
 mod template;
 mod vocabulary;

@@ -1,7 +1,9 @@
 //! Operations that only we model. Those of category `other` take theirs from their kernel's name.
 
 use super::OpEntry;
-use crate::models::extended::{attention_side, dense, index, lists, loss, memory, order, pointwise, softmax, spatial};
+use crate::models::extended::{
+    attention_side, dense, index, lists, loss, memory, order, pointwise, recurrent, softmax, spatial,
+};
 use crate::models::{Reader, gemm as products, grouped_gemm, quantize};
 
 const fn unary_sheet(name: &'static str, reader: Reader) -> OpEntry {
@@ -63,7 +65,8 @@ pub(super) const OPS: &[OpEntry] = &[
     other("aten::_adaptive_avg_pool3d",                                    spatial::adaptive_avg_pool),
     other("aten::_adaptive_avg_pool3d_backward",                           spatial::adaptive_avg_pool_backward),
     gemm("aten::_addmm_activation",                                        products::addmm),
-    other("aten::_cudnn_rnn",                                              dense::rnn),
+    other("aten::_cudnn_rnn",                                              recurrent::cudnn),
+    other("aten::_cudnn_rnn_backward",                                     recurrent::cudnn_backward),
     other("aten::_embedding_bag",                                          index::embedding_bag),
     other("aten::_embedding_bag_forward_only",                             index::embedding_bag),
     other("aten::_fft_c2c",                                                dense::fft_c2c),
@@ -122,8 +125,10 @@ pub(super) const OPS: &[OpEntry] = &[
     grouped_gemm("aten::_scaled_grouped_mm",                               grouped_gemm::aten_grouped_mm),
     reduce("aten::_softmax",                                               softmax::forward),
     reduce("aten::_softmax_backward_data",                                 softmax::backward),
-    other("aten::_thnn_fused_gru_cell",                                    dense::gru_cell),
-    other("aten::_thnn_fused_lstm_cell",                                   dense::lstm_cell),
+    other("aten::_thnn_fused_gru_cell",                                    recurrent::gru_cell),
+    other("aten::_thnn_fused_gru_cell_backward",                           recurrent::gru_cell_backward),
+    other("aten::_thnn_fused_lstm_cell",                                   recurrent::lstm_cell),
+    other("aten::_thnn_fused_lstm_cell_backward_impl",                     recurrent::lstm_cell_backward),
     elementwise("aten::_transform_bias_rescale_qkv",                       pointwise::bias_rescaled_qkv),
     other("aten::_unique2",                                                index::scan),
     other("aten::_upsample_nearest_exact1d",                               spatial::upsample),
@@ -254,6 +259,8 @@ pub(super) const OPS: &[OpEntry] = &[
     other("aten::max_pool3d_with_indices_backward",                        spatial::max_pool_backward),
     binary_sheet("aten::maximum",                                          pointwise::binary),
     binary_sheet("aten::minimum",                                          pointwise::binary),
+    other("aten::miopen_rnn",                                              recurrent::miopen),
+    other("aten::miopen_rnn_backward",                                     recurrent::miopen_backward),
     unary_sheet("aten::mish",                                              pointwise::error_function),
     binary_sheet("aten::mish_backward",                                    pointwise::error_function_backward),
     other("aten::mse_loss",                                                loss::difference),

@@ -1,4 +1,4 @@
-//! Products outside the GEMM family, recurrent nets, Fourier transforms, factorisations.
+//! Products outside the GEMM family, Fourier transforms, factorisations.
 
 use crate::args::Args;
 use crate::call::OpCall;
@@ -64,58 +64,6 @@ pub fn dot(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let sizes = Product { batch: 1, m: 1, n: 1, k: args.dim(0, 0)?, bias: false };
     product(call, quirks, sizes, [0, 1], None)
-}
-
-/// `aten::_cudnn_rnn(x, weights, …, hx, cx, mode, hidden, projection, layers, batch_first, …, bidirectional, …)`: each
-/// time step multiplies by every weight matrix. The recurrent weights are read again each step, from the cache.
-pub fn rnn(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    let args = Args::of(call);
-    let weights = args.shapes(1)?;
-    let matrices: Count = weights.iter().filter(|w| w.len() == 2).map(|w| Count::of(w)).sum();
-    if matrices == Count::ZERO {
-        return Err(ModelError::fail("the weights are not in the trace"));
-    }
-    let x = args.numel(0)?;
-    let steps = x.div_floor(args.last_dim(0)?).ok_or_else(|| ModelError::fail("input of no width"))?;
-    let (hidden, projection) = (args.int(7)?, args.int(8).unwrap_or(0));
-    let width = if projection > 0 { projection } else { hidden };
-    let directions = if args.is_true(13) { 2 } else { 1 };
-    let states = 2 * (args.numel(4)?.when(args.has_tensor(4)) + args.numel(5)?.when(args.has_tensor(5)));
-    let all: Count = weights.iter().map(|w| Count::of(w)).sum();
-    let name = args.dtype(0)?;
-    let bytes = dtype::size(name, quirks).map(|size| (all + x + steps * width * directions + states) * size);
-    let params = vec![
-        ("input_shape", Value::shape(args.shape(0)?)),
-        ("hidden_size", hidden.into()),
-        ("num_weights", all.into()),
-        ("dtype_in_out", in_out(name, None)),
-    ];
-    let flops = (2 * steps * matrices).to_f64();
-    Tally::new(params, Cost::matrix(flops, bytes.map(Count::to_f64), dtype::precision(name, quirks))).boxed()
-}
-
-/// `aten::_thnn_fused_lstm_cell(input_gates, hidden_gates, cell, …)`: the pointwise part of a step. Four gates of two
-/// sums and an activation, then the new cell and state: 36 operations a cell. Gates are read from both products and saved
-/// for the backward pass; cell and state are written.
-pub fn lstm_cell(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    recurrent_cell(call, quirks, 36, (3, 3))
-}
-
-/// `aten::_thnn_fused_gru_cell(input_gates, hidden_gates, state, …)`: the same with three gates and a mixture of old and new
-/// state: 27 operations an entry of it. The state is read and written, and five values an entry are saved.
-pub fn gru_cell(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    recurrent_cell(call, quirks, 27, (2, 7))
-}
-
-/// So many operations an entry of the state, and how often gates and state are read or written.
-fn recurrent_cell(call: &OpCall<'_>, quirks: &Quirks, operations: i64, moved: (i64, i64)) -> Read {
-    let args = Args::of(call);
-    let (gates, state) = (args.numel(0)?, args.numel(2)?);
-    let biases = args.numel(3).unwrap_or_default().when(args.has_tensor(3))
-        + args.numel(4).unwrap_or_default().when(args.has_tensor(4));
-    let bytes = args.size(0, quirks)?.map(|size| (moved.0 * gates + moved.1 * state + biases) * size);
-    let params = vec![("op_shape", Value::shape(args.shape(2)?)), ("dtype_in_out", in_out(args.dtype(0)?, None))];
-    Tally::vector(params, operations * state, bytes, args.dtype(0)?, quirks).boxed()
 }
 
 /// Which numbers a transform turns into which.

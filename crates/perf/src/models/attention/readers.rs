@@ -267,9 +267,15 @@ pub fn aiter_wrapper_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     untyped(call, quirks, 1, args.float_or_zero(4), args.is_true(6)).read(call, quirks)
 }
 
-/// `flash_attn_3::fwd(q, k, v, …, causal in slot 24)`.
+/// `flash_attn_3::fwd(q, k, v, …, offsets in slots 7 and 8, longest in 12 and 13, causal in 24, window in 25 and 26)`. The
+/// reference knows no packed sequences here.
 pub fn flash_attn_3_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    untyped(call, quirks, 0, 0.0, Args::of(call).is_true(24)).read(call, quirks)
+    let args = Args::of(call);
+    let options = untyped(call, quirks, 0, 0.0, args.is_true(24));
+    if quirks.varlen_unguarded {
+        return options.read(call, quirks);
+    }
+    packed_or_equal(args, Options { window: Window::read(args, 25, quirks), ..options }, quirks, 7, 12)
 }
 
 /// `aiter::_flash_attn_backward(dout, q, k, v, …)`; the reference takes the first three for q, k, v (F15).

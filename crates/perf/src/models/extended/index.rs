@@ -64,6 +64,17 @@ pub fn embedding_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     Tally::vector(index_params(args, 1)?, grad, bytes, args.dtype(0)?, quirks).boxed()
 }
 
+/// `aten::_embedding_bag_dense_backward(grad, index, bags, …, rows in slot 5, …)`: the whole table's gradient is written. A
+/// bag's row is read for the first of its indices and stays at hand for the others, the touched rows are read to add up.
+pub fn embedding_bag_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let (index, width) = (args.numel(1)?, args.last_dim(0)?);
+    let table = Count::from(args.int(5)?) * width;
+    let bytes = Bytes::new().and(args.stored_numel(0)? + index * width + table, args.size(0, quirks)?);
+    let bytes = bytes.and(2 * index, args.size(1, quirks)?).total();
+    Tally::vector(index_params(args, 1)?, index * width, bytes, args.dtype(0)?, quirks).boxed()
+}
+
 /// `aten::gather(x, dim, index)`.
 pub fn gather(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     picked_by(call, quirks, 2)
@@ -71,6 +82,11 @@ pub fn gather(call: &OpCall<'_>, quirks: &Quirks) -> Read {
 
 /// `aten::take_along_dim(x, index, dim)`.
 pub fn take_along_dim(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    picked_by(call, quirks, 1)
+}
+
+/// `aten::take(x, index)`.
+pub fn take(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     picked_by(call, quirks, 1)
 }
 

@@ -46,7 +46,9 @@ pub fn unary_with_operand(call: &OpCall<'_>, quirks: &Quirks) -> Read {
 /// `aten::copy_(destination, source)`.
 pub fn copy(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
-    if quirks.expanded_operands_in_full || !args.has_tensor(1) {
+    // A source without dimensions is one number.
+    let has_source = args.shape(1).is_ok() && args.size(1, quirks).is_ok_and(|size| size.is_some());
+    if quirks.expanded_operands_in_full || !has_source {
         return unary(call, quirks);
     }
     let elements = args.numel(0)?;

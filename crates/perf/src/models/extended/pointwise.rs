@@ -94,12 +94,45 @@ pub fn dropout(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     Tally::vector(tensor_params(args, 0)?, 2 * n, bytes, args.dtype(0)?, quirks).boxed()
 }
 
-/// `aten::masked_fill(x, mask, value)`: an upper bound where little is filled in place.
+/// `aten::masked_fill(x, mask, value)`: an upper bound where little is filled in place. Either may be the smaller one.
 pub fn masked_fill(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
-    let n = args.numel(0)?;
-    let bytes = args.size(0, quirks)?.map(|size| 2 * n * size + args.stored_numel(1).unwrap_or_default());
+    let n = Count::of(&broadcast(args.shape(0)?, args.shape_or_empty(1))?);
+    let mask = args.stored_numel(1).unwrap_or_default();
+    let bytes = Bytes::new().and(args.stored_numel(0)? + n, args.size(0, quirks)?).and(mask, Some(1)).total();
     Tally::vector(tensor_params(args, 0)?, n, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// `aten::clamp(x, least, most)`: limits that are tensors are read too.
+pub fn clamp(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let limits: Vec<usize> = [1, 2].into_iter().filter(|&slot| args.has_tensor(slot)).collect();
+    let mut out = args.shape(0)?.to_vec();
+    let mut bytes = Bytes::new().and(args.stored_numel(0)?, args.size(0, quirks)?);
+    for slot in limits {
+        out = broadcast(&out, args.shape(slot)?)?;
+        bytes = bytes.and(args.stored_numel(slot)?, args.size(slot, quirks)?);
+    }
+    let n = Count::of(&out);
+    let bytes = bytes.and(n, args.size(0, quirks)?).total();
+    Tally::vector(tensor_params(args, 0)?, n, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// `aten::glu(x, dim)`: one half times the sigmoid of the other.
+pub fn glu(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let half = args.numel(0)?.div_floor(2_i64).unwrap_or_default();
+    let bytes = args.size(0, quirks)?.zip(args.stored_numel(0).ok()).map(|(size, read)| (read + half) * size);
+    Tally::vector(tensor_params(args, 0)?, 5 * half, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// `aten::glu_backward(grad, x, dim)`: the gradient of half the size and x read, a gradient as large as x written.
+pub fn glu_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let size = args.size(1, quirks)?;
+    let bytes = Bytes::new().and(args.stored_numel(0)?, args.size(0, quirks)?);
+    let bytes = bytes.and(args.stored_numel(1)? + args.numel(1)?, size).total();
+    Tally::vector(tensor_params(args, 1)?, 7 * args.numel(0)?, bytes, args.dtype(1)?, quirks).boxed()
 }
 
 fn binary_params(args: Args<'_>) -> Result<Params, ModelError> {

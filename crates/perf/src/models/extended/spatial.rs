@@ -5,7 +5,7 @@ use crate::call::OpCall;
 use crate::count::Count;
 use crate::models::elementwise::resampled_shape;
 use crate::models::extended::tensor_params;
-use crate::models::tally::Tally;
+use crate::models::tally::{Bytes, Tally};
 use crate::models::{ModelError, Params, Read};
 use crate::parity::Quirks;
 use crate::value::Value;
@@ -165,6 +165,27 @@ pub fn upsample_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let (outputs, n) = (args.numel(0)?, Count::of(&args.literal_ints(2)?));
     let bytes = args.size(0, quirks)?.map(|size| (n + outputs) * size);
     Tally::vector(tensor_params(args, 0)?, weight(call.name) * outputs, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// Neighbours and operations of an output element, by `grid_sampler`'s numbers: bilinear, nearest, bicubic.
+const SAMPLES: [(i64, i64); 3] = [(4, 7), (1, 1), (16, 35)];
+
+/// `aten::grid_sampler_2d(x, grid, interpolation, …)`: a place of x for each entry of the grid, in every channel. Of x no
+/// more is read than there is, and no more than the neighbours of all places.
+pub fn grid_sampler(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let [batch, channels, ..] = *args.shape(0)? else {
+        return Err(ModelError::fail("input of less than two dimensions"));
+    };
+    let [_, place @ .., _] = args.shape(1)? else { return Err(ModelError::fail("a grid without places")) };
+    let kind = args.int(2).ok().and_then(|kind| SAMPLES.get(usize::try_from(kind).ok()?));
+    let &(neighbours, weight) = kind.unwrap_or(&SAMPLES[0]);
+    let output = [&[batch, channels], place].concat();
+    let outputs = Count::of(&output);
+    let read = args.stored_numel(0)?.min(neighbours * outputs);
+    let bytes = Bytes::new().and(read + outputs, args.size(0, quirks)?);
+    let bytes = bytes.and(args.stored_numel(1)?, args.size(1, quirks)?).total();
+    Tally::vector(shown(args, 0, &output)?, weight * outputs, bytes, args.dtype(0)?, quirks).boxed()
 }
 
 #[cfg(test)]

@@ -10,7 +10,10 @@ mod rms;
 mod rms_fused;
 
 pub use backward::{group_norm_backward, instance_norm_backward, layer_norm_backward};
-pub use batch::{batch_norm, batch_norm_backward, vendor_batch_norm_backward};
+pub use batch::{
+    batch_norm, batch_norm_backward, batch_norm_backward_elements, batch_norm_backward_reduce, batch_norm_elements,
+    batch_norm_stats, vendor_batch_norm_backward,
+};
 pub use rms::{ln_modulate, ln_modulate_backward, rms_norm, rms_norm_backward, vllm_fused_add_rms_norm, vllm_rms_norm};
 pub use rms_fused::{
     rms_add, rms_add_group_fp8, rms_add_pad, rms_group_fp8, rms_group_quant, rms_into, rms_mxfp4, rms_plain,

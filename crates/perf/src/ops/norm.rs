@@ -3,9 +3,10 @@
 use super::OpEntry;
 use crate::models::Reader;
 use crate::models::norm::{
-    batch_norm, batch_norm_backward, group_norm, group_norm_backward, instance_norm, instance_norm_backward,
-    layer_norm, layer_norm_backward, ln_modulate, ln_modulate_backward, rms_add, rms_add_group_fp8, rms_add_pad,
-    rms_group_fp8, rms_group_quant, rms_into, rms_mxfp4, rms_norm, rms_norm_backward, rms_plain, rms_token_quant,
+    batch_norm, batch_norm_backward, batch_norm_backward_elements, batch_norm_backward_reduce, batch_norm_elements,
+    batch_norm_stats, group_norm, group_norm_backward, instance_norm, instance_norm_backward, layer_norm,
+    layer_norm_backward, ln_modulate, ln_modulate_backward, rms_add, rms_add_group_fp8, rms_add_pad, rms_group_fp8,
+    rms_group_quant, rms_into, rms_mxfp4, rms_norm, rms_norm_backward, rms_plain, rms_token_quant,
     vendor_batch_norm_backward, vllm_fused_add_rms_norm, vllm_rms_norm,
 };
 
@@ -23,6 +24,10 @@ const fn rms(name: &'static str, reader: Reader) -> OpEntry {
 
 const fn extended_forward(name: &'static str, reader: Reader) -> OpEntry {
     OpEntry::extended(name, "NORM_fwd", "Normalization", reader)
+}
+
+const fn extended_backward(name: &'static str, reader: Reader) -> OpEntry {
+    OpEntry::extended(name, "NORM_bwd", "Normalization", reader)
 }
 
 const fn extended_rms(name: &'static str, reader: Reader) -> OpEntry {
@@ -44,11 +49,17 @@ pub(super) const OPS: &[OpEntry] = &[
     rms("aiter::rmsnorm2d_fwd_with_dynamicquant_ck",                                     rms_token_quant),
     rms("aiter::rmsnorm_quant",                                                          rms_group_quant),
     extended_forward("aten::_batch_norm_impl_index",                                     batch_norm),
+    extended_forward("aten::_batch_norm_with_update",                                    batch_norm),
+    extended_forward("aten::_batch_norm_with_update_functional",                         batch_norm),
     forward("aten::_fused_rms_norm",                                                     rms_norm),
     backward("aten::_fused_rms_norm_backward",                                           rms_norm_backward),
     extended_forward("aten::_native_batch_norm_legit",                                   batch_norm),
     forward("aten::batch_norm",                                                          batch_norm),
     backward("aten::batch_norm_backward",                                                batch_norm_backward),
+    extended_backward("aten::batch_norm_backward_elemt",                                 batch_norm_backward_elements),
+    extended_backward("aten::batch_norm_backward_reduce",                                batch_norm_backward_reduce),
+    extended_forward("aten::batch_norm_elemt",                                           batch_norm_elements),
+    extended_forward("aten::batch_norm_stats",                                           batch_norm_stats),
     forward("aten::cudnn_batch_norm",                                                    batch_norm),
     backward("aten::cudnn_batch_norm_backward",                                          vendor_batch_norm_backward),
     forward("aten::cudnn_group_norm",                                                    group_norm),

@@ -16,7 +16,10 @@ pub fn batch_norm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
         args.is_non_empty(5)
     } else {
         // The variant without running statistics has its flag two slots earlier.
-        args.is_true(5) || call.name == "aten::_native_batch_norm_legit" && args.is_true(3)
+        args.is_true(5)
+            || call.name == "aten::_native_batch_norm_legit" && args.is_true(3)
+            // Running statistics are updated in training alone, so there is no flag.
+            || call.name.starts_with("aten::_batch_norm_with_update")
     };
     if quirks.norm_passes_as_one {
         let shown = Shown { x: 0, has_bias: true, is_affine: is_given(args, 2, quirks)?, is_training };
@@ -79,4 +82,50 @@ fn backward(args: Args<'_>, x: usize, is_training: bool, mask: &[bool], quirks: 
     let mut tally = Tally::vector(params, flops, bytes, args.dtype(x)?, quirks);
     tally.least_bytes = fixed.and(least * elements, size).total().map(Count::to_f64);
     tally.boxed()
+}
+
+/// One pass of a batch norm that is spread over several GPUs: so many reads and writes of x and operations an element.
+struct Part {
+    x: usize,
+    passes: i64,
+    weight: i64,
+    /// Slots of channel-sized tensors that are read.
+    channels: &'static [usize],
+    /// Channel-sized tensors that are written, in the type of the statistics.
+    written: i64,
+    /// Slots of weight and bias.
+    affine: [Option<usize>; 2],
+}
+
+/// `aten::batch_norm_stats(x, eps)`: mean and deviation of this GPU's share.
+pub fn batch_norm_stats(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    part(call, quirks, &Part { x: 0, passes: 1, weight: 3, channels: &[], written: 2, affine: [None, None] })
+}
+
+/// `aten::batch_norm_elemt(x, weight, bias, mean, invstd, eps)`: the transform.
+pub fn batch_norm_elements(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let affine = [Some(1), Some(2)];
+    part(call, quirks, &Part { x: 0, passes: 2, weight: 2, channels: &[1, 2, 3, 4], written: 0, affine })
+}
+
+/// `aten::batch_norm_backward_reduce(grad, x, mean, invstd, weight, …)`: two sums, and the gradients of weight and bias.
+pub fn batch_norm_backward_reduce(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    part(call, quirks, &Part { x: 1, passes: 2, weight: 4, channels: &[2, 3, 4], written: 4, affine: [Some(4), None] })
+}
+
+/// `aten::batch_norm_backward_elemt(grad, x, mean, invstd, weight, sum_dy, sum_dy_xmu, count)`: the gradient of x.
+pub fn batch_norm_backward_elements(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let affine = [Some(4), None];
+    part(call, quirks, &Part { x: 1, passes: 3, weight: 5, channels: &[2, 3, 4, 5, 6], written: 0, affine })
+}
+
+fn part(call: &OpCall<'_>, quirks: &Quirks, part: &Part) -> Read {
+    let args = Args::of(call);
+    let (elements, channels) = (args.numel(part.x)?, Count::from(args.dim(part.x, 1)?));
+    let bytes = and_channels(Bytes::new(), args, channels, part.channels, quirks).and(part.written * channels, Some(4));
+    let bytes = bytes.and(part.passes * elements, args.size(part.x, quirks)?).total();
+    let [is_affine, has_bias] = part.affine.map(|slot| slot.is_some_and(|slot| args.has_tensor(slot)));
+    let shown = Shown { x: part.x, has_bias, is_affine, is_training: true };
+    let params = params(args, shown, channels.into(), quirks)?;
+    Tally::vector(params, part.weight * elements, bytes, args.dtype(part.x)?, quirks).boxed()
 }

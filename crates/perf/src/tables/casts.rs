@@ -53,7 +53,7 @@ impl Context<'_> {
             match trace.kind(outer) {
                 EventKind::CpuOp if trace.name_id(outer) == name => {
                     let (given, used) = (self.inputs_of(outer), self.inputs_of(inner));
-                    if casts(self.inputs.parsed(given), self.inputs.parsed(used)) {
+                    if casts(self.inputs.parsed(given), self.inputs.parsed(used)) && !self.works_itself(outer) {
                         self.casts.add(outer, inner);
                     }
                 }
@@ -62,6 +62,13 @@ impl Context<'_> {
                 _ => return,
             }
         }
+    }
+
+    /// Whether a call launches something that no call inside it does: then it does more than to cast.
+    fn works_itself(&self, call: EventId) -> bool {
+        let (trace, tree) = (self.trace, self.tree);
+        let through_calls = |c: EventId| matches!(trace.kind(c), EventKind::CpuOp | EventKind::PythonFunction);
+        !tree.launched(call).is_empty() || tree.children(call).any(|c| !through_calls(c) && tree.gpu_event_count(c) > 0)
     }
 
     /// Backward wrappers of a call's work alone: not those of the casts before it.

@@ -77,6 +77,16 @@ fn the_same_types_inside_are_one_call() {
     assert_eq!(cells(&default, "GEMM", "name_count"), ["2"]);
 }
 
+#[test]
+fn what_works_itself_is_more_than_a_cast() {
+    let mut b = TraceBuilder::new();
+    cast_call(&mut b, "aten::mm", 2, None, None);
+    kernel(&mut b, 1, 85.0, "more", 3.0);
+    let [_, default] = reports(&b);
+    assert_eq!(cells(&default, "unified_perf_summary", "ex_UID"), ["0"]);
+    assert_eq!(cells(&default, "unified_perf_summary", "Kernel Time (µs)_sum"), ["51.0"]);
+}
+
 /// The backward operation has no model here, so its forward call tells its cost.
 fn with_backward(outer: Option<i64>, inner: Option<i64>) -> Report {
     let mut b = TraceBuilder::new();

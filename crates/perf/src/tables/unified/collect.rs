@@ -1,5 +1,6 @@
 //! Which events become rows of `unified_perf_summary`: the tree is cut so that every kernel stands in one row, under
-//! the outermost operation that a model knows, else under the operation that launched it.
+//! the outermost operation that a model knows and that does not only cast for itself, else under the operation that
+//! launched it.
 
 use std::borrow::Cow;
 use std::slice;

@@ -247,6 +247,21 @@ class Operations(unittest.TestCase):
         call.overload.call = Wrong()
         self.assertFalse(verify.verify(call)["ok"])
 
+    def test_what_is_not_finite_must_be_so_on_both_sides(self):
+        def verified(on_cpu, here):
+            call = build("aten::neg", F(4))
+            results = iter([torch.tensor(on_cpu), torch.tensor(here)])
+            call.overload.call = lambda *args: next(results)
+            return verify.verify(call)
+
+        nan, inf = float("nan"), float("inf")
+        numbers = [1.0, 2.0, 3.0, 4.0]
+        for wrong in ([nan] * 4, [inf] * 4, [1.0, nan, 3.0, 4.0]):
+            self.assertFalse(verified(numbers, wrong)["ok"])
+            self.assertIn("DIFFERS", verified(numbers, wrong)["text"])
+            self.assertFalse(verified(wrong, numbers)["ok"])
+            self.assertTrue(verified(wrong, wrong)["ok"])
+
 
     def test_pooling_goes_back_to_where_it_came_from(self):
         index = F(1, 2, 4, 4, kind="long int")

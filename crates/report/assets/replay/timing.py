@@ -8,7 +8,7 @@ import warnings
 
 import torch
 
-from utils import Call
+from utils import RESET_EVERY, Call
 
 # Copies of the inputs that short calls are rotated through.
 MOST_COPIES = 64
@@ -85,21 +85,30 @@ class Clock:
         return statistics([start.elapsed_time(end) * 1e3 for start, end in pairs])
 
     def blocks(self, calls, n, per_call_us):
-        """Microseconds of a short call: blocks of calls of 300 us and more between two events."""
+        """Microseconds of a short call: blocks of calls of 300 us and more between two events.
+
+        In-place operations get fresh values between stretches of a block, outside what is timed.
+        """
         k = max(len(calls), int(math.ceil(300.0 / max(per_call_us, 0.5))))
-        pairs = []
+        writes = any(call.saved for call in calls)
+        stretch = min(k, RESET_EVERY * len(calls)) if writes else k
+        blocks = []
         for _ in range(max(5, n // k)):
-            pair = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            pair[0].record()
-            for i in range(k):
-                calls[i % len(calls)]()
-            pair[1].record()
-            pairs.append(pair)
-            for call in calls:
-                call.calls += k
-                call.reset_if_due()
+            pairs = []
+            for first in range(0, k, stretch):
+                for call in calls:
+                    call.reset()
+                pair = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                pair[0].record()
+                for i in range(first, min(k, first + stretch)):
+                    calls[i % len(calls)]()
+                pair[1].record()
+                pairs.append(pair)
+            blocks.append(pairs)
         self.synchronize()
-        return statistics([start.elapsed_time(end) * 1e3 / k for start, end in pairs])
+        for call in calls:
+            call.reset()
+        return statistics([sum(start.elapsed_time(end) for start, end in pairs) * 1e3 / k for pairs in blocks])
 
     def graphed(self, call):
         """The call as a captured GPU graph."""

@@ -296,6 +296,42 @@ class Timing(unittest.TestCase):
         self.assertEqual((stats["median"], stats["mean"], stats["min"], stats["n"]), (2.5, 2.5, 1.0, 4))
         self.assertEqual(timing.statistics([1.0])["std"], 0.0)
 
+    def test_blocks_give_written_arguments_fresh_values(self):
+        class Stamp:
+            def __init__(self, **_):
+                pass
+
+            record = lambda self: None
+            elapsed_time = lambda self, end: 0.3
+
+        class Counting:
+            """A call that counts how often it saw its own output again."""
+
+            def __init__(self, saved):
+                self.saved, self.since, self.most = saved, 0, 0
+
+            def __call__(self):
+                self.since += 1
+                self.most = max(self.most, self.since)
+
+            def reset(self):
+                self.since = 0
+
+        clock = timing.Clock("cpu", 1)
+        real, torch.cuda.Event = torch.cuda.Event, Stamp
+        try:
+            for number_of_copies in (1, 3):
+                for per_call_us in (1, 3, 10, 25):
+                    calls = [Counting([1]) for _ in range(number_of_copies)]
+                    clock.blocks(calls, 200, per_call_us)
+                    self.assertTrue(all(0 < call.most <= utils.RESET_EVERY for call in calls))
+            # What writes nothing is timed in one stretch.
+            only_reads = Counting([])
+            clock.blocks([only_reads], 200, 3)
+            self.assertEqual(only_reads.most, 100)
+        finally:
+            torch.cuda.Event = real
+
     def test_kernels_belong_to_the_call_that_launched_them(self):
         # host:  [cold_0 .. L1 L2 ..]  flush L3  [cold_1 .. L4 ..]
         # gpu:              1111    222(overlaps)  3333      444

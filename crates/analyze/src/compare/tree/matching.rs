@@ -1,5 +1,5 @@
 //! Pairs the calls of two lists: in order as far as possible, calls with the same arguments and the same work below
-//! them before others of their name, and calls that changed places last.
+//! them before others of their name, wherever those stand.
 //!
 //! Lists are cut at calls that both have once, so that the table of scores stays small: the whole is near linear.
 
@@ -19,8 +19,7 @@ pub(crate) struct CallKey {
 /// Largest table of scores.
 const MOST_CELLS: usize = 1 << 14;
 
-/// Scores of a pair: the name has to be the same; arguments and the work below tell calls of one name apart. No number
-/// of these outweighs a further pair.
+/// Scores of a pair: the name has to be the same; arguments and the work below tell calls of one name apart.
 const NAME: u32 = 4;
 const ARGS: u32 = 2;
 const TREE: u32 = 1;
@@ -32,7 +31,8 @@ const LEVELS: [Level; 3] = [|k| k.tree, |k| k.args, |k| k.name];
 /// Pairs of positions, in order of the first.
 pub(crate) fn pairs(a: &[CallKey], b: &[CallKey]) -> Vec<(usize, usize)> {
     let mut found = in_order(a, b);
-    moved(a, b, &mut found);
+    exchanged(a, b, &mut found);
+    moved(a, b, &mut found, &LEVELS);
     found.sort_unstable();
     found
 }
@@ -161,8 +161,24 @@ fn rising(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     run
 }
 
-/// Pairs what is left by tree, then arguments, then name, wherever it stands.
-fn moved(a: &[CallKey], b: &[CallKey], found: &mut Vec<(usize, usize)>) {
+/// Parts pairs that share only a name where a call of the same arguments is to be had elsewhere: calls of one name that
+/// changed places are paired in order at first.
+fn exchanged(a: &[CallKey], b: &[CallKey], found: &mut Vec<(usize, usize)>) {
+    let (exact, by_name): (Vec<_>, Vec<_>) = found.iter().partition(|&&(i, j)| a[i].args == b[j].args);
+    if by_name.is_empty() {
+        return;
+    }
+    *found = exact;
+    moved(a, b, found, &LEVELS[..2]);
+    let (mut used_a, mut used_b) = (vec![false; a.len()], vec![false; b.len()]);
+    for &(i, j) in &*found {
+        (used_a[i], used_b[j]) = (true, true);
+    }
+    found.extend(by_name.into_iter().filter(|&(i, j)| !used_a[i] && !used_b[j]));
+}
+
+/// Pairs what is left by tree, then arguments, then name, as far as the levels go, wherever it stands.
+fn moved(a: &[CallKey], b: &[CallKey], found: &mut Vec<(usize, usize)>, levels: &[Level]) {
     if found.len() == a.len().min(b.len()) {
         return;
     }
@@ -170,7 +186,7 @@ fn moved(a: &[CallKey], b: &[CallKey], found: &mut Vec<(usize, usize)>) {
     for &(i, j) in &*found {
         (used_a[i], used_b[j]) = (true, true);
     }
-    for level in LEVELS {
+    for level in levels {
         let mut places: RapidHashMap<u64, std::collections::VecDeque<usize>> = RapidHashMap::default();
         for (j, key) in b.iter().enumerate().filter(|(j, _)| !used_b[*j]) {
             places.entry(level(key)).or_default().push_back(j);
@@ -205,14 +221,18 @@ mod tests {
     fn arguments_tell_repeated_names_apart() {
         assert_eq!(pairs(&keys("m1 m2"), &keys("m2")), [(1, 0)]);
         assert_eq!(pairs(&keys("m1 m2 m3"), &keys("m1 m3")), [(0, 0), (2, 1)]);
-        // Two pairs of one name go before one that agrees better.
-        assert_eq!(pairs(&keys("m1 m2"), &keys("m2 m3")), [(0, 0), (1, 1)]);
+        // As many are paired as there are, those of the same arguments first.
+        assert_eq!(pairs(&keys("m1 m2"), &keys("m2 m3")), [(0, 1), (1, 0)]);
+        assert_eq!(pairs(&keys("m1 m2"), &keys("m3 m4")), [(0, 0), (1, 1)]);
     }
 
     #[test]
     fn calls_that_changed_places_are_found() {
         assert_eq!(pairs(&keys("a b c"), &keys("b c a")), [(0, 2), (1, 0), (2, 1)]);
         assert_eq!(pairs(&keys("x a"), &keys("a y")), [(1, 0)]);
+        // Of one name too.
+        assert_eq!(pairs(&keys("m1 m2"), &keys("m2 m1")), [(0, 1), (1, 0)]);
+        assert_eq!(pairs(&keys("m1 m2 m3 x"), &keys("m2 m1 m4 x")), [(0, 1), (1, 0), (2, 2), (3, 3)]);
         assert_eq!(pairs(&[], &keys("a")), []);
     }
 

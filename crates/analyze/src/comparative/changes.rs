@@ -10,7 +10,7 @@ use super::both::Both;
 use super::compared::{Compared, names};
 use super::matching::MatchLevel;
 use super::verdict::{ExpectedRatio, Verdict};
-use super::work::Part;
+use super::work::{Copies, Part};
 use super::{Comparative, SideTotals};
 use crate::finding::PatternId;
 use crate::thresholds::Thresholds;
@@ -31,8 +31,14 @@ pub enum ChangeKind {
     Unmatched,
     /// The GPU has nothing to do.
     Idle,
-    /// Copies that nothing overlaps; kernels that run beside each other count once.
+    /// Calls that the target makes more or fewer.
+    Calls,
+    /// Copies apart from operations that nothing overlaps.
     Copies,
+    /// Work that runs beside other work on one side only.
+    Overlap,
+    /// Kernels that no operation is known of.
+    Unknown,
     /// Communication that nothing overlaps.
     Communication,
 }
@@ -57,7 +63,7 @@ const LISTED: usize = 3;
 pub(crate) fn changes(
     operations: &[Compared],
     left: &Both<Vec<Part>>,
-    totals: Both<&SideTotals>,
+    recorded: &Recorded<'_>,
     waits: &Both<Vec<PatternId>>,
     limits: &Thresholds,
 ) -> Vec<Change> {
@@ -77,17 +83,81 @@ pub(crate) fn changes(
     for change in &found {
         kernel_ms.add(change.ms);
     }
+    let totals = recorded.totals;
     let mut timeline =
         |kind: ChangeKind, what: String, ms: Both<f64>| found.push(Change { kind, what, ms, verdict: None });
     timeline(ChangeKind::Idle, idle(waits), Both::of(totals, |t| t.idle_ms));
     let alone = "Communication that nothing overlaps".to_owned();
     timeline(ChangeKind::Communication, alone, Both::of(totals, |t| t.exposed_comm_ms));
-    let rest = "Memory copies, less what runs beside other kernels".to_owned();
-    let ms = Both::of(totals.zip(kernel_ms), |(t, kernels)| t.computation_ms + t.exposed_copy_ms - kernels);
-    timeline(ChangeKind::Copies, rest, ms);
+    // Only the reference is ever scaled.
+    let calls = Both { reference: recorded.kernel_ms.reference, target: kernel_ms.reference };
+    if calls.delta().abs() > LEAST_MS {
+        let what = "The number of calls: what the reference's operations take at their own and at the target's".to_owned();
+        timeline(ChangeKind::Calls, what, calls);
+    }
+    let rest = recorded.rest();
+    timeline(ChangeKind::Copies, "Memory copies that nothing overlaps".to_owned(), Both::of(rest, |r| r.copies_ms));
+    timeline(ChangeKind::Unknown, "Kernels of no known operation".to_owned(), Both::of(rest, |r| r.unknown_ms));
+    let (what, ms) = overlap(rest);
+    timeline(ChangeKind::Overlap, what.to_owned(), ms);
     found.retain(|c| c.ms != Both::default());
     found.order_by(|a, b| b.ms.delta().abs().total_cmp(&a.ms.delta().abs()).then_with(|| a.what.cmp(&b.what)));
     found
+}
+
+/// Times below this are rounding, in milliseconds.
+const LEAST_MS: f64 = 1e-6;
+
+/// What was recorded on both sides, in the unit of the totals.
+pub(crate) struct Recorded<'a> {
+    /// The GPU's time.
+    pub(crate) totals: Both<&'a SideTotals>,
+    /// Kernel time of all parts, not scaled.
+    pub(crate) kernel_ms: Both<f64>,
+    /// Copies.
+    pub(crate) copies: Both<Copies>,
+}
+
+/// What a side's computation and copies take besides the kernel time of its parts. Nothing is negative.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Rest {
+    /// Copies apart from operations that nothing overlaps.
+    copies_ms: f64,
+    /// Kernel time that passes beside other work.
+    beside_ms: f64,
+    /// Time of kernels that no part holds.
+    unknown_ms: f64,
+}
+
+impl Recorded<'_> {
+    fn rest(&self) -> Both<Rest> {
+        Both::of(self.totals.zip(self.kernel_ms).zip(self.copies), |((t, kernel_ms), copies)| {
+            // Which copies are overlapped is not known: those of operations are the last to be.
+            let copies_ms = copies.apart_ms.min((t.exposed_copy_ms - copies.in_parts_ms).max(0.0));
+            let beside_ms = kernel_ms + copies_ms - t.computation_ms - t.exposed_copy_ms;
+            let at_least = |ms: f64| if ms > LEAST_MS { ms } else { 0.0 };
+            Rest { copies_ms: at_least(copies_ms), beside_ms: at_least(beside_ms), unknown_ms: at_least(-beside_ms) }
+        })
+    }
+
+    /// What the target's kernels would save if they ran beside each other as the reference's do; no more than what the
+    /// target takes longer: with less work there is less to overlap.
+    pub(crate) fn lost_overlap_ms(&self) -> f64 {
+        let longer = Both::of(self.totals, |t| t.total_ms).delta();
+        overlap(self.rest()).1.delta().min(longer).max(0.0)
+    }
+}
+
+/// Overlap that one side has more, as the time that the other takes without it.
+fn overlap(rest: Both<Rest>) -> (&'static str, Both<f64>) {
+    let gained = Both::of(rest, |r| r.beside_ms).delta();
+    if gained < 0.0 {
+        let what = "Overlap that is lost: kernels that run beside each other in the reference and not in the target";
+        (what, Both { reference: 0.0, target: -gained })
+    } else {
+        let what = "Overlap that is gained: kernels that run beside each other in the target and not in the reference";
+        (what, Both { reference: gained, target: 0.0 })
+    }
 }
 
 impl Comparative {
@@ -217,4 +287,85 @@ fn unmatched(left: &Both<Vec<Part>>) -> Change {
         side(&left.target, &kernels.target)
     );
     Change { kind: ChangeKind::Unmatched, what, ms, verdict: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparative::work::Place;
+    use crate::program::Direction;
+
+    fn side(computation_ms: f64, exposed_copy_ms: f64) -> SideTotals {
+        let total_ms = computation_ms + exposed_copy_ms;
+        SideTotals { total_ms, computation_ms, exposed_copy_ms, ..SideTotals::default() }
+    }
+
+    /// Changes of work that has no counterpart, of which the rest does not depend.
+    fn of(kernels: Both<f64>, recorded: &Recorded<'_>) -> Vec<Change> {
+        let part = |ms: f64| Part {
+            row: None,
+            name: "mm".into(),
+            category: "gemm".into(),
+            place: Place { direction: Direction::Forward, modules: "".into() },
+            calls: 1.0,
+            kernels: 1.0,
+            ms,
+        };
+        let left = Both::of(kernels, |ms| vec![part(ms)]);
+        let changes = changes(&[], &left, recorded, &Both::default(), &Thresholds::default());
+        assert!(changes.iter().all(|c| c.ms.reference >= 0.0 && c.ms.target >= 0.0), "{changes:?}");
+        let told: f64 = changes.iter().map(|c| c.ms.delta()).sum();
+        let totals = Both::of(recorded.totals, |t| t.total_ms);
+        assert!((told - totals.delta()).abs() < 1e-9, "{changes:?}");
+        changes
+    }
+
+    fn ms(changes: &[Change], kind: ChangeKind) -> Option<Both<f64>> {
+        changes.iter().find(|c| c.kind == kind).map(|c| c.ms)
+    }
+
+    #[test]
+    fn lost_overlap_is_told_as_that() {
+        let kernel_ms = Both { reference: 5.0, target: 5.0 };
+        let (reference, target) = (side(3.0, 0.0), side(5.0, 0.0));
+        let totals = Both { reference: &reference, target: &target };
+        let recorded = Recorded { totals, kernel_ms, copies: Both::default() };
+        let found = of(kernel_ms, &recorded);
+        assert_eq!(ms(&found, ChangeKind::Overlap), Some(Both { reference: 0.0, target: 2.0 }));
+        assert_eq!(ms(&found, ChangeKind::Copies), None);
+        assert!((recorded.lost_overlap_ms() - 2.0).abs() < 1e-12);
+        let back = Recorded { totals: Both { reference: &target, target: &reference }, ..recorded };
+        assert_eq!(ms(&of(kernel_ms, &back), ChangeKind::Overlap), Some(Both { reference: 2.0, target: 0.0 }));
+        assert!(back.lost_overlap_ms() == 0.0);
+    }
+
+    #[test]
+    fn more_calls_are_no_copies() {
+        // The reference makes half of the calls: its parts were scaled from 2 to 4 ms.
+        let (reference, target) = (side(2.0, 0.0), side(4.0, 0.0));
+        let totals = Both { reference: &reference, target: &target };
+        let kernel_ms = Both { reference: 2.0, target: 4.0 };
+        let found =
+            of(Both { reference: 4.0, target: 4.0 }, &Recorded { totals, kernel_ms, copies: Both::default() });
+        assert_eq!(ms(&found, ChangeKind::Calls), Some(Both { reference: 2.0, target: 4.0 }));
+        assert_eq!((ms(&found, ChangeKind::Copies), ms(&found, ChangeKind::Overlap)), (None, None));
+    }
+
+    #[test]
+    fn copies_are_those_that_nothing_overlaps_and_no_operation_has() {
+        let (reference, target) = (side(4.0, 1.0), side(4.0, 3.0));
+        let totals = Both { reference: &reference, target: &target };
+        // One millisecond of each side is of an operation.
+        let kernel_ms = Both { reference: 5.0, target: 5.0 };
+        let copies = Both {
+            reference: Copies { apart_ms: 0.0, in_parts_ms: 1.0 },
+            target: Copies { apart_ms: 2.5, in_parts_ms: 1.0 },
+        };
+        let found = of(kernel_ms, &Recorded { totals, kernel_ms, copies });
+        assert_eq!(ms(&found, ChangeKind::Copies), Some(Both { reference: 0.0, target: 2.0 }));
+        assert_eq!(ms(&found, ChangeKind::Overlap), None);
+        let unknown = Recorded { totals, kernel_ms: Both { reference: 5.0, target: 4.0 }, copies };
+        let found = of(unknown.kernel_ms, &unknown);
+        assert_eq!(ms(&found, ChangeKind::Unknown), Some(Both { reference: 0.0, target: 1.0 }));
+    }
 }

@@ -27,7 +27,7 @@ pub struct Compared {
     pub place: Option<Place>,
     /// Time.
     pub ms: Both<f64>,
-    /// Calls.
+    /// Calls, as recorded.
     pub calls: Both<f64>,
     /// Kernels.
     pub launched: Both<f64>,
@@ -163,7 +163,7 @@ impl Scene<'_> {
             category: category(found),
             place,
             ms,
-            calls: found.calls(),
+            calls: found.calls,
             launched: Both::of(found.parts.as_ref(), |parts| parts.iter().map(|p| p.kernels).sum()),
             percent_of_compute: self.share(ms),
             bound,

@@ -21,6 +21,8 @@ pub enum GapSource {
     Unmatched,
     /// The GPU has nothing to do.
     Idle,
+    /// Kernels run one after the other that run beside each other in the reference.
+    Overlap,
 }
 
 /// A gap: something the target could do in less time.
@@ -59,7 +61,7 @@ impl Gap {
     pub fn operation(&self) -> Option<usize> {
         match self.source {
             GapSource::Operation(at) => Some(at),
-            GapSource::Unmatched | GapSource::Idle => None,
+            GapSource::Unmatched | GapSource::Idle | GapSource::Overlap => None,
         }
     }
 }
@@ -70,6 +72,7 @@ pub(crate) fn gaps(
     operations: &[Compared],
     changes: &[Change],
     totals: Both<&SideTotals>,
+    lost_overlap_ms: f64,
 ) -> Vec<Gap> {
     let limits = &target.prepared.thresholds;
     let mut found: Vec<Gap> = Vec::new();
@@ -106,6 +109,9 @@ pub(crate) fn gaps(
     let idle = Both::of(totals, |t| t.idle_ms);
     if 100.0 * idle.delta() >= WORTH_PERCENT * totals.target.total_ms {
         found.push(of_idle(target, idle));
+    }
+    if 100.0 * lost_overlap_ms >= WORTH_PERCENT * totals.target.total_ms && lost_overlap_ms > 0.0 {
+        found.push(of_overlap(lost_overlap_ms));
     }
     let percent_of = |ms: f64, all: f64| if all > 0.0 { 100.0 * ms / all } else { 0.0 };
     for gap in &mut found {
@@ -210,6 +216,28 @@ fn of_idle(target: &Analysis, idle: Both<f64>) -> Gap {
         saved_percent_of_total: 0.0,
         precision: None,
         paths,
+        replay: None,
+    }
+}
+
+fn of_overlap(ms: f64) -> Gap {
+    let ms = Both { reference: 0.0, target: ms };
+    Gap {
+        rank: 0,
+        source: GapSource::Overlap,
+        name: "Overlap of kernels".to_owned(),
+        title: "Overlap of kernels".to_owned(),
+        category: "other".to_owned(),
+        ms,
+        expected: None,
+        saved_ms: ms.delta(),
+        saved_percent_of_compute: None,
+        saved_percent_of_total: 0.0,
+        precision: None,
+        paths: Paths {
+            algorithmic: vec!["Let kernels that do not depend on each other run on streams of their own, as the reference does.".to_owned()],
+            kernel: vec!["None: not a kernel matter.".to_owned()],
+        },
         replay: None,
     }
 }

@@ -53,6 +53,8 @@ pub(crate) struct Match {
     pub(crate) level: MatchLevel,
     /// The calls that are compared.
     pub(crate) parts: Both<Vec<Part>>,
+    /// How many calls of a step that are, before the reference is scaled.
+    pub(crate) calls: Both<f64>,
 }
 
 impl Match {
@@ -60,11 +62,10 @@ impl Match {
     pub(crate) fn ms(&self) -> Both<f64> {
         Both::of(self.parts.as_ref(), |parts| parts.iter().map(|p| p.ms).sum())
     }
+}
 
-    /// Calls of a step on each side.
-    pub(crate) fn calls(&self) -> Both<f64> {
-        Both::of(self.parts.as_ref(), |parts| parts.iter().map(|p| p.calls).sum())
-    }
+fn calls(parts: &Both<Vec<Part>>) -> Both<f64> {
+    Both::of(parts.as_ref(), |parts| parts.iter().map(|p| p.calls).sum())
 }
 
 /// What is matched and what is left over.
@@ -93,9 +94,11 @@ pub(crate) fn matched(sides: Both<&Prepared>, work: Both<Vec<Part>>, surplus: Su
                 Both { reference: of_row.reference.take(&rows.reference), target: of_row.target.take(&rows.target) };
             let (parts, left) = match surplus {
                 Surplus::LeftOver => as_many_calls(parts),
-                Surplus::Scaled => (scaled(parts), Both::default()),
+                Surplus::Scaled => (parts, Both::default()),
             };
-            found.matches.push(Match { level, parts });
+            let calls = calls(&parts);
+            let parts = if surplus == Surplus::Scaled { scaled(parts) } else { parts };
+            found.matches.push(Match { level, parts, calls });
             found.left.reference.extend(left.reference);
             found.left.target.extend(left.target);
         }
@@ -201,7 +204,7 @@ fn as_many_calls(parts: Both<Vec<Part>>) -> (Both<Vec<Part>>, Both<Vec<Part>>) {
 }
 
 fn scaled(parts: Both<Vec<Part>>) -> Both<Vec<Part>> {
-    let calls = Both::of(parts.as_ref(), |parts| parts.iter().map(|p| p.calls).sum::<f64>());
+    let calls = calls(&parts);
     let factor = if calls.reference > 0.0 { calls.target / calls.reference } else { 1.0 };
     Both { reference: parts.reference.iter().map(|p| p.times(factor)).collect(), target: parts.target }
 }
@@ -223,7 +226,8 @@ fn by_place(found: &mut Matched) {
         for place in here {
             let Some(parts) = open.remove(&place) else { continue };
             if !parts.reference.is_empty() && !parts.target.is_empty() {
-                found.matches.push(Match { level: MatchLevel::Module, parts: in_place(parts, &place) });
+                let calls = calls(&parts);
+                found.matches.push(Match { level: MatchLevel::Module, parts: in_place(parts, &place), calls });
             } else if depth > 2 {
                 let around = open.entry(place.parent()).or_default();
                 around.reference.extend(parts.reference);
@@ -306,6 +310,7 @@ mod tests {
     #[test]
     fn recordings_of_other_length_are_scaled_call_by_call() {
         let parts = Both { reference: vec![part("mm", "", 2.0, 3.0)], target: vec![part("mm", "", 4.0, 5.0)] };
+        assert_eq!(calls(&parts), Both { reference: 2.0, target: 4.0 });
         let same = scaled(parts);
         assert_eq!((ms(&same.reference), ms(&same.target)), (6.0, 5.0));
     }

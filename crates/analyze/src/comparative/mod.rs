@@ -29,6 +29,7 @@ pub use steps::{Mode, Normalization};
 pub use verdict::{ExpectedRatio, Explanation, Verdict};
 pub use work::{Part, Place};
 
+use changes::Recorded;
 use compared::Scene;
 use matching::{Surplus, matched};
 use work::Work;
@@ -162,6 +163,7 @@ impl Comparative {
         let same_collectives = collectives::same(communicated, steps);
         let category_ms = category_times(&work);
         let host_copies = Both::of(work.as_ref(), |w| w.host_copies);
+        let copies = Both::of(work.as_ref(), |w| w.copies);
         let found = matched(sides, Both::of(work, |w| w.parts), surplus);
         let scene = Scene { sides, compute_ms: Both::of(totals, |t| t.computation_ms) };
         let mut operations: Vec<Compared> = found.matches.iter().map(|m| scene.judged(m)).collect();
@@ -174,8 +176,11 @@ impl Comparative {
             if all > 0.0 { (100.0 * (1.0 - left / all)).clamp(0.0, 100.0) } else { 0.0 }
         });
         let waits = Both::of(analyses, |a| patterns(a, &[Tier::System]));
-        let changes = changes::changes(&operations, &left, totals.as_ref(), &waits, &target.prepared.thresholds);
-        let gaps = gaps::gaps(target, &operations, &changes, totals.as_ref());
+        let recorded = Recorded { totals: totals.as_ref(), kernel_ms, copies };
+        let changes = changes::changes(&operations, &left, &recorded, &waits, &target.prepared.thresholds);
+        // Recordings of different length have different amounts of overlap anyway.
+        let lost_overlap_ms = if normalization.mode == Mode::PerCall { 0.0 } else { recorded.lost_overlap_ms() };
+        let gaps = gaps::gaps(target, &operations, &changes, totals.as_ref(), lost_overlap_ms);
         let mut out = Self {
             by_name: by_name(&scene, &operations),
             categories: by_category(&scene, &operations, &category_ms),

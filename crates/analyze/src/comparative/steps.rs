@@ -35,7 +35,7 @@ impl Normalization {
         match self.mode {
             Mode::PerStep => "per step",
             Mode::Total => "of the whole trace",
-            Mode::PerCall => "at the target's number of calls",
+            Mode::PerCall => "as recorded, those of operations at the target's number of calls",
         }
     }
 }

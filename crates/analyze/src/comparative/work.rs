@@ -74,6 +74,17 @@ pub(crate) struct Work {
     pub(crate) parts: Vec<Part>,
     /// Rows that only copy between host and device.
     pub(crate) host_copies: usize,
+    /// Time of the copies of a step.
+    pub(crate) copies: Copies,
+}
+
+/// How long copies take, whatever runs beside them.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Copies {
+    /// Those that no part holds.
+    pub(crate) apart_ms: f64,
+    /// Those that parts hold.
+    pub(crate) in_parts_ms: f64,
 }
 
 /// What leaves of one row and place add up to.
@@ -91,15 +102,22 @@ impl Work {
         let mut rows: BTreeMap<(RowId, Place), Tally> = BTreeMap::new();
         let mut bare: BTreeMap<(Arc<str>, Place), Tally> = BTreeMap::new();
         let mut collectives: BTreeSet<&Arc<str>> = BTreeSet::new();
+        let mut copies = Copies::default();
         for leaf in &p.program.leaves {
             if !leaf.kernels.is_empty() && leaf.kernels.iter().all(|k| k.work == GpuWork::Communication) {
                 collectives.extend(leaf.kernels.iter().map(|k| &k.name));
                 continue;
             }
+            let copied = leaf.kernels.iter().filter(|k| k.work == GpuWork::Memcpy).map(|k| k.us).sum::<f64>();
+            let is_apart = match leaf.row {
+                Some(row) => p.row(row).is_host_copy,
+                None => leaf.kernels.iter().all(|k| k.is_copy),
+            };
+            *(if is_apart { &mut copies.apart_ms } else { &mut copies.in_parts_ms }) += copied / 1e3 / steps;
             let place = places.of_leaf(&p.program, leaf);
             let tally = match leaf.row {
                 Some(row) => rows.entry((row, place)).or_default(),
-                None if leaf.kernels.iter().all(|k| k.is_copy) => continue,
+                None if is_apart => continue,
                 None => bare.entry((Arc::clone(&leaf.name), place)).or_default(),
             };
             tally.leaves += 1.0;
@@ -150,7 +168,7 @@ impl Work {
             kernels: t.kernels / steps,
             ms: t.us / 1e3 / steps,
         }));
-        Self { parts, host_copies }
+        Self { parts, host_copies, copies }
     }
 
     /// Kernel time of a step.

@@ -355,7 +355,7 @@ pub(crate) fn comparison<'a>(v: &'a Versus<'_>) -> Comparison<'a> {
 fn gap<'a>(v: &'a Versus<'_>, g: &'a Gap) -> GapFile<'a> {
     let compared = match g.source {
         GapSource::Operation(at) => v.comparative.operations.get(at),
-        GapSource::Unmatched | GapSource::Idle => None,
+        GapSource::Unmatched | GapSource::Idle | GapSource::Overlap => None,
     };
     let package = g.replay.as_ref().and_then(|op| v.target.replay.iter().find(|r| r.op == *op));
     GapFile {
@@ -366,6 +366,7 @@ fn gap<'a>(v: &'a Versus<'_>, g: &'a Gap) -> GapFile<'a> {
             GapSource::Operation(_) => "operation",
             GapSource::Unmatched => "unmatched",
             GapSource::Idle => "idle",
+            GapSource::Overlap => "overlap",
         },
         args: compared.filter(|c| !c.args.is_empty()).map(|c| plain(&c.args)),
         bound: compared.and_then(|c| c.bound),

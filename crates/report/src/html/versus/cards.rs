@@ -40,7 +40,7 @@ fn tone(rank: usize) -> &'static str {
 fn card(m: &mut Markup, scene: &Scene<'_>, gap: &Gap, beside: &[String]) {
     let compared = match gap.source {
         GapSource::Operation(at) => scene.versus.comparative.operations.get(at).map(|c| (at, c)),
-        GapSource::Unmatched | GapSource::Idle => None,
+        GapSource::Unmatched | GapSource::Idle | GapSource::Overlap => None,
     };
     let id = format!("gap-{}", gap.rank);
     m.open("article", &[("class", &tone(gap.rank)), ("id", &id), ("tabindex", &"-1")]);
@@ -50,6 +50,7 @@ fn card(m: &mut Markup, scene: &Scene<'_>, gap: &Gap, beside: &[String]) {
         GapSource::Operation(_) => words::verdict(compared.and_then(|(_, c)| c.verdict)).1,
         GapSource::Unmatched => "no counterpart",
         GapSource::Idle => "idle",
+        GapSource::Overlap => "overlap",
     };
     m.leaf("span", &[("class", &"badge")], badge).raw("</header>");
     let pair = Pair { ms: gap.ms, expected: gap.expected };
@@ -98,7 +99,7 @@ fn details(m: &mut Markup, scene: &Scene<'_>, gap: &Gap, compared: Option<(usize
         }
     } else if gap.source == GapSource::Unmatched {
         m.raw("<p><a href=\"#unmatched\">Both lists of what has no counterpart</a></p>");
-    } else {
+    } else if gap.source == GapSource::Idle {
         const IDLE: &str = "system_findings/cpu_idle_findings.md";
         if beside.iter().any(|f| f == IDLE) {
             m.raw("<p>What the GPU waits for: ").leaf("a", &[("href", &IDLE)], IDLE).raw("</p>");

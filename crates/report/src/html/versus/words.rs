@@ -48,7 +48,10 @@ pub(super) fn kind(kind: ChangeKind) -> &'static str {
         ChangeKind::Time => "same kernels",
         ChangeKind::Unmatched => "no counterpart",
         ChangeKind::Idle => "idle",
+        ChangeKind::Calls => "calls",
         ChangeKind::Copies => "copies",
+        ChangeKind::Overlap => "overlap",
+        ChangeKind::Unknown => "not known",
         ChangeKind::Communication => "communication",
     }
 }

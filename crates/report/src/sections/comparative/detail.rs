@@ -39,6 +39,9 @@ pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
                 (Some(anchor(gap)), title, entry(v, gap, o))
             })),
             GapSource::Idle => sections.push((Some(anchor(gap)), "GPU Idle Time".to_owned(), idle(gap))),
+            GapSource::Overlap => {
+                sections.push((Some(anchor(gap)), "Overlap of Kernels".to_owned(), overlap(v, gap)));
+            }
             GapSource::Unmatched => {}
         }
     }
@@ -190,6 +193,24 @@ fn idle(gap: &Gap) -> Vec<Block> {
             ("Expected based on hardware?", "NO - the host decides how long the GPU waits.".to_owned()),
             ("ACTION", further(gap)),
             ("Seen in", "`system_findings/cpu_idle_findings.md`".to_owned()),
+        ]),
+    ]
+}
+
+/// The kernels take as long, the GPU does not: what is left to tell is the time in which it computes.
+fn overlap(v: &Versus<'_>, gap: &Gap) -> Vec<Block> {
+    let mut table = Table::new(&["Metric", ">Reference", ">Target", ">Δ", "Expected?"]);
+    let compute = Both::of(v.comparative.totals.as_ref(), |t| t.computation_ms);
+    let time = Both::of(compute, |t| cell(format!("{} ms", ms(t))));
+    table.row([cell("Compute"), time.reference, time.target, cell(delta(compute.delta_percent())), cell("No")]);
+    vec![
+        Block::Table(table),
+        Block::facts([
+            (
+                "Expected based on hardware?",
+                "NO - the program decides which kernels may run beside each other.".to_owned(),
+            ),
+            ("ACTION", further(gap)),
         ]),
     ]
 }

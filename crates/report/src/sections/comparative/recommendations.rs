@@ -45,7 +45,7 @@ fn icon(rank: usize) -> &'static str {
 /// Where the details of a gap stand.
 pub(super) fn anchor(gap: &Gap) -> String {
     match gap.source {
-        GapSource::Operation(_) | GapSource::Idle => format!("cmp-{}", gap.rank),
+        GapSource::Operation(_) | GapSource::Idle | GapSource::Overlap => format!("cmp-{}", gap.rank),
         GapSource::Unmatched => "cmp-unmatched".to_owned(),
     }
 }
@@ -86,6 +86,10 @@ fn told(gap: &Gap) -> String {
         GapSource::Idle => {
             format!("Target waits {} ms, reference {} ms ({})", ms(gap.ms.target), ms(gap.ms.reference), delta(percent))
         }
+        GapSource::Overlap => format!(
+            "{} ms of kernels run beside others in the reference and one after the other on target",
+            ms(gap.ms.target)
+        ),
         GapSource::Unmatched => format!(
             "Target takes {} ms for operations that the reference does not run, which takes {} ms in other ones",
             ms(gap.ms.target),
@@ -99,6 +103,7 @@ fn impact(gap: &Gap) -> String {
         GapSource::Operation(_) if gap.precision.is_some() => "the precision of the reference is used",
         GapSource::Operation(_) => "the hardware-expected time is reached",
         GapSource::Idle | GapSource::Unmatched => "the time of the reference is reached",
+        GapSource::Overlap => "as much is overlapped as in the reference",
     };
     format!("{} ms ({}) if {reached}", ms(gap.saved_ms), share(gap))
 }

@@ -238,6 +238,7 @@ fn priorities(v: &Versus<'_>) -> Vec<Block> {
             GapSource::Operation(_) => "an operation or a group",
             GapSource::Unmatched => "work without a counterpart",
             GapSource::Idle => "idle time",
+            GapSource::Overlap => "overlap of kernels",
         };
         table.row([cell(g.rank.to_string()), Line::prose(&g.title), cell(about), cell(ms(g.saved_ms)), cell(share(g))]);
     }

@@ -88,7 +88,11 @@ fn findings(v: &Versus<'_>) -> Vec<Line> {
         let rest: Vec<String> = large[alone..].iter().map(|slow| format!("{} ({})", slow.title, slow.delta)).collect();
         lines.push(Line::prose(&format!("More than {LARGE_PERCENT}% slower on target too: {}.", rest.join(", "))));
     }
-    let told = |change: &&Change| !(change.kind == ChangeKind::Idle && has_idle_gap(v));
+    let told = |change: &&Change| match change.kind {
+        ChangeKind::Idle => !has_gap(v, GapSource::Idle),
+        ChangeKind::Overlap => !has_gap(v, GapSource::Overlap),
+        _ => true,
+    };
     let room = MOST_FINDINGS - lines.len();
     lines.extend(c.large_changes().filter(told).take(room).map(|change| self::change(v, change)));
     if lines.is_empty() {
@@ -97,8 +101,8 @@ fn findings(v: &Versus<'_>) -> Vec<Line> {
     lines
 }
 
-fn has_idle_gap(v: &Versus<'_>) -> bool {
-    v.comparative.gaps.iter().take(MOST_GAPS).any(|g| g.source == GapSource::Idle)
+fn has_gap(v: &Versus<'_>, source: GapSource) -> bool {
+    v.comparative.gaps.iter().take(MOST_GAPS).any(|g| g.source == source)
 }
 
 /// Something that takes the target more than twice as long.
@@ -130,6 +134,14 @@ fn large_slowdowns(v: &Versus<'_>) -> Vec<Slowdown> {
 }
 
 fn gap(g: &Gap) -> Line {
+    if g.source == GapSource::Overlap {
+        let time = ms(g.ms.target);
+        return Line::prose(&format!(
+            "{}: {time} ms of kernels run beside others in the reference and one after the other on target - \
+             investigate.",
+            g.title
+        ));
+    }
     let expected = match g.expected {
         Some(_) if g.precision.is_some() => {
             format!(", expected {} from hardware for the types of each side.", expected_delta(g.expected))

@@ -2,6 +2,7 @@
 
 use jarvis_perf::kernels;
 use jarvis_perf::value::Value;
+use jarvis_trace::timeline::is_communication_name;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
@@ -115,7 +116,8 @@ fn refuse_by_name(op: &str, row: &Row) -> Result<(), String> {
     let is_collective = ["c10d::", "nccl", "record_param_comms", "rccl"].iter().any(|start| op.starts_with(start))
         || op.contains("all_reduce")
         || op.contains("all_gather")
-        || op.contains("reduce_scatter");
+        || op.contains("reduce_scatter")
+        || !row.kernels.is_empty() && row.kernels.iter().all(|k| is_communication_name(&k.name));
     if is_collective {
         return Err(words::COLLECTIVE.to_owned());
     }

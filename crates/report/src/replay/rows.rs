@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jarvis_perf::literal;
 use jarvis_perf::tables::{ArgLists, ArgTexts, KernelList, ListIds, Report, ReportRows, Stats, UnifiedRow, input_ids};
 use jarvis_perf::value::Value;
+use jarvis_trace::timeline::is_communication_name;
 use jarvis_trace::{EventId, EventKind, InOrder, StrId, Trace, Tree};
 use rapidhash::RapidHashMap;
 
@@ -107,6 +108,7 @@ pub fn of_report_where(trace: &Trace, report: &Report, is_wanted: &dyn Fn(&str) 
     }
     let wanted = stand_ins.groups.into_iter().filter(|group| is_wanted(group.op) || is_wanted(&group.name));
     rows.extend(wanted.map(|group| group.row(trace, tree)));
+    rows.extend(collectives(trace, report, is_wanted));
     share_compute(&mut rows, timeline.computation.0);
     rows.order_by(|a, b| b.kernel_us.sum.total_cmp(&a.kernel_us.sum).then_with(|| a.op.cmp(&b.op)));
     rows
@@ -195,6 +197,38 @@ impl<'r> StandIn<'r> {
         row.substituted_for = Some(self.name).filter(|name| is_public(name));
         row
     }
+}
+
+/// Collectives, which the report's tables of operations leave out: they can't be packaged, and who asks for one is told.
+fn collectives(trace: &Trace, report: &Report, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Row> {
+    let Report { tree, arg_lists, rows: ReportRows { unified, .. }, .. } = report;
+    let mut kernels: BTreeSet<EventId> =
+        tree.linked_gpu_events().filter(|&k| is_communication_name(trace.name(k))).collect();
+    if !kernels.is_empty() {
+        for call in unified.rows.iter().flat_map(|row| unified.calls_of(row)) {
+            for kernel in tree.gpu_events(call.event).iter() {
+                kernels.remove(kernel);
+            }
+        }
+    }
+    let mut groups: BTreeMap<(&str, Option<Vec<Input>>), BTreeSet<EventId>> = BTreeMap::new();
+    for &kernel in &kernels {
+        let ops = || tree.ancestors(kernel).filter(|&e| trace.kind(e) == EventKind::CpuOp);
+        // The collective stands around what records its arguments.
+        let Some(call) = ops().filter(|&e| trace.name(e).contains("::")).last().or_else(|| ops().next()) else {
+            continue;
+        };
+        if is_wanted(trace.name(call)) {
+            let inputs = inputs::of_lists(&arg_lists.of(trace, call));
+            groups.entry((trace.name(call), inputs)).or_default().insert(call);
+        }
+    }
+    let row = |((op, inputs), events): ((&str, Option<Vec<Input>>), BTreeSet<EventId>)| {
+        let (name, category) = (op.into(), "communication".into());
+        let group = StandIn { op, inputs, events, name, category, model: None };
+        Row { substituted_for: None, ..group.row(trace, tree) }
+    };
+    groups.into_iter().map(row).collect()
 }
 
 /// Names, counts and mean times of the kernels of some calls, most time first.

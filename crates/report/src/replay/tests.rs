@@ -15,6 +15,8 @@ struct Sketch {
 /// Arguments of a call: dims, types, concrete inputs; strides are contiguous.
 type Args = (&'static str, &'static str, &'static str);
 
+const NCCL: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+
 const MATRICES: Args = ("[[8, 4], [4, 2]]", r#"["float", "float"]"#, r#"["", ""]"#);
 
 impl Sketch {
@@ -86,6 +88,8 @@ fn what_cannot_be_replayed_says_why() {
     let odd: Args = ("[[8, 4]]", r#"["c10::qint8"]"#, r#"[""]"#);
     for (name, args, kernel, reason) in [
         ("c10d::mine_", one, "k", "Collective communication needs several ranks; not packaged."),
+        ("c10d::allreduce_", one, NCCL, "Collective communication needs several ranks; not packaged."),
+        ("mine::exchange", one, NCCL, "Collective communication needs several ranks; not packaged."),
         ("triton_poi_fused_0", one, "triton_poi_fused_0", "Generated kernel; keep the compile cache."),
         ("MyFunction", one, "k", "Not a dispatcher operation, and no single operation below it has the same kernels."),
         ("aten::index", index, "k", "Index tensors are not recorded."),
@@ -100,6 +104,31 @@ fn what_cannot_be_replayed_says_why() {
     ] {
         assert_eq!(refusal(name, args, kernel).unwrap_or_default(), reason, "{name}");
     }
+}
+
+#[test]
+fn a_collective_is_found_by_its_name() {
+    let one: Args = ("[[8, 4]]", r#"["float"]"#, r#"[""]"#);
+    let mut sketch = Sketch::new();
+    // What records the arguments stands inside.
+    sketch.call("c10d::allreduce_", Some(one), 0.0, 50.0);
+    sketch.call("record_param_comms", None, 5.0, 40.0);
+    sketch.kernel(NCCL, 10.0);
+    sketch.at = 100.0;
+    let rows = sketch.op("aten::mm", MATRICES, "k").rows();
+    let made = packages(
+        &rows,
+        &Selection::of(["c10d::allreduce_"], Tier::Requested),
+        super::Origin::default(),
+        &super::Replayer::new().unwrap(),
+    )
+    .unwrap();
+    assert!(made.missed.is_empty() && made.packages.is_empty());
+    let [skipped] = &*made.skipped else { panic!("{:?}", made.skipped) };
+    assert_eq!(skipped.reason, "Collective communication needs several ranks; not packaged.");
+    let all = candidates(&rows, &Selection::of(["*"], Tier::Requested));
+    let refused: Vec<&str> = all.iter().filter(|c| c.refusal.is_some()).map(|c| &*c.row.op).collect();
+    assert_eq!((all.len(), refused), (2, vec!["c10d::allreduce_"]));
 }
 
 #[test]

@@ -249,6 +249,15 @@ pub fn list_dtype<'a>(kernels: &[&'a str]) -> Option<&'a str> {
     kernels.iter().find_map(|name| element_types(name)).map(|(first, _)| first)
 }
 
+/// The element type that the template of a concatenation names: `CatArrayBatchedCopy_contig<c10::Half, …>`.
+pub fn concatenated_dtype<'a>(kernels: &[&'a str]) -> Option<&'a str> {
+    let of = |name: &&'a str| {
+        let (_, arguments) = after(name, "CatArrayBatchedCopy")?.split_once('<')?;
+        template_arguments(arguments).next().filter(|first| cpp_size(first).is_some())
+    };
+    kernels.iter().find_map(of)
+}
+
 /// The element type that a kernel's template names, and the second one of a copy between types.
 fn element_types(kernel: &str) -> Option<(&str, &str)> {
     // The functor is the template argument that names the arithmetic: `BinaryOpListAlphaFunctor<float, 2, 2, 0>`.

@@ -107,6 +107,20 @@ fn element_sizes_of_tensor_lists() {
 }
 
 #[test]
+fn a_concatenation_names_the_type_of_its_tensors() {
+    for (kernel, kind) in [
+        ("void at::native::(anonymous namespace)::CatArrayBatchedCopy<c10::BFloat16, unsigned int, 2, 64, 64>(x)", Some("c10::BFloat16")),
+        ("CatArrayBatchedCopy_aligned16_contig<c10::Half, unsigned int, 3, 128, 1>(x)", Some("c10::Half")),
+        ("CatArrayBatchedCopy<double, unsigned int, 2, 64, 64>(double*, x)", Some("double")),
+        ("CatArrayBatchedCopy<long, unsigned int, 2, 64, 64>(long*, x)", Some("long")),
+        ("CatArrayBatchedCopy<at::native::(anonymous namespace)::OpaqueType<8u>, unsigned int>(x)", None),
+        ("copy<c10::Half>(x)", None),
+    ] {
+        assert_eq!(concatenated_dtype(&[kernel]), kind, "{kernel}");
+    }
+}
+
+#[test]
 fn tf32_is_told_by_the_kernel() {
     for (name, tf32) in [
         ("sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize64x64x32_warpgroupsize1x1x1_execute_segment_k_off", true),

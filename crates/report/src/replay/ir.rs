@@ -258,7 +258,8 @@ fn list_type(inputs: &[Input], row: &Row) -> String {
         return other.kind.clone();
     }
     let names: Vec<&str> = row.kernels.iter().map(|k| &*k.name).collect();
-    if let Some(named) = kernels::list_dtype(&names).filter(|name| dtype(name).is_some()) {
+    let named = kernels::list_dtype(&names).or_else(|| kernels::concatenated_dtype(&names));
+    if let Some(named) = named.filter(|name| dtype(name).is_some()) {
         return named.to_owned();
     }
     match kernels::list_element_size(&names) {

@@ -107,6 +107,30 @@ fn what_cannot_be_replayed_says_why() {
 }
 
 #[test]
+fn a_list_has_the_type_that_its_kernel_names() {
+    let list: Args = ("[[[8, 4], [8, 4]], []]", r#"["TensorList", "Scalar"]"#, r#"["", "0"]"#);
+    for (kernel, kind) in [
+        ("CatArrayBatchedCopy<c10::BFloat16, unsigned int, 2, 64, 64>(x)", "c10::BFloat16"),
+        ("CatArrayBatchedCopy_contig<c10::Half, unsigned int, 2, 128, 1>(x)", "c10::Half"),
+        ("CatArrayBatchedCopy<double, unsigned int, 2, 64, 64>(x)", "double"),
+        ("CatArrayBatchedCopy<long, unsigned int, 2, 64, 64>(x)", "long"),
+    ] {
+        let mut sketch = Sketch::new();
+        sketch
+            .trace
+            .cpu_op("aten::cat", 0.0, 50.0)
+            .arg("Input Dims", list.0)
+            .arg("Input type", list.1)
+            .arg("Input Strides", "[[[4, 1], [4, 1]], []]")
+            .arg("Concrete Inputs", list.2);
+        sketch.kernel(kernel, 10.0);
+        let rows = sketch.rows();
+        let told = &entry(&rows[0]).unwrap().rebuilt.assumptions;
+        assert_eq!(*told, [format!("element type of the tensors in tensors is not recorded: {kind}")]);
+    }
+}
+
+#[test]
 fn a_collective_is_found_by_its_name() {
     let one: Args = ("[[8, 4]]", r#"["float"]"#, r#"[""]"#);
     let mut sketch = Sketch::new();

@@ -38,7 +38,8 @@ pub(crate) struct Chosen {
 }
 
 impl PlatformArgs {
-    fn overrides(&self) -> Overrides {
+    /// The figures that the user gives.
+    pub(crate) fn overrides(&self) -> Overrides {
         Overrides { peak_hbm_tbs: self.peak_hbm_tbs, peak_maf_tflops: self.peak_maf_tflops, memory_gb: self.memory_gb }
     }
 

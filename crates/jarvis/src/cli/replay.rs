@@ -149,7 +149,30 @@ fn read_folder(args: &ReplayArgs) -> Result<Source, Failure> {
     let bytes = std::fs::read(&table).map_err(|error| failed(&error))?;
     let timeline = std::fs::read(table.with_file_name("gpu_timeline.csv")).ok();
     let rows = replay::of_csv(&bytes, timeline.as_deref()).map_err(|error| failed(&error))?;
-    Ok(Source { rows, platform: args.platform.named()?, device: None, diagnostics: Diagnostics::default() })
+    let (recorded, device) = recorded(folder);
+    let platform = match (args.platform.named()?, recorded) {
+        (Some(named), _) => Some(named),
+        (None, Some(recorded)) => Some(recorded.with_overrides(&args.platform.overrides())?),
+        (None, None) => None,
+    };
+    Ok(Source { rows, platform, device, diagnostics: Diagnostics::default() })
+}
+
+/// The GPU and its figures as the metadata of a finished analysis has them; a report alone has none.
+fn recorded(folder: &Path) -> (Option<Platform>, Option<String>) {
+    let files = std::fs::read_dir(folder.join("metadata")).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = files.map(|file| file.path()).collect();
+    paths.sort();
+    let read = |path: &PathBuf| -> Option<Json> { serde_json::from_slice(&std::fs::read(path).ok()?).ok() };
+    let Some(metadata) = paths.iter().filter_map(read).find(|json| json["platform"].is_string()) else {
+        return (None, None);
+    };
+    let arch = json!({
+        "name": metadata["platform"],
+        "mem_bw_gbps": metadata["peak_hbm_bw_tbs"].as_f64().map(|tbs| tbs * 1e3),
+        "max_achievable_tflops": metadata["max_achievable_tflops"],
+    });
+    (Platform::from_arch_json(&arch.to_string()).ok(), metadata["device_name"].as_str().map(str::to_owned))
 }
 
 fn packaged(
@@ -261,5 +284,27 @@ fn candidate_json(candidate: &Candidate<'_>) -> Json {
 impl From<ReplayError> for Failure {
     fn from(error: ReplayError) -> Self {
         Self::new(exit::OUTPUT, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finished_analysis_tells_its_gpu() {
+        let folder = tempfile::tempdir().unwrap();
+        let metadata = folder.path().join("metadata");
+        std::fs::create_dir(&metadata).unwrap();
+        assert_eq!(recorded(folder.path()).1, None);
+        std::fs::write(metadata.join("a.json"), r#"{"model": "none"}"#).unwrap();
+        let gemm = r#"{"platform": "H200", "device_name": "NVIDIA H200", "peak_hbm_bw_tbs": 4.8,
+                       "max_achievable_tflops": {"matrix_bf16": 990.0}}"#;
+        std::fs::write(metadata.join("gemm_metadata.json"), gemm).unwrap();
+        let (platform, device) = recorded(folder.path());
+        let platform = platform.unwrap();
+        assert_eq!((&*platform.name, device.as_deref()), ("H200", Some("NVIDIA H200")));
+        assert!((platform.mem_bw_gbps.value - 4800.0).abs() < 1e-9);
+        assert!((platform.peak("matrix_bf16").unwrap().value - 990.0).abs() < 1e-9);
     }
 }

@@ -155,6 +155,7 @@ fn anonymous_packages_also_lack_kernels_device_and_counts() {
         for entry in entries(&path) {
             assert_eq!(entry["count"], Json::Null);
             assert_eq!(entry["trace"]["device_name"], Json::Null);
+            assert_eq!((&entry["trace"]["platform"], &entry["trace"]["peak_hbm_tbs"]), (&Json::Null, &Json::Null));
             assert_eq!(entry["trace"]["kernels"].as_array().map(Vec::len), Some(0));
             assert_eq!(entry["trace"]["kernel_time_us"]["sum"], Json::Null);
         }

@@ -161,10 +161,12 @@ fn trace_json<'e>(entry: &'e Entry<'_>, origin: Origin<'e>, anonymous: bool) -> 
         count_per_call: rounded(k.count_per_call),
         mean_us: rounded(k.mean_us),
     };
+    // The figures of a GPU are as good as its name.
+    let platform = origin.platform.filter(|_| !anonymous);
     let whole = |x: f64| (x.is_finite() && x >= 0.0).then_some(x.round() as u64);
     let spec = row.compute_spec.as_deref();
     TraceJson {
-        platform: origin.platform.map(|p| p.name.as_str()),
+        platform: platform.map(|p| p.name.as_str()),
         device_name: origin.device_name.filter(|_| !anonymous),
         kernel_time_us: times,
         kernels: if anonymous { Vec::new() } else { row.kernels.iter().map(kernel).collect() },
@@ -175,8 +177,8 @@ fn trace_json<'e>(entry: &'e Entry<'_>, origin: Origin<'e>, anonymous: bool) -> 
         flops: row.flops.and_then(whole),
         bytes: row.bytes.and_then(whole),
         compute_spec: spec,
-        peak_hbm_tbs: origin.platform.map(|p| p.mem_bw_gbps.value / 1e3),
-        peak_maf_tflops: origin.platform.zip(spec).and_then(|(p, s)| p.peak(s)).map(|peak| peak.value),
+        peak_hbm_tbs: platform.map(|p| p.mem_bw_gbps.value / 1e3),
+        peak_maf_tflops: platform.zip(spec).and_then(|(p, s)| p.peak(s)).map(|peak| peak.value),
     }
 }
 

@@ -9,7 +9,7 @@ use super::select::Op;
 pub(crate) fn render(op: &Op<'_>, file: &str, origin: Origin<'_>, anonymous: bool) -> String {
     let shapes = if op.entries.len() == 1 { "1 shape".to_owned() } else { format!("{} shapes", op.entries.len()) };
     let device = origin.device_name.filter(|_| !anonymous).unwrap_or("the traced GPU");
-    let peaks = origin.platform.map_or_else(String::new, |p| {
+    let peaks = origin.platform.filter(|_| !anonymous).map_or_else(String::new, |p| {
         format!(
             " \"Of peak\" is measured against jarvis's figures for {} ({} TB/s).",
             p.name,

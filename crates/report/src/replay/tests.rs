@@ -131,6 +131,27 @@ fn a_list_has_the_type_that_its_kernel_names() {
 }
 
 #[test]
+fn an_anonymous_package_does_not_tell_the_gpu() {
+    use std::io::Read as _;
+
+    let rows = Sketch::new().op("aten::mm", MATRICES, "k").rows();
+    let platform = jarvis_perf::platform::Platform::find("H200").unwrap();
+    let origin = super::Origin { platform: Some(platform), device_name: Some("NVIDIA H200") };
+    let told = |anonymous: bool| {
+        let selection = Selection { anonymous, ..Selection::of(["aten::mm"], Tier::Requested) };
+        let made = packages(&rows, &selection, origin, &super::Replayer::new().unwrap()).unwrap();
+        let mut zip = zip::ZipArchive::new(std::io::Cursor::new(&made.files[0].bytes)).unwrap();
+        ["replay_ir.json", "README.md"].map(|name| {
+            let mut text = String::new();
+            zip.by_name(name).unwrap().read_to_string(&mut text).unwrap();
+            text
+        })
+    };
+    assert!(told(false).iter().all(|text| text.contains("H200") && text.contains("4.8")));
+    assert!(told(true).iter().all(|text| !text.contains("H200") && !text.contains("4.8")), "{:?}", told(true));
+}
+
+#[test]
 fn a_collective_is_found_by_its_name() {
     let one: Args = ("[[8, 4]]", r#"["float"]"#, r#"[""]"#);
     let mut sketch = Sketch::new();

@@ -115,6 +115,14 @@ pub(crate) fn entry(row: &Row) -> Result<Entry<'_>, String> {
         .ok_or(refusal)
 }
 
+/// Why a row can't be replayed; of a generated kernel also where its source is, which may name who compiled it.
+pub(crate) fn told(row: &Row, refusal: String, anonymous: bool) -> String {
+    match &row.source {
+        Some(source) if !anonymous && refusal == words::GENERATED => format!("{refusal} {source}"),
+        _ => refusal,
+    }
+}
+
 /// What could be packaged, for a list: every row with the reason why not, where it can't.
 #[derive(Debug, Clone)]
 pub struct Candidate<'r> {
@@ -130,7 +138,11 @@ pub struct Candidate<'r> {
 pub fn candidates<'r>(rows: &'r [Row], selection: &Selection) -> Vec<Candidate<'r>> {
     let selected = rows.iter().filter(|row| selection.tier_of(&row.op).is_some());
     let mut found: Vec<Candidate<'r>> = selected
-        .map(|row| Candidate { row, args: describe::args(row.inputs.as_deref()), refusal: entry(row).err() })
+        .map(|row| Candidate {
+            row,
+            args: describe::args(row.inputs.as_deref()),
+            refusal: entry(row).err().map(|refusal| told(row, refusal, selection.anonymous)),
+        })
         .collect();
     let key = |c: &Candidate<'_>| (c.row.lost_us().unwrap_or(-1.0), c.row.kernel_us.sum);
     found.order_by(|a, b| {

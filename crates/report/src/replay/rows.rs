@@ -7,10 +7,11 @@ use jarvis_perf::literal;
 use jarvis_perf::tables::{ArgLists, ArgTexts, KernelList, ListIds, Report, ReportRows, Stats, UnifiedRow, input_ids};
 use jarvis_perf::value::Value;
 use jarvis_trace::timeline::is_communication_name;
-use jarvis_trace::{EventId, EventKind, InOrder, StrId, Trace, Tree};
+use jarvis_trace::{Arg, EventId, EventKind, InOrder, StrId, Trace, Tree};
 use rapidhash::RapidHashMap;
 
 use super::inputs::{self, Input};
+use super::words;
 
 /// How many operations around a call are tried in its place.
 const MOST_ANCESTORS: usize = 3;
@@ -60,6 +61,8 @@ pub struct Row {
     pub compute_spec: Option<Arc<str>>,
     /// Name of the report's row, where another operation with the same kernels stands for it.
     pub substituted_for: Option<Arc<str>>,
+    /// Where the source of a generated kernel is, in a sentence, if the trace tells.
+    pub(crate) source: Option<String>,
     /// Whether automatic casts were on: the call cast its arguments and then called itself.
     pub(crate) casts: bool,
     /// Operations around the calls with the same kernels, innermost first.
@@ -98,6 +101,7 @@ pub fn of_report_where(trace: &Trace, report: &Report, is_wanted: &dyn Fn(&str) 
             if let Some(first) = unified.calls_of(row).next() {
                 plain.around = around(trace, tree, arg_lists, first.event);
                 plain.casts = casts(trace, tree, first.event);
+                plain.source = source(trace, first.event);
             }
             rows.push(plain);
             continue;
@@ -186,6 +190,7 @@ impl<'r> StandIn<'r> {
             bytes: None,
             compute_spec: None,
             substituted_for: None,
+            source: None,
             casts: false,
             around: Vec::new(),
         });
@@ -280,6 +285,20 @@ pub(crate) fn stand_in(trace: &Trace, tree: &Tree, name: &str, event: EventId) -
     None
 }
 
+/// What the launch of a generated kernel says of its source.
+fn source(trace: &Trace, event: EventId) -> Option<String> {
+    let text = |key: &str| match trace.arg(event, key) {
+        Some(Arg::Text(text)) if !text.is_empty() => Some(words::quoted(text)),
+        _ => None,
+    };
+    match (text("kernel_file"), text("kernel_hash")) {
+        (Some(file), Some(hash)) => Some(format!("Source {file}, hash {hash} are recorded in the trace.")),
+        (Some(file), None) => Some(format!("Source {file} is recorded in the trace.")),
+        (None, Some(hash)) => Some(format!("Hash {hash} is recorded in the trace.")),
+        (None, None) => None,
+    }
+}
+
 /// Whether an operation casts its arguments and then calls itself, as it does under automatic mixed precision.
 fn casts(trace: &Trace, tree: &Tree, event: EventId) -> bool {
     let below = |name: &str| tree.children(event).any(|c| trace.kind(c) == EventKind::CpuOp && trace.name(c) == name);
@@ -315,6 +334,7 @@ fn of_unified(row: &UnifiedRow) -> Row {
         bytes: model.and_then(|m| m.data_moved_mb).map(mebibytes),
         compute_spec: model.and_then(|m| m.compute_spec.clone()),
         substituted_for: None,
+        source: None,
         casts: false,
         around: Vec::new(),
     }
@@ -418,6 +438,7 @@ impl Columns<'_> {
             bytes: number("Data Moved (MB)").map(mebibytes),
             compute_spec: text("Compute Spec").map(Arc::from),
             substituted_for: None,
+            source: None,
             casts: false,
             around: Vec::new(),
         })

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::index::Skipped;
-use super::{COVERED, Entry, Row, describe, entry};
+use super::{COVERED, Entry, Row, describe, entry, told};
 use jarvis_trace::InOrder;
 
 /// Why a package is made.
@@ -143,7 +143,7 @@ impl<'r> Chosen<'r> {
                     let name = entry.op;
                     by_op.entry(name).or_insert_with(|| Op { name, tier, entries: Vec::new() }).entries.push(entry);
                 }
-                Err(reason) => skipped.push(left_out(row, reason)),
+                Err(reason) => skipped.push(left_out(row, told(row, reason, selection.anonymous))),
             }
         }
         let mut ops: Vec<Op<'r>> = by_op.into_values().collect();

@@ -177,6 +177,28 @@ fn a_collective_is_found_by_its_name() {
 }
 
 #[test]
+fn of_a_generated_kernel_the_source_is_told() {
+    let mut sketch = Sketch::new();
+    sketch
+        .trace
+        .cpu_op("triton_poi_fused_0", 0.0, 50.0)
+        .arg("Input Dims", "[[8, 4]]")
+        .arg("Input type", r#"["float"]"#)
+        .arg("kernel_file", "/tmp/me/c1.py")
+        .arg("kernel_hash", "c1x");
+    sketch.kernel("triton_poi_fused_0", 10.0);
+    let rows = sketch.rows();
+    let mut selection = Selection::of(["*"], Tier::Requested);
+    let reason = |selection: &Selection| candidates(&rows, selection)[0].refusal.clone().unwrap();
+    assert_eq!(
+        reason(&selection),
+        "Generated kernel; keep the compile cache. Source `/tmp/me/c1.py`, hash `c1x` are recorded in the trace."
+    );
+    selection.anonymous = true;
+    assert_eq!(reason(&selection), "Generated kernel; keep the compile cache.");
+}
+
+#[test]
 fn written_arguments_that_overlap_are_refused() {
     let mut sketch = Sketch::new();
     sketch

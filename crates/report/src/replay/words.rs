@@ -41,6 +41,12 @@ pub(crate) fn in_report(reason: &str) -> String {
     }
 }
 
+/// A text of the trace as data in a sentence: on one line, between backticks.
+pub(crate) fn quoted(text: &str) -> String {
+    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    format!("`{}`", plain.replace('`', "'"))
+}
+
 /// An index argument without a rule.
 pub(crate) fn unsafe_index(name: &str) -> String {
     format!("Index argument {name}: no safe values known.")

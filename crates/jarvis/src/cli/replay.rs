@@ -225,7 +225,8 @@ fn meant(asked: &[String], rows: &[Row]) -> String {
 fn summary(made: &Packages, folder: &Path) -> String {
     let mut text = String::new();
     for package in &made.packages {
-        let entries = if package.entries == 1 { "1 call".to_owned() } else { format!("{} calls", package.entries) };
+        let counted = |n: usize, thing: &str| format!("{n} {thing}{}", if n == 1 { "" } else { "s" });
+        let entries = format!("{} of {}", counted(package.calls, "call"), counted(package.entries, "shape"));
         let peak = package.efficiency_percent.map_or_else(String::new, |p| format!(", {p:.0} % of the roof"));
         let path = folder.join(&package.package);
         text.push_str(&format!("{}\n  {entries}, {:.2} ms{peak}\n", path.display(), package.time_ms));

@@ -23,6 +23,9 @@ pub struct PackageInfo {
     pub tier: Tier,
     /// Number of entries.
     pub entries: usize,
+    /// Number of calls that the entries stand for.
+    #[serde(skip)]
+    pub calls: usize,
     /// Kernel time of all calls of the entries.
     pub time_ms: f64,
     /// Share of the time in which some kernel computes.
@@ -76,6 +79,7 @@ pub(crate) fn info(op: &Op<'_>, file: &str, bytes: &[u8]) -> PackageInfo {
         op_name: op.name.to_owned(),
         tier: op.tier,
         entries: op.entries.len(),
+        calls: op.entries.iter().map(|e| e.row.count).sum(),
         time_ms: rounded(op.us() / 1e3),
         percent_of_compute: rounded(op.entries.iter().map(|e| e.row.percent_of_compute).sum()),
         efficiency_percent: (taken > 0.0).then(|| rounded(100.0 * roof / taken)),

@@ -307,3 +307,15 @@ fn packages_are_capped_and_the_rest_is_named() {
     let listed: Vec<Candidate<'_>> = candidates(&rows, &selection);
     assert_eq!(listed.len(), 4);
 }
+
+#[test]
+fn calls_are_counted_and_not_shapes() {
+    let mut sketch = Sketch::new();
+    for _ in 0..4 {
+        sketch.op("aten::mm", MATRICES, "k");
+    }
+    let selection = Selection::of(["aten::mm"], Tier::Requested);
+    let made =
+        packages(&sketch.rows(), &selection, super::Origin::default(), &super::Replayer::new().unwrap()).unwrap();
+    assert_eq!((made.packages[0].entries, made.packages[0].calls), (1, 4));
+}

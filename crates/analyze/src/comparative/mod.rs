@@ -145,7 +145,9 @@ pub struct Comparative {
     pub new: Vec<PatternId>,
     /// Where the target should be improved.
     pub gaps: Vec<Gap>,
-    /// What a reader of the numbers should know.
+    /// What is missing from the recordings, and of which side.
+    pub losses: Vec<String>,
+    /// What a reader of the numbers should know; losses first, because they say what the numbers are of.
     pub warnings: Vec<String>,
 }
 
@@ -186,6 +188,7 @@ impl Comparative {
             categories: by_category(&scene, &operations, &category_ms),
             dominant: dominant(&target.prepared),
             warnings: Vec::new(),
+            losses: losses(Both::of(sides, |p| &*p.losses)),
             gone: Vec::new(),
             new: Vec::new(),
             same_collectives,
@@ -198,7 +201,7 @@ impl Comparative {
             changes,
             gaps,
         };
-        out.warnings = sides.reference.losses.iter().map(|loss| format!("Of the reference: {loss}")).collect();
+        out.warnings.clone_from(&out.losses);
         out.warnings.extend(warnings(&out));
         let told = Both::of(analyses, |a| patterns(a, &[Tier::Compute, Tier::Fusion, Tier::System]));
         out.gone = told.reference.iter().copied().filter(|p| !told.target.contains(p)).collect();
@@ -321,6 +324,13 @@ fn dominant(target: &Prepared) -> Dominant {
     }
 }
 
+fn losses(sides: Both<&[String]>) -> Vec<String> {
+    let of = |side: &'static str, losses: &[String]| -> Vec<String> {
+        losses.iter().map(|loss| format!("Of the {side}: {loss}")).collect()
+    };
+    [of("target", sides.target), of("reference", sides.reference)].concat()
+}
+
 fn warnings(c: &Comparative) -> Vec<String> {
     let mut warnings = Vec::new();
     for (side, percent) in [("reference", c.coverage_percent.reference), ("target", c.coverage_percent.target)] {
@@ -341,4 +351,16 @@ fn warnings(c: &Comparative) -> Vec<String> {
         warnings.push("The sides do not run the same collectives, so communication is not compared.".to_owned());
     }
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_name_their_side() {
+        let cut = ["The recording is cut off.".to_owned()];
+        assert_eq!(losses(Both { reference: &[], target: &cut }), ["Of the target: The recording is cut off."]);
+        assert_eq!(losses(Both { reference: &cut, target: &[] }), ["Of the reference: The recording is cut off."]);
+    }
 }

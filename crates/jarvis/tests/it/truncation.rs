@@ -92,7 +92,8 @@ fn every_report_of_a_cut_recording_says_so() {
 fn a_comparison_with_a_cut_recording_says_which_side_is_cut() {
     let (whole, cut) = (fixture("handmade/rocm_like.json"), fixture("handmade/truncated.json"));
     let (whole, cut) = (whole.to_str().unwrap(), cut.to_str().unwrap());
-    for (target, reference, told) in [(whole, cut, "Of the reference: The recording is cut off"), (cut, whole, CUT)] {
+    for (target, reference, side) in [(whole, cut, "reference"), (cut, whole, "target")] {
+        let told = format!("Of the {side}: {CUT}");
         let out = tempfile::tempdir().unwrap();
         let folder = out.path().to_str().unwrap();
         let platform = ["--platform", "MI300X", "--reference-platform", "MI300X"];
@@ -101,7 +102,12 @@ fn a_comparison_with_a_cut_recording_says_which_side_is_cut() {
         assert_eq!(run.status, 0, "{}", run.err);
         let written = files(out.path());
         let fair = String::from_utf8_lossy(&written["comparative_analysis_fair.md"]);
-        assert!(fair.contains(told), "{told}: {fair}");
-        assert_eq!(fair.contains("Of the reference: The"), told.starts_with("Of"), "{fair}");
+        assert_eq!(fair.matches(CUT).count(), 1, "{fair}");
+        // Before any number: of the report, of the working record, of the screen.
+        let before = |text: &str, number: &str| text.find(&told) < text.find(number) && text.contains(&told);
+        assert!(before(&fair, "Target platform compute time"), "{told}: {fair}");
+        let rough = String::from_utf8_lossy(&written["comparative_analysis_rough.md"]);
+        assert!(before(&rough, "Step 1"), "{told}: {rough}");
+        assert!(before(&run.out.replace("\n  ", " "), "GPU time"), "{told}: {}", run.out);
     }
 }

@@ -22,7 +22,9 @@ pub(super) fn section(m: &mut Markup, scene: &Scene<'_>) {
     m.raw("</div>");
     patterns(m, scene);
     let own = &scene.versus.comparative.warnings;
-    let of_target = &scene.versus.target.analysis.warnings;
+    let target = &scene.versus.target.analysis;
+    // What the target lost is among the comparison's own.
+    let of_target = target.warnings.iter().filter(|w| !target.prepared.losses.contains(w));
     warnings(m, &own.iter().chain(of_target).map(String::as_str).collect::<Vec<_>>());
     m.close("section");
 }

@@ -21,6 +21,7 @@ const REST: &str = "category_data/comparison_metrics.json";
 /// The report.
 pub(crate) fn document(v: &Versus<'_>) -> Vec<Block> {
     let mut blocks = vec![Block::heading(1, title(v, " (Rough)")), Block::heading(2, "Analysis Process Summary")];
+    blocks.extend(summary::losses(v));
     for part in [setup, reports, timing, operations, opportunities, explanations, priorities] {
         blocks.extend(part(v));
     }

@@ -25,13 +25,21 @@ pub(super) const NO_DIFFERENCE: &str = "No difference: the target does the same 
 
 /// The part.
 pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
-    vec![
-        Block::heading(2, "Executive Summary"),
+    let mut blocks = vec![Block::heading(2, "Executive Summary")];
+    blocks.extend(losses(v));
+    blocks.extend([
         Block::paragraph(paragraph(v)),
         Block::Table(metrics(v)),
         Block::heading(3, "Key Findings"),
         Block::List { ordered: true, items: findings(v).into_iter().map(|l| (None, l)).collect() },
-    ]
+    ]);
+    blocks
+}
+
+/// What is missing from the recordings: said first, because all numbers are of what is left.
+pub(super) fn losses(v: &Versus<'_>) -> Option<Block> {
+    let losses = &v.comparative.losses;
+    (!losses.is_empty()).then(|| Block::list(losses.iter().map(|loss| Line::from(sentence(loss)))))
 }
 
 fn paragraph(v: &Versus<'_>) -> String {
@@ -171,10 +179,12 @@ pub(super) fn change(v: &Versus<'_>, c: &Change) -> Line {
 /// What a reader should know before believing the numbers.
 pub(super) fn warnings(v: &Versus<'_>) -> Vec<Block> {
     let run = &v.target;
-    let mut items: Vec<Line> = v.comparative.warnings.iter().map(|w| Line::from(sentence(w))).collect();
+    let is_new = |w: &&String| !v.comparative.losses.contains(w) && !run.analysis.prepared.losses.contains(w);
+    let mut items: Vec<Line> =
+        v.comparative.warnings.iter().filter(is_new).map(|w| Line::from(sentence(w))).collect();
     let failed = run.analysis.failures().map(|o| Line::from(format!("{} could not be analysed.", o.display)));
     items.extend(failed);
-    let told = run.analysis.warnings.iter().filter(|w| !capture::is_about_capture(run, w));
+    let told = run.analysis.warnings.iter().filter(is_new).filter(|w| !capture::is_about_capture(run, w));
     items.extend(told.take(MOST_WARNINGS).map(|w| Line::from(sentence(&shapes(w)))));
     if items.is_empty() {
         return Vec::new();

@@ -51,6 +51,9 @@ impl View<'_> {
             let _ = writeln!(out, "{side:<10} {path}  {}: {} TB/s{rate}", p.name, number(p.mem_bw_gbps.value / 1e3));
         }
         let c = &self.made.comparative;
+        for loss in &c.losses {
+            wrapped(out, "  ", "  ", loss);
+        }
         let rows: [(&str, TotalOf); 3] =
             [("GPU time", |t| t.total_ms), ("computing", |t| t.computation_ms), ("idle", |t| t.idle_ms)];
         let _ = writeln!(out, "times {}", c.normalization.unit());
@@ -132,7 +135,8 @@ impl View<'_> {
     }
 
     fn warnings(&self, out: &mut String, style: Style) {
-        let warnings = &self.made.comparative.warnings;
+        // Losses stand before the numbers.
+        let warnings = &self.made.comparative.warnings[self.made.comparative.losses.len()..];
         if warnings.is_empty() {
             return;
         }

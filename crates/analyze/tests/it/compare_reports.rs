@@ -91,9 +91,12 @@ fn sheets_that_one_report_lacks_are_compared_all_the_same() {
 
     let error = compare(&reports, Fidelity::Reference, &[SheetGroup::KernelSummary]).unwrap_err();
     assert_eq!(error.to_string(), "report a: there is no sheet kernel_summary");
-    // Empty in some report: the reference skips it.
-    let reference = compare(&reports, Fidelity::Reference, &[SheetGroup::Roofline]).unwrap_err();
-    assert_eq!(reference, CompareError::Nothing);
+    // The reference fails on a sheet that another report lacks, and skips one that is empty in some report.
+    let lacking = compare(&reports, Fidelity::Reference, &[SheetGroup::Roofline]).unwrap_err();
+    assert_eq!(lacking.to_string(), "report c: there is no sheet GEMM");
+    let empty = [reports[0].clone(), ("c", vec![gemm("")])];
+    let empty = compare(&empty, Fidelity::Reference, &[SheetGroup::Roofline]).unwrap_err();
+    assert_eq!(empty, CompareError::Nothing);
     let two = [reports[0].clone(), reports[1].clone()];
     let reference = compare(&two, Fidelity::Reference, &[SheetGroup::Roofline]).unwrap();
     assert_eq!(names(&reference), ["GEMM_intersect_b", "GEMM_only_baseline_b", "GEMM_only_variant_b"]);

@@ -174,6 +174,9 @@ fn specs(
         let others = op_sheets.iter().copied().filter(|name| SEVEN_OP_SHEETS.iter().all(|s| s.0 != *name));
         let more = others.filter(|_| !quirks.seven_op_sheets);
         for source in known.chain(more).collect::<Vec<_>>() {
+            if quirks.first_report_decides {
+                reports.iter().try_for_each(|report| has(report, source))?;
+            }
             let having: Vec<&Table> = reports.iter().filter_map(|r| find(r, source)).filter(|t| t.rows() > 0).collect();
             if having.len() == reports.len() || !quirks.seven_op_sheets && !having.is_empty() {
                 specs.push(sheets::op_sheet(source, &having, quirks.seven_op_sheets));
@@ -191,22 +194,20 @@ fn specs(
 
 /// Fails where the reference does: on sheets that the first report must have, and on those of it that another lacks.
 fn require(reports: &[NamedReport<'_>], options: &CompareOptions, specs: &[SheetSpec]) -> Result<(), CompareError> {
-    let lacks = |report: &NamedReport<'_>, sheet: &str| {
-        find(report, sheet)
-            .is_none()
-            .then(|| CompareError::NoSheet { tag: report.tag.to_owned(), sheet: sheet.to_owned() })
-    };
     let must = [(SheetGroup::OpsSummary, "ops_summary"), (SheetGroup::KernelSummary, "kernel_summary")];
     for (group, sheet) in must {
-        if options.groups.contains(&group)
-            && let Some(error) = lacks(&reports[0], sheet)
-        {
-            return Err(error);
+        if options.groups.contains(&group) {
+            has(&reports[0], sheet)?;
         }
     }
-    match specs.iter().flat_map(|spec| reports.iter().map(move |r| (spec, r))).find_map(|(s, r)| lacks(r, &s.source)) {
-        Some(error) => Err(error),
-        None => Ok(()),
+    specs.iter().flat_map(|spec| reports.iter().map(move |r| (spec, r))).try_for_each(|(s, r)| has(r, &s.source))
+}
+
+/// Fails if a report lacks a sheet.
+fn has(report: &NamedReport<'_>, sheet: &str) -> Result<(), CompareError> {
+    match find(report, sheet) {
+        Some(_) => Ok(()),
+        None => Err(CompareError::NoSheet { tag: report.tag.to_owned(), sheet: sheet.to_owned() }),
     }
 }
 

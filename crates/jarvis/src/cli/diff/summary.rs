@@ -68,10 +68,7 @@ impl View<'_> {
             return out;
         }
         if totals.us[0] > 0.0 {
-            let ratio = totals.us[1] / totals.us[0];
-            let word = if ratio > 1.0 { "slower" } else { "faster" };
-            let times = if ratio >= 1.0 { ratio } else { 1.0 / ratio };
-            let _ = writeln!(out, "GPU work of trace 2 takes {ratio:.3} times that of trace 1: {times:.2}x {word}");
+            let _ = writeln!(out, "GPU work of trace 2 takes {}", how_long(totals.us[1] / totals.us[0]));
         }
         let [both, one, two] = self.calls();
         let _ = writeln!(
@@ -162,4 +159,35 @@ fn label(group: &LcaGroup) -> String {
     let (name, lca) = (&group.first.name, &group.first.lca_name);
     let place = if name == lca { name.to_string() } else { format!("{lca} ({name})") };
     format!("{place} {}", group.first.args[0])
+}
+
+/// A ratio of times in words; what rounds to no difference is none.
+fn how_long(ratio: f64) -> String {
+    let times = if ratio >= 1.0 { ratio } else { 1.0 / ratio };
+    match format!("{times:.2}").as_str() {
+        _ if format!("{ratio:.3}") == "1.000" => "as long as that of trace 1".to_owned(),
+        "1.00" => format!("{ratio:.3} times that of trace 1"),
+        times => {
+            let word = if ratio > 1.0 { "slower" } else { "faster" };
+            format!("{ratio:.3} times that of trace 1: {times}x {word}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_times_are_neither_slower_nor_faster() {
+        for (ratio, words) in [
+            (1.0, "as long as that of trace 1"),
+            (0.9999, "as long as that of trace 1"),
+            (1.003, "1.003 times that of trace 1"),
+            (0.5, "0.500 times that of trace 1: 2.00x faster"),
+            (1.25, "1.250 times that of trace 1: 1.25x slower"),
+        ] {
+            assert_eq!(how_long(ratio), words);
+        }
+    }
 }

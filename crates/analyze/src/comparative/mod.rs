@@ -202,7 +202,7 @@ impl Comparative {
             gaps,
         };
         out.warnings.clone_from(&out.losses);
-        out.warnings.extend(warnings(&out));
+        out.warnings.extend(warnings(&out, steps::marks(sides)));
         let told = Both::of(analyses, |a| patterns(a, &[Tier::Compute, Tier::Fusion, Tier::System]));
         out.gone = told.reference.iter().copied().filter(|p| !told.target.contains(p)).collect();
         out.new = told.target.iter().copied().filter(|p| !told.reference.contains(p)).collect();
@@ -251,7 +251,7 @@ fn comparable(sides: Both<&Prepared>) -> (Normalization, Both<Work>) {
             work.reference.parts.iter().filter(|p| p.row.is_some_and(|r| ids.contains(&r))).cloned().collect();
         Both { reference: steps::calls_and_ms(&own), target: steps::calls_and_ms(&m.parts.target) }
     });
-    (steps::by_calls(rows), work)
+    (steps::by_calls(steps::marks(sides), rows), work)
 }
 
 fn sorted(mut left: Both<Vec<Part>>) -> Both<Vec<Part>> {
@@ -331,7 +331,7 @@ fn losses(sides: Both<&[String]>) -> Vec<String> {
     [of("target", sides.target), of("reference", sides.reference)].concat()
 }
 
-fn warnings(c: &Comparative) -> Vec<String> {
+fn warnings(c: &Comparative, marks: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     for (side, percent) in [("reference", c.coverage_percent.reference), ("target", c.coverage_percent.target)] {
         if percent < COVERAGE_PERCENT {
@@ -341,11 +341,10 @@ fn warnings(c: &Comparative) -> Vec<String> {
         }
     }
     if c.normalization.mode == Mode::PerCall {
-        warnings.push(
-            "The traces mark no steps and their calls differ in number: operations are compared call by call, and \
-             totals are not comparable."
-                .to_owned(),
-        );
+        warnings.push(format!(
+            "Steps are not compared, since {marks}, and the numbers of calls differ: operations are compared call by \
+             call, and totals are not comparable."
+        ));
     }
     if c.same_collectives == Some(false) {
         warnings.push("The sides do not run the same collectives, so communication is not compared.".to_owned());

@@ -59,8 +59,17 @@ pub(crate) fn by_steps(sides: Both<&Prepared>) -> Option<Normalization> {
     Some(Normalization { mode: Mode::PerStep, reason, steps })
 }
 
+/// Which side marks its steps, where not both do.
+pub(crate) fn marks(sides: Both<&Prepared>) -> &'static str {
+    match (sides.reference.program.steps, sides.target.program.steps) {
+        (0, 0) => "the traces mark no steps",
+        (_, 0) => "only the reference marks its steps",
+        _ => "only the target marks its steps",
+    }
+}
+
 /// Where no steps are known: as they are if the operations that both have are called as often, else call by call.
-pub(crate) fn by_calls(rows: impl Iterator<Item = Both<(f64, f64)>>) -> Normalization {
+pub(crate) fn by_calls(marks: &str, rows: impl Iterator<Item = Both<(f64, f64)>>) -> Normalization {
     let (mut same, mut all) = (0.0, 0.0);
     for row in rows {
         let (calls, ms) = ((row.reference.0, row.target.0), row.reference.1 + row.target.1);
@@ -69,13 +78,12 @@ pub(crate) fn by_calls(rows: impl Iterator<Item = Both<(f64, f64)>>) -> Normaliz
             same += ms;
         }
     }
-    let steps = Both { reference: 1, target: 1 };
-    if same >= SAME_CALLS_SHARE * all {
-        Normalization { mode: Mode::Total, reason: "no steps are marked; the calls are as many".to_owned(), steps }
-    } else {
-        let reason = "no steps are marked and the numbers of calls differ".to_owned();
-        Normalization { mode: Mode::PerCall, reason, steps }
-    }
+    let (mode, calls) = match () {
+        () if all == 0.0 => (Mode::Total, "; no operation of one trace is found in the other"),
+        () if same >= SAME_CALLS_SHARE * all => (Mode::Total, "; the calls are as many"),
+        () => (Mode::PerCall, " and the numbers of calls differ"),
+    };
+    Normalization { mode, reason: format!("{marks}{calls}"), steps: Both { reference: 1, target: 1 } }
 }
 
 /// Calls and time of some parts.
@@ -89,4 +97,23 @@ fn outermost(p: &Prepared) -> Option<(String, u32)> {
     let largest = outer.clone().max_by_key(|m| m.leaves.len())?;
     let calls = outer.filter(|m| m.base == largest.base).count() as u32;
     Some((largest.base.to_string(), calls))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_common_says_nothing_of_calls() {
+        let row = |reference: f64, target: f64| Both { reference: (reference, 1.0), target: (target, 1.0) };
+        let of = |rows: &[Both<(f64, f64)>]| by_calls("the traces mark no steps", rows.iter().copied());
+        for (rows, mode, reason) in [
+            (&[][..], Mode::Total, "the traces mark no steps; no operation of one trace is found in the other"),
+            (&[row(2.0, 2.0)], Mode::Total, "the traces mark no steps; the calls are as many"),
+            (&[row(2.0, 3.0)], Mode::PerCall, "the traces mark no steps and the numbers of calls differ"),
+        ] {
+            let found = of(rows);
+            assert_eq!((found.mode, &*found.reason), (mode, reason));
+        }
+    }
 }

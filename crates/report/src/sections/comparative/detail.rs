@@ -1,6 +1,6 @@
 //! The detailed comparison: a section for each gap, tables for all other differences, each told once.
 
-use jarvis_analyze::comparative::{Both, Compared, Gap, GapSource, Part, Verdict};
+use jarvis_analyze::comparative::{Both, Compared, Gap, GapSource, Part, Verdict, WORTH_PERCENT};
 use jarvis_analyze::prepared::Prepared;
 use jarvis_analyze::rounding::shown;
 
@@ -11,7 +11,7 @@ use crate::blocks::{Block, Line, Table};
 use crate::sections::idle::short;
 use crate::sections::words::{bound, cell, ms, pct, sentence, shapes};
 
-/// Most rows of a table; `comparison_metrics.json` has all.
+/// Most rows of a table that has small ones too; `comparison_metrics.json` has all.
 const MOST_ROWS: usize = 15;
 
 /// Most further actions of a gap.
@@ -215,7 +215,7 @@ fn overlap(v: &Versus<'_>, gap: &Gap) -> Vec<Block> {
     ]
 }
 
-/// Several operations in one table.
+/// Several operations in one table, all of them: each has a share that has to be told.
 fn differences(rows: &[&Compared]) -> Vec<Block> {
     let mut table = Table::new(&[
         "Operation",
@@ -227,7 +227,7 @@ fn differences(rows: &[&Compared]) -> Vec<Block> {
         "Expected?",
         "Explanation",
     ]);
-    for o in rows.iter().take(MOST_ROWS) {
+    for o in rows {
         let expected = if is_explained(o) { "Yes" } else { "No" };
         table.row([
             Line::code(&o.name),
@@ -240,11 +240,7 @@ fn differences(rows: &[&Compared]) -> Vec<Block> {
             cell(o.explanation().map_or("-", |e| e.text)),
         ]);
     }
-    let mut blocks = vec![Block::Table(table)];
-    if rows.len() > MOST_ROWS {
-        blocks.push(more(rows.len() - MOST_ROWS));
-    }
-    blocks
+    vec![Block::Table(table)]
 }
 
 fn more(count: usize) -> Block {
@@ -254,8 +250,9 @@ fn more(count: usize) -> Block {
 fn unmatched(v: &Versus<'_>) -> Vec<Block> {
     let c = v.comparative;
     let mut table = Table::new(&["Side", "Operation", "Shapes", "Module", ">Calls", ">Time (ms)"]);
+    let compute = Both::of(c.totals.as_ref(), |t| t.computation_ms);
     let mut add = |side: &str, p: &Prepared, parts: &[Part]| {
-        for part in parts.iter().take(MOST_ROWS) {
+        for part in parts {
             table.row([
                 cell(side),
                 Line::code(&short(&part.name)),
@@ -266,15 +263,21 @@ fn unmatched(v: &Versus<'_>) -> Vec<Block> {
             ]);
         }
     };
-    add("reference", &v.reference.analysis.prepared, &c.left.reference);
-    add("target", &v.target.analysis.prepared, &c.left.target);
-    let over = |parts: &[Part]| parts.len().saturating_sub(MOST_ROWS);
-    let hidden = over(&c.left.reference) + over(&c.left.target);
+    let told = Both::of(c.left.as_ref().zip(compute), |(parts, compute)| &parts[..told_apart(parts, compute)]);
+    add("reference", &v.reference.analysis.prepared, told.reference);
+    add("target", &v.target.analysis.prepared, told.target);
+    let hidden = c.left.reference.len() + c.left.target.len() - told.reference.len() - told.target.len();
     let mut blocks = vec![Block::Table(table)];
     if hidden > 0 {
         blocks.push(more(hidden));
     }
     blocks
+}
+
+/// How many parts are told by themselves: some, and all that have a share of the compute of their side.
+fn told_apart(parts: &[Part], compute_ms: f64) -> usize {
+    let has_share = |part: &&Part| 100.0 * part.ms >= WORTH_PERCENT * compute_ms;
+    parts.iter().take_while(has_share).count().max(parts.len().min(MOST_ROWS))
 }
 
 /// The parts that the difference of the total times is made of.
@@ -292,4 +295,57 @@ pub(super) fn changes(v: &Versus<'_>) -> Table {
     }
     table.row([cell("Total GPU time"), cell(ms(total.reference)), cell(ms(total.target)), cell(ms(total.delta()))]);
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use jarvis_analyze::comparative::Place;
+
+    use super::*;
+
+    #[test]
+    fn every_notable_difference_has_a_row() {
+        let one = Compared {
+            name: "aten::mm".to_owned(),
+            level: None,
+            args: String::new(),
+            category: "gemm".into(),
+            place: None,
+            ms: Both { reference: 1.0, target: 2.0 },
+            calls: Both::default(),
+            launched: Both::default(),
+            percent_of_compute: Both { reference: 2.0, target: 2.0 },
+            bound: None,
+            expected: None,
+            verdict: None,
+            goal: None,
+            saved_ms: 0.0,
+            efficiency_percent: Both::default(),
+            operations: Both::default(),
+            kernels: Both::default(),
+            types: Both::default(),
+            rows: Both::default(),
+            uid: None,
+        };
+        let blocks = differences(&vec![&one; 21]);
+        let [Block::Table(table)] = &*blocks else { panic!("{blocks:?}") };
+        assert_eq!(table.rows.len(), 21);
+    }
+
+    #[test]
+    fn parts_with_a_share_are_told_however_many() {
+        let place = Place { direction: jarvis_analyze::program::Direction::Forward, modules: "".into() };
+        let part = Part {
+            row: None,
+            name: "k".into(),
+            category: "other".into(),
+            place,
+            calls: 1.0,
+            kernels: 1.0,
+            ms: 1.0,
+        };
+        assert_eq!(told_apart(&vec![part.clone(); 20], 100.0), 20);
+        assert_eq!(told_apart(&vec![part.clone(); 20], 101.0), MOST_ROWS);
+        assert_eq!(told_apart(&vec![part; 3], 101.0), 3);
+    }
 }

@@ -199,6 +199,38 @@ pub(crate) fn listed(names: &[Arc<str>]) -> String {
     text
 }
 
+/// The kernels that only one side runs, in words: the first of each, cut so that it shows where the names differ.
+fn other_kernels(kernels: Both<&[Arc<str>]>) -> String {
+    let own = |own: &[Arc<str>], other: &[Arc<str>]| own.iter().find(|name| !other.contains(name)).cloned();
+    let only =
+        Both { reference: own(kernels.reference, kernels.target), target: own(kernels.target, kernels.reference) };
+    match (only.reference, only.target) {
+        (Some(reference), Some(target)) => {
+            let [reference, target] = apart(&reference, &target);
+            format!("other kernels, `{target}` instead of `{reference}`")
+        }
+        (None, Some(target)) => format!("other kernels, also `{}`", short(&target)),
+        (Some(reference), None) => format!("other kernels, without `{}`", short(&reference)),
+        (None, None) => "same kernels".to_owned(),
+    }
+}
+
+/// Characters before the first difference that are shown of long names.
+const BEFORE: usize = 20;
+
+/// Two names that fit into a sentence and differ there, if they differ.
+pub(crate) fn apart(one: &str, other: &str) -> [String; 2] {
+    let cut = [one, other].map(short);
+    if cut[0] != cut[1] || one == other {
+        return cut;
+    }
+    let same = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    [one, other].map(|name| {
+        let rest: String = name.chars().skip(same.saturating_sub(BEFORE)).collect();
+        format!("...{}", short(&rest))
+    })
+}
+
 /// A name that fits into a sentence.
 fn short(name: &str) -> String {
     const MOST: usize = 60;
@@ -246,12 +278,12 @@ fn group(category: &str, kind: ChangeKind, members: &[&Compared], limits: &Thres
             format!("{of}: in `{}` instead of `{}`", types.target, types.reference)
         }
         ChangeKind::Kernels => {
-            let kernels = largest.first().map(|c| Both::of(c.kernels.as_ref(), |k| listed(&k[..k.len().min(1)])));
+            let kernels = largest.first().map(|c| other_kernels(Both::of(c.kernels.as_ref(), |k| &**k)));
             let kernels = kernels.unwrap_or_default();
             let (before, after) = (launched.reference.round() as u64, launched.target.round() as u64);
             let launches =
                 if before == after { String::new() } else { format!("; {after} instead of {before} kernels") };
-            format!("{of}: other kernels, {} instead of {}{launches}", kernels.target, kernels.reference)
+            format!("{of}: {kernels}{launches}")
         }
         _ => format!("{of}: same kernels"),
     };
@@ -322,6 +354,25 @@ mod tests {
 
     fn ms(changes: &[Change], kind: ChangeKind) -> Option<Both<f64>> {
         changes.iter().find(|c| c.kind == kind).map(|c| c.ms)
+    }
+
+    #[test]
+    fn kernels_are_named_where_they_differ() {
+        let list = |names: &[&str]| -> Vec<Arc<str>> { names.iter().map(|&n| n.into()).collect() };
+        let told = |reference: &[&str], target: &[&str]| {
+            let (reference, target) = (list(reference), list(target));
+            other_kernels(Both { reference: &*reference, target: &*target })
+        };
+        let long = format!("void at::native::{}", "x".repeat(60));
+        assert_eq!(
+            told(&[&format!("{long}<float>")], &[&format!("{long}<c10::Half>")]),
+            "other kernels, `...xxxxxxxxxxxxxxxxxxx<c10::Half>` instead of `...xxxxxxxxxxxxxxxxxxx<float>`"
+        );
+        assert_eq!(told(&["same", "a"], &["same", "b"]), "other kernels, `b` instead of `a`");
+        assert_eq!(told(&["same"], &["same", "b"]), "other kernels, also `b`");
+        assert_eq!(told(&["same", "a"], &["same"]), "other kernels, without `a`");
+        let one = format!("{long}<float>");
+        assert_eq!(apart(&one, &one)[0], apart(&one, &one)[1], "the same name needs no difference");
     }
 
     #[test]

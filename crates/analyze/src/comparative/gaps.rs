@@ -1,7 +1,7 @@
 //! Where the target should be improved: what takes it longer than its hardware explains.
 
 use super::both::Both;
-use super::changes::{Change, ChangeKind, listed};
+use super::changes::{Change, ChangeKind, apart, listed};
 use super::compared::Compared;
 use super::matching::MatchLevel;
 use super::verdict::{ExpectedRatio, Verdict};
@@ -184,13 +184,13 @@ fn of_operation(target: &Analysis, at: usize, c: &Compared) -> Gap {
 
 /// What to look at where the same work in the same types takes longer.
 fn investigate(c: &Compared) -> String {
-    let kernels = Both::of(c.kernels.as_ref(), |k| listed(&k[..k.len().min(1)]));
-    if kernels.reference.is_empty() || kernels.target.is_empty() {
+    let (Some(reference), Some(target)) = (c.kernels.reference.first(), c.kernels.target.first()) else {
         return "Generate a replay artifact and compare the kernels of both sides.".to_owned();
-    }
+    };
+    let [reference, target] = apart(reference, target);
     format!(
-        "Generate a replay artifact and check kernel selection and tile sizes: {} here, {} in the reference.",
-        kernels.target, kernels.reference
+        "Generate a replay artifact and check kernel selection and tile sizes: `{target}` here, `{reference}` in the \
+         reference."
     )
 }
 

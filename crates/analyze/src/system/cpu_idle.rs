@@ -13,7 +13,7 @@ use jarvis_trace::InOrder;
 use serde::Serialize;
 
 use super::System;
-use super::gaps::{GapClass, Gaps};
+use super::gaps::{GapClass, Gaps, HostActivity};
 use super::severity::{IDLE, Severity};
 use crate::finding::Range;
 use crate::prepared::Utilization;
@@ -146,6 +146,9 @@ pub struct TopGap {
     pub class: GapClass,
     /// What the host did.
     pub host_activity: Option<Arc<str>>,
+    /// Whether the host was in it for half of the gap or more, so that tables may say so.
+    #[serde(skip)]
+    pub is_doing: bool,
     /// Name of the GPU event before.
     pub before_kernel: Arc<str>,
     /// Name of the GPU event after.
@@ -161,6 +164,8 @@ pub struct ActivityRow {
     pub time_ms: Ms,
     /// Gaps.
     pub count: usize,
+    /// Of that time, what the host was in it.
+    pub covered_ms: Ms,
 }
 
 /// Calls in which the host waited for the GPU.
@@ -264,12 +269,16 @@ fn gap_analysis(gaps: &Gaps) -> GapAnalysis {
             .collect(),
         by_class,
         top_gaps: gaps.longest.iter().zip(1..).map(|(gap, rank)| top_gap(gap, rank)).collect(),
-        by_host_activity: gaps
-            .activities
-            .iter()
-            .take(ACTIVITY_ROWS)
-            .map(|a| ActivityRow { name: Arc::clone(&a.name), time_ms: Ms(a.tally.time.as_ms()), count: a.tally.count })
-            .collect(),
+        by_host_activity: gaps.activities.iter().take(ACTIVITY_ROWS).map(activity_row).collect(),
+    }
+}
+
+fn activity_row(a: &HostActivity) -> ActivityRow {
+    ActivityRow {
+        name: Arc::clone(&a.name),
+        time_ms: Ms(a.tally.time.as_ms()),
+        count: a.tally.count,
+        covered_ms: Ms(a.covered.time.as_ms()),
     }
 }
 
@@ -280,6 +289,7 @@ fn top_gap(gap: &super::gaps::LongGap, rank: usize) -> TopGap {
         duration_us: Us(gap.length.as_us()),
         class: gap.class,
         host_activity: gap.host_activity.clone(),
+        is_doing: gap.is_doing,
         before_kernel: Arc::clone(&gap.before_kernel),
         after_kernel: Arc::clone(&gap.after_kernel),
     }

@@ -107,6 +107,8 @@ pub struct Gap {
     pub late_by: Ns,
     /// Position in [`Gaps::activities`], or `NO_ACTIVITY`; see [`Gap::activity`].
     activity: u32,
+    /// Whether the host was in it for half of the time until the launch or more; see [`Gap::doing`].
+    is_in_activity: bool,
     /// UID of the GPU event before.
     pub before: u32,
     /// UID of the GPU event after.
@@ -119,6 +121,12 @@ impl Gap {
     /// What the host did, as a position in [`Gaps::activities`]. (Gaps may be as many as kernels, so it takes four bytes.)
     pub fn activity(&self) -> Option<usize> {
         (self.activity != NO_ACTIVITY).then_some(self.activity as usize)
+    }
+
+    /// The same where it can be said that the host was in it, or that the wait in it drained the queue: an operation
+    /// that only touches the gap says nothing about it.
+    pub fn doing(&self) -> Option<usize> {
+        self.activity().filter(|_| self.is_in_activity || self.class == GapClass::HostSync)
     }
 }
 
@@ -147,6 +155,8 @@ pub struct HostActivity {
     pub example: u32,
     /// Gaps and their time.
     pub tally: Tally,
+    /// Those in which the host really was in it, and for how long.
+    pub covered: Tally,
 }
 
 /// A gap among the longest, with names.
@@ -160,6 +170,8 @@ pub struct LongGap {
     pub class: GapClass,
     /// What the host did.
     pub host_activity: Option<Arc<str>>,
+    /// Whether it can be said that the host did it; see [`Gap::doing`].
+    pub is_doing: bool,
     /// Name of the GPU event before.
     pub before_kernel: Arc<str>,
     /// Name of the GPU event after.
@@ -349,12 +361,16 @@ impl<'a, 'r> Tables<'a, 'r> {
                 self.add_operation(wait, operation, length);
             }
         }
-        if class.is_late() && class != GapClass::HostData && length >= first_calls::LONG {
-            self.long.push(first_calls::LongGap { length, class, events: [event, blamed] });
-        }
-        let activity = blamed.map_or(NO_ACTIVITY, |e| self.activity(e, length));
         let after = gap.after(recording);
         let launch = recording.launch(after).filter(|_| class.is_late());
+        let until = launch.map_or(gap.to, |l| l.start.min(gap.to));
+        let covered = |e: EventId| recording.overlap(e, (gap.from, until));
+        let is_in = |e: EventId| covered(e) + covered(e) >= until - gap.from;
+        if class.is_late() && class != GapClass::HostData && length >= first_calls::LONG {
+            let waited = blamed.filter(|_| class == GapClass::HostSync);
+            self.long.push(first_calls::LongGap { length, class, events: [event.filter(|&e| is_in(e)), waited] });
+        }
+        let activity = blamed.map_or(NO_ACTIVITY, |e| self.activity(e, length, covered(e)));
         if launch.is_some_and(|l| recording.in_optimizer(l.start)) {
             self.gaps.in_optimizer.add(length);
         }
@@ -368,19 +384,25 @@ impl<'a, 'r> Tables<'a, 'r> {
             class,
             late_by,
             activity,
+            is_in_activity: blamed.is_some_and(is_in),
             before: gap.before(recording).event.uid(),
             after: after.event.uid(),
         });
     }
 
-    fn activity(&mut self, e: EventId, length: Ns) -> u32 {
+    fn activity(&mut self, e: EventId, length: Ns, covered: Ns) -> u32 {
         let trace = self.recording.trace;
         let list = &mut self.gaps.activities;
         let position = *self.by_name.entry(trace.name_id(e)).or_insert_with(|| {
-            list.push(HostActivity { name: trace.name(e).into(), example: e.uid(), tally: Tally::default() });
+            let (tally, covered) = Default::default();
+            list.push(HostActivity { name: trace.name(e).into(), example: e.uid(), tally, covered });
             list.len() as u32 - 1
         });
-        list[position as usize].tally.add(length);
+        let activity = &mut list[position as usize];
+        activity.tally.add(length);
+        if covered > Ns(0) {
+            activity.covered.add(covered);
+        }
         position
     }
 
@@ -421,6 +443,7 @@ impl<'a, 'r> Tables<'a, 'r> {
             start: gaps[i].start,
             length: gaps[i].length,
             class: gaps[i].class,
+            is_doing: gaps[i].doing().is_some(),
             host_activity: gaps[i].activity().map(|a| Arc::clone(&self.gaps.activities[a].name)),
             before_kernel: name(gaps[i].before),
             after_kernel: name(gaps[i].after),

@@ -14,12 +14,12 @@
 
 use std::sync::Arc;
 
-use jarvis_trace::Ns;
+use jarvis_trace::{InOrder, Ns};
 
 use super::cpu_idle::{ACTIVITY_ROWS, CARD_PERCENT};
 use super::findings::{Cx, Draft, Judged, timeline_evidence};
 use super::flags;
-use super::gaps::{GapClass, Tally};
+use super::gaps::{GapClass, HostActivity, Tally};
 use super::host_bound::{Fix, Limit};
 use super::severity::{EXPOSED, IDLE, Severity};
 use super::texts::{counted, list, ms_and_percent, quoted, short};
@@ -268,17 +268,21 @@ fn class_evidence(cx: &Cx<'_>, class: GapClass) -> Option<Evidence> {
     })
 }
 
-/// What the host did most while the GPU waited.
+/// What the host was in most while the GPU waited, of what the file lists. Only the time that an operation covers
+/// counts: one that ends as a long gap begins did not take that gap.
 fn activity_evidence(cx: &Cx<'_>) -> impl Iterator<Item = Evidence> {
-    cx.system.gaps.activities.iter().take(3).map(|a| Evidence {
+    let mut listed: Vec<&HostActivity> = cx.system.gaps.activities.iter().take(ACTIVITY_ROWS).collect();
+    listed.retain(|a| a.covered.time > Ns(0));
+    listed.order_by(|a, b| b.covered.time.cmp(&a.covered.time).then_with(|| a.name.cmp(&b.name)));
+    listed.into_iter().take(3).map(|a| Evidence {
         table: "cpu_idle_metrics.json".to_owned(),
         row: format!("{ACTIVITIES} {}", a.name),
         uid: Some(a.example),
         fact: format!(
             "the host is in {} during {} ms of idle time ({})",
             quoted(&short(&a.name)),
-            shown_ms(a.tally.time.as_ms()),
-            counted(a.tally.count, "gap")
+            shown_ms(a.covered.time.as_ms()),
+            counted(a.covered.count, "gap")
         ),
     })
 }

@@ -349,6 +349,12 @@ impl<'a> Recording<'a> {
         after > 0 && at < spans[after - 1].1
     }
 
+    /// How much of a span an event covers.
+    pub(crate) fn overlap(&self, e: EventId, (from, to): (Ns, Ns)) -> Ns {
+        let (start, end) = (self.trace.ts(e).unwrap_or_default(), self.trace.end(e).unwrap_or_default());
+        (end.min(to) - start.max(from)).max(Ns(0))
+    }
+
     /// The operation that a user would name for a call: the outermost of the framework's operations directly around
     /// it, else the innermost operation, else the call.
     pub(crate) fn operation_around(&self, call: EventId) -> EventId {

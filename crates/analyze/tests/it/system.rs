@@ -192,3 +192,18 @@ fn every_trace_adds_up() {
         check(&Case::open(&path));
     }
 }
+
+#[test]
+fn the_host_is_said_to_be_only_where_it_is() {
+    // The longest gap begins with the last 0.3 ms of a batch norm; nothing is recorded in the other 6 ms.
+    let Some(path) = shared().map(|folder| folder.join("h200/resnet50_nchw.json.gz")).filter(|p| p.is_file()) else {
+        return;
+    };
+    let case = Case::open(&path);
+    let longest = &case.system.gaps.longest[0];
+    assert_eq!((longest.class, longest.host_activity.as_deref()), (GapClass::HostIdle, Some("aten::batch_norm")));
+    let found = case.findings();
+    let launches = found.iter().find(|f| f.pattern == PatternId::LAUNCH_BOUND).unwrap();
+    let said: Vec<&str> = launches.evidence.iter().map(|e| &*e.fact).filter(|f| f.contains("the host is in")).collect();
+    assert!(!said.is_empty() && said.iter().all(|f| !f.contains("`aten::batch_norm`")), "{said:?}");
+}

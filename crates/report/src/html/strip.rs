@@ -205,7 +205,7 @@ fn waits(trace: &Trace, gaps: &Gaps, (from, to, pixel): (Ns, Ns, i64), texts: &m
 /// Adds a gap, to the one before if both together are no wider than a pixel: there the longer one tells why.
 fn add_wait(done: &mut Vec<Wait>, gaps: &Gaps, gap: &Gap, (start, length, pixel): (i64, i64, i64), texts: &mut Texts) {
     let class = gap.class as u8;
-    let activity = gap.activity().and_then(|a| gaps.activities.get(a)).map(|a| texts.add(&a.name));
+    let activity = gap.doing().and_then(|a| gaps.activities.get(a)).map(|a| texts.add(&a.name));
     match done.last_mut() {
         Some(last) if start + length - last.0 <= pixel => {
             if length > last.1 {

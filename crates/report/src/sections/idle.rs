@@ -148,7 +148,7 @@ fn longest(gaps: &GapAnalysis, most: usize) -> Table {
             cell(jarvis_analyze::rounding::shown(g.start_ms.0, 3)),
             cell(us(g.duration_us.0)),
             Line::code(g.class.as_str()),
-            g.host_activity.as_deref().map_or_else(|| cell("-"), Line::code),
+            g.host_activity.as_deref().filter(|_| g.is_doing).map_or_else(|| cell("-"), Line::code),
             Line::code(&short(&g.after_kernel)),
         ]);
     }
@@ -164,9 +164,9 @@ pub(crate) fn short(name: &str) -> String {
 }
 
 fn activities(gaps: &GapAnalysis, most: usize) -> Table {
-    let mut table = Table::new(&["Host operation", ">Gaps", ">Time (ms)"]);
+    let mut table = Table::new(&["Host operation", ">Gaps", ">Time (ms)", ">In it (ms)"]);
     for a in gaps.by_host_activity.iter().take(most) {
-        table.row([Line::code(&a.name), cell(a.count.to_string()), cell(ms(a.time_ms.0))]);
+        table.row([Line::code(&a.name), cell(a.count.to_string()), cell(ms(a.time_ms.0)), cell(ms(a.covered_ms.0))]);
     }
     table
 }

@@ -241,8 +241,28 @@ fn the_deepest_caller_that_covers_half_is_named() {
     let activity = &gaps.activities[gaps.gaps[0].activity().unwrap()];
     assert_eq!((&*activity.name, activity.tally), ("aten::addmm", Tally { count: 1, time: Ns(100_000) }));
     assert_eq!(gaps.longest[0].host_activity.as_deref(), Some("aten::addmm"));
+    assert_eq!((activity.covered.time, gaps.longest[0].is_doing), (Ns(50_000), true));
     assert_eq!((&*gaps.longest[0].before_kernel, &*gaps.longest[0].after_kernel), ("a", "b"));
     assert_eq!(gaps.histogram.map(|t| t.count), [0, 0, 0, 1, 0], "100 µs are not less than 100");
+}
+
+#[test]
+fn an_operation_that_only_touches_a_gap_is_not_what_the_host_does() {
+    // host     |launch -10| |-- aten::batch_norm 90..110 --|                       |launch 190|
+    // GPU      |-- a 0..100 --|                                                          |-- b 200..300 --|
+    let mut b = TraceBuilder::new();
+    b.launch("cudaLaunchKernel", -10.0, 5.0, 1);
+    b.cpu_op("aten::batch_norm", 90.0, 20.0);
+    b.launch("cudaLaunchKernel", 190.0, 5.0, 2);
+    b.kernel("a", 0.0, 100.0, 1);
+    b.kernel("b", 200.0, 100.0, 2);
+    let gaps = system(&b).gaps;
+    assert_eq!(gaps.gaps[0].class, GapClass::HostIdle);
+    // The field names the outermost operation; only ten of the hundred microseconds are its.
+    let activity = &gaps.activities[gaps.gaps[0].activity().unwrap()];
+    assert_eq!((&*activity.name, activity.tally.time), ("aten::batch_norm", Ns(100_000)));
+    assert_eq!(activity.covered, Tally { count: 1, time: Ns(10_000) });
+    assert_eq!((gaps.gaps[0].doing(), gaps.longest[0].is_doing), (None, false));
 }
 
 #[test]

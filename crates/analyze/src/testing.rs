@@ -106,12 +106,16 @@ impl Scene {
     }
 
     pub(crate) fn prepared_on(&self, platform: &str) -> Prepared {
-        let trace = self.builder.build();
-        let platform = Platform::find(platform).unwrap();
-        let options = ReportOptions { call_stack: true, platform: Some(platform.clone()), ..ReportOptions::default() };
-        let report = build_report(&trace, &options).unwrap();
-        Prepared::of(&trace, &report, platform, &PrepareOptions::default())
+        prepared_of(&self.builder, platform)
     }
+}
+
+pub(crate) fn prepared_of(builder: &TraceBuilder, platform: &str) -> Prepared {
+    let trace = builder.build();
+    let platform = Platform::find(platform).unwrap();
+    let options = ReportOptions { call_stack: true, platform: Some(platform.clone()), ..ReportOptions::default() };
+    let report = build_report(&trace, &options).unwrap();
+    Prepared::of(&trace, &report, platform, &PrepareOptions::default())
 }
 
 /// A kernel name that gives a tile of 128x128.

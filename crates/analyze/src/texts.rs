@@ -130,7 +130,8 @@ texts! {
     N_EXPECTED     "N-EXPECTED"     "{eff}% is within the {low}-{high}% expected at sequence length {n}.";
     N_KERNEL_FLOOR "N-KERNEL-FLOOR" "{op} {args}: {ms} ms in kernels of {us} us; kernels with next to nothing to do take {floor} us in this trace, so fewer or larger calls save time and faster kernels hardly do.";
     N_NEAR_EXPECTED "N-NEAR-EXPECTED" "{eff}% is below the {low}-{high}% expected at sequence length {n}, but it counts as slow only below {slow}%.";
-    N_SYNC         "N-SYNC"         "Host time for these operations is {x}x their GPU time ({ms} ms); this is a framework matter, not a kernel one.";
+    N_SYNC         "N-SYNC"         "Host time for these operations is {x}x their GPU time ({ms} ms, {part} ms of it in {ops}); this is a framework matter, not a kernel one.";
+    N_SYNC_COPY    "N-SYNC-COPY"    "Host time for these operations is {x}x their GPU time ({ms} ms, {part} ms of it in {ops}); in copies from device to host the host waits for work issued before.";
     N_MOE          "N-MOE"          "Expert load balance and routing cannot be seen in a trace; bytes assume uniform routing.";
     N_BN_COMMON    "N-BN-COMMON"    "BatchNorm takes {pct}% of compute (10-50% is common in convolutional networks).";
     N_COUNTERS     "N-COUNTERS"     "Low efficiency - profile with hardware counters to diagnose.";

@@ -11,10 +11,11 @@ use super::{AnalyzerInfo, impact, operation};
 use crate::metrics::{
     Bottleneck, CategoryMetrics, Classification, Facts, PatternMetrics, Replay, SCHEMA_VERSION, SetAside, Status,
 };
-use crate::prepare::percent;
+use crate::prepare::{args, percent};
 use crate::prepared::Row;
 use crate::program::base_name;
 use crate::rounding::{Ms, Percent, shown, shown_ms};
+use crate::system::direction::CopyDirection;
 use crate::texts::{TextId, counted, quoted};
 use crate::thresholds::Threshold;
 use jarvis_trace::InOrder;
@@ -109,13 +110,49 @@ fn warnings(cx: &CategoryCx<'_>) -> Vec<String> {
             out.push(format!("{}: times vary widely (deviation {} of the mean)", quoted(&row.name), shown(cov, 2)));
         }
     }
-    let time = &cx.category.time;
-    if time.has_sync_bottleneck {
-        let dominated: f64 = cx.rows().filter(|r| r.sync_ms.is_some()).map(|r| r.time_ms).sum();
-        let factor = if dominated > 0.0 { (time.sync_time_ms + dominated) / dominated } else { f64::NAN };
-        out.push(TextId::N_SYNC.fill(&[("x", &shown(factor, 1)), ("ms", &shown_ms(time.sync_time_ms))]));
-    }
+    out.extend(host_time(cx));
     out
+}
+
+/// Most rows that a remark on host time names.
+const HOST_ROWS: usize = 3;
+
+/// Host time far beyond GPU time, with the calls that most of it passes in: one copy to the host that waits for all work
+/// before it says nothing about the other operations.
+fn host_time(cx: &CategoryCx<'_>) -> Option<String> {
+    let time = &cx.category.time;
+    if !time.has_sync_bottleneck {
+        return None;
+    }
+    let mut rows: Vec<(&Row, f64)> = cx.rows().filter_map(|r| Some((r, r.sync_ms?))).collect();
+    rows.order_by(|a, b| b.1.total_cmp(&a.1).then(a.0.id.cmp(&b.0.id)));
+    let on_gpu: f64 = rows.iter().map(|(r, _)| r.time_ms).sum();
+    let factor = if on_gpu > 0.0 { (time.sync_time_ms + on_gpu) / on_gpu } else { f64::NAN };
+    let mut part = 0.0;
+    let named = rows.iter().take(HOST_ROWS).take_while(|(_, ms)| {
+        let wanted = part < time.sync_time_ms / 2.0;
+        part += if wanted { *ms } else { 0.0 };
+        wanted
+    });
+    let names: Vec<String> = named.map(|(r, _)| named_calls(r)).collect();
+    let in_copies: f64 = rows.iter().filter(|(r, _)| copies_to_host(r)).map(|(_, ms)| ms).sum();
+    let text = if in_copies > time.sync_time_ms / 2.0 { TextId::N_SYNC_COPY } else { TextId::N_SYNC };
+    Some(text.fill(&[
+        ("x", &shown(factor, 1)),
+        ("ms", &shown_ms(time.sync_time_ms)),
+        ("part", &shown_ms(part)),
+        ("ops", &names.join(" and ")),
+    ]))
+}
+
+/// A row with its arguments and how often it is called.
+fn named_calls(row: &Row) -> String {
+    let on = if row.args.is_empty() { String::new() } else { format!(" on {}", args::in_prose(&row.args)) };
+    format!("{}{on} ({})", quoted(&row.name), counted(row.count, "call"))
+}
+
+fn copies_to_host(row: &Row) -> bool {
+    row.kernels.iter().any(|k| CopyDirection::of_name(&k.name) == CopyDirection::DeviceToHost)
 }
 
 /// Rows that would be bottlenecks if they were larger, or if kernels could be shorter.

@@ -7,7 +7,8 @@ use super::*;
 use crate::finding::PatternId;
 use crate::metrics::{CategoryFile, MetricsFile, Scope, SetAside, ShortMetrics, Status};
 use crate::prepare::category::CATEGORIES;
-use crate::testing::{Call, Scene, analyzed, metrics, patterns};
+use crate::testing::{Call, Scene, analyzed, metrics, patterns, prepared_of};
+use jarvis_trace::TraceBuilder;
 
 const HEADINGS: [&str; 5] =
     ["## What it finds", "## Why it matters", "## How it is computed", "## What to do", "## Limits"];
@@ -119,6 +120,32 @@ fn host_copies_are_not_judged() {
     let (outcomes, findings) = analyzed(&scene.prepared());
     assert!(metrics(&outcomes, "elementwise").bottlenecks.is_empty());
     assert_eq!(patterns(&findings), []);
+}
+
+#[test]
+fn host_time_is_told_with_the_calls_it_passes_in() {
+    let told = |kernel: &str| {
+        let mut b = TraceBuilder::new();
+        b.fact("deviceProperties", r#"[{"id": 0, "name": "NVIDIA H200", "numSms": 132}]"#);
+        for (i, (name, host_us, kernel)) in
+            [("aten::add", 1000.0, "add"), ("aten::copy_", 20_000.0, kernel), ("aten::mul", 1000.0, "mul")]
+                .into_iter()
+                .enumerate()
+        {
+            let at = 30_000.0 * i as f64;
+            b.cpu_op(name, at, host_us).arg("Input Dims", "[[1, 400], [1, 400]]");
+            b.launch("cudaLaunchKernel", at + 10.0, 2.0, i as i64);
+            b.kernel(kernel, at + 20.0, 10.0, i as i64);
+        }
+        let (outcomes, _) = analyzed(&prepared_of(&b, "H200"));
+        metrics(&outcomes, "elementwise").warnings.concat()
+    };
+    let other = told("copy_kernel");
+    assert!(other.contains("(21.97 ms, 19.99 ms of it in `aten::copy_` on (1,400)"), "{other}");
+    assert!(other.contains("(1 call)); this is a framework matter") && !other.contains("aten::add"), "{other}");
+    let copy = told("Memcpy DtoH (Device -> Pageable)");
+    assert!(copy.contains("`aten::copy_`") && copy.contains("the host waits for work issued before."), "{copy}");
+    assert!(!copy.contains("framework"), "{copy}");
 }
 
 #[test]

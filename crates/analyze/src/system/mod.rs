@@ -9,7 +9,7 @@ pub mod communication;
 pub mod copies;
 mod copy_findings;
 pub mod cpu_idle;
-mod direction;
+pub(crate) mod direction;
 mod findings;
 pub mod first_calls;
 #[cfg(test)]

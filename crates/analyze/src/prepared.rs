@@ -406,8 +406,13 @@ pub struct Prepared {
     pub kernel_floor_us: f64,
     /// Leaf operations and modules.
     pub program: Program,
-    /// Whether shapes were recorded.
+    /// Whether host operations were recorded.
+    pub has_operations: bool,
+    /// Whether any operation has shapes.
     pub has_shapes: bool,
+    /// Whether shapes were asked for, as the header of the recording says or the shapes themselves: where no operation was
+    /// recorded there are none however one asks.
+    pub record_shapes: bool,
     /// GPUs that the recording process saw.
     pub device_count: usize,
     /// What the model seems to be.

@@ -394,7 +394,7 @@ impl Manifest {
                 container: inputs.container,
                 model_name: inputs.model_name,
                 python_stack: p.program.has_frames,
-                record_shapes: p.has_shapes,
+                record_shapes: p.record_shapes,
                 steps: p.program.steps,
                 device_count: p.device_count,
             },

@@ -65,6 +65,7 @@ impl Prepared {
         let model = model_info::model_info(&program, &rows, &categories);
         let devices = trace.facts().devices();
         let device = devices.first();
+        let (has_operations, has_shapes) = operations(trace);
         let mut prepared = Self {
             platform: platform.clone(),
             device_name: device.map(|d| d.name.clone()).filter(|name| !name.is_empty()),
@@ -77,7 +78,9 @@ impl Prepared {
             kernel_names,
             kernel_floor_us,
             program,
-            has_shapes: has_shapes(trace),
+            has_operations,
+            has_shapes,
+            record_shapes: has_shapes || trace.facts().option_on("record_shapes"),
             device_count: devices.len(),
             model,
             thresholds,
@@ -89,9 +92,10 @@ impl Prepared {
     }
 }
 
-/// Whether the shapes of any operation were recorded.
-fn has_shapes(trace: &Trace) -> bool {
-    trace.events().any(|e| trace.kind(e) == EventKind::CpuOp && trace.get(e, Key::InputDims).is_some())
+/// Whether any operation was recorded, and the shapes of any.
+fn operations(trace: &Trace) -> (bool, bool) {
+    let mut operations = trace.events().filter(|&e| trace.kind(e) == EventKind::CpuOp).peekable();
+    (operations.peek().is_some(), operations.any(|e| trace.get(e, Key::InputDims).is_some()))
 }
 
 pub(crate) fn percent(part: f64, whole: f64) -> f64 {

@@ -12,6 +12,14 @@ use crate::texts::quoted;
 /// Told where no Python frames were recorded.
 pub const NO_STACK: &str = "No Python stack in the trace: module patterns are limited; record with `with_stack=True`.";
 
+/// Told where no host operation was recorded: nothing else that could be recorded would help then.
+pub const NO_OPERATIONS: &str = "No host operations in the trace: no shapes, no modules, no efficiency and no replay; \
+                                 record with `activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]`.";
+
+/// Told where shapes were asked for and no operation has any.
+pub const LOST_SHAPES: &str = "No operation in the trace has shapes although `record_shapes` was on: no efficiency and \
+                               no replay.";
+
 /// Told where no shapes were recorded.
 pub const NO_SHAPES: &str = "No shapes in the trace: no efficiency and no replay; record with `record_shapes=True`.";
 
@@ -47,12 +55,8 @@ pub(crate) fn warnings(p: &Prepared, report: &Report) -> Vec<String> {
         ));
     }
     out.extend(time_sum(p));
-    if !p.program.has_frames {
-        out.push(NO_STACK.to_owned());
-    }
-    if !p.has_shapes {
-        out.push(NO_SHAPES.to_owned());
-    }
+    let in_graphs = report.rows.kernels.iter().any(|k| k.category.as_deref() == Some("graph"));
+    out.extend(not_recorded(p, in_graphs).into_iter().map(str::to_owned));
     if p.program.steps == 0 {
         out.push(NO_STEP.to_owned());
     }
@@ -64,6 +68,22 @@ pub(crate) fn warnings(p: &Prepared, report: &Report) -> Vec<String> {
     }
     out.extend(derived_peaks(p));
     out
+}
+
+/// What the recording lacks, with the advice that would add it. Why kernels that a GPU graph launched have no operations
+/// is told where graphs are told of.
+fn not_recorded(p: &Prepared, in_graphs: bool) -> Vec<&'static str> {
+    if !p.has_operations && !in_graphs {
+        return vec![NO_OPERATIONS];
+    }
+    let stack = (!p.program.has_frames).then_some(NO_STACK);
+    let shapes = match (p.has_shapes, p.record_shapes) {
+        (true, _) => None,
+        _ if in_graphs && !p.has_operations => None,
+        (false, true) => Some(LOST_SHAPES).filter(|_| !in_graphs),
+        (false, false) => Some(NO_SHAPES),
+    };
+    stack.into_iter().chain(shapes).collect()
 }
 
 /// What is known to be missing from the recording, one sentence each.
@@ -133,6 +153,35 @@ fn beyond_peak(name: &str, args: &str, percent: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::prepared_of;
+    use jarvis_trace::TraceBuilder;
+
+    /// A kernel, launched by a call, with an operation or without, and shapes as the header says.
+    fn told(header: Option<&str>, operation: bool, call: &str) -> (bool, Vec<String>) {
+        let mut b = TraceBuilder::new();
+        if let Some(value) = header {
+            b.fact("record_shapes", value);
+        }
+        if operation {
+            b.cpu_op("aten::mm", 0.0, 10.0);
+        }
+        b.launch(call, 2.0, 2.0, 1);
+        b.kernel("k", 10.0, 5.0, 1);
+        let p = prepared_of(&b, "H200");
+        (p.record_shapes, p.warnings.into_iter().filter(|w| w != NO_STEP && !w.starts_with(TIMES_APART)).collect())
+    }
+
+    #[test]
+    fn only_what_would_help_is_advised() {
+        let (launch, graph) = ("cudaLaunchKernel", "cudaGraphLaunch");
+        assert_eq!(told(None, true, launch), (false, vec![NO_STACK.into(), NO_SHAPES.into()]));
+        assert_eq!(told(Some("1"), true, launch), (true, vec![NO_STACK.into(), LOST_SHAPES.into()]));
+        // Shapes and frames belong to operations.
+        for (header, asked) in [(Some("1"), true), (None, false)] {
+            assert_eq!(told(header, false, launch), (asked, vec![NO_OPERATIONS.into()]));
+            assert_eq!(told(header, false, graph), (asked, vec![NO_STACK.into()]));
+        }
+    }
 
     #[test]
     fn what_has_no_shape_is_told_without() {

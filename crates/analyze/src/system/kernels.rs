@@ -96,7 +96,7 @@ impl Kernels {
             format!(
                 "{} GPU events were launched by {} GPU graph replays. The operations inside a graph are not recorded: \
                  their kernels have no shapes, no modules and no replay package, and gaps between them are not the \
-                 host's.",
+                 host's. Profile one step without GPU graphs to see them.",
                 self.replayed, self.graph_replays
             )
         })

@@ -1,6 +1,6 @@
 //! What the recording left out, and how to record it.
 
-use jarvis_analyze::prepare::warnings::{NO_SHAPES, NO_STACK, NO_STEP};
+use jarvis_analyze::prepare::warnings::{NO_OPERATIONS, NO_SHAPES, NO_STACK, NO_STEP};
 
 use crate::Run;
 use crate::sections::kernels::{launched_without_operation, share};
@@ -46,7 +46,7 @@ pub(crate) fn notes(run: &Run<'_>) -> Vec<CaptureNote> {
             format!("{}% of kernel time has no recorded operation and is in no category.", pct(percent)),
         );
     }
-    if ops > 0 && !p.has_shapes {
+    if ops > 0 && !p.record_shapes {
         add(
             "record with `record_shapes=True`; this adds efficiencies, shape patterns and replay packages.",
             format!(
@@ -76,5 +76,5 @@ pub(crate) fn notes(run: &Run<'_>) -> Vec<CaptureNote> {
 /// Whether a warning of the analysis says what these notes say.
 pub(crate) fn is_about_capture(run: &Run<'_>, warning: &str) -> bool {
     let graphs = run.analysis.system.as_ref().and_then(|s| s.kernels.graph_note());
-    [NO_STACK, NO_SHAPES, NO_STEP].contains(&warning) || graphs.is_some_and(|g| g == warning)
+    [NO_OPERATIONS, NO_STACK, NO_SHAPES, NO_STEP].contains(&warning) || graphs.is_some_and(|g| g == warning)
 }

@@ -20,11 +20,12 @@ use crate::prepare::tree_data::tree_data;
 use crate::prepared::{Prepared, Row};
 use crate::program::{LeafId, Program, RowId};
 use crate::rank;
-use crate::rounding::{Ms, round};
+use crate::rounding::{Ms, round, shown_ms};
 use crate::rules::{CategoryOutcome, Claims, analyze_categories, compute_findings};
 use crate::system::gaps::Gaps;
 use crate::system::host_bound::Limit;
 use crate::system::{self, System};
+use crate::texts::counted;
 use crate::thresholds::Thresholds;
 
 /// Category of attention.
@@ -238,6 +239,11 @@ impl Analysis {
         }
     }
 
+    /// What is said in the place of recommendations, if there are none.
+    pub fn nothing_recommended(&self) -> String {
+        nothing_recommended(&self.outcomes, &self.findings)
+    }
+
     /// The findings that tell a pattern of a category: of its kind, and of its rows.
     pub fn findings_of<'a>(&'a self, pattern: &'a PatternMetrics) -> impl Iterator<Item = &'a Finding> {
         let about = |f: &&Finding| f.rows.iter().any(|(row, _)| pattern.rows.contains(row));
@@ -247,6 +253,25 @@ impl Analysis {
     /// The finding that speaks of most of a row's time, if any speaks of half of it.
     pub fn finding_of(&self, row: RowId) -> Option<&Finding> {
         finding_of(&self.findings, row)
+    }
+}
+
+/// Bottlenecks may be there all the same: without a performance model nothing can be said of what they could save, and
+/// findings of low priority recommend nothing.
+fn nothing_recommended(outcomes: &[CategoryOutcome], findings: &[Finding]) -> String {
+    let bottlenecks = || outcomes.iter().filter_map(CategoryOutcome::metrics).flat_map(|m| &m.bottlenecks);
+    let unmodelled: Vec<f64> = bottlenecks().filter(|b| b.efficiency_percent.is_none()).map(|b| b.time_ms.0).collect();
+    if !unmodelled.is_empty() {
+        let (take, them) = if unmodelled.len() == 1 { ("takes", "it") } else { ("take", "them") };
+        let (found, ms) = (counted(unmodelled.len(), "bottleneck"), shown_ms(unmodelled.iter().sum()));
+        return format!(
+            "{found} {take} {ms} ms, but no performance model covers {them}, so no change can be put in numbers."
+        );
+    }
+    if findings.is_empty() && bottlenecks().next().is_none() {
+        "No bottleneck exceeds the thresholds.".to_owned()
+    } else {
+        "What exceeds the thresholds is of low priority: no change is worth a recommendation.".to_owned()
     }
 }
 
@@ -363,5 +388,28 @@ fn fusion(pattern: &Pattern) -> Fusion {
         time_ms: Ms(pattern.time_ms),
         fused_time_ms_low: pattern.fused_ms.map(|r| Ms(r.low)),
         fused_time_ms_high: pattern.fused_ms.map(|r| Ms(r.high)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Call, Scene, analyzed};
+
+    #[test]
+    fn bottlenecks_without_a_model_are_told_where_nothing_is_recommended() {
+        let told = |scene: &Scene| {
+            let (outcomes, findings) = analyzed(&scene.prepared());
+            nothing_recommended(&outcomes, &findings)
+        };
+        let mut fine = Scene::new();
+        fine.mm(1, [8192, 8192, 8192], 1300.0);
+        assert_eq!(told(&fine), "No bottleneck exceeds the thresholds.");
+        let mut unknown = Scene::new();
+        unknown.calls(3, &Call::new("custom::one", "[]", "[]", &[("k", 500.0)]));
+        let one = "1 bottleneck takes 1.50 ms, but no performance model covers it, so no change can be put in numbers.";
+        assert_eq!(told(&unknown), one);
+        unknown.calls(1, &Call::new("custom::two", "[]", "[]", &[("k", 500.0)]));
+        assert!(told(&unknown).starts_with("2 bottlenecks take 2.00 ms, but"), "{}", told(&unknown));
     }
 }

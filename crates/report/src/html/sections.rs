@@ -152,7 +152,8 @@ pub(crate) fn warnings(m: &mut Markup, all: &[&str]) {
 fn findings(m: &mut Markup, side: &Side<'_>, beside: &[String]) {
     begin(m, "findings", "Findings");
     if side.findings.is_empty() {
-        m.leaf("p", &[], "No bottleneck exceeds the thresholds.");
+        let nothing = side.source.run.map(|run| run.analysis.nothing_recommended());
+        m.leaf("p", &[], nothing.unwrap_or_else(|| "No bottleneck exceeds the thresholds.".to_owned()));
     }
     let rows: Vec<u32> = side.data.operations.rows.iter().map(|o| o.uid).collect();
     let links = Links { files: beside, rows: &rows };

@@ -68,7 +68,7 @@ impl View<'_> {
         let all = &self.analyzed.analysis.findings;
         let recommended: Vec<&Finding> = rank::recommended(all).collect();
         if recommended.is_empty() {
-            let _ = writeln!(out, "No bottleneck exceeds the thresholds.");
+            wrapped(out, "", "", &self.analyzed.analysis.nothing_recommended());
             return;
         }
         let _ = writeln!(out, "{}", style.strong("What to change, in this order"));

@@ -148,7 +148,7 @@ fn findings(m: &mut Markup, scene: &Scene<'_>, beside: &[String]) {
     );
     m.raw("trace.</p>");
     if run.analysis.findings.is_empty() {
-        m.leaf("p", &[], "No bottleneck exceeds the thresholds.");
+        m.leaf("p", &[], run.analysis.nothing_recommended());
     }
     let rows: Vec<u32> = scene.rows.rows.iter().filter_map(|r| r.uid).collect();
     let total_ms = run.report.rows.timeline.total.0 / 1e3;

@@ -11,7 +11,7 @@ use crate::sections::category::{self, Place};
 use crate::sections::cross::{is_recommendation, recommendations, spans_operations};
 use crate::sections::kernels::{self, launched_without_operation};
 use crate::sections::patterns::operations;
-use crate::sections::words::{cell, ms, pct, saves, sentence};
+use crate::sections::words::{cell, counted, ms, pct, saves, sentence};
 use crate::sections::{detail_name, fusion, idle, multi_kernel};
 
 /// Most facts that a finding rests on.
@@ -67,8 +67,9 @@ fn compute_sections(run: &Run<'_>) -> (Vec<Section>, Vec<String>) {
         let bare = m.operations.is_empty();
         let made_up = || m.rows(&run.analysis.prepared).all(|row| is_made_up(&row.name));
         let mut body = if !bare && without_operations && made_up() {
+            let count: usize = m.rows(&run.analysis.prepared).map(|row| row.count).sum();
             // Short enough to stand with every category it holds for.
-            let see = Line::prose("No operations; see ");
+            let see = Line::prose(&format!("{}; see ", counted(count, "kernel")));
             vec![Block::Paragraph(see.and_link("Kernels Without Operations", "detail-kernels").and_prose("."))]
         } else {
             category::body(run.analysis, m, Place::Fair)

@@ -98,12 +98,7 @@ fn name(name: &str) -> String {
 fn outlook(run: &Run<'_>, found: &[&Finding]) -> String {
     let count = |p: Priority| found.iter().filter(|f| f.priority == p).count();
     let Some(first) = found.first() else {
-        let unmodelled = run.analysis.outcomes.iter().filter_map(|o| o.metrics()).flat_map(|m| &m.bottlenecks);
-        return if unmodelled.filter(|b| b.efficiency_percent.is_none()).count() > 0 {
-            "No change can be put in numbers: what takes most time has no performance model.".to_owned()
-        } else {
-            "No bottleneck exceeds the thresholds.".to_owned()
-        };
+        return run.analysis.nothing_recommended();
     };
     let mut text = format!(
         "{} ({} critical, {} high)",

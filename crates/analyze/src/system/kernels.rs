@@ -1,4 +1,7 @@
 //! How many kernels there are, how long they take, and who launches them.
+//!
+//! All kernels of the trace count, as in `kernel_summary`, those without a recorded launch too: numbers, categories and
+//! shares are then of the same kernels.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,13 +47,13 @@ impl Kernels {
         let mut kernels = Self::default();
         let mut is_graph: Vec<Option<bool>> = vec![None; trace.strings().len()];
         let mut replays: Vec<EventId> = Vec::new();
+        for &event in recording.tree.all_gpu_events().iter().filter(|&&e| trace.kind(e) == EventKind::Kernel) {
+            let time = trace.dur(event).unwrap_or_default();
+            kernels.count += 1;
+            kernels.short += usize::from(time < SHORT);
+            kernels.time = kernels.time + time;
+        }
         for g in &recording.gpu {
-            if trace.kind(g.event) == EventKind::Kernel {
-                let time = g.end - g.start;
-                kernels.count += 1;
-                kernels.short += usize::from(time < SHORT);
-                kernels.time = kernels.time + time;
-            }
             if let Some(launch) = recording.launch(g) {
                 let name = trace.name_id(launch.call);
                 if *is_graph[name.index()].get_or_insert_with(|| trace.text(name).contains("GraphLaunch")) {
@@ -100,5 +103,33 @@ impl Kernels {
                 self.replayed, self.graph_replays
             )
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::System;
+    use crate::system::fixture::tree;
+    use jarvis_perf::tables::{ReportOptions, build_report};
+    use jarvis_trace::{Population, TraceBuilder};
+
+    #[test]
+    fn numbers_categories_and_shares_are_of_the_same_kernels() {
+        let mut b = TraceBuilder::new();
+        b.cpu_op("aten::mm", 0.0, 50.0).arg("Input Dims", "[[8, 8], [8, 8]]");
+        for i in 0..3 {
+            b.launch("cudaLaunchKernel", 10.0 + f64::from(i), 1.0, i.into());
+            b.kernel("gemm", 100.0 + 20.0 * f64::from(i), if i == 0 { 0.0 } else { 15.0 }, i.into());
+        }
+        // Launched before the recording began.
+        b.event('X', "kernel", "early", 20.0, 10.0);
+        let trace = b.build();
+        let report = build_report(&trace, &ReportOptions::default()).unwrap();
+        let kernels = System::of(&trace, &tree(&trace), Population::Linked).unwrap().kernels;
+        let kernels = kernels.with_categories(&report.rows.kernels);
+        assert_eq!((kernels.count, kernels.by_category.values().sum()), (4, 4));
+        assert_eq!(kernels.by_category.get(UNLINKED), Some(&1));
+        assert_eq!((kernels.short, kernels.mean_us(), kernels.without_operation_percent), (1, 10.0, 25.0));
     }
 }

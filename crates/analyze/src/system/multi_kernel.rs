@@ -239,14 +239,23 @@ fn copy_issue(direction: CopyDirection, sum: &DirectionCopies, percent: f64, sev
         percent_of_total: Percent(percent),
         avg_bytes: sum.bytes / (sum.count as i64).max(1),
         severity,
-        description: format!(
-            "{} copies from {way} take {} ms, {} ms of it with nothing else going on; the host waits for {} of them",
-            sum.count,
-            shown_ms(sum.time.as_ms()),
-            shown_ms(sum.exposed.as_ms()),
-            sum.waited_for
-        ),
+        description: copies_told(way, sum),
     }
+}
+
+fn copies_told(way: &str, sum: &DirectionCopies) -> String {
+    let (copies, take) = if sum.count == 1 { ("copy", "takes") } else { ("copies", "take") };
+    let waited = match (sum.count, sum.waited_for) {
+        (1, 0) => "the host does not wait for it".to_owned(),
+        (1, _) => "the host waits for it".to_owned(),
+        (_, waited) => format!("the host waits for {waited} of them"),
+    };
+    format!(
+        "{} {copies} from {way} {take} {} ms, {} ms of it with nothing else going on; {waited}",
+        sum.count,
+        shown_ms(sum.time.as_ms()),
+        shown_ms(sum.exposed.as_ms()),
+    )
 }
 
 fn blocking_assessment(system: &System) -> BlockingAssessment {
@@ -338,4 +347,20 @@ fn cross_validation(system: &System, utilization: &Utilization) -> CrossValidati
     };
     let warnings: Vec<String> = checks.iter().filter(|c| c.status == "WARN").map(warning).collect();
     CrossValidation { status: if warnings.is_empty() { "PASS" } else { "WARN" }, checks, warnings }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_copy_is_told_as_one() {
+        let told = |count, waited_for| {
+            copies_told("host to device", &DirectionCopies { count, waited_for, ..DirectionCopies::default() })
+        };
+        let middle = "0.000 ms, 0.000 ms of it with nothing else going on";
+        assert_eq!(told(1, 1), format!("1 copy from host to device takes {middle}; the host waits for it"));
+        assert_eq!(told(1, 0), format!("1 copy from host to device takes {middle}; the host does not wait for it"));
+        assert_eq!(told(3, 2), format!("3 copies from host to device take {middle}; the host waits for 2 of them"));
+    }
 }

@@ -15,8 +15,8 @@ use crate::finding::{Evidence, Finding, NO_GAIN, Tier};
 use crate::metrics::{Fusion, MetricsFile, PatternMetrics, Scope, Status, TreeEntry};
 use crate::patterns::candidates::{FusionCandidate, FusionMetrics, fusion_candidates, fusion_metrics};
 use crate::patterns::{self, Code, Confidence, Pattern, Scene};
-use crate::prepare::PrepareOptions;
 use crate::prepare::tree_data::tree_data;
+use crate::prepare::{PrepareOptions, model_info};
 use crate::prepared::{Prepared, Row};
 use crate::program::{LeafId, Program, RowId};
 use crate::rank;
@@ -199,13 +199,18 @@ impl Analysis {
 
     /// The groundwork and what was judged on it.
     pub fn on(groundwork: Groundwork, judgement: Judgement) -> Self {
-        let Groundwork { prepared, mut system } = groundwork;
+        let Groundwork { mut prepared, mut system } = groundwork;
         if let Some(system) = &mut system {
             // Nothing more is asked of it, and it is large.
             system.host.forget_schedule();
         }
         let Judgement { scope, patterns, claims, outcomes, fusion_candidates, fusion, tree_data, findings, warnings } =
             judgement;
+        let attention = [Code::UnfusedAttention, Code::UnfusedAttentionBackward];
+        if patterns.iter().any(|p| attention.contains(&p.code)) {
+            let Prepared { model, categories, .. } = &mut prepared;
+            model_info::with_attention(model, categories);
+        }
         Self {
             prepared,
             scope,

@@ -7,7 +7,7 @@ pub mod category;
 mod efficiency;
 mod fallback;
 pub mod kernel_names;
-mod model_info;
+pub(crate) mod model_info;
 pub mod place;
 mod rows;
 pub mod timing;

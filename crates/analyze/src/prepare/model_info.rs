@@ -54,7 +54,7 @@ const SECOND_PRECISION: f64 = 0.2;
 /// Reads the model off the program and its rows.
 pub(crate) fn model_info(program: &Program, rows: &[Row], categories: &[Category]) -> ModelInfo {
     let (model, model_evidence) = name(program);
-    let (architecture, architecture_evidence) = architecture(program, categories);
+    let (architecture, architecture_evidence) = architecture(has_attention_module(program), categories);
     let (scale, scale_evidence) = scale(program);
     let (precision, precision_evidence) = precision(rows);
     let known = |text: Option<String>| text.unwrap_or_else(|| ModelInfo::UNKNOWN.to_owned());
@@ -122,11 +122,19 @@ fn without_suffix(name: &str) -> &str {
     shorter.filter(|rest| !rest.is_empty()).unwrap_or(name)
 }
 
-fn architecture(program: &Program, categories: &[Category]) -> (Option<String>, String) {
+/// The same where attention was found in operations that only together make it up: no category shows it.
+pub(crate) fn with_attention(info: &mut ModelInfo, categories: &[Category]) {
+    let (architecture, evidence) = architecture(true, categories);
+    info.architecture = architecture.unwrap_or_else(|| ModelInfo::UNKNOWN.to_owned());
+    info.evidence.architecture = evidence;
+}
+
+/// From the shares of categories; `unfused` tells attention that none of them shows.
+fn architecture(unfused: bool, categories: &[Category]) -> (Option<String>, String) {
     let share = |key: &str| categories.iter().filter(|c| &*c.key == key).map(|c| c.percent_of_compute).sum::<f64>();
     let has = |key: &str| categories.iter().any(|c| &*c.key == key);
     let convolution = share("convolution");
-    let attention = has("sdpa_fwd") || has("sdpa_bwd") || has("inferenceattention") || has_attention_module(program);
+    let attention = has("sdpa_fwd") || has("sdpa_bwd") || has("inferenceattention") || unfused;
     let experts = has("moe_fused") || has("moe_unfused");
     let states: f64 = categories.iter().filter(|c| c.key.starts_with("ssm")).map(|c| c.percent_of_compute).sum::<f64>();
     let cnn = convolution >= CNN_PERCENT;

@@ -1,8 +1,9 @@
 //! Numbers that a second implementation gave for public traces.
 
 use jarvis_analyze::metrics::ModuleChain;
+use jarvis_analyze::prepared::ModelInfo;
 
-use crate::support::{analyse, finding, names, trace};
+use crate::support::{analyse, finding, fixtures, names, trace};
 
 fn near(value: f64, wanted: f64, relative: f64) -> bool {
     (value - wanted).abs() <= relative * wanted.abs()
@@ -62,4 +63,13 @@ fn convolutions_of_resnet50() {
     let layout = finding(&a, "layout_transposes");
     assert!(layout.paths.algorithmic[0].contains("torch.channels_last"));
     assert!(!names(&a).contains(&"norm_below_baseline"), "batch norm is explained by the layout");
+}
+
+#[test]
+fn attention_in_several_operations_makes_a_transformer() {
+    // Neither modules nor an operation of attention: only products with a softmax between them.
+    let a = analyse(&fixtures().join("h200/tiny_bmm_window.json.gz"), "H200").unwrap();
+    let model = &a.prepared.model;
+    assert_eq!((model.model.as_str(), model.architecture.as_str()), (ModelInfo::UNKNOWN, "Transformer"));
+    assert!(model.evidence.architecture.contains("attention present"), "{}", model.evidence.architecture);
 }

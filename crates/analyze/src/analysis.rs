@@ -20,10 +20,9 @@ use crate::prepare::{PrepareOptions, model_info};
 use crate::prepared::{Prepared, Row};
 use crate::program::{LeafId, Program, RowId};
 use crate::rank;
-use crate::rounding::{Ms, round, shown_ms};
+use crate::rounding::{Ms, shown_ms};
 use crate::rules::{CategoryOutcome, Claims, analyze_categories, compute_findings};
 use crate::system::gaps::Gaps;
-use crate::system::host_bound::Limit;
 use crate::system::{self, System};
 use crate::texts::counted;
 use crate::thresholds::Thresholds;
@@ -154,7 +153,7 @@ impl Groundwork {
         findings.extend(of_patterns);
         findings.extend(of_system);
         fold_kernel_work(&mut findings, &outcomes);
-        let findings = rank::ranked(findings, prepared);
+        let findings = rank::ranked(findings, prepared, system.as_ref().is_some_and(|s| s.host.is_limit()));
         settle_priorities(&mut outcomes, &findings);
         let fusion_candidates = fusion_candidates(&scene, &patterns);
         let fusion = fusion_metrics(&scene, &patterns);
@@ -234,13 +233,11 @@ impl Analysis {
     /// What is said in the place of a saving, if the finding brings none.
     pub fn no_gain(&self, finding: &Finding) -> Option<&'static str> {
         let [awaits_launches, not_quantified] = NO_GAIN;
-        let saved = finding.impact.saved_ms.high;
-        let host_bound = self.system.as_ref().is_some_and(|s| s.host.limit != Limit::Gpu);
-        // Less than a report can show is nothing.
-        if host_bound && round(saved, 3) <= 0.0 {
+        let host_bound = self.system.as_ref().is_some_and(|s| s.host.is_limit());
+        if host_bound && finding.saves_nothing() {
             Some(awaits_launches)
         } else {
-            (saved <= 0.0).then_some(not_quantified)
+            (finding.impact.saved_ms.high <= 0.0).then_some(not_quantified)
         }
     }
 

@@ -281,6 +281,11 @@ impl Finding {
     pub fn expected_ms(&self) -> f64 {
         f64::midpoint(self.impact.saved_ms.low, self.impact.saved_ms.high)
     }
+
+    /// Whether it saves less than a report can show.
+    pub fn saves_nothing(&self) -> bool {
+        rounding::round(self.impact.saved_ms.high, 3) <= 0.0
+    }
 }
 
 #[cfg(test)]

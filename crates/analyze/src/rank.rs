@@ -3,7 +3,8 @@
 //! Urgency is first what shares and efficiencies say ([`Priority`] as each tier sets it). What a change is expected to
 //! bring end to end then moves it: a kernel that hides behind launches is no emergency however slow it is, and a change
 //! that would shorten the window by a tenth matters whatever its rows look like; nor is one less urgent that surely brings
-//! more than another may. Waits of the GPU keep the level of their tier, which knows what must go first: a step with host
+//! more than another may. What brings nothing while the GPU awaits launches is of low priority, but for the largest
+//! operations, which have to be accounted for, and stands behind all that brings something. Waits of the GPU keep the level of their tier, which knows what must go first: a step with host
 //! waits cannot be captured as a whole.
 
 use std::cmp::Ordering;
@@ -31,14 +32,20 @@ const GENERIC: f64 = 0.5;
 /// The same for a change that is one argument of a constructor, made before one that takes days: a third of it is enough.
 const ONE_ARGUMENT: f64 = 1.0 / 3.0;
 
-/// Settles how urgent each finding is, sorts them and numbers them; the change to make first is 1.
-pub fn ranked(mut findings: Vec<Finding>, prepared: &Prepared) -> Vec<Finding> {
+/// Settles how urgent each finding is, sorts them and numbers them; the change to make first is 1. `host_bound` tells
+/// that the GPU awaits launches: a finding without a saving brings nothing then, else its saving is only not known.
+pub fn ranked(mut findings: Vec<Finding>, prepared: &Prepared, host_bound: bool) -> Vec<Finding> {
     let window = prepared.utilization.total_time_ms;
+    let brings_nothing = |f: &Finding| host_bound && !is_settled(f) && f.saves_nothing();
     for finding in &mut findings {
         finding.priority = settled(finding, window);
+        if brings_nothing(finding) && !is_top(finding, prepared) {
+            finding.priority = Priority::Low;
+        }
     }
     let launching = weight_of_launching(&findings);
-    let lifted: Vec<Priority> = findings.iter().map(|f| lifted(f, &findings, launching, window)).collect();
+    let risen = |f: &Finding| if brings_nothing(f) { f.priority } else { lifted(f, &findings, launching, window) };
+    let lifted: Vec<Priority> = findings.iter().map(risen).collect();
     for (finding, priority) in findings.iter_mut().zip(lifted) {
         finding.priority = priority;
     }
@@ -60,7 +67,7 @@ fn lifted(finding: &Finding, all: &[Finding], launching: f64, window_ms: f64) ->
     let sure = finding.impact.saved_ms.low;
     let brings_less = |f: &&Finding| match f.pattern {
         PatternId::LAUNCH_BOUND => launching <= finding.expected_ms() && 100.0 * sure >= SURE_GAIN * window_ms,
-        _ => !is_settled(f) && f.impact.saved_ms.high <= sure,
+        _ => !is_settled(f) && (f.saves_nothing() || f.impact.saved_ms.high <= sure),
     };
     let others = all.iter().filter(|_| !is_settled(finding)).filter(brings_less).map(|f| f.priority);
     others.min().map_or(finding.priority, |other| other.min(finding.priority))
@@ -106,8 +113,13 @@ fn weight(finding: &Finding, launching: f64) -> f64 {
     if finding.pattern == PatternId::LAUNCH_BOUND { launching } else { finding.expected_ms() }
 }
 
+/// Whether it is of one of the largest operations.
+fn is_top(finding: &Finding, prepared: &Prepared) -> bool {
+    finding.rows.iter().any(|&(r, _)| prepared.row(r).in_top_ops)
+}
+
 fn order(a: &Finding, b: &Finding, launching: f64, prepared: &Prepared) -> Ordering {
-    let top = |f: &Finding| f.rows.iter().any(|&(r, _)| prepared.row(r).in_top_ops);
+    let top = |f: &Finding| is_top(f, prepared);
     a.priority
         .cmp(&b.priority)
         .then(weight(b, launching).total_cmp(&weight(a, launching)))
@@ -169,7 +181,7 @@ mod tests {
         let launching = Finding { pattern: PatternId::LAUNCH_BOUND, ..finding(Tier::System, Critical, 30.0, 50.0) };
         let first_beside = |pattern, priority, low, high| {
             let named = Finding { pattern, ..finding(Tier::Fusion, priority, low, high) };
-            let ranked = ranked(vec![launching.clone(), named], &prepared);
+            let ranked = ranked(vec![launching.clone(), named], &prepared, true);
             assert_eq!(ranked[0].rank, 1);
             ranked[0].pattern
         };
@@ -187,7 +199,7 @@ mod tests {
             Finding { pattern: optimizer, ..finding(Tier::Fusion, High, 12.0, 16.0) },
             Finding { pattern: norm, ..finding(Tier::Fusion, Critical, 13.0, 16.0) },
         ];
-        let order: Vec<PatternId> = ranked(all, &prepared).iter().map(|f| f.pattern).collect();
+        let order: Vec<PatternId> = ranked(all, &prepared, true).iter().map(|f| f.pattern).collect();
         assert_eq!(order, [norm, optimizer, launches]);
     }
 
@@ -200,6 +212,36 @@ mod tests {
             let all = [launching.clone(), named.clone()];
             assert_eq!(lifted(&named, &all, weight_of_launching(&all), 100.0), after, "{low} ms for sure");
         }
+    }
+
+    #[test]
+    fn what_brings_nothing_while_the_gpu_awaits_launches_is_of_low_priority() {
+        use Priority::{Low, Medium};
+        let mut scene = crate::testing::Scene::new();
+        // Eleven operations, so that one is not among the ten largest.
+        for (i, name) in ('a'..='k').enumerate() {
+            let name = format!("custom::{name}");
+            scene.calls(1, &crate::testing::Call::new(&name, "[]", "[]", &[("k", 100.0 - i as f64)]));
+        }
+        let prepared = scene.prepared();
+        let row = |name: &str| prepared.rows.iter().find(|r| &*r.name == name).unwrap().id;
+        let of = |row, high, title: &str| Finding {
+            rows: vec![(row, 1.0)],
+            title: title.to_owned(),
+            ..finding(Tier::Compute, Medium, 0.0, high)
+        };
+        let (top, small) = (row("custom::a"), row("custom::k"));
+        assert!(prepared.row(top).in_top_ops && !prepared.row(small).in_top_ops);
+        let some = Finding { priority: Low, ..of(small, 0.01, "some") };
+        let all = vec![of(small, 0.0004, "none"), of(top, 0.0, "none of a large one"), some];
+        let told = |host_bound| -> Vec<(String, Priority)> {
+            let ranked = ranked(all.clone(), &prepared, host_bound);
+            ranked.into_iter().map(|f| (f.title, f.priority)).collect()
+        };
+        let expected = [("some", Medium), ("none of a large one", Medium), ("none", Low)];
+        assert_eq!(told(true), expected.map(|(title, priority)| (title.to_owned(), priority)));
+        // Where the host is ahead, what it saves is only not known.
+        assert!(told(false).iter().all(|(_, priority)| *priority == Medium));
     }
 
     #[test]

@@ -365,6 +365,11 @@ impl HostBound {
         Range::new(a, b)
     }
 
+    /// Whether the GPU waits for launches, at least while it is profiled.
+    pub fn is_limit(&self) -> bool {
+        self.limit != Limit::Gpu
+    }
+
     /// What reports have to say beside savings of kernel time; nothing if the GPU is the limit.
     pub fn note(&self) -> Option<String> {
         let (least, most) = self.slowdown;

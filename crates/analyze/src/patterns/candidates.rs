@@ -6,11 +6,14 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::kind::Kind;
-use super::scene::Scene;
+use super::scene::{Look, Operand, Scene, element_size, numel};
 use super::{Code, Confidence, Pattern, Source};
 use crate::prepare::place;
 use crate::program::{Direction, LeafId, Program};
 use crate::rounding;
+
+/// Bytes in a MB of the performance report.
+const MB: f64 = 1_048_576.0;
 
 /// What one kernel of a candidate does, over all finds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -30,10 +33,10 @@ pub struct CandidateKernel {
     pub dur_us_total: f64,
     /// Whether it could be part of a fused kernel.
     pub eligible: bool,
-    /// Bytes it reads / 10⁶.
+    /// Bytes it reads / 2²⁰, as the performance report counts them.
     #[serde(serialize_with = "rounding::as_some_ratio")]
     pub data_in_mb: Option<f64>,
-    /// Bytes it writes / 10⁶.
+    /// Bytes it writes / 2²⁰.
     #[serde(serialize_with = "rounding::as_some_ratio")]
     pub data_out_mb: Option<f64>,
     /// Operations / 10⁹.
@@ -237,7 +240,7 @@ fn kernels(scene: &Scene<'_>, pattern: &Pattern) -> Vec<CandidateKernel> {
             let time = |p: &&LeafId| scene.program.leaf(**p).kernels.get(i).map_or(0.0, |k| k.us);
             let total: f64 = peers.iter().map(time).sum();
             let cost = look.cost.as_ref().filter(|_| main == Some(i));
-            let written = look.result_bytes();
+            let traffic = cost.and_then(|c| c.bytes).map(|bytes| traffic(look, bytes));
             kernels.push(CandidateKernel {
                 name: Arc::clone(&kernel.name),
                 kind: look.kind.as_str(),
@@ -245,8 +248,8 @@ fn kernels(scene: &Scene<'_>, pattern: &Pattern) -> Vec<CandidateKernel> {
                 dur_us_mean: total / peers.len().max(1) as f64,
                 dur_us_total: total,
                 eligible: look.kind.is_fusible() || matches!(look.kind, Kind::Matrix | Kind::Softmax),
-                data_in_mb: cost.and_then(|c| c.bytes).map(|b| (b - written).max(0.0) / 1e6),
-                data_out_mb: cost.and_then(|c| c.bytes).map(|_| written / 1e6),
+                data_in_mb: traffic.map(|(read, _)| read / MB),
+                data_out_mb: traffic.map(|(_, written)| written / MB),
                 gflops: cost.and_then(|c| c.flops).map(|f| f / 1e9),
                 compute_spec: cost.map(jarvis_perf::models::Cost::spec).filter(|s| !s.is_empty()),
                 has_perf_data: cost.is_some(),
@@ -254,6 +257,23 @@ fn kernels(scene: &Scene<'_>, pattern: &Pattern) -> Vec<CandidateKernel> {
         }
     }
     kernels
+}
+
+/// What an operation reads and writes of the bytes that its model counts.
+fn traffic(look: &Look<'_>, bytes: f64) -> (f64, f64) {
+    let read = || look.read().iter().map(Operand::bytes).sum::<f64>();
+    let written = match look.kind {
+        // What they leave is all that is counted beside the tensors they read.
+        Kind::Reduce | Kind::Convolution | Kind::Cat => bytes - read(),
+        // The largest operand says nothing of the result.
+        Kind::Matrix => look.result().zip(look.operands.first()).map_or_else(
+            || look.result_bytes(),
+            |(dims, first)| numel(&dims) as f64 * element_size(first.dtype),
+        ),
+        _ => look.result_bytes(),
+    };
+    let written = written.clamp(0.0, bytes.max(0.0));
+    (bytes - written, written)
 }
 
 /// Where a pattern is called from.

@@ -105,3 +105,25 @@ fn candidates_and_metrics_tell_of_each_other() {
         assert!(metrics.high_confidence_uids.len() >= 18);
     });
 }
+
+#[test]
+fn kernels_read_and_write_what_their_shapes_say() {
+    let mut s = trace();
+    s.module("Attention_0", |s| {
+        s.op("aten::bmm", &[&[32, 2048, 64], &[32, 64, 2048]], 100.0);
+        s.op("aten::_softmax", &[&[4, 8, 2048, 2048], &[], &[]], 300.0);
+        s.op("aten::bmm", &[&[32, 2048, 2048], &[32, 2048, 64]], 100.0);
+    });
+    s.look(|scene, patterns, _| {
+        let candidates = fusion_candidates(scene, patterns);
+        let moved = |code: Code, at: usize| {
+            let kernel = &candidates.iter().find(|c| c.pattern == code).unwrap().kernels[at];
+            (kernel.data_in_mb.unwrap(), kernel.data_out_mb.unwrap())
+        };
+        // bf16: (8,2048,4096) is 128 MB of 2^20 bytes, what a reduction of its last dimension leaves 1/32 MB.
+        assert_eq!(moved(Code::UnfusedRmsNorm, 0), (128.0, 128.0));
+        assert_eq!(moved(Code::UnfusedRmsNorm, 1), (128.0, 0.03125));
+        // A product of 16 MB of operands fills 256 MB.
+        assert_eq!(moved(Code::UnfusedAttention, 0), (16.0, 256.0));
+    });
+}

@@ -13,14 +13,16 @@ use jarvis_trace::{Population, Summary, Trace, Tree};
 
 use crate::finding::{Evidence, Finding, NO_GAIN, Tier};
 use crate::metrics::{Fusion, MetricsFile, PatternMetrics, Scope, Status, TreeEntry};
-use crate::patterns::candidates::{FusionCandidate, FusionMetrics, fusion_candidates, fusion_metrics};
-use crate::patterns::{self, Code, Confidence, Pattern, Scene};
+use crate::patterns::candidates::{
+    FusionCandidate, FusionMetrics, fusion, fusion_candidates, fusion_metrics, is_told_of_rows,
+};
+use crate::patterns::{self, Code, Pattern, Scene};
 use crate::prepare::tree_data::tree_data;
 use crate::prepare::{PrepareOptions, model_info};
 use crate::prepared::{Prepared, Row};
 use crate::program::{LeafId, Program, RowId};
 use crate::rank;
-use crate::rounding::{Ms, shown_ms};
+use crate::rounding::shown_ms;
 use crate::rules::{CategoryOutcome, Claims, analyze_categories, compute_findings};
 use crate::system::gaps::Gaps;
 use crate::system::{self, System};
@@ -358,13 +360,10 @@ fn all_tree_data(
     all
 }
 
-/// The pattern that covers most of each row.
+/// The fusion that covers most of each row.
 fn fusion_of_rows(prepared: &Prepared, patterns: &[Pattern]) -> BTreeMap<RowId, Fusion> {
     let mut best: BTreeMap<RowId, (f64, usize)> = BTreeMap::new();
-    for (i, pattern) in patterns.iter().enumerate() {
-        if pattern.confidence == Confidence::Low || pattern.code == Code::Recomputation {
-            continue;
-        }
+    for (i, pattern) in patterns.iter().enumerate().filter(|(_, p)| is_told_of_rows(p)) {
         let mut us: BTreeMap<RowId, f64> = BTreeMap::new();
         for leaf in pattern.all_leaves().map(|l| prepared.program.leaf(l)) {
             if let Some(row) = leaf.row {
@@ -378,19 +377,7 @@ fn fusion_of_rows(prepared: &Prepared, patterns: &[Pattern]) -> BTreeMap<RowId, 
             }
         }
     }
-    best.into_iter().map(|(row, (_, i))| (row, fusion(&patterns[i]))).collect()
-}
-
-fn fusion(pattern: &Pattern) -> Fusion {
-    Fusion {
-        pattern: pattern.code.as_str().to_owned(),
-        candidate: pattern.module.as_deref().unwrap_or(pattern.id.as_str()).to_owned(),
-        kernels_per_instance: pattern.ops.len(),
-        instances: pattern.instances,
-        time_ms: Ms(pattern.time_ms),
-        fused_time_ms_low: pattern.fused_ms.map(|r| Ms(r.low)),
-        fused_time_ms_high: pattern.fused_ms.map(|r| Ms(r.high)),
-    }
+    best.into_iter().map(|(row, (_, i))| (row, fusion(&prepared.program, &patterns[i]))).collect()
 }
 
 #[cfg(test)]

@@ -469,11 +469,11 @@ pub struct Fusion {
     pub pattern: String,
     /// What it is called.
     pub candidate: String,
-    /// Kernels of one instance.
+    /// Kernels of one instance, as its candidate counts them.
     pub kernels_per_instance: usize,
     /// Instances.
     pub instances: usize,
-    /// Kernel time of all.
+    /// Kernel time of all, copies around them and backward work included: what the fused form stands in for.
     pub time_ms: Ms,
     /// Time that a fused form would take, hopeful end.
     pub fused_time_ms_low: Option<Ms>,

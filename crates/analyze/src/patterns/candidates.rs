@@ -8,9 +8,10 @@ use serde::Serialize;
 use super::kind::Kind;
 use super::scene::{Look, Operand, Scene, element_size, numel};
 use super::{Code, Confidence, Pattern, Source};
+use crate::metrics::Fusion;
 use crate::prepare::place;
 use crate::program::{Direction, LeafId, Program};
-use crate::rounding;
+use crate::rounding::{self, Ms};
 
 /// Bytes in a MB of the performance report.
 const MB: f64 = 1_048_576.0;
@@ -266,14 +267,33 @@ fn traffic(look: &Look<'_>, bytes: f64) -> (f64, f64) {
         // What they leave is all that is counted beside the tensors they read.
         Kind::Reduce | Kind::Convolution | Kind::Cat => bytes - read(),
         // The largest operand says nothing of the result.
-        Kind::Matrix => look.result().zip(look.operands.first()).map_or_else(
-            || look.result_bytes(),
-            |(dims, first)| numel(&dims) as f64 * element_size(first.dtype),
-        ),
+        Kind::Matrix => look
+            .result()
+            .zip(look.operands.first())
+            .map_or_else(|| look.result_bytes(), |(dims, first)| numel(&dims) as f64 * element_size(first.dtype)),
         _ => look.result_bytes(),
     };
     let written = written.clamp(0.0, bytes.max(0.0));
     (bytes - written, written)
+}
+
+/// Whether a pattern is told as a fusion of the rows it covers: it has a candidate, and is no mere guess.
+pub(crate) fn is_told_of_rows(pattern: &Pattern) -> bool {
+    is_fusion(pattern.code) && pattern.confidence < Confidence::Low
+}
+
+/// A pattern as the tree data of a row tell it, with the numbers of its candidate.
+pub(crate) fn fusion(program: &Program, pattern: &Pattern) -> Fusion {
+    let first: &[LeafId] = pattern.leaves.first().map_or(&[], Vec::as_slice);
+    Fusion {
+        pattern: pattern.code.as_str().to_owned(),
+        candidate: pattern.module.as_deref().unwrap_or(pattern.id.as_str()).to_owned(),
+        kernels_per_instance: first.iter().map(|l| program.leaf(*l).kernels.len()).sum(),
+        instances: pattern.instances,
+        time_ms: Ms(pattern.total_ms()),
+        fused_time_ms_low: pattern.fused_ms.map(|r| Ms(r.low)),
+        fused_time_ms_high: pattern.fused_ms.map(|r| Ms(r.high)),
+    }
 }
 
 /// Where a pattern is called from.

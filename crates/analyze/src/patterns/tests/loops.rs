@@ -2,6 +2,7 @@
 
 use super::sketch::Sketch;
 use crate::finding::PatternId;
+use crate::patterns::candidates::is_told_of_rows;
 use crate::patterns::{Code, Confidence};
 
 fn expert(s: &mut Sketch, rows: i64, indexed: bool) {
@@ -279,6 +280,12 @@ fn turns_on_slices_could_be_one() {
     loop_over_slices(7, true, true, &results[..7]).none(Code::LoopedGemms);
     loop_over_slices(12, true, true, &[&[1, 64, 256][..]; 12]).none(Code::LoopedGemms);
     loop_over_slices(12, true, true, &[&[1, 128, 256][..]; 13]).none(Code::LoopedGemms);
+}
+
+#[test]
+fn a_loop_is_no_fusion_of_its_rows() {
+    let p = loop_over_slices(12, true, true, &[&[1, 128, 256][..]; 12]).one(Code::LoopedGemms);
+    assert!(!is_told_of_rows(&p), "no candidate has its numbers");
 }
 
 #[test]

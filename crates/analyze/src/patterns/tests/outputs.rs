@@ -2,7 +2,7 @@
 
 use super::sketch::Sketch;
 use crate::patterns::Code;
-use crate::patterns::candidates::{fusion_candidates, fusion_metrics};
+use crate::patterns::candidates::{fusion, fusion_candidates, fusion_metrics};
 
 const X: &[i64] = &[8, 2048, 4096];
 const ROW: &[i64] = &[8, 2048, 1];
@@ -125,5 +125,30 @@ fn kernels_read_and_write_what_their_shapes_say() {
         assert_eq!(moved(Code::UnfusedRmsNorm, 1), (128.0, 0.03125));
         // A product of 16 MB of operands fills 256 MB.
         assert_eq!(moved(Code::UnfusedAttention, 0), (16.0, 256.0));
+    });
+}
+
+#[test]
+fn tree_data_tell_the_numbers_of_the_candidate() {
+    let mut s = Sketch::new();
+    s.module("RMSNorm_0", |s| {
+        s.sequenced("norm::pow", 7, |s| {
+            s.clearing().op("aten::pow", &[X, &[]], 60.0);
+        });
+        s.reduce("aten::mean", X, 40.0).op("aten::add", &[ROW, &[], &[]], 1.0);
+        s.op("aten::rsqrt", &[ROW], 1.0).op("aten::mul", &[X, ROW], 100.0);
+    });
+    s.backward("PowBackward0", 7, |s| {
+        s.op("aten::mul", &[X, X], 90.0);
+    });
+    s.look(|scene, patterns, _| {
+        let pattern = patterns.iter().find(|p| p.code == Code::UnfusedRmsNorm).unwrap();
+        assert!(pattern.backward_ms > 0.0);
+        let candidates = fusion_candidates(scene, patterns);
+        let candidate = candidates.iter().find(|c| c.pattern == Code::UnfusedRmsNorm).unwrap();
+        let told = fusion(scene.program, pattern);
+        assert!(candidate.kernel_count > pattern.ops.len(), "memory is cleared by a kernel of its own");
+        assert_eq!(told.kernels_per_instance, candidate.kernel_count);
+        assert!((told.time_ms.0 - candidate.total_kernel_time_us / 1e3).abs() < 1e-9);
     });
 }

@@ -11,10 +11,10 @@ use jarvis_perf::tables::{ArgLists, Report};
 use jarvis_trace::side_by_side::both;
 use jarvis_trace::{Population, Summary, Trace, Tree};
 
-use crate::finding::{Evidence, Finding, NO_GAIN, Tier};
+use crate::finding::{Evidence, Finding, NO_GAIN, PatternId, Tier};
 use crate::metrics::{Fusion, MetricsFile, PatternMetrics, Scope, Status, TreeEntry};
 use crate::patterns::candidates::{
-    FusionCandidate, FusionMetrics, fusion, fusion_candidates, fusion_metrics, is_told_of_rows,
+    FusionCandidate, FusionMetrics, fusion, fusion_candidates, fusion_metrics, is_told_of_rows, sure,
 };
 use crate::patterns::{self, Code, Pattern, Scene};
 use crate::prepare::tree_data::tree_data;
@@ -329,7 +329,7 @@ fn add_attention(outcomes: &mut [CategoryOutcome], scene: &Scene<'_>, patterns: 
     }
 }
 
-/// Patterns that are told as findings of their own claim what they explain.
+/// Patterns that are told as findings of their own claim what they explain; those that are sure flag what they hold.
 fn claims(prepared: &Prepared, patterns: &[Pattern], computation_ms: f64) -> Claims {
     let mut claims = Claims::none();
     for p in patterns.iter().filter(|p| p.code != Code::Recomputation && p.is_promoted(computation_ms)) {
@@ -337,6 +337,11 @@ fn claims(prepared: &Prepared, patterns: &[Pattern], computation_ms: f64) -> Cla
         let leaves: BTreeSet<LeafId> = p.all_leaves().collect();
         claims.add_leaves(name, p.id, p.instances, prepared, &leaves);
     }
+    let flags = sure(patterns).map(|p| {
+        let name = p.module.as_deref().unwrap_or(p.id.as_str());
+        (name, p.id == PatternId::UNFUSED_ATTENTION, p.all_leaves().collect())
+    });
+    claims.flag(prepared, flags);
     claims
 }
 

@@ -21,7 +21,7 @@ pub struct JudgedOperation {
     pub expected: Option<(f64, f64)>,
     /// Its efficiency in a word.
     pub assessment: Option<&'static str>,
-    /// Name of the fusion candidate that covers it.
+    /// Name of the fusion candidate of high confidence that holds all of it.
     pub fusion_candidate: Option<Arc<str>>,
     /// Why it is slow and no bottleneck all the same.
     pub set_aside: Option<SetAside>,
@@ -122,7 +122,7 @@ pub(super) struct OperationMetrics<'a> {
     in_top_ops: bool,
     /// Whether a model claims it.
     has_perf_model: bool,
-    /// Whether a fusion candidate covers it.
+    /// Whether a fusion candidate of high confidence holds all of it.
     fusion_flagged: bool,
     /// Which.
     fusion_candidate_name: Option<&'a str>,

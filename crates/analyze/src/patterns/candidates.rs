@@ -171,6 +171,11 @@ pub(super) fn is_fusion(code: Code) -> bool {
     !code.is_loop() && !matches!(code, Code::Recomputation | Code::RepeatedKvHeads | Code::SdpaCopyOverhead)
 }
 
+/// The fusions that are sure.
+pub(crate) fn sure(patterns: &[Pattern]) -> impl Iterator<Item = &Pattern> {
+    patterns.iter().filter(|p| is_fusion(p.code) && p.confidence == Confidence::High)
+}
+
 /// The candidates, in the order of the patterns.
 pub fn fusion_candidates(scene: &Scene<'_>, patterns: &[Pattern]) -> Vec<FusionCandidate> {
     let mut known: Vec<Option<Arc<str>>> = Vec::new();
@@ -306,8 +311,7 @@ fn call_site(path: &[Arc<str>], code: Code) -> &'static str {
 pub fn fusion_metrics(scene: &Scene<'_>, patterns: &[Pattern]) -> FusionMetrics {
     let fusions: Vec<&Pattern> = patterns.iter().filter(|p| is_fusion(p.code)).collect();
     let impact_estimates: Vec<FusionEstimate> = fusions.iter().map(|p| estimate(scene, p)).collect();
-    let sure = fusions.iter().filter(|p| p.confidence == Confidence::High);
-    let mut high_confidence_uids: Vec<u32> = sure.flat_map(|p| uids(scene.program, p)).collect();
+    let mut high_confidence_uids: Vec<u32> = sure(patterns).flat_map(|p| uids(scene.program, p)).collect();
     high_confidence_uids.sort_unstable();
     high_confidence_uids.dedup();
     let warnings = impact_estimates.iter().filter_map(|e| e.warning.clone()).collect();

@@ -30,6 +30,8 @@ pub struct Candidate {
 #[derive(Debug, Clone, Default)]
 pub struct Claims {
     candidates: Vec<Candidate>,
+    /// Rows all of whose operations lie in fusion candidates of high confidence, with the name of the largest.
+    flagged: BTreeMap<RowId, Arc<str>>,
 }
 
 impl Claims {
@@ -60,6 +62,41 @@ impl Claims {
         let us: f64 = leaves.iter().map(|&l| prepared.program.leaf(l).us).sum();
         let shares = shares.into_iter().collect();
         self.candidates.push(Candidate { name: name.into(), pattern, time_ms: us / 1e3, instances, shares });
+    }
+
+    /// Flags rows that candidates of high confidence hold as a whole: name, whether the pattern replaces matrix work,
+    /// leaves. Whether a candidate is worth a finding of its own does not matter here.
+    pub fn flag<'a>(&mut self, prepared: &Prepared, candidates: impl Iterator<Item = (&'a str, bool, Vec<LeafId>)>) {
+        let leaves = &prepared.program.leaves;
+        let mut held: Vec<bool> = vec![false; leaves.len()];
+        let mut largest: BTreeMap<RowId, (f64, &str)> = BTreeMap::new();
+        for (name, replaces_matrix, own) in candidates {
+            let mut us: BTreeMap<RowId, f64> = BTreeMap::new();
+            for leaf in own {
+                let Some(row) = leaves[leaf.index()].row else { continue };
+                if !is_matrix(prepared, row) || replaces_matrix {
+                    held[leaf.index()] = true;
+                    *us.entry(row).or_default() += leaves[leaf.index()].us;
+                }
+            }
+            for (row, us) in us {
+                let most = largest.entry(row).or_insert((us, name));
+                if us > most.0 {
+                    *most = (us, name);
+                }
+            }
+        }
+        for (leaf, _) in leaves.iter().zip(&held).filter(|(_, held)| !**held) {
+            if let Some(row) = leaf.row {
+                largest.remove(&row);
+            }
+        }
+        self.flagged = largest.into_iter().map(|(row, (_, name))| (row, name.into())).collect();
+    }
+
+    /// The candidate of high confidence that holds a row as a whole.
+    pub fn flagged(&self, row: RowId) -> Option<&Arc<str>> {
+        self.flagged.get(&row)
     }
 
     /// All candidates, in the order in which they were added.
@@ -104,10 +141,14 @@ impl Claims {
     }
 
     fn of_row<'a>(&'a self, prepared: &Prepared, row: RowId) -> impl Iterator<Item = (&'a Candidate, f64)> {
-        let matrix = matches!(&*prepared.row(row).category, "gemm" | "convolution");
+        let matrix = is_matrix(prepared, row);
         let counts = move |c: &&Candidate| !matrix || tier(c.pattern) == Tier::Compute;
         self.candidates.iter().filter(counts).filter_map(move |c| Some((c, *c.shares.get(&row)?)))
     }
+}
+
+fn is_matrix(prepared: &Prepared, row: RowId) -> bool {
+    matches!(&*prepared.row(row).category, "gemm" | "convolution")
 }
 
 fn tier(pattern: PatternId) -> Tier {

@@ -20,7 +20,7 @@ pub(crate) fn operation(cx: &CategoryCx<'_>, judged: &Judged<'_>, classification
         expected: judgement.band,
         assessment: judgement.assessment,
         set_aside: judged.set_aside,
-        fusion_candidate: cx.claims.covering(cx.prepared, row.id).map(|c| Arc::clone(&c.name)),
+        fusion_candidate: cx.claims.flagged(row.id).map(Arc::clone),
         classification,
     }
 }

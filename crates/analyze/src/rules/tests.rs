@@ -9,6 +9,7 @@ use crate::metrics::{CategoryFile, MetricsFile, Scope, SetAside, ShortMetrics, S
 use crate::prepare::category::CATEGORIES;
 use crate::testing::{Call, Scene, analyzed, metrics, patterns, prepared_of};
 use jarvis_trace::TraceBuilder;
+use crate::program::LeafId;
 
 const HEADINGS: [&str; 5] =
     ["## What it finds", "## Why it matters", "## How it is computed", "## What to do", "## Limits"];
@@ -206,13 +207,43 @@ fn claimed_rows_are_told_elsewhere() {
     assert_eq!(patterns(&findings), [PatternId::LOW_BANDWIDTH_ELEMENTWISE]);
     let reduce = metrics(&outcomes, "reduce");
     let file = serde_json::json!(CategoryFile { metrics: reduce, prepared: &prepared });
-    assert_eq!(file["operations"][0]["fusion_flagged"], true, "it stays in its category's metrics");
-    assert_eq!(file["operations"][0]["fusion_candidate_name"], "Attention");
+    assert_eq!(file["operations"][0]["fusion_flagged"], false, "nobody said that the claim is sure");
     assert_eq!(reduce.bottlenecks[0].covered_by.as_deref(), Some("Attention"));
     let sdpa = metrics(&outcomes, "sdpa_fwd");
     assert_eq!((sdpa.operation_count, sdpa.status), (0, Status::Ok), "attention without an attention operation");
     let said = |key: &str| sdpa.category_specific.get(key).unwrap().value().unwrap().clone();
     assert_eq!(said("flash_attention_usage"), "No");
+}
+
+#[test]
+fn rows_inside_sure_candidates_are_flagged() {
+    let mut scene = Scene::new();
+    one_tensor(&mut scene, "aten::relu", "relu", at(128.0, 20.0));
+    scene.mm(2, [512, 512, 512], 20.0);
+    let prepared = scene.prepared();
+    let of = |name: &str| prepared.rows.iter().find(|r| &*r.name == name).unwrap().id;
+    let (relu, mm) = (of("aten::relu"), of("aten::mm"));
+    let leaves = |row| -> Vec<LeafId> {
+        let own = prepared.program.leaves.iter().enumerate().filter(|(_, l)| l.row == Some(row));
+        own.map(|(i, _)| LeafId(i as u32)).collect()
+    };
+    let flagged = |replaces_matrix: bool, parts: &[&[LeafId]]| {
+        let mut claims = Claims::none();
+        claims.flag(&prepared, parts.iter().map(|p| ("Block", replaces_matrix, p.to_vec())));
+        [relu, mm].map(|row| claims.flagged(row).map(ToString::to_string))
+    };
+    let (relus, mms) = (leaves(relu), leaves(mm));
+    let block = Some("Block".to_owned());
+    assert_eq!(flagged(false, &[&relus, &mms]), [block.clone(), None], "products stay what they are");
+    assert_eq!(flagged(true, &[&relus, &mms]), [block.clone(), block.clone()]);
+    assert_eq!(flagged(true, &[&relus[1..]]), [None, None], "one call is outside");
+    assert_eq!(flagged(false, &[&relus[..1], &relus[1..]]), [block, None], "in one group or another");
+    let mut claims = Claims::none();
+    claims.flag(&prepared, std::iter::once(("Block", false, relus)));
+    let outcomes = analyze_categories(&prepared, &claims, Scope::Standalone);
+    let file = serde_json::json!(CategoryFile { metrics: metrics(&outcomes, "elementwise"), prepared: &prepared });
+    assert_eq!(file["operations"][0]["fusion_flagged"], true, "it stays in its category's metrics");
+    assert_eq!(file["operations"][0]["fusion_candidate_name"], "Block");
 }
 
 #[test]

@@ -244,7 +244,8 @@ pub struct Row {
     pub gflops: Option<f64>,
     /// Bytes of one call / 2²⁰.
     pub data_moved_mb: Option<f64>,
-    /// Kernels, the one with most time last.
+    /// Kernels, the one with most time last: as the table lists them, or by name where calls launch different numbers
+    /// of them and the table leaves some out.
     pub kernels: Arc<[KernelStat]>,
     /// Kernels that a call launches.
     pub kernels_per_call: usize,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jarvis_perf::call::InputLists;
 use jarvis_perf::ops::ModelSource;
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::{Report, UnifiedRow};
+use jarvis_perf::tables::{KernelList, KernelStat, Report, UnifiedRow};
 use jarvis_trace::{Arg, EventId, EventKind, Trace, side_by_side};
 use rapidhash::RapidHashMap;
 
@@ -47,6 +47,11 @@ pub(crate) fn rows(
             copied_ms: unified.calls_of(row).flat_map(|call| &call.kernels).map(|&k| copied_us(trace, k)).sum::<f64>()
                 / 1e3,
             beside: beside.get(i).copied().unwrap_or_default(),
+            kernels: match row.kernels.skipped {
+                0 => Arc::clone(&row.kernels.kernels),
+                // The table lists those of calls like the first; what is judged here is the whole row.
+                _ => KernelList::of_all_calls(trace, unified.calls_of(row).map(|call| &call.kernels[..])),
+            },
         }
     });
     let numbered: Vec<(usize, Place<'_>)> = places.enumerate().collect();
@@ -98,6 +103,7 @@ struct Place<'a> {
     /// Time of copies between host and device.
     copied_ms: f64,
     beside: Beside,
+    kernels: Arc<[KernelStat]>,
 }
 
 fn one(
@@ -111,7 +117,7 @@ fn one(
 ) -> Row {
     let name = &row.identity.name;
     let direction = direction(name, &row.identity.category, &place.leaves);
-    let kernels = Arc::clone(&row.kernels.kernels);
+    let kernels = Arc::clone(&place.kernels);
     let main = kernels.iter().rev().find(|k| !kernel_names.get(&k.name).is_transpose).or(kernels.last());
     let main = main.map(|k| kernel_names.get(&k.name));
     let model = row.model.as_ref();

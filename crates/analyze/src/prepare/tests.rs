@@ -142,6 +142,27 @@ fn products_that_share_the_gpu_are_judged_by_those_that_do_not() {
 }
 
 #[test]
+fn a_row_has_the_kernels_of_all_its_calls() {
+    // Three calls: one kernel; a clear and a kernel; another kernel.
+    let mut b = TraceBuilder::new();
+    let launches = [(0, "norm", 40.0), (1, "Memset (Device)", 2.0), (1, "norm", 20.0), (2, "other", 14.0)];
+    for call in 0..3 {
+        b.cpu_op("aten::batch_norm", 30.0 * f64::from(call), 20.0).arg("Input Dims", "[[8, 8]]");
+    }
+    for (i, (call, name, us)) in launches.into_iter().enumerate() {
+        let at = 30.0 * f64::from(call) + 2.0 + 4.0 * i as f64;
+        b.launch("cudaLaunchKernel", at, 2.0, i as i64 + 1);
+        b.kernel(name, 1000.0 + 100.0 * i as f64, us, i as i64 + 1);
+    }
+    let p = prepared(&b);
+    let row = &p.rows[0];
+    assert_eq!((p.rows.len(), row.count), (1, 3), "{:?}", p.rows);
+    let kernels: Vec<(&str, usize, f64)> = row.kernels.iter().map(|k| (&*k.name, k.count, k.total_us)).collect();
+    assert_eq!(kernels, [("Memset (Device)", 1, 2.0), ("other", 1, 14.0), ("norm", 2, 60.0)]);
+    assert!((row.time_ms - 0.076).abs() < 1e-9);
+}
+
+#[test]
 fn top_operations_are_matched_by_kernels() {
     // aten::linear has a model; the launching leaf below it has another name.
     let mut b = TraceBuilder::new();

@@ -1,5 +1,6 @@
 //! The kernels of a group of calls, position by position: the `kernel_details…` cells.
 
+use std::cmp::Ordering;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -46,6 +47,13 @@ pub struct KernelStat {
     pub min_us: f64,
     /// Longest duration.
     pub max_us: f64,
+}
+
+impl KernelStat {
+    /// Least time first, then by name.
+    fn order(&self, other: &Self) -> Ordering {
+        self.total_us.total_cmp(&other.total_us).then_with(|| self.name.cmp(&other.name))
+    }
 }
 
 /// What a call contributes at one position.
@@ -117,6 +125,22 @@ impl KernelList {
             }
         }
         positions.finish(texts, quirks)
+    }
+
+    /// All kernels of some calls, one entry for each name, the one with most time last: also where calls launch another
+    /// number of them than the first and the list leaves them out.
+    pub fn of_all_calls<'k>(trace: &Trace, calls: impl Iterator<Item = &'k [EventId]>) -> Arc<[KernelStat]> {
+        let mut all = Positions::default();
+        for &event in calls.flatten() {
+            all.template.push(Listed::kernel(trace, event));
+            all.durations.push(vec![duration(trace, event)]);
+        }
+        let all = all.by_name();
+        let named = all.template.iter().zip(all.durations);
+        let mut kernels: Vec<KernelStat> =
+            named.map(|(first, durations)| stat(first, trace.text(first.name).into(), durations)).collect();
+        kernels.sort_by(KernelStat::order);
+        kernels.into()
     }
 
     /// The full cell; `None` without kernels.
@@ -215,7 +239,7 @@ impl Positions {
         let positions = entries.template.iter().zip(entries.durations);
         let mut kernels: Vec<KernelStat> =
             positions.map(|(first, durations)| stat(first, texts.shared(first.name), durations)).collect();
-        kernels.sort_by(|a, b| a.total_us.total_cmp(&b.total_us).then_with(|| a.name.cmp(&b.name)));
+        kernels.sort_by(KernelStat::order);
         KernelList { kernels: kernels.into(), per_call, mixed: entries.mixed, skipped: entries.skipped }
     }
 

@@ -17,7 +17,7 @@ use crate::patterns::candidates::{
     FusionCandidate, FusionMetrics, fusion, fusion_candidates, fusion_metrics, is_told_of_rows, sure,
 };
 use crate::patterns::{self, Code, Pattern, Scene};
-use crate::prepare::tree_data::tree_data;
+use crate::prepare::tree_data::TreeData;
 use crate::prepare::{PrepareOptions, model_info};
 use crate::prepared::{Prepared, Row};
 use crate::program::{LeafId, Program, RowId};
@@ -354,13 +354,13 @@ fn all_tree_data(
     patterns: &[Pattern],
 ) -> Vec<(Arc<str>, BTreeMap<u32, TreeEntry>)> {
     let fusion = fusion_of_rows(prepared, patterns);
+    let tree = TreeData::new(trace, report, prepared);
     let of = |key: &str| outcomes.iter().find(|o| &*o.category == key).and_then(CategoryOutcome::metrics);
     let mut all = Vec::with_capacity(prepared.categories.len());
     for category in &prepared.categories {
         let members = of(&category.key).into_iter().flat_map(|m| &m.bottlenecks).flat_map(|b| b.rows.iter().copied());
         let bottlenecks: BTreeSet<RowId> = members.collect();
-        let data = tree_data(trace, report, prepared, category, &bottlenecks, &fusion);
-        all.push((Arc::clone(&category.key), data));
+        all.push((Arc::clone(&category.key), tree.of_category(category, &bottlenecks, &fusion)));
     }
     all
 }

@@ -7,7 +7,7 @@ use jarvis_perf::tables::{Report, ReportOptions, build_report};
 use jarvis_trace::{Trace, TraceBuilder};
 
 use super::*;
-use crate::metrics::{Manifest, ManifestCategory, ManifestInputs, Metadata, Scope, Status};
+use crate::metrics::{Manifest, ManifestCategory, ManifestInputs, Metadata, Scope, Status, TreeEntry};
 use crate::prepared::{Baseline, BoundType, ModelInfo};
 use crate::program::Direction;
 use crate::testing::{Call, Scene};
@@ -339,6 +339,11 @@ fn in_order(json: &str, fields: &[&str]) {
     }
 }
 
+/// Tree data of a category.
+fn entries(trace: &Trace, report: &Report, p: &Prepared, category: &Category) -> BTreeMap<u32, TreeEntry> {
+    tree_data::TreeData::new(trace, report, p).of_category(category, &BTreeSet::new(), &BTreeMap::new())
+}
+
 #[test]
 fn tree_data_do_not_list_thousands_of_kernels() {
     // A recurrent layer: one operation, a kernel for each cell.
@@ -357,7 +362,7 @@ fn tree_data_do_not_list_thousands_of_kernels() {
     let floor_us = 300.0 * p.kernel_floor_us;
     assert!((p.floor_ms(row) - floor_us / 1e3).abs() < 1e-9, "each of them takes its time");
     let category = p.category(&row.category).unwrap();
-    let entries = tree_data::tree_data(&trace, &report, &p, category, &BTreeSet::new(), &BTreeMap::new());
+    let entries = entries(&trace, &report, &p, category);
     let entry = &entries[&row.uid];
     assert_eq!((entry.subtree[0].kernels.len(), entry.truncated), (200, true));
 }
@@ -377,7 +382,7 @@ fn tree_data_tell_of_parents_siblings_and_kernels() {
     let (report, platform) = report(&trace);
     let p = Prepared::of(&trace, &report, platform, &PrepareOptions::default());
     let gemm = p.category("gemm").unwrap();
-    let entries = tree_data::tree_data(&trace, &report, &p, gemm, &BTreeSet::new(), &BTreeMap::new());
+    let entries = entries(&trace, &report, &p, gemm);
     let entry = entries.values().next().unwrap();
     assert_eq!(&*entry.op_name, "aten::mm");
     let chain: Vec<_> = entry.parent_chain.iter().map(|p| (p.name.as_str(), p.module)).collect();
@@ -385,6 +390,29 @@ fn tree_data_tell_of_parents_siblings_and_kernels() {
     assert_eq!(entry.subtree[0].kernels, ["gemm"]);
     let siblings: Vec<_> = entry.siblings.iter().map(|s| (&*s.name, s.is_self)).collect();
     assert_eq!(siblings, [("aten::mm", true), ("aten::relu", false)]);
+}
+
+#[test]
+fn annotations_are_parents_by_time_and_thread() {
+    // thread 1  |-- ProfilerStep#2 --------------------------------------------------|
+    //             |-- frame --------------------------------------------|
+    //               |-- Optimizer.step#SGD.step -----|
+    //                 |-- aten::_foreach_add_ --|
+    // thread 2  |-- elsewhere ---------------------------------------------------------|
+    let mut b = TraceBuilder::new();
+    b.annotation("ProfilerStep#2", 0.0, 500.0);
+    b.annotation("elsewhere", 0.0, 600.0).on(1, 2);
+    b.python("train.py(3): step", 5.0, 300.0);
+    b.annotation("Optimizer.step#SGD.step", 10.0, 200.0);
+    b.cpu_op("aten::_foreach_add_", 20.0, 20.0);
+    b.launch("cudaLaunchKernel", 22.0, 2.0, 1);
+    b.kernel("multi_tensor_apply_kernel", 700.0, 10.0, 1);
+    let trace = b.build();
+    let (report, platform) = report(&trace);
+    let p = Prepared::of(&trace, &report, platform, &PrepareOptions::default());
+    let entries = entries(&trace, &report, &p, &p.categories[0]);
+    let chain: Vec<_> = entries.values().next().unwrap().parent_chain.iter().map(|p| p.name.as_str()).collect();
+    assert_eq!(chain, ["Optimizer.step#SGD.step", "train.py(3): step", "ProfilerStep#2"]);
 }
 
 #[test]

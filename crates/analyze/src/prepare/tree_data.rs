@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jarvis_perf::tables::Report;
-use jarvis_trace::{EventId, EventKind, Trace};
+use jarvis_trace::tree::Annotations;
+use jarvis_trace::{Clock, EventId, EventKind, Ns, Trace};
 
 use super::args::{dims_json, types_json};
 use crate::metrics::{Fusion, Parent, Sibling, SubtreeNode, TreeEntry};
@@ -18,6 +19,9 @@ const SELECTED_PERCENT: f64 = 10.0;
 /// Rows told of if none has such a share.
 const SELECTED_ROWS: usize = 5;
 
+/// Category of the spans that a user marks.
+const ANNOTATION: &str = "user_annotation";
+
 /// Most entries of a category.
 const MOST_ENTRIES: usize = 50;
 
@@ -27,18 +31,32 @@ const MOST_PARENTS: usize = 64;
 /// Most nodes below an entry.
 const MOST_NODES: usize = 200;
 
-/// Tree data of a category, by UID. `bottlenecks` are always told of; `fusion` says which candidate covers a row.
-pub fn tree_data(
-    trace: &Trace,
-    report: &Report,
-    prepared: &Prepared,
-    category: &Category,
-    bottlenecks: &BTreeSet<RowId>,
-    fusion: &BTreeMap<RowId, Fusion>,
-) -> BTreeMap<u32, TreeEntry> {
-    let reader = Reader { trace, report, prepared };
-    let selected = selected(prepared, category, bottlenecks);
-    selected.into_iter().map(|id| (prepared.row(id).uid, reader.entry(id, fusion.get(&id).cloned()))).collect()
+/// Where rows stand in the call tree.
+#[derive(Debug)]
+pub struct TreeData<'a> {
+    trace: &'a Trace,
+    report: &'a Report,
+    prepared: &'a Prepared,
+    /// They are no part of the tree.
+    annotations: Annotations,
+}
+
+impl<'a> TreeData<'a> {
+    /// Of the rows of a report.
+    pub fn new(trace: &'a Trace, report: &'a Report, prepared: &'a Prepared) -> Self {
+        Self { trace, report, prepared, annotations: Annotations::of(trace) }
+    }
+
+    /// Of a category, by UID. `bottlenecks` are always told of; `fusion` says which candidate covers a row.
+    pub fn of_category(
+        &self,
+        category: &Category,
+        bottlenecks: &BTreeSet<RowId>,
+        fusion: &BTreeMap<RowId, Fusion>,
+    ) -> BTreeMap<u32, TreeEntry> {
+        let selected = selected(self.prepared, category, bottlenecks);
+        selected.into_iter().map(|id| (self.prepared.row(id).uid, self.entry(id, fusion.get(&id).cloned()))).collect()
+    }
 }
 
 fn selected(prepared: &Prepared, category: &Category, bottlenecks: &BTreeSet<RowId>) -> Vec<RowId> {
@@ -56,21 +74,18 @@ fn selected(prepared: &Prepared, category: &Category, bottlenecks: &BTreeSet<Row
     out
 }
 
-struct Reader<'a> {
-    trace: &'a Trace,
-    report: &'a Report,
-    prepared: &'a Prepared,
-}
-
-impl Reader<'_> {
+impl TreeData<'_> {
     fn entry(&self, id: RowId, fusion: Option<Fusion>) -> TreeEntry {
         let row = self.prepared.row(id);
         let unified = &self.report.rows.unified;
         let event = unified.calls_of(&unified.rows[id.index()]).next().map(|c| c.event);
         let (subtree, truncated) = event.map(|e| self.subtree(e)).unwrap_or_default();
+        let parent_chain = event.map(|e| self.parents(e)).unwrap_or_default();
         let mut notes = Vec::new();
         if !self.prepared.program.has_frames {
-            notes.push("no python stack in trace: chain holds ops only".to_owned());
+            let marked = parent_chain.iter().any(|p| p.cat == ANNOTATION);
+            let what = if marked { "ops and annotations" } else { "ops" };
+            notes.push(format!("no python stack in trace: chain holds {what} only"));
         }
         TreeEntry {
             op_name: Arc::clone(&row.name),
@@ -79,7 +94,7 @@ impl Reader<'_> {
             input_type: types_json(row.inputs.types.as_deref()),
             input_strides: dims_json(row.inputs.strides.as_deref()),
             instance_count: row.count,
-            parent_chain: event.map(|e| self.parents(e)).unwrap_or_default(),
+            parent_chain,
             module_path: Arc::clone(&row.module_path),
             call_site: row.call_site,
             subtree,
@@ -91,11 +106,17 @@ impl Reader<'_> {
         }
     }
 
+    /// Operations, frames and annotations around an event, innermost first. Annotations are found by time, on the thread
+    /// of the event.
     fn parents(&self, event: EventId) -> Vec<Parent> {
         let trace = self.trace;
-        let shown = |e: &EventId| {
-            let kind = trace.kind(*e);
-            matches!(kind, EventKind::CpuOp | EventKind::PythonFunction) || kind.is_annotation()
+        let is_call = |e: &EventId| matches!(trace.kind(*e), EventKind::CpuOp | EventKind::PythonFunction);
+        let mut calls = self.report.tree.ancestors(event).filter(is_call).peekable();
+        let mut spans = self.annotations.around(trace, event).peekable();
+        let innermost = || match (calls.peek(), spans.peek()) {
+            (Some(&call), Some(&span)) if self.holds(call, span) => spans.next(),
+            (Some(_), _) => calls.next(),
+            (None, _) => spans.next(),
         };
         let parent = |e: EventId| Parent {
             name: trace.name(e).to_owned(),
@@ -103,7 +124,13 @@ impl Reader<'_> {
             uid: e.uid(),
             module: trace.name(e).starts_with(MODULE_PREFIX),
         };
-        self.report.tree.ancestors(event).filter(shown).take(MOST_PARENTS).map(parent).collect()
+        std::iter::from_fn(innermost).take(MOST_PARENTS).map(parent).collect()
+    }
+
+    /// Whether one event goes on all the while that another does.
+    fn holds(&self, outer: EventId, inner: EventId) -> bool {
+        let span = |e| Ns::span_of(self.trace, e);
+        matches!((span(outer), span(inner)), (Some(o), Some(i)) if o.0 <= i.0 && i.1 <= o.1)
     }
 
     /// Operations and frames below an event with their kernels, and whether some were left out.

@@ -51,20 +51,19 @@ impl Annotations {
 
     /// The innermost annotation around an event on its own thread or stream.
     pub fn innermost(&self, trace: &Trace, e: EventId) -> Option<EventId> {
+        self.around(trace, e).next()
+    }
+
+    /// The annotations around an event on its own thread or stream, innermost first.
+    pub fn around<'a>(&'a self, trace: &Trace, e: EventId) -> impl Iterator<Item = EventId> + 'a {
         let place = trace.track_id(e);
-        let (start, end) = Us::span_of(trace, e)?;
-        let mut at = self.nested.partition_point(|a| (a.0, a.1) <= (place, start)).checked_sub(1);
-        while let Some(i) = at {
-            let (on, _, to, annotation, around) = self.nested[i];
-            if on != place {
-                return None;
-            }
-            if to >= end && annotation != e {
-                return Some(annotation);
-            }
-            at = around.map(|i| i as usize);
-        }
-        None
+        let span = Us::span_of(trace, e);
+        let last =
+            span.and_then(|(start, _)| self.nested.partition_point(|a| (a.0, a.1) <= (place, start)).checked_sub(1));
+        let outwards = std::iter::successors(last, |&i| self.nested[i].4.map(|i| i as usize));
+        let on_track = outwards.map(|i| &self.nested[i]).take_while(move |a| a.0 == place);
+        let holds = move |a: &&(TrackId, Us, Us, EventId, Option<u32>)| span.is_some_and(|(_, end)| a.2 >= end);
+        on_track.filter(holds).map(|a| a.3).filter(move |&annotation| annotation != e)
     }
 
     /// The annotation of every event whose name starts with one of the prefixes; file order.
@@ -105,6 +104,23 @@ mod tests {
         assert_eq!(names, [(2, "step"), (3, "step"), (4, "NA"), (6, "NA")]);
         let innermost = |uid| name(annotations.innermost(&trace, EventId::from_uid(uid)));
         assert_eq!((innermost(2), innermost(3), innermost(4), innermost(0)), ("layer", "layer", "NA", "NA"));
+    }
+
+    #[test]
+    fn all_annotations_of_a_thread_are_told_once() {
+        // Two spans of the same times around an operation, in a third; another thread's is no part of it.
+        let mut b = TraceBuilder::new();
+        b.annotation("outer", 0.0, 100.0);
+        b.annotation("twin", 10.0, 50.0);
+        b.annotation("twin", 10.0, 50.0);
+        b.annotation("over", 11.0, 2.0);
+        b.annotation("elsewhere", 0.0, 100.0).on(1, 2);
+        b.cpu_op("op", 20.0, 10.0);
+        let trace = b.build();
+        let annotations = Annotations::of(&trace);
+        let around = |uid| annotations.around(&trace, EventId::from_uid(uid)).map(EventId::uid).collect::<Vec<_>>();
+        assert_eq!(around(5), [2, 1, 0]);
+        assert_eq!(around(0), Vec::<u32>::new());
     }
 
     #[test]

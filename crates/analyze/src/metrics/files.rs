@@ -445,7 +445,7 @@ pub struct SubtreeNode {
     pub kernels: Vec<String>,
 }
 
-/// A leaf operation under the same module.
+/// A leaf operation under the same module, or beside it where there is none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sibling {
     /// UID.
@@ -507,7 +507,7 @@ pub struct TreeEntry {
     /// Whether that was cut.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// Leaf operations under the same module, in order of launch.
+    /// Leaf operations under the same module, operation or sequence, in order of launch.
     pub siblings: Vec<Sibling>,
     /// Whether a fusion pattern covers it.
     pub fusion_opportunity: bool,

@@ -475,18 +475,22 @@ fn pause_us(program: &Program) -> f64 {
     pauses.get(pauses.len() / 2).copied().filter(|p| *p <= LONGEST_PAUSE_US).unwrap_or(0.0)
 }
 
+/// Whether a leaf begins another sequence than the one before it stands in.
+pub(crate) fn breaks(previous: &Leaf, leaf: &Leaf) -> bool {
+    let in_optimizer = |l: &Leaf| l.direction == Direction::Optimizer;
+    previous.thread != leaf.thread
+        || previous.step != leaf.step
+        || in_optimizer(previous) != in_optimizer(leaf)
+        || leaf.start > previous.end + SEQUENCE_GAP
+}
+
 /// Numbers the unbroken sequences: one thread, one profiler step, no long pause of the host.
 fn sequences(program: &Program) -> Vec<u32> {
     let mut number = 0;
     let mut sequence = Vec::with_capacity(program.leaves.len());
     for (i, leaf) in program.leaves.iter().enumerate() {
         if let Some(previous) = i.checked_sub(1).map(|p| &program.leaves[p]) {
-            let in_optimizer = |l: &Leaf| l.direction == Direction::Optimizer;
-            let breaks = previous.thread != leaf.thread
-                || previous.step != leaf.step
-                || in_optimizer(previous) != in_optimizer(leaf)
-                || leaf.start > previous.end + SEQUENCE_GAP;
-            number += u32::from(breaks);
+            number += u32::from(breaks(previous, leaf));
         }
         sequence.push(number);
     }

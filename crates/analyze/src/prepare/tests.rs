@@ -393,6 +393,44 @@ fn tree_data_tell_of_parents_siblings_and_kernels() {
 }
 
 #[test]
+fn operations_and_sequences_have_siblings_where_there_are_no_modules() {
+    // A sequence of 60 additions in the second half of which one operation holds two products.
+    let mut b = TraceBuilder::new();
+    let mut correlation = 0;
+    let mut op = |b: &mut TraceBuilder, name: &str, at: f64, us: f64| {
+        correlation += 1;
+        b.cpu_op(name, at, 8.0).arg("Input Dims", "[[8, 8], [8, 8]]");
+        b.launch("cudaLaunchKernel", at + 1.0, 2.0, correlation);
+        b.kernel("k", 5000.0 + 100.0 * correlation as f64, us, correlation);
+    };
+    for i in 0..60 {
+        let at = 30.0 * f64::from(i);
+        let (name, us) = if i == 40 { ("aten::relu", 90.0) } else { ("aten::add", 5.0) };
+        op(&mut b, name, at, us);
+        if i == 50 {
+            b.cpu_op("mine::both", at + 9.0, 20.0);
+            op(&mut b, "aten::mm", at + 10.0, 6.0);
+            op(&mut b, "aten::bmm", at + 19.0, 5.0);
+        }
+    }
+    let trace = b.build();
+    let (report, platform) = report(&trace);
+    let p = Prepared::of(&trace, &report, platform, &PrepareOptions::default());
+    let siblings = |name: &str| {
+        let row = p.rows.iter().find(|r| &*r.name == name).unwrap();
+        let entries = entries(&trace, &report, &p, p.category(&row.category).unwrap());
+        entries[&row.uid].siblings.iter().map(|s| (s.name.to_string(), s.is_self)).collect::<Vec<_>>()
+    };
+    assert_eq!(siblings("aten::mm"), [("aten::mm".to_owned(), true), ("aten::bmm".to_owned(), false)]);
+    let relu = siblings("aten::relu");
+    assert_eq!(relu.len(), 32);
+    let own: Vec<usize> = (0..32).filter(|&i| relu[i].1).collect();
+    assert_eq!(own, [16], "in the middle of those around it");
+    assert_eq!(relu[16].0, "aten::relu");
+    assert!(siblings("aten::add")[0].1, "at the start the first are told");
+}
+
+#[test]
 fn annotations_are_parents_by_time_and_thread() {
     // thread 1  |-- ProfilerStep#2 --------------------------------------------------|
     //             |-- frame --------------------------------------------|

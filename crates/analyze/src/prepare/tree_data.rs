@@ -1,6 +1,7 @@
 //! `<category>_tree_data.json`: where the important rows of a category stand in the call tree.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use jarvis_perf::tables::Report;
@@ -9,8 +10,9 @@ use jarvis_trace::{Clock, EventId, EventKind, Ns, Trace};
 
 use super::args::{dims_json, types_json};
 use crate::metrics::{Fusion, Parent, Sibling, SubtreeNode, TreeEntry};
+use crate::patterns::scene::breaks;
 use crate::prepared::{Category, Prepared, Row};
-use crate::program::{MODULE_PREFIX, RowId};
+use crate::program::{Leaf, MODULE_PREFIX, RowId};
 use crate::rounding::Us;
 
 /// A row with more than this share of its category is always told of, in percent.
@@ -18,6 +20,9 @@ const SELECTED_PERCENT: f64 = 10.0;
 
 /// Rows told of if none has such a share.
 const SELECTED_ROWS: usize = 5;
+
+/// Most leaves told of where nothing but their order holds them together.
+const MOST_OF_SEQUENCE: usize = 32;
 
 /// Category of the spans that a user marks.
 const ANNOTATION: &str = "user_annotation";
@@ -170,14 +175,13 @@ impl TreeData<'_> {
         (out, truncated)
     }
 
-    /// Leaves under the innermost module around an event.
+    /// Leaves beside those of an event, its own among them.
     fn siblings(&self, event: EventId, row: &Row) -> Vec<Sibling> {
-        let program = &self.prepared.program;
-        let first = program.leaves.iter().find(|l| l.row == Some(row.id) && l.module.is_some());
-        let Some(module) = first.and_then(|l| l.module) else { return Vec::new() };
+        let leaves = &self.prepared.program.leaves;
         let below: BTreeSet<u32> = self.report.tree.view(self.trace).subtree(event).map(EventId::uid).collect();
-        let leaves = &program.leaves[program.module(module).leaves.clone()];
-        let sibling = |leaf: &crate::program::Leaf| Sibling {
+        let is_self = |l: &Leaf| l.uid == event.uid() || l.row == Some(row.id) && below.contains(&l.uid);
+        let Some(at) = leaves.iter().position(is_self) else { return Vec::new() };
+        let sibling = |leaf: &Leaf| Sibling {
             uid: leaf.uid,
             name: Arc::clone(&leaf.name),
             category: leaf.row.map(|r| Arc::clone(&self.prepared.row(r).category)),
@@ -185,6 +189,41 @@ impl TreeData<'_> {
             input_dims: dims_json(leaf.inputs.dims.as_deref()),
             is_self: below.contains(&leaf.uid),
         };
-        leaves.iter().take(MOST_NODES).map(sibling).collect()
+        leaves[self.beside(at, &below)].iter().map(sibling).collect()
     }
+
+    /// What stands beside a leaf: the leaves of the innermost module around it, else of the innermost operation that holds
+    /// others than those `below` the row, else the nearest ones of its sequence.
+    fn beside(&self, at: usize, below: &BTreeSet<u32>) -> Range<usize> {
+        let program = &self.prepared.program;
+        let leaf = &program.leaves[at];
+        if let Some(module) = leaf.module {
+            return nearest(program.module(module).leaves.clone(), at, MOST_NODES);
+        }
+        for op in leaf.around.iter().filter(|op| !below.contains(&op.uid)) {
+            let held = |l: &Leaf| l.uid == op.uid || l.around.contains(op);
+            let stretch = stretch(&program.leaves, at, |a, b| held(a) && held(b));
+            if program.leaves[stretch.clone()].iter().any(|l| !below.contains(&l.uid)) {
+                return nearest(stretch, at, MOST_NODES);
+            }
+        }
+        nearest(stretch(&program.leaves, at, |a, b| !breaks(a, b)), at, MOST_OF_SEQUENCE)
+    }
+}
+
+/// The leaves around one that are joined to each other.
+fn stretch(leaves: &[Leaf], at: usize, joined: impl Fn(&Leaf, &Leaf) -> bool) -> Range<usize> {
+    let to_next = |i: &usize| leaves.get(i + 1).is_some_and(|next| joined(&leaves[*i], next));
+    let from = (0..at).rev().take_while(to_next).last().unwrap_or(at);
+    let to = (at..leaves.len()).find(|i| !to_next(i)).unwrap_or(at);
+    from..to + 1
+}
+
+/// The first of a range, or those around a place that lies further on.
+fn nearest(range: Range<usize>, at: usize, most: usize) -> Range<usize> {
+    if range.len() <= most {
+        return range;
+    }
+    let from = if at < range.start + most { range.start } else { (at - most / 2).min(range.end - most) };
+    from..from + most
 }

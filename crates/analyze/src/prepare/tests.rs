@@ -431,6 +431,32 @@ fn operations_and_sequences_have_siblings_where_there_are_no_modules() {
 }
 
 #[test]
+fn kernels_of_a_graph_are_told_one_by_one() {
+    // host      |cudaGraphLaunch|
+    // stream 7                     |gemm 30|  |norm 10|
+    let mut b = TraceBuilder::new();
+    b.launch("cudaGraphLaunch", 0.0, 50.0, 1);
+    b.kernel("gemm", 100.0, 30.0, 1);
+    b.kernel("norm", 140.0, 10.0, 1);
+    let trace = b.build();
+    let launch = trace.events().find(|&e| trace.name(e) == "cudaGraphLaunch").unwrap().uid();
+    let (report, platform) = report(&trace);
+    let p = Prepared::of(&trace, &report, platform, &PrepareOptions::default());
+    for (kernel, us) in [("gemm", 30.0), ("norm", 10.0)] {
+        let row = p.rows.iter().find(|r| r.name.contains(kernel)).unwrap();
+        assert!(row.uid as usize >= trace.len(), "no event has this UID");
+        let entries = entries(&trace, &report, &p, p.category(&row.category).unwrap());
+        let entry = &entries[&row.uid];
+        let nodes: Vec<_> = entry.subtree.iter().map(|n| (n.name.as_str(), n.uid, n.kernel_time_us.0)).collect();
+        assert_eq!(nodes, [("cudaGraphLaunch", launch, us)]);
+        assert_eq!(entry.subtree[0].kernels, [kernel]);
+        assert!(entry.siblings.iter().any(|s| s.is_self && s.uid == launch));
+        let note = format!("{} is no event: it stands for kernels that UID {launch} launched", row.uid);
+        assert!(entry.notes.contains(&note), "{:?}", entry.notes);
+    }
+}
+
+#[test]
 fn annotations_are_parents_by_time_and_thread() {
     // thread 1  |-- ProfilerStep#2 --------------------------------------------------|
     //             |-- frame --------------------------------------------|

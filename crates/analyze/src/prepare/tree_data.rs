@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use jarvis_perf::tables::Report;
+use jarvis_perf::tables::{Report, UnifiedCall};
 use jarvis_trace::tree::Annotations;
 use jarvis_trace::{Clock, EventId, EventKind, Ns, Trace};
 
@@ -83,14 +83,23 @@ impl TreeData<'_> {
     fn entry(&self, id: RowId, fusion: Option<Fusion>) -> TreeEntry {
         let row = self.prepared.row(id);
         let unified = &self.report.rows.unified;
-        let event = unified.calls_of(&unified.rows[id.index()]).next().map(|c| c.event);
-        let (subtree, truncated) = event.map(|e| self.subtree(e)).unwrap_or_default();
+        let call = unified.calls_of(&unified.rows[id.index()]).next();
+        let event = call.map(|c| c.event);
+        // UIDs after those of all events stand for kernels that no operation accounts for.
+        let alone = call.filter(|c| c.uid != c.event.uid());
+        let (subtree, truncated) = match alone {
+            Some(call) => self.kernels_alone(call),
+            None => event.map(|e| self.subtree(e)).unwrap_or_default(),
+        };
         let parent_chain = event.map(|e| self.parents(e)).unwrap_or_default();
         let mut notes = Vec::new();
         if !self.prepared.program.has_frames {
             let marked = parent_chain.iter().any(|p| p.cat == ANNOTATION);
             let what = if marked { "ops and annotations" } else { "ops" };
             notes.push(format!("no python stack in trace: chain holds {what} only"));
+        }
+        if let Some(call) = alone {
+            notes.push(format!("{} is no event: it stands for kernels that UID {} launched", row.uid, call.event));
         }
         TreeEntry {
             op_name: Arc::clone(&row.name),
@@ -138,6 +147,28 @@ impl TreeData<'_> {
         matches!((span(outer), span(inner)), (Some(o), Some(i)) if o.0 <= i.0 && i.1 <= o.1)
     }
 
+    /// The call that launched kernels which no operation accounts for, with these alone: it may have launched others.
+    fn kernels_alone(&self, call: &UnifiedCall) -> (Vec<SubtreeNode>, bool) {
+        let kernels: Vec<String> =
+            call.kernels.iter().take(MOST_NODES).map(|&k| self.trace.name(k).to_owned()).collect();
+        let truncated = kernels.len() < call.kernels.len();
+        (vec![self.node(call.event, 0, call.kernel_us, kernels)], truncated)
+    }
+
+    fn node(&self, event: EventId, depth: usize, kernel_us: f64, kernels: Vec<String>) -> SubtreeNode {
+        let inputs = self.report.arg_lists.of(self.trace, event);
+        SubtreeNode {
+            depth,
+            name: self.trace.name(event).to_owned(),
+            cat: self.trace.category(event).to_owned(),
+            uid: event.uid(),
+            input_dims: dims_json(inputs.dims.as_deref()),
+            input_type: types_json(inputs.types.as_deref()),
+            kernel_time_us: Us(kernel_us),
+            kernels,
+        }
+    }
+
     /// Operations and frames below an event with their kernels, and whether some were left out.
     fn subtree(&self, root: EventId) -> (Vec<SubtreeNode>, bool) {
         let (trace, tree) = (self.trace, &self.report.tree);
@@ -154,17 +185,7 @@ impl TreeData<'_> {
             let mut launched = launches.flat_map(|&c| tree.launched(c));
             let kernels = launched.by_ref().take(MOST_NODES).map(|&k| trace.name(k).to_owned()).collect();
             truncated |= launched.next().is_some();
-            let inputs = self.report.arg_lists.of(trace, event);
-            out.push(SubtreeNode {
-                depth,
-                name: trace.name(event).to_owned(),
-                cat: trace.category(event).to_owned(),
-                uid: event.uid(),
-                input_dims: dims_json(inputs.dims.as_deref()),
-                input_type: types_json(inputs.types.as_deref()),
-                kernel_time_us: Us(view.subtree_busy(event).0),
-                kernels,
-            });
+            out.push(self.node(event, depth, view.subtree_busy(event).0, kernels));
             let below = children.into_iter().rev();
             stack.extend(
                 below

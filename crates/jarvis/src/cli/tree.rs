@@ -117,8 +117,11 @@ fn select(trace: &Trace, args: &TreeArgs) -> Result<Vec<EventId>, Failure> {
     if let Some(uid) = args.uid {
         return match trace.event(uid) {
             Some(e) => Ok(vec![e]),
-            None => Err(Failure::usage(format!("there is no event with UID {uid}"))
-                .help(format!("UIDs of this trace go from 0 to {}", trace.len().saturating_sub(1)))),
+            None => Err(Failure::usage(format!("there is no event with UID {uid}")).help(format!(
+                "UIDs of this trace go from 0 to {}; larger ones in tables stand for kernels that no operation accounts \
+                 for, and the tree data of an analysis name the call that launched them",
+                trace.len().saturating_sub(1)
+            ))),
         };
     }
     let text = args.name.as_deref().unwrap_or_default();

@@ -101,7 +101,7 @@ fn wrong_questions_are_explained() {
     let trace = path("handmade/cpu_only.json");
     let uid = jarvis(&["tree", &trace, "--uid", "99"]);
     assert_eq!(uid.status, 2);
-    assert!(uid.err.contains("UIDs of this trace go from 0 to 2"), "{}", uid.err);
+    assert!(uid.err.contains("UIDs of this trace go from 0 to 2; larger ones"), "{}", uid.err);
     let pattern = jarvis(&["tree", &trace, "--name", "(", "--regex"]);
     assert_eq!(pattern.status, 2);
     assert!(pattern.err.contains("no regular expression"), "{}", pattern.err);

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use jarvis_perf::call::InputLists;
+use jarvis_perf::ops::ModelSource;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::KernelStat;
 use jarvis_perf::value::Value;
@@ -270,7 +271,7 @@ pub struct Row {
     /// Blocks of its main kernel in the third direction of the grid: products of a batch, or parts of the inner
     /// dimension. One where the trace does not tell.
     pub blocks_deep: i64,
-    /// Whether a model claims it.
+    /// Whether a model claims it, as the table says.
     pub has_perf_model: bool,
     /// Whether a generic or extended model made its numbers, or the reference's.
     pub model_source: Option<&'static str>,
@@ -283,6 +284,11 @@ pub struct Row {
 }
 
 impl Row {
+    /// Whether a model knows the operation: one that the table tells of, or one beyond those.
+    pub fn has_model(&self) -> bool {
+        self.has_perf_model || self.model_source.is_some_and(|source| source != ModelSource::Generic.as_str())
+    }
+
     /// Time of its kernels that compute: copies over the link between host and device do not.
     pub fn compute_ms(&self) -> f64 {
         (self.time_ms - self.copied_ms).max(0.0)

@@ -59,7 +59,7 @@ pub struct GemmClass {
     pub shape_class: Option<&'static str>,
     /// Tile of its main kernel.
     pub tile: Option<KernelTile>,
-    /// In how many parts the inner dimension is split.
+    /// In how many parts the inner dimension is split; 0 if the kernel splits it and does not say.
     pub split: Option<i64>,
     /// Tiles of the output.
     pub tile_count: Option<i64>,

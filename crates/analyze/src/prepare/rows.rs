@@ -179,7 +179,7 @@ fn one(
         high_variance: false,
         sync_ms: timing::sync_ms(host_ms, time_ms, thresholds),
         is_host_copy,
-        has_perf_model: row.has_perf_model || model.and_then(|m| m.source).is_some_and(|s| s != ModelSource::Generic),
+        has_perf_model: row.has_perf_model,
         model_source: model.and_then(|m| m.source).map(ModelSource::as_str),
         call_site: call_site(&place.modules, direction),
         launcher_path: launcher_path(row, &place.modules),

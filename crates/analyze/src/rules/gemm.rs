@@ -111,7 +111,7 @@ impl Rules for Gemm {
         metrics.category_specific.extend([
             ("quantized_count", json!(count(judged, code::QUANTIZED_GEMM).0).into()),
             ("quantized_time_ms", json!(round(count(judged, code::QUANTIZED_GEMM).1, 3)).into()),
-            ("missing_perf_model_count", json!(cx.rows().filter(|r| !r.has_perf_model).count()).into()),
+            ("missing_perf_model_count", json!(cx.rows().filter(|r| !r.has_model()).count()).into()),
             ("peak_maf_tflops", json!(cx.peak_maf()).into()),
             ("peak_hbm_bw_tbs", json!(cx.peak_tbs()).into()),
             ("by_call_site", shares(cx, judged, "site", |j| j.row.call_site)),
@@ -170,7 +170,7 @@ fn class(cx: &CategoryCx<'_>, judged: &Judged<'_>) -> GemmClass {
         call_site: row.call_site,
         shape_class: shape.as_ref().map(|s| s.class(cx, row)),
         tile: row.tile,
-        split: row.split.filter(|&s| s > 1),
+        split: row.split,
         tile_count: fit.map(|f| f.tiles),
         tiles_per_cu: cx.prepared.compute_units.and_then(tiles_per_unit),
         padding_percent: fit.map(|f| round(f.padding_percent, 2)),

@@ -29,9 +29,6 @@ use crate::system::{self, System};
 use crate::texts::counted;
 use crate::thresholds::Thresholds;
 
-/// Category of attention.
-const ATTENTION: &str = "sdpa_fwd";
-
 /// How to analyse.
 #[derive(Debug, Clone)]
 pub struct AnalysisOptions {
@@ -142,7 +139,7 @@ impl Groundwork {
         );
         let claims = claims(prepared, &patterns, prepared.utilization.computation_time_ms);
         let mut outcomes = analyze_categories(prepared, &claims, options.scope);
-        add_attention(&mut outcomes, &scene, &patterns, &prepared.rows);
+        add_patterns(&mut outcomes, &scene, &patterns, &prepared.rows);
         let host = system.as_ref().map(|s| &s.host);
         // What the host lets through is worked out for every finding, and none knows of another.
         let (of_patterns, (mut findings, tree_data)) = both(
@@ -320,12 +317,19 @@ fn fold_kernel_work(findings: &mut [Finding], outcomes: &[CategoryOutcome]) {
     }
 }
 
-/// Attention in several operations stands with the category of attention, whatever categories its operations are in.
-fn add_attention(outcomes: &mut [CategoryOutcome], scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row]) {
-    let attention = outcomes.iter_mut().find(|o| &*o.category == ATTENTION).map(|o| &mut o.file);
-    if let Some(MetricsFile::Full(metrics)) = attention {
-        let found = patterns::metrics::of_category(scene, patterns, rows, ATTENTION, metrics.patterns.len());
-        metrics.patterns.extend(found);
+/// A pattern over several operations stands with the category whose readers it is for, whatever categories its operations
+/// are in.
+fn add_patterns(outcomes: &mut [CategoryOutcome], scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row]) {
+    for outcome in outcomes {
+        if let MetricsFile::Full(metrics) = &mut outcome.file {
+            let known = metrics.patterns.len();
+            let found = patterns::metrics::of_category(scene, patterns, rows, &outcome.category, known);
+            for b in &mut metrics.bottlenecks {
+                let explains = |p: &&PatternMetrics| p.rows.iter().any(|row| b.rows.contains(row));
+                b.patterns.extend(found.iter().filter(explains).map(|p| p.id.clone()));
+            }
+            metrics.patterns.extend(found);
+        }
     }
 }
 
@@ -387,8 +391,13 @@ fn fusion_of_rows(prepared: &Prepared, patterns: &[Pattern]) -> BTreeMap<RowId, 
 
 #[cfg(test)]
 mod tests {
+    use jarvis_perf::tables::{ReportOptions, build_report};
+
     use super::*;
-    use crate::testing::{Call, Scene, analyzed};
+    use crate::testing::{Call, Scene, analyzed, metrics};
+
+    const X: &str = "[8, 2048, 4096]";
+    const ROW: &str = "[8, 2048, 1]";
 
     #[test]
     fn bottlenecks_without_a_model_are_told_where_nothing_is_recommended() {
@@ -405,5 +414,47 @@ mod tests {
         assert_eq!(told(&unknown), one);
         unknown.calls(1, &Call::new("custom::two", "[]", "[]", &[("k", 500.0)]));
         assert!(told(&unknown).starts_with("2 bottlenecks take 2.00 ms, but"), "{}", told(&unknown));
+    }
+
+    /// A norm written out, three times.
+    fn norms() -> Analysis {
+        let mut scene = Scene::new();
+        scene.builder.python("nn.Module: RMSNorm_0", 0.0, 900.0);
+        let one = r#"["c10::BFloat16", "Scalar", "Scalar"]"#;
+        let two = r#"["c10::BFloat16", "c10::BFloat16"]"#;
+        for _ in 0..3 {
+            let mut op = |name: &str, dims: &str, types: &str, us: f64| {
+                let (dims, kernels) = (format!("[{dims}]"), [("void at::native::kernel", us)]);
+                let mut call = Call::new(name, &dims, types, &kernels);
+                call.concrete = (name == "aten::mean").then_some(r#"["", "[-1]", "True"]"#);
+                scene.calls(1, &call);
+            };
+            op("aten::pow", &format!("{X}, []"), one, 400.0);
+            op("aten::mean", &format!("{X}, [], []"), r#"["c10::BFloat16", "ScalarList", "Scalar"]"#, 40.0);
+            op("aten::add", &format!("{ROW}, [], []"), one, 1.0);
+            op("aten::rsqrt", ROW, r#"["c10::BFloat16"]"#, 1.0);
+            op("aten::mul", &format!("{X}, {ROW}"), two, 100.0);
+            op("aten::mul", &format!("[4096], {X}"), two, 100.0);
+        }
+        let trace = scene.builder.build();
+        let platform = Platform::find("H200").unwrap();
+        let options = ReportOptions { call_stack: true, platform: Some(platform.clone()), ..ReportOptions::default() };
+        let report = build_report(&trace, &options).unwrap();
+        Analysis::of(&trace, &report, platform, &AnalysisOptions::default())
+    }
+
+    #[test]
+    fn patterns_stand_with_the_category_they_are_for() {
+        let analysis = norms();
+        let elementwise = metrics(&analysis.outcomes, "elementwise");
+        let found = elementwise.patterns.iter().find(|p| p.pattern == "UNFUSED_RMSNORM").unwrap();
+        assert!(found.id.starts_with("elementwise-p") && found.confidence == "high", "{found:?}");
+        let mean = analysis.prepared.rows.iter().find(|r| &*r.name == "aten::mean").unwrap();
+        assert!(found.tree_uids.contains(&mean.uid), "rows of other categories too");
+        assert!(analysis.findings_of(found).next().is_some());
+        let pow = elementwise.bottlenecks.iter().find(|b| &*b.operation == "aten::pow").unwrap();
+        assert_eq!(pow.patterns, [found.id.as_str()], "it says what explains a bottleneck");
+        let reduce = metrics(&analysis.outcomes, "reduce");
+        assert!(reduce.patterns.iter().all(|p| p.pattern != "UNFUSED_RMSNORM"), "it is told in one place");
     }
 }

@@ -18,14 +18,18 @@ pub(crate) fn of_category(
     key: &str,
     known: usize,
 ) -> Vec<PatternMetrics> {
-    let own = patterns.iter().filter(|p| category(p.code) == key);
-    own.enumerate().map(|(i, p)| metrics(scene, p, rows, format!("{key}-p{}", known + i + 1))).collect()
+    let mut own = patterns.iter().filter(|p| category(p.code) == key).peekable();
+    if own.peek().is_none() {
+        return Vec::new();
+    }
+    let row_us: Vec<f64> = rows.iter().map(|r| r.time_ms * 1e3).collect();
+    let id = |i: usize| format!("{key}-p{}", known + i + 1);
+    own.enumerate().map(|(i, p)| metrics(scene, p, rows, &row_us, id(i))).collect()
 }
 
-fn metrics(scene: &Scene<'_>, pattern: &Pattern, rows: &[Row], id: String) -> PatternMetrics {
+fn metrics(scene: &Scene<'_>, pattern: &Pattern, rows: &[Row], row_us: &[f64], id: String) -> PatternMetrics {
     let computation_ms = scene.utilization.computation_time_ms;
-    let row_us: Vec<f64> = rows.iter().map(|r| r.time_ms * 1e3).collect();
-    let shares = place::shares(scene.program, pattern.all_leaves().map(LeafId::index), &row_us);
+    let shares = place::shares(scene.program, pattern.all_leaves().map(LeafId::index), row_us);
     let held: Vec<RowId> = shares.into_iter().map(|(row, _)| row).collect();
     PatternMetrics {
         id,

@@ -293,6 +293,18 @@ impl Row {
     pub fn compute_ms(&self) -> f64 {
         (self.time_ms - self.copied_ms).max(0.0)
     }
+
+    /// The row as if only so much of its time and calls were there: the rest is told elsewhere.
+    pub(crate) fn part(&self, share: f64) -> Self {
+        let mut part = self.clone();
+        if share < 1.0 {
+            let times = [&mut part.time_ms, &mut part.copied_ms, &mut part.host_ms];
+            let percents = [&mut part.percent_of_category, &mut part.percent_of_compute, &mut part.percent_of_total];
+            times.into_iter().chain(percents).for_each(|x| *x *= share);
+            part.count = ((self.count as f64 * share).round() as usize).clamp(self.count.min(1), self.count);
+        }
+        part
+    }
 }
 
 /// How much of a row's kernel time passed while kernels of other streams ran.

@@ -3,13 +3,13 @@
 use serde_json::json;
 
 use super::cx::CategoryCx;
-use super::drive::{Rules, drive};
+use super::drive::{Rules, drive, part};
 use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
 use super::layout::{self, Layout, LayoutNames};
 use super::words::Said;
-use super::{Analyzer, AnalyzerError, AnalyzerInfo};
+use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::PatternId;
-use crate::metrics::{BatchNormClass, CategoryMetrics, Classification};
+use crate::metrics::{BatchNormClass, Bottleneck, CategoryMetrics, Classification};
 use crate::prepare::{kernel_names, percent};
 use crate::prepared::{Baseline, Row};
 use crate::program::Direction;
@@ -65,6 +65,10 @@ impl Analyzer for BatchNorm {
 
     fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
         Ok(drive(cx, &INFO, self))
+    }
+
+    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
+        part(cx, self, left)
     }
 }
 

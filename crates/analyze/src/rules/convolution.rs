@@ -9,12 +9,12 @@ use jarvis_trace::InOrder;
 use serde_json::json;
 
 use super::cx::CategoryCx;
-use super::drive::{Rules, drive, number};
+use super::drive::{Rules, drive, number, part};
 use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
 use super::layout::{self, Layout};
 use super::precision;
 use super::words::{Said, main_kernel};
-use super::{Analyzer, AnalyzerError, AnalyzerInfo};
+use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::PatternId;
 use crate::metrics::{
     Bottleneck, CategoryMetrics, Classification, ConvolutionClass, ConvolutionShape, Fact, Facts, PatternMetrics,
@@ -86,6 +86,10 @@ impl Analyzer for Convolution {
 
     fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
         Ok(drive(cx, &INFO, self))
+    }
+
+    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
+        part(cx, self, left)
     }
 }
 

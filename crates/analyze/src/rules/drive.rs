@@ -7,7 +7,7 @@ use super::cx::CategoryCx;
 use super::judge::{self, Group, Judged, Judgement, aggregate, reason};
 use super::priority::Weight;
 use super::words::Said;
-use super::{AnalyzerInfo, impact, operation};
+use super::{AnalyzerInfo, Shares, impact, operation};
 use crate::metrics::{
     Bottleneck, CategoryMetrics, Classification, Facts, PatternMetrics, Replay, SCHEMA_VERSION, SetAside, Status,
 };
@@ -53,6 +53,17 @@ pub(crate) fn drive(cx: &CategoryCx<'_>, info: &AnalyzerInfo, rules: &dyn Rules)
         metrics.notes.push(TextId::N_REPRODUCER.plain());
     }
     metrics
+}
+
+/// What is said of these rows if only so much of them is meant: other findings tell of the rest, and no sentence may
+/// count it again.
+pub(crate) fn part(cx: &CategoryCx<'_>, rules: &dyn Rules, left: &Shares) -> Option<Bottleneck> {
+    let mut rows: Vec<Row> = left.iter().map(|(&r, &share)| cx.prepared.row(r).part(share)).collect();
+    rows.order_by(|a, b| crate::prepare::order(a, b));
+    let judge = |row| Judged { row, judgement: rules.judge(cx, row), reasons: Vec::new(), set_aside: None };
+    let judged: Vec<Judged<'_>> = rows.iter().map(judge).collect();
+    let group = (!judged.is_empty()).then(|| judge::group(judged.iter().collect()))?;
+    Some(bottleneck(cx, 0, &group, rules.say(cx, &group), &[]))
 }
 
 /// Everything but operations, patterns and bottlenecks.

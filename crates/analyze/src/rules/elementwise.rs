@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::cx::CategoryCx;
-use super::drive::{Rules, drive};
+use super::drive::{Rules, drive, part};
 use super::judge::{Group, Judged, Judgement, RowPattern};
 use super::words::{Said, odd_strides};
-use super::{Analyzer, AnalyzerError, AnalyzerInfo};
+use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::PatternId;
-use crate::metrics::{CategoryMetrics, Classification, ElementwiseClass};
+use crate::metrics::{Bottleneck, CategoryMetrics, Classification, ElementwiseClass};
 use crate::prepare::percent;
 use crate::prepared::{Baseline, Row};
 use crate::rounding::{round, shown};
@@ -94,6 +94,10 @@ impl Analyzer for Elementwise {
 
     fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
         Ok(drive(cx, &INFO, self))
+    }
+
+    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
+        part(cx, self, left)
     }
 }
 

@@ -1,8 +1,10 @@
 //! From metrics to findings: patterns that name a fix first, then what they leave unexplained.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use super::Shares;
 use super::claims::Claims;
+use super::cx::CategoryCx;
 use super::fix::{Calls, Fix};
 use super::outcome::CategoryOutcome;
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, PatternId, Priority, Range, Tier};
@@ -17,6 +19,9 @@ use crate::system::host_bound::HostBound;
 use crate::texts::{counted, quoted};
 use crate::thresholds::Threshold;
 use jarvis_trace::InOrder;
+
+/// From this share of its time on a bottleneck counts as all there is of it: the rest is rounding.
+const WHOLE: f64 = 0.995;
 
 /// Most operations and pieces of evidence of a finding.
 const MOST_OPERATIONS: usize = 20;
@@ -86,12 +91,20 @@ impl Left<'_> {
     }
 
     /// Shares of rows and their part of all their time.
-    fn of(&self, rows: &[RowId], share: impl Fn(RowId) -> f64) -> (BTreeMap<RowId, f64>, f64) {
+    fn of(&self, rows: &[RowId], share: impl Fn(RowId) -> f64) -> (Shares, f64) {
         let time = |r: RowId| self.prepared.row(r).time_ms;
-        let shares: BTreeMap<RowId, f64> = rows.iter().map(|&r| (r, share(r))).filter(|(_, s)| *s > 0.01).collect();
+        let shares: Shares = rows.iter().map(|&r| (r, share(r))).filter(|(_, s)| *s > 0.01).collect();
         let all: f64 = rows.iter().map(|&r| time(r)).sum();
         let left: f64 = shares.iter().map(|(&r, s)| s * time(r)).sum();
         (shares, if all > 0.0 { left / all } else { 0.0 })
+    }
+
+    /// A bottleneck as if there were no more of it than these rows.
+    fn restated(&self, m: &CategoryMetrics, rows: &Shares) -> Option<Bottleneck> {
+        let (prepared, claims) = (self.prepared, self.claims);
+        let category = prepared.category(&m.category)?;
+        let cx = CategoryCx { prepared, category, claims, scope: m.comparison_scope };
+        super::analyzer(category.analyzer)?.part(&cx, rows)
     }
 }
 
@@ -108,7 +121,7 @@ struct Draft {
     basis: Vec<String>,
     facts: Vec<String>,
     /// Rows with the share of their time that is meant.
-    rows: BTreeMap<RowId, f64>,
+    rows: Shares,
     /// Other rows that get shorter.
     also: Vec<RowId>,
     time_ms: f64,
@@ -144,30 +157,30 @@ impl Draft {
 
     /// `None` if nothing is left of the bottleneck, or nothing can be said of its impact.
     fn bottleneck(m: &CategoryMetrics, b: &Bottleneck, left: &Left<'_>) -> Option<Self> {
-        let (pattern, range) = (b.finding?, b.impact.range()?);
-        let rows: BTreeMap<RowId, f64> =
-            b.rows.iter().map(|&r| (r, left.share(r))).filter(|(_, share)| *share > 0.01).collect();
+        let pattern = b.finding?;
+        let rows: Shares = b.rows.iter().map(|&r| (r, left.share(r))).filter(|(_, share)| *share > 0.01).collect();
         let time_ms: f64 = rows.iter().map(|(&r, share)| share * left.prepared.row(r).time_ms).sum();
-        let part = if b.time_ms.0 > 0.0 { time_ms / b.time_ms.0 } else { 0.0 };
         let floor = left.prepared.thresholds.get(Threshold::ReportMinPercent);
         if percent(time_ms, left.prepared.utilization.computation_time_ms) < floor {
             return None;
         }
+        let restated = if time_ms < WHOLE * b.time_ms.0 { left.restated(m, &rows) } else { None };
+        let told = restated.as_ref().unwrap_or(b);
         Some(Self {
             pattern,
             category: m.category.to_string(),
             category_ms: m.total_time_ms.0,
             priority: b.priority,
-            title: title(pattern, b),
-            issue: b.brief.clone(),
-            algorithmic: b.algorithmic.clone(),
-            kernel: b.kernel.clone(),
-            basis: vec![b.impact.basis.clone()],
+            title: title(pattern, told),
+            issue: told.brief.clone(),
+            algorithmic: told.algorithmic.clone(),
+            kernel: told.kernel.clone(),
+            basis: vec![told.impact.basis.clone()],
             facts: Vec::new(),
             rows,
             also: Vec::new(),
             time_ms,
-            saved: Range::new(part * range.low, part * range.high),
+            saved: told.impact.range()?,
             is_change: false,
             replay_reason: (!b.replay.recommended).then(|| b.replay.reason.clone()),
         })
@@ -209,7 +222,7 @@ impl Draft {
             kernel: Vec::new(),
             basis: Vec::new(),
             facts: Vec::new(),
-            rows: BTreeMap::new(),
+            rows: Shares::new(),
             also: Vec::new(),
             time_ms: 0.0,
             saved: Range::new(0.0, 0.0),
@@ -219,10 +232,10 @@ impl Draft {
     }
 
     fn finding(self, prepared: &Prepared, host: Option<&HostBound>) -> Finding {
-        let mut rows: Vec<&Row> = self.rows.keys().map(|&r| prepared.row(r)).collect();
+        let mut rows: Vec<Row> = self.rows.iter().map(|(&r, &share)| prepared.row(r).part(share)).collect();
         rows.order_by(|a, b| order(a, b));
         let total = prepared.utilization.total_time_ms;
-        let mut evidence: Vec<Evidence> = rows.iter().take(MOST_OPERATIONS).map(|r| evidence(r)).collect();
+        let mut evidence: Vec<Evidence> = rows.iter().take(MOST_OPERATIONS).map(evidence).collect();
         evidence.extend(self.facts.into_iter().map(|fact| Evidence {
             table: "unified_perf_summary".to_owned(),
             row: self.category.clone(),
@@ -255,7 +268,7 @@ impl Draft {
             priority: self.priority,
             title: self.title,
             issue: self.issue,
-            operations: rows.iter().take(MOST_OPERATIONS).map(|r| operation(r)).collect(),
+            operations: rows.iter().take(MOST_OPERATIONS).map(operation).collect(),
             time_ms: self.time_ms,
             percent_of_total: percent(self.time_ms, total),
             paths: Paths { algorithmic: texts(self.algorithmic), kernel: texts(self.kernel) },

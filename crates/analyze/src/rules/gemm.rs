@@ -7,13 +7,13 @@ use jarvis_trace::InOrder;
 use serde_json::json;
 
 use super::cx::CategoryCx;
-use super::drive::{Rules, drive};
+use super::drive::{Rules, drive, part};
 use super::judge::{ASSESSMENTS, Group, Judged, Judgement};
 use super::precision;
 use super::words::{Said, maybe};
-use super::{Analyzer, AnalyzerError, AnalyzerInfo};
+use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::PatternId;
-use crate::metrics::{CategoryMetrics, Classification, Fact, Facts, GemmClass, GemmShape};
+use crate::metrics::{Bottleneck, CategoryMetrics, Classification, Fact, Facts, GemmClass, GemmShape};
 use crate::prepare::percent;
 use crate::prepared::{BoundType, Row};
 use crate::rounding::{round, shown};
@@ -84,6 +84,10 @@ impl Analyzer for Gemm {
 
     fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
         Ok(drive(cx, &INFO, self))
+    }
+
+    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
+        part(cx, self, left)
     }
 }
 

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::cx::CategoryCx;
-use super::drive::{Rules, drive};
+use super::drive::{Rules, drive, part};
 use super::judge::{Group, Judged, Judgement};
 use super::words::{Said, kind_by_words};
-use super::{Analyzer, AnalyzerError, AnalyzerInfo};
+use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::{PatternId, Priority};
-use crate::metrics::{CategoryMetrics, Classification, GenericClass};
+use crate::metrics::{Bottleneck, CategoryMetrics, Classification, GenericClass};
 use crate::prepared::{BoundType, Row};
 use crate::thresholds::Threshold;
 
@@ -81,6 +81,10 @@ impl Analyzer for Generic {
 
     fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
         Ok(drive(cx, &INFO, self))
+    }
+
+    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
+        part(cx, self, left)
     }
 }
 

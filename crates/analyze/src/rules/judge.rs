@@ -257,7 +257,8 @@ pub(crate) fn groups<'a>(judged: &'a [Judged<'a>]) -> Vec<Group<'a>> {
     out
 }
 
-fn group<'a>(members: Vec<&'a Judged<'a>>) -> Group<'a> {
+/// These as one group, most time first.
+pub(crate) fn group<'a>(members: Vec<&'a Judged<'a>>) -> Group<'a> {
     let time_ms = members.iter().map(|m| m.row.time_ms).sum();
     let efficiency = aggregate(members.iter().map(|m| m.row));
     Group { members, time_ms, efficiency }

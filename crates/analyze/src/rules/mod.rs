@@ -27,7 +27,10 @@ mod sdpa;
 mod triton;
 mod words;
 
-use crate::metrics::CategoryMetrics;
+use std::collections::BTreeMap;
+
+use crate::metrics::{Bottleneck, CategoryMetrics};
+use crate::program::RowId;
 use crate::thresholds::Threshold;
 
 pub use claims::{Candidate, Claims};
@@ -86,6 +89,9 @@ pub enum AnalyzerError {
     Panicked(String),
 }
 
+/// Rows with the share of their time that is meant, 0 to 1.
+pub type Shares = BTreeMap<RowId, f64>;
+
 /// Judges the rows of a category.
 pub trait Analyzer: Sync {
     /// What it is.
@@ -93,6 +99,9 @@ pub trait Analyzer: Sync {
 
     /// Judges a category.
     fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError>;
+
+    /// What it would say of a bottleneck if it were only so much of these rows; `None` if nothing is left.
+    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck>;
 }
 
 /// All analyzers; [`crate::prepare::category::CATEGORIES`] says who is in charge of what.

@@ -4,13 +4,13 @@ use serde_json::json;
 
 use super::batchnorm::BELOW_BASELINE;
 use super::cx::CategoryCx;
-use super::drive::{Rules, drive};
+use super::drive::{Rules, drive, part};
 use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
 use super::neighbours::Neighbours;
 use super::words::{Said, kind_by_words};
-use super::{Analyzer, AnalyzerError, AnalyzerInfo};
+use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::PatternId;
-use crate::metrics::{CategoryMetrics, Classification, NormClass};
+use crate::metrics::{Bottleneck, CategoryMetrics, Classification, NormClass};
 use crate::prepared::{Baseline, Row};
 use crate::rounding::{round, shown};
 use crate::texts::TextId;
@@ -63,6 +63,10 @@ impl Analyzer for Norm {
 
     fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
         Ok(drive(cx, &INFO, self))
+    }
+
+    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
+        part(cx, self, left)
     }
 }
 

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::cx::CategoryCx;
-use super::drive::{Rules, drive};
+use super::drive::{Rules, drive, part};
 use super::judge::{Group, Judged, Judgement};
 use super::words::{Said, kind_by_words};
-use super::{Analyzer, AnalyzerError, AnalyzerInfo};
+use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::PatternId;
-use crate::metrics::{CategoryMetrics, Classification, ReduceClass};
+use crate::metrics::{Bottleneck, CategoryMetrics, Classification, ReduceClass};
 use crate::prepared::Row;
 use crate::rounding::round;
 use crate::texts::TextId;
@@ -70,6 +70,10 @@ impl Analyzer for Reduce {
 
     fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
         Ok(drive(cx, &INFO, self))
+    }
+
+    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
+        part(cx, self, left)
     }
 }
 

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::cx::CategoryCx;
-use super::drive::{Rules, drive};
+use super::drive::{Rules, drive, part};
 use super::judge::{Group, Judged, Judgement, RowPattern};
 use super::precision;
 use super::words::{Said, maybe};
-use super::{Analyzer, AnalyzerError, AnalyzerInfo};
+use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::PatternId;
-use crate::metrics::{CategoryMetrics, Classification, KernelBreakdown, SdpaClass, SdpaShape};
+use crate::metrics::{Bottleneck, CategoryMetrics, Classification, KernelBreakdown, SdpaClass, SdpaShape};
 use crate::prepared::Row;
 use crate::rounding::{round, shown};
 use crate::texts::{TextId, quoted};
@@ -103,6 +103,10 @@ impl Analyzer for Sdpa {
 
     fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
         Ok(drive(cx, &INFO, self))
+    }
+
+    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
+        part(cx, self, left)
     }
 }
 

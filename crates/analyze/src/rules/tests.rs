@@ -10,6 +10,7 @@ use crate::prepare::category::CATEGORIES;
 use crate::testing::{Call, Scene, analyzed, metrics, patterns, prepared_of};
 use jarvis_trace::TraceBuilder;
 use crate::program::LeafId;
+use crate::rounding::shown_ms;
 
 const HEADINGS: [&str; 5] =
     ["## What it finds", "## Why it matters", "## How it is computed", "## What to do", "## Limits"];
@@ -259,6 +260,30 @@ fn half_claimed_rows_count_by_half() {
     let half = compute_findings(&prepared, &outcomes, &claims, None);
     assert!((half[0].time_ms - whole[0].time_ms / 2.0).abs() < 1e-9);
     assert!((half[0].impact.saved_ms.high - whole[0].impact.saved_ms.high / 2.0).abs() < 1e-6);
+    let (ms, operation) = (half[0].time_ms, &half[0].operations[0]);
+    assert_eq!((operation.count, operation.time_ms), (5, ms), "operations are the half that is meant");
+    assert!(half[0].impact.basis.starts_with(&format!("{} ms at 20.0% ", shown_ms(ms))), "{}", half[0].impact.basis);
+}
+
+#[test]
+fn findings_speak_only_of_the_shapes_that_are_left() {
+    let mut scene = Scene::new();
+    one_tensor(&mut scene, "aten::relu", "relu", at(128.0, 30.0));
+    scene.calls(10, &Call::new("aten::relu", "[[4096, 4096]]", BF16, &[("relu", at(64.0, 10.0))]));
+    let prepared = scene.prepared();
+    let large = prepared.rows.iter().find(|r| r.args.contains("8192")).unwrap().id;
+    let mut claims = Claims::none();
+    claims.add_rows("Block", PatternId::ELEMENTWISE_CHAIN, &prepared, &BTreeSet::from([large]));
+    let outcomes = analyze_categories(&prepared, &claims, Scope::Standalone);
+    let elementwise = metrics(&outcomes, "elementwise");
+    assert_eq!(elementwise.bottlenecks[0].member_count, 2, "its category has both shapes");
+    let finding = &compute_findings(&prepared, &outcomes, &claims, None)[0];
+    assert!(finding.title.ends_with("at 10.0% of peak"), "{}", finding.title);
+    assert!(finding.issue.contains("(10.0% of peak) on its only shape"), "{}", finding.issue);
+    assert!(finding.impact.basis.starts_with(&format!("{} ms at 10.0% ", shown_ms(finding.time_ms))));
+    let saved = |text: &str| text.split(' ').find_map(|word| word.parse::<f64>().ok());
+    let told = finding.paths.kernel.iter().find(|s| s.contains("bandwidth gap")).and_then(|s| saved(s)).unwrap();
+    assert!(told < finding.time_ms, "{told} ms saved of {}", finding.time_ms);
 }
 
 struct Broken;
@@ -270,6 +295,10 @@ impl Analyzer for Broken {
 
     fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
         panic!("row {} is odd", cx.category.rows.len())
+    }
+
+    fn part(&self, _: &CategoryCx<'_>, _: &Shares) -> Option<crate::metrics::Bottleneck> {
+        None
     }
 }
 

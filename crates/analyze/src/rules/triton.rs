@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::cx::CategoryCx;
-use super::drive::{Rules, drive};
+use super::drive::{Rules, drive, part};
 use super::judge::{Group, Judged, Judgement};
 use super::words::Said;
-use super::{Analyzer, AnalyzerError, AnalyzerInfo};
+use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::PatternId;
-use crate::metrics::{CategoryMetrics, Classification, TritonClass};
+use crate::metrics::{Bottleneck, CategoryMetrics, Classification, TritonClass};
 use crate::prepared::{BoundType, Row};
 use crate::rounding::{round, shown};
 use crate::texts::TextId;
@@ -64,6 +64,10 @@ impl Analyzer for Triton {
 
     fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
         Ok(drive(cx, &INFO, self))
+    }
+
+    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
+        part(cx, self, left)
     }
 }
 

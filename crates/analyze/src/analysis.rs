@@ -12,7 +12,7 @@ use jarvis_trace::side_by_side::both;
 use jarvis_trace::{Population, Summary, Trace, Tree};
 
 use crate::finding::{Evidence, Finding, NO_GAIN, PatternId, Tier};
-use crate::metrics::{Fusion, MetricsFile, PatternMetrics, Scope, Status, TreeEntry};
+use crate::metrics::{Bottleneck, Fusion, MetricsFile, PatternMetrics, Scope, Status, TreeEntry};
 use crate::patterns::candidates::{
     FusionCandidate, FusionMetrics, fusion, fusion_candidates, fusion_metrics, is_told_of_rows, sure,
 };
@@ -255,6 +255,11 @@ impl Analysis {
     pub fn finding_of(&self, row: RowId) -> Option<&Finding> {
         finding_of(&self.findings, row)
     }
+
+    /// The finding that tells a bottleneck.
+    pub fn finding_of_bottleneck(&self, b: &Bottleneck) -> Option<&Finding> {
+        telling(&self.findings, &b.rows)
+    }
 }
 
 /// Bottlenecks may be there all the same: without a performance model nothing can be said of what they could save, and
@@ -284,13 +289,20 @@ fn finding_of(findings: &[Finding], row: RowId) -> Option<&Finding> {
     most.filter(|(s, _)| *s >= 0.5).map(|(_, f)| f)
 }
 
+/// The finding that tells these rows, most time first: the one that speaks of most of the largest, else the one of its
+/// kind that speaks of a part of it, else the one of the next.
+fn telling<'f>(findings: &'f [Finding], rows: &[RowId]) -> Option<&'f Finding> {
+    let &largest = rows.first()?;
+    let own = |f: &&Finding| f.tier == Tier::Compute && f.rows.iter().any(|(row, s)| *row == largest && *s > 0.0);
+    let most = finding_of(findings, largest).or_else(|| findings.iter().find(own));
+    most.or_else(|| rows.iter().find_map(|r| finding_of(findings, *r)))
+}
+
 /// A bottleneck is as urgent as the finding that tells it, be it of a part of its time: one level for one thing, wherever
 /// it stands.
 fn settle_priorities(outcomes: &mut [CategoryOutcome], findings: &[Finding]) {
     for b in outcomes.iter_mut().flat_map(CategoryOutcome::bottlenecks_mut) {
-        let Some(&largest) = b.rows.first() else { continue };
-        let own = |f: &&Finding| f.tier == Tier::Compute && f.rows.iter().any(|(row, s)| *row == largest && *s > 0.0);
-        if let Some(told) = findings.iter().find(own).or_else(|| finding_of(findings, largest)) {
+        if let Some(told) = telling(findings, &b.rows) {
             b.priority = told.priority;
         }
     }
@@ -390,71 +402,4 @@ fn fusion_of_rows(prepared: &Prepared, patterns: &[Pattern]) -> BTreeMap<RowId, 
 }
 
 #[cfg(test)]
-mod tests {
-    use jarvis_perf::tables::{ReportOptions, build_report};
-
-    use super::*;
-    use crate::testing::{Call, Scene, analyzed, metrics};
-
-    const X: &str = "[8, 2048, 4096]";
-    const ROW: &str = "[8, 2048, 1]";
-
-    #[test]
-    fn bottlenecks_without_a_model_are_told_where_nothing_is_recommended() {
-        let told = |scene: &Scene| {
-            let (outcomes, findings) = analyzed(&scene.prepared());
-            nothing_recommended(&outcomes, &findings)
-        };
-        let mut fine = Scene::new();
-        fine.mm(1, [8192, 8192, 8192], 1300.0);
-        assert_eq!(told(&fine), "No bottleneck exceeds the thresholds.");
-        let mut unknown = Scene::new();
-        unknown.calls(3, &Call::new("custom::one", "[]", "[]", &[("k", 500.0)]));
-        let one = "1 bottleneck takes 1.50 ms, but no performance model covers it, so no change can be put in numbers.";
-        assert_eq!(told(&unknown), one);
-        unknown.calls(1, &Call::new("custom::two", "[]", "[]", &[("k", 500.0)]));
-        assert!(told(&unknown).starts_with("2 bottlenecks take 2.00 ms, but"), "{}", told(&unknown));
-    }
-
-    /// A norm written out, three times.
-    fn norms() -> Analysis {
-        let mut scene = Scene::new();
-        scene.builder.python("nn.Module: RMSNorm_0", 0.0, 900.0);
-        let one = r#"["c10::BFloat16", "Scalar", "Scalar"]"#;
-        let two = r#"["c10::BFloat16", "c10::BFloat16"]"#;
-        for _ in 0..3 {
-            let mut op = |name: &str, dims: &str, types: &str, us: f64| {
-                let (dims, kernels) = (format!("[{dims}]"), [("void at::native::kernel", us)]);
-                let mut call = Call::new(name, &dims, types, &kernels);
-                call.concrete = (name == "aten::mean").then_some(r#"["", "[-1]", "True"]"#);
-                scene.calls(1, &call);
-            };
-            op("aten::pow", &format!("{X}, []"), one, 400.0);
-            op("aten::mean", &format!("{X}, [], []"), r#"["c10::BFloat16", "ScalarList", "Scalar"]"#, 40.0);
-            op("aten::add", &format!("{ROW}, [], []"), one, 1.0);
-            op("aten::rsqrt", ROW, r#"["c10::BFloat16"]"#, 1.0);
-            op("aten::mul", &format!("{X}, {ROW}"), two, 100.0);
-            op("aten::mul", &format!("[4096], {X}"), two, 100.0);
-        }
-        let trace = scene.builder.build();
-        let platform = Platform::find("H200").unwrap();
-        let options = ReportOptions { call_stack: true, platform: Some(platform.clone()), ..ReportOptions::default() };
-        let report = build_report(&trace, &options).unwrap();
-        Analysis::of(&trace, &report, platform, &AnalysisOptions::default())
-    }
-
-    #[test]
-    fn patterns_stand_with_the_category_they_are_for() {
-        let analysis = norms();
-        let elementwise = metrics(&analysis.outcomes, "elementwise");
-        let found = elementwise.patterns.iter().find(|p| p.pattern == "UNFUSED_RMSNORM").unwrap();
-        assert!(found.id.starts_with("elementwise-p") && found.confidence == "high", "{found:?}");
-        let mean = analysis.prepared.rows.iter().find(|r| &*r.name == "aten::mean").unwrap();
-        assert!(found.tree_uids.contains(&mean.uid), "rows of other categories too");
-        assert!(analysis.findings_of(found).next().is_some());
-        let pow = elementwise.bottlenecks.iter().find(|b| &*b.operation == "aten::pow").unwrap();
-        assert_eq!(pow.patterns, [found.id.as_str()], "it says what explains a bottleneck");
-        let reduce = metrics(&analysis.outcomes, "reduce");
-        assert!(reduce.patterns.iter().all(|p| p.pattern != "UNFUSED_RMSNORM"), "it is told in one place");
-    }
-}
+mod tests;

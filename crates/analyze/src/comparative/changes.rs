@@ -92,7 +92,8 @@ pub(crate) fn changes(
     // Only the reference is ever scaled.
     let calls = Both { reference: recorded.kernel_ms.reference, target: kernel_ms.reference };
     if calls.delta().abs() > LEAST_MS {
-        let what = "The number of calls: what the reference's operations take at their own and at the target's".to_owned();
+        let what =
+            "The number of calls: what the reference's operations take at their own and at the target's".to_owned();
         timeline(ChangeKind::Calls, what, calls);
     }
     let rest = recorded.rest();
@@ -396,8 +397,7 @@ mod tests {
         let (reference, target) = (side(2.0, 0.0), side(4.0, 0.0));
         let totals = Both { reference: &reference, target: &target };
         let kernel_ms = Both { reference: 2.0, target: 4.0 };
-        let found =
-            of(Both { reference: 4.0, target: 4.0 }, &Recorded { totals, kernel_ms, copies: Both::default() });
+        let found = of(Both { reference: 4.0, target: 4.0 }, &Recorded { totals, kernel_ms, copies: Both::default() });
         assert_eq!(ms(&found, ChangeKind::Calls), Some(Both { reference: 2.0, target: 4.0 }));
         assert_eq!((ms(&found, ChangeKind::Copies), ms(&found, ChangeKind::Overlap)), (None, None));
     }

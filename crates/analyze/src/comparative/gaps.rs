@@ -235,7 +235,10 @@ fn of_overlap(ms: f64) -> Gap {
         saved_percent_of_total: 0.0,
         precision: None,
         paths: Paths {
-            algorithmic: vec!["Let kernels that do not depend on each other run on streams of their own, as the reference does.".to_owned()],
+            algorithmic: vec![
+                "Let kernels that do not depend on each other run on streams of their own, as the reference does."
+                    .to_owned(),
+            ],
             kernel: vec!["None: not a kernel matter.".to_owned()],
         },
         replay: None,

@@ -7,10 +7,10 @@ use super::*;
 use crate::finding::PatternId;
 use crate::metrics::{CategoryFile, MetricsFile, Scope, SetAside, ShortMetrics, Status};
 use crate::prepare::category::CATEGORIES;
-use crate::testing::{Call, Scene, analyzed, metrics, patterns, prepared_of};
-use jarvis_trace::TraceBuilder;
 use crate::program::LeafId;
 use crate::rounding::shown_ms;
+use crate::testing::{Call, Scene, analyzed, metrics, patterns, prepared_of};
+use jarvis_trace::TraceBuilder;
 
 const HEADINGS: [&str; 5] =
     ["## What it finds", "## Why it matters", "## How it is computed", "## What to do", "## Limits"];

@@ -109,7 +109,10 @@ fn element_sizes_of_tensor_lists() {
 #[test]
 fn a_concatenation_names_the_type_of_its_tensors() {
     for (kernel, kind) in [
-        ("void at::native::(anonymous namespace)::CatArrayBatchedCopy<c10::BFloat16, unsigned int, 2, 64, 64>(x)", Some("c10::BFloat16")),
+        (
+            "void at::native::(anonymous namespace)::CatArrayBatchedCopy<c10::BFloat16, unsigned int, 2, 64, 64>(x)",
+            Some("c10::BFloat16"),
+        ),
         ("CatArrayBatchedCopy_aligned16_contig<c10::Half, unsigned int, 3, 128, 1>(x)", Some("c10::Half")),
         ("CatArrayBatchedCopy<double, unsigned int, 2, 64, 64>(double*, x)", Some("double")),
         ("CatArrayBatchedCopy<long, unsigned int, 2, 64, 64>(long*, x)", Some("long")),

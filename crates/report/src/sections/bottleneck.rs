@@ -69,10 +69,9 @@ pub(crate) fn bottleneck(
     blocks
 }
 
-/// The recommendation that tells a bottleneck: the one that speaks of most of its largest row.
+/// The recommendation that tells a bottleneck.
 pub(crate) fn finding<'a>(analysis: &'a Analysis, b: &Bottleneck) -> Option<&'a Finding> {
-    let told = b.rows.iter().find_map(|r| analysis.finding_of(*r));
-    told.filter(|f| is_recommendation(f))
+    analysis.finding_of_bottleneck(b).filter(|f| is_recommendation(f))
 }
 
 fn shapes_line(b: &Bottleneck) -> Line {

@@ -335,15 +335,8 @@ mod tests {
     #[test]
     fn parts_with_a_share_are_told_however_many() {
         let place = Place { direction: jarvis_analyze::program::Direction::Forward, modules: "".into() };
-        let part = Part {
-            row: None,
-            name: "k".into(),
-            category: "other".into(),
-            place,
-            calls: 1.0,
-            kernels: 1.0,
-            ms: 1.0,
-        };
+        let part =
+            Part { row: None, name: "k".into(), category: "other".into(), place, calls: 1.0, kernels: 1.0, ms: 1.0 };
         assert_eq!(told_apart(&vec![part.clone(); 20], 100.0), 20);
         assert_eq!(told_apart(&vec![part.clone(); 20], 101.0), MOST_ROWS);
         assert_eq!(told_apart(&vec![part; 3], 101.0), 3);

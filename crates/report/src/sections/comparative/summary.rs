@@ -180,8 +180,7 @@ pub(super) fn change(v: &Versus<'_>, c: &Change) -> Line {
 pub(super) fn warnings(v: &Versus<'_>) -> Vec<Block> {
     let run = &v.target;
     let is_new = |w: &&String| !v.comparative.losses.contains(w) && !run.analysis.prepared.losses.contains(w);
-    let mut items: Vec<Line> =
-        v.comparative.warnings.iter().filter(is_new).map(|w| Line::from(sentence(w))).collect();
+    let mut items: Vec<Line> = v.comparative.warnings.iter().filter(is_new).map(|w| Line::from(sentence(w))).collect();
     let failed = run.analysis.failures().map(|o| Line::from(format!("{} could not be analysed.", o.display)));
     items.extend(failed);
     let told = run.analysis.warnings.iter().filter(is_new).filter(|w| !capture::is_about_capture(run, w));

@@ -1,0 +1,101 @@
+use jarvis_perf::tables::{ReportOptions, build_report};
+
+use super::*;
+use crate::finding::{Impact, Paths, PatternId, Priority, Range};
+use crate::testing::{Call, Scene, analyzed, metrics};
+
+const X: &str = "[8, 2048, 4096]";
+const ROW: &str = "[8, 2048, 1]";
+
+#[test]
+fn bottlenecks_without_a_model_are_told_where_nothing_is_recommended() {
+    let told = |scene: &Scene| {
+        let (outcomes, findings) = analyzed(&scene.prepared());
+        nothing_recommended(&outcomes, &findings)
+    };
+    let mut fine = Scene::new();
+    fine.mm(1, [8192, 8192, 8192], 1300.0);
+    assert_eq!(told(&fine), "No bottleneck exceeds the thresholds.");
+    let mut unknown = Scene::new();
+    unknown.calls(3, &Call::new("custom::one", "[]", "[]", &[("k", 500.0)]));
+    let one = "1 bottleneck takes 1.50 ms, but no performance model covers it, so no change can be put in numbers.";
+    assert_eq!(told(&unknown), one);
+    unknown.calls(1, &Call::new("custom::two", "[]", "[]", &[("k", 500.0)]));
+    assert!(told(&unknown).starts_with("2 bottlenecks take 2.00 ms, but"), "{}", told(&unknown));
+}
+
+/// A norm written out, three times.
+fn norms() -> Analysis {
+    let mut scene = Scene::new();
+    scene.builder.python("nn.Module: RMSNorm_0", 0.0, 900.0);
+    let one = r#"["c10::BFloat16", "Scalar", "Scalar"]"#;
+    let two = r#"["c10::BFloat16", "c10::BFloat16"]"#;
+    for _ in 0..3 {
+        let mut op = |name: &str, dims: &str, types: &str, us: f64| {
+            let (dims, kernels) = (format!("[{dims}]"), [("void at::native::kernel", us)]);
+            let mut call = Call::new(name, &dims, types, &kernels);
+            call.concrete = (name == "aten::mean").then_some(r#"["", "[-1]", "True"]"#);
+            scene.calls(1, &call);
+        };
+        op("aten::pow", &format!("{X}, []"), one, 400.0);
+        op("aten::mean", &format!("{X}, [], []"), r#"["c10::BFloat16", "ScalarList", "Scalar"]"#, 40.0);
+        op("aten::add", &format!("{ROW}, [], []"), one, 1.0);
+        op("aten::rsqrt", ROW, r#"["c10::BFloat16"]"#, 1.0);
+        op("aten::mul", &format!("{X}, {ROW}"), two, 100.0);
+        op("aten::mul", &format!("[4096], {X}"), two, 100.0);
+    }
+    let trace = scene.builder.build();
+    let platform = Platform::find("H200").unwrap();
+    let options = ReportOptions { call_stack: true, platform: Some(platform.clone()), ..ReportOptions::default() };
+    let report = build_report(&trace, &options).unwrap();
+    Analysis::of(&trace, &report, platform, &AnalysisOptions::default())
+}
+
+#[test]
+fn patterns_stand_with_the_category_they_are_for() {
+    let analysis = norms();
+    let elementwise = metrics(&analysis.outcomes, "elementwise");
+    let found = elementwise.patterns.iter().find(|p| p.pattern == "UNFUSED_RMSNORM").unwrap();
+    assert!(found.id.starts_with("elementwise-p") && found.confidence == "high", "{found:?}");
+    let mean = analysis.prepared.rows.iter().find(|r| &*r.name == "aten::mean").unwrap();
+    assert!(found.tree_uids.contains(&mean.uid), "rows of other categories too");
+    assert!(analysis.findings_of(found).next().is_some());
+    let pow = elementwise.bottlenecks.iter().find(|b| &*b.operation == "aten::pow").unwrap();
+    assert_eq!(pow.patterns, [found.id.as_str()], "it says what explains a bottleneck");
+    let reduce = metrics(&analysis.outcomes, "reduce");
+    assert!(reduce.patterns.iter().all(|p| p.pattern != "UNFUSED_RMSNORM"), "it is told in one place");
+}
+
+fn finding(tier: Tier, rows: &[(u32, f64)]) -> Finding {
+    Finding {
+        rank: 0,
+        pattern: PatternId::LOW_BANDWIDTH_REDUCE,
+        tier,
+        category: String::new(),
+        priority: Priority::Medium,
+        title: String::new(),
+        issue: String::new(),
+        operations: Vec::new(),
+        time_ms: 1.0,
+        percent_of_total: 1.0,
+        paths: Paths { algorithmic: Vec::new(), kernel: Vec::new() },
+        impact: Impact::of(Range::new(0.0, 1.0), 100.0, String::new()),
+        evidence: Vec::new(),
+        replay_package: None,
+        replay_reason: None,
+        rows: rows.iter().map(|&(row, share)| (RowId(row), share)).collect(),
+    }
+}
+
+#[test]
+fn a_bottleneck_is_told_by_what_speaks_of_most_of_it() {
+    let told = |fused: f64, rows: &[u32]| {
+        let all = [finding(Tier::Fusion, &[(0, fused)]), finding(Tier::Compute, &[(0, 0.2), (1, 1.0)])];
+        let rows: Vec<RowId> = rows.iter().map(|&r| RowId(r)).collect();
+        telling(&all, &rows).map(|f| f.tier)
+    };
+    assert_eq!(told(0.8, &[0]), Some(Tier::Fusion), "advice and level are those of one finding");
+    assert_eq!(told(0.4, &[0]), Some(Tier::Compute), "its own, though of a part");
+    assert_eq!(told(0.0, &[2, 1]), Some(Tier::Compute), "that of the next row");
+    assert_eq!(told(0.8, &[2]), None);
+}

@@ -254,6 +254,8 @@ pub struct Row {
     pub direction: Direction,
     /// Whether the top operations account for it.
     pub in_top_ops: bool,
+    /// Rank of the top operation that accounts for it.
+    pub top_rank: Option<usize>,
     /// Standard deviation over mean, where there are calls enough to tell.
     pub cov: Option<f64>,
     /// Times vary too widely to be relied on.

@@ -175,6 +175,7 @@ fn one(
         kernels_per_call: row.kernels.per_call,
         direction,
         in_top_ops: false,
+        top_rank: None,
         cov: None,
         high_variance: false,
         sync_ms: timing::sync_ms(host_ms, time_ms, thresholds),

@@ -182,6 +182,28 @@ fn a_row_has_a_model_where_the_table_says_so() {
 }
 
 #[test]
+fn a_row_has_the_rank_of_what_launches_most_of_its_time() {
+    // A norm whose input is cast first: the copies of the program take longest, but not of this row.
+    let mut b = TraceBuilder::new();
+    let args = |e: &mut jarvis_trace::EventBuilder| {
+        e.arg("Input Dims", "[[4096, 4096]]").arg("Input type", r#"["float"]"#);
+    };
+    args(b.cpu_op("aten::layer_norm", 0.0, 100.0));
+    b.cpu_op("aten::copy_", 10.0, 20.0);
+    b.launch("cudaLaunchKernel", 15.0, 5.0, 1);
+    b.cpu_op("aten::native_layer_norm", 40.0, 50.0);
+    b.launch("cudaLaunchKernel", 50.0, 5.0, 2);
+    args(b.cpu_op("aten::copy_", 110.0, 20.0));
+    b.launch("cudaLaunchKernel", 115.0, 5.0, 3);
+    b.kernel("cast", 200.0, 20.0, 1);
+    b.kernel("norm", 220.0, 80.0, 2);
+    b.kernel("copy", 300.0, 100.0, 3);
+    let p = prepared(&b);
+    let ranked: Vec<_> = p.rows.iter().map(|r| (&*r.name, r.top_rank)).collect();
+    assert_eq!(ranked, [("aten::layer_norm", Some(2)), ("aten::copy_", Some(1))]);
+}
+
+#[test]
 fn top_operations_are_matched_by_kernels() {
     // aten::linear has a model; the launching leaf below it has another name.
     let mut b = TraceBuilder::new();
@@ -197,6 +219,7 @@ fn top_operations_are_matched_by_kernels() {
     assert_eq!(&*top.category, "sdpa_fwd");
     assert_eq!(top.aliases.iter().map(|a| &**a).collect::<Vec<_>>(), ["aten::_scaled_dot_product_flash_attention"]);
     assert!(p.rows[0].in_top_ops && top.efficiency_percent.is_some());
+    assert_eq!(p.rows[0].top_rank, Some(1));
     assert_eq!(top.bound_type, Some(BoundType::Compute));
 }
 

@@ -33,10 +33,13 @@ pub(crate) fn top_operations(
     let listed = &report.ops[..report.ops.len().min(most)];
     let owned = owned(trace, report, listed.iter().map(|op| &op.name));
     let floor = thresholds.get(Threshold::TopOpsMinPercent);
-    for own in &owned {
+    for (at, own) in owned.iter().enumerate() {
         for (&i, &us) in &own.by_row {
             let row = &mut rows[i];
-            row.in_top_ops |= us / 1e3 >= 0.5 * row.time_ms && row.percent_of_compute >= floor;
+            if us / 1e3 >= 0.5 * row.time_ms && row.percent_of_compute >= floor {
+                row.in_top_ops = true;
+                row.top_rank = row.top_rank.or(Some(at + 1));
+            }
         }
     }
     let mut cumulative = 0.0;

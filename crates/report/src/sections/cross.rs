@@ -2,8 +2,10 @@
 
 use jarvis_analyze::finding::{Finding, PatternId, Priority, Tier};
 use jarvis_analyze::metrics::SetAside;
-use jarvis_analyze::prepared::{Row, TopOperation};
+use jarvis_analyze::prepared::{Prepared, Row, TopOperation};
+use jarvis_analyze::program::RowId;
 use jarvis_analyze::rank;
+use jarvis_analyze::thresholds::Threshold;
 
 use crate::Run;
 
@@ -38,29 +40,36 @@ pub(crate) fn is_recommendation(finding: &Finding) -> bool {
     finding.priority < Priority::Low && finding.rank <= MOST_RECOMMENDATIONS
 }
 
-/// Rank of the operation in the top list, by its own name or one under which its kernels appear.
-pub(crate) fn top_rank(run: &Run<'_>, operation: &str) -> Option<usize> {
-    let tops = &run.analysis.prepared.top_operations;
-    tops.iter().find(|t| names(t).any(|n| n == operation)).map(|t| t.rank)
-}
-
 /// Whether a finding is of several operations that make up one thing, and not of operations each slow for itself.
 pub(crate) fn spans_operations(finding: &Finding) -> bool {
     let spans = [PatternId::UNFUSED_ATTENTION, PatternId::REPEATED_KV_HEADS, PatternId::MOE_EXPERT_LOOP];
     finding.tier == Tier::Fusion || spans.contains(&finding.pattern)
 }
 
-/// The operation a finding is best known by, and its rank in the top list: the largest, or the one that stands highest
-/// there among those that make up one thing.
-pub(crate) fn leading<'a>(run: &Run<'_>, finding: &'a Finding) -> (Option<&'a str>, Option<usize>) {
-    if !spans_operations(finding) {
-        let first = finding.operations.first().map(|o| o.name.as_str());
-        return (first, first.and_then(|name| top_rank(run, name)));
+/// The operation a finding is best known by, and its rank in the top list: the one with most time, or the one that stands
+/// highest there among those that make up one thing. What is too little for a row to count as a top operation is too
+/// little for a finding.
+pub(crate) fn leading<'a>(prepared: &Prepared, finding: &'a Finding) -> (Option<&'a str>, Option<usize>) {
+    let mut named: Vec<(&str, f64)> = Vec::new();
+    for o in &finding.operations {
+        match named.iter_mut().find(|(name, _)| *name == o.name) {
+            Some((_, ms)) => *ms += o.time_ms,
+            None => named.push((&o.name, o.time_ms)),
+        }
     }
-    let ranked = finding.operations.iter().filter_map(|o| Some((top_rank(run, &o.name)?, o.name.as_str())));
-    match ranked.min() {
-        Some((rank, name)) => (Some(name), Some(rank)),
-        None => (finding.operations.first().map(|o| o.name.as_str()), None),
+    let Some(&(most, _)) = named.iter().reduce(|a, b| if b.1 > a.1 { b } else { a }) else { return (None, None) };
+    let least = prepared.thresholds.get(Threshold::TopOpsMinPercent);
+    if !spans_operations(finding) {
+        // Operations are rows, matched with the list by their kernels: what launches these has another name.
+        let part = |&(r, share): &(RowId, f64)| (prepared.row(r), share * prepared.row(r).percent_of_compute);
+        let rows = finding.rows.iter().map(part).filter(|(r, percent)| *r.name == *most && *percent >= least);
+        return (Some(most), rows.filter_map(|(r, _)| r.top_rank).min());
+    }
+    let least_ms = least / 100.0 * prepared.utilization.computation_time_ms;
+    let enough = |name: &str| named.iter().any(|(n, ms)| *n == name && *ms >= least_ms);
+    match prepared.top_operations.iter().find(|t| enough(&t.name)) {
+        Some(top) => (named.iter().map(|n| n.0).find(|n| *n == &*top.name), Some(top.rank)),
+        None => (Some(most), None),
     }
 }
 

@@ -60,7 +60,7 @@ fn one(run: &Run<'_>, f: &Finding, earlier: &[&Finding]) -> Vec<Block> {
 }
 
 fn operation(run: &Run<'_>, f: &Finding) -> Line {
-    let (name, rank) = leading(run, f);
+    let (name, rank) = leading(&run.analysis.prepared, f);
     let Some(name) = name else { return Line::prose("the whole trace (not in the top 10)") };
     let mut line = Line::code(name).and_prose(&format!(" ({})", in_top(rank)));
     let mut others: Vec<&str> = f.operations.iter().map(|o| o.name.as_str()).filter(|n| *n != name).collect();

@@ -54,7 +54,7 @@ fn findings(run: &Run<'_>) -> Table {
         "Speed-up",
     ]);
     for f in &run.analysis.findings {
-        let (_, rank) = leading(run, f);
+        let (_, rank) = leading(&run.analysis.prepared, f);
         let category = p.category(&f.category);
         let share = category.filter(|c| c.time_ms > 0.0).map(|c| (100.0 * f.time_ms / c.time_ms).min(100.0));
         let or_dash = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), pct);

@@ -26,11 +26,13 @@ impl Neighbours {
         let leaves = &cx.prepared.program.leaves;
         let Some(at) = leaves.iter().position(|l| l.row == Some(row.id)) else { return Self::default() };
         let own = &leaves[at];
+        // Steps of the same call are the operation itself and nothing to fuse it with.
+        let last = at + leaves[at + 1..].iter().take_while(|l| same_call(own, l)).count();
         let beside = |i: Option<usize>| i.and_then(|i| leaves.get(i)).filter(|l| together(own, l)).map(Look::new);
-        let (before, after) = (beside(at.checked_sub(1)), beside(Some(at + 1)));
-        let look = Look::new(own);
+        let (before, after) = (beside(at.checked_sub(1)), beside(Some(last + 1)));
+        let (begin, end) = (Look::new(own), Look::new(&leaves[last]));
         let mut found = Self::default();
-        let pairs = [(before.as_ref(), before.as_ref(), Some(&look)), (after.as_ref(), Some(&look), after.as_ref())];
+        let pairs = [(before.as_ref(), before.as_ref(), Some(&begin)), (after.as_ref(), Some(&end), after.as_ref())];
         for (neighbour, earlier, later) in pairs {
             let (Some(neighbour), Some(earlier), Some(later)) = (neighbour, earlier, later) else { continue };
             let Some(tensor) = passed_on(earlier, later).filter(|_| is_light(neighbour.kind)) else { continue };
@@ -44,6 +46,11 @@ impl Neighbours {
         }
         found
     }
+}
+
+/// Whether both are steps of one call of their row's operation.
+fn same_call(a: &Leaf, b: &Leaf) -> bool {
+    a.row == b.row && a.around.iter().any(|outer| b.around.contains(outer))
 }
 
 fn together(a: &Leaf, b: &Leaf) -> bool {

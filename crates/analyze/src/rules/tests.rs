@@ -400,6 +400,35 @@ fn only_operations_that_pass_a_tensor_on_are_to_be_fused() {
 }
 
 #[test]
+fn the_steps_of_a_call_are_not_to_be_fused_with_it() {
+    let mut scene = Scene::new();
+    let b = &mut scene.builder;
+    for i in 0..10 {
+        let (host, gpu) = (f64::from(i) * 100.0, 2000.0 + f64::from(i) * 400.0);
+        let mut step = |name: &str, at: f64, us: f64| {
+            let types = r#"["c10::BFloat16", "c10::BFloat16"]"#;
+            let dims = "[[8192, 4096], [8192, 4096]]";
+            b.cpu_op(name, host + at, us).arg("Input Dims", dims).arg("Input type", types);
+        };
+        step("aten::masked_fill", 0.0, 90.0);
+        step("aten::copy_", 10.0, 20.0);
+        step("aten::masked_fill_", 40.0, 20.0);
+        // A product is nothing to fuse with either.
+        step("aten::mm", 92.0, 6.0);
+        for (kernel, at) in [("copy", 15.0), ("fill", 45.0), ("gemm", 94.0)] {
+            let correlation = i64::from(i) * 100 + at as i64;
+            b.launch("cudaLaunchKernel", host + at, 2.0, correlation);
+            b.kernel(kernel, gpu + 3.0 * at, if at > 50.0 { 1.0 } else { 85.0 }, correlation);
+        }
+    }
+    let (outcomes, _) = analyzed(&scene.prepared());
+    let found = &metrics(&outcomes, "elementwise").bottlenecks[0];
+    assert_eq!(&*found.operation, "aten::masked_fill");
+    let told = found.algorithmic.iter().map(|s| s.text.as_str()).collect::<Vec<_>>().join(" ");
+    assert!(!told.contains("neighbouring") && told.contains("`torch.compile`"), "{told}");
+}
+
+#[test]
 fn inputs_that_are_not_contiguous_are_told() {
     let said = |strides: &'static str| {
         let kernels = [("k", at(128.0, 20.0))];

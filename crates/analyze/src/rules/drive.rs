@@ -7,7 +7,7 @@ use super::cx::CategoryCx;
 use super::judge::{self, Group, Judged, Judgement, aggregate, reason};
 use super::priority::Weight;
 use super::words::Said;
-use super::{AnalyzerInfo, Shares, impact, operation};
+use super::{AnalyzerInfo, Shares, impact, operation, precision};
 use crate::metrics::{
     Bottleneck, CategoryMetrics, Classification, Facts, PatternMetrics, Replay, SCHEMA_VERSION, SetAside, Status,
 };
@@ -219,7 +219,11 @@ fn pattern(cx: &CategoryCx<'_>, code: &str, judged: &[&Judged<'_>]) -> PatternMe
         evidence.push(counted(judged.len() - 1, "more shape"));
     }
     let time_ms: f64 = judged.iter().map(|j| j.row.time_ms).sum();
-    let ranges: Vec<_> = judged.iter().filter_map(|j| impact::row_range(cx, j.row, &j.judgement)).collect();
+    let range = |j: &&Judged<'_>| match code {
+        precision::CODE => precision::row_saving(cx, j.row),
+        _ => impact::row_range(cx, j.row, &j.judgement),
+    };
+    let ranges: Vec<_> = judged.iter().filter_map(range).collect();
     let low = ranges.iter().map(|r| r.low).sum::<f64>();
     let high = ranges.iter().map(|r| r.high).sum::<f64>();
     let saves = high > 0.0;

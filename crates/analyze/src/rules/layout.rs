@@ -183,6 +183,17 @@ impl<'a> Fix<'a> {
             Outlook::Doubtful | Outlook::Done | Outlook::NoFormat => Range::new(0.0, self.transpose_ms),
         }
     }
+
+    /// Of that, what the transposes stand for and the batch norms that they keep in the other layout.
+    fn own_saving(&self, cx: &CategoryCx<'_>) -> Range {
+        match self.outlook {
+            Outlook::Good => {
+                let low = cx.limit(Threshold::ImpactLowFactor) * self.transpose_ms;
+                Range::new(low, self.transpose_ms + norm_saving(cx, &self.norms).high)
+            }
+            Outlook::Doubtful | Outlook::Done | Outlook::NoFormat => Range::new(0.0, self.transpose_ms),
+        }
+    }
 }
 
 /// Slow rows on images in another layout than channels-last.
@@ -257,7 +268,7 @@ pub(crate) fn pattern(
     if fix.transposes == 0 || share < cx.limit(Threshold::ConvTransposeModerate) {
         return None;
     }
-    let saving = fix.saving(cx);
+    let (saving, own) = (fix.saving(cx), fix.own_saving(cx));
     let touched: f64 = fix.rows().iter().map(|r| r.time_ms).sum();
     let weighty = cx.of_compute(touched) >= cx.limit(Threshold::ReportMinPercent);
     let rows: Vec<RowId> = fix.convolutions.iter().map(|j| j.row.id).collect();
@@ -275,8 +286,8 @@ pub(crate) fn pattern(
         instances: fix.transposes,
         time_ms: Ms(fix.transpose_ms),
         percent_of_compute: Percent(cx.of_compute(fix.transpose_ms)),
-        savings_ms_low: Some(Ms(saving.low)),
-        savings_ms_high: Some(Ms(saving.high)),
+        savings_ms_low: Some(Ms(own.low)),
+        savings_ms_high: Some(Ms(own.high)),
         notable: true,
         spans: None,
         promoted: weighty.then(|| promoted(cx, &fix, share, saving)),

@@ -62,7 +62,7 @@ fn peaks(p: &Prepared, row: &Row) -> Option<(f64, f64)> {
 /// usual one of large products, if that is higher) and at half of it at worst (three quarters from TF32, whose kernels are
 /// much like those of bf16), but never below the time that half (a quarter for fp64) of its bytes take. Kernels for the
 /// lower precision may want convolutions in the other layout; at worst every byte is then moved once more each way.
-fn row_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
+pub(crate) fn row_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
     let (peak, lower) = peaks(cx.prepared, row)?;
     let memory_ms = memory_ms(cx, row);
     let cautious = cx.limit(Threshold::ImpactCautiousMemory) / 100.0;

@@ -342,6 +342,9 @@ pub struct Target {
     pub compute_percent: Percent,
     /// Of the total time.
     pub e2e_percent: Percent,
+    /// Whether its kernels can't get so short: then the time is the shortest they can have.
+    #[serde(skip)]
+    pub at_floor: bool,
 }
 
 /// Whether to make a replay package.

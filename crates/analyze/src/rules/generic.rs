@@ -10,7 +10,7 @@ use super::judge::{Group, Judged, Judgement};
 use super::words::{Said, kind_by_words};
 use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::{PatternId, Priority};
-use crate::metrics::{Bottleneck, CategoryMetrics, Classification, GenericClass};
+use crate::metrics::{Bottleneck, BottleneckImpact, CategoryMetrics, Classification, GenericClass};
 use crate::prepared::{BoundType, Row};
 use crate::thresholds::Threshold;
 
@@ -70,6 +70,9 @@ const KINDS: &[(&str, &[&str])] = &[
     ("pooling", &["pool"]),
 ];
 
+/// What is said instead of a projection where an operation does more than to move data.
+const NO_SAVING: &str = "bandwidth alone does not tell how long it has to take, so no projection";
+
 /// The analyzer of everything else.
 #[derive(Debug)]
 pub(super) struct Generic;
@@ -114,7 +117,7 @@ impl Rules for Generic {
         let mut said = Said::default();
         said.bound(cx, group);
         said.compile(cx, group.row());
-        if group.row().efficiency.bound_type == Some(BoundType::Memory) {
+        if group.largest().judgement.finding.is_some() {
             said.bandwidth(cx, group);
         }
         said.selection(group.row());
@@ -139,7 +142,27 @@ impl Rules for Generic {
         ]);
         for b in metrics.bottlenecks.iter_mut().filter(|b| !b.in_top_ops) {
             b.priority_category = b.priority_category.max(Priority::Medium);
+            b.priority_by_share = b.priority_by_share.max(Priority::Medium);
             b.priority = b.priority.max(Priority::Medium);
+            if !b.replay.required {
+                without_package(b, "not urgent enough");
+            }
         }
+        for b in metrics.bottlenecks.iter_mut().filter(|b| b.finding.is_none() && b.efficiency_percent.is_some()) {
+            b.impact = BottleneckImpact { basis: NO_SAVING.to_owned(), ..Default::default() };
+            if !b.replay.required {
+                b.priority = b.priority.max(Priority::Medium);
+                without_package(b, "no saving to be had");
+            }
+        }
+    }
+}
+
+/// Takes back that a package is made, and says why.
+fn without_package(b: &mut Bottleneck, why: &str) {
+    if b.replay.recommended {
+        b.replay.recommended = false;
+        why.clone_into(&mut b.replay.reason);
+        Said::without_replay(&mut b.kernel, &mut b.text_ids);
     }
 }

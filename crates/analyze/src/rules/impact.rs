@@ -7,7 +7,7 @@ use crate::rounding::{Ms, Percent, Ratio, shown, shown_ms};
 use crate::thresholds::Threshold;
 
 use super::cx::CategoryCx;
-use super::judge::{Group, Judgement};
+use super::judge::{Group, Judged, Judgement};
 
 /// Efficiencies that projections name.
 const STEPS: [f64; 3] = [20.0, 50.0, 80.0];
@@ -45,8 +45,7 @@ pub(crate) fn together(parts: &[Range]) -> Range {
 /// step above what it reaches.
 pub(crate) fn row_range(cx: &CategoryCx<'_>, row: &Row, judgement: &Judgement) -> Option<Range> {
     let e = row.efficiency.judged().filter(|&e| e > 0.0)?;
-    // Calls that become one need the time of one kernel and not of all.
-    let floor_ms = if judgement.batchable { cx.prepared.kernel_floor_us / 1e3 } else { cx.prepared.floor_ms(row) };
+    let floor_ms = floor_ms(cx, row, judgement);
     let high = saved_above(row, judgement.ceiling, floor_ms);
     let target = low_target(e, judgement);
     let low = match target {
@@ -55,6 +54,19 @@ pub(crate) fn row_range(cx: &CategoryCx<'_>, row: &Row, judgement: &Judgement) -
         None => cx.limit(Threshold::ImpactLowFactor) * high,
     };
     Some(Range::new(low.min(high), high))
+}
+
+/// The shortest a mended row can be. Calls that become one need the time of one kernel and not of all.
+fn floor_ms(cx: &CategoryCx<'_>, row: &Row, judgement: &Judgement) -> f64 {
+    if judgement.batchable { cx.prepared.kernel_floor_us / 1e3 } else { cx.prepared.floor_ms(row) }
+}
+
+/// Time saved if a group ran at `to` percent, and whether its kernels can't get so short.
+pub(crate) fn group_saved(cx: &CategoryCx<'_>, group: &Group<'_>, to: f64) -> (f64, bool) {
+    let of_row = |m: &&Judged<'_>| saved_above(m.row, to, floor_ms(cx, m.row, &m.judgement));
+    let most: f64 = group.members.iter().map(of_row).sum();
+    let hoped = saved(group.time_ms, group.efficiency.unwrap_or_default(), to);
+    (hoped.min(most), group.time_ms - most > FLOOR_FACTOR * (group.time_ms - hoped))
 }
 
 /// The efficiency a mended row can be counted on to reach; `None` if no step lies between it and the ceiling.
@@ -73,7 +85,7 @@ pub(crate) fn of_group(cx: &CategoryCx<'_>, group: &Group<'_>) -> BottleneckImpa
     let judgement = &group.largest().judgement;
     let ceiling = judgement.ceiling;
     let named = STEPS[..2].iter().copied().filter(|&s| s >= e + MIN_STEP && s < ceiling);
-    let targets = named.chain(Some(ceiling).filter(|&c| c > e)).map(|t| target(cx, group.time_ms, e, t)).collect();
+    let targets = named.chain(Some(ceiling).filter(|&c| c > e)).map(|t| target(cx, group, t)).collect();
     let reached = match low_target(e, judgement) {
         _ if judgement.scatters => "nothing, since elements that meet in one place are added one by one".to_owned(),
         Some(t) => format!("{}% of peak", shown(t, 0)),
@@ -95,8 +107,9 @@ pub(crate) fn of_group(cx: &CategoryCx<'_>, group: &Group<'_>) -> BottleneckImpa
     BottleneckImpact { targets, saved_ms_low: Some(Ms(low)), saved_ms_high: Some(Ms(high)), basis }
 }
 
-fn target(cx: &CategoryCx<'_>, ms: f64, e: f64, to: f64) -> Target {
-    let saved = saved(ms, e, to);
+fn target(cx: &CategoryCx<'_>, group: &Group<'_>, to: f64) -> Target {
+    let (saved, at_floor) = group_saved(cx, group, to);
+    let ms = group.time_ms;
     Target {
         target_percent: Percent(to),
         time_ms: Ms(ms - saved),
@@ -104,6 +117,7 @@ fn target(cx: &CategoryCx<'_>, ms: f64, e: f64, to: f64) -> Target {
         op_faster_percent: Percent(if ms > 0.0 { 100.0 * saved / ms } else { 0.0 }),
         compute_percent: Percent(cx.of_compute(saved)),
         e2e_percent: Percent(cx.of_total(saved)),
+        at_floor,
     }
 }
 

@@ -429,6 +429,35 @@ fn the_steps_of_a_call_are_not_to_be_fused_with_it() {
 }
 
 #[test]
+fn what_does_more_than_to_move_data_has_no_projection() {
+    let mut scene = Scene::new();
+    scene.add(10, 512, 4.3);
+    let call = |name| Call::new(name, "[[4096]]", r#"["long int"]"#, &[("sort", 2000.0)]);
+    scene.calls(2, &call("aten::sort"));
+    let (outcomes, _) = analyzed(&scene.prepared());
+    let b = &metrics(&outcomes, "other").bottlenecks[0];
+    assert!(b.efficiency_percent.is_some() && b.impact.targets.is_empty() && b.impact.range().is_none(), "{b:?}");
+    assert!(!b.replay.recommended || b.replay.required, "{:?}", b.replay);
+    assert!(b.kernel.iter().all(|s| s.id != "B-BW"), "{:?}", b.kernel);
+}
+
+#[test]
+fn no_projection_is_shorter_than_kernels_are() {
+    let mut scene = Scene::new();
+    // Kernels with nothing to do take 2 us; 1 MiB at the ceiling would take less.
+    scene.calls(200, &Call::new("aten::relu", "[[16]]", BF16, &[("k", 2.0)]));
+    scene.calls(100, &Call::new("aten::relu", "[[262144]]", BF16, &[("relu", 8.0)]));
+    let prepared = scene.prepared();
+    let (outcomes, _) = analyzed(&prepared);
+    let found = metrics(&outcomes, "elementwise").bottlenecks.iter().find(|b| b.count == 100).unwrap();
+    let floor = 100.0 * prepared.kernel_floor_us / 1e3;
+    let last = found.impact.targets.last().unwrap();
+    assert!(floor > 0.0 && last.at_floor && (last.time_ms.0 - floor).abs() < 1e-9, "{floor} {last:?}");
+    let saved = format!("{} ms of kernel time less", shown_ms(0.8 - floor));
+    assert!(found.kernel.iter().any(|s| s.text.contains(&saved)), "{saved}: {:?}", found.kernel);
+}
+
+#[test]
 fn inputs_that_are_not_contiguous_are_told() {
     let said = |strides: &'static str| {
         let kernels = [("k", at(128.0, 20.0))];

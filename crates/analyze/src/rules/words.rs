@@ -75,6 +75,12 @@ impl Said {
         self.kernel(TextId::B_NO_INPUTS, &[]);
     }
 
+    /// That no package is made: then none is spoken of.
+    pub(crate) fn without_replay(sentences: &mut Vec<Sentence>, ids: &mut Vec<&'static str>) {
+        sentences.retain(|s| s.id != TextId::B_REPLAY.id());
+        ids.retain(|id| *id != TextId::B_REPLAY.id());
+    }
+
     /// How far the group is from the side of the roofline that binds it.
     pub(crate) fn bound(&mut self, cx: &CategoryCx<'_>, group: &Group<'_>) {
         let row = group.row();
@@ -111,9 +117,11 @@ impl Said {
 
     /// What closing the gap to the peak bandwidth would bring.
     pub(crate) fn bandwidth(&mut self, cx: &CategoryCx<'_>, group: &Group<'_>) {
-        let Some(e) = group.efficiency else { return };
+        if group.efficiency.is_none() {
+            return;
+        }
         let ceiling = cx.prepared.memory_ceiling();
-        let saved = impact::saved(group.time_ms, e, ceiling);
+        let (saved, _) = impact::group_saved(cx, group, ceiling);
         self.kernel(TextId::B_BW, &[("saved", &shown_ms(saved)), ("ceiling", &shown(ceiling, 0))]);
     }
 

@@ -152,7 +152,7 @@ pub(crate) fn projection(targets: &[Target]) -> Table {
         let e2e = if differ { format!(", {}% of the trace", pct(t.e2e_percent.0)) } else { String::new() };
         table.row([
             cell(format!("{}% of peak", figure(jarvis_analyze::rounding::round(t.target_percent.0, 1)))),
-            cell(format!("{} ms", ms(t.time_ms.0))),
+            cell(format!("{} ms{}", ms(t.time_ms.0), if t.at_floor { " (its kernels at their shortest)" } else { "" })),
             cell(format!(
                 "{}% faster for this op ({}% of compute{e2e})",
                 pct(t.op_faster_percent.0),

@@ -1,7 +1,8 @@
 //! What a report is made of, before a format is chosen: headings, paragraphs, tables, lists, trees. Text is data here;
 //! renderers escape it, so nothing that a trace holds can become markup.
 
-use std::collections::BTreeSet;
+use std::cell::Cell;
+use std::collections::BTreeMap;
 
 /// A piece of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -219,6 +220,14 @@ pub enum Block {
 }
 
 impl Block {
+    /// What a heading says.
+    fn title(&self) -> Option<&Line> {
+        match self {
+            Self::Heading(_, line) => Some(line),
+            _ => None,
+        }
+    }
+
     /// A heading.
     pub fn heading(level: u8, text: impl Into<Line>) -> Self {
         Self::Heading(level, text.into())
@@ -255,24 +264,41 @@ const ITS_OWN: &str = "Impact";
 /// Takes out sentences that were said before, and what is left empty by that. `free` sentences may stand again.
 /// Recommendations and what stands before them are read first, so what is dropped stands in the less important place.
 pub fn say_once(blocks: Vec<Block>, free: &[&str]) -> Vec<Block> {
-    let mut said: BTreeSet<String> = BTreeSet::new();
+    let mut said: BTreeMap<String, usize> = BTreeMap::new();
+    // Headings, and how many of them were read: below which one a sentence stands.
+    let headings: Vec<Line> = blocks.iter().filter_map(Block::title).cloned().collect();
+    let read = Cell::new(0);
+    // What is left of a line; where all of it was said, where.
     let mut fresh = |line: Line| {
-        let kept = line.sentences().into_iter().filter(|s| {
+        let (mut kept, mut again) = (Line::new(), None);
+        for s in line.sentences() {
             let text = s.plain();
             let text = text.trim();
             // What a recommendation says on a path is the same sentence without the path.
             let text = PATHS.iter().find_map(|path| text.strip_prefix(path)).unwrap_or(text);
-            free.iter().any(|f| text.contains(f)) || s.words() < LONG_SENTENCE || said.insert(text.to_owned())
-        });
-        Line(kept.flat_map(|l| l.0).collect())
+            let may_repeat = free.iter().any(|f| text.contains(f)) || s.words() < LONG_SENTENCE;
+            match said.get(text).filter(|_| !may_repeat) {
+                Some(&below) => again = again.or(Some(below)),
+                None => {
+                    said.insert(text.to_owned(), read.get());
+                    kept.0.extend(s.0);
+                }
+            }
+        }
+        let above = again.map_or_else(Line::new, |below| as_below(&headings, below, read.get()));
+        (kept, above)
     };
     let mut out = Vec::with_capacity(blocks.len());
     for block in blocks {
         match block {
-            Block::Paragraph(line) => out.extend(Some(fresh(line)).filter(|l| !l.is_empty()).map(Block::Paragraph)),
+            Block::Heading(..) => {
+                read.set(read.get() + 1);
+                out.push(block);
+            }
+            Block::Paragraph(line) => out.extend(Some(fresh(line).0).filter(|l| !l.is_empty()).map(Block::Paragraph)),
             Block::Labels(lines) => {
                 // A label promises a text.
-                let told = |l: Line| if l.is_empty() { Line::prose("as above.") } else { l };
+                let told = |(l, above): (Line, Line)| if l.is_empty() { above } else { l };
                 let mut once = |(label, line): (String, Line)| {
                     let line = if label == ITS_OWN { line } else { told(fresh(line)) };
                     (label, line)
@@ -282,9 +308,9 @@ pub fn say_once(blocks: Vec<Block>, free: &[&str]) -> Vec<Block> {
             Block::List { ordered, items } => {
                 let promised = |label: &Option<String>| label.as_deref().is_some_and(|l| PROMISED.contains(&l));
                 let items: Vec<_> = items.into_iter().map(|(label, line)| (label, fresh(line))).collect();
-                let told = |(label, line): (Option<String>, Line)| {
+                let told = |(label, (line, above)): (Option<String>, (Line, Line))| {
                     let again = line.is_empty() && promised(&label);
-                    (label, if again { Line::prose("as above.") } else { line })
+                    (label, if again { above } else { line })
                 };
                 let items: Vec<_> = items.into_iter().map(told).collect();
                 let items: Vec<_> = items.into_iter().filter(|(_, l)| !l.is_empty()).collect();
@@ -296,6 +322,21 @@ pub fn say_once(blocks: Vec<Block>, free: &[&str]) -> Vec<Block> {
         }
     }
     without_empty_parts(out)
+}
+
+/// Where a sentence stands that is not said again: in a recommendation, or with what the heading names.
+fn as_below(headings: &[Line], below: usize, here: usize) -> Line {
+    let heading = below.checked_sub(1).filter(|_| below != here).and_then(|at| headings.get(at));
+    let Some(heading) = heading else { return Line::prose("as above.") };
+    let plain = heading.plain();
+    if let Some((_, rank)) = plain.rsplit_once("(R").filter(|(_, rank)| rank.ends_with(')')) {
+        return Line::prose(&format!("as in R{}.", rank.trim_end_matches(')')));
+    }
+    if !heading.0.iter().any(|span| matches!(span, Span::Code(_))) {
+        return Line::prose("as under ").and_prose(&plain).and_prose(".");
+    }
+    let name = plain.split_once(". ").filter(|(n, _)| n.parse::<usize>().is_ok()).map_or(&*plain, |(_, name)| name);
+    Line::prose("as for ").and_code(name).and_prose(".")
 }
 
 /// Takes out headings that nothing stands below.
@@ -355,6 +396,27 @@ mod tests {
             Block::facts([("Algorithmic", said), ("Seen", said), ("Kernel", "Short.")]),
         ];
         assert_eq!(say_once(blocks, &[])[1], Block::facts([("Algorithmic", "as above."), ("Kernel", "Short.")]));
+    }
+
+    #[test]
+    fn what_is_not_said_again_is_said_where() {
+        let said = "One two three four five six seven eight.";
+        let other = "Another one two three four five six seven.";
+        let facts = |text: &str| Block::facts([("Algorithmic", text)]);
+        let blocks = vec![
+            Block::heading(3, "Medium Priority: Reductions (R8)"),
+            Block::paragraph(said),
+            Block::Heading(5, Line::prose("1. ").and_code("aten::sort")),
+            facts(said),
+            Block::Heading(5, Line::prose("2. ").and_code("aten::cat")),
+            facts(other),
+            Block::Heading(5, Line::prose("3. ").and_code("aten::topk")),
+            facts(other),
+        ];
+        let once = say_once(blocks, &[]);
+        assert_eq!(once[3], facts("as in R8."));
+        let as_cat = Line::prose("as for ").and_code("aten::cat").and_prose(".");
+        assert_eq!(once[7], Block::facts([("Algorithmic", as_cat)]));
     }
 
     #[test]

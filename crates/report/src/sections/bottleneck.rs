@@ -57,7 +57,8 @@ pub(crate) fn bottleneck(
     let priority = if b.priority == b.priority_by_share {
         b.priority.title().to_owned()
     } else {
-        format!("{} by what it brings, {} by share and efficiency", b.priority.title(), b.priority_by_share.title())
+        // Short, so that it may stand with every bottleneck.
+        format!("{} by gain, {} by share", b.priority.title(), b.priority_by_share.title())
     };
     facts.push(("Priority", priority.into()));
     let mut blocks =

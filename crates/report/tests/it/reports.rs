@@ -2,6 +2,7 @@
 
 use jarvis_analyze::finding::{Finding, Impact, Range};
 use jarvis_analyze::metrics::{MetricsFile, ShortMetrics};
+use jarvis_analyze::thresholds::Threshold;
 use jarvis_report::ReplayEntry;
 
 use crate::markdown_rules::{check_page, part, repeated};
@@ -19,6 +20,8 @@ fn every_page_of_every_trace_keeps_the_rules() {
         check_files(a, &pages.iter().map(|p| p.path.as_str()).collect::<Vec<_>>());
         check_summary(a);
         check_recommendations(a);
+        check_ranks(a);
+        check_bottlenecks(a);
         let twice = repeated(&a.fair());
         assert!(twice.is_empty(), "{}: said twice: {twice:#?}", a.name);
         check_rough(a);
@@ -27,6 +30,28 @@ fn every_page_of_every_trace_keeps_the_rules() {
             assert!(a.fair().contains(&note), "{}", a.name);
         }
     });
+}
+
+/// A recommendation is in the top list by its own time, not by that of others of the same name.
+fn check_ranks(a: &Analysed) {
+    let p = &a.analysis.prepared;
+    let least = p.thresholds.get(Threshold::TopOpsMinPercent) / 100.0 * p.utilization.computation_time_ms;
+    let fair = a.fair();
+    let operations = fair.lines().filter_map(|l| l.strip_prefix("**Operation**: "));
+    for (line, f) in operations.zip(&a.analysis.findings).filter(|(l, _)| l.contains(" in Top Operations)")) {
+        let name = line.split('`').nth(1).unwrap();
+        let ms: f64 = f.operations.iter().filter(|o| o.name == name).map(|o| o.time_ms).sum();
+        assert!(ms >= least, "{}: R{}: {line} for {ms} ms", a.name, f.rank);
+    }
+}
+
+/// Every bottleneck says how urgent it is.
+fn check_bottlenecks(a: &Analysed) {
+    let fair = a.fair();
+    for told in fair.split("\n##### ").skip(1).filter(|t| t.contains("**Shapes:**")) {
+        let own = told.split("\n#").next().unwrap();
+        assert!(own.contains("- **Priority:** "), "{}: {own}", a.name);
+    }
 }
 
 /// One findings file a category, in the folder of its tier.

@@ -50,8 +50,8 @@ texts! {
     I_RECURRENT_LOOSE "I-RECURRENT-LOOSE" "A recurrent layer runs {n} steps in time as separate small kernels: {time} ms over {calls}.";
     I_OPT          "I-OPT"          "The optimizer step launches {n} small kernels ({time} ms).";
     I_RECOMPUTE    "I-RECOMPUTE"    "{time} ms of forward work is repeated in the backward pass (activation checkpointing).";
-    I_UNFUSED      "I-UNFUSED"      "Attention in `{module}` runs as {n} separate operations (softmax, batched matmul, scaling, copies): {time} ms over {calls}.";
-    I_UNFUSED_LOOSE "I-UNFUSED-LOOSE" "Attention runs as {n} separate operations (softmax, batched matmul, scaling, copies): {time} ms over {calls}.";
+    I_UNFUSED      "I-UNFUSED"      "Attention in `{module}` runs as {n} separate operations ({parts}): {time} ms over {calls}.";
+    I_UNFUSED_LOOSE "I-UNFUSED-LOOSE" "Attention runs as {n} separate operations ({parts}): {time} ms over {calls}.";
     I_NOT_FLASH    "I-NOT-FLASH"    "Attention uses `{op}`, which is not a Flash Attention path.";
     I_SDPA_COPY    "I-SDPA-COPY"    "Q, K, V or the output are copied around `{op}`: {time} ms over {calls}.";
     I_SDPA_BELOW   "I-SDPA-BELOW"   "Sequence length {n}: {eff}% of peak, expected {low}-{high}%.";
@@ -60,6 +60,7 @@ texts! {
     I_LOW_BASELINE "I-LOW-BASELINE" "Simple elementwise operations reach only {base}% of peak bandwidth; 70-80% is expected.";
     I_FUSION       "I-FUSION"       "`{module}` launches {kernels} per call ({list}); {time} ms over {calls}.";
     I_FUSION_LOOSE "I-FUSION-LOOSE" "{kernels} pass the same tensor on ({list}); {time} ms over {calls}.";
+    I_LIKEWISE     "I-LIKEWISE"     "Likewise in {places}: {list}.";
     I_EPILOGUE     "I-EPILOGUE"     "Elementwise work ({list}) runs on its own after `{op}`; {time} ms over {calls}.";
     A_FLASH        "A-FLASH"        "Use `torch.nn.functional.scaled_dot_product_attention` so that one optimized attention kernel replaces the sequence (typically 3-10x on attention; here {low}-{high}x by the performance model).";
     A_FLASH_HEADS  "A-FLASH-HEADS"  "Pass all heads in one call, as `[batch, heads, tokens, head size]`: {n} run one after another now.";
@@ -88,6 +89,7 @@ texts! {
     A_COMPILE_INTO "A-COMPILE-INTO" "Run this region under `torch.compile` to make it part of its neighbour.";
     A_FUSE         "A-FUSE"         "Fuse with the neighbouring operations ({list}) to remove {mb} MB of intermediate traffic per call.";
     A_FUSE_NORM    "A-FUSE-NORM"    "Replace the decomposed {name} with one fused kernel.";
+    A_FUSE_CALL    "A-FUSE-CALL"    "Replace the decomposed {name} with one fused kernel: `{call}`.";
     A_NORM_CHANNELS "A-NORM-CHANNELS" "On images in channels-last memory call `layer_norm` or `rms_norm` on the permuted view: its rows lie together there.";
     A_FUSE_RESIDUAL "A-FUSE-RESIDUAL" "Fuse the residual add with the normalization.";
     A_FUSE_CONV    "A-FUSE-CONV"    "Fuse the convolution with its bias, normalization or activation.";
@@ -220,6 +222,7 @@ mod tests {
 
     /// Sources that may say a sentence.
     const SOURCES: &[&str] = &[
+        include_str!("patterns/words.rs"),
         include_str!("rules/batchnorm.rs"),
         include_str!("rules/convolution.rs"),
         include_str!("rules/convolution/depthwise.rs"),

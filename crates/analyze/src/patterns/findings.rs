@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 use super::candidates::is_fusion;
 use super::scene::Scene;
 use super::show::{ms, one};
+use super::words::{attention_parts, fused_call, is_alike, likewise, short_ops};
 use super::{Code, Confidence, Pattern, is_worth};
 use super::{attention, looped, moe, norm, optimizer};
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, Priority, Range, Tier};
@@ -126,7 +127,7 @@ impl Maker<'_, '_> {
             category: category(first.code).to_owned(),
             priority: self.priority(time_ms, gpu_saved),
             title: self.title(),
-            issue: self.issue(time_ms),
+            issue: self.issue(),
             evidence: self.evidence(&operations),
             operations,
             time_ms,
@@ -292,11 +293,6 @@ impl Maker<'_, '_> {
         place::shares(self.scene.program, leaves.iter().map(|l| l.index()), &row_us)
     }
 
-    fn instances(&self) -> usize {
-        let of = |p: &&Pattern| p.code == self.first().code;
-        self.patterns.iter().copied().filter(of).map(|p| p.instances).sum()
-    }
-
     fn priority(&self, time_ms: f64, saved: Range) -> Priority {
         let percent = 100.0 * time_ms / self.scene.utilization.computation_time_ms.max(f64::MIN_POSITIVE);
         let top = |l: LeafId| {
@@ -339,8 +335,9 @@ impl Maker<'_, '_> {
             Code::UnfusedModule => "Module of separate kernels",
             Code::Recomputation => "Forward work recomputed in the backward pass",
         };
+        let elsewhere = if self.apart().is_empty() { "" } else { " and elsewhere" };
         match &self.first().module {
-            Some(module) => format!("{what} in {}", quoted(module)),
+            Some(module) => format!("{what} in {}{elsewhere}", quoted(module)),
             None => what.to_owned(),
         }
     }
@@ -350,9 +347,16 @@ impl Maker<'_, '_> {
         fact.map_or_else(|| "-".to_owned(), |f| f.1.clone())
     }
 
-    fn issue(&self, time_ms: f64) -> String {
+    /// Groups in other places or of other operations: what is said of the largest does not hold for them.
+    fn apart(&self) -> Vec<&Pattern> {
+        self.patterns.iter().copied().filter(|p| !is_alike(self.first(), p)).collect()
+    }
+
+    fn issue(&self) -> String {
         let first = self.first();
-        let (time, calls) = (ms(time_ms), counted(self.instances(), "call"));
+        let alike = || self.patterns.iter().filter(|p| is_alike(first, p));
+        let instances = alike().filter(|p| p.code == first.code).map(|p| p.instances).sum();
+        let (time, calls) = (ms(alike().map(|p| p.total_ms()).sum()), counted(instances, "call"));
         let kernels = counted(first.ops.len(), "kernel");
         let loose = first.module.is_none();
         let (r, n) = (self.fact("r"), first.ops.len().to_string());
@@ -380,7 +384,8 @@ impl Maker<'_, '_> {
         };
         let counts = first.code.is_loop() || first.code == Code::UnfusedOptimizer;
         let n = if counts { self.fact("n") } else { n };
-        text.fill(&[
+        let parts = attention_parts(self.scene, &first.leaves[0]);
+        let said = text.fill(&[
             ("module", first.module.as_deref().unwrap_or_default()),
             ("n", &n),
             ("time", &time),
@@ -389,7 +394,9 @@ impl Maker<'_, '_> {
             ("r", &r),
             ("op", &first.anchor),
             ("list", &short_ops(first)),
-        ])
+            ("parts", &parts),
+        ]);
+        likewise(&self.apart()).map_or_else(|| said.clone(), |places| format!("{said} {places}"))
     }
 
     fn paths(&self, time_ms: f64, saved: Range) -> Paths {
@@ -400,7 +407,6 @@ impl Maker<'_, '_> {
             _ if first.stretches > 1 => TextId::A_COMPILE_GROUPS.fill(&[("n", &first.stretches.to_string())]),
             _ => TextId::A_COMPILE.fill(&[("n", &n)]),
         };
-        let fuse_norm = |name: &str| TextId::A_FUSE_NORM.fill(&[("name", name)]);
         let algorithmic = match first.code {
             Code::UnfusedAttention | Code::UnfusedAttentionBackward => self.attention_path(time_ms, saved),
             Code::RepeatedKvHeads => vec![TextId::A_GQA.plain()],
@@ -417,7 +423,7 @@ impl Maker<'_, '_> {
             }
             Code::Recomputation => vec![TextId::A_RECOMPUTE.plain()],
             Code::UnfusedRmsNorm | Code::UnfusedLayerNorm if self.fact("name").ends_with(norm::OVER_CHANNELS) => {
-                vec![fuse_norm(&self.fact("name")), TextId::A_NORM_CHANNELS.plain(), compile()]
+                vec![fused_call(&self.fact("name")), TextId::A_NORM_CHANNELS.plain(), compile()]
             }
             Code::UnfusedRmsNorm
             | Code::UnfusedLayerNorm
@@ -425,7 +431,7 @@ impl Maker<'_, '_> {
             | Code::UnfusedRope
             | Code::UnfusedSwiglu
             | Code::UnfusedGelu => {
-                vec![fuse_norm(&self.fact("name")), compile()]
+                vec![fused_call(&self.fact("name")), compile()]
             }
             Code::ElementwiseChain | Code::UnfusedModule => vec![compile()],
             Code::GemmEpilogue => {
@@ -456,9 +462,11 @@ impl Maker<'_, '_> {
             let text = if own { TextId::A_FLASH_HEADS_OWN } else { TextId::A_FLASH_HEADS };
             path.push(text.fill(&[("n", heads)]));
         }
-        let n = self.fact("n");
-        if n.parse::<i64>().is_ok_and(|n| n < SHORT_SEQUENCE) {
-            path.push(TextId::A_FLASH_SHORT.fill(&[("n", &n)]));
+        let lengths = self.patterns.iter().flat_map(|p| &p.facts).filter(|f| f.0 == "n");
+        let short: BTreeSet<i64> = lengths.filter_map(|f| f.1.parse().ok()).filter(|n| *n < SHORT_SEQUENCE).collect();
+        if !short.is_empty() {
+            let short: Vec<String> = short.iter().map(i64::to_string).collect();
+            path.push(TextId::A_FLASH_SHORT.fill(&[("n", &short.join(", "))]));
         }
         path
     }
@@ -598,20 +606,4 @@ pub(super) fn category(code: Code) -> &'static str {
         Code::Recomputation => "recomputation",
         _ => "elementwise",
     }
-}
-
-/// The operations of a find as one short list: repeats counted.
-fn short_ops(pattern: &Pattern) -> String {
-    let mut ops: Vec<(&str, usize)> = Vec::new();
-    for op in &pattern.ops {
-        let name = super::kind::base(op);
-        match ops.iter_mut().find(|o| o.0 == name) {
-            Some(known) => known.1 += 1,
-            None => ops.push((name, 1)),
-        }
-    }
-    // A name that is not ours may be any text.
-    let named = |name: &str| if super::kind::is_known(name) { name.to_owned() } else { quoted(name) };
-    let shown = |(name, n): &(&str, usize)| if *n > 1 { format!("{n} {}", named(name)) } else { named(name) };
-    ops.iter().map(shown).collect::<Vec<_>>().join(", ")
 }

@@ -30,6 +30,7 @@ mod recurrent;
 mod rope;
 pub(crate) mod scene;
 mod show;
+mod words;
 
 #[cfg(test)]
 mod tests;

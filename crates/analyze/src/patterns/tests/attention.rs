@@ -40,6 +40,39 @@ fn products_with_a_softmax_between_are_attention_in_a_module() {
 }
 
 #[test]
+fn no_more_parts_are_named_than_there_are() {
+    let issue = |draw: &dyn Fn(&mut Sketch)| {
+        let mut s = Sketch::new();
+        s.module("SelfAttention_0", |s| draw(s));
+        s.look(|_, _, findings| findings[0].issue.clone())
+    };
+    let scaled = issue(&plain);
+    assert!(scaled.contains("4 separate operations (softmax, batched matmul, scaling)"), "{scaled}");
+    let bare = issue(&|s| {
+        s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], 100.0);
+        s.op("aten::_softmax", &[&[B, H, N, N], &[], &[]], 300.0);
+        s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 100.0);
+    });
+    assert!(bare.contains("3 separate operations (softmax, batched matmul)"), "{bare}");
+}
+
+#[test]
+fn short_sequences_are_told_beside_long_ones() {
+    let mut s = Sketch::new();
+    s.module("SelfAttention_0", plain);
+    s.module("SelfAttention_1", |s| {
+        s.op("aten::bmm", &[&[8192, 8, D], &[8192, D, 8]], 100.0);
+        s.op("aten::_softmax", &[&[1024, H, 8, 8], &[], &[]], 30.0);
+        s.op("aten::bmm", &[&[8192, 8, 8], &[8192, 8, D]], 100.0);
+    });
+    s.look(|_, patterns, findings| {
+        assert_eq!(patterns.iter().filter(|p| p.code == Code::UnfusedAttention).count(), 2);
+        let path = &findings[0].paths.algorithmic;
+        assert!(path.iter().any(|t| t.starts_with("At sequence length 8 ")), "{path:?}");
+    });
+}
+
+#[test]
 fn percentages_of_the_roofline_are_those_of_the_times() {
     // With products that are fast already a fused kernel takes no longer, whatever its band.
     for products in [100.0, 60.0, 1.0] {

@@ -312,6 +312,31 @@ fn repeats_are_separate_calls() {
 }
 
 #[test]
+fn every_place_has_its_own_numbers() {
+    let mut s = Sketch::new();
+    for i in 0..4 {
+        s.module(&format!("Experts_{i}"), |s| {
+            s.op("aten::neg", &[X], 60.0).op("aten::exp", &[X], 60.0).op("aten::tanh", &[X], 60.0);
+        });
+        s.op("aten::mm", &[X, X], 900.0);
+    }
+    for i in 0..2 {
+        s.module(&format!("Rotary_{i}"), |s| {
+            s.op("aten::cos", &[X], 50.0).op("aten::sin", &[X], 50.0).op("aten::mul", &[X, &[]], 50.0);
+        });
+        s.op("aten::mm", &[X, X], 900.0);
+    }
+    s.look(|_, _, findings| {
+        let f = findings.iter().find(|f| f.pattern == PatternId::ELEMENTWISE_CHAIN).unwrap();
+        assert_eq!(f.title, "Chain of elementwise operations in `Experts` and elsewhere");
+        assert!(f.issue.contains("(neg, exp, tanh); 0.72 ms over 4 calls."), "{}", f.issue);
+        let other = "Likewise in 1 more place: `Rotary`: cos, sin, mul (0.30 ms over 2 calls).";
+        assert!(f.issue.ends_with(other), "{}", f.issue);
+        assert!((f.time_ms - 1.02).abs() < 1e-9, "it is still one change to all");
+    });
+}
+
+#[test]
 fn a_chain_takes_its_backward_with_it() {
     let mut s = Sketch::new();
     for (i, op) in ["aten::mul", "aten::tanh", "aten::exp"].iter().enumerate() {

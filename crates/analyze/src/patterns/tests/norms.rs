@@ -23,6 +23,8 @@ fn rms_norm_in_a_module_and_without_one() {
     s.module("LlamaRMSNorm_0", rms).module("LlamaRMSNorm_1", rms);
     let p = s.one(Code::UnfusedRmsNorm);
     assert_eq!((p.instances, p.ops.len(), p.confidence), (2, 8, Confidence::High));
+    let path = s.look(|_, _, findings| findings[0].paths.algorithmic.clone());
+    assert_eq!(path[0], "Replace the decomposed RMS norm with one fused kernel: `torch.nn.RMSNorm`.");
     // A sum of two tensors before and after belongs to the block, not to the norm.
     let mut s = Sketch::new();
     s.op("aten::add", &[X, X, &[]], 50.0);

@@ -20,6 +20,8 @@ pub enum Span {
         /// Name of the anchor.
         anchor: String,
     },
+    /// A mark for programs, which no reader sees.
+    Mark(String),
 }
 
 /// A line of text.
@@ -77,6 +79,13 @@ impl Line {
         self
     }
 
+    /// Adds a mark for programs.
+    #[must_use]
+    pub fn and_mark(mut self, text: impl Into<String>) -> Self {
+        self.0.push(Span::Mark(text.into()));
+        self
+    }
+
     /// Whether there is nothing to read.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|s| matches!(s, Span::Text(t) if t.trim().is_empty()))
@@ -86,6 +95,7 @@ impl Line {
     pub fn plain(&self) -> String {
         let text = |s: &Span| match s {
             Span::Text(t) | Span::Code(t) | Span::Strong(t) | Span::Link { text: t, .. } => t.clone(),
+            Span::Mark(_) => String::new(),
         };
         self.0.iter().map(text).collect()
     }
@@ -93,7 +103,7 @@ impl Line {
     /// Words of language; names are data.
     fn words(&self) -> usize {
         let words = |s: &Span| match s {
-            Span::Code(_) => 0,
+            Span::Code(_) | Span::Mark(_) => 0,
             Span::Text(t) | Span::Strong(t) | Span::Link { text: t, .. } => t.split_whitespace().count(),
         };
         self.0.iter().map(words).sum()

@@ -139,6 +139,8 @@ mod tests {
     use super::*;
     use sha2::{Digest, Sha256};
 
+    use crate::render::png::base64;
+
     const KINDS: [(Kind, &str); 2] = [(REPORT, "report"), (VERSUS, "versus")];
 
     #[test]
@@ -169,18 +171,5 @@ mod tests {
                 "{name}: text goes in as text"
             );
         }
-    }
-
-    fn base64(bytes: &[u8]) -> String {
-        const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        let mut out = String::new();
-        for chunk in bytes.chunks(3) {
-            let word = chunk.iter().fold(0u32, |w, &b| w << 8 | u32::from(b)) << (8 * (3 - chunk.len()));
-            for i in 0..4 {
-                let letter = LETTERS[(word >> (18 - 6 * i) & 63) as usize];
-                out.push(if i <= chunk.len() { char::from(letter) } else { '=' });
-            }
-        }
-        out
     }
 }

@@ -78,10 +78,23 @@ fn is_data_column(header: &str) -> bool {
     header.split(|c: char| !c.is_alphanumeric()).any(|part| NAMES.contains(&part.trim_end_matches('s')))
 }
 
-/// The text without what stands between backticks.
+/// The text without what stands between backticks and without comments, which no reader sees.
 fn without_code(text: &str) -> String {
     if !text.contains('`') {
-        return text.to_owned();
+        return without_comments(text);
     }
-    text.split('`').step_by(2).collect::<Vec<_>>().join("`")
+    without_comments(&text.split('`').step_by(2).collect::<Vec<_>>().join("`"))
+}
+
+fn without_comments(text: &str) -> String {
+    let mut parts = text.split("<!--");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        // One that does not end is no comment.
+        match part.split_once("-->") {
+            Some((_, after)) => out.push_str(after),
+            None => out.extend(["<!--", part]),
+        }
+    }
+    out
 }

@@ -55,7 +55,7 @@ fn one(out: &mut String, block: &Block) {
 
 /// The name of an anchor: letters, digits, hyphens and underscores.
 pub(crate) fn anchor(name: &str) -> String {
-    let keep = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c.to_ascii_lowercase() } else { '-' };
+    let keep = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
     name.chars().map(keep).collect()
 }
 
@@ -152,6 +152,7 @@ fn inline(out: &mut String, line: &Line, in_table: bool) {
                 escape(out, &clean(text));
                 out.extend(["](#", &anchor(to), ")"]);
             }
+            Span::Mark(text) => push_mark(out, text),
         }
         if in_table {
             escape_pipes(out, from);
@@ -164,6 +165,15 @@ fn inline(out: &mut String, line: &Line, in_table: bool) {
     if spaces > 0 {
         out.replace_range(start..start + spaces.min(end), "");
     }
+}
+
+/// A comment of names and numbers: nothing that ends it early, and nothing that a table or a program would stumble over.
+fn push_mark(out: &mut String, text: &str) {
+    let keep = |c: char| if c.is_ascii_alphanumeric() || " =._-".contains(c) { c } else { '_' };
+    // After a text it stands apart.
+    out.push_str(if out.is_empty() || out.ends_with(['\n', ' ']) { "<!-- " } else { " <!-- " });
+    out.extend(text.chars().map(keep));
+    out.push_str(" -->");
 }
 
 /// Escapes pipes from here on.
@@ -266,6 +276,15 @@ fn own_line(out: &mut String, line: &Line) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn marks_are_comments_that_nothing_ends_early() {
+        let mark = |text: &str| Block::Paragraph(Line::new().and_mark(text));
+        assert_eq!(text(&[mark("impact-end")]), "<!-- impact-end -->\n");
+        let mut table = Table::new(&["Ops"]);
+        table.row([Line::prose("3").and_mark("x low=1.5 category=a|b-->c")]);
+        assert!(text(&[Block::Table(table)]).ends_with("| 3 <!-- x low=1.5 category=a_b--_c --> |\n"));
+    }
 
     fn text(blocks: &[Block]) -> String {
         String::from_utf8(render(blocks)).unwrap()

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use jarvis::pipeline::{
-    AnalyzeError, AnalyzeOptions, ReplayChoice, analyze as run, compare_traces, quick_check, self_check,
+    AnalyzeError, AnalyzeOptions, Emit, ReplayChoice, analyze as run, compare_traces, quick_check, self_check,
 };
 use jarvis_analyze::comparative::Both;
 use jarvis_analyze::compare::reports::read;
@@ -112,6 +112,7 @@ fn options(platform: &str) -> AnalyzeOptions {
         extension: None,
         thresholds: Thresholds::default(),
         replay: ReplayChoice::Auto,
+        emit: vec![Emit::AnalysisMd],
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{Cursor, Write as _};
 use std::sync::LazyLock;
 
-use jarvis::pipeline::{AnalyzeOptions, ReplayChoice, analyze};
+use jarvis::pipeline::{AnalyzeOptions, Emit, ReplayChoice, analyze};
 use jarvis_analyze::compare::reports::{CompareOptions, NamedReport, compare_tables, read};
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::call::{Dims, InputLists, OpCall};
@@ -195,6 +195,7 @@ pub(crate) static OUTPUT: LazyLock<BTreeMap<String, Vec<u8>>> = LazyLock::new(||
         extension: None,
         thresholds: Thresholds::default(),
         replay: ReplayChoice::None,
+        emit: vec![Emit::AnalysisMd],
     };
     let files = analyze(trace, &options).expect("an analysis").files.to_vec().expect("files that were kept");
     files.into_iter().map(|f| (f.path.to_string_lossy().replace('\\', "/"), f.bytes)).collect()

@@ -21,6 +21,7 @@ pub(crate) fn run(path: &Path, out: &mut impl Write) -> Result<(), Box<dyn Error
         extension: None,
         thresholds: Thresholds::default(),
         replay: ReplayChoice::None,
+        emit: Vec::new(),
     };
     let analyzed = analyze(trace, &options)?;
     for finding in &analyzed.analysis.findings {

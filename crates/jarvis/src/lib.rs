@@ -19,6 +19,7 @@
 //!         extension: None,
 //!         thresholds: Default::default(),
 //!         replay: ReplayChoice::None,
+//!         emit: Vec::new(),
 //!     },
 //! )?;
 //! let first = &analyzed.analysis.findings[0];

@@ -46,6 +46,15 @@ pub struct AnalyzeOptions {
     pub thresholds: Thresholds,
     /// Which replay packages to write.
     pub replay: ReplayChoice,
+    /// What else to write.
+    pub emit: Vec<Emit>,
+}
+
+/// Files that are written only if they are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Emit {
+    /// `analysis.md`, `priority_data.json` and a plot: the same findings as one report of cards
+    AnalysisMd,
 }
 
 /// Why there is no analysis.
@@ -153,6 +162,9 @@ pub fn analyze_watched(
         clock.then("page");
         let linked = linked(files.paths(), all, "");
         files.put_all(drawing.files(&run, &linked));
+        if options.emit.contains(&Emit::AnalysisMd) {
+            files.put_all(sections::analysis_md::files(&run));
+        }
         files.put_all(replay.files);
         clock.then("sheets");
         sheets.help(&mut files)?;

@@ -30,7 +30,7 @@ use super::sheets::warn_of_cuts;
 use super::{Failure, LONG_VERSION, Outlet, Session, Stages, Work, resident};
 use crate::exit;
 use crate::output::{self, Batch, OutputError, Staging};
-use crate::pipeline::{AnalyzeError, AnalyzeOptions, Files, ReplayChoice, Shelf, analyze_watched, quick_check};
+use crate::pipeline::{AnalyzeError, AnalyzeOptions, Emit, Files, ReplayChoice, Shelf, analyze_watched, quick_check};
 
 /// The machine form of the result.
 const FINDINGS: &str = "findings.json";
@@ -93,6 +93,9 @@ pub(crate) struct AnalyzeArgs {
     /// Which replay packages to write: `auto`, `none`, `all`, or names of operations with commas between
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     replay: ReplayChoice,
+    /// Write further files too; may be repeated
+    #[arg(long, value_name = "WHAT", value_enum)]
+    emit: Vec<Emit>,
     #[command(flatten)]
     reference: versus::ReferenceArgs,
     #[command(flatten)]
@@ -154,6 +157,10 @@ struct Inputs {
 pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> {
     resident::settle();
     let began = Instant::now();
+    if args.reference.is_given() && !args.emit.is_empty() {
+        return Err(Failure::usage("--emit tells of one trace alone, and --reference compares two")
+            .help("leave one of them out, or run jarvis once for each trace"));
+    }
     let mut inputs = inputs(session, args)?;
     if matches!(session.outlet, Outlet::Here) {
         output::probe(&inputs.folder)?;
@@ -188,7 +195,14 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
     }
     session.log(1, || format!("measured against {}", platform.name));
     let labels = labels(args, &inputs);
-    let options = AnalyzeOptions { platform, labels, extension, thresholds, replay: args.replay.clone() };
+    let options = AnalyzeOptions {
+        platform,
+        labels,
+        extension,
+        thresholds,
+        replay: args.replay.clone(),
+        emit: args.emit.clone(),
+    };
     let output = Output::to(session, &inputs.folder, inputs_of(args, &inputs));
     finish(&output, trace, &options, read)
 }
@@ -253,6 +267,7 @@ pub(crate) fn demo(session: &Session, folder: &Path, save: Option<&Path>) -> Res
         extension: None,
         thresholds: Thresholds::default(),
         replay: ReplayChoice::Auto,
+        emit: Vec::new(),
     };
     finish(&Output::to(session, folder, save.into_iter().collect()), trace, &options, read)?;
     if !session.common.json && !session.common.quiet {

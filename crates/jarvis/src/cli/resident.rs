@@ -159,6 +159,7 @@ mod tests {
             extension: None,
             thresholds: jarvis_analyze::thresholds::Thresholds::default(),
             replay: ReplayChoice::None,
+            emit: Vec::new(),
         };
         let seen = Seen::default();
         analyze_watched(trace, &options, &seen, Files::default()).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use jarvis::pipeline::{AnalyzeOptions, ReplayChoice, analyze, quick_check, self_check};
+use jarvis::pipeline::{AnalyzeOptions, Emit, ReplayChoice, analyze, quick_check, self_check};
 use jarvis::trace::{ReadOptions, Trace};
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::platform::Platform;
@@ -32,6 +32,7 @@ impl Ran {
             extension: None,
             thresholds: Thresholds::default(),
             replay: ReplayChoice::Auto,
+            emit: vec![Emit::AnalysisMd],
         };
         let analyzed = analyze(trace, &options).ok()?;
         let problems = [self_check(&analyzed.files), quick_check(&analyzed.files)].concat();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use jarvis::pipeline::{AnalyzeOptions, ReplayChoice, analyze, self_check};
+use jarvis::pipeline::{AnalyzeOptions, Emit, ReplayChoice, analyze, self_check};
 use jarvis::trace::Trace;
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::platform::Platform;
@@ -31,6 +31,7 @@ fn analysed(text: &[u8]) -> Option<Vec<OutputFile>> {
         extension: None,
         thresholds: Thresholds::default(),
         replay: ReplayChoice::None,
+        emit: vec![Emit::AnalysisMd],
     };
     let analyzed = analyze(Trace::parse(text).ok()?, &options).ok()?;
     let problems = self_check(&analyzed.files);

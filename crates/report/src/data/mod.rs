@@ -77,7 +77,7 @@ fn write(run: &Run<'_>, versus: Option<&Versus<'_>>, taker: &mut dyn Taker) {
 }
 
 /// A value as the bytes of a JSON file.
-fn json(value: &impl Serialize) -> Vec<u8> {
+pub(crate) fn json(value: &impl Serialize) -> Vec<u8> {
     in_memory(&|pieces| write_json(value, pieces))
 }
 

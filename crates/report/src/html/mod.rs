@@ -22,7 +22,7 @@ mod source;
 mod strip;
 mod texts;
 mod versus;
-mod waterfall;
+pub(crate) mod waterfall;
 
 pub use source::Source;
 

@@ -34,14 +34,14 @@ pub(crate) fn is_actionable(run: &Run<'_>) -> bool {
 }
 
 /// A candidate with its estimate.
-type Found<'a> = (&'a FusionCandidate, &'a FusionEstimate);
+pub(crate) type Found<'a> = (&'a FusionCandidate, &'a FusionEstimate);
 
 fn all<'a>(run: &Run<'a>) -> impl Iterator<Item = Found<'a>> {
     run.analysis.fusion_candidates.iter().zip(&run.analysis.fusion.impact_estimates)
 }
 
 /// Candidates whose saving is worth speaking of, most first.
-fn worth<'a>(run: &Run<'a>) -> Vec<Found<'a>> {
+pub(crate) fn worth<'a>(run: &Run<'a>) -> Vec<Found<'a>> {
     let floor =
         jarvis_analyze::patterns::MIN_SAVING_PERCENT / 100.0 * run.analysis.prepared.utilization.computation_time_ms;
     let worth = |e: &FusionEstimate| {
@@ -130,7 +130,8 @@ fn name(c: &FusionCandidate) -> Line {
     c.base_name.as_deref().map_or_else(|| cell("-"), Line::code)
 }
 
-fn saving(e: &FusionEstimate) -> String {
+/// What a candidate saves, in milliseconds.
+pub(crate) fn saving(e: &FusionEstimate) -> String {
     match (e.savings_ms_low, e.savings_ms_high) {
         (Some(low), Some(high)) => format!("{} to {}", ms(low), ms(high)),
         _ => "not estimated".to_owned(),
@@ -147,7 +148,7 @@ pub(crate) fn word(c: Confidence) -> &'static str {
 }
 
 /// The finding that speaks of a candidate: the one that rests on candidates of its kind.
-fn finding<'a>(run: &Run<'a>, c: &FusionCandidate) -> Option<&'a Finding> {
+pub(crate) fn finding<'a>(run: &Run<'a>, c: &FusionCandidate) -> Option<&'a Finding> {
     let code = c.pattern.as_str().trim_end_matches("_BWD");
     let of_kind = |row: &str| row.split(' ').next().is_some_and(|kind| kind.trim_end_matches("_BWD") == code);
     let same = |f: &&Finding| f.evidence.iter().any(|e| e.table == CANDIDATES && of_kind(&e.row));
@@ -202,7 +203,7 @@ fn candidate(run: &Run<'_>, (c, e): Found<'_>, number: usize, level: u8) -> Vec<
 }
 
 /// The confidence with its reason: what the pattern rests on.
-fn confidence(run: &Run<'_>, c: &FusionCandidate, e: &FusionEstimate) -> String {
+pub(crate) fn confidence(run: &Run<'_>, c: &FusionCandidate, e: &FusionEstimate) -> String {
     let pattern = |p: &&Pattern| p.code == c.pattern && p.module == c.base_name && p.anchor_dims == c.input_dims;
     let found = run.analysis.patterns.iter().find(pattern);
     let reason = found.map(|p| p.evidence.join("; ")).filter(|t| !t.is_empty());

@@ -2,6 +2,7 @@
 //! written.
 
 mod advice;
+pub mod analysis_md;
 mod bottleneck;
 mod capture;
 mod category;

@@ -96,7 +96,8 @@ pub(super) fn run(
     let options = |platform: &mut PlatformArgs, trace: &Trace, labels: RunLabels, flag: &str| {
         let platform = chosen(session, platform, trace, flag)?;
         let (extension, thresholds) = (extension.cloned(), thresholds.clone());
-        Ok::<_, Failure>(AnalyzeOptions { platform, labels, extension, thresholds, replay: args.replay.clone() })
+        let replay = args.replay.clone();
+        Ok::<_, Failure>(AnalyzeOptions { platform, labels, extension, thresholds, replay, emit: Vec::new() })
     };
     let said = RunLabels { trace_path: reference.to_string_lossy().into_owned(), ..RunLabels::default() };
     let options = Both {

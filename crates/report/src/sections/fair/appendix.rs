@@ -11,6 +11,21 @@ use crate::sections::words::{counted, figure, ms};
 
 /// The part.
 pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
+    let mut blocks = vec![
+        Block::heading(2, "Appendix"),
+        Block::heading(3, "Hardware Reference"),
+        hardware(run),
+        Block::Picture { shows: "Roofline: each operation against the peaks", file: ROOFLINE },
+        Block::heading(3, "Model"),
+        model(run),
+        Block::heading(3, "Replay Artifacts"),
+    ];
+    blocks.extend(replay(run));
+    blocks
+}
+
+/// The platform and its peaks.
+pub(crate) fn hardware(run: &Run<'_>) -> Block {
     let p = &run.analysis.prepared;
     let mut hardware = vec![
         ("Platform", p.platform.name.clone()),
@@ -23,23 +38,18 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
     if let Some(name) = &p.device_name {
         hardware.push(("Device of the trace", format!("`{}`", name.replace('`', "'"))));
     }
-    let m = &p.model;
-    let mut blocks = vec![
-        Block::heading(2, "Appendix"),
-        Block::heading(3, "Hardware Reference"),
-        Block::facts(hardware),
-        Block::Picture { shows: "Roofline: each operation against the peaks", file: ROOFLINE },
-        Block::heading(3, "Model"),
-        Block::facts([
-            ("Model", &*in_prose(run.labels.model_name.as_deref().unwrap_or(&m.model))),
-            ("Architecture", &*m.architecture),
-            ("Scale", &*m.scale),
-            ("Precision", &*m.precision),
-        ]),
-        Block::heading(3, "Replay Artifacts"),
-    ];
-    blocks.extend(replay(run));
-    blocks
+    Block::facts(hardware)
+}
+
+/// What the model seems to be.
+pub(crate) fn model(run: &Run<'_>) -> Block {
+    let m = &run.analysis.prepared.model;
+    Block::facts([
+        ("Model", &*in_prose(run.labels.model_name.as_deref().unwrap_or(&m.model))),
+        ("Architecture", &*m.architecture),
+        ("Scale", &*m.scale),
+        ("Precision", &*m.precision),
+    ])
 }
 
 /// `990 TFLOPS (BF16), 1980 TFLOPS (FP8)`: matrix rates that are known.

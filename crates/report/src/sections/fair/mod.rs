@@ -12,6 +12,10 @@ use crate::Run;
 use crate::blocks::{Block, say_once};
 use crate::language::in_prose;
 
+/// Parts that `analysis.md` has too.
+pub(crate) use summary::paragraph;
+pub(crate) use warnings::blocks as warnings;
+
 /// A part of the report; nothing if it has nothing to say.
 type Part = fn(&Run<'_>) -> Vec<Block>;
 

@@ -45,7 +45,8 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
     blocks
 }
 
-fn paragraph(run: &Run<'_>) -> String {
+/// What the trace is, where its time goes, what can be gained.
+pub(crate) fn paragraph(run: &Run<'_>) -> String {
     let p = &run.analysis.prepared;
     let u = &p.utilization;
     let loss = [

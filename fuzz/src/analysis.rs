@@ -123,8 +123,9 @@ fn readable(files: &[OutputFile]) {
         assert!(file.path.is_relative() && !name.contains(".."), "{name}");
         match file.path.extension().and_then(|e| e.to_str()) {
             Some("json") => drop(serde_json::from_slice::<serde_json::Value>(&file.bytes).expect("JSON")),
-            Some("md" | "html" | "svg" | "csv") => drop(std::str::from_utf8(&file.bytes).expect("UTF-8")),
+            Some("md" | "html" | "svg" | "csv" | "txt") => drop(std::str::from_utf8(&file.bytes).expect("UTF-8")),
             Some("xlsx") => drop(read::workbook(&file.bytes).expect("a workbook")),
+            Some("png") => assert!(file.bytes.starts_with(b"\x89PNG"), "{name}"),
             Some("zip") => drop(zip::ZipArchive::new(std::io::Cursor::new(&file.bytes)).expect("a zip")),
             _ => panic!("{name}: what is this?"),
         }

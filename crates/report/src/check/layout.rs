@@ -1,4 +1,4 @@
-//! W1 to W8: the files that must be there are there, and no others of their kind.
+//! W1 to W7: the files that must be there are there, and no others of their kind.
 
 use super::folder::{Folder, Problems};
 use super::json::Json;
@@ -47,12 +47,6 @@ pub(super) fn check(folder: &Folder<'_>, facts: &Facts<'_>, problems: &mut Probl
         csv_rows(folder, category, problems);
     }
     known_findings(folder, facts, problems);
-    if folder.has("analysis.md")
-        && list(&facts.findings["findings"]).next().is_some()
-        && !folder.has("perf_improvement.png")
-    {
-        problems.fail("W8", "perf_improvement.png", "missing, though there are recommendations");
-    }
 }
 
 /// Files of every run, whatever is in the trace.

@@ -1,6 +1,7 @@
 //! Verifies a finished output folder: files, schemas, links, sums, limits of the reports, language. It reads nothing
 //! but what it is given, so it can run before anything is written.
 
+mod analysis_md;
 mod comparison;
 mod folder;
 mod json;
@@ -116,6 +117,7 @@ pub fn check(folder: &Folder<'_>) -> Vec<Problem> {
         Box::new(|problems| numbers::check(facts, problems)),
         Box::new(|problems| references::check(folder, facts, problems)),
         Box::new(|problems| reports::check(folder, facts, problems)),
+        Box::new(|problems| analysis_md::check(folder, facts, problems)),
         Box::new(|problems| written::leftovers(folder, problems)),
     ];
     for name in folder.ending(".json") {

@@ -25,6 +25,17 @@ const FAIR: [&str; 5] = ["Executive Summary", "Top Operations", "Recommendations
 const FAIR_COMPARED: [&str; 5] =
     ["Executive Summary", "Key Findings", "Recommendations", "Detailed Comparison", "Appendix"];
 
+/// Rows of the summary's table, and where their numbers come from.
+const METRICS: [(&str, &str); 4] = [
+    ("Total Compute Time", "computation_time_ms"),
+    ("GPU Utilization", "computation_time_percent"),
+    ("Idle Time", "idle_time_percent"),
+    ("Exposed Communication", "exposed_comm_time_percent"),
+];
+
+/// The last row of that table.
+pub(super) const TOP_CATEGORY: &str = "Top Bottleneck Category";
+
 /// Headings of the long report.
 const ROUGH: [&str; 10] = [
     "Analysis Process Summary",
@@ -94,7 +105,7 @@ pub(super) fn check(folder: &Folder<'_>, facts: &Facts<'_>, problems: &mut Probl
 }
 
 /// A report is a text of some length.
-fn gate(text: &str, name: &str, problems: &mut Problems) {
+pub(super) fn gate(text: &str, name: &str, problems: &mut Problems) {
     let characters = text.chars().count();
     let is_foreign = || 2 * text.chars().filter(|c| !c.is_ascii()).count() > characters;
     // A foreign character has a byte more than one, if not several.
@@ -105,7 +116,7 @@ fn gate(text: &str, name: &str, problems: &mut Problems) {
 }
 
 /// W9: the headings are there, in order.
-fn headings(report: &Report<'_>, wanted: &[&str], problems: &mut Problems) {
+pub(super) fn headings(report: &Report<'_>, wanted: &[&str], problems: &mut Problems) {
     let titles: Vec<&str> = report.document.headings().map(|(_, title, _)| title).collect();
     let mut from = 0;
     for heading in wanted {
@@ -145,18 +156,18 @@ fn summary(report: &Report<'_>, problems: &mut Problems) {
     }
 }
 
-/// W10: the numbers of the summary are those of the timeline.
-fn metrics(report: &Report<'_>, facts: &Facts<'_>, problems: &mut Problems) {
-    let Some(lines) = report.document.titled("Executive Summary") else { return };
+/// W10: the numbers of the summary are those of the timeline. Line and text of the category with most time, if it is
+/// there.
+pub(super) fn timeline(
+    report: &Report<'_>,
+    expected: &[(&str, &str)],
+    facts: &Facts<'_>,
+    problems: &mut Problems,
+) -> Option<(usize, String)> {
+    let lines = report.document.titled("Executive Summary")?;
     let all = tables(lines, &["Metric"]);
-    let Some(table) = all.first() else { return };
+    let table = all.first()?;
     let time = &facts.manifest["gpu_utilization"];
-    let expected = [
-        ("Total Compute Time", "computation_time_ms"),
-        ("GPU Utilization", "computation_time_percent"),
-        ("Idle Time", "idle_time_percent"),
-        ("Exposed Communication", "exposed_comm_time_percent"),
-    ];
     let row = |name: &str| table.rows.iter().find(|(_, cells)| cells.first().is_some_and(|c| c == name));
     for (name, key) in expected {
         let Some((line, cells)) = row(name) else {
@@ -164,24 +175,29 @@ fn metrics(report: &Report<'_>, facts: &Facts<'_>, problems: &mut Problems) {
             continue;
         };
         let shown = cells.get(1).and_then(|c| numbers(c).first().copied());
-        let Some(value) = time[key].as_f64() else { continue };
+        let Some(value) = time[*key].as_f64() else { continue };
         let tolerance = if key.ends_with("_ms") { 0.01 * value + 0.006 } else { PERCENT_TOLERANCE };
         if shown.is_none_or(|shown| (shown - value).abs() > tolerance) {
             let text = format!("`{name}` is {}, the timeline says {value}", cells.get(1).map_or("-", String::as_str));
             problems.fail_at("W10", report.name, *line, text);
         }
     }
-    let Some((line, cells)) = row("Top Bottleneck Category") else {
-        problems.fail("W10", report.name, "the summary has no row `Top Bottleneck Category`");
-        return;
+    let Some((line, cells)) = row(TOP_CATEGORY) else {
+        problems.fail("W10", report.name, format!("the summary has no row `{TOP_CATEGORY}`"));
+        return None;
     };
+    Some((*line, cells.get(1).cloned().unwrap_or_default()))
+}
+
+/// The same of the short report, and that the category has most time.
+fn metrics(report: &Report<'_>, facts: &Facts<'_>, problems: &mut Problems) {
+    let Some((line, named)) = timeline(report, &METRICS, facts, problems) else { return };
     let share = |c: &Json<'_>| c["percent_of_compute"].as_f64().unwrap_or_default();
     let largest = facts.categories("compute_kernel").map(share).fold(0.0, f64::max);
-    let named = cells.get(1).map_or("", String::as_str);
-    let is = |c: &&Json<'_>| c["display_name"].as_str().is_some_and(|d| letters(named).starts_with(&letters(d)));
+    let is = |c: &&Json<'_>| c["display_name"].as_str().is_some_and(|d| letters(&named).starts_with(&letters(d)));
     let top = facts.categories("compute_kernel").filter(is).map(share).fold(0.0, f64::max);
     if top + 0.01 < largest {
-        problems.fail_at("W10", report.name, *line, format!("`{named}` is not the category with most time"));
+        problems.fail_at("W10", report.name, line, format!("`{named}` is not the category with most time"));
     }
 }
 
@@ -226,9 +242,9 @@ fn details(report: &Report<'_>, facts: &Facts<'_>, problems: &mut Problems) {
 }
 
 /// W12 and W13: platform, peaks and model, with the values that were used.
-fn appendix(report: &Report<'_>, facts: &Facts<'_>, problems: &mut Problems) {
+pub(super) fn appendix(report: &Report<'_>, facts: &Facts<'_>, problems: &mut Problems) {
     let Some(appendix) = report.document.titled("Appendix") else { return };
-    let model = report.document.section(|level, title| level == 3 && title == "Model").unwrap_or(appendix);
+    let model = report.document.section(|level, title| level == 3 && title.starts_with("Model")).unwrap_or(appendix);
     let hardware = report.document.titled("Hardware Reference").unwrap_or_default();
     let line = |lines: &[Line<'_>], label: &str| {
         lines.iter().find(|l| l.text.contains(label)).map(|l| l.text.split_once(label).map_or("", |p| p.1).to_owned())

@@ -41,6 +41,7 @@ schemas![
     "kernel_fusion_metrics",
     "model_info",
     "comparison_metrics",
+    "priority_data",
     "run_log",
 ];
 
@@ -50,6 +51,7 @@ pub fn schema_of(path: &str) -> Option<&'static Schema> {
     let name = match (folder, file) {
         ("", "findings.json") => "findings",
         ("", "run_log.json") => "run_log",
+        ("", "priority_data.json") => "priority_data",
         ("" | "category_data", "category_manifest.json") => "category_manifest",
         ("metadata", "model_info.json") => "model_info",
         ("metadata", f) if f.ends_with("_metadata.json") => "category_metadata",
@@ -198,6 +200,7 @@ mod tests {
         assert_eq!(name("metadata/cpu_idle_metadata.json"), Some("category_metadata"));
         assert_eq!(name("category_data/comparison_metrics.json"), Some("comparison_metrics"));
         assert_eq!(name("run_log.json"), Some("run_log"));
+        assert_eq!(name("priority_data.json"), Some("priority_data"));
         assert_eq!(name("perf_report.json"), None);
     }
 }

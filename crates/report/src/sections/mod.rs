@@ -16,7 +16,7 @@ mod multi_kernel;
 mod overview;
 mod patterns;
 mod rough;
-mod words;
+pub(crate) mod words;
 
 use std::path::PathBuf;
 

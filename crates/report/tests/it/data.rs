@@ -27,14 +27,14 @@ fn closed(schema: &Value) -> Value {
     }
 }
 
-struct Schemas {
+pub(crate) struct Schemas {
     open: BTreeMap<&'static str, Validator>,
     closed: BTreeMap<&'static str, Validator>,
     parsed: BTreeMap<&'static str, Value>,
 }
 
 impl Schemas {
-    fn all() -> Self {
+    pub(crate) fn all() -> Self {
         let mut all = Self { open: BTreeMap::new(), closed: BTreeMap::new(), parsed: BTreeMap::new() };
         for schema in SCHEMAS {
             let parsed: Value = serde_json::from_str(schema.text).unwrap();
@@ -46,7 +46,7 @@ impl Schemas {
         all
     }
 
-    fn assert_valid(&self, trace: &str, name: &str, document: &Value) {
+    pub(crate) fn assert_valid(&self, trace: &str, name: &str, document: &Value) {
         let schema = schema_of(name).unwrap_or_else(|| panic!("{name} has no schema")).name;
         let errors = |v: &Validator| {
             v.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).take(3).collect::<Vec<_>>()
@@ -58,7 +58,7 @@ impl Schemas {
 }
 
 /// Numbers that have more decimals than their unit allows.
-fn unrounded(value: &Value, key: &str, found: &mut Vec<String>) {
+pub(crate) fn unrounded(value: &Value, key: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(object) => object.iter().for_each(|(k, v)| unrounded(v, k, found)),
         Value::Array(items) => items.iter().for_each(|v| unrounded(v, key, found)),

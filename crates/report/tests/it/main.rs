@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "a test tells what it skips")]
 
+mod analysis_md;
 mod data;
 mod hostile;
 mod hostile_workbook;

@@ -57,6 +57,11 @@ impl Analysed {
         self.run_with(&self.replay)
     }
 
+    /// `analysis.md` and what belongs to it, by name.
+    pub(crate) fn analysis_md(&self) -> BTreeMap<String, Vec<u8>> {
+        named(sections::analysis_md::files(&self.run()))
+    }
+
     /// The machine files by name.
     pub(crate) fn data(&self) -> BTreeMap<String, Vec<u8>> {
         named(data::files(&self.run()))

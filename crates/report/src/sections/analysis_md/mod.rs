@@ -11,6 +11,7 @@ mod score;
 use crate::data::json;
 use crate::render::{markdown, png};
 use crate::{OutputFile, Run};
+pub(crate) use document::{COLUMNS, NO_OPERATIONS};
 use plan::Plan;
 
 /// The report.

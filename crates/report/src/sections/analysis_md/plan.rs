@@ -86,9 +86,9 @@ impl<'a> ComputeCard<'a> {
         Self { group, told, bottleneck: largest }
     }
 
-    /// How urgent it is: as urgent as the finding that speaks of most of it.
+    /// How urgent it is: as urgent as the finding that speaks of half of it or more.
     pub(crate) fn priority(&self) -> Priority {
-        self.told.first().map_or(Priority::Low, |(finding, _)| finding.priority)
+        self.told.first().filter(|(_, percent)| *percent >= 50.0).map_or(Priority::Low, |(finding, _)| finding.priority)
     }
 
     /// Whether most of its time goes to kernels that take as long as any kernel does.

@@ -87,7 +87,7 @@ fn compute_sections(run: &Run<'_>) -> (Vec<Section>, Vec<String>) {
 }
 
 /// Whether the performance report made a row of a kernel that no operation launched.
-fn is_made_up(operation: &str) -> bool {
+pub(crate) fn is_made_up(operation: &str) -> bool {
     operation.ends_with("(Synthetic Op)")
 }
 

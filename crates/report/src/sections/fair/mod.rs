@@ -13,6 +13,7 @@ use crate::blocks::{Block, say_once};
 use crate::language::in_prose;
 
 /// Parts that `analysis.md` has too.
+pub(crate) use detail::is_made_up;
 pub(crate) use summary::paragraph;
 pub(crate) use warnings::blocks as warnings;
 

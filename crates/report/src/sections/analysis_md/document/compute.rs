@@ -12,6 +12,8 @@ use crate::blocks::{Block, Line, Table};
 use crate::sections::analysis_md::groups::{Group, LEAST_IMPACT, efficiency};
 use crate::sections::analysis_md::plan::{ComputeCard, Plan};
 use crate::sections::analysis_md::score::Score;
+use crate::sections::cross::row_mark;
+use crate::sections::fair::is_made_up;
 use crate::sections::words::{bound, cell, counted, figure, icon, ms, pct, saves, sentence, shapes};
 
 /// What a table of details begins with, here and for fusions.
@@ -70,7 +72,7 @@ fn one(run: &Run<'_>, card: &ComputeCard<'_>, rank: usize, earlier: &[usize]) ->
         Block::Heading(3, heading(card, rank, &format!("{} ", icon(card.priority())))),
         Block::Labels(vec![
             ("Insight".to_owned(), insight(&card.group)),
-            ("Action".to_owned(), action(card, earlier).into()),
+            ("Action".to_owned(), action(run, card, earlier).into()),
         ]),
         mark(format!("impact-begin kind=p_item category={category} {numbers}")),
         labelled("Impact", impact(run, card)),
@@ -118,12 +120,12 @@ fn insight(group: &Group<'_>) -> Line {
 }
 
 /// What to do, as the findings have it.
-fn action(card: &ComputeCard<'_>, earlier: &[usize]) -> String {
+fn action(run: &Run<'_>, card: &ComputeCard<'_>, earlier: &[usize]) -> String {
     if let Some((finding, percent)) = card.told.first() {
         let steps = as_before(finding, earlier).unwrap_or_else(|| first_steps(finding));
         return format!("{}{steps}", part(*percent));
     }
-    steps_of_bottleneck(card).unwrap_or_else(|| nothing_to_do(card).to_owned())
+    steps_of_bottleneck(card).unwrap_or_else(|| nothing_to_do(run, card))
 }
 
 /// Of how much of a group a finding speaks, where it is not all.
@@ -142,16 +144,22 @@ fn steps_of_bottleneck(card: &ComputeCard<'_>) -> Option<String> {
 }
 
 /// Why no change is named.
-fn nothing_to_do(card: &ComputeCard<'_>) -> &'static str {
-    if !card.is_modelled() {
+fn nothing_to_do(run: &Run<'_>, card: &ComputeCard<'_>) -> String {
+    let Some(largest) = card.group.members.first() else { return "None.".to_owned() };
+    if is_made_up(&largest.row.name) {
+        "No change can be named: these kernels belong to no recorded operation, so nothing tells how much they have to do."
+            .to_owned()
+    } else if !card.is_modelled() {
         "No change can be named without a performance model; one of your own (`--extension`) would tell how far these \
          operations are from the peak."
+            .to_owned()
     } else if card.is_kernel_floor() {
         "Launch fewer or larger kernels; these take little longer than kernels with next to nothing to do, so faster \
          ones hardly save time."
+            .to_owned()
     } else {
-        "No change is asked for; each of these operations is within what is expected of its kind, or too small a part \
-         to matter."
+        let name = largest.row.name.replace('`', "'");
+        format!("No change is asked for (`{name}` is marked: {}).", row_mark(run, largest.row))
     }
 }
 
@@ -195,7 +203,7 @@ pub(crate) fn details(run: &Run<'_>, plan: &Plan<'_>) -> Vec<Block> {
         blocks.push(labelled("Identification", identification(&card.group)));
         blocks.extend(data(run, &card.group));
         blocks.push(labelled("Reasoning for Slowdown", reasoning(run, card)));
-        blocks.push(labelled("Resolution", resolution(card, &leading[..rank - 1])));
+        blocks.extend(resolution(run, card, &leading[..rank - 1]));
         blocks.extend(estimate(run, card));
     }
     blocks
@@ -264,7 +272,8 @@ fn reasoning(run: &Run<'_>, card: &ComputeCard<'_>) -> String {
         let name = largest.row.name.replace('`', "'");
         said.push(format!("{} to {}% of peak is expected of `{name}`.", figure(low), figure(high)));
     }
-    if group.bound == Some(BoundType::Memory) && p.baseline.source == Baseline::MEASURED {
+    let is_told = card.bottleneck.is_some_and(|b| b.brief.contains("simple elementwise operations"));
+    if group.bound == Some(BoundType::Memory) && p.baseline.source == Baseline::MEASURED && !is_told {
         let reached = pct(p.baseline.efficiency_percent);
         said.push(format!("Simple elementwise operations of this trace reach {reached}% of peak bandwidth."));
     }
@@ -291,18 +300,21 @@ fn reached(p: &Prepared, card: &ComputeCard<'_>) -> String {
     }
 }
 
-fn resolution(card: &ComputeCard<'_>, earlier: &[usize]) -> String {
-    let told: Vec<String> = card
-        .told
-        .iter()
-        .map(|(finding, percent)| {
-            let steps = as_before(finding, earlier).unwrap_or_else(|| all_steps(finding));
-            sentence(&format!("{} ({}% of this time): {steps}", name(finding), pct(*percent)))
-        })
-        .collect();
-    match told.as_slice() {
-        [] => steps_of_bottleneck(card).unwrap_or_else(|| nothing_to_do(card).to_owned()),
-        told => told.join(" "),
+/// What to do about each part of it.
+fn resolution(run: &Run<'_>, card: &ComputeCard<'_>, earlier: &[usize]) -> Vec<Block> {
+    const LABEL: &str = "Resolution";
+    let told = card.told.iter().map(|(finding, percent)| {
+        let steps = as_before(finding, earlier).unwrap_or_else(|| all_steps(finding));
+        sentence(&format!("{} ({}% of this time): {steps}", name(finding), pct(*percent)))
+    });
+    let mut told: Vec<String> = told.collect();
+    match told.len() {
+        0 => {
+            let steps = steps_of_bottleneck(card).unwrap_or_else(|| nothing_to_do(run, card));
+            vec![labelled(LABEL, steps)]
+        }
+        1 => vec![labelled(LABEL, told.remove(0))],
+        _ => vec![labelled(LABEL, "one change for each part."), Block::list(told)],
     }
 }
 

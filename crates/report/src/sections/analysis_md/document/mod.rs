@@ -9,8 +9,10 @@ mod fusion;
 mod summary;
 mod system;
 
+pub(crate) use compute::COLUMNS;
 use jarvis_analyze::finding::Finding;
 use jarvis_analyze::rounding::shown;
+pub(crate) use summary::NO_OPERATIONS;
 
 use super::plan::Plan;
 use super::score::Score;
@@ -116,7 +118,7 @@ fn first_steps(finding: &Finding) -> String {
 /// That an earlier card of the tier says what a finding says; nothing if none does.
 fn as_before(finding: &Finding, earlier: &[usize]) -> Option<String> {
     let at = earlier.iter().position(|rank| *rank == finding.rank)?;
-    Some(format!("As in P{}; {} is one change for all of these.", at + 1, name(finding)))
+    Some(format!("As in P{} ({}).", at + 1, name(finding)))
 }
 
 /// All sentences of each path.

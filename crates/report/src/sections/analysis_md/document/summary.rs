@@ -9,6 +9,9 @@ use crate::sections::analysis_md::plan::Plan;
 use crate::sections::fair;
 use crate::sections::words::{cell, ms, pct};
 
+/// What is said where there is no table of categories.
+pub(crate) const NO_OPERATIONS: &str = "No GPU time of this trace belongs to an operation.";
+
 /// The part.
 pub(crate) fn blocks(run: &Run<'_>, plan: &Plan<'_>) -> Vec<Block> {
     let mut blocks = vec![
@@ -20,10 +23,11 @@ pub(crate) fn blocks(run: &Run<'_>, plan: &Plan<'_>) -> Vec<Block> {
         blocks.push(Block::Picture { shows: "What each recommendation saves", file: PLOT });
         blocks.push(Block::paragraph("R1, R2 and so on are the recommendations of `standalone_analysis_fair.md`."));
     }
-    blocks.extend([Block::heading(3, "Top Operations"), mark("impact-begin kind=top_ops")]);
-    blocks.extend([Block::Table(top(plan)), end()]);
+    blocks.push(Block::heading(3, "Top Operations"));
     if plan.categories.is_empty() {
-        blocks.push(Block::paragraph("No GPU time of this trace belongs to an operation."));
+        blocks.push(Block::paragraph(NO_OPERATIONS));
+    } else {
+        blocks.extend([mark("impact-begin kind=top_ops"), Block::Table(top(plan)), end()]);
     }
     blocks
 }

@@ -17,7 +17,7 @@ pub(crate) fn cards(run: &Run<'_>, plan: &Plan<'_>) -> Vec<Block> {
     if plan.system.is_empty() {
         let u = &run.analysis.prepared.utilization;
         blocks.push(Block::paragraph(format!(
-            "No system-level issue was detected: the GPU computes {}% of the time, and {}% is idle.",
+            "No system-level issue was detected that a change would mend: the GPU computes {}% of the time, and {}% is idle.",
             pct(u.computation_time_percent),
             pct(u.idle_time_percent)
         )));

@@ -53,7 +53,7 @@ pub struct AnalyzeOptions {
 /// Files that are written only if they are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Emit {
-    /// `analysis.md`, `priority_data.json` and a plot: the same findings as one report of cards
+    /// `analysis.md`, `priority_data.json` and a plot: the same findings as one report of cards.
     AnalysisMd,
 }
 

@@ -54,6 +54,9 @@ Writes the output folder (default: analysis_output beside the trace):
   improvement.svg, roofline.svg   pictures for Markdown
   perf_report.xlsx, perf_report_csvs/, category_data/, category_findings/, system_findings/, metadata/
 
+With --emit analysis-md also analysis.md, priority_data.json, and, where there are recommendations, \
+perf_improvement.png and perf_improvement_base64.txt.
+
 With --reference the target is compared with another trace instead: report.html with both sides, \
 comparative_analysis_fair.md, _rough.md, comparison.xlsx, both performance reports, category_data/comparison_metrics.json.
 
@@ -93,8 +96,8 @@ pub(crate) struct AnalyzeArgs {
     /// Which replay packages to write: `auto`, `none`, `all`, or names of operations with commas between
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     replay: ReplayChoice,
-    /// Write further files too; may be repeated
-    #[arg(long, value_name = "WHAT", value_enum)]
+    /// Write more files: `analysis-md` for one report of cards with scores, its data and a plot; may be repeated
+    #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true)]
     emit: Vec<Emit>,
     #[command(flatten)]
     reference: versus::ReferenceArgs,

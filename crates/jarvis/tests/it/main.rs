@@ -3,6 +3,7 @@
 #![allow(clippy::case_sensitive_file_extension_comparisons, reason = "the program writes the names itself")]
 #![allow(clippy::print_stdout, reason = "what is skipped is said")]
 
+mod analysis_md;
 mod analyze;
 mod check;
 mod compare;

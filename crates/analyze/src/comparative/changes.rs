@@ -97,8 +97,8 @@ pub(crate) fn changes(
         timeline(ChangeKind::Calls, what, calls);
     }
     let rest = recorded.rest();
-    timeline(ChangeKind::Copies, "Memory copies that nothing overlaps".to_owned(), Both::of(rest, |r| r.copies_ms));
-    timeline(ChangeKind::Unknown, "Kernels of no known operation".to_owned(), Both::of(rest, |r| r.unknown_ms));
+    timeline(ChangeKind::Copies, "Memory copies that nothing overlaps".to_owned(), Both::of(rest, |r| r.copies));
+    timeline(ChangeKind::Unknown, "Kernels of no known operation".to_owned(), Both::of(rest, |r| r.unknown));
     let (what, ms) = overlap(rest);
     timeline(ChangeKind::Overlap, what.to_owned(), ms);
     found.retain(|c| c.ms != Both::default());
@@ -119,25 +119,26 @@ pub(crate) struct Recorded<'a> {
     pub(crate) copies: Both<Copies>,
 }
 
-/// What a side's computation and copies take besides the kernel time of its parts. Nothing is negative.
+/// What a side's computation and copies take besides the kernel time of its parts, in milliseconds. Nothing is
+/// negative.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Rest {
     /// Copies apart from operations that nothing overlaps.
-    copies_ms: f64,
+    copies: f64,
     /// Kernel time that passes beside other work.
-    beside_ms: f64,
+    beside: f64,
     /// Time of kernels that no part holds.
-    unknown_ms: f64,
+    unknown: f64,
 }
 
 impl Recorded<'_> {
     fn rest(&self) -> Both<Rest> {
         Both::of(self.totals.zip(self.kernel_ms).zip(self.copies), |((t, kernel_ms), copies)| {
             // Which copies are overlapped is not known: those of operations are the last to be.
-            let copies_ms = copies.apart_ms.min((t.exposed_copy_ms - copies.in_parts_ms).max(0.0));
-            let beside_ms = kernel_ms + copies_ms - t.computation_ms - t.exposed_copy_ms;
+            let apart = copies.apart_ms.min((t.exposed_copy_ms - copies.in_parts_ms).max(0.0));
+            let beside = kernel_ms + apart - t.computation_ms - t.exposed_copy_ms;
             let at_least = |ms: f64| if ms > LEAST_MS { ms } else { 0.0 };
-            Rest { copies_ms: at_least(copies_ms), beside_ms: at_least(beside_ms), unknown_ms: at_least(-beside_ms) }
+            Rest { copies: at_least(apart), beside: at_least(beside), unknown: at_least(-beside) }
         })
     }
 
@@ -151,7 +152,7 @@ impl Recorded<'_> {
 
 /// Overlap that one side has more, as the time that the other takes without it.
 fn overlap(rest: Both<Rest>) -> (&'static str, Both<f64>) {
-    let gained = Both::of(rest, |r| r.beside_ms).delta();
+    let gained = Both::of(rest, |r| r.beside).delta();
     if gained < 0.0 {
         let what = "Overlap that is lost: kernels that run beside each other in the reference and not in the target";
         (what, Both { reference: 0.0, target: -gained })

@@ -59,7 +59,7 @@ pub(crate) fn drive(cx: &CategoryCx<'_>, info: &AnalyzerInfo, rules: &dyn Rules)
 /// count it again.
 pub(crate) fn part(cx: &CategoryCx<'_>, rules: &dyn Rules, left: &Shares) -> Option<Bottleneck> {
     let mut rows: Vec<Row> = left.iter().map(|(&r, &share)| cx.prepared.row(r).part(share)).collect();
-    rows.order_by(|a, b| crate::prepare::order(a, b));
+    rows.order_by(crate::prepare::order);
     let judge = |row| Judged { row, judgement: rules.judge(cx, row), reasons: Vec::new(), set_aside: None };
     let judged: Vec<Judged<'_>> = rows.iter().map(judge).collect();
     let group = (!judged.is_empty()).then(|| judge::group(judged.iter().collect()))?;

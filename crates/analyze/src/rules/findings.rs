@@ -233,7 +233,7 @@ impl Draft {
 
     fn finding(self, prepared: &Prepared, host: Option<&HostBound>) -> Finding {
         let mut rows: Vec<Row> = self.rows.iter().map(|(&r, &share)| prepared.row(r).part(share)).collect();
-        rows.order_by(|a, b| order(a, b));
+        rows.order_by(order);
         let total = prepared.utilization.total_time_ms;
         let mut evidence: Vec<Evidence> = rows.iter().take(MOST_OPERATIONS).map(evidence).collect();
         evidence.extend(self.facts.into_iter().map(|fact| Evidence {

@@ -79,7 +79,7 @@ pub(crate) fn by_calls(marks: &str, rows: impl Iterator<Item = Both<(f64, f64)>>
         }
     }
     let (mode, calls) = match () {
-        () if all == 0.0 => (Mode::Total, "; no operation of one trace is found in the other"),
+        () if all <= 0.0 => (Mode::Total, "; no operation of one trace is found in the other"),
         () if same >= SAME_CALLS_SHARE * all => (Mode::Total, "; the calls are as many"),
         () => (Mode::PerCall, " and the numbers of calls differ"),
     };

@@ -6,6 +6,7 @@ use crate::count::Count;
 use crate::dtype;
 use crate::models::gemm::training::{plain_params, rows_by_columns};
 use crate::models::gemm::{Gemm, OperandSizes, Product};
+use crate::models::tally::Bytes;
 use crate::models::{Cost, ModelError, Params, PerfModel, Read};
 use crate::parity::Quirks;
 use crate::value::Value;
@@ -97,14 +98,11 @@ fn bytes(
     out: Option<i64>,
     quirks: &Quirks,
 ) -> Result<Option<f64>, ModelError> {
-    let stored = |slot: usize| Ok::<_, ModelError>(args.size(slot, quirks)?.zip(Some(args.stored_numel(slot)?)));
-    let mut tensors = vec![stored(a)?, stored(a + 1)?];
-    if product.bias {
-        tensors.push(stored(0)?);
-    }
-    tensors.push(out.zip(Some(Count::from(product.batch) * product.m * product.n)));
-    let sum = tensors.into_iter().map(|tensor| tensor.map(|(size, elements)| elements * size)).sum::<Option<Count>>();
-    Ok(sum.map(Count::to_f64))
+    let result = Bytes::new().and(Count::from(product.batch) * product.m * product.n, out);
+    let mut slots = [a, a + 1].into_iter().chain(product.bias.then_some(0));
+    let and_slot = |sum: Bytes, slot| Ok::<_, ModelError>(sum.and(args.stored_numel(slot)?, args.size(slot, quirks)?));
+    let bytes = slots.try_fold(result, and_slot)?;
+    Ok(bytes.total().map(Count::to_f64))
 }
 
 /// Bytes of an element of the output, where the call names its type (`out_dtype`).

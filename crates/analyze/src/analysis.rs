@@ -22,7 +22,6 @@ use crate::prepare::{PrepareOptions, model_info};
 use crate::prepared::{Prepared, Row};
 use crate::program::{LeafId, Program, RowId};
 use crate::rank;
-use crate::rounding::shown_ms;
 use crate::rules::{CategoryOutcome, Claims, analyze_categories, compute_findings};
 use crate::system::gaps::Gaps;
 use crate::system::{self, System};
@@ -266,12 +265,12 @@ impl Analysis {
 /// findings of low priority recommend nothing.
 fn nothing_recommended(outcomes: &[CategoryOutcome], findings: &[Finding]) -> String {
     let bottlenecks = || outcomes.iter().filter_map(CategoryOutcome::metrics).flat_map(|m| &m.bottlenecks);
-    let unmodelled: Vec<f64> = bottlenecks().filter(|b| b.efficiency_percent.is_none()).map(|b| b.time_ms.0).collect();
-    if !unmodelled.is_empty() {
-        let (take, them) = if unmodelled.len() == 1 { ("takes", "it") } else { ("take", "them") };
-        let (found, ms) = (counted(unmodelled.len(), "bottleneck"), shown_ms(unmodelled.iter().sum()));
+    let unmodelled = bottlenecks().filter(|b| b.efficiency_percent.is_none()).count();
+    if unmodelled > 0 {
+        let (were, them) = if unmodelled == 1 { ("was", "it") } else { ("were", "them") };
+        let found = counted(unmodelled, "bottleneck");
         return format!(
-            "{found} {take} {ms} ms, but no performance model covers {them}, so no change can be put in numbers."
+            "{found} {were} found, but no performance model covers {them}, so no change can be put in numbers."
         );
     }
     if findings.is_empty() && bottlenecks().next().is_none() {

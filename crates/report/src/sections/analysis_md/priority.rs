@@ -27,18 +27,17 @@ pub(crate) struct Data<'a> {
 /// A score as files write it.
 #[derive(Serialize)]
 struct Scores {
-    impact_score_low: Ratio,
-    impact_score: Ratio,
-    impact_score_high: Ratio,
+    #[serde(rename = "impact_score_low")]
+    low: Ratio,
+    #[serde(rename = "impact_score")]
+    mid: Ratio,
+    #[serde(rename = "impact_score_high")]
+    high: Ratio,
 }
 
 impl From<Score> for Scores {
     fn from(score: Score) -> Self {
-        Self {
-            impact_score_low: Ratio(score.low),
-            impact_score: Ratio(score.mid),
-            impact_score_high: Ratio(score.high),
-        }
+        Self { low: Ratio(score.low), mid: Ratio(score.mid), high: Ratio(score.high) }
     }
 }
 
@@ -217,7 +216,7 @@ fn fusion_card<'a>(card: &FusionCard<'a>, rank: usize, window_ms: f64) -> Card<'
     }
 }
 
-fn system_card<'a>(finding: &'a Finding, rank: usize, window_ms: f64) -> Card<'a> {
+fn system_card(finding: &Finding, rank: usize, window_ms: f64) -> Card<'_> {
     let percent = |ms: f64| 100.0 * ms / window_ms.max(f64::MIN_POSITIVE);
     let saved = finding.impact.saved_ms;
     let score = Score { low: percent(saved.low), mid: percent(finding.expected_ms()), high: percent(saved.high) };

@@ -292,7 +292,7 @@ fn reached(p: &Prepared, card: &ComputeCard<'_>) -> String {
     let (name, e) = (row.name.replace('`', "'"), &row.efficiency);
     match (card.group.bound, e.tflops_achieved, e.tb_s_achieved) {
         (Some(BoundType::Compute), Some(rate), _) => {
-            let peak = e.resolved_peak_maf.map(figure).unwrap_or_else(|| "-".to_owned());
+            let peak = e.resolved_peak_maf.map_or_else(|| "-".to_owned(), figure);
             format!("`{name}` computes {} of {peak} TFLOPS/s.", shown(rate, 1))
         }
         (_, _, Some(rate)) => format!("`{name}` moves {} of {} TB/s.", shown(rate, 2), figure(p.peak_hbm_tbs())),

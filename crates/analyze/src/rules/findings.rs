@@ -16,7 +16,7 @@ use crate::prepared::{BoundType, Prepared, Row};
 use crate::program::{RowId, base_name};
 use crate::rounding::{shown, shown_ms};
 use crate::system::host_bound::HostBound;
-use crate::texts::{counted, quoted};
+use crate::texts::{TextId, counted, quoted};
 use crate::thresholds::Threshold;
 use jarvis_trace::InOrder;
 
@@ -166,6 +166,8 @@ impl Draft {
         }
         let restated = if time_ms < WHOLE * b.time_ms.0 { left.restated(m, &rows) } else { None };
         let told = restated.as_ref().unwrap_or(b);
+        // Whether a package is made the whole bottleneck decides.
+        let may_say = |s: &&Sentence| s.id != TextId::B_REPLAY.id() || b.kernel.iter().any(|k| k.id == s.id);
         Some(Self {
             pattern,
             category: m.category.to_string(),
@@ -174,7 +176,7 @@ impl Draft {
             title: title(pattern, told),
             issue: told.brief.clone(),
             algorithmic: told.algorithmic.clone(),
-            kernel: told.kernel.clone(),
+            kernel: told.kernel.iter().filter(|s| may_say(s)).cloned().collect(),
             basis: vec![told.impact.basis.clone()],
             facts: Vec::new(),
             rows,

@@ -442,6 +442,28 @@ fn what_does_more_than_to_move_data_has_no_projection() {
 }
 
 #[test]
+fn no_package_is_promised_that_is_not_made() {
+    // Small beside the additions, so that its category caps its level.
+    let mut scene = Scene::new();
+    scene.add(100, 512, 4.3);
+    let types = r#"["c10::BFloat16", "long int"]"#;
+    scene.calls(10, &Call::new("aten::embedding", "[[32000, 1024], [4, 512]]", types, &[("gather", 34.0)]));
+    let prepared = scene.prepared();
+    let mut claims = Claims::none();
+    for claimed in [0, 3] {
+        let leaves = (100..100 + claimed).map(crate::program::LeafId).collect();
+        claims.add_leaves("Block", PatternId::ELEMENTWISE_CHAIN, 1, &prepared, &leaves);
+        let outcomes = analyze_categories(&prepared, &claims, Scope::Standalone);
+        let replay = &metrics(&outcomes, "other").bottlenecks[0].replay;
+        assert!(!replay.recommended, "{replay:?}");
+        let findings = compute_findings(&prepared, &outcomes, &claims, None);
+        let finding = findings.iter().find(|f| f.category == "other").unwrap();
+        assert!(finding.paths.kernel.iter().all(|s| !s.contains("Replay artifact")), "{:?}", finding.paths.kernel);
+        assert_eq!(finding.replay_reason.as_deref(), Some("not urgent enough"));
+    }
+}
+
+#[test]
 fn no_projection_is_shorter_than_kernels_are() {
     let mut scene = Scene::new();
     // Kernels with nothing to do take 2 us; 1 MiB at the ceiling would take less.

@@ -287,12 +287,11 @@ pub fn say_once(blocks: Vec<Block>, free: &[&str]) -> Vec<Block> {
             // What a recommendation says on a path is the same sentence without the path.
             let text = PATHS.iter().find_map(|path| text.strip_prefix(path)).unwrap_or(text);
             let may_repeat = free.iter().any(|f| text.contains(f)) || s.words() < LONG_SENTENCE;
-            match said.get(text).filter(|_| !may_repeat) {
-                Some(&below) => again = again.or(Some(below)),
-                None => {
-                    said.insert(text.to_owned(), read.get());
-                    kept.0.extend(s.0);
-                }
+            if let Some(&below) = said.get(text).filter(|_| !may_repeat) {
+                again = again.or(Some(below));
+            } else {
+                said.insert(text.to_owned(), read.get());
+                kept.0.extend(s.0);
             }
         }
         let above = again.map_or_else(Line::new, |below| as_below(&headings, below, read.get()));

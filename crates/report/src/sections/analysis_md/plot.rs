@@ -89,7 +89,7 @@ mod tests {
         assert_eq!((width as usize, height as usize), (WIDTH, HEAD + 2 * ROW + FOOT));
         assert_eq!(palette.len(), 3 * PALETTE.len());
         let line = |y: usize| &pixels[y * WIDTH..(y + 1) * WIDTH];
-        let count = |y: usize, colour: u8| line(y).iter().filter(|p| **p == colour).count();
+        let count = |y: usize, colour: u8| line(y).iter().map(|p| usize::from(*p == colour)).sum::<usize>();
         let (first, second) = (HEAD + 30, HEAD + ROW + 30);
         assert_eq!((count(first, SURE), count(first, HOPED)), (480, 480), "2 and 4 of 4 ms over 960 dots");
         assert_eq!((count(second, SURE), count(second, HOPED)), (0, 480));

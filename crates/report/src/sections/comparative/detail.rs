@@ -327,7 +327,7 @@ mod tests {
             rows: Both::default(),
             uid: None,
         };
-        let blocks = differences(&vec![&one; 21]);
+        let blocks = differences(&[&one; 21]);
         let [Block::Table(table)] = &*blocks else { panic!("{blocks:?}") };
         assert_eq!(table.rows.len(), 21);
     }

@@ -257,7 +257,7 @@ fn rows_of_files(folder: &Folder<'_>, report: &Report<'_>, facts: &Facts<'_>, pr
 /// Keys of the machine form stand in code or not at all.
 fn keys(report: &Report<'_>, problems: &mut Problems) {
     for line in report.document.lines.iter().filter(|l| !l.is_code && !l.text.starts_with("<!--")) {
-        let language = line.text.split('`').step_by(2);
+        let mut language = line.text.split('`').step_by(2);
         if let Some(key) = language.find_map(|part| KEYS.iter().find(|key| part.contains(**key))) {
             problems.fail_at("keys", REPORT, line.number, format!("`{key}` is a name of a file and no language"));
         }

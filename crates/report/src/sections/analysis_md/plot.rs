@@ -89,10 +89,10 @@ mod tests {
         assert_eq!((width as usize, height as usize), (WIDTH, HEAD + 2 * ROW + FOOT));
         assert_eq!(palette.len(), 3 * PALETTE.len());
         let line = |y: usize| &pixels[y * WIDTH..(y + 1) * WIDTH];
-        let count = |y: usize, colour: u8| line(y).iter().map(|p| usize::from(*p == colour)).sum::<usize>();
-        let (first, second) = (HEAD + 30, HEAD + ROW + 30);
-        assert_eq!((count(first, SURE), count(first, HOPED)), (480, 480), "2 and 4 of 4 ms over 960 dots");
-        assert_eq!((count(second, SURE), count(second, HOPED)), (0, 480));
+        let (first, second) = (line(HEAD + 30), line(HEAD + ROW + 30));
+        let colours = |line: &[u8]| [MARGIN, MARGIN + 479, MARGIN + 480, MARGIN + 959, MARGIN + 960].map(|x| line[x]);
+        assert_eq!(colours(first), [SURE, SURE, HOPED, HOPED, 0], "2 and 4 of 4 ms over 960 dots");
+        assert_eq!(colours(second), [HOPED, HOPED, 0, 0, 0]);
     }
 
     #[test]

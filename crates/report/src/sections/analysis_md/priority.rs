@@ -26,18 +26,20 @@ pub(crate) struct Data<'a> {
 
 /// A score as files write it.
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the file")]
 struct Scores {
-    #[serde(rename = "impact_score_low")]
-    low: Ratio,
-    #[serde(rename = "impact_score")]
-    mid: Ratio,
-    #[serde(rename = "impact_score_high")]
-    high: Ratio,
+    impact_score_low: Ratio,
+    impact_score: Ratio,
+    impact_score_high: Ratio,
 }
 
 impl From<Score> for Scores {
     fn from(score: Score) -> Self {
-        Self { low: Ratio(score.low), mid: Ratio(score.mid), high: Ratio(score.high) }
+        Self {
+            impact_score_low: Ratio(score.low),
+            impact_score: Ratio(score.mid),
+            impact_score_high: Ratio(score.high),
+        }
     }
 }
 

@@ -81,7 +81,7 @@ fn one(run: &Run<'_>, card: &ComputeCard<'_>, rank: usize, earlier: &[usize]) ->
     ]
 }
 
-/// As in "P1: GEMM: `aten::mm` and 2 more operations, memory-bound".
+/// Number, category, operations, and what they are grouped by.
 fn heading(card: &ComputeCard<'_>, rank: usize, before: &str) -> Line {
     let group = &card.group;
     let kind = match (group.bound, group.band.percent()) {

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod autocast;
+#[cfg(test)]
 mod evaluation;
 #[cfg(test)]
 mod hostile;

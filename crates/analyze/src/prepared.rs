@@ -10,6 +10,7 @@ use jarvis_perf::tables::KernelStat;
 use jarvis_perf::value::Value;
 use serde::Serialize;
 
+use crate::finding::Range;
 use crate::prepare::kernel_names::KernelNames;
 use crate::program::{Direction, Program, RowId};
 use crate::thresholds::{Threshold, Thresholds};
@@ -41,6 +42,46 @@ pub struct Utilization {
     pub total_comm_time_ms: f64,
     /// Copies go on, whatever else does.
     pub total_memcpy_time_ms: f64,
+    /// The times of computing kernels added up.
+    #[serde(skip)]
+    pub kernel_time_ms: f64,
+}
+
+impl Utilization {
+    /// Kernels of one stream overlap by less than this share, where one begins on the heels of the one before.
+    const HEELS: f64 = 0.05;
+
+    /// What kernel time is of the time in which anything computes. Where streams or GPUs run side by side, a saving in all
+    /// of their kernels shortens the window once.
+    pub fn of_window(&self, kernel_ms: f64) -> f64 {
+        if self.runs_side_by_side() { kernel_ms * self.computation_time_ms / self.kernel_time_ms } else { kernel_ms }
+    }
+
+    /// A share of all kernel time in percent, or of the computation time where that is the same.
+    pub fn percent_of_compute(&self, kernel_ms: f64) -> f64 {
+        let computation = self.computation_time_ms;
+        if computation > 0.0 { 100.0 * self.of_window(kernel_ms) / computation } else { 0.0 }
+    }
+
+    /// What kernel time is of the window in percent.
+    pub fn percent_of_total(&self, kernel_ms: f64) -> f64 {
+        if self.total_time_ms > 0.0 { 100.0 * self.of_window(kernel_ms) / self.total_time_ms } else { 0.0 }
+    }
+
+    /// The kernel time that shares are of.
+    pub fn all_kernels_ms(&self) -> f64 {
+        if self.runs_side_by_side() { self.kernel_time_ms } else { self.computation_time_ms }
+    }
+
+    /// A saving of kernel time as one of the window.
+    pub fn range_of_window(&self, saved_ms: Range) -> Range {
+        Range::new(self.of_window(saved_ms.low), self.of_window(saved_ms.high))
+    }
+
+    /// Whether streams or GPUs compute at the same time.
+    pub fn runs_side_by_side(&self) -> bool {
+        self.kernel_time_ms > (1.0 + Self::HEELS) * self.computation_time_ms
+    }
 }
 
 /// What bounds an operation.
@@ -474,5 +515,26 @@ impl Prepared {
         let credible = self.baseline.source == Baseline::MEASURED
             && measured >= self.thresholds.get(Threshold::BaselineMinCeiling);
         if credible { measured.min(100.0) } else { self.thresholds.get(Threshold::BaselineDefault) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::float_cmp, reason = "what does not overlap is not touched")]
+    fn only_kernels_side_by_side_count_less() {
+        let of = |kernel_time_ms| Utilization {
+            total_time_ms: 10.0,
+            computation_time_ms: 8.0,
+            kernel_time_ms,
+            ..Utilization::default()
+        };
+        assert_eq!(of(0.0).of_window(3.3), 3.3, "not known");
+        assert_eq!(of(8.3).of_window(3.3), 3.3, "a kernel begins on the heels of the one before");
+        let two = of(16.0);
+        assert_eq!((two.of_window(4.0), two.percent_of_compute(16.0), two.percent_of_total(16.0)), (2.0, 100.0, 80.0));
+        assert_eq!(two.all_kernels_ms(), 16.0);
     }
 }

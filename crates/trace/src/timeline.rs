@@ -78,6 +78,8 @@ impl Population {
 pub struct Timeline<T> {
     /// Some kernel computes.
     pub computation: T,
+    /// The times of computing kernels added up: more than the above where they run side by side.
+    pub kernels: T,
     /// Only communication goes on.
     pub exposed_communication: T,
     /// Only copies go on.
@@ -118,6 +120,8 @@ impl<T: Clock> Timeline<T> {
                 spans[works.of(e) as usize].push(span);
             }
         }
+        let kernels =
+            spans[GpuWork::Computation as usize].iter().fold(T::ZERO, |sum, &(start, end)| sum + (end - start));
         let [computation, communication, memcpy] = spans.map(IntervalSet::merge);
         let all = computation.union(&communication).union(&memcpy);
         let (start, end) = all.extent()?;
@@ -129,6 +133,7 @@ impl<T: Clock> Timeline<T> {
         };
         Some(Self {
             computation: computation.measure(),
+            kernels,
             exposed_communication: communication.subtract(&computation).measure(),
             exposed_memcpy: memcpy.subtract(&computation).subtract(&communication).measure(),
             busy,

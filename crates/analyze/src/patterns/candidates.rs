@@ -330,8 +330,7 @@ pub fn fusion_metrics(scene: &Scene<'_>, patterns: &[Pattern]) -> FusionMetrics 
 
 fn estimate(scene: &Scene<'_>, pattern: &Pattern) -> FusionEstimate {
     let kernels = kernels(scene, pattern);
-    let total = scene.utilization.total_time_ms.max(f64::MIN_POSITIVE);
-    let score = |ms: Option<f64>| ms.map_or(0.0, |ms| 100.0 * ms / total);
+    let score = |ms: Option<f64>| ms.map_or(0.0, |ms| scene.utilization.percent_of_total(ms));
     let (low, high) = (pattern.saved_ms.map(|s| s.low), pattern.saved_ms.map(|s| s.high));
     let modeled = kernels.iter().filter(|k| k.has_perf_data).count();
     let matrix = kernels.iter().any(|k| k.kind == Kind::Matrix.as_str());

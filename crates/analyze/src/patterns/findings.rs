@@ -74,7 +74,8 @@ pub fn findings(scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row], host: Opt
     let computation = scene.utilization.computation_time_ms;
     // What the GPU saves is sure, or the launches that go; where the host is the limit, one of them may be nothing.
     let worth = |m: &Maker<'_, '_>, f: &Finding| {
-        is_worth(Range::new(m.saved().low.max(f.impact.saved_ms.low), f.impact.saved_ms.high), computation)
+        let sure = scene.utilization.of_window(m.saved().low);
+        is_worth(Range::new(sure.max(f.impact.saved_ms.low), f.impact.saved_ms.high), computation)
     };
     let heads = patterns.iter().filter(|p| p.code == Code::RepeatedKvHeads);
     let heads_ms = heads.filter_map(|p| p.saved_ms).map(|s| s.high).sum();
@@ -114,7 +115,7 @@ impl Maker<'_, '_> {
         let time_ms = self.time_ms();
         let total = self.scene.utilization.total_time_ms;
         let gpu_saved = self.saved();
-        let (saved_ms, limit) = self.within_host(gpu_saved);
+        let (saved_ms, limit) = self.within_host(self.scene.utilization.range_of_window(gpu_saved));
         let (saved_ms, heads) = self.with_heads(saved_ms);
         let saved_ms = saved_ms.as_measured(total);
         let tier = PATTERNS.iter().find(|p| p.id == first.id).map_or(Tier::Fusion, |p| p.tier);
@@ -130,8 +131,8 @@ impl Maker<'_, '_> {
             issue: self.issue(),
             evidence: self.evidence(&operations),
             operations,
-            time_ms,
-            percent_of_total: if total > 0.0 { 100.0 * time_ms / total } else { 0.0 },
+            time_ms: self.scene.utilization.of_window(time_ms),
+            percent_of_total: self.scene.utilization.percent_of_total(time_ms),
             paths: self.paths(time_ms, gpu_saved),
             impact: Impact::of(saved_ms, total, self.basis() + &limit + &heads),
             replay_package: None,
@@ -212,8 +213,9 @@ impl Maker<'_, '_> {
         if self.first().code != Code::UnfusedAttention || self.heads_ms <= 0.0 {
             return (saved, String::new());
         }
-        let most = (saved.high + self.heads_ms).min(Range::MOST * self.scene.utilization.total_time_ms);
-        let text = format!(" The hopeful end leaves out repeating the heads as well, {} ms.", ms(self.heads_ms));
+        let heads_ms = self.scene.utilization.of_window(self.heads_ms);
+        let most = (saved.high + heads_ms).min(Range::MOST * self.scene.utilization.total_time_ms);
+        let text = format!(" The hopeful end leaves out repeating the heads as well, {} ms.", ms(heads_ms));
         (Range::new(saved.low, most), text)
     }
 
@@ -294,7 +296,7 @@ impl Maker<'_, '_> {
     }
 
     fn priority(&self, time_ms: f64, saved: Range) -> Priority {
-        let percent = 100.0 * time_ms / self.scene.utilization.computation_time_ms.max(f64::MIN_POSITIVE);
+        let percent = self.scene.utilization.percent_of_compute(time_ms);
         let top = |l: LeafId| {
             self.scene.program.leaf(l).row.and_then(|r| self.rows.get(r.index())).is_some_and(|r| r.in_top_ops)
         };

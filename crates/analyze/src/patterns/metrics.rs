@@ -28,7 +28,7 @@ pub(crate) fn of_category(
 }
 
 fn metrics(scene: &Scene<'_>, pattern: &Pattern, rows: &[Row], row_us: &[f64], id: String) -> PatternMetrics {
-    let computation_ms = scene.utilization.computation_time_ms;
+    let computation_ms = scene.utilization.all_kernels_ms();
     let shares = place::shares(scene.program, pattern.all_leaves().map(LeafId::index), row_us);
     let held: Vec<RowId> = shares.into_iter().map(|(row, _)| row).collect();
     PatternMetrics {

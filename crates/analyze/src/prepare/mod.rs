@@ -51,13 +51,12 @@ impl Prepared {
         let kernel_names = KernelNames::of(kernels);
         let mut rows = rows::rows(trace, report, &program, platform, &thresholds, &kernel_names);
         for row in &mut rows {
-            row.percent_of_compute = percent(row.compute_ms(), utilization.computation_time_ms);
-            row.percent_of_total = percent(row.time_ms, utilization.total_time_ms);
+            row.percent_of_compute = utilization.percent_of_compute(row.compute_ms());
+            row.percent_of_total = utilization.percent_of_total(row.time_ms);
             (row.cov, row.high_variance) = timing::variance(row, &thresholds);
         }
         let categories = categories(&mut rows, &utilization, &thresholds);
-        let compute_ms = utilization.computation_time_ms;
-        let top_operations = top::top_operations(trace, &report.rows, &mut rows, compute_ms, &thresholds);
+        let top_operations = top::top_operations(trace, &report.rows, &mut rows, &utilization, &thresholds);
         let mean_tbs: Vec<Option<f64>> = report.rows.unified.rows.iter().map(|r| r.tb_per_s.mean()).collect();
         let peak_tbs = platform.mem_bw_gbps.value / 1e3;
         let baseline = baseline::baseline(&rows, &mean_tbs, peak_tbs, &thresholds);
@@ -120,8 +119,8 @@ fn categories(rows: &mut [Row], utilization: &crate::prepared::Utilization, thre
             display,
             analyzer,
             time_ms,
-            percent_of_compute: percent(time_ms, utilization.computation_time_ms),
-            percent_of_total: percent(time_ms, utilization.total_time_ms),
+            percent_of_compute: utilization.percent_of_compute(time_ms),
+            percent_of_total: utilization.percent_of_total(time_ms),
             operation_count: members().map(|r| r.count).sum(),
             time,
             key,

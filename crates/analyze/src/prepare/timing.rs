@@ -29,6 +29,7 @@ pub(crate) fn utilization(timeline: &Timeline<Us>) -> Utilization {
         busy_time_ms: ms(timeline.busy),
         total_comm_time_ms: ms(timeline.communication),
         total_memcpy_time_ms: ms(timeline.memcpy),
+        kernel_time_ms: ms(timeline.kernels),
     }
 }
 

@@ -8,7 +8,7 @@ use jarvis_trace::{InOrder, StrId, Trace};
 
 use super::category::category_of;
 use super::kernel_names::is_host_copy;
-use crate::prepared::{BoundType, Row, TopOperation};
+use crate::prepared::{BoundType, Row, TopOperation, Utilization};
 use crate::thresholds::{Threshold, Thresholds};
 
 /// For each top operation the microseconds of its kernels, by row.
@@ -26,7 +26,7 @@ pub(crate) fn top_operations(
     trace: &Trace,
     report: &ReportRows,
     rows: &mut [Row],
-    computation_ms: f64,
+    utilization: &Utilization,
     thresholds: &Thresholds,
 ) -> Vec<TopOperation> {
     let most = thresholds.get(Threshold::TopOps) as usize;
@@ -46,7 +46,7 @@ pub(crate) fn top_operations(
     let mut out = Vec::with_capacity(listed.len());
     for (i, (op, own)) in listed.iter().zip(&owned).enumerate() {
         let time_ms = op.direct_us / 1e3;
-        let percent = percent((time_ms - own.copied_us / 1e3).max(0.0), computation_ms);
+        let percent = utilization.percent_of_compute((time_ms - own.copied_us / 1e3).max(0.0));
         cumulative += percent;
         let report_category = op.categories.first().map_or("", |c| &**c);
         let own_rows: Vec<&Row> = by_time(own, rows);
@@ -68,10 +68,6 @@ pub(crate) fn top_operations(
         });
     }
     out
-}
-
-fn percent(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
 }
 
 fn owned<'n>(trace: &Trace, report: &ReportRows, names: impl Iterator<Item = &'n Arc<str>>) -> Vec<Owned> {

@@ -44,12 +44,12 @@ impl<'a> CategoryCx<'a> {
 
     /// Of the computation time, in percent.
     pub fn of_compute(&self, ms: f64) -> f64 {
-        percent(ms, self.prepared.utilization.computation_time_ms)
+        self.prepared.utilization.percent_of_compute(ms)
     }
 
     /// Of the total time, in percent.
     pub fn of_total(&self, ms: f64) -> f64 {
-        percent(ms, self.prepared.utilization.total_time_ms)
+        self.prepared.utilization.percent_of_total(ms)
     }
 
     /// Of the category, in percent.

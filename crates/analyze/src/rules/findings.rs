@@ -11,7 +11,7 @@ use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Path
 use crate::metrics::short_name;
 use crate::metrics::{Bottleneck, CategoryMetrics, Promoted, Sentence};
 use crate::prepare::args::{SEPARATOR, dims_json, types_json};
-use crate::prepare::{order, percent};
+use crate::prepare::order;
 use crate::prepared::{BoundType, Prepared, Row};
 use crate::program::{RowId, base_name};
 use crate::rounding::{shown, shown_ms};
@@ -161,7 +161,7 @@ impl Draft {
         let rows: Shares = b.rows.iter().map(|&r| (r, left.share(r))).filter(|(_, share)| *share > 0.01).collect();
         let time_ms: f64 = rows.iter().map(|(&r, share)| share * left.prepared.row(r).time_ms).sum();
         let floor = left.prepared.thresholds.get(Threshold::ReportMinPercent);
-        if percent(time_ms, left.prepared.utilization.computation_time_ms) < floor {
+        if left.prepared.utilization.percent_of_compute(time_ms) < floor {
             return None;
         }
         let restated = if time_ms < WHOLE * b.time_ms.0 { left.restated(m, &rows) } else { None };
@@ -271,8 +271,8 @@ impl Draft {
             title: self.title,
             issue: self.issue,
             operations: rows.iter().take(MOST_OPERATIONS).map(operation).collect(),
-            time_ms: self.time_ms,
-            percent_of_total: percent(self.time_ms, total),
+            time_ms: prepared.utilization.of_window(self.time_ms),
+            percent_of_total: prepared.utilization.percent_of_total(self.time_ms),
             paths: Paths { algorithmic: texts(self.algorithmic), kernel: texts(self.kernel) },
             impact: Impact::of(saved, total, basis),
             evidence,

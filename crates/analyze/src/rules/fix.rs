@@ -49,7 +49,8 @@ impl Fix {
         host: Option<&HostBound>,
         rows: &BTreeSet<RowId>,
     ) -> (Range, Option<String>) {
-        let Some(host) = host else { return (self.saved, None) };
+        let saved = prepared.utilization.range_of_window(self.saved);
+        let Some(host) = host else { return (saved, None) };
         let mut leaves: Vec<usize> = Vec::new();
         for (i, leaf) in prepared.program.leaves.iter().enumerate() {
             if leaf.row.is_some_and(|r| rows.contains(&r)) {
@@ -64,9 +65,9 @@ impl Fix {
         let kernels = || leaves.iter().flat_map(|&l| &prepared.program.leaves[l].kernels);
         let arrives = host.clip_range(self.saved, &kernels().map(|k| k.uid).collect::<Vec<_>>());
         // A window that is shorter without the profiler makes it a larger part, but no more time than there is.
-        let arrives = Range::new(arrives.low.min(self.saved.low), arrives.high.min(self.saved.high));
-        let lost = self.saved.high - arrives.high;
-        let less = self.saved.low - arrives.low > 0.1 * self.saved.low || lost > 0.1 * self.saved.high;
+        let arrives = Range::new(arrives.low.min(saved.low), arrives.high.min(saved.high));
+        let lost = saved.high - arrives.high;
+        let less = saved.low - arrives.low > 0.1 * saved.low || lost > 0.1 * saved.high;
         // Measured with six models whose host was the limit: from nothing to 1.4x. Where nothing is sure, as with group
         // norms, two more gained 1.5x and lost 1.7x: no reason to hope.
         if self.calls == Calls::WithoutTransposes && less && self.saved.low > 0.0 {

@@ -59,6 +59,7 @@ fn utilization(timeline: &Timeline<Us>) -> Utilization {
         busy_time_ms: row("busy_time").0,
         total_comm_time_ms: row("total_comm_time").0,
         total_memcpy_time_ms: row("total_memcpy_time").0,
+        kernel_time_ms: timeline.kernels.0 / 1e3,
     }
 }
 

@@ -58,6 +58,19 @@ fn findings_are_whole() {
 }
 
 #[test]
+fn kernels_side_by_side_shorten_the_window_once() {
+    let (alone, beside) = (trace().on_streams(1.0), trace().on_streams(4.0));
+    assert!(!alone.is_empty() && alone.len() == beside.len());
+    for (alone, beside) in alone.iter().zip(&beside) {
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} is not {b}");
+        near(alone.percent_of_total, beside.percent_of_total);
+        near(alone.impact.speedup.low, beside.impact.speedup.low);
+        near(alone.impact.speedup.high, beside.impact.speedup.high);
+        assert_eq!(alone.priority, beside.priority);
+    }
+}
+
+#[test]
 fn the_same_trace_gives_the_same_text() {
     let text = || {
         trace().look(|scene, patterns, findings| {

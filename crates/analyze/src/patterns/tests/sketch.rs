@@ -207,17 +207,23 @@ impl Sketch {
 
     /// Hands what was found to a test.
     pub(super) fn look<T>(&self, test: impl FnOnce(&Scene<'_>, &[Pattern], &[Finding]) -> T) -> T {
-        self.look_beside(None, test)
+        self.look_beside(None, 1.0, test)
+    }
+
+    /// The findings where so many streams do the same side by side.
+    pub(super) fn on_streams(&self, streams: f64) -> Vec<Finding> {
+        self.look_beside(None, streams, |_, _, findings| findings.to_vec())
     }
 
     /// The findings where it is known what the host does.
     pub(super) fn with_host(&self) -> Vec<Finding> {
-        self.look_beside(Some(&system(&self.builder).host), |_, _, findings| findings.to_vec())
+        self.look_beside(Some(&system(&self.builder).host), 1.0, |_, _, findings| findings.to_vec())
     }
 
     fn look_beside<T>(
         &self,
         host: Option<&HostBound>,
+        streams: f64,
         test: impl FnOnce(&Scene<'_>, &[Pattern], &[Finding]) -> T,
     ) -> T {
         let trace = self.builder.build();
@@ -231,8 +237,9 @@ impl Sketch {
             rows: Vec::new(),
             seed_bandwidth_tbs: None,
         };
-        let ms = self.total_us / 1e3;
-        let utilization = Utilization { total_time_ms: ms, computation_time_ms: ms, ..Utilization::default() };
+        let ms = self.total_us / 1e3 / streams;
+        let (total_time_ms, computation_time_ms, kernel_time_ms) = (ms, ms, self.total_us / 1e3);
+        let utilization = Utilization { total_time_ms, computation_time_ms, kernel_time_ms, ..Utilization::default() };
         let scene = Scene::new(&program, platform, &baseline, &utilization);
         let patterns = detect(&scene);
         let findings = findings(&scene, &patterns, &[], host);

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
@@ -48,6 +49,10 @@ const DERIVED: &[(&str, f64)] = &[("matrix_fp16", 1.0), ("matrix_fp8", 2.0), ("m
 
 /// How far a device's memory may lie from the platform's nominal size: drivers keep one or two percent for themselves.
 const MEMORY_TOLERANCE: f64 = 0.05;
+
+/// What figures of a device may be, in GB/s, GB and TFLOPS: far beyond any on either side. Numbers outside are mistakes, and
+/// what is computed from them is no number.
+const PLAUSIBLE: RangeInclusive<f64> = 1e-6..=1e9;
 
 /// Where a figure comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -205,6 +210,16 @@ pub enum PlatformError {
         /// What was given.
         value: String,
     },
+    /// A figure given on the command line is one that no device has.
+    #[error("{option}: no device has {value} {unit}")]
+    Implausible {
+        /// The option.
+        option: &'static str,
+        /// What was given.
+        value: String,
+        /// What it is counted in.
+        unit: &'static str,
+    },
 }
 
 impl PlatformError {
@@ -219,7 +234,9 @@ impl PlatformError {
             Self::Json(_) | Self::Key { .. } => "the form is {\"name\": …, \"mem_bw_gbps\": GB/s, \"memory_gb\": GB, \
                  \"max_achievable_tflops\": {\"matrix_bf16\": TFLOPS, …}}; docs/platforms.md has the keys"
                 .to_owned(),
-            Self::Override { .. } => "leave the option out to use the platform's own figure".to_owned(),
+            Self::Override { .. } | Self::Implausible { .. } => {
+                "leave the option out to use the platform's own figure".to_owned()
+            }
         }
     }
 }
@@ -272,19 +289,23 @@ impl Platform {
 
     /// The platform with the figures given on the command line.
     pub fn with_overrides(&self, overrides: &Overrides) -> Result<Self, PlatformError> {
-        let flag = |option: &'static str, value: Option<f64>| match value {
+        // `scale` turns the unit of the option into that of the platform.
+        let flag = |option: &'static str, value: Option<f64>, unit: &'static str, scale: f64| match value {
             Some(v) if !(v.is_finite() && v > 0.0) => Err(PlatformError::Override { option, value: v.to_string() }),
-            other => Ok(other.map(|value| Figure { value, source: Source::Flag })),
+            Some(v) if !PLAUSIBLE.contains(&(v * scale)) => {
+                Err(PlatformError::Implausible { option, value: format!("{v:e}"), unit })
+            }
+            other => Ok(other.map(|value| Figure { value: value * scale, source: Source::Flag })),
         };
         let mut platform = self.clone();
-        if let Some(tbs) = flag("--peak-hbm-tbs", overrides.peak_hbm_tbs)? {
-            platform.mem_bw_gbps = Figure { value: tbs.value * 1e3, ..tbs };
+        if let Some(bandwidth) = flag("--peak-hbm-tbs", overrides.peak_hbm_tbs, "TB/s", 1e3)? {
+            platform.mem_bw_gbps = bandwidth;
         }
-        if let Some(rate) = flag("--peak-maf-tflops", overrides.peak_maf_tflops)? {
+        if let Some(rate) = flag("--peak-maf-tflops", overrides.peak_maf_tflops, "TFLOPS", 1.0)? {
             platform.peaks.insert("matrix_bf16".to_owned(), rate);
             platform.peaks.insert("matrix_fp16".to_owned(), rate);
         }
-        if let Some(memory) = flag("--memory-gb", overrides.memory_gb)? {
+        if let Some(memory) = flag("--memory-gb", overrides.memory_gb, "GB", 1.0)? {
             platform.memory_gb = Some(memory);
         }
         Ok(platform)
@@ -439,7 +460,10 @@ fn source(root: &Map<String, Value>, key: &str, origin: Origin) -> Result<Source
 
 fn positive(key: &str, value: &Value) -> Result<f64, PlatformError> {
     match value.as_f64() {
-        Some(x) if x.is_finite() && x > 0.0 => Ok(x),
+        Some(x) if PLAUSIBLE.contains(&x) => Ok(x),
+        Some(x) if x > 0.0 => {
+            Err(PlatformError::Key { key: key.to_owned(), problem: format!("no device has a figure of {x:e}") })
+        }
         Some(x) => {
             Err(PlatformError::Key { key: key.to_owned(), problem: format!("expected a number above 0, found {x}") })
         }

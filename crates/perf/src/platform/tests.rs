@@ -198,6 +198,10 @@ fn a_bad_arch_file_is_told_which_key() {
             "arch file, key `memory_gb`: expected a number above 0, found -3.5",
         ),
         (
+            r#"{"mem_bw_gbps": 1, "max_achievable_tflops": {"matrix_bf16": 1e308}}"#,
+            "arch file, key `max_achievable_tflops.matrix_bf16`: no device has a figure of 1e308",
+        ),
+        (
             r#"{"mem_bw_gbps": 1, "name": 3, "max_achievable_tflops": {}}"#,
             "arch file, key `name`: expected text, found a number",
         ),
@@ -220,6 +224,16 @@ fn options_replace_figures() {
     assert_eq!(&mi300x.with_overrides(&Overrides::default()).unwrap(), mi300x);
     let bad = Overrides { memory_gb: Some(f64::NAN), ..Overrides::default() };
     assert_eq!(mi300x.with_overrides(&bad).unwrap_err().to_string(), "--memory-gb must be a number above 0, not NaN");
+    let rate = |rate| Overrides { peak_maf_tflops: Some(rate), ..Overrides::default() };
+    let bandwidth = |tbs| Overrides { peak_hbm_tbs: Some(tbs), ..Overrides::default() };
+    for (absurd, problem) in [
+        (rate(1e308), "--peak-maf-tflops: no device has 1e308 TFLOPS"),
+        (bandwidth(1.1e6), "--peak-hbm-tbs: no device has 1.1e6 TB/s"),
+        (bandwidth(1e-300), "--peak-hbm-tbs: no device has 1e-300 TB/s"),
+    ] {
+        assert_eq!(mi300x.with_overrides(&absurd).unwrap_err().to_string(), problem);
+    }
+    assert!(mi300x.with_overrides(&bandwidth(1e-6)).is_ok());
 }
 
 #[test]

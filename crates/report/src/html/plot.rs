@@ -77,9 +77,14 @@ pub(crate) fn dot_radius(ms: f64, most: f64) -> f64 {
     (RADIUS.1 * (ms / most.max(f64::MIN_POSITIVE)).sqrt()).max(RADIUS.0)
 }
 
+/// A power of ten that a number can have: the logarithm of what is none would be one without end.
+fn exponent(log: f64) -> i32 {
+    log.clamp(f64::from(f64::MIN_10_EXP), f64::from(f64::MAX_10_EXP)) as i32
+}
+
 /// Powers of ten in a range; every second or third where there are many.
 pub(crate) fn decades((from, to): (f64, f64)) -> impl Iterator<Item = f64> {
-    let (first, last) = (from.log10().ceil() as i32, to.log10().floor() as i32);
+    let (first, last) = (exponent(from.log10().ceil()), exponent(to.log10().floor()));
     let every = usize::try_from((last - first) / 6 + 1).unwrap_or(1);
     (first..=last).step_by(every).map(|e| 10f64.powi(e))
 }
@@ -87,7 +92,7 @@ pub(crate) fn decades((from, to): (f64, f64)) -> impl Iterator<Item = f64> {
 /// The same with twos and fives between, for ranges of few decades.
 pub(crate) fn fine_ticks((from, to): (f64, f64)) -> Vec<f64> {
     const MOST: usize = 9;
-    let (first, last) = (from.log10().floor() as i32, to.log10().ceil() as i32);
+    let (first, last) = (exponent(from.log10().floor()), exponent(to.log10().ceil()));
     let of = |steps: &[f64]| -> Vec<f64> {
         let all = (first..=last).flat_map(|e| steps.iter().map(move |s| s * 10f64.powi(e)));
         all.filter(|v| (from..=to).contains(v)).collect()
@@ -129,6 +134,9 @@ mod tests {
         let all: Vec<f64> = decades((0.5, 2000.0)).collect();
         assert_eq!(all, [1.0, 10.0, 100.0, 1000.0]);
         assert!(decades((1e-9, 1e9)).count() < 8);
+        for endless in [(1e-9, f64::INFINITY), (0.0, f64::INFINITY), (f64::NAN, f64::NAN), (f64::INFINITY, 0.0)] {
+            assert!(decades(endless).count() < 10 && fine_ticks(endless).len() < 10, "{endless:?}");
+        }
         let fine: Vec<String> = fine_ticks((0.3, 3.0)).into_iter().map(tick).collect();
         assert_eq!(fine, ["0.5", "1", "2"]);
         assert_eq!(fine_ticks((1e-3, 1e3)), decades((1e-3, 1e3)).collect::<Vec<_>>());

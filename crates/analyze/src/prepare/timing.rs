@@ -67,7 +67,8 @@ pub(crate) fn variance(row: &Row, thresholds: &Thresholds) -> (Option<f64>, bool
 
 /// Host time beyond kernel time in milliseconds, if a row's host time dwarfs its kernels.
 pub(crate) fn sync_ms(host_ms: f64, kernel_ms: f64, thresholds: &Thresholds) -> Option<f64> {
-    (host_ms > thresholds.get(Threshold::SyncRatio) * kernel_ms).then_some(host_ms - kernel_ms)
+    let least = thresholds.get(Threshold::SyncRatio).max(1.0) * kernel_ms;
+    (host_ms > least).then_some(host_ms - kernel_ms)
 }
 
 /// Host time of rows. An operation whose kernels no model takes has a synthetic row for each of them, and each of those
@@ -116,4 +117,16 @@ pub(crate) fn breakdown<'r>(rows: impl Iterator<Item = &'r Row>, thresholds: &Th
     out.has_sync_bottleneck = out.sync_time_ms > thresholds.get(Threshold::SyncMinMs)
         && out.sync_time_ms > thresholds.get(Threshold::SyncShare) / 100.0 * out.gpu_kernel_time_ms;
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_time_beyond_kernel_time_is_never_negative() {
+        let any = Thresholds::from_text("{\"sync.ratio\": 0}").unwrap();
+        assert_eq!(sync_ms(1.0, 14.0, &any), None);
+        assert_eq!(sync_ms(3.0, 2.0, &any), Some(1.0));
+    }
 }

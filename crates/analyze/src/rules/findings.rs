@@ -161,7 +161,7 @@ impl Draft {
         let rows: Shares = b.rows.iter().map(|&r| (r, left.share(r))).filter(|(_, share)| *share > 0.01).collect();
         let time_ms: f64 = rows.iter().map(|(&r, share)| share * left.prepared.row(r).time_ms).sum();
         let floor = left.prepared.thresholds.get(Threshold::ReportMinPercent);
-        if left.prepared.utilization.percent_of_compute(time_ms) < floor {
+        if rows.is_empty() || left.prepared.utilization.percent_of_compute(time_ms) < floor {
             return None;
         }
         let restated = if time_ms < WHOLE * b.time_ms.0 { left.restated(m, &rows) } else { None };

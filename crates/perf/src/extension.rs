@@ -29,6 +29,13 @@ const MAX_PARAMS: usize = 64;
 /// Precisions that `precision` may name outright.
 const PRECISIONS: &[&str] = &["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp6", "fp4", "int8"];
 
+/// Longest name of a category, in characters.
+const MAX_CATEGORY: usize = 80;
+
+/// What the parts of reports are called that are about no category of operations.
+const RESERVED: &[&str] =
+    &["cpu_idle", "multi_kernel", "kernel_fusion", "recomputation", "kernels", "further", "remainder"];
+
 /// Keys of an operation's table.
 const KEYS: &[&str] = &["category", "bwd_category", "unit", "precision", "params", "flops", "bytes", "unless"];
 
@@ -280,8 +287,8 @@ impl ExtensionOp {
         let source = Arc::clone(&self.source);
         let names: Vec<&str> = self.params.iter().map(|(name, _)| name.as_str()).collect();
         match entry.key.as_str() {
-            "category" => self.category = Some(word(&source, entry)?.to_owned()),
-            "bwd_category" => self.bwd_category = Some(word(&source, entry)?.to_owned()),
+            "category" => self.category = Some(category(&source, entry)?),
+            "bwd_category" => self.bwd_category = Some(category(&source, entry)?),
             "unit" => {
                 self.unit = match word(&source, entry)? {
                     "matrix" => ComputeUnit::Matrix,
@@ -373,6 +380,22 @@ fn word<'e>(source: &Source, entry: &'e Entry) -> Result<&'e str, ExtensionError
             Err(source.error(entry.value.span.clone(), message, None))
         }
     }
+}
+
+/// The name of a category: one line, not too long for a heading, and not that of a part that every report has.
+fn category(source: &Source, entry: &Entry) -> Result<String, ExtensionError> {
+    let name = word(source, entry)?;
+    let plain = name.trim().to_lowercase().replace([' ', '-'], "_");
+    let (problem, help) = if name.chars().any(char::is_control) {
+        ("has a character that can't be shown".to_owned(), "write it on one line".to_owned())
+    } else if name.chars().count() > MAX_CATEGORY {
+        (format!("has more than {MAX_CATEGORY} characters"), "choose a shorter name".to_owned())
+    } else if RESERVED.contains(&plain.as_str()) {
+        ("is the name of a part that every report has".to_owned(), format!("choose another, such as my_{plain}"))
+    } else {
+        return Ok(name.to_owned());
+    };
+    Err(source.error(entry.value.span.clone(), format!("`{}` {problem}", entry.key), Some(help)))
 }
 
 fn formula(source: &Source, node: &Node, params: &[&str]) -> Result<Formula, ExtensionError> {

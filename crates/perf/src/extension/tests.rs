@@ -290,3 +290,21 @@ mod random {
         }
     }
 }
+
+#[test]
+fn categories_are_names_that_a_report_can_have() {
+    let file = |category: &str| format!("[op.\"my::op\"]\ncategory = \"{category}\"\n");
+    for fine in ["gemm", "sdpa (fwd)", "überops", "CON", "../x"] {
+        assert_eq!(Extension::parse(&file(fine), "x").unwrap().ops()[0].category.as_deref(), Some(fine));
+    }
+    let long = "x".repeat(81);
+    for (category, problem) in [
+        ("x\\ny", "`category` has a character that can't be shown"),
+        (&*long, "`category` has more than 80 characters"),
+        ("cpu_idle", "`category` is the name of a part that every report has"),
+        ("CPU idle", "`category` is the name of a part that every report has"),
+    ] {
+        let error = error(&file(category));
+        assert!(error.contains(problem) && error.contains("\nhelp: "), "{error}");
+    }
+}

@@ -23,6 +23,7 @@ use std::path::PathBuf;
 use jarvis_analyze::prepare::category::CATEGORIES;
 
 use crate::blocks::Block;
+use crate::data::Stems;
 use crate::render::markdown;
 use crate::{OutputFile, Run, Versus};
 
@@ -62,8 +63,9 @@ fn findings<'a>(run: &'a Run<'_>) -> impl Iterator<Item = Page> + 'a {
         (fusion::KEY, fusion::is_present(run), fusion::file),
     ];
     let present = system.into_iter().filter(|(_, is_present, _)| *is_present);
-    let of_categories = run.analysis.outcomes.iter().map(|outcome| Page {
-        path: format!("category_findings/{}_findings.md", outcome.category).into(),
+    let stems = Stems::of(run.analysis);
+    let of_categories = run.analysis.outcomes.iter().map(move |outcome| Page {
+        path: format!("category_findings/{}_findings.md", stems.get(&outcome.category)).into(),
         blocks: category::file(run.analysis, outcome),
     });
     of_categories.chain(
@@ -80,6 +82,11 @@ fn rough_page(run: &Run<'_>) -> Page {
 
 fn fair_page(run: &Run<'_>) -> Page {
     Page { path: "standalone_analysis_fair.md".into(), blocks: fair::document(run) }
+}
+
+/// Where a file of a category is.
+fn data_file(run: &Run<'_>, category: &str, what: &str) -> String {
+    format!("category_data/{}_{what}", Stems::of(run.analysis).get(category))
 }
 
 /// What a category is called in reports, also where it has no rows.

@@ -81,7 +81,9 @@ pub(crate) fn efficiency(e: &Efficiency) -> String {
 
 /// A peak as it is listed: no more decimals than it has.
 pub(crate) fn figure(value: f64) -> String {
-    let text = shown(value, 4);
+    // A figure of less than a thousandth still has three digits.
+    let zeros = if value > 0.0 { (-value.log10()).floor().clamp(0.0, 20.0) as usize } else { 0 };
+    let text = shown(value, 4_usize.max(zeros + 3));
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     text.to_owned()
 }

@@ -8,6 +8,7 @@ use super::capped;
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
 use crate::sections::cross::row_mark;
+use crate::sections::data_file;
 use crate::sections::words::{cell, counted, efficiency, figure, ms, pct, shapes};
 
 /// Most rows a category shows.
@@ -78,7 +79,7 @@ fn category(run: &Run<'_>, m: &CategoryMetrics, p: &Prepared) -> Vec<Block> {
         ]);
     }
     if !table.rows.is_empty() {
-        blocks.extend(capped(table, MOST_ROWS, &format!("category_data/{}_metrics.json", m.category)));
+        blocks.extend(capped(table, MOST_ROWS, &data_file(run, &m.category, "metrics.json")));
     }
     if !m.patterns.is_empty() {
         let shown = m

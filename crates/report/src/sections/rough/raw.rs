@@ -7,6 +7,7 @@ use crate::Run;
 use crate::blocks::{Block, Line, Table};
 use crate::sections::category::operations_table;
 use crate::sections::cross::mark;
+use crate::sections::data_file;
 use crate::sections::idle::short;
 use crate::sections::words::{cell, ms, pct, shapes, us};
 
@@ -41,7 +42,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
         blocks.push(Block::heading(4, m.display_name.to_string()));
         let table = operations_table(m.rows(&run.analysis.prepared).take(MOST_ROWS));
         let more = m.operations.len().saturating_sub(MOST_ROWS);
-        blocks.extend(with_rest(table, more, &format!("category_data/{}_ops.csv", m.category)));
+        blocks.extend(with_rest(table, more, &data_file(run, &m.category, "ops.csv")));
     }
     blocks
 }

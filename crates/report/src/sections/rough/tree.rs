@@ -7,6 +7,7 @@ use jarvis_trace::InOrder;
 use super::capped;
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
+use crate::sections::data_file;
 use crate::sections::fusion::word;
 use crate::sections::idle::short;
 use crate::sections::words::{cell, counted, ms, pct, us};
@@ -37,8 +38,9 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
         blocks.extend(largest.iter().take(MOST_ENTRIES).map(|e| entry(e)));
         if entries.len() > MOST_ENTRIES {
             blocks.push(Block::paragraph(format!(
-                "{} more in `category_data/{key}_tree_data.json`.",
-                entries.len() - MOST_ENTRIES
+                "{} more in `{}`.",
+                entries.len() - MOST_ENTRIES,
+                data_file(run, key, "tree_data.json")
             )));
         }
     }

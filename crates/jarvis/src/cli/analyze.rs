@@ -296,7 +296,7 @@ fn finish(output: &Output<'_>, trace: Trace, options: &AnalyzeOptions, read: Dur
     let replayed = has_package(&files);
     let log = Log { stages: &analyzed.stages, analysis: &analyzed.analysis, diagnostics: &[&analyzed.diagnostics] };
     log_analysis(session, &analyzed.analysis);
-    let findings = output.write(&files, analyzed.cuts, &log, quick_check)?;
+    let (findings, checked) = output.write(&files, analyzed.cuts, &log, quick_check)?;
     if session.common.json {
         session.print(&findings)?;
     } else {
@@ -304,6 +304,7 @@ fn finish(output: &Output<'_>, trace: Trace, options: &AnalyzeOptions, read: Dur
         session.print(view.text(session.style()).as_bytes())?;
     }
     warn_of_replay(session, &options.replay, replayed, &analyzed.replay_missed);
+    checked.outcome()?;
     session.report(Path::new(&options.labels.trace_path), &analyzed.diagnostics)?;
     failed_categories(session, &analyzed.analysis)
 }
@@ -418,12 +419,12 @@ impl<'a> Output<'a> {
         cuts: Cuts,
         log: &Log<'_>,
         check: fn(&Files) -> Vec<Problem>,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<(Vec<u8>, SelfCheck), Failure> {
         warn_of_cuts(self.session, cuts);
         let began = Instant::now();
         let problems = check(files);
         if let Some(first) = problems.first() {
-            // The files are of use all the same; whoever runs our tests sees it on standard error.
+            // The files are of use all the same, so they are written before the command fails.
             let more = problems.len() - 1;
             self.session.warn(&format!("a fault of jarvis, please report it: {first} (and {more} more in {RUN_LOG})"));
         }
@@ -438,7 +439,7 @@ impl<'a> Output<'a> {
                 peer.deliver(files)?;
             }
         }
-        Ok(findings.unwrap_or_default().into_owned())
+        Ok((findings.unwrap_or_default().into_owned(), SelfCheck::of(&problems)))
     }
 
     /// Gives files their names in the folder, and writes those first that are not there yet.
@@ -466,6 +467,29 @@ impl<'a> Output<'a> {
             session.log(1, || format!("{count} files in {}", folder.display()));
             Ok(())
         })
+    }
+}
+
+/// What our own check said of the files.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SelfCheck {
+    Holds,
+    Fails,
+}
+
+impl SelfCheck {
+    fn of(problems: &[Problem]) -> Self {
+        if problems.is_empty() { Self::Holds } else { Self::Fails }
+    }
+
+    /// Results that contradict themselves are no success, whatever else holds.
+    fn outcome(self) -> Result<(), Failure> {
+        match self {
+            Self::Holds => Ok(()),
+            Self::Fails => Err(Failure::new(exit::FAULT, "the results fail a check of their own")
+                .help(format!("please report it with `self_check` of {RUN_LOG}; the files are written all the same"))),
+        }
     }
 }
 
@@ -532,4 +556,18 @@ impl From<AnalyzeError> for Failure {
 /// Whether both ends of the conversation are a person.
 fn is_conversation() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_that_fail_our_own_check_are_a_fault() {
+        assert!(SelfCheck::of(&[]).outcome().is_ok());
+        let problems = quick_check(&Files::default());
+        assert!(!problems.is_empty());
+        let failure = SelfCheck::of(&problems).outcome().unwrap_err();
+        assert_eq!((failure.status, failure.is_told()), (exit::FAULT, false));
+    }
 }

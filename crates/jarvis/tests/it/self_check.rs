@@ -56,3 +56,28 @@ fn a_model_may_be_called_anything_that_can_be_seen() {
         assert!(run.err.contains("a name needs a letter or a digit"), "{}", run.err);
     }
 }
+
+#[test]
+fn what_users_set_as_they_like_fails_no_check() {
+    let out = tempfile::tempdir().unwrap();
+    let (trace, folder) = (fixture("h200/attn_unfused.json.gz"), out.path().join("out"));
+    let [trace, folder] = [&trace, &folder].map(|path| path.to_str().unwrap());
+    let limits = |text: &str| ("limits.json", "--thresholds", text.to_owned());
+    let category = |name: &str| ("ops.toml", "--extension", format!("[op.\"aten::bmm\"]\ncategory = \"{name}\"\n"));
+    for (file, option, text) in [
+        limits("{\"report.min_percent_of_compute\": 0}"),
+        limits("{\"sync.ratio\": 0}"),
+        category("sdpa (fwd)"),
+        category("überops"),
+        category("CON"),
+    ] {
+        let file = out.path().join(file);
+        fs::write(&file, &text).unwrap();
+        let run = jarvis(&["analyze", trace, "-o", folder, "--quiet", option, file.to_str().unwrap()]);
+        assert_eq!((run.status, run.err.as_str()), (0, ""), "{text}");
+        let run = jarvis(&["check", folder]);
+        assert_eq!(run.status, 0, "{text}: {}", run.out);
+    }
+    let run = jarvis(&["analyze", trace, "-o", folder, "--quiet", "--peak-hbm-tbs", "1e-6"]);
+    assert_eq!((run.status, run.err.as_str()), (0, ""));
+}

@@ -117,7 +117,7 @@ pub(super) fn run(
         diagnostics: &[&made.reports.reference.diagnostics, &made.reports.target.diagnostics],
     };
     log_analysis(session, &made.analyses.target);
-    let findings = output.write(&files, made.cuts, &log, self_check)?;
+    let (findings, checked) = output.write(&files, made.cuts, &log, self_check)?;
     if session.common.json {
         session.print(&findings)?;
     } else {
@@ -125,6 +125,7 @@ pub(super) fn run(
         session.print(view.text(session.style()).as_bytes())?;
     }
     warn_of_replay(session, &args.replay, replayed, &made.replay_missed);
+    checked.outcome()?;
     session.report(paths.reference, &made.reports.reference.diagnostics)?;
     session.report(paths.target, &made.reports.target.diagnostics)?;
     failed_categories(session, &made.analyses.target)?;

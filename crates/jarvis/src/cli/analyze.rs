@@ -33,9 +33,9 @@ use crate::output::{self, Batch, OutputError, Staging};
 use crate::pipeline::{AnalyzeError, AnalyzeOptions, Emit, Files, ReplayChoice, Shelf, analyze_watched, quick_check};
 
 /// The machine form of the result.
-const FINDINGS: &str = "findings.json";
+pub(super) const FINDINGS: &str = "findings.json";
 /// Timings and warnings: the one file that differs between runs.
-const RUN_LOG: &str = "run_log.json";
+pub(super) const RUN_LOG: &str = "run_log.json";
 
 /// A real recording: two steps of a small Llama with eager attention on an H200.
 const DEMO_TRACE: &[u8] = include_bytes!("../../assets/demo.json.gz");

@@ -7,10 +7,14 @@ use clap::Args;
 use jarvis_perf::nearest::nearest;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{ReportOptions, build_report};
-use jarvis_report::replay::{self, Candidate, Matching, Origin, Packages, ReplayError, Replayer, Row, Selection, Tier};
+use jarvis_report::OutputFile;
+use jarvis_report::replay::{
+    self, Candidate, Listed, Matching, Origin, Packages, ReplayError, Replayer, Row, Selection, Tier,
+};
 use jarvis_trace::Diagnostics;
 use serde_json::{Value as Json, json};
 
+use super::analyze::RUN_LOG;
 use super::layout::cut;
 use super::platform_args::PlatformArgs;
 use super::report::FOLDER;
@@ -200,16 +204,51 @@ fn packaged(
         session
             .warn(&format!("no operation is called {name}: {meant}`jarvis replay TRACE --list` shows what there is"));
     }
+    let index = made.index_with(&earlier(root, source, args.source.is_dir())?)?;
+    let text = String::from_utf8_lossy(&index.bytes).into_owned();
+    let files: Vec<OutputFile> = made.files.iter().cloned().chain([index]).collect();
     let mut batch = Batch::default();
     batch.spares([args.source.as_path()]);
-    for file in made.files.iter().cloned().chain([made.index.clone()]) {
+    for file in relogged(root, &files).into_iter().chain(files) {
         batch.add(root, file)?;
     }
     batch.write()?;
     if session.common.json {
-        return Ok(String::from_utf8_lossy(&made.index.bytes).into_owned());
+        return Ok(text);
     }
     Ok(summary(&made, &root.join(replay::FOLDER)))
+}
+
+/// What an earlier run packaged in the folder and is still there. Packages of another trace must not stand beside ours.
+fn earlier(root: &Path, source: &Source, is_folder: bool) -> Result<Listed, Failure> {
+    let folder = root.join(replay::FOLDER);
+    let Ok(bytes) = std::fs::read(folder.join(replay::INDEX)) else { return Ok(Listed::default()) };
+    let mut listed = Listed::read(&bytes).ok_or_else(|| {
+        Failure::usage(format!("{}: not a list of packages", folder.join(replay::INDEX).display()))
+            .help("name another folder with -o DIR, or remove this one")
+    })?;
+    listed.packages.retain(|p| Path::new(&p.package).file_name().is_some_and(|name| folder.join(name).is_file()));
+    match listed.packages.iter().find(|p| !p.may_be_of(&source.rows, is_folder)) {
+        Some(other) => Err(Failure::usage(format!(
+            "{}: this is a package of another trace",
+            folder.join(&other.package).display()
+        ))
+        .help("name another folder with -o DIR, or remove the packages that are there")),
+        None => Ok(listed),
+    }
+}
+
+/// The log of the analysis in the folder, if there is one, with these files as they are now.
+fn relogged(root: &Path, files: &[OutputFile]) -> Option<OutputFile> {
+    let mut log: Json = serde_json::from_slice(&std::fs::read(root.join(RUN_LOG)).ok()?).ok()?;
+    let listed = log["files"].as_array_mut()?;
+    for file in files {
+        let path = file.path.to_string_lossy().replace('\\', "/");
+        listed.retain(|known| known["path"] != *path);
+        listed.push(json!({"path": path, "bytes": file.bytes.len()}));
+    }
+    listed.sort_by(|a, b| a["path"].as_str().cmp(&b["path"].as_str()));
+    Some(OutputFile::new(RUN_LOG, format!("{log:#}\n").into_bytes()))
 }
 
 /// An operation that may have been meant: one whose name contains what was asked for, or is near it.

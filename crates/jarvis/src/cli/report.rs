@@ -16,6 +16,7 @@ use jarvis_report::render::csv;
 use jarvis_trace::side_by_side::joined;
 use jarvis_trace::{Fidelity, Population, Summary, Trace};
 
+use super::analyze::FINDINGS;
 use super::info::thousands;
 use super::platform_args::{Chosen, PlatformArgs};
 use super::sheets::Sheets;
@@ -207,6 +208,18 @@ impl Places {
         }
     }
 
+    /// Refuses to replace files of an analysis: they would be of other options, or of another trace. Files that the user
+    /// gives names of their own are not among them.
+    fn spare_analysis(&self) -> Result<(), Failure> {
+        let is_owned = |place: &&PathBuf| [PAGE, WORKBOOK, CSV_FOLDER].iter().any(|name| place.ends_with(name));
+        let places = self.page.iter().chain(&self.workbook).chain(&self.csv_folder).filter(is_owned);
+        let mut folders = places.map(|place| place.parent().unwrap_or(Path::new("")));
+        let Some(folder) = folders.find(|folder| folder.join(FINDINGS).is_file()) else { return Ok(()) };
+        let folder = if folder == Path::new("") { Path::new(".") } else { folder };
+        Err(Failure::usage(format!("{}: this folder holds an analysis, which a report would damage", folder.display()))
+            .help("name another folder with -o DIR; the analysis has the same tables in perf_report_csvs/"))
+    }
+
     /// Fails early, before the work is done, where nothing could be written.
     fn probe(&self) -> Result<(), OutputError> {
         for file in self.page.iter().chain(&self.workbook) {
@@ -227,6 +240,7 @@ pub(crate) fn beside(trace: &Path) -> &Path {
 pub(crate) fn run(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
     let path = &args.trace.trace;
     let places = Places::of(args);
+    places.spare_analysis()?;
     places.probe()?;
     let extension = extension(session, path, args.extension.as_deref(), args.parity)?;
     let named = args.platform.named()?;

@@ -82,6 +82,37 @@ fn a_package_has_its_members_and_the_same_bytes_every_time() {
 }
 
 #[test]
+fn a_finished_analysis_keeps_its_packages_and_stays_whole() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let out = folder.path().to_str().unwrap();
+    let trace = fixture("h200/attn_unfused.json.gz");
+    let analysed = jarvis(&["analyze", trace.to_str().unwrap(), "--replay", "aten::_softmax", "-o", out]);
+    assert_eq!((analysed.status, analysed.err.as_str()), (0, ""));
+    // From the tables of the analysis, and from its trace.
+    for (source, op) in [(folder.path(), "aten::bmm"), (trace.as_path(), "aten::mm")] {
+        assert_eq!(replay(source, folder.path(), &["--op", op]).status, 0);
+    }
+    let index = index(folder.path());
+    let mut names: Vec<&str> =
+        index["packages"].as_array().unwrap().iter().filter_map(|p| p["op_name"].as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["aten::_softmax", "aten::bmm", "aten::mm"]);
+    let checked = jarvis(&["check", out]);
+    assert_eq!(checked.status, 0, "{}{}", checked.out, checked.err);
+    // Another trace may have the same operations, but not their times.
+    let before = fs::read(folder.path().join("replay_packages/index.json")).unwrap();
+    let mixed = replay(&fixture("h200/attn_fused.json.gz"), folder.path(), &["--op", "aten::mm"]);
+    assert_eq!(mixed.status, 2, "{}", mixed.err);
+    assert!(mixed.err.contains("a package of another trace") && mixed.err.contains("-o DIR"), "{}", mixed.err);
+    assert_eq!(fs::read(folder.path().join("replay_packages/index.json")).unwrap(), before);
+    assert_eq!(replay(&fixture("h200/attn_fused.json.gz"), other.path(), &["--op", "aten::mm"]).status, 0);
+    // What is gone is no longer listed.
+    fs::remove_file(folder.path().join("replay_packages/aten_bmm_replay_package.zip")).unwrap();
+    assert_eq!(replay(&trace, folder.path(), &["--op", "aten::mm"]).status, 0);
+    assert!(!fs::read_to_string(folder.path().join("replay_packages/index.json")).unwrap().contains("aten::bmm"));
+}
+
+#[test]
 fn an_entry_holds_what_the_format_says() {
     let out = tempfile::tempdir().unwrap();
     replay(&fixture("h200/attn_unfused.json.gz"), out.path(), &["--op", "aten::bmm"]);

@@ -49,6 +49,25 @@ fn the_default_folder_lies_beside_the_trace() {
 }
 
 #[test]
+fn a_finished_analysis_is_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.json.gz");
+    fs::copy(fixture("h200/tiny_bmm_window.json.gz"), &trace).unwrap();
+    let trace = trace.to_str().unwrap();
+    assert_eq!(jarvis(&["analyze", trace]).status, 0);
+    let out = folder.path().join("analysis_output");
+    let before = files(&out);
+    for more in [&[][..], &["--no-html"], &["--parity", "--no-xlsx"]] {
+        let run = jarvis(&[&["report", trace], more].concat());
+        assert_eq!(run.status, 2, "{}", run.err);
+        assert!(run.err.contains("holds an analysis") && run.err.contains("-o DIR"), "{}", run.err);
+    }
+    assert!(files(&out) == before, "nothing is written");
+    let elsewhere = folder.path().join("report");
+    assert_eq!(jarvis(&["report", trace, "-o", elsewhere.to_str().unwrap()]).status, 0);
+}
+
+#[test]
 fn outputs_go_where_they_are_sent() {
     let out = tempfile::tempdir().unwrap();
     let (book, csvs) = (out.path().join("b/book.xlsx"), out.path().join("c"));

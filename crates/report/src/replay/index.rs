@@ -2,18 +2,24 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use jarvis_trace::InOrder;
+
 use super::describe::rounded;
-use super::layout;
+use super::rows::Row;
 use super::select::{Op, Tier};
+use super::{entry, layout};
 
 /// Form of the file.
 const SCHEMA_VERSION: u32 = 1;
 
+/// By how much equal times differ once they are written: in the index to four decimals, in tables to some more.
+const ROUNDED_MS: f64 = 2e-4;
+
 /// A package.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PackageInfo {
     /// File name.
     pub package: String,
@@ -39,7 +45,7 @@ pub struct PackageInfo {
 }
 
 /// A row in no package.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Skipped {
     /// Operation.
     pub op_name: String,
@@ -61,6 +67,44 @@ struct Index<'a> {
 /// The bytes of the file.
 pub(crate) fn render(packages: &[PackageInfo], skipped: &[Skipped]) -> Result<Vec<u8>, serde_json::Error> {
     Ok(layout::to_string(&Index { schema_version: SCHEMA_VERSION, packages, skipped })?.into_bytes())
+}
+
+/// What an earlier `index.json` lists.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct Listed {
+    /// Packages.
+    pub packages: Vec<PackageInfo>,
+    /// Rows in none of them.
+    #[serde(default)]
+    pub skipped: Vec<Skipped>,
+}
+
+impl Listed {
+    /// Reads the file; `None` if it is none.
+    pub fn read(index: &[u8]) -> Option<Self> {
+        serde_json::from_slice(index).ok()
+    }
+}
+
+impl PackageInfo {
+    /// Whether it may be a package of these rows: its calls take the time that the largest of them do. Tables know no
+    /// operations around their rows, so one that they do not have may still be of their trace.
+    pub fn may_be_of(&self, rows: &[Row], are_of_tables: bool) -> bool {
+        let own: Vec<(&str, f64)> = rows
+            .iter()
+            .filter_map(|row| entry(row).ok())
+            .filter(|e| e.op == self.op_name)
+            .map(|e| (&*e.row.op, e.row.kernel_us.sum))
+            .collect();
+        // An operation may also stand for others, and then be packaged for one of them alone.
+        let fits = |of: Option<&str>| {
+            let mut us: Vec<f64> = own.iter().filter(|(op, _)| of.is_none_or(|of| of == *op)).map(|o| o.1).collect();
+            us.order_by(|a, b| b.total_cmp(a));
+            let ms: f64 = us.iter().take(self.entries).sum::<f64>() / 1e3;
+            !us.is_empty() && us.len() >= self.entries && (ms - self.time_ms).abs() <= ROUNDED_MS
+        };
+        own.is_empty() && are_of_tables || fits(None) || own.iter().any(|(op, _)| fits(Some(op)))
+    }
 }
 
 /// What a package holds.

@@ -20,7 +20,7 @@ mod words;
 use jarvis_perf::platform::Platform;
 use jarvis_trace::InOrder;
 
-pub use index::{PackageInfo, Skipped};
+pub use index::{Listed, PackageInfo, Skipped};
 pub use inputs::{Input, Sizes};
 pub use package::Replayer;
 pub use rows::{Kernel, Row, of_csv, of_report, of_report_where};
@@ -33,6 +33,9 @@ use select::Chosen;
 
 /// Folder of the packages in the output folder.
 pub const FOLDER: &str = "replay_packages";
+
+/// What the packages in it hold.
+pub const INDEX: &str = "index.json";
 
 /// Share of an operation's time that the entries of its package cover.
 const COVERED: f64 = 0.95;
@@ -59,6 +62,21 @@ pub struct Packages {
     pub skipped: Vec<Skipped>,
     /// Names that the user gave and no operation has; among what is skipped too.
     pub missed: Vec<String>,
+}
+
+impl Packages {
+    /// `index.json` with what an earlier run listed and this one did not make again.
+    pub fn index_with(&self, earlier: &Listed) -> Result<OutputFile, ReplayError> {
+        let made = |name: &str| self.packages.iter().any(|p| p.package == name || p.op_name == name);
+        let known = |s: &Skipped| self.skipped.iter().any(|own| own.op_name == s.op_name && own.args == s.args);
+        let mut packages = self.packages.clone();
+        packages.extend(earlier.packages.iter().filter(|p| !made(&p.package)).cloned());
+        packages.order_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| a.op_name.cmp(&b.op_name)));
+        let mut skipped = self.skipped.clone();
+        skipped.extend(earlier.skipped.iter().filter(|s| !made(&s.op_name) && !known(s)).cloned());
+        skipped.order_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| a.op_name.cmp(&b.op_name)));
+        Ok(OutputFile::new(format!("{FOLDER}/{INDEX}"), index::render(&packages, &skipped)?))
+    }
 }
 
 /// A package could not be made.
@@ -168,7 +186,7 @@ pub fn packages(
         infos.push(index::info(op, &name, &bytes));
         files.push(OutputFile::new(format!("{FOLDER}/{name}"), bytes));
     }
-    let index = OutputFile::new(format!("{FOLDER}/index.json"), index::render(&infos, &chosen.skipped)?);
+    let index = OutputFile::new(format!("{FOLDER}/{INDEX}"), index::render(&infos, &chosen.skipped)?);
     Ok(Packages { files, index, packages: infos, skipped: chosen.skipped, missed: chosen.missed })
 }
 

@@ -7,7 +7,7 @@ use super::{COVERED, Entry, Row, describe, entry, told};
 use jarvis_trace::InOrder;
 
 /// Why a package is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
     /// A bottleneck that must be looked at.

@@ -56,7 +56,10 @@ const MOST_ROWS: usize = 10;
 impl Gate {
     /// Whether the limit holds.
     pub fn check(&self, c: &Comparative) -> Option<Broken> {
-        let ms = if self.what == TOTAL {
+        let ms = if self.what == TOTAL && c.normalization.has_other_length() {
+            // Where it can't be told, a warning says so.
+            c.pace?
+        } else if self.what == TOTAL {
             Both::of(c.totals.as_ref(), |t| t.total_ms)
         } else {
             c.categories.iter().find(|k| *k.category == *self.what).map(|k| k.ms).unwrap_or_default()

@@ -121,6 +121,8 @@ pub struct Comparative {
     pub normalization: Normalization,
     /// The GPU's time.
     pub totals: Both<SideTotals>,
+    /// Time of a step where recordings of different numbers of steps are compared, which totals do not tell.
+    pub pace: Option<Both<f64>>,
     /// Kernel time that is matched, in percent of that of the side.
     pub coverage_percent: Both<f64>,
     /// What bounds most of the target's compute time.
@@ -192,6 +194,7 @@ impl Comparative {
             gone: Vec::new(),
             new: Vec::new(),
             same_collectives,
+            pace: steps::pace(sides).filter(|_| normalization.has_other_length()),
             normalization,
             totals,
             coverage_percent,
@@ -345,6 +348,13 @@ fn warnings(c: &Comparative, marks: &str) -> Vec<String> {
             "Steps are not compared, since {marks}, and the numbers of calls differ: operations are compared call by \
              call, and totals are not comparable."
         ));
+    }
+    if c.normalization.has_other_length() && c.pace.is_none() {
+        warnings.push(
+            "The traces hold different numbers of steps and it can't be told where one begins on the GPU: gaps between \
+             steps count differently on both sides, and a limit on the slowdown is not checked."
+                .to_owned(),
+        );
     }
     if c.same_collectives == Some(false) {
         warnings.push("The sides do not run the same collectives, so communication is not compared.".to_owned());

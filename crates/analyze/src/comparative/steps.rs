@@ -1,5 +1,8 @@
 //! What times are divided by, so that recordings of different length can be compared.
 
+use std::collections::BTreeMap;
+
+use jarvis_trace::{Clock, Ns};
 use serde::Serialize;
 
 use super::both::Both;
@@ -30,6 +33,11 @@ pub struct Normalization {
 }
 
 impl Normalization {
+    /// Whether times are of one step, and the recordings hold different numbers of them.
+    pub fn has_other_length(&self) -> bool {
+        self.mode == Mode::PerStep && self.steps.reference != self.steps.target
+    }
+
     /// What times are of, in words.
     pub fn unit(&self) -> &'static str {
         match self.mode {
@@ -68,6 +76,48 @@ pub(crate) fn marks(sides: Both<&Prepared>) -> &'static str {
     }
 }
 
+/// The time of a step on both sides where their numbers differ: first to last kernel of a whole recording holds one gap
+/// between steps less than it has steps. As many of the last steps of each are taken, since in the first ones the host is
+/// not yet ahead: from begin to begin where there are two, else what lies within. `None` if no kernel can be told to be
+/// of a step.
+pub(crate) fn pace(sides: Both<&Prepared>) -> Option<Both<f64>> {
+    pace_of(&Both::of(sides, spans))
+}
+
+fn pace_of(spans: &Both<Vec<(Ns, Ns)>>) -> Option<Both<f64>> {
+    let steps = spans.reference.len().min(spans.target.len());
+    let last = Both::of(spans.as_ref(), |s| &s[s.len() - steps..]);
+    let of = |time: fn(&[(Ns, Ns)]) -> Option<f64>| {
+        Some(Both { reference: time(last.reference)?, target: time(last.target)? })
+    };
+    of(begin_to_begin).or_else(|| of(within))
+}
+
+/// First start and last end of the GPU work of each step that has some, in their order.
+fn spans(p: &Prepared) -> Vec<(Ns, Ns)> {
+    let mut spans: BTreeMap<u32, (Ns, Ns)> = BTreeMap::new();
+    for (step, leaf) in p.program.leaves.iter().filter_map(|leaf| Some((leaf.step?, leaf))) {
+        for kernel in &leaf.kernels {
+            let end = kernel.start + Ns((kernel.us * 1e3).round() as i64);
+            let span = spans.entry(step).or_insert((kernel.start, end));
+            *span = (span.0.min(kernel.start), span.1.max(end));
+        }
+    }
+    spans.into_values().collect()
+}
+
+/// Milliseconds from one begin to the next.
+fn begin_to_begin(spans: &[(Ns, Ns)]) -> Option<f64> {
+    let [first, .., last] = spans else { return None };
+    Some((last.0 - first.0).ms() / (spans.len() - 1) as f64).filter(|ms| *ms > 0.0)
+}
+
+/// Milliseconds of a step without what lies between steps.
+fn within(spans: &[(Ns, Ns)]) -> Option<f64> {
+    let sum: f64 = spans.iter().map(|(start, end)| (*end - *start).ms()).sum();
+    (!spans.is_empty()).then(|| sum / spans.len() as f64)
+}
+
 /// Where no steps are known: as they are if the operations that both have are called as often, else call by call.
 pub(crate) fn by_calls(marks: &str, rows: impl Iterator<Item = Both<(f64, f64)>>) -> Normalization {
     let (mut same, mut all) = (0.0, 0.0);
@@ -100,6 +150,7 @@ fn outermost(p: &Prepared) -> Option<(String, u32)> {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "the numbers are exact")]
 mod tests {
     use super::*;
 
@@ -115,5 +166,24 @@ mod tests {
             let found = of(rows);
             assert_eq!((found.mode, &*found.reason), (mode, reason));
         }
+    }
+
+    #[test]
+    fn the_gap_between_steps_counts_once_a_step() {
+        let ms = |from: i64, to: i64| (Ns(from * 1_000_000), Ns(to * 1_000_000));
+        // Steps of 8 ms every 10 ms.
+        let three = [ms(0, 8), ms(10, 18), ms(20, 28)];
+        assert_eq!(begin_to_begin(&three), Some(10.0));
+        assert_eq!(begin_to_begin(&three[..2]), Some(10.0), "as with fewer of them");
+        assert_eq!(begin_to_begin(&three[..1]), None);
+        assert_eq!((within(&three), within(&three[2..]), within(&[])), (Some(8.0), Some(8.0), None));
+        // A recording against its own last steps, the first of all being slower.
+        let slow = vec![ms(-20, -2), three[0], three[1], three[2]];
+        for steps in 1..=4 {
+            let own = Both { reference: slow[4 - steps..].to_vec(), target: slow.clone() };
+            let pace = pace_of(&own).unwrap();
+            assert_eq!(pace.reference, pace.target, "{steps} steps");
+        }
+        assert_eq!(pace_of(&Both { reference: Vec::new(), target: slow }), None);
     }
 }

@@ -62,6 +62,7 @@ diagnostics! {
     // Document
     JsonTruncated "json_truncated" DataLoss "the JSON document ends early; every complete event before the end was read" "the writer was probably killed; capture anew if the end matters";
     TrailingData "trailing_data" Info "data after the end of the JSON document was ignored" "none needed";
+    SecondDocument "second_document" DataLoss "another document follows the first and was not read" "two traces were put into one file: split it, and analyse each by itself";
     RepeatedEventList "repeated_event_list" Degraded "traceEvents stands more than once; the events of all lists were read, one after the other" "check the program that put the trace together";
     ByteOrderMark "byte_order_mark" Info "a byte order mark stands before the document" "none needed";
     // Elements
@@ -81,9 +82,11 @@ diagnostics! {
     MissingTime "missing_time" Degraded "a host event without ts or dur takes no part in the tree" "check the program that rewrote the trace";
     MissingGpuTime "missing_gpu_time" Degraded "a GPU event without dur counts as zero long, one without ts is left out" "check the program that rewrote the trace";
     CoarseTime "coarse_time" Degraded "a GPU event lies so far from the origin of time that its length in microseconds is rounded to a quarter or more" "record times from the start of the recording, or subtract the first ts from all";
+    StrayGpuTime "stray_gpu_time" DataLoss "a GPU event lies more than a day away from all runtime calls and was left out" "its ts is wrong: check the program that rewrote the trace, or capture anew";
     // Tree
     NestingDiscarded "nesting_discarded" Degraded "an event overlaps the end of its caller and has no place in the tree" "none needed; clock skew of the profiler causes this";
     UnlinkedGpuEvent "unlinked_gpu_event" Degraded "a GPU event has no launch in the recording" "warm up the profiler (schedule with warmup) so that launches before the window are recorded";
+    LaunchWithoutKernel "launch_without_kernel" DataLoss "a launch has no GPU event in the recording, as many others" "the profiler ran out of buffers, or the launches went into a graph: record fewer steps";
     SeveralKernelsPerLaunch "several_kernels_per_launch" Degraded "several GPU events share the correlation of one launch that is no graph launch; the last one is linked" "none needed";
     DuplicateLaunch "duplicate_launch" Degraded "several runtime calls share one correlation; the last one owns the GPU event" "ranks merged into one file cause this: analyse ranks separately";
     SharedCorrelation "shared_correlation" Degraded "runtime calls of several processes share a correlation, so links to the GPU are unreliable" "ranks merged into one file cause this: analyse ranks separately";

@@ -8,6 +8,7 @@
 //! | F3 | of two events that start together the longer is outside; one of no length stays behind what it follows in the file | the one that stands first in the file is outside |
 //! | F6 | GPU events whose launch call has no flow (ROCm fills) are linked by correlation | stay unlinked |
 //! | F10 | every runtime call named `…GraphLaunch…` owns all its GPU events | only `cudaGraphLaunch` and `hipGraphLaunch` do |
+//! | –   | a GPU event days away from all runtime calls is left out | takes part, and makes the window days long |
 //! | F21 | a printed subtree is pruned below `[BWD]` too | the first level below `[BWD]` is printed whole |
 //!
 //! The same in both modes, as the reference has it: an event that bleeds out of its caller by a microsecond or more
@@ -48,6 +49,11 @@ impl Fidelity {
 
     /// Whether correlation alone links where the recording has no flow (F6).
     pub(crate) fn links_without_flow(self) -> bool {
+        self == Self::Correct
+    }
+
+    /// Whether GPU events with an impossible time are left out.
+    pub(crate) fn leaves_strays_out(self) -> bool {
         self == Self::Correct
     }
 

@@ -235,6 +235,9 @@ impl Document {
         if rest < buf.len() && !self.trailing_seen {
             self.trailing_seen = true;
             self.rows.diagnostics.add(Defect::TrailingData, self.at(rest));
+            if matches!(buf[rest], b'{' | b'[') {
+                self.rows.diagnostics.add(Defect::SecondDocument, self.at(rest));
+            }
         }
         Progress::To(buf.len())
     }

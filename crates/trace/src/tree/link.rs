@@ -85,10 +85,13 @@ pub(crate) fn link(trace: &Trace, roles: &LinkRoles, fidelity: Fidelity, diagnos
     // Calls that carry the number of some GPU event, with the slot they belong to.
     let mut calls = Vec::with_capacity(roles.gpu.len());
     let mut is_graph: Vec<Option<bool>> = vec![None; trace.strings().len()];
+    let mut launches = Launches::new(trace);
     for &call in &roles.runtime {
         let Some(number) = trace.int(call, key) else { continue };
-        let Some(slot) = by_key.slot(number) else { continue };
         let name = trace.name_id(call);
+        let slot = by_key.slot(number);
+        launches.count(call, slot.is_some());
+        let Some(slot) = slot else { continue };
         let graph = *is_graph[name.index()].get_or_insert_with(|| fidelity.is_graph_launch(trace.text(name)));
         slots[slot].claim(call, graph, trace.track(trace.track_id(call)).pid);
         calls.push((call, slot));
@@ -113,6 +116,7 @@ pub(crate) fn link(trace: &Trace, roles: &LinkRoles, fidelity: Fidelity, diagnos
         }
     }
     report(&slots, &by_key, diagnostics);
+    launches.report(diagnostics);
     Links { links, by_key }
 }
 
@@ -133,6 +137,49 @@ impl Slot {
         let plain = if self.target == Some(gpu) || flowless { self.plain.last } else { None };
         plain.max(self.graph.last)
     }
+}
+
+/// Launches of kernels, and those without one.
+struct Launches<'a> {
+    trace: &'a Trace,
+    is_launch: Vec<Option<bool>>,
+    all: u64,
+    lost: u64,
+    first_lost: Option<EventId>,
+}
+
+impl<'a> Launches<'a> {
+    /// From this part on it is told that kernels are missing: at the end of a recording some always are.
+    const LOST_PART: u64 = 5;
+    /// Nothing is told of so few launches.
+    const FEW: u64 = 10;
+
+    fn new(trace: &'a Trace) -> Self {
+        Self { trace, is_launch: vec![None; trace.strings().len()], all: 0, lost: 0, first_lost: None }
+    }
+
+    fn count(&mut self, call: EventId, has_kernel: bool) {
+        let name = self.trace.name_id(call);
+        let is_launch = *self.is_launch[name.index()].get_or_insert_with(|| launches_kernel(self.trace.text(name)));
+        self.all += u64::from(is_launch);
+        if is_launch && !has_kernel {
+            self.lost += 1;
+            self.first_lost.get_or_insert(call);
+        }
+    }
+
+    fn report(&self, diagnostics: &mut Diagnostics) {
+        if let Some(first) =
+            self.first_lost.filter(|_| self.lost >= Self::FEW && self.lost * Self::LOST_PART >= self.all)
+        {
+            diagnostics.add_many(Defect::LaunchWithoutKernel, self.lost, At::Event(first.uid()));
+        }
+    }
+}
+
+/// Whether a runtime call of this name puts a kernel on the GPU.
+fn launches_kernel(name: &str) -> bool {
+    name.contains("LaunchKernel") || name.contains("LaunchCooperativeKernel")
 }
 
 fn report(slots: &[Slot], by_key: &ByKey, diagnostics: &mut Diagnostics) {

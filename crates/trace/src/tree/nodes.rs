@@ -71,6 +71,9 @@ impl Launches {
     fn of(trace: &Trace, options: TreeOptions) -> Self {
         let mut diagnostics = Diagnostics::default();
         let mut roles = LinkRoles::of(trace, &mut diagnostics);
+        if options.fidelity.leaves_strays_out() {
+            roles.leave_strays_out(trace, &mut diagnostics);
+        }
         let links = link(trace, &roles, options.fidelity, &mut diagnostics);
         let backward = Backward::of(trace, &mut roles);
         Self { gpu: roles.gpu, links, backward, diagnostics }

@@ -36,6 +36,9 @@ pub(crate) struct LinkRoles {
 
 const NONE: u32 = u32::MAX;
 
+/// How far GPU work may lie from all runtime calls, in nanoseconds: a day.
+const STRAY: i64 = 24 * 3600 * 1_000_000_000;
+
 impl HostRoles {
     pub(crate) fn of(trace: &Trace, with_python: bool, diagnostics: &mut Diagnostics) -> Self {
         let mut roles = Self::default();
@@ -106,5 +109,19 @@ impl LinkRoles {
             }
         }
         roles
+    }
+
+    /// GPU events with a time that can't be: one at 0 would make the window as long as the clock runs. Where most lie
+    /// far away, the GPU has a clock of its own, and nothing can be said of any.
+    pub(crate) fn leave_strays_out(&mut self, trace: &Trace, diagnostics: &mut Diagnostics) {
+        let calls = || self.runtime.iter().filter_map(|&e| trace.ts(e));
+        let (Some(first), Some(last)) = (calls().min(), calls().max()) else { return };
+        let (first, last) = (first.0.saturating_sub(STRAY), last.0.saturating_add(STRAY));
+        let is_stray = |&e: &EventId| trace.ts(e).is_some_and(|ts| !(first..=last).contains(&ts.0));
+        let strays: Vec<EventId> = self.gpu.iter().copied().filter(is_stray).collect();
+        if let Some(stray) = strays.first().filter(|_| 2 * strays.len() < self.gpu.len()) {
+            diagnostics.add_many(Defect::StrayGpuTime, strays.len() as u64, At::Event(stray.uid()));
+            self.gpu.retain(|e| !is_stray(e));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Launch → GPU links, forward ↔ backward links, recompute marks.
 
 use jarvis_trace::tree::{BackwardLinks, Recompute};
-use jarvis_trace::{At, Defect, EventId, Trace, TraceBuilder, Tree, TreeOptions};
+use jarvis_trace::{At, Defect, EventId, Ns, Population, Timeline, Trace, TraceBuilder, Tree, TreeOptions};
 
 fn parity() -> TreeOptions {
     TreeOptions::default().like_reference()
@@ -306,4 +306,44 @@ fn a_trace_without_operations_is_gpu_only() {
     assert_eq!(tree.view(&trace).launcher_of(named(&trace, "k")), Some(named(&trace, "hipLaunchKernel")));
     let empty = Tree::build(&TraceBuilder::new().build(), TreeOptions::default());
     assert!(empty.is_gpu_only() && empty.roots().is_empty() && empty.diagnostics().worst().is_none());
+}
+
+#[test]
+fn a_kernel_days_away_from_all_calls_is_left_out_and_told() {
+    const START: f64 = 3_800_000_000_000.0;
+    let mut b = TraceBuilder::new();
+    for i in 0..4 {
+        b.launch("cudaLaunchKernel", START + 10.0 * f64::from(i), 1.0, i64::from(i));
+        b.kernel("k", if i == 2 { 0.0 } else { START + 10.0 * f64::from(i) + 5.0 }, 1.0, i64::from(i));
+    }
+    let trace = b.build();
+    let window = |options: TreeOptions| {
+        let tree = Tree::build(&trace, options);
+        let timeline: Timeline<Ns> = Timeline::of(&trace, &Population::Linked.of(&tree), None).unwrap();
+        (timeline.total, tree.diagnostics().count(Defect::StrayGpuTime))
+    };
+    assert_eq!(window(TreeOptions::default()), (Ns(31_000), 1));
+    assert!(window(parity()).0 > Ns(1_000_000_000_000_000), "as the reference has it");
+    // A GPU with a clock of its own has no strays.
+    let mut b = TraceBuilder::new();
+    for i in 0..4 {
+        b.launch("cudaLaunchKernel", START + 10.0 * f64::from(i), 1.0, i64::from(i));
+        b.kernel("k", 10.0 * f64::from(i), 1.0, i64::from(i));
+    }
+    assert_eq!(Tree::build(&b.build(), TreeOptions::default()).diagnostics().count(Defect::StrayGpuTime), 0);
+}
+
+#[test]
+fn launches_whose_kernels_are_missing_are_told_where_they_are_many() {
+    let lost = |kernels: i64| {
+        let mut b = TraceBuilder::new();
+        for i in 0..100 {
+            b.launch("cudaLaunchKernel", 10.0 * i as f64, 1.0, i);
+            if i < kernels {
+                b.kernel("k", 10.0 * i as f64 + 5.0, 1.0, i);
+            }
+        }
+        Tree::build(&b.build(), TreeOptions::default()).diagnostics().count(Defect::LaunchWithoutKernel)
+    };
+    assert_eq!([lost(100), lost(81), lost(80), lost(1)], [0, 0, 20, 99]);
 }

@@ -32,6 +32,7 @@ pub(super) const FAMILY: Family = Family {
 
 fn run(given: &Given<'_>) -> Result<Outcome, CalculatorError> {
     let dims = shapes(given, "dims")?.unwrap_or_default();
+    fitting(given, &dims)?;
     let inputs = InputLists {
         types: Some(types(given, dims.len())?),
         strides: shapes(given, "strides")?,
@@ -52,6 +53,28 @@ fn run(given: &Given<'_>) -> Result<Outcome, CalculatorError> {
     let evaluation = if given.flag("bwd")? { evaluate_backward(&call, quirks) } else { evaluate(&call, quirks) };
     let cost = evaluation.cost.map_err(|error| failed(given.model, &error))?;
     Ok(Outcome { source: evaluation.source.unwrap_or(ModelSource::Generic), ..Outcome::new(cost) })
+}
+
+/// Matrix products, and which of their inputs are multiplied.
+const PRODUCTS: &[(&str, usize, usize)] = &[
+    ("aten::mm", 0, 1),
+    ("aten::bmm", 0, 1),
+    ("aten::_scaled_mm", 0, 1),
+    ("aten::_int_mm", 0, 1),
+    ("aten::addmm", 1, 2),
+    ("aten::baddbmm", 1, 2),
+];
+
+/// Refuses matrices that can't be multiplied: a trace has none, but who types sizes may take one for another.
+fn fitting(given: &Given<'_>, dims: &[Dims]) -> Result<(), CalculatorError> {
+    let Some((_, a, b)) = PRODUCTS.iter().find(|(op, ..)| *op == given.model) else { return Ok(()) };
+    let (Some(Dims::Shape(a)), Some(Dims::Shape(b))) = (dims.get(*a), dims.get(*b)) else { return Ok(()) };
+    let ([batch_a @ .., _, k], [batch_b @ .., k_b, _]) = (&a[..], &b[..]) else { return Ok(()) };
+    if k == k_b && batch_a == batch_b {
+        return Ok(());
+    }
+    let by = |sizes: &[i64]| sizes.iter().map(i64::to_string).collect::<Vec<_>>().join("x");
+    Err(given.wrong("dims", format!("sizes that fit: {} can't be multiplied with {}", by(a), by(b))))
 }
 
 /// Sizes of every input. Without brackets commas part the inputs and `x` the sizes; nothing between two commas is an

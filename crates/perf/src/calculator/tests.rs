@@ -235,3 +235,18 @@ fn every_family_explains_itself_and_its_example_works() {
         }
     }
 }
+
+#[test]
+fn matrices_that_can_not_be_multiplied_are_refused() {
+    let with = |op: &str, dims: &str| calculate(op, &[("dims", Some(dims)), ("types", Some("bf16"))]);
+    assert!(with("aten::mm", "4096x1024,1024x512").is_ok());
+    assert!(with("aten::addmm", "512,4096x1024,1024x512").is_ok());
+    for (op, dims, problem) in [
+        ("aten::mm", "4096x1024,512x4096", "4096x1024 can't be multiplied with 512x4096"),
+        ("aten::bmm", "8x64x32,4x32x64", "8x64x32 can't be multiplied with 4x32x64"),
+        ("aten::addmm", "512,4096x1024,512x1024", "4096x1024 can't be multiplied with 512x1024"),
+    ] {
+        let error = with(op, dims).unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+}

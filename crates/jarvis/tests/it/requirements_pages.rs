@@ -62,10 +62,8 @@ fn attention_in_separate_operations_is_advised_on_its_page() {
     }
     for ran in &runs {
         let told = entry(ran, "sdpa_fwd", "Unfused attention");
-        assert!(
-            said(told, "Issue").contains("separate operations (softmax, batched matmul, scaling, copies)"),
-            "{told}"
-        );
+        // Then what else there is: scaling and copies as a rule, and masks.
+        assert!(said(told, "Issue").contains("separate operations (softmax, batched matmul"), "{told}");
         let first = said(told, "Algorithmic");
         assert!(first.starts_with("Use `torch.nn.functional.scaled_dot_product_attention` so that one"), "{told}");
         assert!(first.contains("(typically 3-10x on attention; here "), "{told}");

@@ -304,11 +304,14 @@ fn one_thing_has_one_level() {
         let findings = ran.json("findings.json");
         for (key, m) in ran.metrics() {
             for b in list(&m["bottlenecks"]) {
-                let is_told = |f: &&Value| {
-                    let uid = |o: &Value| o["uid"] == b["tree_uids"][0];
-                    f["tier"] == "compute" && f["category"] == key.as_str() && list(&f["operations"]).any(uid)
+                // What is left of a row may be told by itself, but its level is that of the finding with most of it.
+                let of_row = |f: &Value| -> f64 {
+                    let own = |o: &&Value| o["uid"] == b["tree_uids"][0];
+                    list(&f["operations"]).filter(own).map(|o| number(&o["time_ms"])).sum()
                 };
-                let Some(told) = list(&findings["findings"]).find(is_told) else { continue };
+                let most = list(&findings["findings"]).max_by(|x, y| of_row(x).total_cmp(&of_row(y)));
+                let is_own = |f: &&Value| f["tier"] == "compute" && f["category"] == key.as_str() && of_row(f) > 0.0;
+                let Some(told) = most.filter(is_own) else { continue };
                 let level = text(&b["priority"]).to_lowercase();
                 assert_eq!(level, text(&told["priority"]), "{}: {} of {key}", ran.name, b["id"]);
                 seen += 1;
@@ -371,6 +374,9 @@ impl Ran {
     }
 }
 
+/// What a call of some of the shortest kernels takes at most.
+const SHORTEST_US: f64 = 50.0;
+
 #[test]
 fn projections_follow_from_time_and_efficiency() {
     let mut seen = 0;
@@ -385,7 +391,10 @@ fn projections_follow_from_time_and_efficiency() {
                     let at = t * e / number(&target["target_percent"]);
                     // Efficiencies are rounded to a hundredth.
                     let slack = 0.002 + at * (0.006 / e + 0.006 / number(&target["target_percent"]));
-                    assert!(near(number(&target["time_ms"]), at, slack), "{}: {target}", ran.name);
+                    // Kernels get no shorter than the shortest there can be.
+                    let time = number(&target["time_ms"]);
+                    let at_floor = time > at && time * 1e3 <= SHORTEST_US * number(&b["count"]);
+                    assert!(at_floor || near(time, at, slack), "{}: {target}", ran.name);
                     let saved = t - number(&target["time_ms"]);
                     assert!(near(number(&target["saved_ms"]), saved, 0.002), "{}: {target}", ran.name);
                     let share = |of: &str| 100.0 * saved / number(&total[of]);

@@ -13,6 +13,9 @@ use super::words::{cell, ms, pct, sentence, us};
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
 
+/// Bytes in a MB, as the performance report counts them.
+const MB: f64 = 1_048_576.0;
+
 /// Key of the category.
 pub(crate) const KEY: &str = "multi_kernel";
 
@@ -143,7 +146,7 @@ fn copies(system: &System, rows: usize) -> Vec<Block> {
                 cell(ms(c.time.as_ms())),
                 cell(us(c.longest.as_us())),
                 cell(ms(c.exposed.as_ms())),
-                cell(jarvis_analyze::rounding::shown(c.bytes as f64 / 1e6, 2)),
+                cell(jarvis_analyze::rounding::shown(c.bytes as f64 / MB, 2)),
                 cell(c.waited_for.to_string()),
             ]);
         }
@@ -187,7 +190,7 @@ fn communication(system: &System, rows: usize) -> Vec<Block> {
             Line::code(&k.name),
             cell(or_dash(k.group_size.map(|n| n.to_string()))),
             k.dtype.as_deref().map_or_else(|| cell("-"), Line::code),
-            cell(or_dash(k.message_bytes.map(|b| jarvis_analyze::rounding::shown(b as f64 / 1e6, 2)))),
+            cell(or_dash(k.message_bytes.map(|b| jarvis_analyze::rounding::shown(b as f64 / MB, 2)))),
             cell(k.count.to_string()),
             cell(ms(k.time.as_ms())),
             cell(ms(k.exposed.as_ms())),

@@ -207,8 +207,11 @@ impl<'r> StandIn<'r> {
 /// Collectives, which the report's tables of operations leave out: they can't be packaged, and who asks for one is told.
 fn collectives(trace: &Trace, report: &Report, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Row> {
     let Report { tree, arg_lists, rows: ReportRows { unified, .. }, .. } = report;
-    let mut kernels: BTreeSet<EventId> =
-        tree.linked_gpu_events().filter(|&k| is_communication_name(trace.name(k))).collect();
+    // There are many kernels and few names.
+    let mut known: RapidHashMap<StrId, bool> = RapidHashMap::default();
+    let mut communicates =
+        |k: &EventId| *known.entry(trace.name_id(*k)).or_insert_with(|| is_communication_name(trace.name(*k)));
+    let mut kernels: BTreeSet<EventId> = tree.linked_gpu_events().filter(|k| communicates(k)).collect();
     if !kernels.is_empty() {
         for call in unified.rows.iter().flat_map(|row| unified.calls_of(row)) {
             for kernel in tree.gpu_events(call.event).iter() {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use jarvis_trace::side_by_side::{both, both_if};
+use jarvis_trace::side_by_side::both;
 use jarvis_trace::{Diagnostics, Fidelity, Nesting, Timeline, Trace, Tree, TreeOptions, Us};
 use rapidhash::RapidHashMap;
 
@@ -169,8 +169,8 @@ fn shown(sheet: Sheet<'_>) -> Option<Sheet<'_>> {
     Some(sheet).filter(|sheet| sheet.rows() > 0)
 }
 
-/// From so many rows on the sheets of operations are worth a thread of their own. With fewer they take a millisecond or
-/// two, and what both threads need at once is memory.
+/// From so many rows on the sheets of operations are made last, on a thread of their own. With fewer they take a
+/// millisecond or two, and what both threads need at once is memory.
 const MANY_ROWS: usize = 1000;
 
 /// Makes the report of a trace.
@@ -199,13 +199,17 @@ pub fn build_report_around<T: Send, U>(
         ready: ReadySheets { timeline, overlaps: OverlapSheets::default(), any_op: false },
     };
     let (tree, lists) = (&report.tree, &report.arg_lists);
-    let mut cx = Context::new(trace, tree, lists, options);
-    let (of_first, (rows, any_op)) = both(|| first(tree, lists), || fill(&mut cx, &gpu));
-    (report.rows, report.ready.any_op) = (rows, any_op);
+    let cx = Context::new(trace, tree, lists, options);
+    let (of_first, filled) = both(|| first(tree, lists), || fill(cx, &gpu));
+    (report.rows, report.ready.any_op) = (filled.rows, filled.any_op);
     let rows = &report.rows;
-    let many = rows.unified.rows.len() >= MANY_ROWS;
-    let ((op_sheets, overlaps), of_then) = both_if(many, || operations(cx, &gpu, rows), || then(&report, of_first));
-    (report.rows.op_sheets, report.ready.overlaps) = (op_sheets, overlaps);
+    let (operations, of_then) = match filled.operations {
+        Sheets::Made(operations) => (operations, then(&report, of_first)),
+        Sheets::ToBeMade(mut cx) => {
+            both(|| operations(&mut cx, &gpu, &rows.launchers, &rows.unified), || then(&report, of_first))
+        }
+    };
+    (report.rows.op_sheets, report.ready.overlaps) = operations;
     Ok((report, of_then))
 }
 
@@ -250,12 +254,41 @@ fn failures(unified: &Unified) -> Vec<ModelFailure> {
     list
 }
 
-/// All rows but those of the sheets of operations; and whether any kernel belongs to an operation.
-fn fill(cx: &mut Context<'_>, gpu: &GpuTime) -> (ReportRows, bool) {
-    let launchers = if with_ops(cx) { LauncherRows::of(cx) } else { LauncherRows::default() };
+/// The sheets of operations, and those that tell their calls apart by what ran beside them.
+type Operations = (Vec<OpSheet>, OverlapSheets);
+
+/// What a report is made of.
+struct Filled<'a> {
+    /// All rows but those of the sheets of operations.
+    rows: ReportRows,
+    /// Whether any kernel belongs to an operation.
+    any_op: bool,
+    operations: Sheets<'a>,
+}
+
+/// Sheets of operations.
+enum Sheets<'a> {
+    Made(Operations),
+    /// They have many rows. What they are made from goes otherwise as soon as it can.
+    ToBeMade(Box<Context<'a>>),
+}
+
+fn fill<'a>(mut cx: Context<'a>, gpu: &GpuTime) -> Filled<'a> {
+    let (trace, tree) = (cx.trace, cx.tree);
+    let launchers = if with_ops(&cx) { LauncherRows::of(&mut cx) } else { LauncherRows::default() };
     let beside = cx.beside();
-    let (sums, (unified, collectives)) =
-        both(|| Sums::of(beside, &launchers, gpu.timeline.total.0), || modelled(cx, &launchers));
+    let (sums, (unified, collectives, operations)) = both(
+        || Sums::of(beside, &launchers, gpu.timeline.total.0),
+        || {
+            let (unified, collectives) = modelled(&mut cx, &launchers);
+            let operations = if unified.rows.len() < MANY_ROWS {
+                Sheets::Made(operations(&mut cx, gpu, &launchers, &unified))
+            } else {
+                Sheets::ToBeMade(Box::new(cx))
+            };
+            (unified, collectives, operations)
+        },
+    );
     let rows = ReportRows {
         timeline: gpu.timeline,
         launchers,
@@ -269,9 +302,9 @@ fn fill(cx: &mut Context<'_>, gpu: &GpuTime) -> (ReportRows, bool) {
         histogram: sums.histogram,
         short_kernels: sums.short_kernels,
         collectives,
-        unlinked: unlinked(cx.trace, cx.tree),
+        unlinked: unlinked(trace, tree),
     };
-    (rows, sums.any_op)
+    Filled { rows, any_op: sums.any_op, operations }
 }
 
 /// Whether operations make rows.
@@ -329,15 +362,14 @@ fn modelled(cx: &mut Context<'_>, launchers: &LauncherRows) -> (Unified, Collect
     (unified, collectives)
 }
 
-/// The sheets of operations, and those that tell their calls apart by what ran beside them. Only files are made of them.
-fn operations(mut cx: Context<'_>, gpu: &GpuTime, rows: &ReportRows) -> (Vec<OpSheet>, OverlapSheets) {
-    let cx = &mut cx;
+/// Only files are made of them.
+fn operations(cx: &mut Context<'_>, gpu: &GpuTime, launchers: &LauncherRows, unified: &Unified) -> Operations {
     if !with_ops(cx) {
         return Default::default();
     }
     let (op_sheets, families) = op_sheets::op_sheets(cx);
     let overlaps = if cx.options.include_overlap {
-        OverlapSheets::of(cx, gpu, &rows.launchers, &rows.unified, &families)
+        OverlapSheets::of(cx, gpu, launchers, unified, &families)
     } else {
         OverlapSheets::default()
     };

@@ -4,7 +4,7 @@ use jarvis_analyze::comparative::{Both, Compared, Gap, GapSource, Part, Verdict,
 use jarvis_analyze::prepared::Prepared;
 use jarvis_analyze::rounding::shown;
 
-use super::recommendations::{MOST, anchor};
+use super::recommendations::{MOST, anchor, is_plain};
 use super::{args, calls, delta, expected_delta, expected_ratio, slower};
 use crate::Versus;
 use crate::blocks::{Block, Line, Table};
@@ -33,7 +33,11 @@ pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
             GapSource::Operation(at) => sections.extend(c.operations.get(at).map(|o| {
                 let title = format!(
                     "{} {}",
-                    if o.place.is_some() { gap.title.clone() } else { o.name.clone() },
+                    match () {
+                        () if o.place.is_some() => gap.title.clone(),
+                        () if is_plain(&o.name) => o.name.clone(),
+                        () => code(&o.name),
+                    },
                     code(&args(o))
                 );
                 (Some(anchor(gap)), title, entry(v, gap, o))

@@ -50,10 +50,16 @@ pub(super) fn anchor(gap: &Gap) -> String {
     }
 }
 
+/// Whether a name reads as one in the middle of a text. Names in a trace are anybody's: others stand in code.
+pub(super) fn is_plain(name: &str) -> bool {
+    name.chars().all(|c| c.is_alphanumeric() || " _:.,-<>()[]+*/".contains(c))
+}
+
 fn one(gap: &Gap, earlier: &[Gap]) -> Vec<Block> {
-    let link = Line::prose("→ See ")
-        .and_link(&format!("Detailed Comparison: {}", gap.name), &anchor(gap))
-        .and_prose(" for details");
+    let rank = gap.rank.to_string();
+    let name = if is_plain(&gap.name) { &gap.name } else { &rank };
+    let link =
+        Line::prose("→ See ").and_link(&format!("Detailed Comparison: {name}"), &anchor(gap)).and_prose(" for details");
     vec![
         Block::heading(3, format!("{} Priority {}: {}", icon(gap.rank), gap.rank, gap.title)),
         Block::Labels(vec![

@@ -4,8 +4,8 @@
 //! bring end to end then moves it: a kernel that hides behind launches is no emergency however slow it is, and a change
 //! that would shorten the window by a tenth matters whatever its rows look like; nor is one less urgent that surely brings
 //! more than another may. What brings nothing while the GPU awaits launches is of low priority, but for the largest
-//! operations, which have to be accounted for, and stands behind all that brings something. Waits of the GPU keep the level of their tier, which knows what must go first: a step with host
-//! waits cannot be captured as a whole.
+//! operations, which have to be accounted for, and stands behind all that brings something. Waits of the GPU keep the
+//! level of their tier, which knows what must go first: a step with host waits cannot be captured as a whole.
 
 use std::cmp::Ordering;
 

@@ -51,10 +51,21 @@ pub struct AnalyzeOptions {
 }
 
 /// Files that are written only if they are asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Emit {
     /// `analysis.md`, `priority_data.json` and a plot: the same findings as one report of cards.
     AnalysisMd,
+}
+
+impl std::str::FromStr for Emit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "analysis-md" => Ok(Self::AnalysisMd),
+            _ => Err("expected analysis-md".to_owned()),
+        }
+    }
 }
 
 /// Why there is no analysis.

@@ -9,6 +9,9 @@ use crate::platform::Platform;
 
 const MICRO: f64 = 1e6;
 
+/// Bytes in a MB, as all tables count them.
+pub const MB: f64 = 1_048_576.0;
+
 /// The metric columns of one call. `None` is a blank cell.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Metrics {
@@ -60,7 +63,7 @@ impl Metrics {
         Self {
             gflops,
             tflops_per_s: rates.tflops_per_s,
-            data_moved_mb: cost.bytes.map(|b| b / (1024.0 * 1024.0)),
+            data_moved_mb: cost.bytes.map(|b| b / MB),
             flops_per_byte: gflops.zip(cost.bytes.filter(|&b| b > 0.0)).map(|(g, b)| (g * 1e9) / b),
             tb_per_s: rates.tb_per_s,
             compute_spec: compute_spec(cost),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jarvis_perf::roofline::MB;
 use serde::Serialize;
 
 use super::kind::Kind;
@@ -12,9 +13,6 @@ use crate::metrics::Fusion;
 use crate::prepare::place;
 use crate::program::{Direction, LeafId, Program};
 use crate::rounding::{self, Ms};
-
-/// Bytes in a MB of the performance report.
-const MB: f64 = 1_048_576.0;
 
 /// What one kernel of a candidate does, over all finds.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use jarvis_perf::ops::ModelSource;
 use jarvis_perf::platform::Platform;
+use jarvis_perf::roofline::MB;
 
 use crate::prepared::{BoundType, Efficiency, EfficiencySource};
 
 const MICRO: f64 = 1e6;
-const MB: f64 = 1_048_576.0;
 
 /// Precision that a row of unknown precision is rated as.
 const FALLBACK_SPEC: &str = "matrix_bf16";

@@ -5,11 +5,10 @@ use jarvis_perf::call::InputLists;
 use jarvis_perf::dtype;
 use jarvis_perf::ops::ModelSource;
 use jarvis_perf::parity::Quirks;
+use jarvis_perf::roofline::MB;
 
 use super::efficiency::Work;
 use crate::program::Direction;
-
-const MB: f64 = 1_048_576.0;
 
 /// How often an operation passes over its first tensor, and its operations per element.
 struct Passes {

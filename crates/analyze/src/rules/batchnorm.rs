@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
+use super::AnalyzerInfo;
 use super::cx::CategoryCx;
-use super::drive::{Rules, drive, part};
+use super::drive::Rules;
 use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
 use super::layout::{self, Layout, LayoutNames};
 use super::words::Said;
-use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::PatternId;
-use crate::metrics::{BatchNormClass, Bottleneck, CategoryMetrics, Classification};
+use crate::metrics::{BatchNormClass, CategoryMetrics, Classification};
 use crate::prepare::{kernel_names, percent};
 use crate::prepared::{Baseline, Row};
 use crate::program::Direction;
@@ -58,20 +58,6 @@ const COMMON_SHARE: (f64, f64) = (10.0, 50.0);
 #[derive(Debug)]
 pub(super) struct BatchNorm;
 
-impl Analyzer for BatchNorm {
-    fn info(&self) -> &'static AnalyzerInfo {
-        &INFO
-    }
-
-    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
-        Ok(drive(cx, &INFO, self))
-    }
-
-    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
-        part(cx, self, left)
-    }
-}
-
 /// Whether a norm at this efficiency is the kernel's fault; `unknown` without a measured baseline.
 fn verdict(cx: &CategoryCx<'_>, efficiency: Option<f64>) -> &'static str {
     let baseline = &cx.prepared.baseline;
@@ -100,6 +86,10 @@ fn native_percent<'r>(rows: &(impl Iterator<Item = &'r Row> + Clone)) -> f64 {
 }
 
 impl Rules for BatchNorm {
+    fn info(&self) -> &'static AnalyzerInfo {
+        &INFO
+    }
+
     fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
         let mut j = Judgement::usual(cx, row);
         j.finding = Some(PatternId::NORM_BELOW_BASELINE);

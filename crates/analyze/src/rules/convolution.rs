@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use jarvis_trace::InOrder;
 use serde_json::json;
 
+use super::AnalyzerInfo;
 use super::cx::CategoryCx;
-use super::drive::{Rules, drive, number, part};
+use super::drive::{Rules, number};
 use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
 use super::layout::{self, Layout};
 use super::precision;
 use super::words::{Said, main_kernel};
-use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::PatternId;
 use crate::metrics::{
     Bottleneck, CategoryMetrics, Classification, ConvolutionClass, ConvolutionShape, Fact, Facts, PatternMetrics,
@@ -79,20 +79,6 @@ const INFO: AnalyzerInfo = AnalyzerInfo {
 #[derive(Debug)]
 pub(super) struct Convolution;
 
-impl Analyzer for Convolution {
-    fn info(&self) -> &'static AnalyzerInfo {
-        &INFO
-    }
-
-    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
-        Ok(drive(cx, &INFO, self))
-    }
-
-    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
-        part(cx, self, left)
-    }
-}
-
 /// Efficiency expected of a convolution, in percent.
 fn band(cx: &CategoryCx<'_>, shape: &Shape) -> (f64, f64) {
     use Threshold as T;
@@ -129,6 +115,10 @@ fn is_plain(j: &Judgement) -> bool {
 }
 
 impl Rules for Convolution {
+    fn info(&self) -> &'static AnalyzerInfo {
+        &INFO
+    }
+
     fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
         let mut j = Judgement::usual(cx, row);
         j.finding = Some(PatternId::CONVOLUTION_BELOW_BAND);

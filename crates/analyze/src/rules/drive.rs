@@ -7,7 +7,7 @@ use super::cx::CategoryCx;
 use super::judge::{self, Group, Judged, Judgement, aggregate, reason};
 use super::priority::Weight;
 use super::words::Said;
-use super::{AnalyzerInfo, Shares, impact, operation, precision};
+use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares, impact, operation, precision};
 use crate::metrics::{
     Bottleneck, CategoryMetrics, Classification, Facts, PatternMetrics, Replay, SCHEMA_VERSION, SetAside, Status,
 };
@@ -21,7 +21,10 @@ use crate::thresholds::Threshold;
 use jarvis_trace::InOrder;
 
 /// What differs from category to category.
-pub(crate) trait Rules {
+pub(crate) trait Rules: Sync {
+    /// What the analyzer is.
+    fn info(&self) -> &'static AnalyzerInfo;
+
     /// What a row is judged by.
     fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement;
 
@@ -35,9 +38,24 @@ pub(crate) trait Rules {
     fn finish(&self, cx: &CategoryCx<'_>, judged: &[Judged<'_>], metrics: &mut CategoryMetrics);
 }
 
+/// Whoever has rules is an analyzer.
+impl<R: Rules> Analyzer for R {
+    fn info(&self) -> &'static AnalyzerInfo {
+        Rules::info(self)
+    }
+
+    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
+        Ok(drive(cx, self))
+    }
+
+    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
+        part(cx, self, left)
+    }
+}
+
 /// Judges a category by its rules.
-pub(crate) fn drive(cx: &CategoryCx<'_>, info: &AnalyzerInfo, rules: &dyn Rules) -> CategoryMetrics {
-    let time_ms = cx.limit(info.time);
+fn drive(cx: &CategoryCx<'_>, rules: &dyn Rules) -> CategoryMetrics {
+    let time_ms = cx.limit(rules.info().time);
     let judged: Vec<Judged<'_>> = cx.rows().map(|row| judge::test(cx, row, rules.judge(cx, row), time_ms)).collect();
     let mut metrics = frame(cx, &judged);
     metrics.operations = judged.iter().map(|j| operation::operation(cx, j, rules.classify(cx, j))).collect();
@@ -57,7 +75,7 @@ pub(crate) fn drive(cx: &CategoryCx<'_>, info: &AnalyzerInfo, rules: &dyn Rules)
 
 /// What is said of these rows if only so much of them is meant: other findings tell of the rest, and no sentence may
 /// count it again.
-pub(crate) fn part(cx: &CategoryCx<'_>, rules: &dyn Rules, left: &Shares) -> Option<Bottleneck> {
+fn part(cx: &CategoryCx<'_>, rules: &dyn Rules, left: &Shares) -> Option<Bottleneck> {
     let mut rows: Vec<Row> = left.iter().map(|(&r, &share)| cx.prepared.row(r).part(share)).collect();
     rows.order_by(crate::prepare::order);
     let judge = |row| Judged { row, judgement: rules.judge(cx, row), reasons: Vec::new(), set_aside: None };

@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
+use super::AnalyzerInfo;
 use super::cx::CategoryCx;
-use super::drive::{Rules, drive, part};
+use super::drive::Rules;
 use super::judge::{Group, Judged, Judgement, RowPattern};
 use super::words::{Said, odd_strides};
-use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::PatternId;
-use crate::metrics::{Bottleneck, CategoryMetrics, Classification, ElementwiseClass};
+use crate::metrics::{CategoryMetrics, Classification, ElementwiseClass};
 use crate::prepare::percent;
 use crate::prepared::{Baseline, Row};
 use crate::rounding::{round, shown};
@@ -87,20 +87,6 @@ const TYPES: &[(&str, &[&str])] = &[
 #[derive(Debug)]
 pub(super) struct Elementwise;
 
-impl Analyzer for Elementwise {
-    fn info(&self) -> &'static AnalyzerInfo {
-        &INFO
-    }
-
-    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
-        Ok(drive(cx, &INFO, self))
-    }
-
-    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
-        part(cx, self, left)
-    }
-}
-
 fn op_type(name: &str) -> &'static str {
     let lower = name.to_lowercase();
     TYPES.iter().find(|(_, words)| words.iter().any(|w| lower.contains(w))).map_or("other", |(kind, _)| kind)
@@ -126,6 +112,10 @@ fn high_count(cx: &CategoryCx<'_>, row: &Row) -> Option<RowPattern> {
 }
 
 impl Rules for Elementwise {
+    fn info(&self) -> &'static AnalyzerInfo {
+        &INFO
+    }
+
     fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
         let mut j = Judgement::usual(cx, row);
         j.finding = Some(PatternId::LOW_BANDWIDTH_ELEMENTWISE);

@@ -6,14 +6,14 @@ mod shape;
 use jarvis_trace::InOrder;
 use serde_json::json;
 
+use super::AnalyzerInfo;
 use super::cx::CategoryCx;
-use super::drive::{Rules, drive, part};
+use super::drive::Rules;
 use super::judge::{ASSESSMENTS, Group, Judged, Judgement};
 use super::precision;
 use super::words::{Said, maybe};
-use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::PatternId;
-use crate::metrics::{Bottleneck, CategoryMetrics, Classification, Fact, Facts, GemmClass, GemmShape};
+use crate::metrics::{CategoryMetrics, Classification, Fact, Facts, GemmClass, GemmShape};
 use crate::prepare::percent;
 use crate::prepared::{BoundType, Row};
 use crate::rounding::{round, shown};
@@ -77,21 +77,11 @@ const INFO: AnalyzerInfo = AnalyzerInfo {
 #[derive(Debug)]
 pub(super) struct Gemm;
 
-impl Analyzer for Gemm {
+impl Rules for Gemm {
     fn info(&self) -> &'static AnalyzerInfo {
         &INFO
     }
 
-    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
-        Ok(drive(cx, &INFO, self))
-    }
-
-    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
-        part(cx, self, left)
-    }
-}
-
-impl Rules for Gemm {
     fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
         let mut j = Judgement::usual(cx, row);
         j.intensity = (cx.limit(Threshold::GemmIntensityCompute), cx.limit(Threshold::GemmIntensityMemory));

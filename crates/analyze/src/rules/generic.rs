@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
+use super::AnalyzerInfo;
 use super::cx::CategoryCx;
-use super::drive::{Rules, drive, part};
+use super::drive::Rules;
 use super::judge::{Group, Judged, Judgement};
 use super::words::{Said, kind_by_words};
-use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::{PatternId, Priority};
 use crate::metrics::{Bottleneck, BottleneckImpact, CategoryMetrics, Classification, GenericClass};
 use crate::prepared::{BoundType, Row};
@@ -77,20 +77,6 @@ const NO_SAVING: &str = "bandwidth alone does not tell how long it has to take, 
 #[derive(Debug)]
 pub(super) struct Generic;
 
-impl Analyzer for Generic {
-    fn info(&self) -> &'static AnalyzerInfo {
-        &INFO
-    }
-
-    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
-        Ok(drive(cx, &INFO, self))
-    }
-
-    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
-        part(cx, self, left)
-    }
-}
-
 fn kind(row: &Row) -> &'static str {
     let by_name = kind_by_words(KINDS, &row.name);
     let communication = row.report_category.contains("comm") || &*row.report_category == "CustomCollective";
@@ -98,6 +84,10 @@ fn kind(row: &Row) -> &'static str {
 }
 
 impl Rules for Generic {
+    fn info(&self) -> &'static AnalyzerInfo {
+        &INFO
+    }
+
     fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
         let mut j = Judgement::usual(cx, row);
         let kind = kind(row);

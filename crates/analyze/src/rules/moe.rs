@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
+use super::AnalyzerInfo;
 use super::cx::CategoryCx;
-use super::drive::{Rules, drive, part};
+use super::drive::Rules;
 use super::judge::{Group, Judged, Judgement};
 use super::words::Said;
-use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::PatternId;
-use crate::metrics::{Bottleneck, CategoryMetrics, Classification, MoeClass};
+use crate::metrics::{CategoryMetrics, Classification, MoeClass};
 use crate::prepared::{BoundType, Row};
 use crate::rounding::round;
 use crate::texts::TextId;
@@ -49,20 +49,6 @@ const ROUTING_WORDS: &[&str] = &["gate", "router", "topk", "sort", "align"];
 #[derive(Debug)]
 pub(super) struct Moe;
 
-impl Analyzer for Moe {
-    fn info(&self) -> &'static AnalyzerInfo {
-        &INFO
-    }
-
-    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
-        Ok(drive(cx, &INFO, self))
-    }
-
-    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
-        part(cx, self, left)
-    }
-}
-
 fn kind(row: &Row) -> &'static str {
     let name = row.name.to_lowercase();
     match () {
@@ -89,6 +75,10 @@ fn is_narrow(row: &Row) -> bool {
 }
 
 impl Rules for Moe {
+    fn info(&self) -> &'static AnalyzerInfo {
+        &INFO
+    }
+
     fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
         let mut j = Judgement::usual(cx, row);
         j.finding = Some(PatternId::MOE_BELOW_BAND);

@@ -2,15 +2,15 @@
 
 use serde_json::json;
 
+use super::AnalyzerInfo;
 use super::batchnorm::BELOW_BASELINE;
 use super::cx::CategoryCx;
-use super::drive::{Rules, drive, part};
+use super::drive::Rules;
 use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
 use super::neighbours::Neighbours;
 use super::words::{Said, kind_by_words};
-use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::PatternId;
-use crate::metrics::{Bottleneck, CategoryMetrics, Classification, NormClass};
+use crate::metrics::{CategoryMetrics, Classification, NormClass};
 use crate::prepared::{Baseline, Row};
 use crate::rounding::{round, shown};
 use crate::texts::TextId;
@@ -56,20 +56,6 @@ const KINDS: &[(&str, &[&str])] = &[
 #[derive(Debug)]
 pub(super) struct Norm;
 
-impl Analyzer for Norm {
-    fn info(&self) -> &'static AnalyzerInfo {
-        &INFO
-    }
-
-    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
-        Ok(drive(cx, &INFO, self))
-    }
-
-    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
-        part(cx, self, left)
-    }
-}
-
 fn kind(name: &str) -> &'static str {
     kind_by_words(KINDS, name).unwrap_or("other")
 }
@@ -80,6 +66,10 @@ fn below_baseline(cx: &CategoryCx<'_>, efficiency: f64) -> bool {
 }
 
 impl Rules for Norm {
+    fn info(&self) -> &'static AnalyzerInfo {
+        &INFO
+    }
+
     fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
         let mut j = Judgement::usual(cx, row);
         j.finding = Some(PatternId::NORM_BELOW_BASELINE);

@@ -1,5 +1,7 @@
 //! Matrix work in full precision, whichever category it is in: how it is found and what a lower precision would bring.
 
+use jarvis_perf::roofline::MB;
+
 use super::cx::CategoryCx;
 use super::judge::RowPattern;
 use super::layout::Layout;
@@ -90,7 +92,7 @@ fn scaled_ms(row: &Row, ratio: f64) -> f64 {
 /// What the bytes of a row take in the lower precision at peak bandwidth.
 fn memory_ms(cx: &CategoryCx<'_>, row: &Row) -> f64 {
     let shrink = if row.efficiency.compute_spec.as_deref() == Some("matrix_fp64") { 4.0 } else { 2.0 };
-    let bytes = row.data_moved_mb.unwrap_or_default() * 1_048_576.0 / shrink * row.count as f64;
+    let bytes = row.data_moved_mb.unwrap_or_default() * MB / shrink * row.count as f64;
     bytes / (cx.peak_tbs() * 1e12) * 1e6 * MICRO_TO_MILLI
 }
 

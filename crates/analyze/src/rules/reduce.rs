@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
+use super::AnalyzerInfo;
 use super::cx::CategoryCx;
-use super::drive::{Rules, drive, part};
+use super::drive::Rules;
 use super::judge::{Group, Judged, Judgement};
 use super::words::{Said, kind_by_words};
-use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::PatternId;
-use crate::metrics::{Bottleneck, CategoryMetrics, Classification, ReduceClass};
+use crate::metrics::{CategoryMetrics, Classification, ReduceClass};
 use crate::prepared::Row;
 use crate::rounding::round;
 use crate::texts::TextId;
@@ -63,20 +63,6 @@ const KINDS: &[(&str, &[&str])] = &[
 #[derive(Debug)]
 pub(super) struct Reduce;
 
-impl Analyzer for Reduce {
-    fn info(&self) -> &'static AnalyzerInfo {
-        &INFO
-    }
-
-    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
-        Ok(drive(cx, &INFO, self))
-    }
-
-    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
-        part(cx, self, left)
-    }
-}
-
 fn kind(name: &str) -> &'static str {
     kind_by_words(KINDS, name).unwrap_or("other")
 }
@@ -97,6 +83,10 @@ fn in_attention(cx: &CategoryCx<'_>, row: &Row) -> f64 {
 }
 
 impl Rules for Reduce {
+    fn info(&self) -> &'static AnalyzerInfo {
+        &INFO
+    }
+
     fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
         let mut j = Judgement::usual(cx, row);
         j.band = Some(BAND);

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
+use super::AnalyzerInfo;
 use super::cx::CategoryCx;
-use super::drive::{Rules, drive, part};
+use super::drive::Rules;
 use super::judge::{Group, Judged, Judgement, RowPattern};
 use super::precision;
 use super::words::{Said, maybe};
-use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::PatternId;
-use crate::metrics::{Bottleneck, CategoryMetrics, Classification, KernelBreakdown, SdpaClass, SdpaShape};
+use crate::metrics::{CategoryMetrics, Classification, KernelBreakdown, SdpaClass, SdpaShape};
 use crate::prepared::Row;
 use crate::rounding::{round, shown};
 use crate::texts::{TextId, quoted};
@@ -96,20 +96,6 @@ const PAGED_PERCENT: f64 = 70.0;
 #[derive(Debug)]
 pub(super) struct Sdpa;
 
-impl Analyzer for Sdpa {
-    fn info(&self) -> &'static AnalyzerInfo {
-        &INFO
-    }
-
-    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
-        Ok(drive(cx, &INFO, self))
-    }
-
-    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
-        part(cx, self, left)
-    }
-}
-
 /// Expected efficiency of a shape, and the efficiency below which it is slow.
 fn band(cx: &CategoryCx<'_>, row: &Row, shape: &Shape) -> ((f64, f64), f64) {
     use Threshold as T;
@@ -137,6 +123,10 @@ fn band(cx: &CategoryCx<'_>, row: &Row, shape: &Shape) -> ((f64, f64), f64) {
 }
 
 impl Rules for Sdpa {
+    fn info(&self) -> &'static AnalyzerInfo {
+        &INFO
+    }
+
     fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
         let mut j = Judgement::usual(cx, row);
         j.finding = Some(PatternId::ATTENTION_BELOW_BAND);

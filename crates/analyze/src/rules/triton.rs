@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
+use super::AnalyzerInfo;
 use super::cx::CategoryCx;
-use super::drive::{Rules, drive, part};
+use super::drive::Rules;
 use super::judge::{Group, Judged, Judgement};
 use super::words::Said;
-use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares};
 use crate::finding::PatternId;
-use crate::metrics::{Bottleneck, CategoryMetrics, Classification, TritonClass};
+use crate::metrics::{CategoryMetrics, Classification, TritonClass};
 use crate::prepared::{BoundType, Row};
 use crate::rounding::{round, shown};
 use crate::texts::TextId;
@@ -57,20 +57,6 @@ const KINDS: &[(&str, &str)] = &[
 #[derive(Debug)]
 pub(super) struct Triton;
 
-impl Analyzer for Triton {
-    fn info(&self) -> &'static AnalyzerInfo {
-        &INFO
-    }
-
-    fn run(&self, cx: &CategoryCx<'_>) -> Result<CategoryMetrics, AnalyzerError> {
-        Ok(drive(cx, &INFO, self))
-    }
-
-    fn part(&self, cx: &CategoryCx<'_>, left: &Shares) -> Option<Bottleneck> {
-        part(cx, self, left)
-    }
-}
-
 fn kind(name: &str) -> &'static str {
     KINDS.iter().find(|(prefix, _)| name.starts_with(prefix)).map_or("other", |(_, kind)| kind)
 }
@@ -90,6 +76,10 @@ fn calls(cx: &CategoryCx<'_>) -> (usize, f64) {
 }
 
 impl Rules for Triton {
+    fn info(&self) -> &'static AnalyzerInfo {
+        &INFO
+    }
+
     fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
         let mut j = Judgement::usual(cx, row);
         j.finding = Some(PatternId::TRITON_BELOW_BAND);

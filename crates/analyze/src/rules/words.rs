@@ -1,5 +1,7 @@
 //! Sentences about rows, from the text library.
 
+use jarvis_perf::roofline::MB;
+
 use super::cx::CategoryCx;
 use super::impact;
 use super::judge::Group;
@@ -11,8 +13,6 @@ use crate::prepare::kernel_names;
 use crate::prepared::{BoundType, Row};
 use crate::rounding::{round, shown, shown_ms};
 use crate::texts::TextId;
-
-const MB: f64 = 1_048_576.0;
 
 /// What is said of a bottleneck.
 #[derive(Debug, Clone, Default)]

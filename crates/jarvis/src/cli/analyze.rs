@@ -97,7 +97,7 @@ pub(crate) struct AnalyzeArgs {
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     replay: ReplayChoice,
     /// Write more files: `analysis-md` for one report of cards with scores, its data and a plot; may be repeated
-    #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true)]
+    #[arg(long, value_name = "WHAT")]
     emit: Vec<Emit>,
     #[command(flatten)]
     reference: versus::ReferenceArgs,

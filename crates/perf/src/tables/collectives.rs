@@ -213,5 +213,5 @@ fn fill_groups(kernels: &mut [Collective]) {
 fn megabytes(fields: &[Field; 10], elements: usize) -> Option<f64> {
     let Field::Text(dtype) = &fields[DTYPE] else { return None };
     let size = SIZES.iter().find(|(name, _)| name == dtype)?.1;
-    Some(fields[elements].number()? * size / (1024.0 * 1024.0))
+    Some(fields[elements].number()? * size / crate::roofline::MB)
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jarvis_perf::literal;
+use jarvis_perf::roofline::MB;
 use jarvis_perf::tables::{ArgLists, ArgTexts, KernelList, ListIds, Report, ReportRows, Stats, UnifiedRow, input_ids};
 use jarvis_perf::value::Value;
 use jarvis_trace::timeline::is_communication_name;
@@ -344,7 +345,7 @@ fn of_unified(row: &UnifiedRow) -> Row {
 }
 
 fn mebibytes(mb: f64) -> f64 {
-    (mb * 1024.0 * 1024.0).round()
+    (mb * MB).round()
 }
 
 fn bound_word(cell: &str) -> &'static str {

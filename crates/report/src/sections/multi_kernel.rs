@@ -5,6 +5,7 @@ use jarvis_analyze::system::multi_kernel::MultiKernelMetrics;
 use jarvis_analyze::system::texts::SINGLE_RANK;
 use jarvis_analyze::system::{CopyDirection, Severity};
 use jarvis_analyze::thresholds::Threshold;
+use jarvis_perf::roofline::MB;
 
 use super::advice::advice;
 use super::category::Place;
@@ -12,9 +13,6 @@ use super::idle::{severity, short};
 use super::words::{cell, ms, pct, sentence, us};
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
-
-/// Bytes in a MB, as the performance report counts them.
-const MB: f64 = 1_048_576.0;
 
 /// Key of the category.
 pub(crate) const KEY: &str = "multi_kernel";

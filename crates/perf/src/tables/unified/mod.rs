@@ -25,7 +25,7 @@ use super::stats::{Stats, percentages};
 use super::texts::TextId;
 use super::{Cell, Format, Sheet};
 use crate::ops::ModelSource;
-use crate::roofline::{Bound, Metrics};
+use crate::roofline::{Bound, MB, Metrics};
 use crate::value::Value;
 
 /// A row: calls with the same name, place and arguments.
@@ -222,7 +222,7 @@ impl RowModel {
             params: Arc::clone(&costed.params),
             params_text: costed.params_text.clone(),
             source: costed.source,
-            least_mb: costed.least_bytes.map(|b| b / (1024.0 * 1024.0)),
+            least_mb: costed.least_bytes.map(|b| b / MB),
             host_bytes: costed.host_bytes,
             torch_flops: costed.torch_flops,
         }

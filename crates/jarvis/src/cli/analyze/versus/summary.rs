@@ -136,12 +136,13 @@ impl View<'_> {
 
     fn warnings(&self, out: &mut String, style: Style) {
         // Losses stand before the numbers.
-        let warnings = &self.made.comparative.warnings[self.made.comparative.losses.len()..];
-        if warnings.is_empty() {
+        let comparative = &self.made.comparative;
+        let mut warnings = comparative.warnings.iter().filter(|w| !comparative.losses.contains(w)).peekable();
+        if warnings.peek().is_none() {
             return;
         }
         let _ = writeln!(out, "\n{}", style.strong("Mind"));
-        for warning in warnings.iter().take(WARNINGS) {
+        for warning in warnings.take(WARNINGS) {
             wrapped(out, "  - ", "    ", warning);
         }
     }

@@ -232,6 +232,15 @@ impl ModelInfo {
     pub const UNKNOWN: &'static str = "Cannot be inferred from trace";
 }
 
+/// Calls one after another that do not need each other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct InARow {
+    /// How many.
+    pub calls: usize,
+    /// Whether by their shapes each could go on with what the one before it gave.
+    pub by_shapes: bool,
+}
+
 /// A row of `unified_perf_summary` with what the analysis knows of it.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "columns of a table, each a fact of its own")]
@@ -265,7 +274,7 @@ pub struct Row {
     /// Host time of all calls; of an event whose kernels stand in several rows its share.
     pub host_ms: f64,
     /// Most calls of it one after another that do not need each other, with no other GPU work between them.
-    pub back_to_back: usize,
+    pub back_to_back: InARow,
     /// Of its category's kernel time; copies over the link have none.
     pub percent_of_category: f64,
     /// Of the computation time; copies over the link have none.

@@ -82,6 +82,7 @@ texts! {
     A_LOOP_APART   "A-LOOP-APART"   "Take the loop away if no turn needs the result of the one before: with the weights of all turns in one tensor (`torch.func.stack_module_state` stacks those of modules), one batched call does the same (`torch.bmm`, or `torch.func.vmap` around the module).";
     A_RECURRENT    "A-RECURRENT"    "Run the whole sequence in one call of `{layer}`, or capture the loop in a GPU graph where the cell is not the library's.";
     A_BATCH        "A-BATCH"        "Batch the small GEMMs into one call (`torch.bmm` with a larger batch, or a grouped GEMM).";
+    A_BATCH_IF     "A-BATCH-IF"     "If none of the small GEMMs needs the result of the one before it, batch them into one call (`torch.bmm` with a larger batch, or a grouped GEMM).";
     A_BATCH_TOKENS "A-BATCH-TOKENS" "Process more tokens per call to raise FLOPS/Byte.";
     A_COMPILE_BATCH "A-COMPILE-BATCH" "Try `torch.compile`; it can batch or fuse these calls automatically.";
     A_COMPILE      "A-COMPILE"      "Run this region under `torch.compile` to fuse the {n} adjacent operations.";

@@ -13,8 +13,8 @@ use super::efficiency::{Preferred, Work, rate};
 use super::kernel_names::KernelNames;
 use super::place::{Modules, back_to_back, call_site, collector, direction, leaves_by_row};
 use super::{args, beside, category, fallback, kernel_names, timing};
-use crate::prepared::{Beside, Efficiency, Row};
-use crate::program::{Leaf, Program, RowId, base_name};
+use crate::prepared::{Beside, Efficiency, InARow, Row};
+use crate::program::{Direction, Leaf, Program, RowId, base_name};
 use crate::thresholds::{Threshold, Thresholds};
 
 /// What the report shows where no frame of the user's code was found.
@@ -74,13 +74,24 @@ fn copied_us(trace: &Trace, event: EventId) -> f64 {
     if copies { trace.dur(event).unwrap_or_default().as_us() } else { 0.0 }
 }
 
-/// Most calls one after another that do not need each other. With a square weight a product may go on with what the one
-/// before it gave, unless all results are put together afterwards.
-fn most_at_once(program: &Program, leaves: &[usize], inputs: &InputLists) -> usize {
+/// Most calls one after another that do not need each other, as far as the shapes tell.
+///
+/// With a square weight a product may go on with what the one before it gave, unless all results are put together
+/// afterwards. Layers with such weights are taken to do so, and so is the way back through them. Bare products are not:
+/// nobody multiplies one matrix after the other onto a tensor with nothing between them where their product would do. The
+/// advice says what it depends on.
+fn most_at_once(program: &Program, leaves: &[usize], inputs: &InputLists) -> InARow {
     let weight = inputs.dims.iter().flatten().rev().find_map(|d| d.shape().filter(|s| s.len() >= 2));
     let may_chain = weight.is_some_and(|w| w[w.len() - 1] == w[w.len() - 2]);
-    let apart = |stretch: &&[usize]| !may_chain || collector(program, stretch).is_some();
-    back_to_back(program, leaves).filter(apart).map(<[usize]>::len).max().unwrap_or(0)
+    let is_layer = |&leaf: &usize| {
+        let leaf = &program.leaves[leaf];
+        let goes_back = leaf.direction == Direction::Backward;
+        goes_back || &*leaf.name == "aten::addmm" || program.ops_around(leaf).any(|op| &**op == "aten::linear")
+    };
+    let stretches = back_to_back(program, leaves)
+        .map(|stretch| InARow { calls: stretch.len(), by_shapes: may_chain && collector(program, stretch).is_none() });
+    let apart = |row: &InARow| !row.by_shapes || !leaves.iter().any(is_layer);
+    stretches.filter(apart).max_by_key(|row| (row.calls, !row.by_shapes)).unwrap_or_default()
 }
 
 /// Blocks of the longest of some kernels in the third direction of the grid.
@@ -156,7 +167,7 @@ fn one(
         max_us: row.kernel_us.max().unwrap_or_default(),
         std_us: row.kernel_us.std(),
         host_ms,
-        back_to_back: 0,
+        back_to_back: InARow::default(),
         percent_of_category: 0.0,
         percent_of_compute: 0.0,
         percent_of_total: 0.0,

@@ -56,7 +56,7 @@ fn tiny(cx: &CategoryCx<'_>, row: &Row, s: &Shape) -> Option<RowPattern> {
     (s.is_tiny(cx) && many || is_looped(cx, row)).then(|| {
         let mut evidence = vec![format!("{} matrices per call", s.batch), format!("M={} N={} K={}", s.m, s.n, s.k)];
         if is_looped(cx, row) {
-            evidence.push(format!("{} calls one after another", row.back_to_back));
+            evidence.push(format!("{} calls one after another", row.back_to_back.calls));
         }
         evidence.extend(over_roofline(row).map(|f| format!("{}x the roofline time", shown(f, 1))));
         RowPattern::new(code::TINY_BATCHED_GEMM, evidence).high().kernel_work()
@@ -67,7 +67,7 @@ fn tiny(cx: &CategoryCx<'_>, row: &Row, s: &Shape) -> Option<RowPattern> {
 /// one call gives the next does not use, so they could be one.
 fn is_looped(cx: &CategoryCx<'_>, row: &Row) -> bool {
     let short = row.efficiency.roofline_time_us.is_some_and(|us| us < cx.prepared.kernel_floor_us);
-    row.back_to_back as f64 >= cx.limit(Threshold::GemmTinyLoop) && short
+    row.back_to_back.calls as f64 >= cx.limit(Threshold::GemmTinyLoop) && short
 }
 
 fn skinny(cx: &CategoryCx<'_>, row: &Row, s: &Shape) -> Option<RowPattern> {
@@ -168,7 +168,8 @@ pub(super) fn say_tiny(cx: &CategoryCx<'_>, row: &Row, shape: Option<&Shape>, sa
             ("factor", &factor),
         ],
     );
-    said.model(TextId::A_BATCH, &[]);
+    let depends = is_looped(cx, row) && row.back_to_back.by_shapes;
+    said.model(if depends { TextId::A_BATCH_IF } else { TextId::A_BATCH }, &[]);
     if over_roofline(row).is_some_and(|f| f > cx.limit(Threshold::GemmTinyFactor)) {
         said.kernel(TextId::B_TINY, &[("factor", &factor)]);
     }

@@ -70,8 +70,8 @@ texts! {
     A_FLASH_PATH   "A-FLASH-PATH"   "Use `torch.nn.functional.scaled_dot_product_attention` with inputs that its flash backend accepts (half precision, no dense mask).";
     A_FLASH_HALF   "A-FLASH-HALF"   "Run attention in bf16 or fp16 first; the flash backend of `torch.nn.functional.scaled_dot_product_attention` takes no {dtype}.";
     A_FLASH_SHORT  "A-FLASH-SHORT"  "At sequence length {n} the gain is smaller; measure this shape before migrating.";
-    A_PRECISION    "A-PRECISION"    "Run the matrix work under bf16 autocast, or allow TF32 with `torch.set_float32_matmul_precision(\"high\")`.";
-    A_PRECISION_CONV "A-PRECISION-CONV" "Run the convolutions under bf16 autocast, or allow TF32 with `torch.backends.cudnn.allow_tf32 = True`.";
+    A_PRECISION    "A-PRECISION"    "Run the matrix work under bf16 autocast, or for part of that gain allow TF32 with `torch.set_float32_matmul_precision(\"high\")`.";
+    A_PRECISION_CONV "A-PRECISION-CONV" "Run the convolutions under bf16 autocast, or for part of that gain allow TF32 with `torch.backends.cudnn.allow_tf32 = True`.";
     A_PRECISION_BF16 "A-PRECISION-BF16" "Run the convolutions under bf16 autocast.";
     A_GQA          "A-GQA"          "Use `scaled_dot_product_attention(..., enable_gqa=True)` instead of repeating key/value heads.";
     A_FOREACH      "A-FOREACH"      "Use the fused or foreach variant of the optimizer (`fused=True`).";

@@ -86,7 +86,10 @@ impl Fix {
                 shown_ms(self.saved.high)
             )
         };
-        (arrives, less.then(text))
+        // Of a change that saves nearly all, what is left tells more than what is saved.
+        let total = prepared.utilization.total_time_ms;
+        let left_over = |of: fn(Range) -> f64| (total - of(arrives)) > 1.1 * (total - of(saved));
+        (arrives, (less || left_over(|r| r.low) || left_over(|r| r.high)).then(text))
     }
 
     fn batched(&self, prepared: &Prepared, leaves: &[usize]) -> Vec<Replacement> {

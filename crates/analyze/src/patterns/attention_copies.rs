@@ -10,8 +10,8 @@
 //! strided inputs in place.
 //!
 //! # How it is computed
-//! Saved is what the copies take, and their backward; at least 65% of it. Where heads were repeated attention may also
-//! read them r times less often.
+//! Saved is what the copies take, and their backward; at least 65% of it. Where heads were repeated, attention that memory
+//! bounds may also read them r times less often.
 //!
 //! # What to do
 //! `enable_gqa=True`, or leave out `.contiguous()`.
@@ -56,20 +56,26 @@ fn repeats(scene: &Scene<'_>, at: usize) -> Option<i64> {
     (r > 1).then_some(r)
 }
 
-/// Whether attention, in one kernel or several, follows soon.
-fn feeds_attention(scene: &Scene<'_>, at: usize) -> bool {
+/// The attention, in one kernel or several, that follows soon.
+fn attention_after(scene: &Scene<'_>, at: usize) -> Option<usize> {
     let is_attention = |i: usize| {
         let look = scene.look(i);
         matches!(look.kind, Kind::Attention | Kind::Softmax) || matches!(look.base, "bmm" | "baddbmm")
     };
-    scene.after(at).take(REACH).any(is_attention)
+    scene.after(at).take(REACH).find(|&i| is_attention(i))
+}
+
+/// Whether memory bounds an operation, so that it gets faster with fewer bytes to read.
+fn is_memory_bound(scene: &Scene<'_>, at: usize) -> bool {
+    scene.sides_us(scene.look(at)).is_some_and(|(arithmetic, memory)| memory > arithmetic)
 }
 
 fn repeated_heads(scene: &Scene<'_>, claims: &Claims) -> Vec<Instance> {
     let mut found: Vec<Instance> = Vec::new();
     let mut at = 0;
     while at < scene.len() {
-        let Some(r) = repeats(scene, at).filter(|_| claims.is_free(at) && feeds_attention(scene, at)) else {
+        let attention = attention_after(scene, at).filter(|_| claims.is_free(at));
+        let Some((r, attention)) = repeats(scene, at).zip(attention) else {
             at += 1;
             continue;
         };
@@ -85,10 +91,13 @@ fn repeated_heads(scene: &Scene<'_>, claims: &Claims) -> Vec<Instance> {
         instance.evidence.push(format!("heads {} are expanded with stride 0 and then copied {r} times", dims(source)));
         instance.facts = vec![("r", r.to_string())];
         removed(&mut instance);
-        // What attention need not read any more comes on top, at best.
-        let copied: f64 = leaves.iter().map(|l| scene.look(l.index()).result_bytes()).sum();
-        let unread = copied * (r - 1) as f64 / r as f64;
-        instance.fused = Some(Fused { best_us: -unread / scene.bytes_per_us(), worst_us: 0.0 });
+        if is_memory_bound(scene, attention) {
+            // What attention need not read any more comes on top, at best.
+            let copied: f64 = leaves.iter().map(|l| scene.look(l.index()).result_bytes()).sum();
+            let unread = copied * (r - 1) as f64 / r as f64;
+            instance.fused = Some(Fused { best_us: -unread / scene.bytes_per_us(), worst_us: 0.0 });
+            instance.basis.push_str(", and attention, which memory bounds, at best reads that much less");
+        }
         found.push(instance);
     }
     found

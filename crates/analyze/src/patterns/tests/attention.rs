@@ -529,7 +529,7 @@ fn backward_without_links_needs_three_products() {
 
 #[test]
 fn heads_expanded_and_then_copied_are_repeated_heads() {
-    let draw = |stride: i64| {
+    let draw = |stride: i64, queries: i64| {
         let mut s = Sketch::new();
         let dims: &[i64] = &[B, 2, 4, N, D];
         let types = ["c10::BFloat16", "c10::BFloat16", "Scalar"];
@@ -540,17 +540,20 @@ fn heads_expanded_and_then_copied_are_repeated_heads() {
                     [&[8 * N * D, 4 * N * D, N * D, D, 1], &[2 * N * D, N * D, stride, D, 1], &[]];
                 s.strided("aten::copy_", &[dims, dims, &[]], &types, &strides, 30.0);
             }
-            s.op("aten::_flash_attention_forward", &[&[B, N, H, D], &[B, N, H, D], &[B, N, H, D]], 200.0);
+            s.op("aten::_flash_attention_forward", &[&[B, queries, H, D], &[B, N, H, D], &[B, N, H, D]], 200.0);
         });
         s
     };
-    let p = draw(0).one(Code::RepeatedKvHeads);
+    let p = draw(0, N).one(Code::RepeatedKvHeads);
     assert_eq!((p.instances, p.ops.len()), (1, 2));
-    // The copies, one pause, and three quarters of 33.6 MB that attention need not read.
-    let unread = 0.75 * 2.0 * 2.0 * 8.0 * (B * N * D) as f64 / 4.8e12 * 1e3;
+    // The copies and one pause.
     let saved = p.saved_ms.unwrap();
+    assert!((saved.high - 0.061).abs() < 1e-9 && saved.low <= 0.061);
+    // With one query memory bounds attention, which need not read three quarters of 33.6 MB.
+    let unread = 0.75 * 2.0 * 2.0 * 8.0 * (B * N * D) as f64 / 4.8e12 * 1e3;
+    let saved = draw(0, 1).one(Code::RepeatedKvHeads).saved_ms.unwrap();
     assert!((saved.high - (0.061 + unread)).abs() < 1e-9 && saved.low <= 0.061);
-    draw(N * D).none(Code::RepeatedKvHeads);
+    draw(N * D, N).none(Code::RepeatedKvHeads);
 }
 
 #[test]

@@ -11,9 +11,10 @@
 //! # How it is computed
 //! A trace does not tell which tensor goes where. At least the first operation's inputs must be read and the last one's
 //! result written. Later operations on two tensors may each bring in a new one, but most use what is there already: after
-//! a first one with two they bring in one or none, after one with one up to half as many as there are. Functions take up to 35 instructions an element where an addition takes
-//! two, a mean or sum that flows back into rows longer than 1024 takes another pass, and a number made of all elements has
-//! them read again. What the backward pass has by itself stays as it is at worst.
+//! a first one with two they bring in one or none, after one with one up to half as many as there are. Functions take up
+//! to 35 instructions an element where an addition takes two, a mean or sum that flows back into rows longer than 1024
+//! takes another pass, and a number made of all elements has them read again. A result of which only a few elements are
+//! used is not written. What the backward pass has by itself stays as it is at worst.
 //!
 //! # What to do
 //! Compile the region.
@@ -39,6 +40,9 @@ pub(super) const LEAST_LEAVES: usize = 3;
 const REDUCED_AT_WORST: f64 = 0.75;
 /// A chain is more than a function in it if it takes this many times as long.
 const MORE: f64 = 1.1;
+/// How soon elements are picked from a result, and what share of the time to move all of it that takes at most.
+const PICKED_WITHIN: usize = 6;
+const FEW_PICKED: f64 = 0.25;
 /// Repeats of fewer leaves than this are one chain, not several.
 const LEAST_PERIOD: usize = 3;
 
@@ -221,14 +225,31 @@ pub(super) fn part(scene: &Scene<'_>, run: &[LeafId]) -> Part {
     let feedback = feedback_reductions(scene, run, n);
     // A number that all elements make is there only after them: everything is read again.
     let again = 1.0 + feedback.iter().filter(|look| look.leaves_a_number).count() as f64;
-    let ends_reduced = last.kind == Kind::Reduce && feedback.is_empty();
+    let is_picked = run.last().is_some_and(|last| is_picked_from(scene, last.index(), wide));
+    let ends_reduced = is_picked || last.kind == Kind::Reduce && feedback.is_empty();
     let part = Part {
         reads: (again * (inputs + fewest * each), again * (inputs + most * each)),
-        writes: if last.kind == Kind::Reduce { 0.0 } else { last.result_bytes() },
+        writes: if last.kind == Kind::Reduce || is_picked { 0.0 } else { last.result_bytes() },
         known_share: ends_reduced.then(|| REDUCED_AT_WORST * scene.baseline_share()),
         ..Part::default()
     };
+    if is_picked {
+        let whole = run.iter().rposition(|l| look(l).kind == Kind::Reduce).map_or(run, |last| &run[..=last]);
+        return part.computing(scene, whole, 1.0);
+    }
     part.computing(scene, run, passes(feedback.len(), wide.full.last().copied().unwrap_or(1)))
+}
+
+/// Whether nothing but a few elements of a run's result is used, as a loss takes the targets' probabilities out of all: a
+/// compiler then computes those alone, and the rest is neither written nor computed.
+fn is_picked_from(scene: &Scene<'_>, last: usize, wide: &Look<'_>) -> bool {
+    let whole_us = wide.result_bytes() / scene.bytes_per_us();
+    let reads_it = |&i: &usize| scene.look(i).operands.iter().any(|o| o.dims == wide.full);
+    let mut readers = scene.after(last).take(PICKED_WITHIN).filter(reads_it);
+    let picks = |i: usize| scene.look(i).kind == Kind::Index && scene.leaf(i).us < FEW_PICKED * whole_us;
+    readers.next().is_some_and(picks)
+        && readers.next().is_none()
+        && scene.backward_of(&[LeafId(last as u32)]).is_empty()
 }
 
 /// How many tensors so many later operations on two of them bring in, at best and at worst, after a first one with so many.

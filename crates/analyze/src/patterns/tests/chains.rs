@@ -143,6 +143,24 @@ fn a_number_made_of_all_elements_has_them_read_again() {
 }
 
 #[test]
+fn a_result_of_which_few_elements_are_used_is_not_written() {
+    let draw = |picked_us: f64, read_on: bool| {
+        let mut s = Sketch::new();
+        s.dtype("float").op("aten::mul", &[X, X], 90.0).op("aten::add", &[X, &[]], 60.0);
+        s.over("aten::sum", X, "[1]", 40.0).op("aten::div", &[X, &[8192, 1]], 60.0);
+        s.op("aten::index", &[X, &[8192], &[8192]], picked_us);
+        if read_on {
+            s.op("aten::mm", &[X, X], 900.0);
+        }
+        s.one(Code::ElementwiseChain).fused_ms.unwrap()
+    };
+    let (picked, all) = (draw(8.0, false), draw(60.0, false));
+    // Two tensors are read, and one is written only if all of it is used: by the operation that picks or by another.
+    assert!((picked.low / all.low - 2.0 / 3.0).abs() < 1e-9 && picked.high < all.high, "{picked:?} {all:?}");
+    assert_eq!(draw(8.0, true), all);
+}
+
+#[test]
 fn a_step_is_no_shorter_than_the_compiled_call_that_it_consists_of() {
     let draw = |trains: bool| {
         let mut s = Sketch::new();

@@ -37,16 +37,18 @@ pub(crate) struct Shape {
 
 /// Shares of the roofline that fused kernels reach, at worst and at best, by the longest sequence they hold for. The low
 /// ends are those of the expected bands.
-const BANDS: &[(i64, f64, f64)] = &[(1023, 0.15, 0.40), (2047, 0.20, 0.55), (4095, 0.40, 0.65), (4096, 0.40, 0.80)];
-const BAND_OF_LONG: (f64, f64) = (0.50, 0.80);
-/// The same with few queries for many keys, which take as long as it takes to read them: in one measured pair 0.96.
-const FEW_QUERIES: (f64, f64) = (0.70, 0.95);
+const BANDS: &[(i64, f64, f64)] = &[(1023, 0.15, 0.40), (2047, 0.20, 0.55), (4095, 0.40, 0.65), (4096, 0.40, 0.75)];
+const BAND_OF_LONG: (f64, f64) = (0.50, 0.75);
+/// At best, where so many short sequences are read that memory bounds them: 0.53 in a measured pair.
+const MANY_SHORT: f64 = 0.60;
+/// The same with few queries for many keys, which take as long as it takes to read them: in two measured pairs 0.96, 0.97.
+const FEW_QUERIES: (f64, f64) = (0.70, 0.98);
 /// So few, in keys for each.
 const KEYS_FOR_EACH: i64 = 64;
 /// Small heads have half the products for each exponential, however long the sequence; where products are slow, in fp32,
 /// that does not show.
 const SMALL_HEAD: i64 = 64;
-const SMALL_HEADS: (f64, f64) = (0.32, 0.50);
+const SMALL_HEADS: (f64, f64) = (0.34, 0.50);
 /// Work that a causal mask leaves: at best half, at worst this, because blocks on the diagonal are computed whole and
 /// their rows are uneven.
 const CAUSAL_WORST: f64 = 2.0 / 3.0;
@@ -72,19 +74,29 @@ impl Shape {
 
     /// Roofline time in microseconds with this share of the products' work.
     pub(crate) fn roofline_us(&self, scene: &Scene<'_>, work: f64) -> f64 {
+        let (arithmetic, memory) = self.sides_us(scene, work);
+        arithmetic.max(memory)
+    }
+
+    /// The two sides of the roofline: arithmetic and memory.
+    fn sides_us(&self, scene: &Scene<'_>, work: f64) -> (f64, f64) {
         let [b, m, n, d, dv] = [self.batch, self.mq, self.nk, self.d, self.dv].map(|x| x as f64);
         let flops = 2.0 * b * m * n * (d + dv) * work;
         let bytes = b * (m * d + n * d + n * dv + m * dv) * element_size(&self.dtype);
-        (flops / scene.flops_per_us(self.spec.as_deref())).max(bytes / scene.bytes_per_us())
+        (flops / scene.flops_per_us(self.spec.as_deref()), bytes / scene.bytes_per_us())
     }
 
     /// Shares of the roofline: at worst, at best.
-    fn efficiency(&self) -> (f64, f64) {
+    fn efficiency(&self, scene: &Scene<'_>) -> (f64, f64) {
         if self.mq.saturating_mul(KEYS_FOR_EACH) <= self.nk {
             return FEW_QUERIES;
         }
         let n = self.longest();
         let (worst, best) = BANDS.iter().find(|b| n <= b.0).map_or(BAND_OF_LONG, |b| (b.1, b.2));
+        let (arithmetic, memory) = self.sides_us(scene, 1.0);
+        if memory > arithmetic {
+            return (worst, best.max(MANY_SHORT));
+        }
         if self.d.max(self.dv) > SMALL_HEAD || element_size(&self.dtype) > 2.0 {
             return (worst, best);
         }
@@ -103,7 +115,7 @@ impl Shape {
 /// Time of one fused kernel. `products_us` is what the matrix products take now: a fused kernel does the same products
 /// without storing their scores, so it is not slower than they are.
 pub(crate) fn fused(scene: &Scene<'_>, shape: &Shape, products_us: f64, backward: bool) -> Fused {
-    let (worst, best) = shape.efficiency();
+    let (worst, best) = shape.efficiency(scene);
     let (worst_work, best_work) = shape.work();
     let (times, efficiency) = if backward { (BACKWARD_WORK, BACKWARD_EFFICIENCY) } else { (1.0, 1.0) };
     let time = |work: f64, share: f64| shape.roofline_us(scene, work * times) / (share * efficiency);

@@ -254,14 +254,14 @@ fn is_picked_from(scene: &Scene<'_>, last: usize, wide: &Look<'_>) -> bool {
 
 /// How many tensors so many later operations on two of them bring in, at best and at worst, after a first one with so many.
 /// Of 28 chains whose program is known, those that begin with two tensors brought in one more or none. Those that begin
-/// with one may work on each tensor before they put it together with others: two of three such operations brought one in,
-/// three of five and three of six.
+/// with one may work on each tensor before they put it together with others: two of three such operations brought one in
+/// (in three chains), three of five and three of six.
 fn brought_in(first: usize, operations: usize) -> (f64, f64) {
     match (first, operations) {
         (_, 0) => (0.0, 0.0),
         (0 | 1, 1) => (0.0, 0.5),
         (0 | 1, 2) => (0.0, 1.0),
-        (0 | 1, n) => (if n > 3 { 0.5 } else { 0.0 }, 0.5 * (n.min(6) + 1) as f64),
+        (0 | 1, n) => (1.0, 0.5 * (n.min(6) + 1) as f64),
         (_, 1) => (0.0, 0.75),
         (..) => (0.0, 1.0),
     }

@@ -23,6 +23,7 @@
 //! Batch norms are not matched here; norms over groups and channels without weights are not told from layer norms. A
 //! product of two different tensors right before a mean looks like a square.
 
+use super::chain;
 use super::claims::Claims;
 use super::fused::{Part, passes};
 use super::group::Instance;
@@ -87,7 +88,11 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
             found.push(instance);
         }
     }
-    claims.settle(scene, found)
+    // A norm that no module holds may be a step of a longer function.
+    let (of_modules, bare): (Vec<Instance>, Vec<Instance>) =
+        found.into_iter().partition(|norm| scene.common_module(&norm.leaves).is_some());
+    let bare = chain::no_part_of_more(scene, claims, bare);
+    claims.settle(scene, of_modules.into_iter().chain(bare).collect())
 }
 
 /// The tensor that is normalised.

@@ -270,7 +270,7 @@ fn one_query_takes_as_long_as_its_keys_and_values_are_read() {
     };
     let read_ms = 2.0 * f64::from(1024 * 4096 * 128) * 2.0 / 4.8e9;
     let (one, many) = (draw(1), draw(65));
-    assert!((one.low / (read_ms / 0.95) - 1.0).abs() < 1e-3 && (one.high / 0.6 - 1.0).abs() < 1e-3, "{one:?}");
+    assert!((one.low / (read_ms / 0.98) - 1.0).abs() < 1e-3 && (one.high / 0.6 - 1.0).abs() < 1e-3, "{one:?}");
     assert!(many.low > read_ms / 0.8, "{many:?}");
 }
 
@@ -445,7 +445,7 @@ fn savings_follow_the_roofline_of_the_fused_kernel() {
     let (fused, saved) = (p.fused_ms.unwrap(), p.saved_ms.unwrap());
     let r = 4.0 * 32.0 * 2048.0 * 2048.0 * 64.0 / 990e12 * 1e3;
     assert!((fused.low - r / 0.5).abs() < 1e-6, "{} at best", fused.low);
-    assert!((fused.high - r / 0.32).abs() < 1e-6, "{} at worst", fused.high);
+    assert!((fused.high - r / 0.34).abs() < 1e-6, "{} at worst", fused.high);
     // Three pauses of one microsecond go too, and no other matrix work can get slower.
     assert!((saved.high - (0.65 + 0.003 - fused.low)).abs() < 1e-6);
     assert!((saved.low - (0.65 + 0.003 - fused.high)).abs() < 1e-6);

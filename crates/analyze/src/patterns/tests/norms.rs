@@ -116,10 +116,12 @@ fn layer_norm_over_channels() {
     let (x, row, w): (&[i64], &[i64], &[i64]) = (&[32, 256, 64, 64], &[32, 1, 64, 64], &[256, 1, 1]);
     let draw = |weight: &[i64]| {
         let mut s = Sketch::new();
-        s.over("aten::mean", x, "[1]", 40.0).op("aten::sub", &[x, row, &[]], 90.0).op("aten::pow", &[x, &[]], 60.0);
-        s.over("aten::mean", x, "[1]", 40.0).op("aten::sub", &[x, row, &[]], 90.0);
-        s.op("aten::add", &[row, &[], &[]], 1.0).op("aten::sqrt", &[row], 1.0).op("aten::div", &[x, row], 90.0);
-        s.op("aten::mul", &[weight, x], 90.0).op("aten::add", &[x, weight, &[]], 90.0);
+        s.module("Norm_0", |s| {
+            s.over("aten::mean", x, "[1]", 40.0).op("aten::sub", &[x, row, &[]], 90.0).op("aten::pow", &[x, &[]], 60.0);
+            s.over("aten::mean", x, "[1]", 40.0).op("aten::sub", &[x, row, &[]], 90.0);
+            s.op("aten::add", &[row, &[], &[]], 1.0).op("aten::sqrt", &[row], 1.0).op("aten::div", &[x, row], 90.0);
+            s.op("aten::mul", &[weight, x], 90.0).op("aten::add", &[x, weight, &[]], 90.0);
+        });
         s
     };
     for weight in [w, &[1, 256, 1, 1]] {
@@ -129,12 +131,38 @@ fn layer_norm_over_channels() {
         s.none(Code::UnfusedBatchNorm);
         s.none(Code::ElementwiseChain);
         s.look(|_, _, findings| {
-            assert_eq!(findings[0].title, "Unfused layer norm");
+            assert_eq!(findings[0].title, "Unfused layer norm in `Norm`");
             assert!(findings[0].paths.algorithmic.iter().any(|a| a.contains("channels-last memory")));
         });
     }
     // Weights of columns are something else.
     assert_eq!(draw(&[64]).one(Code::UnfusedLayerNorm).ops.len(), 8);
+}
+
+#[test]
+fn a_norm_by_itself_may_be_a_step_of_a_longer_function() {
+    let (x, row): (&[i64], &[i64]) = (&[4096, 8192], &[4096, 1]);
+    let draw = |module: bool, more: usize| {
+        let norm = |s: &mut Sketch| {
+            s.over("aten::mean", x, "[1]", 40.0).op("aten::sub", &[x, row, &[]], 90.0).op("aten::pow", &[x, &[]], 60.0);
+            s.over("aten::mean", x, "[1]", 40.0).op("aten::add", &[row, &[], &[]], 1.0);
+            s.op("aten::rsqrt", &[row], 1.0).op("aten::mul", &[x, row], 90.0);
+        };
+        let mut s = Sketch::new();
+        if module {
+            s.module("Norm_0", norm);
+        } else {
+            norm(&mut s);
+        }
+        for _ in 0..more {
+            s.op("aten::tanh", &[x], 60.0).op("aten::neg", &[x], 60.0);
+        }
+        s
+    };
+    assert_eq!(draw(false, 0).one(Code::UnfusedLayerNorm).ops.len(), 7);
+    draw(false, 1).none(Code::UnfusedLayerNorm);
+    assert_eq!(draw(false, 1).one(Code::ElementwiseChain).ops.len(), 9);
+    assert_eq!(draw(true, 1).one(Code::UnfusedLayerNorm).ops.len(), 7);
 }
 
 #[test]

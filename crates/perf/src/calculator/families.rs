@@ -102,7 +102,7 @@ fn sdpa(given: &Given<'_>) -> Result<Outcome, CalculatorError> {
         (geometry.flops(mask, QUIRKS), geometry.elements())
     };
     let flops = flops.map_err(|error| failed(given.model, &error))?;
-    let moved = (traffic.query_side + traffic.key_side) * bytes;
+    let moved = (traffic.query_side + traffic.key_side - geometry.unseen_elements(mask)) * bytes;
     let mut outcome = Outcome::new(Cost::matrix(flops, Some(moved.to_f64()), dtype.precision));
     if mask == Mask::CausalFromStart && geometry.n_q != geometry.n_kv {
         let note =

@@ -56,6 +56,8 @@ fn attention_by_hand() {
     // 10 queries, 20 keys: from the start 55 pairs, from the end 155.
     let rectangle = ask(&format!("{full} N_KV=20 causal")).unwrap();
     assert_eq!(rectangle.cost.flops, Some(84_480.0));
+    // The later ten keys nobody sees.
+    assert_eq!(rectangle.cost.bytes, Some(23_040.0));
     assert!(rectangle.notes[0].contains("causal_from=end"), "{:?}", rectangle.notes);
     assert_eq!(numbers(&format!("{full} N_KV=20 causal causal_from=end")).0, 84_480.0 / 55.0 * 155.0);
     // Backward: 2·2·4·100·(64 + 128 + 64), sums 2·10·96·(4 − 2); without the scores once more 2·2·4·100·64 less.

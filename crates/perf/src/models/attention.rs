@@ -56,6 +56,17 @@ impl Mask {
         self != Self::Full
     }
 
+    /// Keys of one sequence that no query sees, so that nobody needs to read them.
+    pub fn unseen_keys(self, n_q: i64, n_kv: i64) -> Count {
+        let seen = match self {
+            Self::CausalFromStart => Count::from(n_q),
+            // The last query stands at the last key, the first one `n_q - 1` keys before it.
+            Self::Window { left: Some(left), .. } => Count::from(n_q) + left.into(),
+            Self::Full | Self::CausalFromEnd | Self::Window { left: None, .. } => return Count::ZERO,
+        };
+        (Count::from(n_kv) - seen).max(Count::ZERO)
+    }
+
     /// Pairs that are left, for one head of one sequence: Σ over queries of the keys they see.
     pub fn pairs(self, n_q: i64, n_kv: i64) -> Count {
         let (q, kv) = (Count::from(n_q.max(0)), Count::from(n_kv.max(0)));
@@ -131,11 +142,21 @@ impl Geometry {
         Count::from(self.batch) * self.n_kv * self.h_kv
     }
 
+    /// Elements of K and V.
+    fn keys_and_values(&self) -> Count {
+        self.keys() * (Count::from(self.d_qk) + self.d_v.into())
+    }
+
+    /// Elements of K and V that no query sees.
+    pub fn unseen_elements(&self, mask: Mask) -> Count {
+        Self { n_kv: mask.unseen_keys(self.n_q, self.n_kv).to_i64(), ..*self }.keys_and_values()
+    }
+
     /// Q, K and V read, the output written.
     pub fn elements(&self) -> Traffic {
         Traffic {
             query_side: self.queries() * (Count::from(self.d_qk) + self.d_v.into()),
-            key_side: self.keys() * (Count::from(self.d_qk) + self.d_v.into()),
+            key_side: self.keys_and_values(),
         }
     }
 
@@ -143,7 +164,7 @@ impl Geometry {
     pub fn backward_elements(&self) -> Traffic {
         Traffic {
             query_side: self.queries() * (2 * Count::from(self.d_qk) + self.d_v.into()),
-            key_side: 2 * self.keys() * (Count::from(self.d_qk) + self.d_v.into()),
+            key_side: 2 * self.keys_and_values(),
         }
     }
 }
@@ -179,6 +200,15 @@ impl Sizes {
     }
 }
 
+/// Bytes that no memory holds, because the tensor is there by stride 0 alone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Expanded {
+    /// Of q, and of the gradient that a backward call is given.
+    pub(crate) query_side: Count,
+    /// Of k and v.
+    pub(crate) key_side: Count,
+}
+
 /// How long the sequences are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Lengths {
@@ -197,8 +227,7 @@ pub(crate) struct Attention {
     pub(crate) sizes: Sizes,
     /// Bytes of a bias on the scores.
     pub(crate) bias_bytes: Count,
-    /// Bytes of q, k and v, and of the gradient a backward call is given, that no memory holds: expanded dimensions.
-    pub(crate) expanded_bytes: Count,
+    pub(crate) expanded: Expanded,
     pub(crate) precision: Option<&'static str>,
     /// Whether the call itself is a backward one.
     pub(crate) is_backward: bool,
@@ -209,7 +238,7 @@ pub(crate) struct Attention {
 impl Attention {
     fn forward_cost(&self) -> Result<Cost, ModelError> {
         let flops = self.over_sequences(|geometry| geometry.flops(self.mask, &self.quirks))?;
-        Ok(self.cost(flops, self.sizes.bytes(self.geometry.elements())))
+        self.cost(flops, self.sizes.bytes(self.geometry.elements()))
     }
 
     fn backward_cost(&self) -> Result<Cost, ModelError> {
@@ -220,17 +249,34 @@ impl Attention {
             let rows = self.geometry.queries();
             bytes = bytes.zip(self.sizes.query).map(|(b, size)| b + rows * self.geometry.d_v * size + rows * 4);
         }
-        Ok(self.cost(flops, bytes))
+        self.cost(flops, bytes)
     }
 
-    fn cost(&self, flops: f64, bytes: Option<Count>) -> Cost {
-        Cost::matrix(flops, bytes.map(|b| (b + self.bias_bytes - self.expanded_bytes).to_f64()), self.precision)
+    fn cost(&self, flops: f64, bytes: Option<Count>) -> Result<Cost, ModelError> {
+        let absent = self.expanded.query_side + self.expanded.key_side;
+        let unread = self.unseen_bytes()?;
+        let bytes = bytes.map(|b| (b + self.bias_bytes - absent).to_f64() - unread);
+        Ok(Cost::matrix(flops, bytes, self.precision))
     }
 
-    fn over_sequences(&self, flops: impl Fn(&Geometry) -> Result<f64, ModelError>) -> Result<f64, ModelError> {
+    /// Bytes of the keys and values in memory that no query sees. Their gradients are written all the same. Of packed
+    /// sequences as many as the lengths tell, see [`varlen::Packing::sum`].
+    fn unseen_bytes(&self) -> Result<f64, ModelError> {
+        let (Some(size), false) = (self.sizes.key, self.quirks.sliding_window_ignored) else { return Ok(0.0) };
+        let unseen = self.over_sequences(|g| Ok(g.unseen_elements(self.mask).to_f64()))?;
+        let all = self.geometry.keys_and_values();
+        if unseen <= 0.0 || all <= Count::ZERO {
+            return Ok(0.0);
+        }
+        // What is expanded is so for seen and unseen keys alike.
+        let stored = (all * size - self.expanded.key_side).to_f64();
+        Ok(stored * (unseen / all.to_f64()).min(1.0))
+    }
+
+    fn over_sequences(&self, number: impl Fn(&Geometry) -> Result<f64, ModelError>) -> Result<f64, ModelError> {
         match self.lengths {
-            Lengths::Equal => flops(&self.geometry),
-            Lengths::Packed(packing) => packing.sum(&self.geometry, flops, &self.quirks),
+            Lengths::Equal => number(&self.geometry),
+            Lengths::Packed(packing) => packing.sum(&self.geometry, number, &self.quirks),
         }
     }
 }

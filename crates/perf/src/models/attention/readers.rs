@@ -5,7 +5,7 @@ use crate::call::OpCall;
 use crate::count::Count;
 use crate::dtype;
 use crate::models::attention::varlen::{Packing, packed_geometry};
-use crate::models::attention::{Attention, Geometry, Lengths, Mask, Scores, Sizes};
+use crate::models::attention::{Attention, Expanded, Geometry, Lengths, Mask, Scores, Sizes};
 use crate::models::{ModelError, Params, Read};
 use crate::parity::Quirks;
 use crate::value::Value;
@@ -65,16 +65,16 @@ pub(super) fn element_sizes(args: Args<'_>, q: usize, quirks: &Quirks) -> Result
     Ok(Sizes { query: args.size(q, quirks)?, key: args.size(q + 1, quirks)? })
 }
 
-/// Bytes of `count` tensors from slot `first` on that are there by stride 0 alone. The reference counts them (F27).
-pub(super) fn expanded_bytes(args: Args<'_>, first: usize, count: usize, quirks: &Quirks) -> Count {
+/// What is expanded of q, k and v from slot `q` on, and of the `given` tensors before them. The reference counts it (F27).
+pub(super) fn expanded(args: Args<'_>, q: usize, given: usize, quirks: &Quirks) -> Expanded {
     if quirks.expanded_operands_in_full {
-        return Count::ZERO;
+        return Expanded::default();
     }
-    let expanded = |slot: usize| {
+    let bytes = |slot: usize| {
         let (all, stored) = (args.numel(slot).ok()?, args.stored_numel(slot).ok()?);
         Some((all - stored) * args.size(slot, quirks).ok()??)
     };
-    (first..first + count).filter_map(expanded).sum()
+    Expanded { query_side: (q - given..=q).filter_map(bytes).sum(), key_side: (q + 1..=q + 2).filter_map(bytes).sum() }
 }
 
 /// What a call says besides its shapes.
@@ -109,6 +109,13 @@ impl Window {
     pub(super) fn read(args: Args<'_>, slot: usize, quirks: &Quirks) -> Self {
         let limit = |slot: usize| args.int(slot).ok().filter(|&keys| keys >= 0 && !quirks.sliding_window_ignored);
         Self { left: limit(slot), right: limit(slot + 1) }
+    }
+
+    /// As [`Self::read`], for libraries whose layouts differ from version to version: the two count only if both slots hold
+    /// a number.
+    fn read_pair(args: Args<'_>, slot: usize, quirks: &Quirks) -> Self {
+        let numbers = (slot..=slot + 1).all(|slot| args.int(slot).is_ok());
+        if numbers { Self::read(args, slot, quirks) } else { Self::default() }
     }
 
     /// The mask of such a window, if it limits anything; a causal one ends at the query.
@@ -197,7 +204,7 @@ impl Options {
             lengths,
             sizes: element_sizes(args, self.q, quirks)?,
             bias_bytes,
-            expanded_bytes: expanded_bytes(args, self.q - given, 3 + given, quirks),
+            expanded: expanded(args, self.q, given, quirks),
             precision,
             is_backward: self.is_backward,
             quirks: *quirks,
@@ -255,16 +262,22 @@ fn untyped(call: &OpCall<'_>, quirks: &Quirks, q: usize, dropout: f64, causal: b
     Options { types: options.types.filter(|_| readable), ..options }
 }
 
-/// `aiter::_flash_attn_forward(q, k, v, dropout, scale, causal, …)`, `aiter::mha_fwd`, `aiter::fmha_v3_fwd`.
-pub fn aiter_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+/// A call of `aiter`: dropout, scale, flag and window stand one behind the other.
+fn aiter(call: &OpCall<'_>, quirks: &Quirks, q: usize, dropout: usize) -> Options {
     let args = Args::of(call);
-    untyped(call, quirks, 0, args.float_or_zero(3), args.is_true(5)).read(call, quirks)
+    let options = untyped(call, quirks, q, args.float_or_zero(dropout), args.is_true(dropout + 2));
+    Options { window: Window::read_pair(args, dropout + 3, quirks), ..options }
 }
 
-/// `aiter::wrapper_fmha_v3_fwd(out, q, k, v, dropout, scale, causal, …)`.
+/// `aiter::_flash_attn_forward(q, k, v, dropout, scale, causal, window_left, window_right, …)`, `aiter::mha_fwd`,
+/// `aiter::fmha_v3_fwd`.
+pub fn aiter_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    aiter(call, quirks, 0, 3).read(call, quirks)
+}
+
+/// `aiter::wrapper_fmha_v3_fwd(out, q, k, v, dropout, scale, causal, window_left, window_right, …)`.
 pub fn aiter_wrapper_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    let args = Args::of(call);
-    untyped(call, quirks, 1, args.float_or_zero(4), args.is_true(6)).read(call, quirks)
+    aiter(call, quirks, 1, 4).read(call, quirks)
 }
 
 /// `flash_attn_3::fwd(q, k, v, …, offsets in slots 7 and 8, longest in 12 and 13, causal in 24, window in 25 and 26)`. The
@@ -278,26 +291,21 @@ pub fn flash_attn_3_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     packed_or_equal(args, Options { window: Window::read(args, 25, quirks), ..options }, quirks, 7, 12)
 }
 
-/// `aiter::_flash_attn_backward(dout, q, k, v, …)`; the reference takes the first three for q, k, v (F15).
+/// `aiter::_flash_attn_backward(dout, q, k, v, …, dropout, scale, causal, window_left, window_right, …)`; the reference takes
+/// the first three for q, k, v (F15).
 pub fn aiter_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    let args = Args::of(call);
     let q = usize::from(!quirks.aiter_backward_slots_shifted);
-    let options = untyped(call, quirks, q, args.float_or_zero(10), args.is_true(12));
-    Options { is_backward: true, ..options }.read(call, quirks)
+    Options { is_backward: true, ..aiter(call, quirks, q, 10) }.read(call, quirks)
 }
 
-/// `aiter::wrapper_fmha_v3_bwd(dout, q, k, v, …, dropout, scale, causal)`.
+/// `aiter::wrapper_fmha_v3_bwd(dout, q, k, v, …, dropout, scale, causal, window_left, window_right, …)`.
 pub fn aiter_wrapper_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    let args = Args::of(call);
-    let options = untyped(call, quirks, 1, args.float_or_zero(7), args.is_true(9));
-    Options { is_backward: true, ..options }.read(call, quirks)
+    Options { is_backward: true, ..aiter(call, quirks, 1, 7) }.read(call, quirks)
 }
 
-/// `aiter::mha_bwd(dout, q, k, v, out, log_sums, dropout, scale, causal, …)`.
+/// `aiter::mha_bwd(dout, q, k, v, out, log_sums, dropout, scale, causal, window_left, window_right, …)`.
 pub fn aiter_mha_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    let args = Args::of(call);
-    let options = untyped(call, quirks, 1, args.float_or_zero(6), args.is_true(8));
-    Options { is_backward: true, ..options }.read(call, quirks)
+    Options { is_backward: true, ..aiter(call, quirks, 1, 6) }.read(call, quirks)
 }
 
 /// `EvoformerAttention(q, …)` with q (batch, sequences, residues, heads, width): attention over residues.
@@ -334,7 +342,7 @@ pub fn evoformer(call: &OpCall<'_>, quirks: &Quirks) -> Read {
         lengths: Lengths::Equal,
         sizes: Sizes { query: size, key: size },
         bias_bytes,
-        expanded_bytes: Count::ZERO,
+        expanded: Expanded::default(),
         precision: dtype::precision(name, quirks),
         is_backward: false,
         quirks: *quirks,

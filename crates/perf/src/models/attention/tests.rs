@@ -65,6 +65,27 @@ fn pairs_in_a_window() {
 }
 
 #[test]
+fn keys_that_nobody_sees() {
+    let by_hand = |mask: Mask, q: i64, kv: i64| -> i64 {
+        let sees = |i: i64, key: i64| match mask {
+            Mask::CausalFromStart => key <= i,
+            Mask::Window { left, right } => {
+                let place = i + kv - q;
+                left.is_none_or(|left| key >= place - left) && right.is_none_or(|right| key <= place + right)
+            }
+            Mask::Full | Mask::CausalFromEnd => true,
+        };
+        (0..kv).filter(|&key| !(0..q).any(|i| sees(i, key))).count() as i64
+    };
+    for (q, kv) in [(1, 9), (5, 9), (9, 9), (9, 5), (12, 3)] {
+        let windows = [None, Some(0), Some(2), Some(50)].map(|left| Mask::Window { left, right: Some(3) });
+        for mask in windows.into_iter().chain([Mask::Full, Mask::CausalFromEnd, Mask::CausalFromStart]) {
+            assert_eq!(mask.unseen_keys(q, kv).to_i64(), by_hand(mask, q, kv), "{mask:?} {q} {kv}");
+        }
+    }
+}
+
+#[test]
 fn backward_with_shared_key_heads() {
     let g = Geometry { h_kv: 4, ..square(4, 16, 1024, 128) };
     // The reference: [2·4·16·1024²·(256 + 256) + 4·1024·256·3] / 2 (F13 omits the scores, F14 the key heads).
@@ -102,6 +123,7 @@ fn hostile_sizes_do_not_panic() {
     for mask in [Mask::Full, Mask::CausalFromEnd, Mask::CausalFromStart, window] {
         assert!(g.flops(mask, CORRECT).unwrap().is_finite());
         let _ = g.backward_flops(mask, Scores::Kept, REFERENCE);
+        let _ = g.unseen_elements(mask);
     }
     let _ = Geometry { h_kv: 0, ..g }.backward_flops(Mask::Full, Scores::Kept, REFERENCE);
     assert_eq!(Mask::CausalFromEnd.pairs(-5, 7), Count::ZERO);

@@ -3,7 +3,7 @@
 use crate::args::Args;
 use crate::call::OpCall;
 use crate::dtype;
-use crate::models::attention::readers::{Window, element_sizes, expanded_bytes, joined, size_params};
+use crate::models::attention::readers::{Window, element_sizes, expanded, joined, size_params};
 use crate::models::attention::{Attention, Geometry, Lengths, Mask, Scores};
 use crate::models::{ModelError, Read};
 use crate::parity::Quirks;
@@ -24,10 +24,10 @@ impl Packing {
     pub(super) fn sum(
         &self,
         total: &Geometry,
-        flops: impl Fn(&Geometry) -> Result<f64, ModelError>,
+        number: impl Fn(&Geometry) -> Result<f64, ModelError>,
         quirks: &Quirks,
     ) -> Result<f64, ModelError> {
-        let of = |n_q: f64, n_kv: f64| flops(&Geometry { n_q: n_q as i64, n_kv: n_kv as i64, ..*total });
+        let of = |n_q: f64, n_kv: f64| number(&Geometry { n_q: n_q as i64, n_kv: n_kv as i64, ..*total });
         let longest = of(self.longest_q, self.longest_kv)?;
         if self.sequences_q <= 1 {
             return Ok(longest);
@@ -96,7 +96,7 @@ fn read(call: &OpCall<'_>, quirks: &Quirks, layout: &Layout) -> Read {
         lengths: Lengths::Packed(packing),
         sizes: element_sizes(args, layout.q, quirks)?,
         bias_bytes: crate::count::Count::ZERO,
-        expanded_bytes: expanded_bytes(args, layout.q, 3, quirks),
+        expanded: expanded(args, layout.q, 0, quirks),
         precision: dtype::precision(q, quirks),
         is_backward: layout.is_backward,
         quirks: *quirks,

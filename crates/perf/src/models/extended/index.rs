@@ -1,4 +1,5 @@
-//! Operations that pick or place elements by index: only what is touched counts, not the whole table.
+//! Operations that pick or place elements by index: only what is touched counts, not the whole table. An element that is
+//! touched often counts once, a lower bound: which indices are alike is not in the trace.
 
 use crate::args::Args;
 use crate::call::{Dims, OpCall};
@@ -11,13 +12,18 @@ use crate::models::{ModelError, Params, Read};
 use crate::parity::Quirks;
 use crate::value::Value;
 
+/// Elements of the first operand that `touches` of them can reach.
+fn reached(args: Args<'_>, touches: Count) -> Result<Count, ModelError> {
+    Ok(touches.min(args.stored_numel(0)?))
+}
+
 /// `aten::index_select(x, dim, index)`.
 pub fn index_select(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let shape = args.shape(0)?;
     let at = wrapped(args.int(1)?, shape.len())?;
     let picked = without(shape, at) * args.numel(2)?;
-    let bytes = Bytes::new().and(2 * picked, args.size(0, quirks)?);
+    let bytes = Bytes::new().and(reached(args, picked)? + picked, args.size(0, quirks)?);
     let bytes = bytes.and(args.stored_numel(2)?, args.size(2, quirks)?).total();
     Tally::vector(index_params(args, 2)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
 }
@@ -36,8 +42,8 @@ fn index_params(args: Args<'_>, index: usize) -> Result<Params, ModelError> {
 /// `aten::embedding(table, index, …)`.
 pub fn embedding(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
-    let index = args.numel(1)?;
-    let bytes = Bytes::new().and(2 * index * args.dim(0, 1)?, args.size(0, quirks)?);
+    let picked = args.numel(1)? * args.dim(0, 1)?;
+    let bytes = Bytes::new().and(reached(args, picked)? + picked, args.size(0, quirks)?);
     let bytes = bytes.and(args.stored_numel(1)?, args.size(1, quirks)?).total();
     Tally::vector(index_params(args, 1)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
 }
@@ -49,7 +55,7 @@ pub fn embedding_bag(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let (index, width) = (args.numel(1)?, args.dim(0, 1)?);
     let bags = Count::from(args.dim(2, 0)?.saturating_sub(i64::from(args.is_true(7))).max(0));
     let picked = index * width;
-    let bytes = Bytes::new().and(picked + bags * width, args.size(0, quirks)?);
+    let bytes = Bytes::new().and(reached(args, picked)? + bags * width, args.size(0, quirks)?);
     let bytes = bytes.and(2 * index + bags, args.size(1, quirks)?).total();
     Tally::vector(index_params(args, 1)?, picked, bytes, args.dtype(0)?, quirks).boxed()
 }
@@ -60,7 +66,8 @@ pub fn embedding_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let grad = args.numel(0)?;
     let table = Count::from(args.int(2)?) * args.last_dim(0)?;
-    let bytes = Bytes::new().and(2 * grad + table, args.size(0, quirks)?).and(args.stored_numel(1)?, Some(8)).total();
+    let moved = grad + grad.min(table) + table;
+    let bytes = Bytes::new().and(moved, args.size(0, quirks)?).and(args.stored_numel(1)?, Some(8)).total();
     Tally::vector(index_params(args, 1)?, grad, bytes, args.dtype(0)?, quirks).boxed()
 }
 
@@ -69,10 +76,10 @@ pub fn embedding_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
 pub fn embedding_bag_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let (index, width) = (args.numel(1)?, args.last_dim(0)?);
-    let table = Count::from(args.int(5)?) * width;
-    let bytes = Bytes::new().and(args.stored_numel(0)? + index * width + table, args.size(0, quirks)?);
+    let (table, added) = (Count::from(args.int(5)?) * width, index * width);
+    let bytes = Bytes::new().and(args.stored_numel(0)? + added.min(table) + table, args.size(0, quirks)?);
     let bytes = bytes.and(2 * index, args.size(1, quirks)?).total();
-    Tally::vector(index_params(args, 1)?, index * width, bytes, args.dtype(0)?, quirks).boxed()
+    Tally::vector(index_params(args, 1)?, added, bytes, args.dtype(0)?, quirks).boxed()
 }
 
 /// `aten::gather(x, dim, index)`.
@@ -93,14 +100,14 @@ pub fn take(call: &OpCall<'_>, quirks: &Quirks) -> Read {
 fn picked_by(call: &OpCall<'_>, quirks: &Quirks, index: usize) -> Read {
     let args = Args::of(call);
     let picked = args.numel(index)?;
-    let bytes = Bytes::new().and(2 * picked, args.size(0, quirks)?);
+    let bytes = Bytes::new().and(reached(args, picked)? + picked, args.size(0, quirks)?);
     let bytes = bytes.and(args.stored_numel(index)?, args.size(index, quirks)?).total();
     Tally::vector(index_params(args, index)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
 }
 
 /// `placed` elements read, and their places read and written.
 fn placed(args: Args<'_>, placed: Count, index: Count, quirks: &Quirks) -> Read {
-    touched(args, placed, 3 * placed, index, quirks)
+    touched(args, placed, placed + 2 * reached(args, placed)?, index, quirks)
 }
 
 /// `placed` elements handled for `moved` reads and writes, all of the first operand's type.
@@ -125,7 +132,7 @@ pub fn index_add(call: &OpCall<'_>, quirks: &Quirks) -> Read {
 pub fn index_copy(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let source = args.numel(3)?;
-    touched(args, source, source + args.stored_numel(3)?, args.stored_numel(2)?, quirks)
+    touched(args, source, reached(args, source)? + args.stored_numel(3)?, args.stored_numel(2)?, quirks)
 }
 
 /// `aten::index_fill_(x, dim, index, value)`: a slice written for each index.
@@ -134,7 +141,7 @@ pub fn index_fill(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let shape = args.shape(0)?;
     let at = wrapped(args.int(1)?, shape.len())?;
     let filled = without(shape, at) * args.numel(2)?;
-    let bytes = Bytes::new().and(filled, args.size(0, quirks)?);
+    let bytes = Bytes::new().and(reached(args, filled)?, args.size(0, quirks)?);
     let bytes = bytes.and(args.stored_numel(2)?, args.size(2, quirks)?).total();
     Tally::vector(index_params(args, 2)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
 }
@@ -147,12 +154,12 @@ pub fn index_put(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let indices = args.shapes(1).unwrap_or_default();
     if !indices.is_empty() {
         let (count, index) = indexed(args.shape(0)?, &indices)?;
-        return touched(args, count, passes * count + values, index, quirks);
+        return touched(args, count, passes * reached(args, count)? + values, index, quirks);
     }
     // The indices are not in the trace: one for each row of the values.
     let rows = args.shape(2)?.first().ok_or_else(|| ModelError::fail("neither indices nor values have a shape"))?;
     let count = args.numel(2)?;
-    touched(args, count, passes * count + values, Count::from(*rows), quirks)
+    touched(args, count, passes * reached(args, count)? + values, Count::from(*rows), quirks)
 }
 
 /// `aten::index(x, indices)`; the indices are often not in the trace: then what the kernel's launch picks.
@@ -161,7 +168,8 @@ pub fn index(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let Dims::List(indices) = args.dims(1)? else { return index_by_launch(call, args, quirks) };
     let indices: Vec<&[i64]> = indices.iter().map(Vec::as_slice).collect();
     let (picked, index) = indexed(args.shape(0)?, &indices)?;
-    let bytes = Bytes::new().and(2 * picked, args.size(0, quirks)?).and(index, Some(8)).total();
+    let read = reached(args, picked)?;
+    let bytes = Bytes::new().and(read + picked, args.size(0, quirks)?).and(index, Some(8)).total();
     Tally::vector(tensor_params(args, 0)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
 }
 
@@ -171,7 +179,7 @@ fn index_by_launch(call: &OpCall<'_>, args: Args<'_>, quirks: &Quirks) -> Read {
     let row = Count::of(args.shape(0)?.get(1..).unwrap_or_default());
     let found = launch::picked(call.kernels, call.launches, row, size);
     let found = found.ok_or_else(|| ModelError::fail("the index tensors are not in the trace"))?;
-    let bytes = 2 * found.elements * size + found.indices * 8;
+    let bytes = (reached(args, found.elements)? + found.elements) * size + found.indices * 8;
     let mut params = tensor_params(args, 0)?;
     params.push(("num_elements", found.elements.into()));
     params.push(("counted_by", "blocks".into()));

@@ -65,6 +65,11 @@ pub fn evaluate(call: &OpCall<'_>, quirks: &Quirks) -> Evaluation {
         return if quirks.reference_models_only { Evaluation::without_model() } else { generic(call, quirks) };
     };
     let evaluation = run(entry, call, Direction::Forward, quirks);
+    // An entry for all names of one beginning can't know each of them: what it can't read has at least its tensors.
+    if evaluation.cost.is_err() && entry.source == ModelSource::Extended && ops::find(call.name).is_none() {
+        let counted = generic(call, quirks);
+        return if counted.cost.is_ok() { counted } else { evaluation };
+    }
     // What has no formula keeps its row; only the reference lets it vanish (F22).
     if evaluation.is_dropped() && !quirks.unformulated_rows_vanish {
         return Evaluation::failed(ModelError::fail("no formula for this call"), evaluation.source);

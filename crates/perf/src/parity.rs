@@ -132,6 +132,8 @@ quirks! {
     /// Not numbered: expert GEMMs take the size of an input element for that of a result, and a usual size for every
     /// type that their short table lacks.
     expert_sizes_assumed,
+    /// Not numbered: sizes below 0, as only a broken recording has, give counts below 0.
+    negative_counts_shown,
     /// Not numbered: a call recorded without strides fails where strides are shown as a parameter.
     missing_strides_fail,
     /// Not numbered: cross entropy takes the first dimension for all rows, though logits may have three.

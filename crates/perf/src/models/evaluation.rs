@@ -97,6 +97,9 @@ fn usable_reader(entry: &OpEntry, quirks: &Quirks) -> Option<crate::models::Read
 
 fn run(entry: &OpEntry, call: &OpCall<'_>, direction: Direction, quirks: &Quirks) -> Evaluation {
     let mut evaluation = ask(entry, call, direction, quirks);
+    if let Some(fault) = fault_in_numbers(call, &evaluation, quirks) {
+        return Evaluation::failed(ModelError::fail(fault), evaluation.source);
+    }
     // Corrected numbers are ours; those that the corrections leave alone are the reference's.
     if *quirks != Quirks::REFERENCE && entry.source == ModelSource::Reference {
         let reference = ask(entry, call, direction, &Quirks::REFERENCE);
@@ -105,6 +108,28 @@ fn run(entry: &OpEntry, call: &OpCall<'_>, direction: Direction, quirks: &Quirks
         }
     }
     evaluation
+}
+
+/// Why the numbers of a call can't be right, whatever the model: only a broken recording has such sizes. The reference
+/// shows them.
+fn fault_in_numbers(call: &OpCall<'_>, evaluation: &Evaluation, quirks: &Quirks) -> Option<&'static str> {
+    let cost = evaluation.cost.as_ref().ok().filter(|_| !quirks.negative_counts_shown)?;
+    let countable = |number: Option<f64>| number.is_none_or(|n| n.is_finite() && n >= 0.0);
+    if has_negative_size(call) {
+        Some("a size is below 0")
+    } else if !countable(cost.flops) || !countable(cost.bytes) {
+        Some("its arguments give no count of operations or bytes")
+    } else {
+        None
+    }
+}
+
+fn has_negative_size(call: &OpCall<'_>) -> bool {
+    let negative = |shape: &[i64]| shape.iter().any(|&size| size < 0);
+    call.inputs.dims.iter().flatten().any(|dims| match dims {
+        Dims::Shape(shape) => negative(shape),
+        Dims::List(shapes) => shapes.iter().any(|shape| negative(shape)),
+    })
 }
 
 fn ask(entry: &OpEntry, call: &OpCall<'_>, direction: Direction, quirks: &Quirks) -> Evaluation {
@@ -143,7 +168,9 @@ const NOT_COUNTED: &[&str] = &["record_param_comms", "c10d::", "nccl", "_c10d_fu
 /// The count for operations with tensors but no formula: each tensor once. A lower bound.
 fn generic(call: &OpCall<'_>, quirks: &Quirks) -> Evaluation {
     // Rows made of one kernel of a call inherit the whole call's tensors.
-    let counted = !ops::is_synthetic(call.name) && !NOT_COUNTED.iter().any(|prefix| call.name.starts_with(prefix));
+    let counted = !ops::is_synthetic(call.name)
+        && !has_negative_size(call)
+        && !NOT_COUNTED.iter().any(|prefix| call.name.starts_with(prefix));
     let bytes = if counted { tensor_bytes(call, quirks) } else { None };
     let Some(bytes) = bytes else { return Evaluation::without_model() };
     Evaluation {

@@ -89,6 +89,13 @@ impl<'a> Args<'a> {
         shape.try_into().map_err(|_| ModelError::fail(format!("input {i} has {} dimensions, not {N}", shape.len())))
     }
 
+    /// Whether slots `i` and `j` have the same sizes, type and strides, as the same tensor has.
+    pub fn are_alike(&self, i: usize, j: usize) -> bool {
+        let strides = |i: usize| self.inputs.strides.as_ref().and_then(|strides| strides.get(i));
+        let known = self.dims(i).is_ok() && self.dims(j).is_ok();
+        known && self.dims(i) == self.dims(j) && self.dtype(i) == self.dtype(j) && strides(i) == strides(j)
+    }
+
     /// |`D[i]`|, the elements of one tensor.
     pub fn numel(&self, i: usize) -> Result<Count, ModelError> {
         self.shape(i).map(Count::of)

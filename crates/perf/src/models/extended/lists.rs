@@ -102,9 +102,17 @@ pub fn each(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     counted(call, quirks, 1, lists(Args::of(call)) + 1)
 }
 
-/// `aten::_foreach_addcmul_(list, a, b)`, `_foreach_lerp_`: the same with three operations.
+/// `aten::_foreach_addcdiv_(list, a, b)`, `_foreach_lerp_`: the same with three operations.
 pub fn each_ternary(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     counted(call, quirks, 3, lists(Args::of(call)) + 1)
+}
+
+/// `aten::_foreach_addcmul_(list, a, b)`: lists of factors that look alike count once, see [`product_added`].
+///
+/// [`product_added`]: crate::models::extended::pointwise::product_added
+pub fn each_product_added(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    counted(call, quirks, 3, lists(args) + 1 - i64::from(args.are_alike(1, 2)))
 }
 
 /// `aten::_foreach_zero_(list)`: written only.

@@ -179,10 +179,22 @@ pub fn choice(call: &OpCall<'_>, quirks: &Quirks) -> Read {
 
 /// `addcmul(x, a, b, value)`, `addcdiv`, `lerp(x, end, weight)`: three reads and a write.
 pub fn ternary(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    three_operands(call, quirks, &[0, 1, 2])
+}
+
+/// `addcmul_(x, a, b, value)`: as [`ternary`], but factors that look alike count once. Optimizers add the square of the
+/// gradient this way, one tensor given twice, and the trace does not tell that from two tensors: a lower bound.
+pub fn product_added(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let read: &[usize] = if Args::of(call).are_alike(1, 2) { &[0, 1] } else { &[0, 1, 2] };
+    three_operands(call, quirks, read)
+}
+
+/// The operands in the slots `read`, and a result as large as all three make it.
+fn three_operands(call: &OpCall<'_>, quirks: &Quirks, read: &[usize]) -> Read {
     let args = Args::of(call);
     let out = Count::of(&broadcast(&broadcast(args.shape(0)?, args.shape(1)?)?, args.shape_or_empty(2))?);
     let mut bytes = Bytes::new().and(out, args.size(0, quirks)?);
-    for i in (0..3).filter(|&i| args.has_tensor(i)) {
+    for &i in read.iter().filter(|&&i| args.has_tensor(i)) {
         bytes = bytes.and(args.stored_numel(i)?, args.size(i, quirks)?);
     }
     Tally::vector(tensor_params(args, 0)?, 3 * out, bytes.total(), args.dtype(0)?, quirks).boxed()

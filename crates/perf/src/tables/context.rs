@@ -51,6 +51,8 @@ pub(crate) struct CallKey {
     pub(crate) inputs: InputsGroup,
     pub(crate) num_kernels: Option<usize>,
     pub(crate) recompute: Option<bool>,
+    /// Whether its bytes go over the link between host and device, where a model tells.
+    pub(crate) over_link: bool,
 }
 
 /// What makes two calls one row, as the key columns show it.

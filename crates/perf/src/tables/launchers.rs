@@ -262,6 +262,7 @@ pub(crate) fn by_args(
         inputs: cx.inputs.group(r.inputs),
         num_kernels: by_kernels.then_some(r.kernels.1 as usize),
         recompute: r.recompute,
+        over_link: false,
     };
     let positions: Vec<usize> = (0..rows.len()).collect();
     let groups = group_by(&positions, |&i| (key(cx, &rows[i]), split(i)));

@@ -79,6 +79,29 @@ fn nothing_to_report_is_an_error_with_advice() {
 }
 
 #[test]
+fn copies_over_the_link_are_rows_of_their_own() {
+    let mut m = Maker::new();
+    for (i, kernel) in
+        ["Memcpy HtoD (Pageable -> Device)", "copy_kernel", "Memcpy HtoD (Pageable -> Device)"].into_iter().enumerate()
+    {
+        let at = 100.0 * i as f64;
+        let (sizes, types) = ("[[4096, 4096], [4096, 4096]]", "[\"float\", \"float\"]");
+        m.b.cpu_op("aten::copy_", at, 50.0)
+            .arg("Input Dims", sizes)
+            .arg("Input type", types)
+            .arg("Input Strides", "[[4096, 1], [4096, 1]]");
+        m.kernel(at + 1.0, kernel, 1000.0 + at, if i == 1 { 20.0 } else { 60.0 }, 7);
+    }
+    let [reference, correct] = both(&m.b, &ReportOptions::default());
+    for (sheet, count) in [("unified_perf_summary", "operation_count"), ("UnaryElementwise", "name_count")] {
+        assert_eq!(cells(&reference, sheet, count), ["3"], "{sheet}");
+        assert_eq!(cells(&correct, sheet, count), ["2", "1"], "{sheet}");
+        let rates = cells(&correct, sheet, "TB/s_mean");
+        assert!(rates[0].is_empty() && !rates[1].is_empty(), "{sheet}: {rates:?}");
+    }
+}
+
+#[test]
 fn idle_time_splits_by_length() {
     let mut m = Maker::new();
     m.op("aten::mm", 0.0, 50.0).kernel(1.0, "a", 100.0, 10.0, 7).kernel(3.0, "b", 112.0, 8.0, 7);

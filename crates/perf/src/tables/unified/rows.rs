@@ -42,6 +42,8 @@ impl UnifiedCall {
             inputs: cx.inputs.group(self.inputs),
             num_kernels: cx.options.splits_unified_by_kernels().then_some(self.kernels.len()),
             recompute: self.recompute,
+            // Such a copy and one within the device may read alike, but not even their limits are the same.
+            over_link: self.cost.is_some_and(|id| cx.costs.get(id).host_bytes.is_some()),
         }
     }
 

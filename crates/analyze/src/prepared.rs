@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use jarvis_perf::call::InputLists;
-use jarvis_perf::ops::ModelSource;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::KernelStat;
 use jarvis_perf::value::Value;
@@ -336,11 +335,6 @@ pub struct Row {
 }
 
 impl Row {
-    /// Whether a model knows the operation: one that the table tells of, or one beyond those.
-    pub fn has_model(&self) -> bool {
-        self.has_perf_model || self.model_source.is_some_and(|source| source != ModelSource::Generic.as_str())
-    }
-
     /// Time of its kernels that compute: copies over the link between host and device do not.
     pub fn compute_ms(&self) -> f64 {
         (self.time_ms - self.copied_ms).max(0.0)

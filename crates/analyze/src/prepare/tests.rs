@@ -174,7 +174,7 @@ fn a_row_has_the_kernels_of_all_its_calls() {
 
 #[test]
 fn a_row_has_a_model_where_the_table_says_so() {
-    // What is picked is not recorded: only the blocks of the kernel tell its size, and the table claims no model.
+    // What is picked is not recorded: only the blocks of the kernel tell its size.
     let mut b = TraceBuilder::new();
     b.cpu_op("aten::index", 0.0, 20.0)
         .arg("Input Dims", "[[2048, 1024], []]")
@@ -183,12 +183,16 @@ fn a_row_has_a_model_where_the_table_says_so() {
     b.kernel("void at::native::vectorized_gather_kernel<16, long>(char*, char*)", 100.0, 9.0, 1)
         .arg("grid", "[4096, 1, 1]")
         .arg("block", "[128, 1, 1]");
+    b.cpu_op("mine::op", 30.0, 20.0).arg("Input Dims", "[[2048]]").arg("Input type", r#"["float"]"#);
+    b.launch("cudaLaunchKernel", 35.0, 2.0, 2);
+    b.kernel("mine", 120.0, 5.0, 2);
     let trace = b.build();
     let (report, platform) = report(&trace);
     let p = Prepared::of(&trace, &report, platform, &PrepareOptions::default());
     assert_eq!(p.rows[0].model_source, Some("extended"));
-    assert!(p.rows[0].has_model() && !report.rows.unified.rows[0].has_perf_model);
-    assert!(!p.rows[0].has_perf_model, "the table says so");
+    assert!(p.rows[0].has_perf_model && report.rows.unified.rows[0].has_perf_model);
+    // Counting the tensors is no model.
+    assert_eq!((p.rows[1].model_source, p.rows[1].has_perf_model), (Some("generic"), false));
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub struct UnifiedRow {
     pub kernel_us: Stats,
     /// Kernels, position by position.
     pub kernels: KernelList,
-    /// Whether a model claims the operation, even if it then fails.
+    /// Whether a model made the numbers or, if it failed, claims the operation; the mere count of tensors is none.
     pub has_perf_model: bool,
     /// Why the model gave no numbers, where it claims the operation and gave none.
     pub model_failure: Option<Arc<str>>,
@@ -167,6 +167,8 @@ impl UnifiedRow {
             _ => None,
         });
         let model = RowModel::of(cx, members().filter_map(|c| c.cost));
+        // Some models need to see the kernels before they can claim a call.
+        let modelled = model.as_ref().and_then(|m| m.source).is_some_and(|source| source != ModelSource::Generic);
         Self {
             identity,
             ex_uid: first.uid,
@@ -178,7 +180,7 @@ impl UnifiedRow {
             pct_roofline: Stats::of(members().filter_map(|c| c.speed(cx).pct_roofline)),
             kernel_us: Stats::of(members().map(|c| c.kernel_us)),
             kernels,
-            has_perf_model: first.has_perf_model,
+            has_perf_model: first.has_perf_model || modelled,
             call_stack: None,
             percent: (0.0, 0.0),
             calls: group,

@@ -151,32 +151,58 @@ pub struct Operand<'a> {
     pub zero_dim: bool,
 }
 
+/// Bytes of an element of PyTorch's default type, which whole numbers become where the result can't be one.
+const DEFAULT_FLOAT: i64 = 4;
+
 /// Bytes of one element of the result of `a ∘ b`.
 ///
 /// PyTorch's rule: the higher kind of number wins; within a kind an operand without dimensions never widens the
 /// other. A number of a higher kind than the tensor turns the result into the default type of that kind (`float`).
 pub fn promoted_size(a: Operand<'_>, b: Operand<'_>, quirks: &Quirks) -> Option<i64> {
+    promoted(a, b, quirks).map(|(_, size)| size)
+}
+
+/// As [`promoted_size`], of an operation whose result is never whole, such as a true division.
+pub fn promoted_float_size(a: Operand<'_>, b: Operand<'_>, quirks: &Quirks) -> Option<i64> {
+    promoted(a, b, quirks).map(|(kind, size)| if kind < Kind::Float { DEFAULT_FLOAT } else { size })
+}
+
+/// Bytes of one element of a result that is never whole, of an operand of type `name`.
+pub fn float_size(name: &str, quirks: &Quirks) -> Option<i64> {
+    if is_integer(name) { Some(DEFAULT_FLOAT) } else { size(name, quirks) }
+}
+
+/// Kind and bytes of the result of `a ∘ b`.
+fn promoted(a: Operand<'_>, b: Operand<'_>, quirks: &Quirks) -> Option<(Kind, i64)> {
     let (size_a, size_b) = (size(a.dtype, quirks)?, size(b.dtype, quirks)?);
     let (kind_a, kind_b) = (kind(&lower(a.dtype)), kind(&lower(b.dtype)));
     if a.zero_dim == b.zero_dim {
-        return Some(match kind_a.cmp(&kind_b) {
-            std::cmp::Ordering::Greater => size_a,
-            std::cmp::Ordering::Less => size_b,
-            std::cmp::Ordering::Equal => size_a.max(size_b),
-        });
+        let size = match (kind_a, kind_b) {
+            // Neither of the two 16-bit types holds all numbers of the other.
+            (Kind::Float, Kind::Float) if size_a == 2 && size_b == 2 && !a.dtype.eq_ignore_ascii_case(b.dtype) => 4,
+            // Both parts of a complex number are as wide as the other operand at least.
+            (Kind::Complex, Kind::Float) => size_a.max(2 * size_b),
+            (Kind::Float, Kind::Complex) => size_b.max(2 * size_a),
+            _ if kind_a == kind_b => size_a.max(size_b),
+            _ if kind_a > kind_b => size_a,
+            _ => size_b,
+        };
+        return Some((kind_a.max(kind_b), size));
     }
     let (tensor, tensor_kind, number, number_kind) =
         if b.zero_dim { (size_a, kind_a, size_b, kind_b) } else { (size_b, kind_b, size_a, kind_a) };
     // A number without a recorded type (`Scalar`) takes the tensor's.
     let untyped = if b.zero_dim { b.dtype } else { a.dtype }.eq_ignore_ascii_case("Scalar");
     if untyped || number_kind <= tensor_kind {
-        return Some(tensor);
+        return Some((tensor_kind, tensor));
     }
-    Some(match number_kind {
-        Kind::Float => number.min(4),
-        Kind::Complex => number.min(8),
+    let size = match number_kind {
+        Kind::Float => number.min(DEFAULT_FLOAT),
+        Kind::Complex if tensor_kind == Kind::Float => 2 * tensor,
+        Kind::Complex => number.min(2 * DEFAULT_FLOAT),
         Kind::Bool | Kind::Integer => number,
-    })
+    };
+    Some((number_kind, size))
 }
 
 fn lower(name: &str) -> String {
@@ -245,7 +271,30 @@ mod tests {
         assert_eq!(promoted(tensor("long int"), number("double")), Some(4));
         assert_eq!(promoted(tensor("bool"), number("long int")), Some(8));
         assert_eq!(promoted(tensor("long int"), number("Scalar")), Some(8));
-        assert_eq!(promoted(tensor("c10::complex<float>"), tensor("double")), Some(8));
+        assert_eq!(promoted(tensor("c10::Half"), tensor("c10::BFloat16")), Some(4));
+        assert_eq!(promoted(tensor("c10::Half"), number("c10::BFloat16")), Some(2));
+        assert_eq!(promoted(tensor("c10::complex<float>"), tensor("double")), Some(16));
+        assert_eq!(promoted(tensor("c10::Half"), tensor("c10::complex<float>")), Some(8));
+        assert_eq!(promoted(tensor("c10::complex<float>"), tensor("long int")), Some(8));
+        assert_eq!(promoted(tensor("c10::complex<float>"), number("double")), Some(8));
+        assert_eq!(promoted(tensor("double"), number("c10::complex<double>")), Some(16));
+        assert_eq!(promoted(tensor("float"), number("c10::complex<double>")), Some(8));
+        assert_eq!(promoted(tensor("long int"), number("c10::complex<double>")), Some(8));
         assert_eq!(promoted(tensor("mystery"), tensor("double")), None);
+    }
+
+    #[test]
+    fn what_is_never_whole_has_the_default_type() {
+        let tensor = |dtype| Operand { dtype, zero_dim: false };
+        let number = |dtype| Operand { dtype, zero_dim: true };
+        let divided = |a, b| promoted_float_size(a, b, &Quirks::NONE);
+        assert_eq!(divided(tensor("long int"), tensor("long int")), Some(4));
+        assert_eq!(divided(tensor("bool"), tensor("unsigned char")), Some(4));
+        assert_eq!(divided(tensor("long int"), number("Scalar")), Some(4));
+        assert_eq!(divided(tensor("long int"), tensor("c10::Half")), Some(2));
+        assert_eq!(divided(tensor("double"), tensor("int")), Some(8));
+        for (name, bytes) in [("long int", Some(4)), ("bool", Some(4)), ("c10::Half", Some(2)), ("mystery", None)] {
+            assert_eq!(float_size(name, &Quirks::NONE), bytes, "{name}");
+        }
     }
 }

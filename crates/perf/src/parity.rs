@@ -132,6 +132,8 @@ quirks! {
     /// Not numbered: expert GEMMs take the size of an input element for that of a result, and a usual size for every
     /// type that their short table lacks.
     expert_sizes_assumed,
+    /// Not numbered: a quotient, root or sigmoid of whole numbers is taken for a whole number.
+    whole_results_stay_whole,
     /// Not numbered: sizes below 0, as only a broken recording has, give counts below 0.
     negative_counts_shown,
     /// Not numbered: a call recorded without strides fails where strides are shown as a parameter.

@@ -20,13 +20,23 @@ pub(crate) fn unary_params(args: Args<'_>, quirks: &Quirks) -> Result<Params, Mo
     ])
 }
 
+/// Operations of this file that turn whole numbers into others.
+const NEVER_WHOLE: &[&str] = &["aten::rsqrt", "aten::sigmoid", "aten::silu"];
+
+/// Operations of two operands that do.
+const NEVER_WHOLE_OF_TWO: &[&str] = &["aten::atan2", "aten::div", "aten::true_divide"];
+
 /// `aten::sigmoid(x)` and its likes, one operation an element; a second tensor is the output.
 pub fn unary(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let name = args.dtype(0)?;
     let elements = args.numel(0)?;
     let input = args.size(0, quirks)?;
-    let output = if args.has_tensor(1) { args.size(1, quirks)? } else { input };
+    let output = match () {
+        () if args.has_tensor(1) => args.size(1, quirks)?,
+        () if NEVER_WHOLE.contains(&call.name) && !quirks.whole_results_stay_whole => dtype::float_size(name, quirks),
+        () => input,
+    };
     let bytes = Bytes::new().and(args.read_numel(0, quirks)?, input).and(elements, output).total();
     Tally::vector(unary_params(args, quirks)?, elements, bytes, name, quirks).boxed()
 }
@@ -84,7 +94,7 @@ pub fn broadcast(a: &[i64], b: &[i64]) -> Result<Vec<i64>, ModelError> {
 }
 
 /// Whether the operation overwrites its first operand.
-fn is_in_place(call: &OpCall<'_>) -> bool {
+pub(crate) fn is_in_place(call: &OpCall<'_>) -> bool {
     call.name.ends_with('_')
 }
 
@@ -98,7 +108,13 @@ fn result_size(call: &OpCall<'_>, args: Args<'_>, quirks: &Quirks) -> Result<Opt
     }
     let operand =
         |i: usize| Ok::<_, ModelError>(Operand { dtype: args.dtype(i)?, zero_dim: args.shape(i)?.is_empty() });
-    Ok(dtype::promoted_size(operand(0)?, operand(1)?, quirks))
+    let (a, b) = (operand(0)?, operand(1)?);
+    // A third input of a division says how to round, mostly in a word that is not recorded: then the result is whole.
+    let rounded = args.len() > 2 && args.concrete_or_empty(2) != "None";
+    if NEVER_WHOLE_OF_TWO.contains(&call.name) && !rounded && !quirks.whole_results_stay_whole {
+        return Ok(dtype::promoted_float_size(a, b, quirks));
+    }
+    Ok(dtype::promoted_size(a, b, quirks))
 }
 
 /// Both operands read and a result of `written` bytes an element.

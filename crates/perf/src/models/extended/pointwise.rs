@@ -5,45 +5,66 @@ use crate::args::Args;
 use crate::call::OpCall;
 use crate::count::Count;
 use crate::dtype::{self, Operand};
-use crate::models::elementwise::{broadcast, operand_bytes};
+use crate::models::elementwise::{broadcast, is_in_place, operand_bytes};
 use crate::models::extended::tensor_params;
 use crate::models::tally::{Bytes, Tally, in_out};
 use crate::models::{ModelError, Params, Read};
 use crate::parity::Quirks;
 use crate::value::Value;
 
-/// x read, a result of `written` bytes an element (x's own size if `None`) written.
-fn unary(call: &OpCall<'_>, quirks: &Quirks, weight: i64, written: Option<i64>) -> Read {
+/// Type of a result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Written {
+    /// That of x.
+    AsX,
+    /// That of x, unless x is of whole numbers: then the default type.
+    NeverWhole,
+    /// One byte.
+    Truth,
+}
+
+/// x read, a result written.
+fn unary(call: &OpCall<'_>, quirks: &Quirks, weight: i64, written: Written) -> Read {
     let args = Args::of(call);
     let n = args.numel(0)?;
     let size = args.size(0, quirks)?;
-    let bytes = Bytes::new().and(args.stored_numel(0)?, size).and(n, written.or(size)).total();
+    let written = match written {
+        Written::NeverWhole if !is_in_place(call) => dtype::float_size(args.dtype(0)?, quirks),
+        Written::Truth if !is_in_place(call) => Some(1),
+        _ => size,
+    };
+    let bytes = Bytes::new().and(args.stored_numel(0)?, size).and(n, written).total();
     Tally::vector(tensor_params(args, 0)?, weight * n, bytes, args.dtype(0)?, quirks).boxed()
 }
 
 /// `relu(x)`, `abs`, `floor`, `clamp`, …
 pub fn simple(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    unary(call, quirks, 1, None)
+    unary(call, quirks, 1, Written::AsX)
+}
+
+/// `square(x)`, `pow_(x, exponent)`.
+pub fn power(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    unary(call, quirks, 2, Written::AsX)
 }
 
 /// `sqrt(x)`, `reciprocal`.
 pub fn root(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    unary(call, quirks, 2, None)
+    unary(call, quirks, 2, Written::NeverWhole)
 }
 
 /// `tanh(x)`, `exp`, `log`, `sin`, …
 pub fn transcendental(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    unary(call, quirks, 4, None)
+    unary(call, quirks, 4, Written::NeverWhole)
 }
 
 /// `gelu(x)`, `erf`.
 pub fn error_function(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    unary(call, quirks, 8, None)
+    unary(call, quirks, 8, Written::NeverWhole)
 }
 
 /// `isnan(x)`, `logical_not`: one byte an element.
 pub fn test(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    unary(call, quirks, 1, Some(1))
+    unary(call, quirks, 1, Written::Truth)
 }
 
 /// `aten::_transform_bias_rescale_qkv(qkv, bias, heads)`: the bias added, queries scaled, heads put in order.

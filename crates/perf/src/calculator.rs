@@ -7,6 +7,7 @@
 //! Families are one list, [`FAMILIES`]; keys, defaults, help and error texts follow from it.
 
 mod families;
+mod fitting;
 mod keys;
 mod norm;
 mod real_op;
@@ -17,6 +18,7 @@ mod written;
 pub use families::FAMILIES;
 pub use keys::{Fallback, Family, Form, Key};
 
+use crate::models::annotation::{Report, wants_annotation};
 use crate::models::{Cost, ModelError};
 use crate::nearest::nearest;
 use crate::ops::{self, ModelSource};
@@ -189,6 +191,21 @@ pub fn calculate(model: &str, given: &[(&str, Option<&str>)]) -> Result<Calculat
     let modelled = ops::all().iter().filter(|entry| entry.reader.is_some()).map(|entry| entry.name);
     let suggestion = nearest(model, families.chain(modelled));
     Err(CalculatorError::UnknownModel { name: model.to_owned(), suggestion })
+}
+
+/// Operations whose models must be told what no list of inputs holds: their forward call, or how the experts are routed.
+const TOLD_MORE: &[&str] = &[
+    "ConvBiasReLU_Backward",
+    "ConvBias_Backward",
+    "pseudo_op::moe_gptq_awq_down",
+    "pseudo_op::moe_gptq_awq_up",
+    "pseudo_op::moe_triton_unfused_down",
+    "pseudo_op::moe_triton_unfused_up",
+];
+
+/// Whether the model of an operation needs more of a trace than the inputs of the call, so that [`calculate`] can't serve.
+pub fn needs_trace(name: &str) -> bool {
+    TOLD_MORE.contains(&name) || wants_annotation(name, Report::Inference, &Quirks::NONE)
 }
 
 /// What a family's formula returns.

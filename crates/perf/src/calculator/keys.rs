@@ -133,18 +133,13 @@ const TYPES: &[(&str, &str, f64)] = &[
 
 impl Type {
     /// A word such as `bf16`, or a name as a trace writes it.
-    fn read(text: &str) -> Option<Self> {
+    pub(super) fn read(text: &str) -> Option<Self> {
         if let Some(&(word, name, bytes)) = TYPES.iter().find(|(word, ..)| word.eq_ignore_ascii_case(text)) {
             let precision = if word == "tf32" { Some("tf32") } else { dtype::precision(name, &Quirks::NONE) };
             return Some(Self { name: name.to_owned(), bytes, precision });
         }
         let bytes = dtype::size(text, &Quirks::NONE)? as f64;
         Some(Self { name: text.to_owned(), bytes, precision: dtype::precision(text, &Quirks::NONE) })
-    }
-
-    /// The name in a trace of a word or name, known or not.
-    pub(super) fn trace_name(text: &str) -> String {
-        Self::read(text).map_or_else(|| text.to_owned(), |t| t.name)
     }
 
     /// Whether two elements share a byte.
@@ -229,10 +224,12 @@ impl<'a> Given<'a> {
     }
 
     pub(super) fn dtype(&self, name: &'static str) -> Result<Type, CalculatorError> {
-        self.text(name).and_then(Type::read).ok_or_else(|| {
-            let words: Vec<&str> = TYPES.iter().map(|(word, ..)| *word).collect();
-            self.wrong(name, format!("a type: {} or a name from a trace", words.join(", ")))
-        })
+        self.text(name).and_then(Type::read).ok_or_else(|| self.wrong(name, known_types()))
+    }
+
+    /// The complaint about one of the types in a key's value.
+    pub(super) fn unknown_type(&self, name: &'static str, word: &str) -> CalculatorError {
+        self.wrong(name, format!("{}, not `{word}`", known_types()))
     }
 
     /// A type of whole bytes: packed ones are understood by products alone.
@@ -268,6 +265,12 @@ impl<'a> Given<'a> {
             _ => Err(self.wrong(name, format!("one number, or {dims} of them"))),
         }
     }
+}
+
+/// What a type may be.
+fn known_types() -> String {
+    let words: Vec<&str> = TYPES.iter().map(|(word, ..)| *word).collect();
+    format!("a type: {} or a name from a trace", words.join(", "))
 }
 
 /// `4096`, `4_096`.

@@ -1,8 +1,8 @@
 //! A real operation with the arguments as a trace records them.
 
 use crate::calculator::keys::{Fallback, Family, Form, Given, Key, Type, sizes};
-use crate::calculator::{CalculatorError, Outcome, failed};
-use crate::call::{Dims, InputLists, OpCall};
+use crate::calculator::{CalculatorError, Outcome, failed, fitting};
+use crate::call::{Dims, InputLists, OpCall, SIBLING_DTYPE};
 use crate::literal;
 use crate::models::{evaluate, evaluate_backward};
 use crate::ops::ModelSource;
@@ -32,13 +32,15 @@ pub(super) const FAMILY: Family = Family {
 
 fn run(given: &Given<'_>) -> Result<Outcome, CalculatorError> {
     let dims = shapes(given, "dims")?.unwrap_or_default();
-    fitting(given, &dims)?;
+    let (types, of_lists) = types(given, &dims)?;
     let inputs = InputLists {
-        types: Some(types(given, dims.len())?),
+        types: Some(types),
         strides: shapes(given, "strides")?,
         concrete: Some(concrete(given, dims.len())?),
         dims: Some(dims),
     };
+    fitting::check(given, &inputs)?;
+    let extra: Vec<(&str, Value)> = of_lists.map(|name| (SIBLING_DTYPE, Value::Str(name))).into_iter().collect();
     let call = OpCall {
         name: given.model,
         inputs: &inputs,
@@ -46,35 +48,13 @@ fn run(given: &Given<'_>) -> Result<Outcome, CalculatorError> {
         launches: &[],
         sequence: None,
         annotation: None,
-        extra: &[],
+        extra: &extra,
         forward: None,
     };
     let quirks = &Quirks::NONE;
     let evaluation = if given.flag("bwd")? { evaluate_backward(&call, quirks) } else { evaluate(&call, quirks) };
     let cost = evaluation.cost.map_err(|error| failed(given.model, &error))?;
     Ok(Outcome { source: evaluation.source.unwrap_or(ModelSource::Generic), ..Outcome::new(cost) })
-}
-
-/// Matrix products, and which of their inputs are multiplied.
-const PRODUCTS: &[(&str, usize, usize)] = &[
-    ("aten::mm", 0, 1),
-    ("aten::bmm", 0, 1),
-    ("aten::_scaled_mm", 0, 1),
-    ("aten::_int_mm", 0, 1),
-    ("aten::addmm", 1, 2),
-    ("aten::baddbmm", 1, 2),
-];
-
-/// Refuses matrices that can't be multiplied: a trace has none, but who types sizes may take one for another.
-fn fitting(given: &Given<'_>, dims: &[Dims]) -> Result<(), CalculatorError> {
-    let Some((_, a, b)) = PRODUCTS.iter().find(|(op, ..)| *op == given.model) else { return Ok(()) };
-    let (Some(Dims::Shape(a)), Some(Dims::Shape(b))) = (dims.get(*a), dims.get(*b)) else { return Ok(()) };
-    let ([batch_a @ .., _, k], [batch_b @ .., k_b, _]) = (&a[..], &b[..]) else { return Ok(()) };
-    if k == k_b && batch_a == batch_b {
-        return Ok(());
-    }
-    let by = |sizes: &[i64]| sizes.iter().map(i64::to_string).collect::<Vec<_>>().join("x");
-    Err(given.wrong("dims", format!("sizes that fit: {} can't be multiplied with {}", by(a), by(b))))
 }
 
 /// Sizes of every input. Without brackets commas part the inputs and `x` the sizes; nothing between two commas is an
@@ -101,24 +81,45 @@ fn dims(value: &Value) -> Option<Dims> {
     value.ints().map(Dims::Shape)
 }
 
-/// One type an input; a lone one holds for all.
-fn types(given: &Given<'_>, inputs: usize) -> Result<Vec<String>, CalculatorError> {
+/// One type an input, as a trace has them; a lone one holds for all. And the type of the tensors in lists, for which a
+/// trace has only a word.
+fn types(given: &Given<'_>, dims: &[Dims]) -> Result<(Vec<String>, Option<String>), CalculatorError> {
     let text = given.text("types").unwrap_or_default();
     let wrong = || given.wrong("types", "a type, or one for every input: bf16,bf16 or ['float', 'int']");
-    let names: Vec<String> = if text.starts_with(['[', '(']) {
+    let mut words: Vec<String> = if text.starts_with(['[', '(']) {
         let Some(Value::List(items) | Value::Tuple(items)) = literal::parse(text) else { return Err(wrong()) };
-        let name = |item: &Value| if let Value::Str(name) = item { Some(Type::trace_name(name)) } else { None };
-        items.iter().map(name).collect::<Option<_>>().ok_or_else(wrong)?
+        let word = |item: Value| if let Value::Str(word) = item { Some(word) } else { None };
+        items.into_iter().map(word).collect::<Option<_>>().ok_or_else(wrong)?
     } else {
-        text.split(',').map(|word| Type::trace_name(word.trim())).collect()
+        text.split(',').map(|word| word.trim().to_owned()).collect()
     };
-    match names.as_slice() {
-        [] => Err(wrong()),
-        [name] if name.is_empty() => Err(wrong()),
-        [name] => Ok(vec![name.clone(); inputs]),
-        _ => Ok(names),
+    if words.iter().all(String::is_empty) {
+        return Err(wrong());
     }
+    if let [word] = words.as_slice() {
+        Type::read(word).ok_or_else(|| given.unknown_type("types", word))?;
+        words = vec![word.clone(); dims.len()];
+    }
+    let mut of_lists = None;
+    for (word, dims) in words.iter_mut().zip(dims) {
+        let found = Type::read(word).map(|found| found.name);
+        let is_list = matches!(dims, Dims::List(_));
+        let has_type = matches!(dims, Dims::Shape(shape) if !shape.is_empty()) || is_list && word != TENSOR_LIST;
+        if has_type && found.is_none() {
+            return Err(given.unknown_type("types", word));
+        }
+        if is_list {
+            of_lists = of_lists.or(found);
+            TENSOR_LIST.clone_into(word);
+        } else if let Some(name) = found {
+            *word = name;
+        }
+    }
+    Ok((words, of_lists))
 }
+
+/// What a trace has for the type of a list of tensors.
+const TENSOR_LIST: &str = "TensorList";
 
 /// One text an input, as a trace has it: empty for tensors.
 fn concrete(given: &Given<'_>, inputs: usize) -> Result<Vec<String>, CalculatorError> {

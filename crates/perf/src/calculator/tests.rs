@@ -162,6 +162,33 @@ fn a_real_operation_has_the_numbers_of_its_call() {
 }
 
 #[test]
+fn the_type_given_is_that_of_lists_too() {
+    // Two tensors of 80 elements read and written.
+    assert_eq!(numbers("aten::cat dims=[[[8,10],[8,10]],[]] types=bf16").1, 4.0 * 80.0 * 2.0);
+    assert_eq!(numbers("aten::stack dims=[[[8,10],[8,10]],[]] types=['float','Scalar']").1, 4.0 * 80.0 * 4.0);
+    // In place with a list: two reads and a write.
+    assert_eq!(numbers("aten::_foreach_add_ dims=[[[8],[4]],[[8],[4]],[]] types=fp32").1, 3.0 * 12.0 * 4.0);
+    let adam = "aten::_fused_adamw_ dims=[[[8,10]],[[8,10]],[[8,10]],[[8,10]],[],[]] types=fp32";
+    assert_eq!(numbers(adam).1, 7.0 * 80.0 * 4.0);
+    // Named as a trace names it, nothing tells the type.
+    let unknown = ask("aten::cat dims=[[[8,10],[8,10]],[]] types=['TensorList','Scalar']").unwrap();
+    assert_eq!(unknown.cost.bytes, None);
+}
+
+#[test]
+fn what_no_list_of_inputs_holds_can_not_be_asked() {
+    let mut needing = 0;
+    for entry in ops::all().iter().filter(|entry| entry.reader.is_some() && needs_trace(entry.name)) {
+        needing += 1;
+        let dims = ["4x64x128"; 8].join(",");
+        assert!(ask(&format!("{} dims={dims} types=bf16", entry.name)).is_err(), "{}", entry.name);
+    }
+    assert_eq!(needing, 20);
+    assert!(!needs_trace("aten::mm") && !needs_trace("aiter::mha_fwd"));
+    assert!(TOLD_MORE.iter().all(|name| ops::find(name).is_some()));
+}
+
+#[test]
 fn refusals_name_the_key_and_show_the_way() {
     let (what, help) = refusal("gemm M=128 N=512");
     assert_eq!(what, "`gemm` needs `K`: length of the sums");
@@ -193,6 +220,12 @@ fn refusals_name_the_key_and_show_the_way() {
         ("elementwise kind=binary a=3 b=4", "`b=4`: expected a shape that broadcasts with a"),
         ("aten::mm dims=64x32", "`aten::mm` needs `types`: Input type: one for all tensors, or a list"),
         ("aten::mm dims=64x32 types=bf16", "`aten::mm`: Input Dims has 1 entries, input 1 is needed"),
+        ("aten::mm dims=-64x32,32x8 types=bf16", "`dims=-64x32,32x8`: expected sizes from 0 on"),
+        ("aten::cat dims=[[[-8]]] types=bf16", "`dims=[[[-8]]]`: expected sizes from 0 on"),
+        (
+            "aten::_fused_rms_norm dims=4x0,,0 types=bf16 concrete=['','[0]','']",
+            "`aten::_fused_rms_norm`: its arguments give no count of operations or bytes",
+        ),
     ] {
         assert_eq!(refusal(text).0, what, "{text}");
     }
@@ -247,8 +280,41 @@ fn matrices_that_can_not_be_multiplied_are_refused() {
         ("aten::mm", "4096x1024,512x4096", "4096x1024 can't be multiplied with 512x4096"),
         ("aten::bmm", "8x64x32,4x32x64", "8x64x32 can't be multiplied with 4x32x64"),
         ("aten::addmm", "512,4096x1024,512x1024", "4096x1024 can't be multiplied with 512x1024"),
+        ("aten::addmm", "500,4096x1024,1024x512", "500 can't be added to 4096x512"),
+        ("aten::addmm", "2x4096x512,4096x1024,1024x512", "2x4096x512 can't be added to 4096x512"),
+        ("aten::baddbmm", "4x64x65,4x64x32,4x32x64", "4x64x65 can't be added to 4x64x64"),
     ] {
         let error = with(op, dims).unwrap_err().to_string();
         assert!(error.contains(problem), "{error}");
     }
+}
+
+#[test]
+fn weights_of_other_channels_are_refused() {
+    let ask_for = |x: &str, w: &str, transposed: &str, groups: i64| {
+        let concrete = format!("['','','','[1,1]','[1,1]','[1,1]','{transposed}','[0,0]','{groups}']");
+        ask(&format!("aten::convolution dims={x},{w},,,,,,, types=bf16 concrete={concrete}"))
+    };
+    assert!(ask_for("8x64x56x56", "128x64x3x3", "False", 1).is_ok());
+    assert!(ask_for("8x64x56x56", "64x1x3x3", "False", 64).is_ok());
+    assert!(ask_for("8x64x28x28", "64x32x4x4", "True", 2).is_ok());
+    for (x, w, transposed, groups, taken) in [
+        ("8x64x56x56", "128x32x3x3", "False", 1, 32),
+        ("8x64x56x56", "128x64x3x3", "False", 2, 128),
+        ("8x64x28x28", "32x64x4x4", "True", 1, 32),
+    ] {
+        let error = ask_for(x, w, transposed, groups).unwrap_err().to_string();
+        assert!(error.ends_with(&format!("take {taken} channels, not 64")), "{error}");
+    }
+}
+
+#[test]
+fn words_that_are_no_type_are_refused() {
+    for (types, word) in [("foo", "foo"), ("bf16,foo", "foo"), ("['float','']", ""), ("bf17,bf16", "bf17")] {
+        let what = refusal(&format!("aten::mm dims=64x32,32x8 types={types}")).0;
+        assert!(what.ends_with(&format!("or a name from a trace, not `{word}`")), "{what}");
+    }
+    assert!(refusal("aten::cat dims=[[[8],[8]],[]] types=foo,Scalar").0.ends_with("not `foo`"));
+    // What is no tensor may have any word of a trace.
+    assert!(ask("aten::add dims=8x8,8x8, types=float,float,Scalar").is_ok());
 }

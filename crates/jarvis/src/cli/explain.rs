@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use clap::Args;
+use jarvis_perf::calculator::needs_trace;
 use jarvis_perf::nearest::nearest;
 use jarvis_perf::ops::{self, ModelSource, OpEntry};
 use jarvis_perf::parity::Quirks;
@@ -115,7 +116,7 @@ impl<'a> Answer<'a> {
             "--parity",
             &format!("category {category}, {}", if model { "the reference's formula" } else { "no model" }),
         );
-        if entry.reader.is_some() {
+        if entry.reader.is_some() && !needs_trace(self.name) {
             line("try", &format!("jarvis model {} dims=… types=…", self.name));
         }
         out

@@ -92,7 +92,8 @@ fn answer_text(found: &Calculation, platform: Option<&Platform>) -> String {
     let params: Vec<String> = found.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let mut out = String::new();
     let mut line = |label: &str, value: &str| {
-        let _ = writeln!(out, "{label:<14}{value}");
+        // Names of operations may be longer than the column.
+        let _ = writeln!(out, "{label:<13} {value}");
     };
     line(&found.model, &params.join(" "));
     let unknown = || "not known".to_owned();

@@ -115,3 +115,17 @@ fn the_number_of_threads_changes_nothing() {
     let two = jarvis(&["info", &trace, "--json", "--threads", "2"]);
     assert_eq!(one.out, two.out);
 }
+
+#[test]
+fn models_without_a_trace_read_well_and_refuse_nonsense() {
+    let long =
+        jarvis(&["model", "aten::_scaled_dot_product_flash_attention", "dims=1x2x4x8,1x2x4x8,1x2x4x8", "types=bf16"]);
+    assert!(long.out.starts_with("aten::_scaled_dot_product_flash_attention dims="), "{}{}", long.out, long.err);
+    for (types, dims) in [("bf16", "-4x8,8x2"), ("foo", "4x8,8x2")] {
+        let run = jarvis(&["model", "aten::mm", &format!("dims={dims}"), &format!("types={types}")]);
+        assert_eq!((run.status, run.out.as_str()), (2, ""), "{}", run.err);
+    }
+    // The hint is given where it works.
+    let hint = |name: &str| jarvis(&["explain", name]).out.contains("jarvis model");
+    assert!(hint("aten::mm") && !hint("vllm::unified_attention_with_output") && !hint("ConvBias_Backward"));
+}

@@ -18,6 +18,7 @@ use jarvis_trace::{Fidelity, Population, Summary, Trace};
 
 use super::analyze::FINDINGS;
 use super::info::thousands;
+use super::layout::cut;
 use super::platform_args::{Chosen, PlatformArgs};
 use super::sheets::Sheets;
 use super::{Failure, Session, TraceArg, Work};
@@ -259,6 +260,9 @@ pub(crate) fn run(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
         session.stage("files", || write(session, &sheets, &places, page, args.parity))
     })?;
     warn_of_gaps(session, &report);
+    if !args.parity {
+        warn_of_rates(session, &report);
+    }
     let view = summary::View {
         path,
         trace: &trace,
@@ -384,6 +388,26 @@ fn warn_of_gaps(session: &Session, report: &Report) {
             us / 1e3
         ));
     }
+}
+
+/// Characters of a name in a note.
+const NOTED: usize = 60;
+
+/// Tells of efficiencies that no hardware can have.
+fn warn_of_rates(session: &Session, report: &Report) {
+    let rated = report.rows.unified.rows.iter().filter_map(|row| Some((row, row.pct_roofline.mean()?)));
+    let above: Vec<_> = rated.filter(|(_, percent)| *percent > 100.0).collect();
+    let Some((row, percent)) = above.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
+    let others = match above.len() - 1 {
+        0 => String::new(),
+        1 => ", and one more row is above 100%".to_owned(),
+        n => format!(", and {n} more rows are above 100%"),
+    };
+    session.note(&format!(
+        "{} (UID {}) reaches {percent:.1}% of peak{others}: verify the measurement",
+        cut(&row.identity.name, NOTED),
+        row.ex_uid
+    ));
 }
 
 impl From<ReportError> for Failure {

@@ -54,6 +54,27 @@ fn a_timeline_of_no_length_has_no_percentages() {
     assert!(!analysed.err.contains("fault of jarvis"), "{}", analysed.err);
 }
 
+#[test]
+fn a_report_says_so_where_an_efficiency_cannot_be() {
+    // 2·8192·8192·2 bytes take 56 µs at 4.8 TB/s.
+    let events = |us: u32| {
+        format!(
+            r#"{{"ph": "X", "cat": "cpu_op", "name": "aten::relu", "pid": 1, "tid": 1, "ts": 0, "dur": 9, "args": {{"Input Dims": [[8192, 8192]], "Input type": ["c10::BFloat16"], "Input Strides": [[8192, 1]], "Concrete Inputs": [""]}}}},
+            {{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 1, "dur": 2, "args": {{"correlation": 7}}}},
+            {{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 10, "dur": {us}, "args": {{"stream": 7, "correlation": 7}}}}"#
+        )
+    };
+    let note = |us: u32| {
+        let (folder, path) = trace(&events(us));
+        let out = folder.path().join("out");
+        let run = jarvis(&["report", path.to_str().unwrap(), "-o", out.to_str().unwrap(), "--platform", "H200"]);
+        assert_eq!(run.status, 0, "{}", run.err);
+        run.err
+    };
+    assert!(note(28).contains("aten::relu (UID 0) reaches 199.7% of peak: verify the measurement"), "{}", note(28));
+    assert!(!note(80).contains("of peak"), "{}", note(80));
+}
+
 /// Analyses events and returns the run's own complaints with the reports.
 fn analysed(events: &str) -> (String, std::collections::BTreeMap<String, Vec<u8>>) {
     let (folder, path) = trace(events);

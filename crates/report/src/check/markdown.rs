@@ -26,6 +26,11 @@ impl<'a> Line<'a> {
         !self.text.is_empty() && self.text != "---"
     }
 
+    /// Whether it is an item of a list without numbers.
+    pub(super) fn is_item(&self) -> bool {
+        self.text.starts_with("- ") && !self.is_code
+    }
+
     pub(super) fn is_table(&self) -> bool {
         self.text.starts_with('|') && !self.is_code
     }

@@ -130,9 +130,12 @@ pub(super) fn headings(report: &Report<'_>, wanted: &[&str], problems: &mut Prob
     }
 }
 
-/// The summary is short: one paragraph of one line, a table, the top operations.
+/// The summary is short: one paragraph of one line, a table, the top operations. A list of what the recordings lost may
+/// stand before it, however long.
 fn summary(report: &Report<'_>, problems: &mut Problems) {
     let Some(lines) = report.document.titled("Executive Summary") else { return };
+    let begins = lines.iter().position(|l| l.says() && !l.is_item()).unwrap_or(lines.len());
+    let lines = &lines[begins..];
     let said = lines.iter().filter(|l| l.says()).count();
     if said > SUMMARY_LINES {
         let text = format!("the summary has {said} lines, at most {SUMMARY_LINES} are allowed");
@@ -319,6 +322,18 @@ fn is_mark(mark: &str, cards: Option<usize>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn losses_of_both_sides_may_stand_before_the_paragraph() {
+        let failures = |paragraph: &str| {
+            let losses = "- Of the target: cut.\n- Of the reference: cut.\n".repeat(SUMMARY_LINES);
+            let text = format!("## Executive Summary\n\n{losses}\n{paragraph}\n\n| a |\n| --- |\n| 1 |\n");
+            let mut problems = Problems::default();
+            summary(&Report { name: "fair.md", document: Document::of(&text) }, &mut problems);
+            problems.into_list().len()
+        };
+        assert_eq!((failures("One line."), failures("Two\nlines.")), (0, 1));
+    }
 
     #[test]
     fn marks_are_those_of_the_contract() {

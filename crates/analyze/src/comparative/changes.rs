@@ -186,7 +186,7 @@ fn idle(waits: &Both<Vec<PatternId>>) -> String {
 fn kind(c: &Compared) -> ChangeKind {
     match c.level {
         Some(MatchLevel::Module) => ChangeKind::Replaced,
-        Some(MatchLevel::Dims) => ChangeKind::Precision,
+        _ if c.precision.is_some() => ChangeKind::Precision,
         _ if c.same_kernels() => ChangeKind::Time,
         _ => ChangeKind::Kernels,
     }
@@ -275,8 +275,7 @@ fn group(category: &str, kind: ChangeKind, members: &[&Compared], limits: &Thres
     let of = format!("{} ({category}, {})", listed(&operations), count(members.len() as f64, "shape"));
     let what = match kind {
         ChangeKind::Precision => {
-            let types = largest.first().map(|c| Both::of(c.types.as_ref(), |t| t.clone().unwrap_or_default()));
-            let types = types.unwrap_or_default();
+            let types = largest.first().and_then(|c| c.precision.clone()).unwrap_or_default();
             format!("{of}: in `{}` instead of `{}`", types.target, types.reference)
         }
         ChangeKind::Kernels => {
@@ -293,7 +292,9 @@ fn group(category: &str, kind: ChangeKind, members: &[&Compared], limits: &Thres
         kind,
         what,
         ms,
-        verdict: ExpectedRatio::of_sum(members).zip(ms.ratio()).map(|(e, r)| Verdict::of_sum(r, e, members, limits)),
+        verdict: ExpectedRatio::of_sum(members, |c| c.expected)
+            .zip(ms.ratio())
+            .map(|(e, r)| Verdict::of_sum(r, e, members, limits)),
     }
 }
 

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use super::both::Both;
 use super::matching::{Match, MatchLevel};
+use super::same_work::{self, largest};
 use super::verdict::{ExpectedRatio, Explanation, OTHER_TYPES, UNKNOWN_TYPES, Verdict, explain};
 use super::work::{Part, Place};
 use super::{DIFFERENCE_PERCENT, WORTH_PERCENT};
 use crate::prepared::{BoundType, Prepared, Row};
 use crate::program::RowId;
+use jarvis_perf::platform::Platform;
 use jarvis_trace::InOrder;
 
 /// An operation, a group of operations or a category on both sides. Times are as [`super::Normalization`] says.
@@ -37,6 +39,8 @@ pub struct Compared {
     pub bound: Option<BoundType>,
     /// Target over reference as the hardware suggests; none if the reference takes no time.
     pub expected: Option<ExpectedRatio>,
+    /// The same of the GPUs alone: what it would be if both sides computed as the target does.
+    pub hardware: Option<ExpectedRatio>,
     /// What to make of it.
     pub verdict: Option<Verdict>,
     /// Target over reference that can be reached: what the hardware suggests, in the types of the reference.
@@ -49,8 +53,8 @@ pub struct Compared {
     pub operations: Both<Vec<Arc<str>>>,
     /// Kernel with most time of each row, then of the next.
     pub kernels: Both<Vec<Arc<str>>>,
-    /// Type of the first tensor.
-    pub types: Both<Option<String>>,
+    /// What the sides compute in, where that differs: the type of the first tensor, or what the kernels make of it.
+    pub precision: Option<Both<String>>,
     /// Rows of the performance reports.
     pub rows: Both<Vec<RowId>>,
     /// UID of an example in the target.
@@ -68,10 +72,10 @@ impl Compared {
         let (verdict, expected) = (self.verdict?, self.expected?);
         let by_types = verdict.is_expected() || verdict == Verdict::Precision;
         let is_modelled = self.efficiency_percent.reference.is_some() && self.efficiency_percent.target.is_some();
-        Some(match self.level {
-            Some(MatchLevel::Dims) if !is_modelled => UNKNOWN_TYPES,
-            Some(MatchLevel::Dims) if by_types => OTHER_TYPES,
-            _ => explain(verdict, self.bound, expected),
+        Some(match self.precision {
+            Some(_) if self.level.is_some() && !is_modelled => UNKNOWN_TYPES,
+            Some(_) if by_types => OTHER_TYPES,
+            _ => explain(verdict, self.bound, expected, self.hardware.unwrap_or(expected)),
         })
     }
 
@@ -107,7 +111,7 @@ impl Scene<'_> {
         };
         let lead = largest.target.or(largest.reference);
         let is_group = found.level == MatchLevel::Module;
-        let other_types = found.level == MatchLevel::Dims;
+        let precision = other_precision(largest, found.level);
         let bound = lead.and_then(|r| r.efficiency.bound_type).filter(|_| !is_group);
         let roofs = Both {
             reference: roof_ms(self.sides.reference, &found.parts.reference),
@@ -120,23 +124,27 @@ impl Scene<'_> {
         };
         let of_bound = |row: Option<&Row>| {
             let row = row.filter(|_| !is_group);
-            let spec = row.and_then(|r| r.efficiency.compute_spec.as_deref());
+            let spec = row.and_then(spec);
             let bound = row.and_then(|r| r.efficiency.bound_type);
             ExpectedRatio::of_bound(bound, spec, Both::of(self.sides, |p| &p.platform))
         };
-        let expected = best.map_or_else(|| of_bound(lead), |best| ExpectedRatio::exactly(best.target / best.reference));
+        let hardware = of_bound(lead);
+        // The same work takes no other best time than the GPUs bring about.
+        let range = same_work::range(self.sides, largest);
+        let expected = best.map_or(hardware, |best| {
+            let ratio = best.target / best.reference;
+            ExpectedRatio::exactly(range.map_or(ratio, |range| range.nearest(ratio)))
+        });
         // What the hardware would suggest if the target computed as the reference does.
         let in_same_types = of_bound(largest.reference);
+        let can_compute_so = can_compute_as(largest.reference, &self.sides.target.platform);
         let limits = &self.sides.target.thresholds;
         let judged = |ratio: f64| {
             let tiny = !is_group && lead.is_some_and(is_tiny_gemm);
             let own = Verdict::of(ratio, expected, tiny, limits);
             let is_beyond_types = best.is_some() && own.is_slow();
-            if other_types && !is_beyond_types && in_same_types.is_exceeded_by(ratio, limits) {
-                Verdict::Precision
-            } else {
-                own
-            }
+            let by_types = precision.is_some() && can_compute_so && !is_beyond_types;
+            if by_types && in_same_types.is_exceeded_by(ratio, limits) { Verdict::Precision } else { own }
         };
         let expected = (ms.reference > 0.0).then_some(expected);
         let verdict = ms.ratio().filter(|_| expected.is_some()).map(judged);
@@ -167,6 +175,7 @@ impl Scene<'_> {
             launched: Both::of(found.parts.as_ref(), |parts| parts.iter().map(|p| p.kernels).sum()),
             percent_of_compute: self.share(ms),
             bound,
+            hardware: expected.map(|_| hardware),
             expected,
             verdict,
             goal,
@@ -180,7 +189,7 @@ impl Scene<'_> {
                 reference: kernels(self.sides.reference, &rows.reference),
                 target: kernels(self.sides.target, &rows.target),
             },
-            types: Both::of(largest, |row| row.and_then(first_type)),
+            precision,
             uid: largest.target.map(|r| r.uid),
             rows,
         }
@@ -194,7 +203,7 @@ impl Scene<'_> {
             calls.add(c.calls);
             launched.add(c.launched);
         }
-        let expected = ExpectedRatio::of_sum(parts).filter(|_| all_ms.reference > 0.0);
+        let expected = ExpectedRatio::of_sum(parts, |c| c.expected).filter(|_| all_ms.reference > 0.0);
         let limits = &self.sides.target.thresholds;
         let verdict = expected.zip(all_ms.ratio()).map(|(e, ratio)| Verdict::of_sum(ratio, e, parts, limits));
         let goal = expected.map(|e| e.high).filter(|_| verdict != Some(Verdict::Precision));
@@ -204,6 +213,9 @@ impl Scene<'_> {
         let (memory, compute) = (time(BoundType::Memory), time(BoundType::Compute));
         let bound =
             (memory + compute > 0.0).then_some(if memory >= compute { BoundType::Memory } else { BoundType::Compute });
+        let precision = parts.iter().filter(|c| c.precision.is_some());
+        let other_types_ms = precision.clone().map(|c| c.ms.target).sum::<f64>();
+        let is_other = 2.0 * other_types_ms > parts.iter().map(|c| c.ms.target).sum::<f64>();
         let joined = |of: fn(&Compared) -> &Vec<RowId>| parts.iter().flat_map(|c| of(c).iter().copied()).collect();
         Compared {
             name: name.to_owned(),
@@ -216,6 +228,7 @@ impl Scene<'_> {
             launched,
             percent_of_compute: self.share(all_ms),
             bound,
+            hardware: ExpectedRatio::of_sum(parts, |c| c.hardware),
             expected,
             verdict,
             goal,
@@ -223,7 +236,7 @@ impl Scene<'_> {
             efficiency_percent: Both::default(),
             operations: Both::default(),
             kernels: Both::default(),
-            types: Both::default(),
+            precision: precision.clone().next().filter(|_| is_other).and_then(|c| c.precision.clone()),
             rows: Both { reference: joined(|c| &c.rows.reference), target: joined(|c| &c.rows.target) },
             uid: parts.first().and_then(|c| c.uid),
         }
@@ -259,11 +272,6 @@ fn row_ids(parts: &[Part]) -> Vec<RowId> {
     ids.sort_unstable();
     ids.dedup();
     ids
-}
-
-fn largest<'a>(p: &'a Prepared, rows: &[RowId]) -> Option<&'a Row> {
-    let longer = |a: &'a Row, b: &'a Row| if b.time_ms > a.time_ms { b } else { a };
-    rows.iter().map(|&id| p.row(id)).reduce(longer)
 }
 
 /// Main kernels of the rows, each once, those with most time first.
@@ -306,6 +314,26 @@ fn category(found: &Match) -> Arc<str> {
     }
     times.order_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0)));
     times.first().map_or_else(|| "other".into(), |(key, _)| Arc::clone(key))
+}
+
+/// What the sides compute in, if that differs: in other types, or in the same ones on other units of the GPU.
+fn other_precision(largest: Both<Option<&Row>>, level: MatchLevel) -> Option<Both<String>> {
+    if level == MatchLevel::Dims {
+        return Some(Both::of(largest, |row| row.and_then(first_type).unwrap_or_else(|| "other types".to_owned())));
+    }
+    let (reference, target) = (spec(largest.reference?)?, spec(largest.target?)?);
+    let differ = level != MatchLevel::Module && reference != target;
+    let precision = |spec: &str| spec.split_once('_').map_or(spec, |(_, precision)| precision).to_owned();
+    differ.then(|| Both { reference: precision(reference), target: precision(target) })
+}
+
+fn spec(row: &Row) -> Option<&str> {
+    row.efficiency.compute_spec.as_deref()
+}
+
+/// Whether a GPU is known to compute in what a row computes in; it is where nothing is known of the row.
+fn can_compute_as(row: Option<&Row>, platform: &Platform) -> bool {
+    row.and_then(spec).is_none_or(|spec| platform.peak(spec).is_some())
 }
 
 fn first_type(row: &Row) -> Option<String> {

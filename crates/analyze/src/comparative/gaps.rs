@@ -142,19 +142,15 @@ fn of_operation(target: &Analysis, at: usize, c: &Compared) -> Gap {
             ),
         );
     }
-    if c.level == Some(MatchLevel::Dims)
-        && c.ms.delta() > 0.0
-        && let Some(kind) = &c.types.reference
-    {
-        paths.algorithmic.insert(0, format!("Compute in `{kind}` as the reference does, if accuracy allows."));
+    if let Some(precision) = c.precision.as_ref().filter(|_| c.ms.delta() > 0.0) {
+        paths.algorithmic.insert(0, as_the_reference(precision, &c.category));
     }
     if paths.algorithmic.is_empty() {
         paths
             .algorithmic
             .push("Check that both sides call the operation with the same layout, precision and flags.".to_owned());
     }
-    let types = (c.verdict == Some(Verdict::Precision))
-        .then(|| Both::of(c.types.as_ref(), |t| t.clone().unwrap_or_else(|| "other types".to_owned())));
+    let types = c.precision.clone().filter(|_| c.verdict == Some(Verdict::Precision));
     if types.is_some() {
         paths.kernel = vec!["None while the types differ: kernels of different types can't be compared.".to_owned()];
     } else {
@@ -179,6 +175,22 @@ fn of_operation(target: &Analysis, at: usize, c: &Compared) -> Gap {
         precision: types,
         paths,
         replay: c.operations.target.first().filter(|_| !is_group).map(ToString::to_string),
+    }
+}
+
+/// How to compute as the reference does. TF32 is no type of a tensor but a setting.
+fn as_the_reference(precision: &Both<String>, category: &str) -> String {
+    match (&*precision.reference, &*precision.target) {
+        ("tf32", "fp32") if category == "convolution" => {
+            "Allow TF32 as the reference does, with `torch.backends.cudnn.allow_tf32 = True`, if accuracy allows."
+                .to_owned()
+        }
+        ("tf32", "fp32") => {
+            "Allow TF32 as the reference does, with `torch.set_float32_matmul_precision(\"high\")`, if \
+                             accuracy allows."
+                .to_owned()
+        }
+        (kind, _) => format!("Compute in `{kind}` as the reference does, if accuracy allows."),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which work of the target is which of the reference.
 //!
-//! Rows are matched by ever looser keys, each row once. Of matched rows as many calls are compared as both sides make;
+//! Rows are matched by ever looser keys, each row once, unless they are known to do more or less. Of matched rows as many calls are compared as both sides make;
 //! what one side makes more is left over, in the places where it makes more. What is left over on both sides in the same
 //! place of the module tree is compared as a whole: there one side does otherwise what the other does, fused for example.
 
@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::both::Both;
 use super::canonical;
+use super::same_work;
 use super::work::{Part, Place};
 use crate::prepared::{Prepared, Row};
 use crate::program::RowId;
@@ -90,6 +91,9 @@ pub(crate) fn matched(sides: Both<&Prepared>, work: Both<Vec<Part>>, surplus: Su
     let mut found = Matched::default();
     for level in ROW_LEVELS {
         for rows in common_rows(sides, &of_row, level) {
+            if same_work::is_other(sides, &rows) {
+                continue;
+            }
             let parts =
                 Both { reference: of_row.reference.take(&rows.reference), target: of_row.target.take(&rows.target) };
             let (parts, left) = match surplus {

@@ -9,6 +9,7 @@ mod compared;
 mod gaps;
 mod gate;
 mod matching;
+mod same_work;
 mod steps;
 mod verdict;
 mod work;

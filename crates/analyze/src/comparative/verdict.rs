@@ -11,6 +11,9 @@ use crate::thresholds::{Threshold, Thresholds};
 /// The precision that stands for matrix work where nothing more is known.
 const USUAL_SPEC: &str = "matrix_bf16";
 
+/// Figures that differ by less are the same, but for rounding.
+const SAME_FIGURE: f64 = 1e-9;
+
 /// Target over reference as the hardware suggests it: one number, or an interval where what bounds the work is unknown.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExpectedRatio {
@@ -48,14 +51,29 @@ impl ExpectedRatio {
     }
 
     /// What it is for several together, each with the time it takes on the reference; none if they take none.
-    pub(crate) fn of_sum(parts: &[&Compared]) -> Option<Self> {
+    pub(crate) fn of_sum(parts: &[&Compared], of: fn(&Compared) -> Option<Self>) -> Option<Self> {
         let (mut low, mut high, mut all) = (0.0, 0.0, 0.0);
-        for (e, ms) in parts.iter().filter_map(|c| Some((c.expected?, c.ms.reference))) {
+        for (e, ms) in parts.iter().filter_map(|c| Some((of(c)?, c.ms.reference))) {
             low += e.low * ms;
             high += e.high * ms;
             all += ms;
         }
         (all > 0.0).then(|| Self { low: low / all, high: high / all })
+    }
+
+    /// The same of the reference over the target.
+    pub(crate) fn inverse(&self) -> Self {
+        Self { low: 1.0 / self.high, high: 1.0 / self.low }
+    }
+
+    /// The nearest ratio inside.
+    pub(crate) fn nearest(&self, ratio: f64) -> f64 {
+        ratio.max(self.low).min(self.high)
+    }
+
+    /// Whatever bounds the work; none where the GPUs are not known to compute so.
+    pub(crate) fn of_any_bound(spec: Option<&str>, platforms: Both<&Platform>) -> Option<Self> {
+        rate_ratio(spec.unwrap_or(USUAL_SPEC), platforms).map(|_| Self::of_bound(None, spec, platforms))
     }
 
     /// By what bounds the work; without that, between the two.
@@ -167,20 +185,27 @@ pub(crate) const UNKNOWN_TYPES: Explanation = Explanation {
     text: "The sides compute in different types, which the hardware ratio leaves out.",
 };
 
-/// Explains a verdict.
-pub(crate) fn explain(verdict: Verdict, bound: Option<BoundType>, expected: ExpectedRatio) -> Explanation {
+/// Explains a verdict. `hardware` is what the figures of the GPUs suggest alone: a GPU is said to have more only if it has.
+pub(crate) fn explain(
+    verdict: Verdict,
+    bound: Option<BoundType>,
+    expected: ExpectedRatio,
+    hardware: ExpectedRatio,
+) -> Explanation {
     let text = |id, text| Explanation { id, text };
+    let target_has_more = expected.high.max(hardware.high) < 1.0 - SAME_FIGURE;
+    let reference_has_more = expected.low.min(hardware.low) > 1.0 + SAME_FIGURE;
     match (verdict, bound) {
-        (Verdict::HardwareFaster, Some(BoundType::Memory)) if expected.high < 1.0 => {
+        (Verdict::HardwareFaster, Some(BoundType::Memory)) if target_has_more => {
             text("target_higher_bandwidth", "Target has higher HBM bandwidth.")
         }
-        (Verdict::HardwareFaster, Some(BoundType::Compute)) if expected.high < 1.0 => {
+        (Verdict::HardwareFaster, Some(BoundType::Compute)) if target_has_more => {
             text("target_higher_compute", "Target has higher peak compute.")
         }
-        (Verdict::HardwareSlower, Some(BoundType::Memory)) if expected.low > 1.0 => {
+        (Verdict::HardwareSlower, Some(BoundType::Memory)) if reference_has_more => {
             text("reference_higher_bandwidth", "Reference has higher HBM bandwidth: not a bug.")
         }
-        (Verdict::HardwareSlower, Some(BoundType::Compute)) if expected.low > 1.0 => {
+        (Verdict::HardwareSlower, Some(BoundType::Compute)) if reference_has_more => {
             text("reference_higher_compute", "Reference has higher peak compute: not a bug.")
         }
         (Verdict::HardwareFaster | Verdict::HardwareSlower, _) => {
@@ -239,9 +264,14 @@ mod tests {
 
     #[test]
     fn hardware_explains_only_what_it_can() {
-        let faster = explain(Verdict::HardwareFaster, Some(BoundType::Memory), ExpectedRatio::exactly(0.632));
-        assert_eq!(faster.id, "target_higher_bandwidth");
-        let same = explain(Verdict::HardwareFaster, Some(BoundType::Memory), ExpectedRatio::exactly(1.0));
-        assert_eq!(same.id, "within_tolerance");
+        let of = |verdict, bound, expected: f64, hardware: f64| {
+            explain(verdict, Some(bound), ExpectedRatio::exactly(expected), ExpectedRatio::exactly(hardware)).id
+        };
+        let (faster, slower) = (Verdict::HardwareFaster, Verdict::HardwareSlower);
+        assert_eq!(of(faster, BoundType::Memory, 0.632, 0.632), "target_higher_bandwidth");
+        assert_eq!(of(faster, BoundType::Memory, 1.0, 1.0), "within_tolerance");
+        // The same GPU twice has no more of anything, whatever the best times of the sides are.
+        assert_eq!(of(slower, BoundType::Compute, 7.39, 1.0), "within_tolerance");
+        assert_eq!(of(slower, BoundType::Compute, 1.398, 1.398), "reference_higher_compute");
     }
 }

@@ -32,3 +32,4 @@ mod support;
 mod traces;
 mod truncation;
 mod versus;
+mod versus_verdicts;

@@ -11,7 +11,7 @@ use crate::support::{Run, files, fixture, jarvis, shared};
 const BEFORE: &str = "h200/attn_unfused.json.gz";
 const AFTER: &str = "h200/attn_fused.json.gz";
 
-fn compare(target: &Path, reference: &Path, out: &Path, more: &[&str]) -> Run {
+pub(crate) fn compare(target: &Path, reference: &Path, out: &Path, more: &[&str]) -> Run {
     let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
     let (target, reference, out) = (text(target), text(reference), text(out));
     let mut args = vec!["analyze", &target, "--reference", &reference, "-o", &out];
@@ -19,7 +19,7 @@ fn compare(target: &Path, reference: &Path, out: &Path, more: &[&str]) -> Run {
     jarvis(&args)
 }
 
-fn findings(out: &Path) -> Value {
+pub(crate) fn findings(out: &Path) -> Value {
     serde_json::from_slice(&fs::read(out.join("findings.json")).expect("findings")).expect("JSON")
 }
 
@@ -197,7 +197,7 @@ fn every_trace_can_be_compared_with_every_other_of_the_project() {
 
 /// A trace of operations one after the other, each with one kernel: name, dims, type, microseconds; this much idle
 /// time after each.
-fn sketch(path: &Path, operations: &[(&str, &str, &str, u32)], idle_us: u32) {
+pub(crate) fn sketch(path: &Path, operations: &[(&str, &str, &str, u32)], idle_us: u32) {
     let mut events = vec![
         r#"{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":1,"tid":1,"ts":0,"dur":900000}"#.to_owned(),
     ];
@@ -216,7 +216,7 @@ fn sketch(path: &Path, operations: &[(&str, &str, &str, u32)], idle_us: u32) {
 }
 
 /// Compares two sketches and returns the short report.
-fn told(folder: &Path, more: &[&str]) -> String {
+pub(crate) fn told(folder: &Path, more: &[&str]) -> String {
     let (target, reference, out) = (folder.join("t.json"), folder.join("r.json"), folder.join("out"));
     let run = compare(&target, &reference, &out, &[&["--platform", "H200", "--quiet"], more].concat());
     assert_eq!((run.status, run.err.as_str()), (0, ""));
@@ -224,8 +224,8 @@ fn told(folder: &Path, more: &[&str]) -> String {
     fs::read_to_string(out.join("comparative_analysis_fair.md")).unwrap()
 }
 
-const SQUARES: &str = "[[4096,4096],[4096,4096]]";
-const SQUARE: &str = "[[8192,8192]]";
+pub(crate) const SQUARES: &str = "[[4096,4096],[4096,4096]]";
+pub(crate) const SQUARE: &str = "[[8192,8192]]";
 
 #[test]
 fn another_precision_is_no_kernel_issue() {

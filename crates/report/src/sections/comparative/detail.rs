@@ -50,13 +50,16 @@ pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
         }
     }
     let is_precision = |o: &Compared| o.verdict == Some(Verdict::Precision);
-    let kinds: [Kind; 4] = [
+    let kinds: [Kind; 5] = [
         ("Further operations that are slower than the hardware suggests", |o| {
             o.verdict.is_some_and(|verdict| verdict.is_slow() && verdict != Verdict::Precision)
         }),
         ("Further operations in another precision", is_precision),
         ("Faster than the hardware suggests", |o| o.verdict == Some(Verdict::UnexpectedFast)),
-        ("Hardware-explained differences", |o| o.verdict.is_some_and(Verdict::is_expected)),
+        ("Differences that the types of each side explain", |o| {
+            o.verdict.is_some_and(Verdict::is_expected) && o.precision.is_some()
+        }),
+        ("Hardware-explained differences", |o| o.verdict.is_some_and(Verdict::is_expected) && o.precision.is_none()),
     ];
     let in_gap = |o: &Compared| {
         let own = |g: &Gap| matches!(g.source, GapSource::Operation(at) if c.operations.get(at) == Some(o));
@@ -327,7 +330,8 @@ mod tests {
             efficiency_percent: Both::default(),
             operations: Both::default(),
             kernels: Both::default(),
-            types: Both::default(),
+            hardware: None,
+            precision: None,
             rows: Both::default(),
             uid: None,
         };

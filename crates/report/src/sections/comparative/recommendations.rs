@@ -77,7 +77,7 @@ fn told(gap: &Gap) -> String {
     match gap.source {
         GapSource::Operation(_) => match &gap.precision {
             Some(types) => format!(
-                "Target computes in `{}`, reference in `{}`: {slower} on `{}` (~{} based on hardware)",
+                "Target computes in `{}`, reference in `{}`: {slower} on `{}` (~{} based on hardware for these types)",
                 types.target,
                 types.reference,
                 gap.name,

@@ -17,6 +17,9 @@ const MOST_GAPS: usize = MOST_FINDINGS - 2;
 /// A slowdown above this is always told, in percent.
 const LARGE_PERCENT: f64 = 100.0;
 
+/// Said of what the hardware suggests where the sides compute in different types.
+const OF_TYPES: &str = " for the types of each side";
+
 /// Most warnings of the target; its findings have all.
 const MOST_WARNINGS: usize = 6;
 
@@ -133,12 +136,22 @@ fn large_slowdowns(v: &Versus<'_>) -> Vec<Slowdown> {
         let args = args.split(", ").next().filter(|args| !args.is_empty()).map(|args| format!(" `{args}`"));
         let title = format!("`{}`{}", o.name, args.unwrap_or_default());
         let delta = delta(o.ms.delta_percent());
-        let end = if o.verdict.is_some_and(Verdict::is_expected) { "not a bug" } else { "investigate" };
         let expected = expected_delta(o.expected);
-        let sentence = format!("{title}: {delta} on target, expected {expected} from hardware - {end}.");
+        let sentence = format!("{title}: {delta} on target, expected {expected} from hardware{}.", end(o));
         Slowdown { title, delta, sentence }
     };
     large.map(one).collect()
+}
+
+/// What a slowdown comes to.
+fn end(o: &Compared) -> &'static str {
+    match o.verdict {
+        Some(Verdict::HardwareFaster | Verdict::HardwareSlower) if o.precision.is_some() => OF_TYPES,
+        Some(Verdict::Precision) => OF_TYPES,
+        Some(Verdict::HardwareFaster | Verdict::HardwareSlower) => " - not a bug",
+        Some(Verdict::UnexpectedFast) => " - less than that",
+        Some(Verdict::UnexpectedSlow | Verdict::KernelIssue) | None => " - investigate",
+    }
 }
 
 fn gap(g: &Gap) -> Line {
@@ -152,7 +165,7 @@ fn gap(g: &Gap) -> Line {
     }
     let expected = match g.expected {
         Some(_) if g.precision.is_some() => {
-            format!(", expected {} from hardware for the types of each side.", expected_delta(g.expected))
+            format!(", expected {} from hardware{OF_TYPES}.", expected_delta(g.expected))
         }
         Some(_) => format!(", expected {} from hardware - investigate.", expected_delta(g.expected)),
         None => " - investigate.".to_owned(),

@@ -82,15 +82,14 @@ impl View<'_> {
         if more > 0 {
             let _ = writeln!(out, "{}", style.faint(&format!("    {more} more in the reports")));
         }
-        let (faster, slower) =
-            c.notable().filter(|o| o.verdict.is_some_and(Verdict::is_expected)).fold((0, 0), |(faster, slower), o| {
-                if o.ms.delta() < 0.0 { (faster + 1, slower) } else { (faster, slower + 1) }
-            });
-        if faster + slower > 0 {
-            let _ = writeln!(
-                out,
-                "  hardware explains {faster} operations that take less and {slower} that take more time"
-            );
+        for (what, other_types) in [("hardware explains", false), ("other types explain", true)] {
+            let own = c.notable().filter(|o| o.precision.is_some() == other_types);
+            let explained = own.filter(|o| o.verdict.is_some_and(Verdict::is_expected));
+            let (faster, slower): (Vec<_>, Vec<_>) = explained.partition(|o| o.ms.delta() < 0.0);
+            if !faster.is_empty() || !slower.is_empty() {
+                let (faster, slower) = (faster.len(), slower.len());
+                let _ = writeln!(out, "  {what} {faster} operations that take less and {slower} that take more time");
+            }
         }
     }
 
@@ -119,7 +118,8 @@ impl View<'_> {
             _ => "",
         };
         let expected = gap.expected.map_or(String::new(), |e| {
-            format!(", hardware suggests {}x: {}", shown(e.middle(), 2), verdict.replace('_', " "))
+            let of_types = if gap.precision.is_some() { " for the types of each side" } else { "" };
+            format!(", hardware suggests {}x{of_types}: {}", shown(e.middle(), 2), verdict.replace('_', " "))
         });
         let first = gap.paths.algorithmic.first();
         let _ = writeln!(out, "{:>3}  {}", gap.rank, cut(&gap.title.replace('`', ""), WIDTH - INDENT.len()));

@@ -1,0 +1,89 @@
+//! What `jarvis analyze --reference` makes of differences that are not the hardware's.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::versus::{SQUARE, SQUARES, sketch, told};
+
+const BF16: &str = "c10::BFloat16";
+/// Both sides are recorded on the same GPU.
+const SAME_GPU: [&str; 2] = ["--reference-platform", "H200"];
+
+fn metrics(folder: &Path) -> Value {
+    let bytes = fs::read(folder.join("out/category_data/comparison_metrics.json")).unwrap();
+    serde_json::from_slice(&bytes).unwrap()
+}
+
+/// Writes one text for another in a trace.
+fn rewrite(trace: &Path, from: &str, to: &str) {
+    let text = fs::read_to_string(trace).unwrap();
+    assert!(text.contains(from), "{from}: {text}");
+    fs::write(trace, text.replace(from, to)).unwrap();
+}
+
+fn key_findings(fair: &str) -> &str {
+    let (_, key) = fair.split_once("### Key Findings").unwrap();
+    key.split_once("---").unwrap().0
+}
+
+#[test]
+fn kernels_that_lost_tf32_are_a_matter_of_precision() {
+    let folder = tempfile::tempdir().unwrap();
+    let (reference, target) = (folder.path().join("r.json"), folder.path().join("t.json"));
+    sketch(&reference, &[("aten::mm", SQUARES, "float", 350)], 0);
+    sketch(&target, &[("aten::mm", SQUARES, "float", 2600)], 0);
+    rewrite(&reference, "k_aten::mm_float", "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n");
+    let fair = told(folder.path(), &SAME_GPU);
+    for key in ["operations", "by_name", "categories"] {
+        let one = &metrics(folder.path())[key][0];
+        assert_eq!((&one["verdict"], &one["explanation_id"]), (&"precision".into(), &"other_types".into()), "{one:#}");
+        // As much as in the mode of the reference, on the same GPU.
+        assert!((2.24..=2.26).contains(&one["saved_ms"].as_f64().unwrap()), "{one:#}");
+    }
+    assert!(fair.contains("Target computes in `fp32`, reference in `tf32`"), "{fair}");
+    assert!(fair.contains("`torch.set_float32_matmul_precision(\"high\")`"), "{fair}");
+    assert!(key_findings(&fair).contains("for the types of each side"), "{fair}");
+    assert!(!fair.contains("not a bug") && !fair.contains("higher peak compute"), "{fair}");
+    // The other way round it is no virtue of the GPU either.
+    fs::rename(&reference, folder.path().join("x.json")).unwrap();
+    fs::rename(&target, &reference).unwrap();
+    fs::rename(folder.path().join("x.json"), &target).unwrap();
+    let fair = told(folder.path(), &SAME_GPU);
+    assert!(fair.contains("Differences that the types of each side explain"), "{fair}");
+    assert!(!fair.contains("higher peak compute") && !fair.contains("Hardware-explained"), "{fair}");
+}
+
+#[test]
+fn slowdowns_by_precision_are_all_told_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let dims: Vec<String> = (1..=7).map(|i| format!("[[4096,{0}],[{0},4096]]", 1024 * i)).collect();
+    let of =
+        |kind, us: u32| dims.iter().zip(1..).map(|(d, i)| ("aten::mm", d.as_str(), kind, us * i)).collect::<Vec<_>>();
+    sketch(&folder.path().join("r.json"), &of(BF16, 45), 0);
+    sketch(&folder.path().join("t.json"), &of("float", 650), 0);
+    let fair = told(folder.path(), &SAME_GPU);
+    let key = key_findings(&fair);
+    assert!(key.matches("for the types of each side").count() >= 5, "{key}");
+    assert!(!key.contains("investigate"), "{key}");
+}
+
+#[test]
+fn the_same_call_on_more_data_is_other_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = "[[8192,1024],[]]";
+    for (name, us, rows) in [("r.json", 10, 1024), ("t.json", 52, 16384)] {
+        let path = folder.path().join(name);
+        sketch(&path, &[("aten::index", index, BF16, us), ("aten::silu", SQUARE, BF16, 100)], 0);
+        rewrite(&path, "[\"c10::BFloat16\",\"c10::BFloat16\"]", "[\"c10::BFloat16\",\"\"]");
+        rewrite(&path, "k_aten::index_c10::BFloat16", "void at::native::vectorized_gather_kernel<16, long>(char*)");
+        rewrite(&path, "\"stream\":7}", &format!("\"stream\":7,\"grid\":[{rows},1,1],\"block\":[128,1,1]}}"));
+    }
+    let fair = told(folder.path(), &SAME_GPU);
+    let all = metrics(folder.path());
+    let names: Vec<&str> = all["operations"].as_array().unwrap().iter().map(|o| o["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["aten::silu"], "{all:#}");
+    assert_eq!(all["unmatched_target"][0]["name"], "aten::index");
+    assert!(!fair.contains("% from hardware - investigate"), "{fair}");
+}

@@ -43,6 +43,13 @@ pub enum ChangeKind {
     Communication,
 }
 
+impl ChangeKind {
+    /// Whether it is one of kernel time, and not of when kernels run or how often.
+    pub(crate) fn is_of_kernels(self) -> bool {
+        matches!(self, Self::Replaced | Self::Precision | Self::Kernels | Self::Time | Self::Unmatched)
+    }
+}
+
 /// A difference.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {

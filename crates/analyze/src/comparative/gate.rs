@@ -1,10 +1,18 @@
 //! A limit on how much slower the target may be, for those who let a program decide.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
+use std::sync::Arc;
 
-use super::Comparative;
 use super::both::Both;
-use crate::prepare::category::CATEGORIES;
+use super::changes::Change;
+use super::compared::Compared;
+use super::matching::MatchLevel;
+use super::steps::Mode;
+use super::{COVERAGE_PERCENT, Comparative};
+use crate::prepare::category::{CATEGORIES, category_of};
+use jarvis_perf::extension::Extension;
+use jarvis_perf::ops;
 use jarvis_trace::InOrder;
 
 /// The word that stands for the total time.
@@ -29,24 +37,54 @@ impl FromStr for Gate {
         if !percent.is_finite() || percent < 0.0 {
             return Err("the limit must be a number of percent that is not negative".to_owned());
         }
-        let what = what.trim();
-        let known = what == TOTAL || CATEGORIES.iter().any(|c| c.key == what);
-        if !known {
-            let keys: Vec<&str> = CATEGORIES.iter().map(|c| c.key).collect();
-            return Err(format!("{what:?} is neither {TOTAL} nor a category ({})", keys.join(", ")));
-        }
-        Ok(Self { what: what.to_owned(), percent })
+        Ok(Self { what: what.trim().to_owned(), percent })
     }
 }
 
-/// A limit that did not hold.
+/// All categories that a report can show: those with rules of their own, those of the registry, and those of an
+/// extension.
+fn categories(extension: Option<&Extension>) -> BTreeSet<Arc<str>> {
+    let key = |name: &str, category: &str| category_of(name, category).0;
+    let registered = ops::all().iter().map(|op| key(op.name, op.category));
+    let of_extension = extension.into_iter().flat_map(Extension::ops).flat_map(|op| {
+        let categories = [&op.category, &op.bwd_category].into_iter().flatten();
+        categories.map(|category| key(&op.name, category)).collect::<Vec<_>>()
+    });
+    CATEGORIES.iter().map(|c| c.key.into()).chain(registered).chain(of_extension).collect()
+}
+
+/// What came of a limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It holds.
+    Held,
+    /// It does not.
+    Broken,
+    /// Nobody can tell, and why.
+    NotComparable(String),
+}
+
+impl Outcome {
+    /// As files write it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Broken => "broken",
+            Self::NotComparable(_) => "not_comparable",
+        }
+    }
+}
+
+/// A limit that was checked.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Broken {
+pub struct Checked {
     /// The limit.
     pub gate: Gate,
-    /// Time on each side.
-    pub ms: Both<f64>,
-    /// What takes more time, the largest first: name, arguments, time on each side.
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Time on each side, where it can be compared.
+    pub ms: Option<Both<f64>>,
+    /// What takes more time, the largest first, if the limit does not hold: name, arguments, time on each side.
     pub rows: Vec<(String, Both<f64>)>,
 }
 
@@ -54,23 +92,62 @@ pub struct Broken {
 const MOST_ROWS: usize = 10;
 
 impl Gate {
-    /// Whether the limit holds.
-    pub fn check(&self, c: &Comparative) -> Option<Broken> {
-        let ms = if self.what == TOTAL && c.normalization.has_other_length() {
-            // Where it can't be told, a warning says so.
-            c.pace?
-        } else if self.what == TOTAL {
-            Both::of(c.totals.as_ref(), |t| t.total_ms)
-        } else {
-            c.categories.iter().find(|k| *k.category == *self.what).map(|k| k.ms).unwrap_or_default()
-        };
-        // Work that the reference does not do at all is more by any measure.
-        let holds = ms.target <= ms.reference * (1.0 + self.percent / 100.0) + 1e-9;
-        if holds {
-            return None;
+    /// Whether there is such a thing to limit; if not, what there is.
+    pub fn known(&self, extension: Option<&Extension>) -> Result<(), String> {
+        let categories = categories(extension);
+        if self.what == TOTAL || categories.contains(&*self.what) {
+            return Ok(());
         }
+        let keys: Vec<&str> = categories.iter().map(|key| &**key).collect();
+        Err(format!("{:?} is neither {TOTAL} nor a category ({})", self.what, keys.join(", ")))
+    }
+
+    /// Whether the limit holds.
+    pub(super) fn check(&self, c: &Comparative) -> Checked {
+        let measured = self.measured(c);
+        let ms = measured.as_ref().ok().copied();
+        // Work that the reference does not do at all is more by any measure.
+        let outcome = match measured {
+            Err(why) => Outcome::NotComparable(why),
+            Ok(ms) if ms.target <= ms.reference * (1.0 + self.percent / 100.0) + 1e-9 => Outcome::Held,
+            Ok(_) => Outcome::Broken,
+        };
+        let rows = if outcome == Outcome::Broken { self.rows(c) } else { Vec::new() };
+        Checked { gate: self.clone(), outcome, ms, rows }
+    }
+
+    /// The times that the limit is about.
+    fn measured(&self, c: &Comparative) -> Result<Both<f64>, String> {
+        let is_per_call = c.normalization.mode == Mode::PerCall;
+        if is_per_call && percent_of_calls(c) < COVERAGE_PERCENT {
+            return Err(format!(
+                "no steps are known, the numbers of calls differ, and only {:.0}% of the target's kernel time is of \
+                 calls that the reference makes too",
+                percent_of_calls(c)
+            ));
+        }
+        let kernels = |is_own: &dyn Fn(&Compared) -> bool| {
+            let mut ms = Both::default();
+            c.categories.iter().filter(|k| is_own(k)).for_each(|k| ms.add(k.ms));
+            ms
+        };
+        match () {
+            () if self.what != TOTAL => Ok(kernels(&|k| *k.category == *self.what)),
+            // How long the GPU waits in recordings of unknown length says nothing.
+            () if is_per_call => Ok(kernels(&|_| true)),
+            () if c.normalization.has_other_length() => c.pace.ok_or_else(|| {
+                "the traces hold different numbers of steps, and it can't be told where one begins on the GPU"
+                    .to_owned()
+            }),
+            () => Ok(Both::of(c.totals.as_ref(), |t| t.total_ms)),
+        }
+    }
+
+    /// What takes the target more time.
+    fn rows(&self, c: &Comparative) -> Vec<(String, Both<f64>)> {
         let mut rows: Vec<(String, Both<f64>)> = if self.what == TOTAL {
-            c.changes.iter().map(|change| (change.what.clone(), change.ms)).collect()
+            let is_told = |change: &&Change| c.normalization.mode != Mode::PerCall || change.kind.is_of_kernels();
+            c.changes.iter().filter(is_told).map(|change| (change.what.clone(), change.ms)).collect()
         } else {
             let own = c.operations.iter().filter(|o| *o.category == *self.what);
             let own = own.map(|o| (format!("`{}` {}", o.name, o.args.replace("<br>", ", ")), o.ms));
@@ -83,8 +160,15 @@ impl Gate {
         rows.retain(|(_, ms)| ms.delta() > 0.0);
         rows.order_by(|a, b| b.1.delta().total_cmp(&a.1.delta()).then_with(|| a.0.cmp(&b.0)));
         rows.truncate(MOST_ROWS);
-        Some(Broken { gate: self.clone(), ms, rows })
+        rows
     }
+}
+
+/// How much of the target's kernel time is of calls that the reference makes too: what the scale of the rest rests on.
+fn percent_of_calls(c: &Comparative) -> f64 {
+    let rows = c.operations.iter().filter(|o| o.level != Some(MatchLevel::Module));
+    let all: f64 = c.categories.iter().map(|k| k.ms.target).sum();
+    if all > 0.0 { 100.0 * rows.map(|o| o.ms.target).sum::<f64>() / all } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -95,8 +179,19 @@ mod tests {
     fn limits_are_read() {
         assert_eq!("slowdown=5%".parse(), Ok(Gate { what: "slowdown".to_owned(), percent: 5.0 }));
         assert_eq!("gemm = 2.5 %".parse(), Ok(Gate { what: "gemm".to_owned(), percent: 2.5 }));
-        for wrong in ["", "gemm", "gemm=", "gemm=x", "gemm=-1%", "gemm=nan", "nothing=5%"] {
+        for wrong in ["", "gemm", "gemm=", "gemm=x", "gemm=-1%", "gemm=nan"] {
             assert!(wrong.parse::<Gate>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn every_category_that_a_report_shows_can_be_limited() {
+        let extension = Extension::parse("[op.\"my::op\"]\ncategory = 'My Ops'\n", "mine.toml").unwrap();
+        let known = |what: &str, extension| Gate { what: what.to_owned(), percent: 5.0 }.known(extension);
+        for what in ["slowdown", "gemm", "other", "multi_tensor_apply"] {
+            assert_eq!(known(what, None), Ok(()));
+        }
+        assert!(known("my_ops", None).is_err_and(|said| said.contains("multi_tensor_apply")));
+        assert_eq!(known("my_ops", Some(&extension)), Ok(()));
     }
 }

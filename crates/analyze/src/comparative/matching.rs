@@ -70,10 +70,12 @@ fn calls(parts: &Both<Vec<Part>>) -> Both<f64> {
 }
 
 /// What is matched and what is left over.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Matched {
     pub(crate) matches: Vec<Match>,
     pub(crate) left: Both<Vec<Part>>,
+    /// By what those of the reference were scaled that have no calls of the target to be scaled to; 1 where nothing is.
+    pub(crate) factor: f64,
 }
 
 /// What becomes of calls that only one side makes.
@@ -88,7 +90,8 @@ pub(crate) enum Surplus {
 /// Matches the work of two sides.
 pub(crate) fn matched(sides: Both<&Prepared>, work: Both<Vec<Part>>, surplus: Surplus) -> Matched {
     let mut of_row = Both::of(work, Rows::of);
-    let mut found = Matched::default();
+    let mut found = Matched { matches: Vec::new(), left: Both::default(), factor: 1.0 };
+    let mut recorded_ms = 0.0;
     for level in ROW_LEVELS {
         for rows in common_rows(sides, &of_row, level) {
             if same_work::is_other(sides, &rows) {
@@ -101,6 +104,7 @@ pub(crate) fn matched(sides: Both<&Prepared>, work: Both<Vec<Part>>, surplus: Su
                 Surplus::Scaled => (parts, Both::default()),
             };
             let calls = calls(&parts);
+            recorded_ms += parts.reference.iter().map(|p| p.ms).sum::<f64>();
             let parts = if surplus == Surplus::Scaled { scaled(parts) } else { parts };
             found.matches.push(Match { level, parts, calls });
             found.left.reference.extend(left.reference);
@@ -109,7 +113,13 @@ pub(crate) fn matched(sides: Both<&Prepared>, work: Both<Vec<Part>>, surplus: Su
     }
     found.left.reference.extend(of_row.reference.rest());
     found.left.target.extend(of_row.target.rest());
+    if surplus == Surplus::Scaled && recorded_ms > 0.0 {
+        // What has no counterpart is as much longer or shorter as the rest.
+        found.factor = found.matches.iter().map(|m| m.ms().reference).sum::<f64>() / recorded_ms;
+    }
     by_place(&mut found);
+    let factor = found.factor;
+    found.left.reference.iter_mut().for_each(|p| *p = p.times(factor));
     found
 }
 
@@ -231,7 +241,9 @@ fn by_place(found: &mut Matched) {
             let Some(parts) = open.remove(&place) else { continue };
             if !parts.reference.is_empty() && !parts.target.is_empty() {
                 let calls = calls(&parts);
-                found.matches.push(Match { level: MatchLevel::Module, parts: in_place(parts, &place), calls });
+                let mut parts = in_place(parts, &place);
+                parts.reference.iter_mut().for_each(|p| *p = p.times(found.factor));
+                found.matches.push(Match { level: MatchLevel::Module, parts, calls });
             } else if depth > 2 {
                 let around = open.entry(place.parent()).or_default();
                 around.reference.extend(parts.reference);
@@ -300,7 +312,7 @@ mod tests {
             ],
             target: vec![part("fused_norm", "Model/Block/FusedNorm", 4.0, 1.0), part("roll", "Other", 1.0, 1.0)],
         };
-        let mut found = Matched { matches: Vec::new(), left };
+        let mut found = Matched { matches: Vec::new(), left, factor: 1.0 };
         by_place(&mut found);
         // The classes differ, the block around them does not; the outermost module is no place.
         assert_eq!(found.matches.len(), 1);

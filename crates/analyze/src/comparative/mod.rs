@@ -24,7 +24,7 @@ pub use both::Both;
 pub use changes::{Change, ChangeKind};
 pub use compared::Compared;
 pub use gaps::{Gap, GapSource};
-pub use gate::{Broken, Gate};
+pub use gate::{Checked, Gate, Outcome};
 pub use matching::MatchLevel;
 pub use steps::{Mode, Normalization};
 pub use verdict::{ExpectedRatio, Explanation, Verdict};
@@ -32,7 +32,7 @@ pub use work::{Part, Place};
 
 use changes::Recorded;
 use compared::Scene;
-use matching::{Surplus, matched};
+use matching::{Matched, Surplus, matched};
 use work::Work;
 
 use crate::analysis::Analysis;
@@ -148,6 +148,8 @@ pub struct Comparative {
     pub new: Vec<PatternId>,
     /// Where the target should be improved.
     pub gaps: Vec<Gap>,
+    /// Limits that were checked.
+    pub gates: Vec<Checked>,
     /// What is missing from the recordings, and of which side.
     pub losses: Vec<String>,
     /// What a reader of the numbers should know; losses first, because they say what the numbers are of.
@@ -166,10 +168,11 @@ impl Comparative {
         let kernel_ms = Both::of(work.as_ref(), Work::ms);
         let communicated = Both::of(analyses, |a| a.system.as_ref().map_or(&[][..], |s| &s.communication.collectives));
         let same_collectives = collectives::same(communicated, steps);
-        let category_ms = category_times(&work);
         let host_copies = Both::of(work.as_ref(), |w| w.host_copies);
         let copies = Both::of(work.as_ref(), |w| w.copies);
         let found = matched(sides, Both::of(work, |w| w.parts), surplus);
+        let category_ms = category_times(&found);
+        let factor = Both { reference: found.factor, target: 1.0 };
         let scene = Scene { sides, compute_ms: Both::of(totals, |t| t.computation_ms) };
         let mut operations: Vec<Compared> = found.matches.iter().map(|m| scene.judged(m)).collect();
         let time = |c: &Compared| c.ms.reference.max(c.ms.target);
@@ -177,8 +180,8 @@ impl Comparative {
             .order_by(|a, b| time(b).total_cmp(&time(a)).then_with(|| (&a.name, &a.args).cmp(&(&b.name, &b.args))));
         let left = sorted(found.left);
         let left_ms = Both::of(left.as_ref(), |parts| parts.iter().map(|p| p.ms).sum::<f64>());
-        let coverage_percent = Both::of(left_ms.zip(kernel_ms), |(left, all)| {
-            if all > 0.0 { (100.0 * (1.0 - left / all)).clamp(0.0, 100.0) } else { 0.0 }
+        let coverage_percent = Both::of(left_ms.zip(kernel_ms).zip(factor), |((left, all), factor)| {
+            if all > 0.0 { (100.0 * (1.0 - left / factor / all)).clamp(0.0, 100.0) } else { 0.0 }
         });
         let waits = Both::of(analyses, |a| patterns(a, &[Tier::System]));
         let recorded = Recorded { totals: totals.as_ref(), kernel_ms, copies };
@@ -204,6 +207,7 @@ impl Comparative {
             host_copies,
             changes,
             gaps,
+            gates: Vec::new(),
         };
         out.warnings.clone_from(&out.losses);
         out.warnings.extend(warnings(&out, steps::marks(sides)));
@@ -211,6 +215,11 @@ impl Comparative {
         out.gone = told.reference.iter().copied().filter(|p| !told.target.contains(p)).collect();
         out.new = told.target.iter().copied().filter(|p| !told.reference.contains(p)).collect();
         out
+    }
+
+    /// Checks limits.
+    pub fn check(&mut self, gates: &[Gate]) {
+        self.gates = gates.iter().map(|gate| gate.check(self)).collect();
     }
 
     /// Whether nothing that is worth telling differs.
@@ -289,14 +298,16 @@ fn sum(members: &[&Compared]) -> Both<f64> {
     ms
 }
 
-/// Kernel time by category.
-fn category_times(work: &Both<Work>) -> BTreeMap<Arc<str>, Both<f64>> {
+/// Kernel time by category, that of the reference scaled as its operations are.
+fn category_times(found: &Matched) -> BTreeMap<Arc<str>, Both<f64>> {
     let mut times: BTreeMap<Arc<str>, Both<f64>> = BTreeMap::new();
-    for part in &work.reference.parts {
-        times.entry(Arc::clone(&part.category)).or_default().reference += part.ms;
-    }
-    for part in &work.target.parts {
-        times.entry(Arc::clone(&part.category)).or_default().target += part.ms;
+    for parts in found.matches.iter().map(|m| &m.parts).chain([&found.left]) {
+        for part in &parts.reference {
+            times.entry(Arc::clone(&part.category)).or_default().reference += part.ms;
+        }
+        for part in &parts.target {
+            times.entry(Arc::clone(&part.category)).or_default().target += part.ms;
+        }
     }
     times
 }
@@ -347,13 +358,13 @@ fn warnings(c: &Comparative, marks: &str) -> Vec<String> {
     if c.normalization.mode == Mode::PerCall {
         warnings.push(format!(
             "Steps are not compared, since {marks}, and the numbers of calls differ: operations are compared call by \
-             call, and totals are not comparable."
+             call, totals are not comparable, and a limit on the slowdown is one on the kernel time."
         ));
     }
     if c.normalization.has_other_length() && c.pace.is_none() {
         warnings.push(
             "The traces hold different numbers of steps and it can't be told where one begins on the GPU: gaps between \
-             steps count differently on both sides, and a limit on the slowdown is not checked."
+             steps count differently on both sides, and a limit on the slowdown can't be checked."
                 .to_owned(),
         );
     }

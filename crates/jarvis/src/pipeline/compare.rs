@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jarvis_analyze::analysis::Analysis;
-use jarvis_analyze::comparative::{Both, Comparative};
+use jarvis_analyze::comparative::{Both, Comparative, Gate};
 use jarvis_analyze::compare::reports::{CompareOptions, NamedReport, SheetGroup, compare_tables};
 use jarvis_analyze::metrics::Scope;
 use jarvis_perf::tables::{Report, ReportError, Sheet, Table};
@@ -68,13 +68,14 @@ impl Side {
 
 /// Compares a target with a reference.
 pub fn compare_traces(traces: Both<&Trace>, options: Both<&AnalyzeOptions>) -> Result<ComparedTraces, AnalyzeError> {
-    compare_traces_watched(traces, options, &Unwatched, Files::default())
+    compare_traces_watched(traces, options, &[], &Unwatched, Files::default())
 }
 
-/// Compares a target with a reference, tells how it goes on, and adds the files to these.
+/// Compares a target with a reference, checks limits, tells how it goes on, and adds the files to these.
 pub fn compare_traces_watched(
     traces: Both<&Trace>,
     options: Both<&AnalyzeOptions>,
+    gates: &[Gate],
     progress: &dyn Progress,
     mut files: Files,
 ) -> Result<ComparedTraces, AnalyzeError> {
@@ -83,7 +84,8 @@ pub fn compare_traces_watched(
         both(|| Side::of(traces.reference, options.reference), || Side::of(traces.target, options.target));
     let (reference, mut target) = (reference.map_err(AnalyzeError::Reference)?, target?);
     clock.then("comparison");
-    let comparative = Comparative::of(&reference.analysis, &target.analysis);
+    let mut comparative = Comparative::of(&reference.analysis, &target.analysis);
+    comparative.check(gates);
     clock.then("replay_packages");
     let further: Vec<String> = comparative.gaps.iter().filter_map(|gap| gap.replay.clone()).collect();
     let chosen = replay::choose(traces.target, &target.report, &target.analysis, &options.target.replay, &further);

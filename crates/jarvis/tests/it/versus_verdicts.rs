@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::versus::{SQUARE, SQUARES, sketch, told};
+use crate::versus::{SQUARE, SQUARES, compare, findings, sketch, told};
 
 const BF16: &str = "c10::BFloat16";
 /// Both sides are recorded on the same GPU.
@@ -86,4 +86,46 @@ fn the_same_call_on_more_data_is_other_work() {
     assert_eq!(names, ["aten::silu"], "{all:#}");
     assert_eq!(all["unmatched_target"][0]["name"], "aten::index");
     assert!(!fair.contains("% from hardware - investigate"), "{fair}");
+}
+
+/// Compares sketches that mark no steps, with limits.
+fn gated(folder: &Path, reference: &[(&str, u32)], target: &[(&str, u32)], limits: &[&str]) -> (i32, String) {
+    for (name, operations) in [("r.json", reference), ("t.json", target)] {
+        let operations: Vec<_> = operations.iter().map(|(op, us)| (*op, SQUARES, BF16, *us)).collect();
+        sketch(&folder.join(name), &operations, 0);
+        rewrite(&folder.join(name), "\"cat\":\"user_annotation\",", "");
+    }
+    let mut more = vec!["--quiet"];
+    limits.iter().for_each(|limit| more.extend(["--fail-on", limit]));
+    let run = compare(&folder.join("t.json"), &folder.join("r.json"), &folder.join("out"), &more);
+    (run.status, run.err)
+}
+
+#[test]
+fn limits_hold_or_break_whatever_the_number_of_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let once = [("aten::mm", 200), ("aten::silu", 100)];
+    let limits = ["slowdown=5%", "gemm=5%", "elementwise=5%"];
+    assert_eq!(gated(folder.path(), &once, &once.repeat(3), &limits), (0, String::new()));
+    let slow = [("aten::mm", 300), ("aten::silu", 101)];
+    let (status, said) = gated(folder.path(), &once.repeat(3), &slow, &limits);
+    assert_eq!(status, 1, "{said}");
+    assert!(said.contains("gemm=5%: 0.20 -> 0.30 ms (+50.0%)"), "{said}");
+    assert!(said.contains("slower than --fail-on allows: slowdown=5%, gemm=5%\n"), "{said}");
+    let gates = &findings(&folder.path().join("out"))["comparison"]["gates"];
+    let told: Vec<_> = gates.as_array().unwrap().iter().map(|g| g["status"].as_str().unwrap()).collect();
+    assert_eq!(told, ["broken", "broken", "held"], "{gates:#}");
+    assert_eq!((&gates[1]["name"], &gates[1]["limit_percent"]), (&"gemm".into(), &5.0.into()));
+    assert!((gates[1]["measured_percent"].as_f64().unwrap() - 50.0).abs() < 0.01, "{gates:#}");
+}
+
+#[test]
+fn a_limit_that_can_not_be_checked_does_not_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let (reference, target) = ([("aten::mm", 100); 3], [("aten::mm", 100), ("aten::bmm", 900)]);
+    let (status, said) = gated(folder.path(), &reference, &target, &["slowdown=5%"]);
+    assert_eq!(status, 1, "{said}");
+    assert!(said.contains("--fail-on can't be checked: slowdown=5%"), "{said}");
+    let gates = &findings(&folder.path().join("out"))["comparison"]["gates"];
+    assert_eq!(gates[0]["status"], "not_comparable", "{gates:#}");
 }

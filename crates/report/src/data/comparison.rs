@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use jarvis_analyze::comparative::{
-    Both, ChangeKind, Compared, Dominant, Gap, GapSource, MatchLevel, Mode, Part, SideTotals, Verdict,
+    Both, ChangeKind, Checked, Compared, Dominant, Gap, GapSource, MatchLevel, Mode, Outcome, Part, SideTotals, Verdict,
 };
 use jarvis_analyze::finding::{Finding, Paths, PatternId};
 use jarvis_analyze::metrics::{Peaks, TopOperationMetrics, UtilizationMetrics};
@@ -297,6 +297,36 @@ pub(crate) struct Comparison<'a> {
     findings_gone: &'a [PatternId],
     findings_new: &'a [PatternId],
     gaps: Vec<GapFile<'a>>,
+    gates: Vec<GateFile<'a>>,
+}
+
+/// A limit that was checked.
+#[derive(Serialize)]
+struct GateFile<'a> {
+    name: &'a str,
+    limit_percent: f64,
+    status: &'static str,
+    reason: Option<&'a str>,
+    reference_ms: Option<Ms>,
+    target_ms: Option<Ms>,
+    measured_percent: Option<Percent>,
+}
+
+impl<'a> From<&'a Checked> for GateFile<'a> {
+    fn from(checked: &'a Checked) -> Self {
+        Self {
+            name: &checked.gate.what,
+            limit_percent: checked.gate.percent,
+            status: checked.outcome.as_str(),
+            reason: match &checked.outcome {
+                Outcome::NotComparable(why) => Some(why),
+                Outcome::Held | Outcome::Broken => None,
+            },
+            reference_ms: checked.ms.map(|ms| Ms(ms.reference)),
+            target_ms: checked.ms.map(|ms| Ms(ms.target)),
+            measured_percent: checked.ms.and_then(|ms| ms.delta_percent()).map(Percent),
+        }
+    }
 }
 
 /// What was compared with.
@@ -349,6 +379,7 @@ pub(crate) fn comparison<'a>(v: &'a Versus<'_>) -> Comparison<'a> {
         findings_gone: &c.gone,
         findings_new: &c.new,
         gaps: c.gaps.iter().map(|g| gap(v, g)).collect(),
+        gates: c.gates.iter().map(GateFile::from).collect(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use jarvis_analyze::comparative::{Both, Broken, Gate};
+use jarvis_analyze::comparative::{Both, Checked, Gate, Outcome};
 use jarvis_analyze::rounding::{shown, shown_ms};
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::extension::Extension;
@@ -89,6 +89,9 @@ pub(super) fn run(
     if paths.reference == stdin && paths.target == stdin {
         return Err(Failure::usage("both traces can't be read from standard input").help("name one of them as a file"));
     }
+    for gate in &args.reference.fail_on {
+        gate.known(extension).map_err(|what| Failure::usage(what).help("see --fail-on in `jarvis analyze --help`"))?;
+    }
     let mut platforms = Both { reference: args.reference.platform(), target: inputs.platform.clone() };
     platforms.reference.named()?;
     let traces = open(session, paths)?;
@@ -106,7 +109,8 @@ pub(super) fn run(
     };
     let output = Output::to(session, &inputs.folder, inputs_of(args, inputs));
     let stages = Stages::new(session);
-    let made = compare_traces_watched(traces.as_ref(), options.as_ref(), &stages, output.files());
+    let made =
+        compare_traces_watched(traces.as_ref(), options.as_ref(), &args.reference.fail_on, &stages, output.files());
     let mut made = made.map_err(|error| output.failure(error))?;
     made.stages.insert(0, ("read", read));
     let files = std::mem::take(&mut made.files);
@@ -129,7 +133,7 @@ pub(super) fn run(
     session.report(paths.reference, &made.reports.reference.diagnostics)?;
     session.report(paths.target, &made.reports.target.diagnostics)?;
     failed_categories(session, &made.analyses.target)?;
-    gates(&args.reference.fail_on, |gate| gate.check(&made.comparative))
+    gates(&made.comparative.gates)
 }
 
 /// Reads both traces side by side.
@@ -160,23 +164,33 @@ fn chosen(
     })
 }
 
-/// Tells which limits did not hold, row by row, and fails if any did not.
-fn gates(gates: &[Gate], check: impl Fn(&Gate) -> Option<Broken>) -> Result<(), Failure> {
-    let broken: Vec<Broken> = gates.iter().filter_map(check).collect();
-    if broken.is_empty() {
-        return Ok(());
-    }
+/// Tells which limits did not hold, row by row, and fails if any did not or can't be told to.
+fn gates(checked: &[Checked]) -> Result<(), Failure> {
     let mut text = String::new();
-    for b in &broken {
-        let _ = writeln!(text, "{}={}%: {}", b.gate.what, b.gate.percent, side_by_side(b.ms));
-        for (name, ms) in &b.rows {
-            let _ = writeln!(text, "  {}  {}", side_by_side(*ms), name.replace('`', ""));
+    let (mut broken, mut unknown): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    for one in checked {
+        let limit = format!("{}={}%", one.gate.what, one.gate.percent);
+        match &one.outcome {
+            Outcome::Held => {}
+            Outcome::Broken => {
+                let _ = writeln!(text, "{limit}: {}", side_by_side(one.ms.unwrap_or_default()));
+                for (name, ms) in &one.rows {
+                    let _ = writeln!(text, "  {}  {}", side_by_side(*ms), name.replace('`', ""));
+                }
+                broken.push(limit);
+            }
+            Outcome::NotComparable(why) => {
+                let _ = writeln!(text, "{limit}: {why}");
+                unknown.push(limit);
+            }
         }
     }
     // Nothing can be done if standard error is gone.
     let _ = io::stderr().write_all(text.as_bytes());
-    let names: Vec<String> = broken.iter().map(|b| format!("{}={}%", b.gate.what, b.gate.percent)).collect();
-    Err(Failure::new(exit::GATE, format!("the target is slower than --fail-on allows: {}", names.join(", "))))
+    let told = [("the target is slower than --fail-on allows", broken), ("--fail-on can't be checked", unknown)];
+    let told: Vec<String> =
+        told.iter().filter(|(_, l)| !l.is_empty()).map(|(what, l)| format!("{what}: {}", l.join(", "))).collect();
+    if told.is_empty() { Ok(()) } else { Err(Failure::new(exit::GATE, told.join("; "))) }
 }
 
 /// `9.69 -> 20.01 ms (+106.5%)`.

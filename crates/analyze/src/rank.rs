@@ -134,11 +134,11 @@ pub fn recommended(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::finding::{Impact, Paths, Range};
 
-    fn finding(tier: Tier, priority: Priority, low: f64, high: f64) -> Finding {
+    pub(crate) fn finding(tier: Tier, priority: Priority, low: f64, high: f64) -> Finding {
         Finding {
             rank: 0,
             pattern: PatternId::LOW_EFFICIENCY_GEMM,

@@ -61,6 +61,14 @@ pub struct Change {
     pub ms: Both<f64>,
     /// What to make of it, where the hardware suggests a time.
     pub verdict: Option<Verdict>,
+    /// Positions of the operations of the comparison that it is made of.
+    pub operations: Vec<usize>,
+}
+
+impl Change {
+    fn of(kind: ChangeKind, what: String, ms: Both<f64>) -> Self {
+        Self { kind, what, ms, verdict: None, operations: Vec::new() }
+    }
 }
 
 /// Names listed before the rest is only counted.
@@ -75,14 +83,21 @@ pub(crate) fn changes(
     limits: &Thresholds,
 ) -> Vec<Change> {
     let mut found: Vec<Change> = Vec::new();
-    let mut groups: BTreeMap<(&str, ChangeKind), Vec<&Compared>> = BTreeMap::new();
-    for c in operations {
+    let mut groups: BTreeMap<(&str, ChangeKind), (Vec<&Compared>, Vec<usize>)> = BTreeMap::new();
+    for (at, c) in operations.iter().enumerate() {
         match kind(c) {
-            ChangeKind::Replaced => found.push(replaced(c)),
-            kind => groups.entry((&c.category, kind)).or_default().push(c),
+            ChangeKind::Replaced => found.push(Change { operations: vec![at], ..replaced(c) }),
+            kind => {
+                let members = groups.entry((&c.category, kind)).or_default();
+                members.0.push(c);
+                members.1.push(at);
+            }
         }
     }
-    found.extend(groups.into_iter().map(|((category, kind), members)| group(category, kind, &members, limits)));
+    found.extend(groups.into_iter().map(|((category, kind), (members, operations))| Change {
+        operations,
+        ..group(category, kind, &members, limits)
+    }));
     if !left.reference.is_empty() || !left.target.is_empty() {
         found.push(unmatched(left));
     }
@@ -91,8 +106,7 @@ pub(crate) fn changes(
         kernel_ms.add(change.ms);
     }
     let totals = recorded.totals;
-    let mut timeline =
-        |kind: ChangeKind, what: String, ms: Both<f64>| found.push(Change { kind, what, ms, verdict: None });
+    let mut timeline = |kind: ChangeKind, what: String, ms: Both<f64>| found.push(Change::of(kind, what, ms));
     timeline(ChangeKind::Idle, idle(waits), Both::of(totals, |t| t.idle_ms));
     let alone = "Communication that nothing overlaps".to_owned();
     timeline(ChangeKind::Communication, alone, Both::of(totals, |t| t.exposed_comm_ms));
@@ -254,15 +268,28 @@ fn count(n: f64, thing: &str) -> String {
 }
 
 fn replaced(c: &Compared) -> Change {
-    let what = format!(
-        "In `{}`: {} ({}) replaced by {} ({})",
-        short(&c.name),
-        listed(&c.operations.reference),
-        count(c.launched.reference, "kernel"),
-        listed(&c.operations.target),
-        count(c.launched.target, "kernel")
-    );
-    Change { kind: ChangeKind::Replaced, what, ms: c.ms, verdict: c.verdict }
+    let kernels = Both::of(c.launched, |n| count(n, "kernel"));
+    let (reference, target) = (listed(&c.operations.reference), listed(&c.operations.target));
+    let what = if c.same_operations() {
+        let kernels = match kernels.reference == kernels.target {
+            true => format!("{} on both sides", kernels.target),
+            false => format!("{}, {} in the reference", kernels.target, kernels.reference),
+        };
+        format!("{target} {} ({kernels})", other_inputs(c))
+    } else {
+        format!("{reference} ({}) replaced by {target} ({})", kernels.reference, kernels.target)
+    };
+    let what = format!("In `{}`: {what}", short(&c.name));
+    Change { verdict: c.verdict, ..Change::of(ChangeKind::Replaced, what, c.ms) }
+}
+
+/// What the same operations of a group are called on: `on `(4096,50257) bf16` instead of `(4096,50304) bf16``.
+pub(crate) fn other_inputs(c: &Compared) -> String {
+    let shapes = Both::of(c.shapes.as_ref(), |args| short(&args.replace("<br>", ", ")));
+    if shapes.reference == shapes.target || shapes.reference.is_empty() || shapes.target.is_empty() {
+        return "on other amounts of data".to_owned();
+    }
+    format!("on `{}` instead of `{}`", shapes.target, shapes.reference)
 }
 
 fn group(category: &str, kind: ChangeKind, members: &[&Compared], limits: &Thresholds) -> Change {
@@ -296,12 +323,10 @@ fn group(category: &str, kind: ChangeKind, members: &[&Compared], limits: &Thres
         _ => format!("{of}: same kernels"),
     };
     Change {
-        kind,
-        what,
-        ms,
         verdict: ExpectedRatio::of_sum(members, |c| c.expected)
             .zip(ms.ratio())
             .map(|(e, r)| Verdict::of_sum(r, e, members, limits)),
+        ..Change::of(kind, what, ms)
     }
 }
 
@@ -328,7 +353,7 @@ fn unmatched(left: &Both<Vec<Part>>) -> Change {
         side(&left.reference, &kernels.reference),
         side(&left.target, &kernels.target)
     );
-    Change { kind: ChangeKind::Unmatched, what, ms, verdict: None }
+    Change::of(ChangeKind::Unmatched, what, ms)
 }
 
 #[cfg(test)]

@@ -23,6 +23,8 @@ pub struct Compared {
     pub level: Option<MatchLevel>,
     /// Arguments in short form; empty for what has none.
     pub args: String,
+    /// Arguments of each side's row with most time, in short form.
+    pub shapes: Both<String>,
     /// Category key.
     pub category: Arc<str>,
     /// Where in the module tree, for groups.
@@ -83,6 +85,12 @@ impl Compared {
     pub fn is_notable(&self) -> bool {
         let differs = self.ms.delta_percent().is_none_or(|d| d.abs() > DIFFERENCE_PERCENT);
         differs && self.percent_of_compute.reference.max(self.percent_of_compute.target) >= WORTH_PERCENT
+    }
+
+    /// Whether both sides run the same operations, in whatever order.
+    pub(crate) fn same_operations(&self) -> bool {
+        let set = Both::of(self.operations.as_ref(), |names| names.iter().collect::<BTreeSet<_>>());
+        set.reference == set.target
     }
 
     /// Whether both sides run the same kernels.
@@ -168,6 +176,7 @@ impl Scene<'_> {
             name,
             level: Some(found.level),
             args: lead.filter(|_| !is_group).map(|r| r.args.to_string()).unwrap_or_default(),
+            shapes: Both::of(largest, |row| row.map(|r| r.args.to_string()).unwrap_or_default()),
             category: category(found),
             place,
             ms,
@@ -221,6 +230,7 @@ impl Scene<'_> {
             name: name.to_owned(),
             level: None,
             args: String::new(),
+            shapes: Both::default(),
             category: Arc::clone(category),
             place: None,
             ms: all_ms,

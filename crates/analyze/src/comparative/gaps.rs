@@ -1,13 +1,13 @@
 //! Where the target should be improved: what takes it longer than its hardware explains.
 
 use super::both::Both;
-use super::changes::{Change, ChangeKind, apart, listed};
+use super::changes::{Change, ChangeKind, apart, listed, other_inputs};
 use super::compared::Compared;
 use super::matching::MatchLevel;
 use super::verdict::{ExpectedRatio, Verdict};
 use super::{SideTotals, WORTH_PERCENT};
 use crate::analysis::Analysis;
-use crate::finding::{Finding, Paths, Tier};
+use crate::finding::{Finding, Paths, PatternId};
 use crate::program::RowId;
 use crate::thresholds::Threshold;
 use jarvis_trace::InOrder;
@@ -57,6 +57,25 @@ pub struct Gap {
 }
 
 impl Gap {
+    /// A gap of which all that the target takes longer could be saved.
+    fn new(source: GapSource, name: &str, category: &str, ms: Both<f64>, paths: Paths) -> Self {
+        Self {
+            rank: 0,
+            source,
+            name: name.to_owned(),
+            title: name.to_owned(),
+            category: category.to_owned(),
+            ms,
+            expected: None,
+            saved_ms: ms.delta(),
+            saved_percent_of_compute: None,
+            saved_percent_of_total: 0.0,
+            precision: None,
+            paths,
+            replay: None,
+        }
+    }
+
     /// Position of the operation that it is about.
     pub fn operation(&self) -> Option<usize> {
         match self.source {
@@ -68,12 +87,13 @@ impl Gap {
 
 /// The gaps, those that save most first.
 pub(crate) fn gaps(
-    target: &Analysis,
+    analyses: Both<&Analysis>,
     operations: &[Compared],
     changes: &[Change],
     totals: Both<&SideTotals>,
     lost_overlap_ms: f64,
 ) -> Vec<Gap> {
+    let target = analyses.target;
     let limits = &target.prepared.thresholds;
     let mut found: Vec<Gap> = Vec::new();
     for (i, c) in operations.iter().enumerate() {
@@ -85,30 +105,13 @@ pub(crate) fn gaps(
     let tolerance = 1.0 + limits.get(Threshold::CompareTolerance);
     let unmatched = changes.iter().find(|c| c.kind == ChangeKind::Unmatched);
     let is_more =
-        |c: &&Change| c.ms.ratio().is_some_and(|r| r > tolerance) && 100.0 * c.ms.delta() >= WORTH_PERCENT * compute;
+        |c: &&Change| c.ms.ratio().is_none_or(|r| r > tolerance) && 100.0 * c.ms.delta() >= WORTH_PERCENT * compute;
     if let Some(c) = unmatched.filter(is_more) {
-        found.push(Gap {
-            rank: 0,
-            source: GapSource::Unmatched,
-            name: "Work without a counterpart".to_owned(),
-            title: "Work without a counterpart".to_owned(),
-            category: "other".to_owned(),
-            ms: c.ms,
-            expected: None,
-            saved_ms: c.ms.delta(),
-            saved_percent_of_compute: None,
-            saved_percent_of_total: 0.0,
-            precision: None,
-            paths: Paths {
-                algorithmic: vec!["Compare the two lists of operations without a counterpart: what the target runs as separate operations may have a shorter form, as the reference shows.".to_owned()],
-                kernel: vec!["None while the operations differ; match them first.".to_owned()],
-            },
-            replay: None,
-        });
+        found.push(of_unmatched(analyses, c.ms));
     }
     let idle = Both::of(totals, |t| t.idle_ms);
     if 100.0 * idle.delta() >= WORTH_PERCENT * totals.target.total_ms {
-        found.push(of_idle(target, idle));
+        found.push(of_idle(&target.findings, idle));
     }
     if 100.0 * lost_overlap_ms >= WORTH_PERCENT * totals.target.total_ms && lost_overlap_ms > 0.0 {
         found.push(of_overlap(lost_overlap_ms));
@@ -131,7 +134,14 @@ fn of_operation(target: &Analysis, at: usize, c: &Compared) -> Gap {
     let told = finding(target, &c.rows.target);
     let is_group = c.level == Some(MatchLevel::Module);
     let mut paths = told.map(|f| f.paths.clone()).unwrap_or_default();
-    if is_group {
+    if is_group && c.same_operations() {
+        // What is known of these shapes alone says more.
+        paths.algorithmic.push(format!(
+            "In this place the target runs {} {}; use what the reference does.",
+            listed(&c.operations.target),
+            other_inputs(c)
+        ));
+    } else if is_group {
         paths.algorithmic.insert(
             0,
             format!(
@@ -158,23 +168,16 @@ fn of_operation(target: &Analysis, at: usize, c: &Compared) -> Gap {
     }
     let precision = if types.is_some() { "Precision of " } else { "" };
     Gap {
-        rank: 0,
-        source: GapSource::Operation(at),
-        name: c.name.clone(),
         title: match c.args.split("<br>").next() {
             _ if is_group => format!("Operations of `{}`", c.name),
             Some(first) if !first.is_empty() => format!("{precision}`{}` `{first}`", c.name),
             _ => format!("{precision}`{}`", c.name),
         },
-        category: c.category.to_string(),
-        ms: c.ms,
         expected: c.expected,
         saved_ms: c.saved_ms,
-        saved_percent_of_compute: None,
-        saved_percent_of_total: 0.0,
         precision: types,
-        paths,
         replay: c.operations.target.first().filter(|_| !is_group).map(ToString::to_string),
+        ..Gap::new(GapSource::Operation(at), &c.name, &c.category, c.ms, paths)
     }
 }
 
@@ -206,55 +209,48 @@ fn investigate(c: &Compared) -> String {
     )
 }
 
-fn of_idle(target: &Analysis, idle: Both<f64>) -> Gap {
-    let system = target.findings.iter().find(|f| f.tier == Tier::System);
-    let mut paths = system.map(|f| f.paths.clone()).unwrap_or_default();
+/// Patterns that say what the GPU waits for while it is idle.
+pub(crate) const WAITS: [PatternId; 3] = [PatternId::LAUNCH_BOUND, PatternId::HOST_SYNC, PatternId::INPUT_STARVED];
+
+fn of_idle(findings: &[Finding], idle: Both<f64>) -> Gap {
+    let wait = findings.iter().find(|f| WAITS.contains(&f.pattern));
+    let mut paths = wait.map(|f| f.paths.clone()).unwrap_or_default();
     if paths.algorithmic.is_empty() {
         paths.algorithmic.push("See `system_findings/cpu_idle_findings.md` for what the GPU waits for.".to_owned());
     }
     if paths.kernel.is_empty() {
         paths.kernel.push("None: not a kernel matter.".to_owned());
     }
-    Gap {
-        rank: 0,
-        source: GapSource::Idle,
-        name: "GPU idle time".to_owned(),
-        title: "GPU idle time".to_owned(),
-        category: "cpu_idle".to_owned(),
-        ms: idle,
-        expected: None,
-        saved_ms: idle.delta(),
-        saved_percent_of_compute: None,
-        saved_percent_of_total: 0.0,
-        precision: None,
-        paths,
-        replay: None,
-    }
+    Gap::new(GapSource::Idle, "GPU idle time", "cpu_idle", idle, paths)
+}
+
+fn of_unmatched(analyses: Both<&Analysis>, ms: Both<f64>) -> Gap {
+    let repeated =
+        Both::of(analyses, |a| a.findings.iter().find(|f| f.pattern == PatternId::RECOMPUTATION).map(|f| &f.paths));
+    let mut algorithmic = match (repeated.reference, repeated.target) {
+        (None, Some(paths)) => paths.algorithmic.clone(),
+        _ => Vec::new(),
+    };
+    algorithmic.push(if ms.reference > 0.0 {
+        "Compare the two lists of operations without a counterpart: what the target runs as separate operations may have \
+         a shorter form, as the reference shows."
+            .to_owned()
+    } else {
+        "See whether the target needs the operations that only it runs: the reference does without them.".to_owned()
+    });
+    let kernel = vec!["None while the operations differ; match them first.".to_owned()];
+    Gap::new(GapSource::Unmatched, "Work without a counterpart", "other", ms, Paths { algorithmic, kernel })
 }
 
 fn of_overlap(ms: f64) -> Gap {
-    let ms = Both { reference: 0.0, target: ms };
-    Gap {
-        rank: 0,
-        source: GapSource::Overlap,
-        name: "Overlap of kernels".to_owned(),
-        title: "Overlap of kernels".to_owned(),
-        category: "other".to_owned(),
-        ms,
-        expected: None,
-        saved_ms: ms.delta(),
-        saved_percent_of_compute: None,
-        saved_percent_of_total: 0.0,
-        precision: None,
-        paths: Paths {
-            algorithmic: vec![
-                "Let kernels that do not depend on each other run on streams of their own, as the reference does."
-                    .to_owned(),
-            ],
-            kernel: vec!["None: not a kernel matter.".to_owned()],
-        },
-        replay: None,
-    }
+    let paths = Paths {
+        algorithmic: vec![
+            "Let kernels that do not depend on each other run on streams of their own, as the reference does."
+                .to_owned(),
+        ],
+        kernel: vec!["None: not a kernel matter.".to_owned()],
+    };
+    Gap::new(GapSource::Overlap, "Overlap of kernels", "other", Both { reference: 0.0, target: ms }, paths)
 }
 
 /// The finding that speaks of most of these rows' time.
@@ -264,4 +260,35 @@ fn finding<'a>(target: &'a Analysis, rows: &[RowId]) -> Option<&'a Finding> {
     };
     let best = target.findings.iter().map(|f| (ms(f), f)).filter(|(ms, _)| *ms > 0.0);
     best.reduce(|a, b| if b.0 > a.0 { b } else { a }).map(|(_, f)| f)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::{Priority, Tier};
+    use crate::rank::tests::finding;
+
+    #[test]
+    fn only_what_the_gpu_waits_for_is_advice_on_idle_time() {
+        let told = |pattern: PatternId, says: &str| Finding {
+            pattern,
+            paths: Paths { algorithmic: vec![says.to_owned()], kernel: Vec::new() },
+            ..finding(Tier::System, Priority::High, 1.0, 2.0)
+        };
+        let advice = |findings: &[Finding]| {
+            let gap = of_idle(findings, Both { reference: 1.0, target: 5.0 });
+            gap.paths.algorithmic.first().cloned().unwrap_or_default()
+        };
+        let repeated = told(PatternId::RECOMPUTATION, "Checkpoint fewer layers.");
+        assert!(advice(&[repeated.clone()]).starts_with("See `system_findings/"));
+        assert_eq!(advice(&[repeated, told(PatternId::HOST_SYNC, "Do not wait.")]), "Do not wait.");
+    }
+
+    #[test]
+    fn tf32_is_a_setting() {
+        let both = |reference: &str, target: &str| Both { reference: reference.to_owned(), target: target.to_owned() };
+        assert!(as_the_reference(&both("tf32", "fp32"), "gemm").contains("set_float32_matmul_precision"));
+        assert!(as_the_reference(&both("tf32", "fp32"), "convolution").contains("cudnn.allow_tf32"));
+        assert!(as_the_reference(&both("c10::Half", "float"), "gemm").starts_with("Compute in `c10::Half`"));
+    }
 }

@@ -183,12 +183,16 @@ impl Comparative {
         let coverage_percent = Both::of(left_ms.zip(kernel_ms).zip(factor), |((left, all), factor)| {
             if all > 0.0 { (100.0 * (1.0 - left / factor / all)).clamp(0.0, 100.0) } else { 0.0 }
         });
-        let waits = Both::of(analyses, |a| patterns(a, &[Tier::System]));
+        let waits = Both::of(analyses, |a| {
+            let mut waits = patterns(a, &[Tier::System]);
+            waits.retain(|id| gaps::WAITS.contains(id));
+            waits
+        });
         let recorded = Recorded { totals: totals.as_ref(), kernel_ms, copies };
         let changes = changes::changes(&operations, &left, &recorded, &waits, &target.prepared.thresholds);
         // Recordings of different length have different amounts of overlap anyway.
         let lost_overlap_ms = if normalization.mode == Mode::PerCall { 0.0 } else { recorded.lost_overlap_ms() };
-        let gaps = gaps::gaps(target, &operations, &changes, totals.as_ref(), lost_overlap_ms);
+        let gaps = gaps::gaps(analyses, &operations, &changes, totals.as_ref(), lost_overlap_ms);
         let mut out = Self {
             by_name: by_name(&scene, &operations),
             categories: by_category(&scene, &operations, &category_ms),

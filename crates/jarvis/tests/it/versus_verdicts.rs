@@ -129,3 +129,38 @@ fn a_limit_that_can_not_be_checked_does_not_hold() {
     let gates = &findings(&folder.path().join("out"))["comparison"]["gates"];
     assert_eq!(gates[0]["status"], "not_comparable", "{gates:#}");
 }
+
+#[test]
+fn work_that_only_the_target_does_is_a_place_to_improve() {
+    let folder = tempfile::tempdir().unwrap();
+    let both = ("aten::mm", SQUARES, BF16, 200);
+    sketch(&folder.path().join("r.json"), &[both], 0);
+    sketch(&folder.path().join("t.json"), &[both, ("aten::gelu", SQUARE, BF16, 60)], 0);
+    let fair = told(folder.path(), &SAME_GPU);
+    assert!(fair.contains("Priority 1: Work without a counterpart"), "{fair}");
+    assert!(fair.contains("the reference does without them"), "{fair}");
+    let key = key_findings(&fair);
+    assert!(key.contains("Work without a counterpart: 0.060 ms on target, 0.000 ms in the reference"), "{key}");
+    // Each difference once.
+    assert_eq!(key.matches("Work without a counterpart").count(), 1, "{key}");
+}
+
+#[test]
+fn other_shapes_in_one_module_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, dims, us) in
+        [("r.json", "[[8192,1024],[1024,50304]]", 1000), ("t.json", "[[8192,1024],[1024,50257]]", 8000)]
+    {
+        let path = folder.path().join(name);
+        sketch(&path, &[("aten::mm", dims, BF16, us)], 0);
+        let module = r#"{"ph":"X","cat":"python_function","name":"nn.Module: Linear_0","pid":1,"tid":1,"ts":0,"dur":9,"args":{"Python id":1,"Python module id":0}}"#;
+        rewrite(&path, "\"traceEvents\":[", &format!("\"traceEvents\":[{module},"));
+    }
+    let fair = told(folder.path(), &SAME_GPU);
+    let (reference, target) = ("(8192,1024) bf16, (1024,50304) bf16", "(8192,1024) bf16, (1024,50257) bf16");
+    assert!(fair.contains(&format!("`aten::mm` on `{target}` instead of `{reference}`")), "{fair}");
+    assert!(!fair.contains("replaced by") && !fair.contains("use the same form"), "{fair}");
+    // What is known of the shape itself comes first.
+    assert!(fair.contains("Path A: Pad "), "{fair}");
+    assert_eq!(key_findings(&fair).matches("`Linear`").count(), 1, "{fair}");
+}

@@ -316,6 +316,7 @@ mod tests {
             name: "aten::mm".to_owned(),
             level: None,
             args: String::new(),
+            shapes: Both::default(),
             category: "gemm".into(),
             place: None,
             ms: Both { reference: 1.0, target: 2.0 },

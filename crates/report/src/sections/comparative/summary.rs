@@ -99,17 +99,30 @@ fn findings(v: &Versus<'_>) -> Vec<Line> {
         let rest: Vec<String> = large[alone..].iter().map(|slow| format!("{} ({})", slow.title, slow.delta)).collect();
         lines.push(Line::prose(&format!("More than {LARGE_PERCENT}% slower on target too: {}.", rest.join(", "))));
     }
-    let told = |change: &&Change| match change.kind {
+    let is_new = |change: &&Change| match change.kind {
         ChangeKind::Idle => !has_gap(v, GapSource::Idle),
         ChangeKind::Overlap => !has_gap(v, GapSource::Overlap),
-        _ => true,
+        ChangeKind::Unmatched => !has_gap(v, GapSource::Unmatched),
+        _ => !is_told(v, change, &large),
     };
     let room = MOST_FINDINGS - lines.len();
-    lines.extend(c.large_changes().filter(told).take(room).map(|change| self::change(v, change)));
+    lines.extend(c.large_changes().filter(is_new).take(room).map(|change| self::change(v, change)));
     if lines.is_empty() {
         lines.push("No difference is larger than 1% of the reference's time.".into());
     }
     lines
+}
+
+/// Whether gaps and slowdowns tell of nearly all operations that a change is made of.
+fn is_told(v: &Versus<'_>, change: &Change, large: &[Slowdown]) -> bool {
+    const NEARLY_ALL: f64 = 0.9;
+    let c = v.comparative;
+    let told = |at: &&usize| {
+        c.gaps.iter().take(MOST_GAPS).any(|g| g.operation() == Some(**at)) || large.iter().any(|slow| slow.at == **at)
+    };
+    let size = |at: &usize| c.operations.get(*at).map_or(0.0, |o| o.ms.delta().abs());
+    let all: f64 = change.operations.iter().map(size).sum();
+    all > 0.0 && change.operations.iter().filter(told).map(size).sum::<f64>() >= NEARLY_ALL * all
 }
 
 fn has_gap(v: &Versus<'_>, source: GapSource) -> bool {
@@ -118,6 +131,8 @@ fn has_gap(v: &Versus<'_>, source: GapSource) -> bool {
 
 /// Something that takes the target more than twice as long.
 struct Slowdown {
+    /// Position of the operation.
+    at: usize,
     title: String,
     delta: String,
     sentence: String,
@@ -131,14 +146,14 @@ fn large_slowdowns(v: &Versus<'_>) -> Vec<Slowdown> {
         let is_large = o.ms.delta_percent().is_some_and(|percent| percent > LARGE_PERCENT);
         is_large && o.is_notable() && !told.contains(at)
     });
-    let one = |(_, o): (usize, &Compared)| {
+    let one = |(at, o): (usize, &Compared)| {
         let args = args(o);
         let args = args.split(", ").next().filter(|args| !args.is_empty()).map(|args| format!(" `{args}`"));
         let title = format!("`{}`{}", o.name, args.unwrap_or_default());
         let delta = delta(o.ms.delta_percent());
         let expected = expected_delta(o.expected);
         let sentence = format!("{title}: {delta} on target, expected {expected} from hardware{}.", end(o));
-        Slowdown { title, delta, sentence }
+        Slowdown { at, title, delta, sentence }
     };
     large.map(one).collect()
 }
@@ -161,6 +176,13 @@ fn gap(g: &Gap) -> Line {
             "{}: {time} ms of kernels run beside others in the reference and one after the other on target - \
              investigate.",
             g.title
+        ));
+    }
+    if g.source == GapSource::Unmatched {
+        let time = Both::of(g.ms, ms);
+        return Line::prose(&format!(
+            "{}: {} ms on target, {} ms in the reference - investigate.",
+            g.title, time.target, time.reference
         ));
     }
     let expected = match g.expected {

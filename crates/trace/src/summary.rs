@@ -140,7 +140,8 @@ pub struct Summary {
     pub names: Names,
 }
 
-const STEP_PREFIX: &str = "ProfilerStep#";
+/// How the names of annotations begin that mark a step of the profiler.
+pub const STEP_PREFIX: &str = "ProfilerStep#";
 
 impl Summary {
     /// How many events there are.

@@ -15,7 +15,7 @@ use jarvis_perf::tables::{ReportOptions, Table, tree_options};
 use jarvis_report::OutputFile;
 use jarvis_report::render::merged_tree::{self, Roots};
 use jarvis_report::render::{csv, op_map as op_map_json};
-use jarvis_trace::{Fidelity, Trace, Tree, TreeView};
+use jarvis_trace::{EventId, EventKind, Fidelity, STEP_PREFIX, Trace, Tree, TreeView};
 
 use super::{Failure, Session, Work};
 use crate::exit;
@@ -104,7 +104,8 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<(), Failure> {
         Some(folder) => session.stage("files", || write(&diff, [&args.one, &args.two], folder, args.parity))?,
         None => Vec::new(),
     };
-    let view = summary::View { paths: [&args.one, &args.two], diff: &diff, files: &files, limit: args.limit };
+    let steps = (!args.parity).then(|| [0, 1].map(|side: usize| steps(&traces[side])));
+    let view = summary::View { paths: [&args.one, &args.two], diff: &diff, files: &files, limit: args.limit, steps };
     let mut out = io::stdout().lock();
     if session.common.json {
         writeln!(out, "{:#}", view.json())?;
@@ -118,6 +119,12 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<(), Failure> {
         session.report(path, &defects)?;
     }
     Ok(())
+}
+
+/// How many steps a trace marks.
+fn steps(trace: &Trace) -> usize {
+    let is_step = |e: &EventId| trace.kind(*e) == EventKind::UserAnnotation && trace.name(*e).starts_with(STEP_PREFIX);
+    trace.events().filter(is_step).count()
 }
 
 /// Both traces need GPU work with recorded launches: there is nothing to compare else.

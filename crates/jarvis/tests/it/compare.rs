@@ -170,6 +170,23 @@ fn workbooks_and_folders_are_the_same_reports() {
 }
 
 #[test]
+fn the_summary_tells_what_was_compared() {
+    let root = tempfile::tempdir().unwrap();
+    let (one, two) = (report("attn_fused", &root.path().join("one")), report("attn_unfused", &root.path().join("two")));
+    let run = compare([&one, &two], ["one", "two"], &root.path().join("out"), &["--sheets", "roofline"]);
+    assert_eq!(run.status, 0, "{}", run.err);
+    assert!(!run.out.contains("no difference"), "{}", run.out);
+    // Without a row in common the three numbers are still of one sheet.
+    for (folder, rows) in [(&one, "a"), (&two, "b")] {
+        let csv = |sheet: &str| folder.join(format!("perf_report_csvs/{sheet}.csv"));
+        let text = fs::read_to_string(csv("unified_perf_summary")).unwrap();
+        fs::write(csv("unified_perf_summary"), text.replace("\naten::", &format!("\n{rows}::"))).unwrap();
+    }
+    let run = compare([&one, &two], ["one", "two"], &root.path().join("out"), &[]);
+    assert!(run.out.contains("operations by arguments: 0 in both"), "{}", run.out);
+}
+
+#[test]
 fn what_is_no_report_is_told() {
     let root = tempfile::tempdir().unwrap();
     let good = report("tiny_bmm_window", &root.path().join("good"));
@@ -234,6 +251,10 @@ fn a_diff_is_one_screen_and_its_files_are_whole() {
     ];
     assert_eq!(names, expected);
     assert!(found["merged_tree_output.txt"].contains(">> trace1: "));
+    let rows = records(&found["lca_by_operation.csv"]);
+    let uids = ["ex_UID_trace1", "ex_UID_trace2"].map(|h| rows[0].iter().position(|c| c == h).unwrap());
+    let texts: Vec<&str> = rows[1..].iter().flat_map(|row| uids.map(|at| &*row[at])).collect();
+    assert!(texts.contains(&"") && texts.iter().all(|t| t.chars().all(|c| c.is_ascii_digit())), "{texts:?}");
     let map: serde_json::Value = serde_json::from_str(&found["cpu_op_map.json"]).unwrap();
     assert!(map["aten::mm"]["trace1"]["kernels"].is_array() && map.get("root").is_none());
     let again =

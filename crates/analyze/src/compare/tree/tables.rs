@@ -304,7 +304,8 @@ pub fn lca_table(rows: &[LcaRow], totals: Totals) -> Table {
 pub fn group_table(groups: &[LcaGroup]) -> Table {
     let plain = |header: &str, cell: &dyn Fn(&LcaGroup) -> Cell| column(header, Format::Plain, groups, cell);
     let time = |header: &str, cell: &dyn Fn(&LcaGroup) -> Cell| column(header, Format::Time, groups, cell);
-    let uid = |uid: Option<u32>| uid.map_or(Cell::Missing, |uid| Cell::Int(uid.into()));
+    // As text: a column of numbers shows `268.0` where one is missing.
+    let uid = |uid: Option<u32>| uid.map_or(Cell::Missing, |uid| Cell::Text(uid.to_string().into()));
     let columns = vec![
         plain("name", &|g| text(&g.first.name)),
         plain("lowest_common_ancestor_name", &|g| text(&g.first.lca_name)),

@@ -90,12 +90,13 @@ impl View<'_> {
         let timeline = self.lines("gpu_timeline", "type", "time ms");
         self.block(&mut out, "GPU timeline, ms", &timeline);
         let (kind, changes) = self.changes();
+        let compared = !changes.is_empty();
         let shown: Vec<Line> = changes.into_iter().filter(|l| l.change() > 0.0).collect();
         let title = format!("largest changes by {kind}, ms");
         self.block(&mut out, &title, &shown[..shown.len().min(TOP)]);
         if shown.len() > TOP {
             let _ = writeln!(out, "  {} more", shown.len() - TOP);
-        } else if shown.is_empty() {
+        } else if shown.is_empty() && compared {
             out.push_str("\nno difference in the time of any ");
             let _ = writeln!(out, "{kind}");
         }
@@ -150,12 +151,14 @@ impl View<'_> {
     /// How many rows of operations with their arguments both reports have.
     fn parts(&self, out: &mut String) {
         for tag in &self.tags[1..] {
-            let rows = |word: &str| {
-                let of = |sheet: &str| self.table(&format!("{sheet}_{word}_{tag}")).map(Table::rows);
-                of("unified_perf_summary").or_else(|| of("ops_unique_args")).or_else(|| of("ops_all")).unwrap_or(0)
+            // Parts without rows are left out, so any of them says that the sheet is there.
+            let parts = |sheet: &str| {
+                let rows = |word: &str| self.table(&format!("{sheet}_{word}_{tag}")).map_or(0, Table::rows);
+                [rows("intersect"), rows("only_baseline"), rows("only_variant")]
             };
-            let (both, base, variant) = (rows("intersect"), rows("only_baseline"), rows("only_variant"));
-            if both + base + variant > 0 {
+            let sheets = ["unified_perf_summary", "ops_unique_args", "ops_all"];
+            let first = sheets.map(parts).into_iter().find(|rows| rows.iter().any(|n| *n > 0));
+            if let Some([both, base, variant]) = first {
                 let _ = writeln!(
                     out,
                     "\noperations by arguments: {both} in both, {base} only in {}, {variant} only in {tag}",

@@ -19,6 +19,8 @@ pub(super) struct View<'a> {
     pub(super) diff: &'a Diff<'a>,
     pub(super) files: &'a [PathBuf],
     pub(super) limit: usize,
+    /// Profiler steps of each trace; under parity nobody asks.
+    pub(super) steps: Option<[usize; 2]>,
 }
 
 /// How much work stands in which state: calls and microseconds of each trace.
@@ -69,6 +71,7 @@ impl View<'_> {
         }
         if totals.us[0] > 0.0 {
             let _ = writeln!(out, "GPU work of trace 2 takes {}", how_long(totals.us[1] / totals.us[0]));
+            out.push_str(&self.steps.map_or(String::new(), |steps| of_steps(steps, totals.us)));
         }
         let [both, one, two] = self.calls();
         let _ = writeln!(
@@ -139,7 +142,7 @@ impl View<'_> {
             })
         };
         let state = |s: &State| json!({"status": s.status.as_str(), "calls": s.calls, "us": s.us});
-        json!({
+        let mut whole = json!({
             "schema": "jarvis.diff/1",
             "traces": self.paths.map(|p| p.to_string_lossy().into_owned()),
             "identical": self.diff.is_same(),
@@ -150,7 +153,11 @@ impl View<'_> {
             "groups": self.diff.groups.len(),
             "largest_changes": self.shown().iter().map(group).collect::<Vec<_>>(),
             "files": self.files.iter().map(|p| p.to_string_lossy()).collect::<Vec<_>>(),
-        })
+        });
+        if let (Some(steps), Some(object)) = (self.steps, whole.as_object_mut()) {
+            object.insert("steps".to_owned(), json!(steps));
+        }
+        whole
     }
 }
 
@@ -159,6 +166,17 @@ fn label(group: &LcaGroup) -> String {
     let (name, lca) = (&group.first.name, &group.first.lca_name);
     let place = if name == lca { name.to_string() } else { format!("{lca} ({name})") };
     format!("{place} {}", group.first.args[0])
+}
+
+/// What traces of other numbers of steps come to; nothing where they have as many.
+fn of_steps(steps: [usize; 2], us: [f64; 2]) -> String {
+    let [one, two] = steps;
+    if one == two {
+        return String::new();
+    }
+    let ratio = (us[1] / two as f64) / (us[0] / one as f64);
+    let of_one = if one > 0 && two > 0 { format!("; of one step it takes {}", how_long(ratio)) } else { String::new() };
+    format!("profiler steps: {one} in trace 1, {two} in trace 2, so times are of different amounts of work{of_one}\n")
 }
 
 /// A ratio of times in words; what rounds to no difference is none.
@@ -177,6 +195,14 @@ fn how_long(ratio: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_numbers_of_steps_are_told() {
+        assert_eq!(of_steps([2, 2], [1.0, 3.0]), "");
+        let said = of_steps([1, 2], [1.0, 2.0]);
+        assert!(said.contains("1 in trace 1, 2 in trace 2") && said.contains("as long as that of trace 1"), "{said}");
+        assert!(!of_steps([0, 2], [1.0, 2.0]).contains("of one step"));
+    }
 
     #[test]
     fn equal_times_are_neither_slower_nor_faster() {

@@ -23,7 +23,11 @@ use crate::exit;
 use crate::output::{self, Batch};
 
 /// Where a finished report has the table that is read.
-const TABLES: [&str; 2] = ["perf_report_csvs/unified_perf_summary.csv", "unified_perf_summary.csv"];
+const TABLES: [&str; 3] = [
+    "perf_report_csvs/unified_perf_summary.csv",
+    "target_perf_report_csvs/unified_perf_summary.csv",
+    "unified_perf_summary.csv",
+];
 /// Most characters of a call's arguments in a list.
 const ARGS_WIDTH: usize = 90;
 
@@ -54,10 +58,10 @@ pub(crate) struct ReplayArgs {
     #[arg(long)]
     anonymous: bool,
     /// Most packages
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = from_one)]
     max_packages: usize,
     /// Most calls in a package
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = from_one)]
     max_entries: usize,
     /// Output folder [default: `analysis_output` beside the trace, or the folder of the report]
     #[arg(long, short, value_name = "DIR")]
@@ -70,6 +74,11 @@ pub(crate) struct ReplayArgs {
 enum How {
     Whole,
     Contains,
+}
+
+/// A number of things of which there must be one.
+fn from_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|&n| n > 0).ok_or_else(|| "expected a whole number from 1".to_owned())
 }
 
 /// What is packaged, and where it comes from.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::mem::ManuallyDrop;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use jarvis_perf::nearest::nearest;
 use jarvis_trace::tree::{ForwardLink, NameIndex, SubtreeText};
 use jarvis_trace::{
@@ -20,7 +20,7 @@ const LIMIT: usize = 20;
 
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
-#[command(after_help = "\
+#[command(group = ArgGroup::new("event").args(["uid", "name"]), after_help = "\
 Examples:
   jarvis tree trace.json.gz                                  operations at the root, by GPU time
   jarvis tree trace.json.gz --uid 48                         one event: times, arguments, place
@@ -41,10 +41,10 @@ pub(crate) struct TreeArgs {
     #[arg(long, requires = "name")]
     regex: bool,
     /// Show what each event was called from, innermost first
-    #[arg(long)]
+    #[arg(long, requires = "event")]
     parents: bool,
     /// Show what each event called
-    #[arg(long)]
+    #[arg(long, requires = "event")]
     subtree: bool,
     /// Levels of the subtree to show
     #[arg(long, value_name = "LEVELS", requires = "subtree")]
@@ -53,13 +53,13 @@ pub(crate) struct TreeArgs {
     #[arg(long, requires = "subtree")]
     all: bool,
     /// Show backward work below its forward operation, and follow it upwards
-    #[arg(long)]
+    #[arg(long, requires = "event")]
     backward: bool,
     /// Show the GPU events below each event
-    #[arg(long)]
+    #[arg(long, requires = "event")]
     kernels: bool,
     /// Arguments to show, separated by commas
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "event")]
     fields: Vec<String>,
     /// Python frames are part of the tree
     #[arg(long)]

@@ -105,6 +105,11 @@ fn wrong_questions_are_explained() {
     let pattern = jarvis(&["tree", &trace, "--name", "(", "--regex"]);
     assert_eq!(pattern.status, 2);
     assert!(pattern.err.contains("no regular expression"), "{}", pattern.err);
+    // What says how events are shown says nothing without events.
+    for option in [&["--parents"][..], &["--subtree"], &["--kernels"], &["--backward"], &["--fields", "Input Dims"]] {
+        let run = jarvis(&[&["tree", &*trace][..], option].concat());
+        assert!(run.status == 2 && run.err.contains("--uid"), "{option:?}: {}", run.err);
+    }
     assert_eq!(jarvis(&["tree", &trace, "--name", "nothing like it"]).out, "no event has a name like that\n");
 }
 

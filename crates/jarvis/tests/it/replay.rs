@@ -244,6 +244,16 @@ fn a_finished_report_gives_the_same_calls_as_its_trace() {
         }
         assert_eq!(a, b);
     }
+    // The folder of a comparison has the calls of its target.
+    let both = out.path().join("both");
+    let (trace, both) = (trace.to_str().unwrap(), both.to_str().unwrap());
+    assert_eq!(jarvis(&["analyze", trace, "--reference", trace, "-o", both, "--quiet"]).status, 0);
+    let run = jarvis(&["replay", both, "--list"]);
+    assert!(run.status == 0 && run.out.contains("aten::mul"), "{}{}", run.out, run.err);
+    for none in ["--max-packages", "--max-entries"] {
+        let run = jarvis(&["replay", trace, "--op", "aten::*", none, "0"]);
+        assert!(run.status == 2 && run.err.contains("from 1"), "{}", run.err);
+    }
     let empty = tempfile::tempdir().unwrap();
     assert_eq!(jarvis(&["replay", empty.path().to_str().unwrap(), "--op", "x"]).status, 3);
 }

@@ -86,6 +86,8 @@ pub struct Checked {
     pub ms: Option<Both<f64>>,
     /// What takes more time, the largest first, if the limit does not hold: name, arguments, time on each side.
     pub rows: Vec<(String, Both<f64>)>,
+    /// How many more there are.
+    pub more_rows: usize,
 }
 
 /// Most rows that a broken limit names.
@@ -112,8 +114,10 @@ impl Gate {
             Ok(ms) if ms.target <= ms.reference * (1.0 + self.percent / 100.0) + 1e-9 => Outcome::Held,
             Ok(_) => Outcome::Broken,
         };
-        let rows = if outcome == Outcome::Broken { self.rows(c) } else { Vec::new() };
-        Checked { gate: self.clone(), outcome, ms, rows }
+        let mut rows = if outcome == Outcome::Broken { self.rows(c) } else { Vec::new() };
+        let more_rows = rows.len().saturating_sub(MOST_ROWS);
+        rows.truncate(MOST_ROWS);
+        Checked { gate: self.clone(), outcome, ms, rows, more_rows }
     }
 
     /// The times that the limit is about.
@@ -159,7 +163,6 @@ impl Gate {
         };
         rows.retain(|(_, ms)| ms.delta() > 0.0);
         rows.order_by(|a, b| b.1.delta().total_cmp(&a.1.delta()).then_with(|| a.0.cmp(&b.0)));
-        rows.truncate(MOST_ROWS);
         rows
     }
 }

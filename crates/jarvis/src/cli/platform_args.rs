@@ -97,7 +97,7 @@ impl PlatformArgs {
                 "the trace does not tell its GPU, so there is nothing to replace figures of",
             ));
         }
-        Ok(Chosen { platform: None, doubt: Some(unknown_device(trace)) })
+        Ok(Chosen { platform: None, doubt: Some(unknown_device(trace, "the trace", "")) })
     }
 }
 
@@ -109,15 +109,19 @@ fn of_device(trace: &Trace) -> Option<DeviceMatch> {
     Platform::from_device(&device.name, units, memory)
 }
 
-/// Why there is no roofline, and what to do.
-fn unknown_device(trace: &Trace) -> String {
+/// Why there is no roofline, and what to do. Of several traces the one is called so, and its options begin so.
+pub(crate) fn unknown_device(trace: &Trace, called: &str, prefix: &str) -> String {
     let devices = trace.facts().devices();
     let what = match devices.first() {
-        Some(device) if !device.name.is_empty() => format!("`{}` is not a known platform", device.name),
-        _ => "the trace does not tell its GPU".to_owned(),
+        Some(device) if !device.name.is_empty() && prefix.is_empty() => {
+            format!("`{}` is not a known platform", device.name)
+        }
+        Some(device) if !device.name.is_empty() => format!("`{}` of {called} is not a known platform", device.name),
+        _ => format!("{called} does not tell its GPU"),
     };
     format!(
-        "{what}, so no operation is compared with what it could reach; pass --platform NAME ({}) or --arch FILE",
+        "{what}, so no operation is compared with what it could reach; pass --{prefix}platform NAME ({}) or \
+         --{prefix}arch FILE",
         known().join(", ")
     )
 }

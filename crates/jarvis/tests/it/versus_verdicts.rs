@@ -164,3 +164,52 @@ fn other_shapes_in_one_module_are_named() {
     assert!(fair.contains("Path A: Pad "), "{fair}");
     assert_eq!(key_findings(&fair).matches("`Linear`").count(), 1, "{fair}");
 }
+
+#[test]
+fn a_gpu_that_is_not_known_is_told_with_its_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let (known, unknown) = (folder.path().join("t.json"), folder.path().join("r.json"));
+    for path in [&known, &unknown] {
+        sketch(path, &[("aten::mm", SQUARES, BF16, 200)], 0);
+    }
+    rewrite(&unknown, "NVIDIA H200", "A GPU of tomorrow");
+    let out = folder.path().join("out");
+    let run = compare(&known, &unknown, &out, &[]);
+    assert_eq!(run.status, 2, "{}", run.err);
+    assert!(run.err.contains("`A GPU of tomorrow` of the reference"), "{}", run.err);
+    assert!(run.err.contains("--reference-platform NAME") && !run.err.contains(" --platform"), "{}", run.err);
+    // A trace without events is no question of platforms.
+    fs::write(&unknown, r#"{"traceEvents":[]}"#).unwrap();
+    for (target, reference) in [(&unknown, &known), (&known, &unknown)] {
+        let run = compare(target, reference, &out, &[]);
+        assert!(run.status == 3 && run.err.contains("has no events"), "{}", run.err);
+    }
+}
+
+#[test]
+fn rates_of_different_kinds_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["r.json", "t.json"] {
+        sketch(&folder.path().join(name), &[("aten::mm", SQUARES, BF16, 200)], 0);
+    }
+    let caveat = "these are different scales";
+    assert!(!told(folder.path(), &SAME_GPU).contains(caveat));
+    let fair = told(folder.path(), &["--reference-platform", "MI300X"]);
+    assert!(fair.contains("The matrix rate of MI300X is achievable, that of H200 theoretical"), "{fair}");
+    let own = ["--reference-platform", "MI300X", "--reference-peak-maf-tflops", "900"];
+    assert!(!told(folder.path(), &own).contains(caveat));
+}
+
+#[test]
+fn a_list_without_entries_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["aten::silu", "aten::gelu"];
+    // One is slower, the other faster, and their sum is the same.
+    for (file, us) in [("r.json", [1000, 1000]), ("t.json", [1300, 700])] {
+        let operations: Vec<_> = names.iter().zip(us).map(|(name, us)| (*name, SQUARE, BF16, us)).collect();
+        sketch(&folder.path().join(file), &operations, 0);
+    }
+    let path = |name: &str| folder.path().join(name);
+    let run = compare(&path("t.json"), &path("r.json"), &path("out"), &[]);
+    assert!(run.out.contains("What differs\n  nothing by more than 1% of the reference's time"), "{}", run.out);
+}

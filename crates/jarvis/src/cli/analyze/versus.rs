@@ -10,6 +10,8 @@ use jarvis_analyze::comparative::{Both, Checked, Gate, Outcome};
 use jarvis_analyze::rounding::{shown, shown_ms};
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::extension::Extension;
+use jarvis_perf::platform::Platform;
+use jarvis_perf::tables::{ReportError, require_gpu_work};
 use jarvis_report::RunLabels;
 use jarvis_trace::{Trace, side_by_side};
 
@@ -17,10 +19,10 @@ use super::{
     AnalyzeArgs, Inputs, Log, Output, failed_categories, has_package, inputs_of, labels, log_analysis, questions,
     warn_of_replay,
 };
-use crate::cli::platform_args::PlatformArgs;
+use crate::cli::platform_args::{PlatformArgs, unknown_device};
 use crate::cli::{Failure, Session, Stages, Work};
 use crate::exit;
-use crate::pipeline::{AnalyzeOptions, compare_traces_watched, self_check};
+use crate::pipeline::{AnalyzeError, AnalyzeOptions, compare_traces_watched, self_check};
 
 mod summary;
 
@@ -96,16 +98,16 @@ pub(super) fn run(
     platforms.reference.named()?;
     let traces = open(session, paths)?;
     let read = began.elapsed();
-    let options = |platform: &mut PlatformArgs, trace: &Trace, labels: RunLabels, flag: &str| {
-        let platform = chosen(session, platform, trace, flag)?;
+    let options = |platform: &mut PlatformArgs, trace: &Trace, labels: RunLabels, side: &Side| {
+        let platform = chosen(session, platform, trace, side)?;
         let (extension, thresholds) = (extension.cloned(), thresholds.clone());
         let replay = args.replay.clone();
         Ok::<_, Failure>(AnalyzeOptions { platform, labels, extension, thresholds, replay, emit: Vec::new() })
     };
     let said = RunLabels { trace_path: reference.to_string_lossy().into_owned(), ..RunLabels::default() };
     let options = Both {
-        reference: options(&mut platforms.reference, &traces.reference, said, "reference-platform")?,
-        target: options(&mut platforms.target, &traces.target, labels(args, inputs), "platform")?,
+        reference: options(&mut platforms.reference, &traces.reference, said, &REFERENCE)?,
+        target: options(&mut platforms.target, &traces.target, labels(args, inputs), &TARGET)?,
     };
     let output = Output::to(session, &inputs.folder, inputs_of(args, inputs));
     let stages = Stages::new(session);
@@ -143,24 +145,35 @@ fn open(session: &Session, paths: Both<&Path>) -> Result<Both<Trace>, Failure> {
     Ok(Both { reference: reference?, target: target? })
 }
 
+/// What a side is called, how its options begin, and what it means if there is nothing in it.
+struct Side {
+    name: &'static str,
+    prefix: &'static str,
+    unusable: fn(ReportError) -> AnalyzeError,
+}
+
+const REFERENCE: Side = Side { name: "the reference", prefix: "reference-", unusable: AnalyzeError::Reference };
+const TARGET: Side = Side { name: "the target", prefix: "", unusable: AnalyzeError::Report };
+
 /// The platform of a side.
-fn chosen(
-    session: &Session,
-    args: &mut PlatformArgs,
-    trace: &Trace,
-    flag: &str,
-) -> Result<jarvis_perf::platform::Platform, Failure> {
+fn chosen(session: &Session, args: &mut PlatformArgs, trace: &Trace, side: &Side) -> Result<Platform, Failure> {
     let mut chosen = args.choose(trace)?;
+    if chosen.platform.is_none() {
+        // Whoever is asked for a platform must not learn after that that there is nothing to measure.
+        require_gpu_work(trace).map_err(side.unusable)?;
+        chosen.doubt = Some(unknown_device(trace, side.name, side.prefix));
+    }
     if chosen.platform.is_none() && questions::can_ask(session) {
         args.platform = Some(questions::platform(chosen.doubt.as_deref())?);
         chosen = args.choose(trace)?;
     }
     if let (Some(_), Some(doubt)) = (&chosen.platform, &chosen.doubt) {
-        session.warn(doubt);
+        session.warn(&format!("{}: {doubt}", side.name));
     }
     chosen.platform.ok_or_else(|| {
         let what = chosen.doubt.unwrap_or_else(|| "no platform is known".to_owned());
-        Failure::usage(what).help(format!("name it with --{flag}; `jarvis platforms` lists the platforms"))
+        Failure::usage(what)
+            .help(format!("name it with --{}platform; `jarvis platforms` lists the platforms", side.prefix))
     })
 }
 
@@ -176,6 +189,9 @@ fn gates(checked: &[Checked]) -> Result<(), Failure> {
                 let _ = writeln!(text, "{limit}: {}", side_by_side(one.ms.unwrap_or_default()));
                 for (name, ms) in &one.rows {
                     let _ = writeln!(text, "  {}  {}", side_by_side(*ms), name.replace('`', ""));
+                }
+                if one.more_rows > 0 {
+                    let _ = writeln!(text, "  {} more", one.more_rows);
                 }
                 broken.push(limit);
             }

@@ -3,6 +3,7 @@
 use jarvis_analyze::comparative::{DIFFERENCE_PERCENT, WORTH_PERCENT};
 use jarvis_analyze::rounding::shown;
 use jarvis_analyze::thresholds::Threshold;
+use jarvis_perf::platform::{Platform, Source};
 
 use crate::Versus;
 use crate::blocks::{Block, Line, Table};
@@ -18,6 +19,9 @@ pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
         Block::heading(3, "Hardware Reference"),
         Block::paragraph("Peaks that the expected ratios are made of:"),
         Block::Table(hardware(v)),
+    ];
+    blocks.extend(other_scales(v).map(Block::paragraph));
+    blocks.extend([
         Block::heading(3, "Methodology"),
         Block::list(method(v)),
         Block::heading(3, "Model"),
@@ -28,7 +32,7 @@ pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
             ("Precision", &*m.precision),
         ]),
         Block::heading(3, "Replay Artifacts"),
-    ];
+    ]);
     blocks.extend(replay(&v.target));
     blocks
 }
@@ -52,6 +56,23 @@ pub(super) fn hardware(v: &Versus<'_>) -> Table {
         sides.map(|p| p.device_name.as_deref().map_or_else(|| cell("not recorded"), Line::code)),
     );
     table
+}
+
+/// Said where the matrix rates of the platforms are not of one kind, which figures of the user's own are not known to be.
+pub(super) fn other_scales(v: &Versus<'_>) -> Option<String> {
+    let sides = [&v.reference, &v.target].map(|run| &run.analysis.prepared.platform);
+    let basis = |p: &Platform| p.basis.filter(|_| p.peak("matrix_bf16").is_some_and(|f| f.source != Source::Flag));
+    let (reference, target) = (basis(sides[0])?, basis(sides[1])?);
+    (reference != target).then(|| {
+        format!(
+            "The matrix rate of {} is {}, that of {} {}: these are different scales, so efficiencies of the sides do not \
+             compare, and expected ratios of compute-bound work are only rough.",
+            sides[0].name,
+            reference.as_str(),
+            sides[1].name,
+            target.as_str()
+        )
+    })
 }
 
 fn method(v: &Versus<'_>) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! The detailed comparison: a section for each gap, tables for all other differences, each told once.
 
-use jarvis_analyze::comparative::{Both, Compared, Gap, GapSource, Part, Verdict, WORTH_PERCENT};
+use jarvis_analyze::comparative::{Both, Change, Compared, Gap, GapSource, Part, Verdict, WORTH_PERCENT};
 use jarvis_analyze::prepared::Prepared;
 use jarvis_analyze::rounding::shown;
 
@@ -289,24 +289,31 @@ fn told_apart(parts: &[Part], compute_ms: f64) -> usize {
 
 /// The parts that the difference of the total times is made of.
 pub(super) fn changes(v: &Versus<'_>) -> Table {
-    let c = v.comparative;
-    let total = Both::of(c.totals.as_ref(), |t| t.total_ms);
+    table_of(&v.comparative.changes, Both::of(v.comparative.totals.as_ref(), |t| t.total_ms))
+}
+
+/// The first changes, the sum of the rest, and the total: the table adds up.
+fn table_of(changes: &[Change], total: Both<f64>) -> Table {
     let mut table = Table::new(&["What (operation, kernel)", ">Reference (ms)", ">Target (ms)", ">Difference (ms)"]);
-    for change in c.changes.iter().take(MOST_ROWS) {
-        table.row([
-            Line::prose(&change.what),
-            cell(ms(change.ms.reference)),
-            cell(ms(change.ms.target)),
-            cell(ms(change.ms.delta())),
-        ]);
+    let mut row = |what: Line, t: Both<f64>| {
+        table.row([what, cell(ms(t.reference)), cell(ms(t.target)), cell(ms(t.delta()))]);
+    };
+    let (told, rest) = changes.split_at(changes.len().min(MOST_ROWS));
+    for change in told {
+        row(Line::prose(&change.what), change.ms);
     }
-    table.row([cell("Total GPU time"), cell(ms(total.reference)), cell(ms(total.target)), cell(ms(total.delta()))]);
+    if !rest.is_empty() {
+        let sum = |of: fn(&Change) -> f64| rest.iter().map(of).sum::<f64>();
+        let ms = Both { reference: sum(|c| c.ms.reference), target: sum(|c| c.ms.target) };
+        row(Line::prose(&format!("{} more in ", rest.len())).and_code(REST), ms);
+    }
+    row(cell("Total GPU time"), total);
     table
 }
 
 #[cfg(test)]
 mod tests {
-    use jarvis_analyze::comparative::Place;
+    use jarvis_analyze::comparative::{ChangeKind, Place};
 
     use super::*;
 
@@ -339,6 +346,23 @@ mod tests {
         let blocks = differences(&[&one; 21]);
         let [Block::Table(table)] = &*blocks else { panic!("{blocks:?}") };
         assert_eq!(table.rows.len(), 21);
+    }
+
+    #[test]
+    fn changes_that_are_not_shown_are_counted_and_summed() {
+        let one = Change {
+            kind: ChangeKind::Time,
+            what: "a change".to_owned(),
+            ms: Both { reference: 1.0, target: 2.0 },
+            verdict: None,
+            operations: Vec::new(),
+        };
+        let total = Both { reference: 18.0, target: 36.0 };
+        let all = table_of(&vec![one.clone(); MOST_ROWS + 3], total);
+        assert_eq!(all.rows.len(), MOST_ROWS + 2);
+        let rest = format!("{:?}", all.rows[MOST_ROWS]);
+        assert!(rest.contains("3 more in ") && rest.contains(REST) && rest.contains("6.00"), "{rest}");
+        assert_eq!(table_of(&vec![one; MOST_ROWS], total).rows.len(), MOST_ROWS + 1);
     }
 
     #[test]

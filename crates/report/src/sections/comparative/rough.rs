@@ -35,7 +35,7 @@ pub(crate) fn document(v: &Versus<'_>) -> Vec<Block> {
 fn setup(v: &Versus<'_>) -> Vec<Block> {
     let c = v.comparative;
     let flags = &v.target.labels.flags;
-    vec![
+    let mut blocks = vec![
         Block::heading(3, "Step 1: Identify Traces & Setup"),
         Block::facts([
             ("Reference trace", Line::code(&v.reference.labels.trace_path)),
@@ -68,7 +68,9 @@ fn setup(v: &Versus<'_>) -> Vec<Block> {
             ),
         ]),
         Block::Table(appendix::hardware(v)),
-    ]
+    ];
+    blocks.extend(appendix::other_scales(v).map(Block::paragraph));
+    blocks
 }
 
 fn reports(v: &Versus<'_>) -> Vec<Block> {
@@ -181,8 +183,8 @@ fn operations(v: &Versus<'_>) -> Vec<Block> {
 
 fn opportunities(v: &Versus<'_>) -> Vec<Block> {
     let c = v.comparative;
-    let slow = c.operations.iter().filter(|o| o.verdict.is_some_and(Verdict::is_slow) && o.saved_ms > 0.0);
-    let items: Vec<Line> = slow
+    let slow = || c.operations.iter().filter(|o| o.verdict.is_some_and(Verdict::is_slow) && o.saved_ms > 0.0);
+    let mut items: Vec<Line> = slow()
         .take(MOST_ROWS)
         .map(|o| {
             Line::code(&o.name).and_prose(" ").and_code(&args(o)).and_prose(&format!(
@@ -195,12 +197,19 @@ fn opportunities(v: &Versus<'_>) -> Vec<Block> {
             ))
         })
         .collect();
+    items.extend(more(slow().count()));
     let list = if items.is_empty() {
         Block::paragraph("None: no operation is slower on the target than its hardware explains.")
     } else {
         Block::list(items)
     };
     vec![Block::heading(3, "Step 5: Opportunities on Target"), list]
+}
+
+/// Where those of a list are that it does not show; nothing if it shows all.
+fn more(all: usize) -> Option<Line> {
+    let rest = all.saturating_sub(MOST_ROWS);
+    (rest > 0).then(|| Line::prose(&format!("{rest} more in ")).and_code(REST).and_prose("."))
 }
 
 fn explanations(v: &Versus<'_>) -> Vec<Block> {
@@ -257,13 +266,13 @@ fn raw_data(v: &Versus<'_>) -> Vec<Block> {
     let mut blocks = vec![Block::heading(2, "Raw Data Exploration"), Block::heading(3, "Categories on Both Sides")];
     blocks.push(Block::Table(table_of(c.categories.iter())));
     let mut kernels = Table::new(&["Operation", "Shapes", "Kernel of the reference", "Kernel of the target"]);
-    for o in c.operations.iter().take(MOST_ROWS) {
+    for o in &c.operations {
         let first = Both::of(o.kernels.as_ref(), |k| k.first().map_or_else(|| cell("-"), |k| Line::code(&short(k))));
         kernels.row([Line::code(&o.name), Line::code(&args(o)), first.reference, first.target]);
     }
     if !kernels.rows.is_empty() {
         blocks.push(Block::heading(3, "Kernels on Both Sides"));
-        blocks.push(Block::Table(kernels));
+        blocks.extend(capped(kernels, MOST_ROWS, REST));
     }
     blocks.extend(left("Only in the Reference", &v.reference.analysis.prepared, &c.left.reference));
     blocks.extend(left("Only in the Target", &v.target.analysis.prepared, &c.left.target));
@@ -294,9 +303,9 @@ fn left(title: &str, p: &Prepared, parts: &[jarvis_analyze::comparative::Part]) 
 /// Groups that were matched by their place, then the tree of the target.
 fn tree_part(v: &Versus<'_>) -> Vec<Block> {
     let mut blocks = vec![Block::heading(2, "Tree Analysis")];
-    let groups = v.comparative.operations.iter().filter(|o| o.level == Some(MatchLevel::Module));
+    let groups = || v.comparative.operations.iter().filter(|o| o.level == Some(MatchLevel::Module));
     let mut lines: Vec<(usize, String)> = Vec::new();
-    for o in groups.take(MOST_ROWS) {
+    for o in groups().take(MOST_ROWS) {
         let place = o.place.as_ref().map_or("", |p| &*p.modules);
         lines.push((0, format!("{place}  {} -> {} ms", ms(o.ms.reference), ms(o.ms.target))));
         for (side, names, kernels) in [
@@ -309,6 +318,7 @@ fn tree_part(v: &Versus<'_>) -> Vec<Block> {
     if !lines.is_empty() {
         blocks.push(Block::heading(3, "Other Operations in the Same Place"));
         blocks.push(Block::Tree(lines));
+        blocks.extend(more(groups().count()).map(Block::Paragraph));
     }
     blocks.extend(tree::blocks(&v.target).into_iter().skip(1));
     blocks

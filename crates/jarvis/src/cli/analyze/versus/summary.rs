@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use jarvis_analyze::comparative::{Both, Gap, TotalOf, Verdict};
+use jarvis_analyze::comparative::{Both, Gap, TotalOf, Verdict, WORTH_PERCENT};
 use jarvis_analyze::rounding::{shown, shown_ms};
 
 use super::side_by_side;
@@ -72,6 +72,9 @@ impl View<'_> {
             return;
         }
         let _ = writeln!(out, "\n{}", style.strong("What differs"));
+        if c.large_changes().next().is_none() {
+            let _ = writeln!(out, "  nothing by more than {WORTH_PERCENT}% of the reference's time");
+        }
         for change in c.large_changes().take(SHOWN) {
             let difference = change.ms.delta();
             let sign = if difference > 0.0 { "+" } else { "" };
@@ -142,8 +145,12 @@ impl View<'_> {
             return;
         }
         let _ = writeln!(out, "\n{}", style.strong("Mind"));
-        for warning in warnings.take(WARNINGS) {
+        for warning in warnings.by_ref().take(WARNINGS) {
             wrapped(out, "  - ", "    ", warning);
+        }
+        let more = warnings.count();
+        if more > 0 {
+            let _ = writeln!(out, "{}", style.faint(&format!("    {more} more in the reports")));
         }
     }
 

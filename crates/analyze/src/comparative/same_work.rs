@@ -24,12 +24,14 @@ pub(crate) fn range(sides: Both<&Prepared>, rows: Both<Option<&Row>>) -> Option<
     ExpectedRatio::of_any_bound(spec(target).as_deref(), platforms).filter(|_| alike)
 }
 
-/// Whether the best times of two rows that are called alike differ by more than the GPUs do: then the work differs.
+/// Whether the best times of two rows differ by more than the GPUs do though all that is recorded of the calls is the
+/// same: then the work differs. Where the layout differs too, that is what the best times tell of.
 pub(crate) fn is_other(sides: Both<&Prepared>, rows: &Both<Vec<RowId>>) -> bool {
     let rows =
         Both { reference: largest(sides.reference, &rows.reference), target: largest(sides.target, &rows.target) };
     let best = Both::of(rows, |row| row.and_then(|r| r.efficiency.roofline_time_us).unwrap_or(0.0));
-    if best.reference <= 0.0 || best.target <= 0.0 {
+    let (Some(reference), Some(target)) = (rows.reference, rows.target) else { return false };
+    if best.reference <= 0.0 || best.target <= 0.0 || reference.inputs != target.inputs {
         return false;
     }
     let limits = &sides.target.thresholds;

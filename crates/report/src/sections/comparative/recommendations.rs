@@ -96,6 +96,9 @@ fn told(gap: &Gap) -> String {
             "{} ms of kernels run beside others in the reference and one after the other on target",
             ms(gap.ms.target)
         ),
+        GapSource::Unmatched if gap.ms.reference <= 0.0 => {
+            format!("Target takes {} ms for operations that the reference does not run", ms(gap.ms.target))
+        }
         GapSource::Unmatched => format!(
             "Target takes {} ms for operations that the reference does not run, which takes {} ms in other ones",
             ms(gap.ms.target),

@@ -89,7 +89,7 @@ fn metrics(v: &Versus<'_>) -> Table {
 /// Gaps first, then all other large slowdowns, then what else makes the times differ.
 fn findings(v: &Versus<'_>) -> Vec<Line> {
     let c = v.comparative;
-    let mut lines: Vec<Line> = c.gaps.iter().take(MOST_GAPS).map(gap).collect();
+    let mut lines: Vec<Line> = c.gaps.iter().take(MOST_GAPS).map(|g| gap(v, g)).collect();
     let large = large_slowdowns(v);
     let alone = large.len().min(MOST_FINDINGS - lines.len());
     // The last line has room for many.
@@ -169,7 +169,7 @@ fn end(o: &Compared) -> &'static str {
     }
 }
 
-fn gap(g: &Gap) -> Line {
+fn gap(v: &Versus<'_>, g: &Gap) -> Line {
     if g.source == GapSource::Overlap {
         let time = ms(g.ms.target);
         return Line::prose(&format!(
@@ -179,18 +179,20 @@ fn gap(g: &Gap) -> Line {
         ));
     }
     if g.source == GapSource::Unmatched {
-        let time = Both::of(g.ms, ms);
-        return Line::prose(&format!(
-            "{}: {} ms on target, {} ms in the reference - investigate.",
-            g.title, time.target, time.reference
-        ));
+        // The change names the operations.
+        let change = v.comparative.changes.iter().find(|c| c.kind == ChangeKind::Unmatched);
+        let (what, time) = (change.map_or(&g.title, |c| &c.what), Both::of(g.ms, ms));
+        return Line::prose(&format!("{what}: {} to {} ms - investigate.", time.reference, time.target));
     }
-    let expected = match g.expected {
-        Some(_) if g.precision.is_some() => {
-            format!(", expected {} from hardware{OF_TYPES}.", expected_delta(g.expected))
-        }
-        Some(_) => format!(", expected {} from hardware - investigate.", expected_delta(g.expected)),
-        None => " - investigate.".to_owned(),
+    let expected = match (g.expected, &g.precision) {
+        (Some(_), Some(types)) => format!(
+            " in `{}` instead of `{}`, expected {} from hardware{OF_TYPES}.",
+            types.target,
+            types.reference,
+            expected_delta(g.expected)
+        ),
+        (Some(_), None) => format!(", expected {} from hardware - investigate.", expected_delta(g.expected)),
+        (None, _) => " - investigate.".to_owned(),
     };
     Line::prose(&format!("{}: {} on target{expected}", g.title, delta(g.ms.delta_percent())))
 }

@@ -83,20 +83,16 @@ pub(crate) fn changes(
     limits: &Thresholds,
 ) -> Vec<Change> {
     let mut found: Vec<Change> = Vec::new();
-    let mut groups: BTreeMap<(&str, ChangeKind), (Vec<&Compared>, Vec<usize>)> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, ChangeKind), Vec<usize>> = BTreeMap::new();
     for (at, c) in operations.iter().enumerate() {
         match kind(c) {
             ChangeKind::Replaced => found.push(Change { operations: vec![at], ..replaced(c) }),
-            kind => {
-                let members = groups.entry((&c.category, kind)).or_default();
-                members.0.push(c);
-                members.1.push(at);
-            }
+            kind => groups.entry((&c.category, kind)).or_default().push(at),
         }
     }
-    found.extend(groups.into_iter().map(|((category, kind), (members, operations))| Change {
-        operations,
-        ..group(category, kind, &members, limits)
+    found.extend(groups.into_iter().map(|((category, kind), at)| {
+        let members: Vec<&Compared> = at.iter().filter_map(|&at| operations.get(at)).collect();
+        Change { operations: at, ..group(category, kind, &members, limits) }
     }));
     if !left.reference.is_empty() || !left.target.is_empty() {
         found.push(unmatched(left));
@@ -271,9 +267,10 @@ fn replaced(c: &Compared) -> Change {
     let kernels = Both::of(c.launched, |n| count(n, "kernel"));
     let (reference, target) = (listed(&c.operations.reference), listed(&c.operations.target));
     let what = if c.same_operations() {
-        let kernels = match kernels.reference == kernels.target {
-            true => format!("{} on both sides", kernels.target),
-            false => format!("{}, {} in the reference", kernels.target, kernels.reference),
+        let kernels = if kernels.reference == kernels.target {
+            format!("{} on both sides", kernels.target)
+        } else {
+            format!("{}, {} in the reference", kernels.target, kernels.reference)
         };
         format!("{target} {} ({kernels})", other_inputs(c))
     } else {
@@ -283,7 +280,7 @@ fn replaced(c: &Compared) -> Change {
     Change { verdict: c.verdict, ..Change::of(ChangeKind::Replaced, what, c.ms) }
 }
 
-/// What the same operations of a group are called on: `on `(4096,50257) bf16` instead of `(4096,50304) bf16``.
+/// What the target calls the same operations of a group on, and what the reference does.
 pub(crate) fn other_inputs(c: &Compared) -> String {
     let shapes = Both::of(c.shapes.as_ref(), |args| short(&args.replace("<br>", ", ")));
     if shapes.reference == shapes.target || shapes.reference.is_empty() || shapes.target.is_empty() {

@@ -280,7 +280,7 @@ mod tests {
             gap.paths.algorithmic.first().cloned().unwrap_or_default()
         };
         let repeated = told(PatternId::RECOMPUTATION, "Checkpoint fewer layers.");
-        assert!(advice(&[repeated.clone()]).starts_with("See `system_findings/"));
+        assert!(advice(std::slice::from_ref(&repeated)).starts_with("See `system_findings/"));
         assert_eq!(advice(&[repeated, told(PatternId::HOST_SYNC, "Do not wait.")]), "Do not wait.");
     }
 

@@ -96,7 +96,9 @@ fn gated(folder: &Path, reference: &[(&str, u32)], target: &[(&str, u32)], limit
         rewrite(&folder.join(name), "\"cat\":\"user_annotation\",", "");
     }
     let mut more = vec!["--quiet"];
-    limits.iter().for_each(|limit| more.extend(["--fail-on", limit]));
+    for limit in limits {
+        more.extend(["--fail-on", limit]);
+    }
     let run = compare(&folder.join("t.json"), &folder.join("r.json"), &folder.join("out"), &more);
     (run.status, run.err)
 }

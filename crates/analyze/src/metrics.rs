@@ -177,8 +177,10 @@ pub struct CategoryMetrics {
     pub status: Status,
     /// One trace, or one against another.
     pub comparison_scope: Scope,
-    /// Kernel time.
+    /// Kernel time, copies left out.
     pub total_time_ms: Ms,
+    /// Copies.
+    pub copy_time_ms: Ms,
     /// Of the computation time.
     pub percent_of_compute: Percent,
     /// Of the total time.
@@ -255,8 +257,10 @@ pub struct Bottleneck {
     pub member_count: usize,
     /// Calls.
     pub count: usize,
-    /// Kernel time.
+    /// Kernel time, with that of copies.
     pub time_ms: Ms,
+    /// Of that, copies: they have no share of what computes.
+    pub copy_time_ms: Ms,
     /// Of the category.
     pub percent_of_category: Percent,
     /// Of the computation time.

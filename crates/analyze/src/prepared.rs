@@ -186,8 +186,12 @@ pub struct KernelTile {
 /// Host and GPU time of a category side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TimeBreakdown {
-    /// Kernel time.
+    /// Kernel time, copies left out.
     pub gpu_kernel_time_ms: f64,
+    /// Copies.
+    pub copy_time_ms: f64,
+    /// Kernels, and copies within the device.
+    pub work_ms: f64,
     /// Host time, each event once.
     pub cpu_duration_ms: f64,
     /// Host time beyond kernel time, of host-dominated rows.
@@ -258,8 +262,10 @@ pub struct Row {
     pub count: usize,
     /// Kernel time of all calls.
     pub time_ms: f64,
-    /// Of that, copies between host and device.
+    /// Of that, copies: what the timeline counts as such and not as computing.
     pub copied_ms: f64,
+    /// Of these, copies between host and device.
+    pub over_link_ms: f64,
     /// Per call in microseconds: mean, median, smallest, largest, standard deviation.
     pub mean_us: f64,
     /// Median.
@@ -274,11 +280,11 @@ pub struct Row {
     pub host_ms: f64,
     /// Most calls of it one after another that do not need each other, with no other GPU work between them.
     pub back_to_back: InARow,
-    /// Of its category's kernel time; copies over the link have none.
+    /// Of its category's kernel time; copies have none.
     pub percent_of_category: f64,
-    /// Of the computation time; copies over the link have none.
+    /// Of the computation time; copies have none.
     pub percent_of_compute: f64,
-    /// Of the total time.
+    /// Of the total time, copies included.
     pub percent_of_total: f64,
     /// How much of its kernel time it shared with kernels of other streams.
     pub beside: Beside,
@@ -335,16 +341,21 @@ pub struct Row {
 }
 
 impl Row {
-    /// Time of its kernels that compute: copies over the link between host and device do not.
+    /// Time of its kernels that compute: copies do not.
     pub fn compute_ms(&self) -> f64 {
         (self.time_ms - self.copied_ms).max(0.0)
+    }
+
+    /// Time of what the device itself works on: kernels, and copies within its memory, which could be spared like kernels.
+    pub fn work_ms(&self) -> f64 {
+        (self.time_ms - self.over_link_ms).max(0.0)
     }
 
     /// The row as if only so much of its time and calls were there: the rest is told elsewhere.
     pub(crate) fn part(&self, share: f64) -> Self {
         let mut part = self.clone();
         if share < 1.0 {
-            let times = [&mut part.time_ms, &mut part.copied_ms, &mut part.host_ms];
+            let times = [&mut part.time_ms, &mut part.copied_ms, &mut part.over_link_ms, &mut part.host_ms];
             let percents = [&mut part.percent_of_category, &mut part.percent_of_compute, &mut part.percent_of_total];
             times.into_iter().chain(percents).for_each(|x| *x *= share);
             part.count = ((self.count as f64 * share).round() as usize).clamp(self.count.min(1), self.count);
@@ -383,7 +394,7 @@ pub struct Category {
     pub display: Arc<str>,
     /// Its rows, most time first.
     pub rows: Vec<RowId>,
-    /// Kernel time, copies over the link left out.
+    /// Kernel time, copies left out.
     pub time_ms: f64,
     /// Of the computation time.
     pub percent_of_compute: f64,
@@ -406,9 +417,11 @@ pub struct TopOperation {
     pub name: Arc<str>,
     /// Category of the analysis.
     pub category: Arc<str>,
-    /// Time of the kernels it launched itself.
+    /// Time of the kernels it launched itself, copies left out.
     pub time_ms: f64,
-    /// Of the computation time, copies over the link left out.
+    /// Time of its copies.
+    pub copy_time_ms: f64,
+    /// Of the computation time.
     pub percent_of_compute: f64,
     /// Running sum.
     pub cumulative_percent: f64,
@@ -461,7 +474,7 @@ pub struct Prepared {
     pub rows: Vec<Row>,
     /// Categories with rows, most time first.
     pub categories: Vec<Category>,
-    /// The ten operations with most time.
+    /// The ten operations that compute longest.
     pub top_operations: Vec<TopOperation>,
     /// What simple elementwise operations reach.
     pub baseline: Baseline,

@@ -21,7 +21,7 @@ impl GpuWork {
     /// From kind and name. Old ROCm reports copies and fills as kernels with names of its own; in timelines they count
     /// as what they are.
     pub fn classify(kind: EventKind, name: &str) -> Self {
-        if kind == EventKind::GpuMemcpy || kind == EventKind::Kernel && is_copy_kernel(name) {
+        if Self::is_copy(kind, name) {
             Self::Memcpy
         } else if kind == EventKind::Kernel && is_fill_kernel(name) {
             Self::Computation
@@ -30,6 +30,11 @@ impl GpuWork {
         } else {
             Self::Computation
         }
+    }
+
+    /// Whether that is [`GpuWork::Memcpy`], without a look at what else it could be.
+    pub fn is_copy(kind: EventKind, name: &str) -> bool {
+        kind == EventKind::GpuMemcpy || kind == EventKind::Kernel && is_copy_kernel(name)
     }
 }
 

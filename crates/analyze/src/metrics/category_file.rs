@@ -19,13 +19,14 @@ pub struct CategoryFile<'a> {
 impl Serialize for CategoryFile<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { metrics: m, prepared } = *self;
-        let mut file = serializer.serialize_struct("CategoryMetrics", 19)?;
+        let mut file = serializer.serialize_struct("CategoryMetrics", 20)?;
         file.serialize_field("schema_version", &m.schema_version)?;
         file.serialize_field("category", &m.category)?;
         file.serialize_field("display_name", &m.display_name)?;
         file.serialize_field("status", &m.status)?;
         file.serialize_field("comparison_scope", &m.comparison_scope)?;
         file.serialize_field("total_time_ms", &m.total_time_ms)?;
+        file.serialize_field("copy_time_ms", &m.copy_time_ms)?;
         file.serialize_field("percent_of_compute", &m.percent_of_compute)?;
         file.serialize_field("percent_of_total", &m.percent_of_total)?;
         file.serialize_field("operation_count", &m.operation_count)?;

@@ -189,8 +189,10 @@ pub struct TopOperationMetrics {
     pub name: Arc<str>,
     /// Category of the analysis.
     pub category: Arc<str>,
-    /// Time of the kernels it launched itself.
+    /// Time of the kernels it launched itself, copies left out.
     pub time_ms: Ms,
+    /// Time of its copies.
+    pub copy_time_ms: Ms,
     /// Of the computation time.
     pub percent_of_compute: Percent,
     /// Running sum.
@@ -214,6 +216,7 @@ impl From<&TopOperation> for TopOperationMetrics {
             name: Arc::clone(&t.name),
             category: Arc::clone(&t.category),
             time_ms: Ms(t.time_ms),
+            copy_time_ms: Ms(t.copy_time_ms),
             percent_of_compute: Percent(t.percent_of_compute),
             cumulative_percent: Percent(t.cumulative_percent),
             count: t.count,
@@ -259,8 +262,10 @@ pub struct ManifestCategory {
     pub ops_count: usize,
     /// Calls.
     pub operation_count: usize,
-    /// Kernel time.
+    /// Kernel time, copies left out.
     pub gpu_kernel_time_ms: Ms,
+    /// Copies.
+    pub copy_time_ms: Ms,
     /// Of the computation time.
     pub percent_of_compute: Percent,
     /// Host time.
@@ -302,6 +307,7 @@ impl ManifestCategory {
             ops_count: category.rows.len(),
             operation_count: category.operation_count,
             gpu_kernel_time_ms: Ms(t.gpu_kernel_time_ms),
+            copy_time_ms: Ms(t.copy_time_ms),
             percent_of_compute: Percent(category.percent_of_compute),
             cpu_duration_ms: Ms(t.cpu_duration_ms),
             sync_time_ms: Ms(t.sync_time_ms),

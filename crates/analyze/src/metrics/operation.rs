@@ -73,13 +73,15 @@ pub(super) struct OperationMetrics<'a> {
     tree_uid: u32,
     /// Calls.
     count: usize,
-    /// Kernel time.
+    /// Kernel time, copies left out.
     time_ms: Ms,
+    /// Copies.
+    copy_time_ms: Ms,
     /// Of the category.
     percent_of_category: Percent,
     /// Of the computation time.
     percent_of_compute: Percent,
-    /// Of the total time.
+    /// Of the total time, copies included.
     percent_of_total: Percent,
     /// Mean of a call.
     mean_us: Us,
@@ -137,7 +139,8 @@ impl<'a> OperationMetrics<'a> {
             name: &row.name,
             tree_uid: row.uid,
             count: row.count,
-            time_ms: Ms(row.time_ms),
+            time_ms: Ms(row.compute_ms()),
+            copy_time_ms: Ms(row.copied_ms),
             percent_of_category: Percent(row.percent_of_category),
             percent_of_compute: Percent(row.percent_of_compute),
             percent_of_total: Percent(row.percent_of_total),

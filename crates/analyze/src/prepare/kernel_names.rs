@@ -92,16 +92,12 @@ pub fn is_transpose(name: &str) -> bool {
     TRANSPOSES.iter().any(|part| lower.contains(part))
 }
 
-/// Whether a GPU event is a copy between host and device.
-pub fn is_host_copy(name: &str) -> bool {
-    name.starts_with("Memcpy HtoD")
-        || name.starts_with("Memcpy DtoH")
-        || matches!(name, "MEMORY_COPY_HOST_TO_DEVICE" | "MEMORY_COPY_DEVICE_TO_HOST")
-}
+/// How the names of copies and fills begin, with all makers.
+const COPIES_AND_FILLS: &[&str] = &["Memcpy", "Memset", "__amd_rocclr_", "MEMORY_COPY_", "CopyHostTo", "CopyDeviceTo"];
 
-/// Whether a GPU event is a copy or a fill and no kernel that computes.
+/// Whether a GPU event is a copy or a fill and no kernel that computes, as far as its name tells.
 pub fn is_copy_or_fill(name: &str) -> bool {
-    name.starts_with("Memcpy") || name.starts_with("Memset") || name.starts_with("__amd_rocclr_")
+    COPIES_AND_FILLS.iter().any(|start| name.starts_with(start))
 }
 
 /// Tile of a matrix kernel.
@@ -233,6 +229,7 @@ mod tests {
         assert!(is_transpose("void cudnn::engines_precompiled::nchwToNhwcKernel<__half>"));
         assert!(is_transpose("batched_transpose_16x32_half"));
         assert!(!is_transpose("sm90_xmma_wgrad_indexed_implicit_gemm_nhwckrsc_nhwc"));
-        assert!(is_host_copy("Memcpy HtoD (Pinned -> Device)") && !is_host_copy("Memcpy DtoD (Device -> Device)"));
+        let copies = ["Memcpy HtoD (Pinned -> Device)", "CopyDeviceToDevice", "MEMORY_COPY_HOST_TO_DEVICE"];
+        assert!(copies.into_iter().all(is_copy_or_fill) && !is_copy_or_fill("bfloat16_copy_kernel_cuda"));
     }
 }

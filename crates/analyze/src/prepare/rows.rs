@@ -6,13 +6,14 @@ use jarvis_perf::call::InputLists;
 use jarvis_perf::ops::ModelSource;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{KernelList, KernelStat, Report, UnifiedRow};
-use jarvis_trace::{Arg, EventId, EventKind, Trace, side_by_side};
+use jarvis_trace::{Arg, EventId, Trace, side_by_side};
 use rapidhash::RapidHashMap;
 
+use super::copies::Copied;
 use super::efficiency::{Preferred, Work, rate};
 use super::kernel_names::KernelNames;
 use super::place::{Modules, back_to_back, call_site, collector, direction, leaves_by_row};
-use super::{args, beside, category, fallback, kernel_names, timing};
+use super::{args, beside, category, fallback, timing};
 use crate::prepared::{Beside, Efficiency, InARow, Row};
 use crate::program::{Direction, Leaf, Program, RowId, base_name};
 use crate::thresholds::{Threshold, Thresholds};
@@ -44,8 +45,7 @@ pub(crate) fn rows(
             leaves,
             category: Arc::clone(category),
             host_ms: host.of_row(unified, row) / 1e3,
-            copied_ms: unified.calls_of(row).flat_map(|call| &call.kernels).map(|&k| copied_us(trace, k)).sum::<f64>()
-                / 1e3,
+            copied: Copied::of(trace, unified.calls_of(row).flat_map(|call| call.kernels.iter().copied())),
             beside: beside.get(i).copied().unwrap_or_default(),
             kernels: match row.kernels.skipped {
                 0 => Arc::clone(&row.kernels.kernels),
@@ -66,12 +66,6 @@ pub(crate) fn rows(
             ..row
         }
     })
-}
-
-/// Time of a GPU event if it is a copy between host and device.
-fn copied_us(trace: &Trace, event: EventId) -> f64 {
-    let copies = trace.kind(event) == EventKind::GpuMemcpy && kernel_names::is_host_copy(trace.name(event));
-    if copies { trace.dur(event).unwrap_or_default().as_us() } else { 0.0 }
 }
 
 /// Most calls one after another that do not need each other, as far as the shapes tell.
@@ -111,8 +105,7 @@ struct Place<'a> {
     category: Arc<str>,
     /// Host time, each event once.
     host_ms: f64,
-    /// Time of copies between host and device.
-    copied_ms: f64,
+    copied: Copied,
     beside: Beside,
     kernels: Arc<[KernelStat]>,
 }
@@ -132,8 +125,9 @@ fn one(
     let main = kernels.iter().rev().find(|k| !kernel_names.get(&k.name).is_transpose).or(kernels.last());
     let main = main.map(|k| kernel_names.get(&k.name));
     let model = row.model.as_ref();
-    let is_host_copy = model.is_some_and(|m| m.host_bytes.is_some_and(|b| b > 0.0))
-        || !kernels.is_empty() && kernels.iter().all(|k| kernel_names::is_host_copy(&k.name));
+    let crosses = model.is_some_and(|m| m.host_bytes.is_some_and(|b| b > 0.0));
+    let copied = if crosses { place.copied.known_over_link() } else { place.copied };
+    let is_host_copy = crosses || copied.is_all_over_link();
     let mut work = Work {
         gflops: model.and_then(|m| m.gflops),
         data_moved_mb: model.and_then(|m| m.data_moved_mb),
@@ -160,7 +154,8 @@ fn one(
         uid: row.ex_uid,
         count: row.calls.len(),
         time_ms,
-        copied_ms: place.copied_ms,
+        copied_ms: copied.us / 1e3,
+        over_link_ms: copied.over_link_us / 1e3,
         mean_us: row.kernel_us.mean().unwrap_or_default(),
         median_us: row.kernel_us.median().unwrap_or_default(),
         min_us: row.kernel_us.min().unwrap_or_default(),

@@ -108,6 +108,8 @@ pub(crate) fn breakdown<'r>(rows: impl Iterator<Item = &'r Row>, thresholds: &Th
     let mut out = TimeBreakdown::default();
     for row in rows {
         out.gpu_kernel_time_ms += row.compute_ms();
+        out.copy_time_ms += row.copied_ms;
+        out.work_ms += row.work_ms();
         out.cpu_duration_ms += row.host_ms;
         if let Some(ms) = row.sync_ms {
             out.sync_time_ms += ms;

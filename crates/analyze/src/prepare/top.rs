@@ -1,24 +1,21 @@
-//! The operations that take most time, and which rows they account for.
+//! The operations that compute longest, and which rows they account for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jarvis_perf::tables::ReportRows;
 use jarvis_trace::{InOrder, StrId, Trace};
+use rapidhash::RapidHashMap;
 
 use super::category::category_of;
-use super::kernel_names::is_host_copy;
+use super::copies::copy_us;
 use crate::prepared::{BoundType, Row, TopOperation, Utilization};
 use crate::thresholds::{Threshold, Thresholds};
 
-/// For each top operation the microseconds of its kernels, by row.
-struct Owned {
-    by_row: BTreeMap<usize, f64>,
-    /// Of all of it, that of copies over the link.
-    copied_us: f64,
-}
+/// For a top operation the microseconds of its kernels, by row.
+type Owned = BTreeMap<usize, f64>;
 
-/// The top operations; marks the rows they account for.
+/// The top operations; marks the rows they account for. Copies are no computing and give no rank.
 ///
 /// Rows and operations are matched by kernels and not by name: a launching leaf and the operation that models it have
 /// different names.
@@ -30,11 +27,12 @@ pub(crate) fn top_operations(
     thresholds: &Thresholds,
 ) -> Vec<TopOperation> {
     let most = thresholds.get(Threshold::TopOps) as usize;
-    let listed = &report.ops[..report.ops.len().min(most)];
-    let owned = owned(trace, report, listed.iter().map(|op| &op.name));
+    let owners = Owners::of(trace, report, rows);
+    let listed = owners.longest(report, most);
+    let owned = owners.owned(trace, report, &listed);
     let floor = thresholds.get(Threshold::TopOpsMinPercent);
     for (at, own) in owned.iter().enumerate() {
-        for (&i, &us) in &own.by_row {
+        for (&i, &us) in own {
             let row = &mut rows[i];
             if us / 1e3 >= 0.5 * row.time_ms && row.percent_of_compute >= floor {
                 row.in_top_ops = true;
@@ -44,9 +42,10 @@ pub(crate) fn top_operations(
     }
     let mut cumulative = 0.0;
     let mut out = Vec::with_capacity(listed.len());
-    for (i, (op, own)) in listed.iter().zip(&owned).enumerate() {
-        let time_ms = op.direct_us / 1e3;
-        let percent = utilization.percent_of_compute((time_ms - own.copied_us / 1e3).max(0.0));
+    for (i, (&at, own)) in listed.iter().zip(&owned).enumerate() {
+        let op = &report.ops[at];
+        let time_ms = owners.compute_us(report, at) / 1e3;
+        let percent = utilization.percent_of_compute(time_ms);
         cumulative += percent;
         let report_category = op.categories.first().map_or("", |c| &**c);
         let own_rows: Vec<&Row> = by_time(own, rows);
@@ -58,6 +57,7 @@ pub(crate) fn top_operations(
                 .first()
                 .map_or_else(|| category_of(&op.name, report_category).0, |r| Arc::clone(&r.category)),
             time_ms,
+            copy_time_ms: owners.copied_us[at] / 1e3,
             percent_of_compute: percent,
             cumulative_percent: cumulative,
             count: op.count,
@@ -70,38 +70,74 @@ pub(crate) fn top_operations(
     out
 }
 
-fn owned<'n>(trace: &Trace, report: &ReportRows, names: impl Iterator<Item = &'n Arc<str>>) -> Vec<Owned> {
-    let names: Vec<Option<StrId>> = names.map(|name| trace.strings().find(name)).collect();
-    // By event: the operation that owns a kernel, as a position in the list; nobody's is beyond its end.
-    let mut owner = vec![u32::MAX; trace.len()];
-    for launcher in report.launchers.rows() {
-        let name = Some(trace.name_id(launcher.event));
-        if let Some(at) = names.iter().position(|n| *n == name) {
-            for kernel in report.launchers.kernels(launcher) {
-                owner[kernel.index()] = at as u32;
-            }
-        }
-    }
-    let mut out: Vec<Owned> = names.iter().map(|_| Owned { by_row: BTreeMap::new(), copied_us: 0.0 }).collect();
-    for (i, row) in report.unified.rows.iter().enumerate() {
-        for call in report.unified.calls_of(row) {
-            for kernel in &call.kernels {
-                if let Some(own) = out.get_mut(owner[kernel.index()] as usize) {
-                    let us = trace.dur(*kernel).unwrap_or_default().as_us();
-                    *own.by_row.entry(i).or_default() += us;
-                    if is_host_copy(trace.name(*kernel)) {
-                        own.copied_us += us;
-                    }
+/// Which operation launched a kernel. Operations are positions in the report's list; nobody's is beyond its end.
+struct Owners {
+    by_event: Vec<u32>,
+    /// By operation: time of the copies it launched.
+    copied_us: Vec<f64>,
+}
+
+impl Owners {
+    fn of(trace: &Trace, report: &ReportRows, rows: &[Row]) -> Self {
+        let names = report.ops.iter().map(|op| trace.strings().find(&op.name));
+        let positions: RapidHashMap<Option<StrId>, u32> = names.zip(0..).collect();
+        let mut by_event = vec![u32::MAX; trace.len()];
+        for launcher in report.launchers.rows() {
+            if let Some(&at) = positions.get(&Some(trace.name_id(launcher.event))) {
+                for kernel in report.launchers.kernels(launcher) {
+                    by_event[kernel.index()] = at;
                 }
             }
         }
+        let mut copied_us = vec![0.0; report.ops.len()];
+        for (row, _) in report.unified.rows.iter().zip(rows).filter(|(_, row)| row.copied_ms > 0.0) {
+            for &kernel in report.unified.calls_of(row).flat_map(|call| &call.kernels) {
+                if let Some(sum) = copied_us.get_mut(by_event[kernel.index()] as usize) {
+                    *sum += copy_us(trace, kernel).unwrap_or_default();
+                }
+            }
+        }
+        Self { by_event, copied_us }
     }
-    out
+
+    fn compute_us(&self, report: &ReportRows, at: usize) -> f64 {
+        (report.ops[at].direct_us - self.copied_us[at]).max(0.0)
+    }
+
+    /// The operations that compute longest, of equal ones those that copy longest.
+    fn longest(&self, report: &ReportRows, most: usize) -> Vec<usize> {
+        let mut all: Vec<usize> = (0..report.ops.len()).collect();
+        all.order_by(|&a, &b| {
+            let computing = self.compute_us(report, b).total_cmp(&self.compute_us(report, a));
+            // The list has most time first.
+            computing.then(a.cmp(&b))
+        });
+        all.truncate(most);
+        all
+    }
+
+    /// What these operations launched, by row.
+    fn owned(&self, trace: &Trace, report: &ReportRows, listed: &[usize]) -> Vec<Owned> {
+        let mut place = vec![usize::MAX; report.ops.len()];
+        for (i, &at) in listed.iter().enumerate() {
+            place[at] = i;
+        }
+        let mut out = vec![Owned::new(); listed.len()];
+        for (i, row) in report.unified.rows.iter().enumerate() {
+            for &kernel in report.unified.calls_of(row).flat_map(|call| &call.kernels) {
+                let at = place.get(self.by_event[kernel.index()] as usize);
+                if let Some(own) = at.and_then(|&at| out.get_mut(at)) {
+                    *own.entry(i).or_default() += trace.dur(kernel).unwrap_or_default().as_us();
+                }
+            }
+        }
+        out
+    }
 }
 
 /// Rows that an operation's kernels are in, most of its time first.
 fn by_time<'r>(own: &Owned, rows: &'r [Row]) -> Vec<&'r Row> {
-    let mut list: Vec<(usize, f64)> = own.by_row.iter().map(|(&i, &us)| (i, us)).collect();
+    let mut list: Vec<(usize, f64)> = own.iter().map(|(&i, &us)| (i, us)).collect();
     list.order_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     list.into_iter().map(|(i, _)| &rows[i]).collect()
 }

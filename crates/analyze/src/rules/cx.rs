@@ -52,6 +52,16 @@ impl<'a> CategoryCx<'a> {
         self.prepared.utilization.percent_of_total(ms)
     }
 
+    /// How much work of the device weighs in percent of computing: copies within its memory as if they computed.
+    pub fn weight(&self, ms: f64) -> f64 {
+        self.of_compute(ms).min(100.0)
+    }
+
+    /// The same within the category.
+    pub fn weight_in_category(&self, ms: f64) -> f64 {
+        percent(ms, self.category.time.work_ms)
+    }
+
     /// Of the category, in percent.
     pub fn of_category(&self, ms: f64) -> f64 {
         percent(ms, self.category.time_ms)

@@ -88,7 +88,7 @@ fn part(cx: &CategoryCx<'_>, rules: &dyn Rules, left: &Shares) -> Option<Bottlen
 fn frame(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> CategoryMetrics {
     let category = cx.category;
     let rated: Vec<f64> = judged.iter().filter_map(|j| j.row.efficiency.judged()).collect();
-    let rated_ms: f64 = judged.iter().filter(|j| j.row.efficiency.judged().is_some()).map(|j| j.row.time_ms).sum();
+    let rated_ms: f64 = judged.iter().filter(|j| j.row.efficiency.judged().is_some()).map(|j| j.row.compute_ms()).sum();
     let mean = (!rated.is_empty()).then(|| rated.iter().sum::<f64>() / rated.len() as f64);
     CategoryMetrics {
         schema_version: SCHEMA_VERSION,
@@ -97,6 +97,7 @@ fn frame(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> CategoryMetrics {
         status: Status::Ok,
         comparison_scope: cx.scope,
         total_time_ms: Ms(category.time_ms),
+        copy_time_ms: Ms(category.time.copy_time_ms),
         percent_of_compute: Percent(category.percent_of_compute),
         percent_of_total: Percent(category.percent_of_total),
         operation_count: category.operation_count,
@@ -188,8 +189,8 @@ fn copies_to_host(row: &Row) -> bool {
 fn notes(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> Vec<String> {
     let told = |j: &Judged<'_>| {
         let (name, ms) = (quoted(&j.row.name), shown_ms(j.row.time_ms));
-        let large = j.row.percent_of_category > cx.limit(Threshold::BottleneckShare)
-            && j.row.percent_of_compute >= cx.limit(Threshold::ReportMinPercent);
+        let large = cx.weight_in_category(j.row.work_ms()) > cx.limit(Threshold::BottleneckShare)
+            && cx.weight(j.row.work_ms()) >= cx.limit(Threshold::ReportMinPercent);
         match j.set_aside? {
             SetAside::BelowFloor => Some(format!("{name} {}: {ms} ms, below floor", j.row.args)),
             SetAside::KernelFloor if large => Some(TextId::N_KERNEL_FLOOR.fill(&[
@@ -275,14 +276,17 @@ fn bottleneck(
     let rows = group.rows();
     let members = &group.members;
     let notable = members.iter().any(|m| m.judgement.patterns.iter().any(|p| p.notable));
+    let sum = |ms: fn(&Row) -> f64| members.iter().map(|m| ms(m.row)).sum::<f64>();
+    let work_ms = sum(Row::work_ms);
     let weight = Weight {
         in_top_ops: members.iter().any(|m| m.row.in_top_ops),
         efficiency: group.efficiency,
-        percent_of_category: cx.of_category(group.time_ms),
-        percent_of_compute: cx.of_compute(group.time_ms),
-        category_percent_of_compute: cx.category.percent_of_compute,
+        percent_of_category: cx.weight_in_category(work_ms),
+        percent_of_compute: cx.weight(work_ms),
+        category_percent_of_compute: cx.weight(cx.category.time.work_ms),
         notable,
     };
+    let compute_ms = sum(Row::compute_ms);
     let below_band = members.iter().any(|m| m.reasons.contains(&reason::BELOW_BAND));
     let mut reasons: Vec<&'static str> = members.iter().flat_map(|m| m.reasons.iter().copied()).collect();
     reasons.sort_unstable();
@@ -305,8 +309,9 @@ fn bottleneck(
         member_count: members.len(),
         count: group.count(),
         time_ms: Ms(group.time_ms),
-        percent_of_category: Percent(weight.percent_of_category),
-        percent_of_compute: Percent(weight.percent_of_compute),
+        copy_time_ms: Ms(sum(|row| row.copied_ms)),
+        percent_of_category: Percent(cx.of_category(compute_ms)),
+        percent_of_compute: Percent(cx.of_compute(compute_ms)),
         percent_of_total: Percent(cx.of_total(group.time_ms)),
         efficiency_percent: group.efficiency.map(Percent),
         bound_type: group.row().efficiency.bound_type,

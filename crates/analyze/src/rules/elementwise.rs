@@ -165,8 +165,7 @@ impl Rules for Elementwise {
         let baseline = &cx.prepared.baseline;
         let seed = baseline.seed_bandwidth_tbs;
         let chains: Vec<_> = cx.claims.of_pattern(PatternId::ELEMENTWISE_CHAIN).collect();
-        let ms = |test: &dyn Fn(&Row) -> bool| cx.rows().filter(|r| test(r)).map(|r| r.time_ms).sum::<f64>();
-        let odd = ms(&|r| odd_strides(r).is_some() && !r.is_host_copy);
+        let odd: f64 = cx.rows().filter(|r| odd_strides(r).is_some()).map(Row::compute_ms).sum();
         metrics.category_specific.extend([
             ("baseline_bandwidth_tbs", json!(seed.map(|s| round(s, 4)))),
             ("baseline_efficiency_percent", json!(seed.map(|s| round(percent(s, cx.peak_tbs()), 2)))),
@@ -176,7 +175,7 @@ impl Rules for Elementwise {
             ("peak_hbm_bw_tbs", json!(cx.peak_tbs())),
             ("chain_time_ms", json!(round(chains.iter().map(|c| c.time_ms).sum::<f64>(), 3))),
             ("chain_count", json!(chains.len())),
-            ("memcpy_rows_time_ms", json!(round(ms(&|r| r.is_host_copy), 3))),
+            ("memcpy_rows_time_ms", json!(round(cx.category.time.copy_time_ms, 3))),
             ("noncontiguous_time_percent", json!(round(cx.of_category(odd), 2))),
         ]);
         if baseline.source == Baseline::MEASURED && baseline.efficiency_percent < LOW_BASELINE {

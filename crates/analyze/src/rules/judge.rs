@@ -160,10 +160,10 @@ impl Judged<'_> {
 /// Tests a row. `time_ms` is the time above which it counts whatever its share.
 pub(crate) fn test<'a>(cx: &CategoryCx<'_>, row: &'a Row, judgement: Judgement, time_ms: f64) -> Judged<'a> {
     let mut reasons = Vec::new();
-    if row.time_ms > time_ms {
+    if row.work_ms() > time_ms {
         reasons.push(reason::TIME_ABS);
     }
-    if row.percent_of_category > cx.limit(Threshold::BottleneckShare) {
+    if cx.weight_in_category(row.work_ms()) > cx.limit(Threshold::BottleneckShare) {
         reasons.push(reason::TIME_SHARE);
     }
     let efficiency = &row.efficiency;
@@ -188,7 +188,7 @@ pub(crate) fn test<'a>(cx: &CategoryCx<'_>, row: &'a Row, judgement: Judgement, 
         () if !is_slow => None,
         () if at_kernel_floor(cx, row, &judgement) => Some(SetAside::KernelFloor),
         () if reasons.is_empty() => Some(SetAside::SmallShare),
-        () if row.percent_of_compute < cx.limit(Threshold::ReportMinPercent) => Some(SetAside::BelowFloor),
+        () if cx.weight(row.work_ms()) < cx.limit(Threshold::ReportMinPercent) => Some(SetAside::BelowFloor),
         () => None,
     };
     reasons.extend(slow);

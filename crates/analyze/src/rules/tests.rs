@@ -50,6 +50,26 @@ fn at(mb: f64, percent: f64) -> f64 {
 }
 
 #[test]
+fn copies_within_the_device_are_judged_and_have_no_share_of_computing() {
+    let mut scene = Scene::new();
+    let two = r#"["c10::BFloat16", "c10::BFloat16"]"#;
+    let copy = [("__amd_rocclr_copyBuffer", at(128.0, 20.0))];
+    scene.calls(10, &Call::new("aten::copy_", "[[8192, 4096], [8192, 4096]]", two, &copy));
+    one_tensor(&mut scene, "aten::relu", "relu_kernel", at(128.0, 80.0));
+    let p = scene.prepared();
+    let (outcomes, findings) = analyzed(&p);
+    assert_eq!(patterns(&findings), [PatternId::LOW_BANDWIDTH_ELEMENTWISE]);
+    let m = metrics(&outcomes, "elementwise");
+    assert!((m.percent_of_compute.0 - 100.0).abs() < 0.1 && (m.modeled_time_percent.0 - 100.0).abs() < 0.1, "{m:?}");
+    let [b] = &m.bottlenecks[..] else { panic!("{:?}", m.bottlenecks) };
+    assert!(&*b.operation == "aten::copy_" && b.time_ms.0 > 1.0, "{b:?}");
+    assert_eq!((b.copy_time_ms, b.percent_of_compute.0, b.percent_of_category.0), (b.time_ms, 0.0, 0.0));
+    // Rows come in the order of the time that is shown.
+    let names: Vec<&str> = m.rows(&p).map(|row| &*row.name).collect();
+    assert_eq!(names, ["aten::relu", "aten::copy_"]);
+}
+
+#[test]
 fn memory_bound_operations_below_two_fifths_of_the_bandwidth() {
     // Name, MiB that a call moves, category, finding.
     for (name, mb, category, pattern) in [

@@ -65,6 +65,7 @@ pub(crate) fn empty() -> ManifestCategory {
         ops_count: 0,
         operation_count: 0,
         gpu_kernel_time_ms: Ms(0.0),
+        copy_time_ms: Ms(0.0),
         percent_of_compute: Percent(0.0),
         cpu_duration_ms: Ms(0.0),
         sync_time_ms: Ms(0.0),

@@ -14,10 +14,11 @@ use crate::{Pieces, Run};
 type Added = (&'static str, fn(&Row, &Category) -> Cell);
 
 /// The columns that the analysis adds, in their order.
-const ADDED: [Added; 9] = [
+const ADDED: [Added; 10] = [
     ("enhanced_category", |_, category| Cell::Text(Arc::clone(&category.key))),
     ("display_name", |_, category| Cell::Text(Arc::clone(&category.display))),
     ("direction", |row, _| text(row.direction.as_str())),
+    ("copy_time_ms", |row, _| finite(Cell::Float(round(row.copied_ms, 3)))),
     ("percent_of_category", |row, _| percent(row.percent_of_category)),
     ("percent_of_compute", |row, _| percent(row.percent_of_compute)),
     ("percent_of_total", |row, _| percent(row.percent_of_total)),

@@ -13,6 +13,15 @@ use crate::blocks::{Block, Line, Table};
 /// Most kernels that a bottleneck names.
 const MOST_KERNELS: usize = 3;
 
+/// Its share of computing, in which copies have none.
+fn share(b: &Bottleneck) -> String {
+    let of_compute = format!("{}% of compute", pct(b.percent_of_compute.0));
+    match b.copy_time_ms.0 {
+        copied if copied <= 0.0 => of_compute,
+        copied => format!("{of_compute}, {} ms are copies", ms(copied)),
+    }
+}
+
 /// The bottleneck as the `number`th of its category.
 pub(crate) fn bottleneck(
     analysis: &Analysis,
@@ -26,16 +35,7 @@ pub(crate) fn bottleneck(
     let largest = members.max_by(|x, y| x.time_ms.total_cmp(&y.time_ms));
     let mut facts: Vec<(&'static str, Line)> = vec![
         ("Shapes", shapes_line(b)),
-        (
-            "Time",
-            format!(
-                "{} ms ({}% of compute), {}",
-                ms(b.time_ms.0),
-                pct(b.percent_of_compute.0),
-                counted(b.count, "call")
-            )
-            .into(),
-        ),
+        ("Time", format!("{} ms ({}), {}", ms(b.time_ms.0), share(b), counted(b.count, "call")).into()),
         ("Efficiency", efficiency(b).into()),
     ];
     if let Some(row) = largest {

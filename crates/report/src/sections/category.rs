@@ -8,6 +8,7 @@ use jarvis_analyze::rounding::shown;
 use jarvis_analyze::rules::CategoryOutcome;
 
 use super::bottleneck::bottleneck;
+use super::copies;
 use super::overview::overview;
 use super::patterns;
 use super::words::{bound, cell, counted, efficiency, ms, pct, sentence, shapes};
@@ -130,7 +131,7 @@ fn operations(prepared: &Prepared, metrics: &CategoryMetrics, place: Place) -> V
     let rest = metrics.rows(prepared).skip(most);
     if rest.len() > 0 {
         let count = rest.len();
-        let time: f64 = rest.map(|row| row.time_ms).sum();
+        let time: f64 = rest.map(Row::compute_ms).sum();
         let time = if place == Place::File { format!(" ({} ms)", ms(time)) } else { String::new() };
         blocks.push(Block::paragraph(format!(
             "{}{time} in `category_data/{}_ops.csv`.",
@@ -138,6 +139,7 @@ fn operations(prepared: &Prepared, metrics: &CategoryMetrics, place: Place) -> V
             metrics.category
         )));
     }
+    blocks.extend(copies::footnote(metrics.rows(prepared)));
     blocks
 }
 
@@ -157,7 +159,7 @@ pub(crate) fn operations_table<'a>(rows: impl Iterator<Item = &'a Row>) -> Table
         table.row([
             Line::code(&row.name),
             cell(row.count.to_string()),
-            cell(ms(row.time_ms)),
+            cell(ms(row.compute_ms())),
             cell(pct(row.percent_of_category)),
             cell(efficiency(&row.efficiency)),
             cell(row.efficiency.flops_per_byte.map_or_else(|| "-".to_owned(), |f| shown(f, 1))),

@@ -7,6 +7,7 @@ mod bottleneck;
 mod capture;
 mod category;
 mod comparative;
+pub(crate) mod copies;
 pub(crate) mod cross;
 mod fair;
 mod fusion;

@@ -196,6 +196,7 @@ fn rows_are_those_of_the_report_with_columns_added() {
                 "enhanced_category",
                 "display_name",
                 "direction",
+                "copy_time_ms",
                 "percent_of_category",
                 "percent_of_compute",
                 "percent_of_total",

@@ -60,7 +60,9 @@ fn compute_sections(run: &Run<'_>) -> (Vec<Section>, Vec<String>) {
     let (mut sections, mut small) = (Vec::new(), Vec::new());
     for outcome in &run.analysis.outcomes {
         let Some(m) = outcome.metrics() else { continue };
-        if m.percent_of_compute.0 < floor && !linked(&outcome.category) {
+        // Copies are no computing, but may take the GPU as long.
+        let copies = run.analysis.prepared.utilization.percent_of_total(m.copy_time_ms.0);
+        if m.percent_of_compute.0.max(copies) < floor && !linked(&outcome.category) {
             small.push(outcome.category.to_string());
             continue;
         }

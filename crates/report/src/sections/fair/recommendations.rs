@@ -1,6 +1,6 @@
 //! The recommendations: one change each, at most ten lines.
 
-use jarvis_analyze::finding::Finding;
+use jarvis_analyze::finding::{Finding, PatternId};
 
 use crate::Run;
 use crate::blocks::{Block, Line};
@@ -62,7 +62,11 @@ fn one(run: &Run<'_>, f: &Finding, earlier: &[&Finding]) -> Vec<Block> {
 fn operation(run: &Run<'_>, f: &Finding) -> Line {
     let (name, rank) = leading(&run.analysis.prepared, f);
     let Some(name) = name else { return Line::prose("the whole trace (not in the top 10)") };
-    let mut line = Line::code(name).and_prose(&format!(" ({})", in_top(rank)));
+    let place = match f.pattern {
+        PatternId::BLOCKING_COPIES => "copies have no rank in Top Operations".to_owned(),
+        _ => in_top(rank),
+    };
+    let mut line = Line::code(name).and_prose(&format!(" ({place})"));
     let mut others: Vec<&str> = f.operations.iter().map(|o| o.name.as_str()).filter(|n| *n != name).collect();
     others.sort_unstable();
     others.dedup();

@@ -2,11 +2,11 @@
 
 use jarvis_analyze::finding::{Finding, Priority};
 use jarvis_analyze::metrics::Fact;
-use jarvis_analyze::prepared::Category;
 
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
 use crate::language::in_prose;
+use crate::sections::copies;
 use crate::sections::cross::recommendations;
 use crate::sections::kernels::{LaunchedKernel, launched_without_operation, share};
 use crate::sections::words::{cell, counted, ms, ms_range, pct, speedup};
@@ -31,6 +31,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
         Block::Paragraph(Line::strong("These operations consume the most GPU time - prioritize optimizations here")),
         Block::Table(top(run)),
     ];
+    blocks.extend(copies::footnote(run.analysis.prepared.rows.iter()));
     // A replay of a graph is one launch; its kernels tell more.
     let kernels = launched_without_operation(run);
     let few = run.analysis.prepared.top_operations.len() <= FEW_OPERATIONS;
@@ -63,7 +64,7 @@ pub(crate) fn paragraph(run: &Run<'_>) -> String {
         ms(u.total_time_ms),
         pct(u.computation_time_percent)
     );
-    if let Some(copying) = p.categories.first().and_then(|c| leading_host_copy(run, c)) {
+    if let Some(copying) = leading_host_copy(run) {
         text += &format!(" Copies between host and device (`{}`) take longer than all computing.", name(copying));
     } else if let Some(c) = p.categories.first() {
         text += &format!(" {} takes {}% of compute", c.display, pct(c.percent_of_compute));
@@ -79,13 +80,13 @@ pub(crate) fn paragraph(run: &Run<'_>) -> String {
     text + " " + &outlook(run, &recommendations(run))
 }
 
-/// The operation of a category that copies between host and device longer than the GPU computes: no share of computing
-/// can be told of it.
-fn leading_host_copy<'a>(run: &Run<'a>, category: &Category) -> Option<&'a str> {
+/// The operation that copies most between host and device, where such copies take longer than the GPU computes: no share
+/// of computing can be told of it.
+fn leading_host_copy<'a>(run: &Run<'a>) -> Option<&'a str> {
     let p = &run.analysis.prepared;
-    let copies = || category.rows.iter().map(|&r| p.row(r)).filter(|r| r.is_host_copy);
-    let time_ms: f64 = copies().map(|r| r.time_ms).sum();
-    copies().next().filter(|_| time_ms > p.utilization.computation_time_ms).map(|r| &*r.name)
+    let time_ms: f64 = p.rows.iter().map(|r| r.over_link_ms).sum();
+    let most = p.rows.iter().reduce(|a, b| if b.over_link_ms > a.over_link_ms { b } else { a })?;
+    (time_ms > p.utilization.computation_time_ms).then_some(&*most.name)
 }
 
 /// A name that fits into a sentence.

@@ -57,7 +57,7 @@ fn unmodelled(run: &Run<'_>) -> Vec<Block> {
     let mut by_name: BTreeMap<&str, (usize, f64, f64)> = BTreeMap::new();
     for r in run.analysis.prepared.rows.iter().filter(|r| r.efficiency.efficiency_percent.is_none()) {
         let sum = by_name.entry(&r.name).or_default();
-        *sum = (sum.0 + r.count, sum.1 + r.time_ms, sum.2 + r.percent_of_compute);
+        *sum = (sum.0 + r.count, sum.1 + r.compute_ms(), sum.2 + r.percent_of_compute);
     }
     if by_name.is_empty() {
         return Vec::new();

@@ -70,7 +70,7 @@ fn category(run: &Run<'_>, m: &CategoryMetrics, p: &Prepared) -> Vec<Block> {
         table.row([
             Line::code(&row.name),
             Line::code(&shapes(&row.args)),
-            cell(ms(row.time_ms)),
+            cell(ms(row.compute_ms())),
             cell(pct(row.percent_of_category)),
             cell(efficiency(&row.efficiency)),
             cell(expected),

@@ -4,6 +4,7 @@ use jarvis_analyze::thresholds::Threshold;
 
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
+use crate::sections::copies;
 use crate::sections::kernels::{self, launched_without_operation};
 use crate::sections::words::{bound, cell, ms, pct};
 
@@ -22,6 +23,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
         blocks.push(Block::Table(top(run)));
     }
     blocks.push(Block::Table(categories(run)));
+    blocks.extend(copies::footnote(p.rows.iter()));
     blocks.extend(system(run));
     blocks
 }

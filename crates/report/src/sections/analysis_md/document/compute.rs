@@ -264,7 +264,7 @@ fn reasoning(run: &Run<'_>, card: &ComputeCard<'_>) -> String {
     let Some(largest) = group.members.first() else { return "not known.".to_owned() };
     if !card.is_modelled() {
         let row = largest.row;
-        let (time, share) = (ms(row.time_ms), pct(row.percent_of_compute));
+        let (time, share) = (ms(row.compute_ms()), pct(row.percent_of_compute));
         return TextId::I_UNMODELED.fill(&[("op", &row.name), ("time", &time), ("pct", &share)]);
     }
     let mut said = vec![card.bottleneck.map_or_else(|| reached(p, card), |b| sentence(&b.brief))];

@@ -60,13 +60,30 @@ pub(crate) fn warnings(p: &Prepared, report: &Report) -> Vec<String> {
     if p.program.steps == 0 {
         out.push(NO_STEP.to_owned());
     }
-    let (count, us) = report.rows.unlinked;
+    out.extend(unlinked(p, report));
+    out.extend(derived_peaks(p));
+    out
+}
+
+/// GPU events without a launch. What was still running when the recording began is no part of the window: nothing of the
+/// window is missing then.
+fn unlinked(p: &Prepared, report: &Report) -> Vec<String> {
+    let ((all, all_us), (before, before_us)) = (report.rows.unlinked, report.rows.unlinked_before);
+    let within = (all - before, all_us - before_us);
     let kernel_us: f64 = p.rows.iter().map(|r| r.time_ms * 1e3).sum();
-    if us > UNLINKED_TOLERANCE / 100.0 * kernel_us {
-        let time = shown_ms(us / 1e3);
+    let considerable = |us: f64| us > UNLINKED_TOLERANCE / 100.0 * kernel_us;
+    let mut out = Vec::new();
+    if considerable(within.1) {
+        let (count, time) = (within.0, shown_ms(within.1 / 1e3));
         out.push(format!("{count} GPU events ({time} ms) {UNLAUNCHED} and belong to no operation."));
     }
-    out.extend(derived_peaks(p));
+    if considerable(before_us) {
+        let time = shown_ms(before_us / 1e3);
+        out.push(format!(
+            "{before} GPU events ({time} ms) were launched before the recording began and ended before the window: they \
+             are left out. `torch.cuda.synchronize()` before the first recorded step keeps them out of the recording."
+        ));
+    }
     out
 }
 
@@ -124,10 +141,9 @@ fn time_sum(p: &Prepared) -> Option<String> {
     let compute = p.utilization.computation_time_ms;
     let far = compute > 0.0 && (sum - compute).abs() > TIME_SUM_TOLERANCE / 100.0 * compute;
     far.then(|| {
+        let why = if sum > compute { "streams overlap" } else { "kernels belong to no operation" };
         let (sum, compute) = (shown_ms(sum), shown_ms(compute));
-        format!(
-            "{TIMES_APART} {sum} ms, computation time is {compute} ms: streams overlap, or kernels belong to no operation."
-        )
+        format!("{TIMES_APART} {sum} ms, computation time is {compute} ms: {why}.")
     })
 }
 
@@ -181,6 +197,26 @@ mod tests {
             assert_eq!(told(header, false, launch), (asked, vec![NO_OPERATIONS.into()]));
             assert_eq!(told(header, false, graph), (asked, vec![NO_STACK.into()]));
         }
+    }
+
+    #[test]
+    fn what_ran_before_the_window_is_told_apart() {
+        // stream 7  |lost 100| |mm 50| |lost 20|  with the launch of the second alone
+        let of = |before_us: f64, within_us: f64| {
+            let mut b = TraceBuilder::new();
+            b.gpu("kernel", "lost", 0.0, before_us, 98, 7);
+            b.cpu_op("aten::mm", 150.0, 10.0);
+            b.launch("cudaLaunchKernel", 152.0, 2.0, 1);
+            b.kernel("k", 200.0, 50.0, 1);
+            b.gpu("kernel", "lost", 300.0, within_us, 99, 7);
+            let told = prepared_of(&b, "H200").warnings.into_iter();
+            told.filter(|w| w.contains("GPU events")).collect::<Vec<_>>()
+        };
+        let [within, before] = &of(100.0, 20.0)[..] else { panic!("both are told") };
+        assert_eq!(within, "1 GPU events (0.020 ms) have no recorded launch and belong to no operation.");
+        assert!(before.starts_with("1 GPU events (0.10 ms) were launched before the recording began"), "{before}");
+        assert!(before.contains("torch.cuda.synchronize()"), "{before}");
+        assert_eq!(of(100.0, 1.0).len(), 1, "a share of the window that can be neglected");
     }
 
     #[test]

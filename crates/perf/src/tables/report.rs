@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use jarvis_trace::side_by_side::both;
-use jarvis_trace::{Diagnostics, Fidelity, Nesting, Timeline, Trace, Tree, TreeOptions, Us};
+use jarvis_trace::{Diagnostics, EventId, Fidelity, Nesting, Timeline, Trace, Tree, TreeOptions, Us};
 use rapidhash::RapidHashMap;
 
 use super::collectives::Collectives;
@@ -74,6 +74,8 @@ pub struct ReportRows {
     pub collectives: Collectives,
     /// GPU events whose launch was not recorded: how many, and their microseconds. Kernel sheets count them.
     pub unlinked: (usize, f64),
+    /// Of these, those that end before the first one whose launch was recorded begins: before the window.
+    pub unlinked_before: (usize, f64),
     /// Operations whose model gave no numbers, and why.
     pub model_failures: Vec<ModelFailure>,
 }
@@ -289,6 +291,7 @@ fn fill<'a>(mut cx: Context<'a>, gpu: &GpuTime) -> Filled<'a> {
             (unified, collectives, operations)
         },
     );
+    let [unlinked, unlinked_before] = unlinked(trace, tree);
     let rows = ReportRows {
         timeline: gpu.timeline,
         launchers,
@@ -302,7 +305,8 @@ fn fill<'a>(mut cx: Context<'a>, gpu: &GpuTime) -> Filled<'a> {
         histogram: sums.histogram,
         short_kernels: sums.short_kernels,
         collectives,
-        unlinked: unlinked(trace, tree),
+        unlinked,
+        unlinked_before,
     };
     Filled { rows, any_op: sums.any_op, operations }
 }
@@ -376,8 +380,18 @@ fn operations(cx: &mut Context<'_>, gpu: &GpuTime, launchers: &LauncherRows, uni
     (op_sheets, overlaps)
 }
 
-fn unlinked(trace: &Trace, tree: &Tree) -> (usize, f64) {
-    let events: Vec<_> = tree.all_gpu_events().iter().filter(|&&e| !tree.is_linked(e)).collect();
-    let time: jarvis_trace::Ns = events.iter().filter_map(|&&e| trace.dur(e)).sum();
-    (events.len(), time.as_us())
+/// GPU events whose launch was not recorded: all of them, and those before the window.
+fn unlinked(trace: &Trace, tree: &Tree) -> [(usize, f64); 2] {
+    let mut events: Vec<_> = tree.all_gpu_events().iter().copied().filter(|&e| !tree.is_linked(e)).collect();
+    let sum = |events: &[EventId]| {
+        let time: jarvis_trace::Ns = events.iter().filter_map(|&e| trace.dur(e)).sum();
+        (events.len(), time.as_us())
+    };
+    let all = sum(&events);
+    if events.is_empty() {
+        return [all; 2];
+    }
+    let begin = tree.linked_gpu_events().filter_map(|e| trace.ts(e)).min();
+    events.retain(|&e| begin.is_some_and(|begin| trace.end(e).is_some_and(|end| end <= begin)));
+    [all, sum(&events)]
 }

@@ -50,7 +50,7 @@ pub struct CpuIdleMetrics {
     pub sync: Sync,
     /// What is typical of idle GPUs and holds here.
     pub patterns_detected: Vec<IdlePattern>,
-    /// If idle time fell to the target.
+    /// If idle time fell to the target; 160 stands for 160 or more, see [`Range::MOST`].
     pub potential_speedup: Ratio,
     /// The target.
     pub target_idle_percent: Percent,

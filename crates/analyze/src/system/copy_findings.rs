@@ -116,14 +116,14 @@ fn copy_actions(cx: &Cx<'_>) -> Vec<String> {
     let to_device = copies.direction(CopyDirection::HostToDevice);
     if to_device.exposed > Ns(0) && to_device.pageable == 0 && to_device.waited_for == 0 {
         actions.push(format!(
-            "Begin these copies a step ahead so that computation hides them; where they take longer than it, copy less: \
-             smaller types, or data kept on the device (launched by {}).",
+            "Begin these copies (launched by {}) a step ahead so that computation hides them; where they take longer than \
+             it, copy less: smaller types, or data kept on the device.",
             names(CopyDirection::HostToDevice)
         ));
     } else if to_device.exposed > Ns(0) {
         actions.push(format!(
-            "Pin host memory (`pin_memory=True`), pre-allocate, and copy asynchronously (`non_blocking=True`) on a \
-             stream of its own while the batch before is computed (launched by {}).",
+            "Pin host memory (`pin_memory=True`), pre-allocate, and let the copies (launched by {}) run asynchronously \
+             (`non_blocking=True`) on a stream of their own while the batch before is computed.",
             names(CopyDirection::HostToDevice)
         ));
     }

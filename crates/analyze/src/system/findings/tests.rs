@@ -440,6 +440,8 @@ fn copies_that_nothing_hides_are_found() {
     host.item();
     let actions = &found(&host.b)[0].paths.algorithmic;
     assert!(actions[0].starts_with("Pin host memory") && actions[1].starts_with("Keep data"), "{actions:?}");
+    // Who launches them stands with the copies.
+    assert!(actions[0].contains("the copies (launched by `aten::to`)"), "{actions:?}");
     // Small ones cost the wait for them, not the copy.
     assert_eq!(names(&found(&copying(4096, 5.0, "Pageable"))), ["host_sync"]);
 }

@@ -34,6 +34,8 @@ pub struct FirstCalls {
     pub after_steps: Ns,
     /// Of that: of calls in the later half of those of their operation.
     late: Ns,
+    /// The gaps, from when to when; in order.
+    spans: Vec<(Ns, Ns)>,
     /// Names of the operations, most time first.
     pub names: Vec<Arc<str>>,
 }
@@ -44,8 +46,9 @@ const GOING_ON: f64 = 25.0;
 /// A long gap with a late launch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LongGap {
-    pub(super) length: Ns,
     pub(super) class: GapClass,
+    /// From when to when it lasts.
+    pub(super) span: (Ns, Ns),
     /// What the host did, and what it had waited in.
     pub(super) events: [Option<EventId>; 2],
 }
@@ -140,6 +143,21 @@ impl FirstCalls {
         percent(self.late, self.time) > GOING_ON
     }
 
+    /// Their time where a later part of the run has no such calls, else none.
+    pub fn at_start(&self) -> Ns {
+        if self.go_on() { Ns(0) } else { self.time }
+    }
+
+    /// What of a time, from when to when, passes in such calls that a later part of the run does not have.
+    pub(super) fn at_start_within(&self, from: Ns, to: Ns) -> Ns {
+        if self.spans.is_empty() || self.go_on() {
+            return Ns(0);
+        }
+        let first = self.spans.partition_point(|s| s.1 <= from);
+        let within = self.spans[first..].iter().take_while(|s| s.0 < to);
+        within.map(|s| s.1.min(to) - s.0.max(from)).sum()
+    }
+
     /// Their names as texts show them.
     pub(super) fn shown_names(&self) -> String {
         list(self.names.iter().map(|name| &**name), 3)
@@ -159,18 +177,21 @@ impl FirstCalls {
                 Doing::Call(e) => operations.is_slow_first(e).then(|| (trace.name(e), operations.is_late(e))),
             });
             let Some((name, is_late)) = found else { continue };
+            let length = gap.span.1 - gap.span.0;
             if is_late {
-                total.late = total.late + gap.length;
+                total.late = total.late + length;
             }
             let time = by_name.entry(name).or_default();
-            *time = *time + gap.length;
-            total.time = total.time + gap.length;
+            *time = *time + length;
+            total.time = total.time + length;
+            total.spans.push(gap.span);
             match gap.class {
-                GapClass::HostSync => total.after_waits = total.after_waits + gap.length,
-                GapClass::StepSync => total.after_steps = total.after_steps + gap.length,
+                GapClass::HostSync => total.after_waits = total.after_waits + length,
+                GapClass::StepSync => total.after_steps = total.after_steps + length,
                 _ => {}
             }
         }
+        total.spans.sort_unstable();
         let mut names: Vec<(&str, Ns)> = by_name.into_iter().collect();
         names.order_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
         total.names = names.into_iter().map(|(name, _)| name.into()).collect();

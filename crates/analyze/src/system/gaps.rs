@@ -313,9 +313,9 @@ impl Gaps {
         Some(&self.first_calls).filter(|first| percent(first.time, self.late()) > FIRST_OF_LATE)
     }
 
-    /// Idle time in percent of the window, capture edges left out of both.
+    /// Idle time in percent of the window, capture edges and first calls at the start of a run left out of both.
     pub fn idle_without_edges_percent(&self) -> f64 {
-        let edges = self.class(GapClass::Edge).time;
+        let edges = self.class(GapClass::Edge).time + self.first_calls.at_start();
         percent(self.idle() - edges, self.window - edges)
     }
 }
@@ -366,15 +366,16 @@ impl<'a, 'r> Tables<'a, 'r> {
         let until = launch.map_or(gap.to, |l| l.start.min(gap.to));
         let covered = |e: EventId| recording.overlap(e, (gap.from, until));
         let is_in = |e: EventId| covered(e) + covered(e) >= until - gap.from;
+        let late_by = launch.map_or(Ns(0), |l| l.start - gap.from);
         if class.is_late() && class != GapClass::HostData && length >= first_calls::LONG {
             let waited = blamed.filter(|_| class == GapClass::HostSync);
-            self.long.push(first_calls::LongGap { length, class, events: [event.filter(|&e| is_in(e)), waited] });
+            let events = [event.filter(|&e| is_in(e)), waited];
+            self.long.push(first_calls::LongGap { class, span: (gap.from, gap.to), events });
         }
         let activity = blamed.map_or(NO_ACTIVITY, |e| self.activity(e, length, covered(e)));
         if launch.is_some_and(|l| recording.in_optimizer(l.start)) {
             self.gaps.in_optimizer.add(length);
         }
-        let late_by = launch.map_or(Ns(0), |l| l.start - gap.from);
         if class == GapClass::HostData {
             self.gaps.input.push(input);
         }

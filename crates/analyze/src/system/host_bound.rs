@@ -18,7 +18,8 @@
 //! So savings are not multiplied with some share: the recorded schedule is run again with the kernels shortened
 //! ([`HostBound::clip_savings`]), not launched at all ([`HostBound::clip_removal`]) or replaced by fewer
 //! ([`HostBound::clip_fusion`]), the last two giving back the host time of their launches too, and the difference of
-//! the windows is the saving.
+//! the windows is the saving. What operations take the host at the start of a run, when they are called for the first time
+//! with their arguments ([`super::first_calls`]), is no part of that schedule: no change is worth it.
 //!
 //! **The profiler's share.** A profiled host is slower than a free one, the GPU is not. In some hundred recordings
 //! whose step time was also measured without the profiler, hosts that held the GPU up ran 1.4 to 2.4 times slower under
@@ -127,7 +128,9 @@ impl HostBound {
         let recorded = schedule.run(&Scenario::RECORDED, [1.0, least, most, usual(slowdown)]);
         let [_, at_least, at_most, _] = recorded;
         let unprofiled_ms = Range::new(at_most.ms(), at_least.ms());
-        let (window, fixed, limit) = (gaps.window, Default::default(), Limit::Gpu);
+        // Savings are shares of the window without what is left out of the schedule.
+        let window = gaps.window - gaps.first_calls.at_start();
+        let (fixed, limit) = (Default::default(), Limit::Gpu);
         let settled = schedule.settled();
         let mut host =
             Self { schedule, slowdown, window, recorded, settled, fixed, limit, unprofiled_ms, compiled_share };
@@ -149,7 +152,7 @@ impl HostBound {
         self.schedule = Schedule::default();
     }
 
-    /// The recorded window.
+    /// The recorded window, without first calls at the start of a run.
     pub fn window(&self) -> Ns {
         self.window
     }

@@ -59,6 +59,9 @@ const OPTIMIZER_OF_LATE: f64 = 50.0;
 /// Above this share of its time in compiled code, the host gains nothing from compiling.
 const MOSTLY_COMPILED: f64 = 0.5;
 
+/// Above this share of the window, in percent, the recording is of the start of a run and says little about the rest.
+const MOSTLY_START: f64 = 50.0;
+
 const FUSED_OPTIMIZER: &str =
     "Use the fused or foreach variant of the optimizer (`fused=True`): most late launches are its.";
 
@@ -73,7 +76,12 @@ fn late_launches(cx: &Cx<'_>) -> Tally {
         .into_iter()
         .map(|c| gaps.class(c))
         .fold(Tally::default(), |sum, t| Tally { count: sum.count + t.count, time: sum.time + t.time });
-    if let Some(first) = gaps.slow_first_calls() {
+    let first = &gaps.first_calls;
+    if first.at_start() > Ns(0) {
+        late.time = late.time - (first.time - first.after_waits - first.after_steps);
+        return late;
+    }
+    if gaps.slow_first_calls().is_some() {
         late.time = late.time + first.after_steps;
     }
     if waits_in_first_calls(cx) {
@@ -98,8 +106,10 @@ pub(crate) fn launch_bound(cx: &Cx<'_>, waits: Option<&Judged>) -> Option<Judged
     let (gaps, host) = (&cx.system.gaps, &cx.system.host);
     let late = late_launches(cx);
     let idle = gaps.idle_without_edges_percent();
-    let of_idle = super::gaps::percent(late.time, gaps.idle());
-    if idle <= CARD_PERCENT || cx.percent(late.time) < LATE_OF_WINDOW || of_idle < LATE_OF_IDLE {
+    let at_start = gaps.first_calls.at_start();
+    let of_idle = super::gaps::percent(late.time, gaps.idle() - at_start);
+    let of_window = super::gaps::percent(late.time, gaps.window - at_start);
+    if idle <= CARD_PERCENT || of_window < LATE_OF_WINDOW || of_idle < LATE_OF_IDLE {
         return None;
     }
     if host.limit == Limit::Gpu {
@@ -117,6 +127,9 @@ pub(crate) fn launch_bound(cx: &Cx<'_>, waits: Option<&Judged>) -> Option<Judged
         severity = severity.milder();
     }
     if is_optimizers(cx) {
+        severity = severity.milder();
+    }
+    if super::gaps::percent(at_start, gaps.window) > MOSTLY_START {
         severity = severity.milder();
     }
     if let Some((worst, _)) = waits.filter(|_| waits_cut(cx)) {
@@ -150,9 +163,11 @@ fn launch_issue(cx: &Cx<'_>, late: Tally) -> String {
         kernels.count
     );
     if let Some(first) = cx.system.gaps.slow_first_calls() {
+        let (part, rest) =
+            if first.go_on() { ("of it pass", "") } else { ("more pass", "; they are not counted here") };
         issue += &format!(
-            " {} ms of it pass in calls ({}) that are the first with their arguments and take the host far longer than \
-             later ones.",
+            " {} ms {part} in calls ({}) that are the first with their arguments and take the host far longer than \
+             later ones{rest}.",
             shown_ms(first.time.as_ms()),
             first.shown_names()
         );
@@ -180,16 +195,11 @@ fn launch_actions(cx: &Cx<'_>) -> Vec<String> {
     if is_optimizers(cx) {
         actions.push(FUSED_OPTIMIZER.to_owned());
     }
-    if let Some(first) = cx.system.gaps.slow_first_calls() {
+    if let Some(first) = cx.system.gaps.slow_first_calls().filter(|first| first.go_on()) {
         let names = first.shown_names();
-        actions.push(if first.go_on() {
-            format!("Keep to few shapes, padded or sorted into buckets, so that first calls ({names}) are rare.")
-        } else {
-            format!(
-                "Record a later part of the run, after some steps: first calls ({names}) are no part of it, and little else \
-                 can be seen beside them."
-            )
-        });
+        actions.push(format!(
+            "Keep to few shapes, padded or sorted into buckets, so that first calls ({names}) are rare."
+        ));
     }
     actions.push(capture_action(cx));
     let compiled = cx.system.host.compiled_share > MOSTLY_COMPILED;

@@ -49,9 +49,14 @@ impl System {
 
     fn first_calls_note(&self) -> Option<String> {
         let first = self.gaps.slow_first_calls()?;
+        let advice = if first.go_on() {
+            ""
+        } else {
+            " Record a later part of the run, after some steps, to see what else there is."
+        };
         Some(format!(
             "The GPU waits {} of {} ms while operations ({}) are called for the first time with their arguments. A part of \
-             the run in which shapes repeat has no such time, and all shares and savings are different there.",
+             the run in which shapes repeat has no such time, and all shares and savings are different there.{advice}",
             shown_ms(first.time.as_ms()),
             shown_ms(self.gaps.window.as_ms()),
             first.shown_names()

@@ -19,6 +19,7 @@
 
 use jarvis_trace::{EventId, EventKind, GpuWork, Ns, TrackId};
 
+use super::first_calls::FirstCalls;
 use super::gaps::{GapClass, Gaps};
 use super::recording::{GpuEvent, Launch, Recording, Wait};
 
@@ -137,7 +138,7 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     pub(crate) fn of(recording: &Recording<'_>, gaps: &Gaps) -> Self {
-        let (works, graph_gap) = works(recording);
+        let (works, graph_gap) = works(recording, &gaps.first_calls);
         let mut uids: Vec<(u32, u32)> =
             recording.gpu.iter().enumerate().map(|(i, g)| (g.event.uid(), i as u32)).collect();
         uids.sort_unstable();
@@ -228,8 +229,9 @@ impl Schedule {
         let mut before: Option<Operation> = None;
         self.steps.reserve_exact(acts.len());
         for act in acts {
-            let delta = (act.at - clock).max(Ns(0));
-            let read = overlap(&reads, &mut read_at, clock, act.at);
+            // No change is worth what the run only spends at its start.
+            let delta = (act.at - clock - gaps.first_calls.at_start_within(clock, act.at)).max(Ns(0));
+            let read = overlap(&reads, &mut read_at, clock, act.at).min(delta);
             let mut step =
                 Step { delta: delta.0, fixed: 0, input: 0, carried: 0, read: read.0, opens: false, act: act.act };
             if let Act::Launch { .. } = act.act {
@@ -294,7 +296,7 @@ impl Operation {
 }
 
 /// GPU events with what they wait for, and the gap within GPU graphs.
-fn works(recording: &Recording<'_>) -> (Vec<Work>, i64) {
+fn works(recording: &Recording<'_>, first_calls: &FirstCalls) -> (Vec<Work>, i64) {
     let gpu = &recording.gpu;
     let origin = recording.extent.0;
     let mut by_end: Vec<u32> = (0..gpu.len() as u32).collect();
@@ -316,10 +318,11 @@ fn works(recording: &Recording<'_>) -> (Vec<Work>, i64) {
             }
             follows = NONE;
         }
-        let gap = if after == NONE { 0 } else { (g.start - gpu[after as usize].end).0 };
+        let between = |from: Ns, to: Ns| (to - from - first_calls.at_start_within(from, to)).0;
+        let gap = if after == NONE { 0 } else { between(gpu[after as usize].end, g.start) };
         let launch = recording.launch(g);
-        let latency = launch.map_or(0, |l| (g.start - l.start).0);
-        let call = launch.map_or(0, |l| u32::try_from((l.end - l.start).0.max(0)).unwrap_or(u32::MAX));
+        let latency = launch.map_or(0, |l| between(l.start, g.start));
+        let call = launch.map_or(0, |l| u32::try_from(between(l.start, l.end).max(0)).unwrap_or(u32::MAX));
         let (start, end, linked) = ((g.start - origin).0, (g.end - origin).0, launch.is_some());
         let work = Work { start, end, after, follows, gap, latency, call, linked };
         if linked && work.is_late() {

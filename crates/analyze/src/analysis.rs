@@ -150,6 +150,7 @@ impl Groundwork {
         );
         findings.extend(of_patterns);
         findings.extend(of_system);
+        system::selections::tell_of_loops(&mut findings, &patterns, &prepared.program);
         fold_kernel_work(&mut findings, &outcomes);
         let findings = rank::ranked(findings, prepared, system.as_ref().is_some_and(|s| s.host.is_limit()));
         settle_priorities(&mut outcomes, &findings);

@@ -82,10 +82,15 @@ impl Host {
 
     /// A read of one value: a small copy and a wait for it.
     pub(crate) fn item(&mut self) {
+        self.waiting("aten::item");
+    }
+
+    /// An operation that copies a little to the host and waits for it.
+    pub(crate) fn waiting(&mut self, name: &str) {
         let start = self.now;
         self.launch(start + 5.0, "gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", 1.0);
         let back = self.gpu.max(start + 15.0) + 5.0;
-        self.b.cpu_op("aten::item", start, back + 5.0 - start);
+        self.b.cpu_op(name, start, back + 5.0 - start);
         self.b.runtime("cudaStreamSynchronize", start + 15.0, back - start - 15.0);
         self.now = back + 5.0;
     }

@@ -18,11 +18,11 @@ use jarvis_trace::{InOrder, Ns};
 
 use super::cpu_idle::{ACTIVITY_ROWS, CARD_PERCENT};
 use super::findings::{Cx, Draft, Judged, timeline_evidence};
-use super::flags;
 use super::gaps::{GapClass, HostActivity, Tally};
 use super::host_bound::{Fix, Limit};
 use super::severity::{EXPOSED, IDLE, Severity};
 use super::texts::{counted, list, ms_and_percent, quoted, short};
+use super::{flags, selections};
 use crate::finding::{Evidence, FindingOperation, PatternId, Range};
 use crate::program::Program;
 use crate::rounding::{shown, shown_ms};
@@ -85,7 +85,7 @@ fn late_launches(cx: &Cx<'_>) -> Tally {
         late.time = late.time + first.after_steps;
     }
     if waits_in_first_calls(cx) {
-        late.time = late.time + gaps.first_calls.after_waits;
+        late.time = late.time + first.after_waits;
     }
     late
 }
@@ -377,7 +377,7 @@ pub(crate) fn host_sync(cx: &Cx<'_>, program: Option<&Program>) -> Option<Judged
         time: waits.time,
         saved_ms,
         basis: wait_basis(cx, cuts, flags.len()),
-        algorithmic: wait_actions(cx, &names, !flags.is_empty()),
+        algorithmic: wait_actions(cx, !flags.is_empty()),
         kernel: Vec::new(),
         evidence: wait_evidence(cx),
     };
@@ -414,13 +414,21 @@ fn wait_basis(cx: &Cx<'_>, cuts: bool, flags: usize) -> String {
     )
 }
 
-fn wait_actions(cx: &Cx<'_>, names: &str, reads_flags: bool) -> Vec<String> {
-    let mut actions = vec![
-        format!("Remove or batch device synchronizations and scalar reads ({names})."),
-        "Keep the value on the device (`torch.where`, masks, accumulated tensors) and read it once after the step, or \
-         copy it with `non_blocking=True` and look at it a step later."
-            .to_owned(),
-    ];
+fn wait_actions(cx: &Cx<'_>, reads_flags: bool) -> Vec<String> {
+    let all = cx.system.gaps.waiting_operations.iter().map(|o| &*o.name);
+    let (sized, reading): (Vec<&str>, Vec<&str>) = all.partition(|name| selections::is_sized_by_data(name));
+    let mut actions = Vec::new();
+    if !reading.is_empty() {
+        actions.push(format!("Remove or batch device synchronizations and scalar reads ({}).", list(reading, 3)));
+        actions.push(
+            "Keep the value on the device (`torch.where` with three arguments, masks, accumulated tensors) and read it \
+             once after the step, or copy it with `non_blocking=True` and look at it a step later."
+                .to_owned(),
+        );
+    }
+    if !sized.is_empty() {
+        actions.push(selections::advice(&list(sized, 3)));
+    }
     if reads_flags {
         actions.push(
             "Make checks (`any`, `all`) only every so many steps: what makes their flags then goes as well.".to_owned(),

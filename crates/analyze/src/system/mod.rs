@@ -26,6 +26,7 @@ mod recomputation;
 mod recording;
 mod rerun;
 mod schedule;
+pub(crate) mod selections;
 mod severity;
 pub mod texts;
 

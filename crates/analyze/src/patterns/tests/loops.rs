@@ -1,9 +1,10 @@
 //! Experts, loops over slices, optimizers, recomputation.
 
 use super::sketch::Sketch;
-use crate::finding::PatternId;
+use crate::finding::{Finding, PatternId};
 use crate::patterns::candidates::is_told_of_rows;
 use crate::patterns::{Code, Confidence};
+use crate::system::selections::tell_of_loops;
 
 fn expert(s: &mut Sketch, rows: i64, indexed: bool) {
     if indexed {
@@ -90,6 +91,34 @@ fn experts_without_tokens_belong_to_the_loop() {
     let p = s.op("aten::nonzero", &[&[512]], 9.0).one(Code::MoeExpertLoop);
     assert_eq!((p.instances, p.ops.len()), (1, 64 * 2 + 4 * 5));
     assert_eq!(p.evidence[0], "4 of 64 experts have tokens: 2 matrix products each, 8192 to 8192 rows");
+}
+
+#[test]
+fn waits_within_a_loop_over_experts_go_with_it() {
+    let told = |after: usize| {
+        let mut s = Sketch::new();
+        s.op("aten::topk", &[&[8192, 64]], 9.0);
+        for e in 0..16 {
+            search(&mut s);
+            expert(&mut s, 500 + 7 * e, true);
+        }
+        for _ in 0..after {
+            s.op("aten::native_layer_norm", &[&[8192, 1024], &[], &[1024], &[1024], &[]], 9.0);
+            s.op("aten::nonzero", &[&[512]], 9.0);
+        }
+        s.look(|scene, patterns, findings| {
+            let experts = findings.iter().find(|f| f.pattern == PatternId::MOE_EXPERT_LOOP).unwrap();
+            let mut waits = Finding { pattern: PatternId::HOST_SYNC, ..experts.clone() };
+            waits.operations.truncate(1);
+            waits.operations[0].name = "aten::nonzero".to_owned();
+            waits.paths.algorithmic.clear();
+            let mut all = vec![experts.clone(), waits];
+            tell_of_loops(&mut all, patterns, scene.program);
+            all.pop().unwrap().paths.algorithmic
+        })
+    };
+    assert!(told(0)[0].starts_with("Mend the loop first (Experts run one after another"), "{:?}", told(0));
+    assert_eq!(told(20), Vec::<String>::new(), "most wait elsewhere");
 }
 
 #[test]

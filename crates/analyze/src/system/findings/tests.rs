@@ -137,8 +137,41 @@ fn compiling_is_told_as_such() {
     let system = system(&host.b);
     let first = system.gaps.slow_first_calls().unwrap();
     assert_eq!((first.names.as_slice(), first.go_on()), (&["torch.compile".into()][..], false));
-    let advice = &found(&host.b)[0].paths.algorithmic[0];
-    assert!(advice.starts_with("Record a later part of the run"), "{advice}");
+    // Advice on the recording is no change to the program, and what it leaves out is nobody's saving.
+    assert!(system.notes()[0].contains("Record a later part of the run"), "{:?}", system.notes());
+    let (all, before) = (found(&host.b), found(&steps(50.0, 5.0).b));
+    let (f, without) = (&all[0], &before[0]);
+    assert!(f.paths.algorithmic.iter().all(|a| !a.contains("Record a later part")), "{:?}", f.paths);
+    assert!(f.issue.contains("ms more pass in calls (`torch.compile`)"), "{}", f.issue);
+    // Three steps in the place of two.
+    assert!(f.impact.saved_ms.high < 1.6 * without.impact.saved_ms.high, "{:?} {:?}", f.impact, without.impact);
+    assert!(f.time_ms < 1.6 * without.time_ms, "{} {}", f.time_ms, without.time_ms);
+}
+
+#[test]
+fn results_as_large_as_the_data_say_are_no_reads() {
+    let of = |name: &str| {
+        let mut host = Host::default();
+        for step in 0..4 {
+            let start = host.now;
+            for _ in 0..10 {
+                host.op("aten::mm", 20.0, 40.0);
+                host.waiting(name);
+            }
+            host.end_step(step, start);
+        }
+        found(&host.b)
+            .into_iter()
+            .find(|f| f.pattern == crate::finding::PatternId::HOST_SYNC)
+            .unwrap()
+            .paths
+            .algorithmic
+    };
+    let read = of("aten::item");
+    assert!(read[0].contains("scalar reads (`aten::item`)"), "{read:?}");
+    let sized = of("aten::where");
+    assert!(sized[0].starts_with("The host waits to learn how large the results of `aten::where` are"), "{sized:?}");
+    assert!(sized.iter().all(|a| !a.contains("scalar reads") && !a.contains("read it once")), "{sized:?}");
 }
 
 #[test]

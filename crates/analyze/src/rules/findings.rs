@@ -6,12 +6,13 @@ use super::Shares;
 use super::claims::Claims;
 use super::cx::CategoryCx;
 use super::fix::{Calls, Fix};
+use super::layout::transposes;
 use super::outcome::CategoryOutcome;
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, PatternId, Priority, Range, Tier};
 use crate::metrics::short_name;
-use crate::metrics::{Bottleneck, CategoryMetrics, Promoted, Sentence};
+use crate::metrics::{Bottleneck, CategoryMetrics, PatternMetrics, Promoted, Sentence};
 use crate::prepare::args::{SEPARATOR, dims_json, types_json};
-use crate::prepare::order;
+use crate::prepare::{order, percent};
 use crate::prepared::{BoundType, Prepared, Row};
 use crate::program::{RowId, base_name};
 use crate::rounding::{shown, shown_ms};
@@ -36,17 +37,19 @@ pub fn compute_findings(
     host: Option<&HostBound>,
 ) -> Vec<Finding> {
     let metrics: Vec<&CategoryMetrics> = outcomes.iter().filter_map(CategoryOutcome::metrics).collect();
-    let mut explained: BTreeSet<RowId> = BTreeSet::new();
+    let mut explained = Explained::default();
     let mut drafts: Vec<Draft> = Vec::new();
-    let mut promoted: Vec<(&CategoryMetrics, &Promoted)> = Vec::new();
+    let mut promoted: Vec<(&CategoryMetrics, &PatternMetrics, &Promoted)> = Vec::new();
     for m in &metrics {
-        promoted.extend(m.patterns.iter().filter_map(|p| Some((*m, p.promoted.as_ref()?))));
+        promoted.extend(m.patterns.iter().filter_map(|p| Some((*m, p, p.promoted.as_ref()?))));
     }
     // What brings most takes the rows that several would mend.
-    promoted.order_by(|a, b| b.1.saved.high.total_cmp(&a.1.saved.high));
-    for (m, p) in promoted {
-        drafts.extend(Draft::promoted(m, p, &Left { prepared, claims, explained: &explained }));
-        explained.extend(&p.explains);
+    promoted.order_by(|a, b| b.2.saved.high.total_cmp(&a.2.saved.high));
+    let all: Vec<&Promoted> = promoted.iter().map(|(.., p)| *p).collect();
+    explained.shared = shared(prepared, &all);
+    for (m, pattern, p) in promoted {
+        drafts.extend(Draft::promoted(m, pattern, p, &Left { prepared, claims, explained: &explained }));
+        explained.add(p);
     }
     for m in &metrics {
         for b in m.bottlenecks.iter().filter(|b| b.covered_by.is_none() || b.replay.required) {
@@ -73,30 +76,105 @@ fn in_top(prepared: &Prepared, operation: &FindingOperation) -> bool {
     prepared.rows.iter().any(|r| r.uid == operation.uid && r.in_top_ops)
 }
 
+/// What kernels that only change a layout are of a row.
+fn turned(row: &Row) -> f64 {
+    percent(transposes(row).1, row.time_ms) / 100.0
+}
+
+/// Rows that are spoken of for their layout and for their precision, with what belongs to the layout.
+fn shared(prepared: &Prepared, promoted: &[&Promoted]) -> Shares {
+    let rows = |pattern| promoted.iter().filter(move |p| p.pattern == pattern).flat_map(|p| &p.explains);
+    let precision: BTreeSet<&RowId> = rows(PatternId::FULL_PRECISION_GEMM).collect();
+    let both = rows(PatternId::LAYOUT_TRANSPOSES).filter(|r| precision.contains(r));
+    both.map(|&r| (r, turned(prepared.row(r)))).collect()
+}
+
+/// What of rows patterns have taken.
+#[derive(Default)]
+struct Explained {
+    taken: Shares,
+    /// Rows that two patterns divide between them, with what belongs to the layout.
+    shared: Shares,
+}
+
+impl Explained {
+    fn share(&self, row: RowId) -> f64 {
+        self.taken.get(&row).copied().unwrap_or_default()
+    }
+
+    /// What of a row a pattern is about.
+    fn meant(&self, pattern: PatternId, row: RowId) -> f64 {
+        match (pattern, self.shared.get(&row)) {
+            (PatternId::LAYOUT_TRANSPOSES, Some(turned)) => *turned,
+            (PatternId::FULL_PRECISION_GEMM, Some(turned)) => 1.0 - turned,
+            _ => 1.0,
+        }
+    }
+
+    fn add(&mut self, p: &Promoted) {
+        for &row in &p.explains {
+            let meant = self.meant(p.pattern, row);
+            let taken = self.taken.entry(row).or_default();
+            *taken = (*taken + meant).min(1.0);
+        }
+    }
+}
+
 /// What is left of rows once patterns have taken theirs.
 struct Left<'a> {
     prepared: &'a Prepared,
     claims: &'a Claims,
-    explained: &'a BTreeSet<RowId>,
+    explained: &'a Explained,
 }
 
 impl Left<'_> {
     fn share(&self, row: RowId) -> f64 {
-        if self.explained.contains(&row) { 0.0 } else { 1.0 - self.claims.share(self.prepared, row) }
+        (1.0 - self.explained.share(row) - self.claims.share(self.prepared, row)).max(0.0)
     }
 
-    /// The same for patterns that mend several rows, which only others of their tier take rows from.
-    fn share_in_tier(&self, row: RowId) -> f64 {
-        if self.explained.contains(&row) { 0.0 } else { 1.0 - self.claims.share_of_compute(row) }
-    }
-
-    /// Shares of rows and their part of all their time.
-    fn of(&self, rows: &[RowId], share: impl Fn(RowId) -> f64) -> (Shares, f64) {
+    /// What is left of rows for a pattern that mends several, which only others of its tier take rows from, and its part
+    /// of what the pattern is about.
+    fn of(&self, p: &Promoted) -> (Shares, f64) {
         let time = |r: RowId| self.prepared.row(r).time_ms;
-        let shares: Shares = rows.iter().map(|&r| (r, share(r))).filter(|(_, s)| *s > 0.01).collect();
-        let all: f64 = rows.iter().map(|&r| time(r)).sum();
+        let share = |r: RowId| {
+            let meant = self.explained.meant(p.pattern, r);
+            (1.0 - self.explained.share(r) - self.claims.share_of_compute(r)).clamp(0.0, meant)
+        };
+        let shares: Shares = p.explains.iter().map(|&r| (r, share(r))).filter(|(_, s)| *s > 0.01).collect();
+        let all: f64 = match p.pattern {
+            // What it saves depends on whole rows.
+            PatternId::LAYOUT_TRANSPOSES => p.explains.iter().map(|&r| time(r)).sum(),
+            _ => p.explains.iter().map(|&r| self.explained.meant(p.pattern, r) * time(r)).sum(),
+        };
         let left: f64 = shares.iter().map(|(&r, s)| s * time(r)).sum();
         (shares, if all > 0.0 { left / all } else { 0.0 })
+    }
+
+    /// What a pattern saves with these shares of its rows, a part of what it is about: that about layouts at least what
+    /// the transposes among them stand for.
+    fn saved(&self, pattern: &PatternMetrics, p: &Promoted, rows: &Shares, part: f64) -> Range {
+        let saved = Range::new(part * p.saved.low, part * p.saved.high);
+        match (p.pattern, pattern.savings_ms_low, pattern.savings_ms_high) {
+            (PatternId::LAYOUT_TRANSPOSES, Some(low), Some(high)) if part < WHOLE => {
+                let own = self.part_of_turned(p, rows);
+                let [low, high] =
+                    [(low.0, p.saved.low), (high.0, p.saved.high)].map(|(own_ms, all)| own * own_ms.min(all));
+                Range::new(saved.low.max(low), saved.high.max(high))
+            }
+            _ => saved,
+        }
+    }
+
+    /// Which part of the transposes of a pattern these shares of its rows hold.
+    fn part_of_turned(&self, p: &Promoted, rows: &Shares) -> f64 {
+        let (mut all, mut held) = (0.0, 0.0);
+        for &r in &p.explains {
+            let row = self.prepared.row(r);
+            let turned = turned(row);
+            all += turned * row.time_ms;
+            held += rows.get(&r).map_or(0.0, |share| share.min(turned)) * row.time_ms;
+        }
+        if all > 0.0 { held / all } else { 0.0 }
     }
 
     /// A bottleneck as if there were no more of it than these rows.
@@ -133,8 +211,9 @@ struct Draft {
 
 impl Draft {
     /// `None` if others have taken all of its rows.
-    fn promoted(m: &CategoryMetrics, p: &Promoted, left: &Left<'_>) -> Option<Self> {
-        let (rows, part) = left.of(&p.explains, |r| left.share_in_tier(r));
+    fn promoted(m: &CategoryMetrics, pattern: &PatternMetrics, p: &Promoted, left: &Left<'_>) -> Option<Self> {
+        let (rows, part) = left.of(p);
+        let saved = left.saved(pattern, p, &rows, part);
         (part > 0.01).then(|| Self {
             pattern: p.pattern,
             category: m.category.to_string(),
@@ -149,7 +228,7 @@ impl Draft {
             rows,
             also: p.also.clone(),
             time_ms: part * p.time_ms,
-            saved: Range::new(part * p.saved.low, part * p.saved.high),
+            saved,
             is_change: true,
             replay_reason: None,
         })
@@ -252,7 +331,11 @@ impl Draft {
         let fix = Fix { saved: self.saved, time_ms: self.time_ms, calls };
         let shorter: BTreeSet<RowId> = self.rows.keys().copied().chain(self.also).collect();
         let (saved, limit) = fix.within_host(prepared, host, &shorter);
+        let time_ms = prepared.utilization.of_window(self.time_ms);
+        // What can't be measured exactly still saves no more than it takes.
+        let most = if saved.high <= time_ms { time_ms } else { f64::INFINITY };
         let saved = if self.is_change { saved.as_measured(total) } else { saved };
+        let saved = Range::new(saved.low.min(most), saved.high.min(most));
         let more = self.basis.len() - 1;
         let mut basis = self.basis.into_iter().next().unwrap_or_default();
         if more > 0 {
@@ -271,7 +354,7 @@ impl Draft {
             title: self.title,
             issue: self.issue,
             operations: rows.iter().take(MOST_OPERATIONS).map(operation).collect(),
-            time_ms: prepared.utilization.of_window(self.time_ms),
+            time_ms,
             percent_of_total: prepared.utilization.percent_of_total(self.time_ms),
             paths: Paths { algorithmic: texts(self.algorithmic), kernel: texts(self.kernel) },
             impact: Impact::of(saved, total, basis),

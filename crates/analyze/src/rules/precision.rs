@@ -4,7 +4,7 @@ use jarvis_perf::roofline::MB;
 
 use super::cx::CategoryCx;
 use super::judge::RowPattern;
-use super::layout::Layout;
+use super::layout::{Layout, transposes};
 use super::priority::Weight;
 use super::words::Said;
 use crate::finding::{PatternId, Range};
@@ -76,16 +76,24 @@ pub(crate) fn row_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
     let memory_ms = memory_ms(cx, row);
     let cautious = cx.limit(Threshold::ImpactCautiousMemory) / 100.0;
     let scaled = scaled_ms(row, peak / lower);
-    let turned = &*row.category == "convolution" && Layout::of(row) != Layout::ChannelsLast;
+    // What is turned already is turned no more often.
+    let turns = transposes(row).0 > 0;
+    let turned = &*row.category == "convolution" && Layout::of(row) != Layout::ChannelsLast && !turns;
     let turning_ms = if turned { 2.0 * memory_ms / cautious } else { 0.0 };
     let at_worst = scaled.high.max(memory_ms / cautious) + turning_ms;
-    Some(Range::new(row.time_ms - at_worst, row.time_ms - scaled.low.max(memory_ms)))
+    let matrix_ms = matrix_ms(row);
+    Some(Range::new(matrix_ms - at_worst, matrix_ms - scaled.low.max(memory_ms)))
+}
+
+/// Time of a row's kernels but those that only change the layout: what these cost is no matter of precision.
+fn matrix_ms(row: &Row) -> f64 {
+    (row.time_ms - transposes(row).1).max(0.0)
 }
 
 /// What a row takes under a peak that is higher by this ratio, at best and at worst. The kernels of TF32 are much like
 /// those of bf16.
 fn scaled_ms(row: &Row, ratio: f64) -> Range {
-    let same_ms = row.time_ms * ratio;
+    let same_ms = matrix_ms(row) * ratio;
     let reaching = |ms: f64, (worst, best): (f64, f64)| Range::new(ms / best, ms / worst);
     let efficiency = row.efficiency.efficiency_percent.filter(|_| &*row.category == "gemm");
     let ideal_ms = efficiency.map(|percent| same_ms * percent / 100.0);
@@ -135,7 +143,7 @@ fn is_memory_bound(row: &Row) -> bool {
 fn leads(cx: &CategoryCx<'_>) -> bool {
     let time = |category: &crate::prepared::Category| -> f64 {
         let rows = category.rows.iter().map(|&r| cx.prepared.row(r));
-        rows.filter(|r| pattern(cx, r).is_some()).map(|r| r.time_ms).sum()
+        rows.filter(|r| pattern(cx, r).is_some()).map(matrix_ms).sum()
     };
     let own = time(cx.category);
     let others = cx.prepared.categories.iter().filter(|c| c.key != cx.category.key);
@@ -173,7 +181,7 @@ pub(crate) fn promote(cx: &CategoryCx<'_>, metrics: &mut CategoryMetrics) {
     // What another finding speaks of is not told again, but it gets faster as well.
     let (mut rows, told): (Vec<&Row>, Vec<&Row>) = all.partition(|r| cx.claims.covering(cx.prepared, r.id).is_none());
     rows.order_by(|a, b| crate::prepare::order(a, b));
-    let time_ms: f64 = rows.iter().map(|r| r.time_ms).sum();
+    let time_ms: f64 = rows.iter().map(|r| matrix_ms(r)).sum();
     let Some(&largest) = rows.first() else { return };
     if cx.of_compute(time_ms) < cx.limit(Threshold::ReportMinPercent) {
         return;
@@ -198,7 +206,7 @@ pub(crate) fn promote(cx: &CategoryCx<'_>, metrics: &mut CategoryMetrics) {
 
 /// The finding of these rows, most time first; what others tell of and what memory bounds gains with them.
 fn finding(cx: &CategoryCx<'_>, rows: &[&Row], saved: Range, told: &[&Row], memory_bound: &[&Row]) -> Promoted {
-    let ms = |rows: &[&Row]| rows.iter().map(|r| r.time_ms).sum::<f64>();
+    let ms = |rows: &[&Row]| rows.iter().map(|r| matrix_ms(r)).sum::<f64>();
     let (time_ms, told_ms, largest) = (ms(rows), ms(told), rows[0]);
     let mut said = Said::default();
     let alike: Vec<&Row> = rows.iter().copied().filter(|r| dtype(r) == dtype(largest)).collect();
@@ -237,14 +245,15 @@ fn basis(cx: &CategoryCx<'_>, rows: &[&Row], told_ms: f64, memory_bound_ms: f64)
     // The first row, and the time of all now and in the lower precision.
     let mut parts: Vec<(&Row, f64, Range)> = Vec::new();
     for row in rows {
-        let same = Range::new(row.time_ms, row.time_ms);
+        let now = matrix_ms(row);
+        let same = Range::new(now, now);
         let scaled = peaks(cx.prepared, row).map_or(same, |(peak, lower)| scaled_ms(row, peak / lower));
         match parts.iter_mut().find(|(first, ..)| dtype(first) == dtype(row)) {
             Some((_, ms, sum)) => {
-                *ms += row.time_ms;
+                *ms += now;
                 *sum = Range::new(sum.low + scaled.low, sum.high + scaled.high);
             }
-            None => parts.push((row, row.time_ms, scaled)),
+            None => parts.push((row, now, scaled)),
         }
     }
     let mut with = if told_ms > 0.0 {

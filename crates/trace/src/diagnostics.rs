@@ -81,7 +81,7 @@ diagnostics! {
     BeginEndEvent "begin_end_event" Degraded "begin/end events (ph B, E) of host or GPU categories carry no work here" "convert them to complete events (ph X)";
     MissingTime "missing_time" Degraded "a host event without ts or dur takes no part in the tree" "check the program that rewrote the trace";
     MissingGpuTime "missing_gpu_time" Degraded "a GPU event without dur counts as zero long, one without ts is left out" "check the program that rewrote the trace";
-    CoarseTime "coarse_time" Degraded "a GPU event lies so far from the origin of time that its length in microseconds is rounded to a quarter or more" "record times from the start of the recording, or subtract the first ts from all";
+    CoarseTime "coarse_time" Degraded "a GPU event lies so far from the origin of time that microseconds in floating point are a quarter or more apart: --parity rounds its length, and a program that rewrote its ts may have done so" "record times from the start of the recording, or subtract the first ts from all";
     StrayGpuTime "stray_gpu_time" DataLoss "a GPU event lies more than a day away from all runtime calls and was left out" "its ts is wrong: check the program that rewrote the trace, or capture anew";
     // Tree
     NestingDiscarded "nesting_discarded" Degraded "an event overlaps the end of its caller and has no place in the tree" "none needed; clock skew of the profiler causes this";

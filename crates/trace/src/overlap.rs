@@ -2,30 +2,28 @@
 
 use std::collections::BTreeSet;
 
-use crate::clock::{Clock, Us};
+use crate::clock::Clock;
 use crate::interval::IntervalSet;
 use crate::model::{EventId, Key, Trace};
 
-/// Overlaps shorter than this are clock noise and not reported.
-const SHORTEST: Us = Us(1.0);
-
 /// Two GPU events that run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Overlap {
+pub struct Overlap<T> {
     /// The one that was running.
     pub running: EventId,
     /// The one that started meanwhile.
     pub started: EventId,
     /// When both run.
-    pub span: (Us, Us),
+    pub span: (T, T),
 }
 
-/// All overlaps among GPU events: pairs on different streams that share at least a microsecond.
-#[derive(Debug, Default)]
-pub struct Overlaps {
-    pairs: Vec<Overlap>,
+/// All overlaps among GPU events: pairs on different streams that share at least a microsecond; shorter ones are clock
+/// noise. Times are in the unit `T`: [`crate::Us`] computes as the reference does, [`crate::Ns`] exactly.
+#[derive(Debug)]
+pub struct Overlaps<T> {
+    pairs: Vec<Overlap<T>>,
     /// Each pair from both sides, by (event, start of the partner, partner).
-    partners: Vec<(EventId, Us, EventId, (Us, Us))>,
+    partners: Vec<(EventId, T, EventId, (T, T))>,
 }
 
 /// One name among the kernels that overlap a launcher's.
@@ -50,14 +48,14 @@ pub struct LauncherOverlap<'a> {
     pub share: f64,
 }
 
-impl Overlaps {
+impl<T: Clock> Overlaps<T> {
     /// Finds the overlaps among events. Pairs with the same `op_of` are left out; the reference means to do that but
     /// never does, so `|_| None` gives its pairs.
     pub fn find(trace: &Trace, events: &[EventId], op_of: impl Fn(EventId) -> Option<EventId>) -> Self {
         // Ends before starts at the same time, so events that touch do not meet.
-        let mut points: Vec<(Us, bool, EventId)> = Vec::with_capacity(events.len() * 2);
+        let mut points: Vec<(T, bool, EventId)> = Vec::with_capacity(events.len() * 2);
         for &e in events {
-            if let Some((start, end)) = Us::span_of(trace, e)
+            if let Some((start, end)) = T::span_of(trace, e)
                 && start < end
             {
                 points.extend([(start, true, e), (end, false, e)]);
@@ -66,7 +64,7 @@ impl Overlaps {
         points.sort_unstable();
         let stream = |e: EventId| trace.int(e, Key::Stream);
         let mut running: BTreeSet<EventId> = BTreeSet::new();
-        let mut found = Self::default();
+        let mut found = Self { pairs: Vec::new(), partners: Vec::new() };
         for (_, starts, e) in points {
             if !starts {
                 running.remove(&e);
@@ -75,8 +73,8 @@ impl Overlaps {
             for &other in &running {
                 let same_stream = stream(e).is_some() && stream(e) == stream(other);
                 let same_op = op_of(e).is_some() && op_of(e) == op_of(other);
-                if let Some(span) = shared(trace, e, other)
-                    && span.1 - span.0 >= SHORTEST
+                if let Some(span) = shared::<T>(trace, e, other)
+                    && span.1 - span.0 >= T::MICROSECOND
                     && !same_stream
                     && !same_op
                 {
@@ -85,7 +83,7 @@ impl Overlaps {
             }
             running.insert(e);
         }
-        let start = |e: EventId| Us::of(trace.ts(e).unwrap_or_default());
+        let start = |e: EventId| T::of(trace.ts(e).unwrap_or_default());
         for p in &found.pairs {
             found.partners.push((p.running, start(p.started), p.started, p.span));
             found.partners.push((p.started, start(p.running), p.running, p.span));
@@ -95,33 +93,33 @@ impl Overlaps {
     }
 
     /// All pairs, in the order in which they begin.
-    pub fn pairs(&self) -> &[Overlap] {
+    pub fn pairs(&self) -> &[Overlap<T>] {
         &self.pairs
     }
 
     /// The events that run together with one, by their start, with the time they share.
-    pub fn partners(&self, e: EventId) -> impl Iterator<Item = (EventId, (Us, Us))> + '_ {
+    pub fn partners(&self, e: EventId) -> impl Iterator<Item = (EventId, (T, T))> + '_ {
         let from = self.partners.partition_point(|p| p.0 < e);
         self.partners[from..].iter().take_while(move |p| p.0 == e).map(|p| (p.2, p.3))
     }
 
     /// How a launcher's kernels (in file order) overlap others; `None` if they do not.
     pub fn of_launcher<'a>(&self, trace: &'a Trace, kernels: &[EventId]) -> Option<LauncherOverlap<'a>> {
-        let own = crate::tree::busy(trace, kernels).0;
+        let own = crate::tree::busy::<T>(trace, kernels).us();
         let mut names: Vec<(crate::model::StrId, Vec<(EventId, f64)>)> = Vec::new();
         let mut covered = 0.0;
         for &k in kernels {
             let mut spans = Vec::new();
             for (partner, span) in self.partners(k) {
                 spans.push(span);
-                let met = (partner, (span.1 - span.0).0);
+                let met = (partner, (span.1 - span.0).us());
                 let name = trace.name_id(partner);
                 match names.iter_mut().find(|n| n.0 == name) {
                     Some((_, list)) => list.push(met),
                     None => names.push((name, vec![met])),
                 }
             }
-            covered += IntervalSet::merge(spans).measure().0;
+            covered += IntervalSet::merge(spans).measure().us();
         }
         if names.is_empty() {
             return None;
@@ -140,8 +138,8 @@ impl Overlaps {
     }
 }
 
-fn shared(trace: &Trace, a: EventId, b: EventId) -> Option<(Us, Us)> {
-    let (a, b) = (Us::span_of(trace, a)?, Us::span_of(trace, b)?);
+fn shared<T: Clock>(trace: &Trace, a: EventId, b: EventId) -> Option<(T, T)> {
+    let (a, b) = (T::span_of(trace, a)?, T::span_of(trace, b)?);
     Some((a.0.max(b.0), a.1.min(b.1)))
 }
 
@@ -153,7 +151,7 @@ fn round2(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{TraceBuilder, Tree, TreeOptions};
+    use crate::{Ns, TraceBuilder, Tree, TreeOptions, Us};
 
     #[test]
     fn an_overlap_is_a_share_of_each_side() {
@@ -169,14 +167,14 @@ mod tests {
         b.gpu("kernel", "empty", 1060.0, 0.0, 5, 11);
         let trace = b.build();
         let gpu: Vec<EventId> = trace.events().filter(|&e| trace.kind(e).is_gpu()).collect();
-        let overlaps = Overlaps::find(&trace, &gpu[..3], |_| None);
+        let overlaps = Overlaps::<Us>::find(&trace, &gpu[..3], |_| None);
         assert_eq!(overlaps.pairs().len(), 1);
         let of = |i: usize| overlaps.of_launcher(&trace, &gpu[i..=i]).unwrap();
         assert_eq!((of(0).share, of(1).share), (0.5, 0.33));
         assert_eq!(of(0).kernels, [OverlappingKernel { name: "add", mean_us: 150.0, stream: Some(8), share: 0.5 }]);
         assert_eq!(overlaps.of_launcher(&trace, &gpu[2..3]), None);
         // `short` shares half a microsecond with `add` and 9.5 with `z`.
-        let all = Overlaps::find(&trace, &gpu, |_| None);
+        let all = Overlaps::<Us>::find(&trace, &gpu, |_| None);
         let names: Vec<_> = all.pairs().iter().map(|p| (trace.name(p.running), trace.name(p.started))).collect();
         assert_eq!(names, [("mm", "add"), ("short", "z")]);
     }
@@ -197,7 +195,7 @@ mod tests {
         let tree = Tree::build(&trace, TreeOptions::default());
         let view = tree.view(&trace);
         let gpu = tree.all_gpu_events();
-        assert_eq!(Overlaps::find(&trace, gpu, |_| None).pairs().len(), 1);
-        assert_eq!(Overlaps::find(&trace, gpu, |k| view.launcher_of(k)).pairs().len(), 0);
+        assert_eq!(Overlaps::<Ns>::find(&trace, gpu, |_| None).pairs().len(), 1);
+        assert_eq!(Overlaps::<Ns>::find(&trace, gpu, |k| view.launcher_of(k)).pairs().len(), 0);
     }
 }

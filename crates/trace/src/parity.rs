@@ -5,6 +5,7 @@
 //! | fault | [`Fidelity::Correct`] / [`Nesting::Exact`] | [`Fidelity::Reference`] / [`Nesting::Float`] |
 //! |---|---|---|
 //! | F1 | containment in whole nanoseconds | in float microseconds: a frame that ends with its caller may be lost to rounding |
+//! | F2 | times of GPU work are measured in whole nanoseconds | in float microseconds of absolute times: lengths are rounded |
 //! | F3 | of two events that start together the longer is outside; one of no length stays behind what it follows in the file | the one that stands first in the file is outside |
 //! | F6 | GPU events whose launch call has no flow (ROCm fills) are linked by correlation | stay unlinked |
 //! | F10 | every runtime call named `…GraphLaunch…` owns all its GPU events | only `cudaGraphLaunch` and `hipGraphLaunch` do |
@@ -50,6 +51,11 @@ impl Fidelity {
     /// Whether correlation alone links where the recording has no flow (F6).
     pub(crate) fn links_without_flow(self) -> bool {
         self == Self::Correct
+    }
+
+    /// Whether lengths are differences of float microseconds (F2).
+    pub(crate) fn measures_in_floats(self) -> bool {
+        self == Self::Reference
     }
 
     /// Whether GPU events with an impossible time are left out.

@@ -1,9 +1,10 @@
 //! What the GPU did with its time: computing, communicating, copying, or nothing.
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Us};
 use crate::diagnostics::{At, Defect, Diagnostics};
 use crate::interval::IntervalSet;
-use crate::model::{EventId, EventKind, Id, Trace};
+use crate::model::{EventId, EventKind, Id, Ns, Trace};
+use crate::parity::Fidelity;
 use crate::tree::Tree;
 
 /// What a GPU event counts as in a timeline.
@@ -189,6 +190,36 @@ impl<T: Clock> Timeline<T> {
         let parts = self.computation + self.exposed_communication + self.exposed_memcpy + self.idle;
         if (parts - self.total).us().abs() > 1e-6 {
             diagnostics.add(Defect::TimelineMismatch, At::Event(0));
+        }
+    }
+}
+
+impl Timeline<Us> {
+    /// The timeline as tables show it: measured in whole nanoseconds, or as the reference does.
+    pub fn measured(trace: &Trace, events: &[EventId], micro_idle: Option<Us>, fidelity: Fidelity) -> Option<Self> {
+        if fidelity.measures_in_floats() {
+            return Self::of(trace, events, micro_idle);
+        }
+        let micro_idle = micro_idle.map(|us| Ns((us.0 * 1e3).round() as i64));
+        Timeline::<Ns>::of(trace, events, micro_idle).map(Timeline::in_us)
+    }
+}
+
+impl Timeline<Ns> {
+    /// The same in microseconds, each time rounded once.
+    fn in_us(self) -> Timeline<Us> {
+        let us = |time: Ns| Us(time.as_us());
+        Timeline {
+            computation: us(self.computation),
+            kernels: us(self.kernels),
+            exposed_communication: us(self.exposed_communication),
+            exposed_memcpy: us(self.exposed_memcpy),
+            busy: us(self.busy),
+            idle: us(self.idle),
+            micro_macro_idle: self.micro_macro_idle.map(|(small, large)| (us(small), us(large))),
+            total: us(self.total),
+            communication: us(self.communication),
+            memcpy: us(self.memcpy),
         }
     }
 }

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jarvis_trace::tree::Communication;
-use jarvis_trace::{EventId, pyliteral};
-use jarvis_trace::{InOrder, timeline::compensated_sum};
+use jarvis_trace::{EventId, Fidelity, InOrder, Ns, pyliteral, timeline::compensated_sum};
 
 use super::context::{CallIdentity, CallKey, Context, KeyColumns, RECOMPUTE, identity_columns};
 use super::inputs::InputsId;
@@ -296,10 +295,14 @@ pub(crate) fn by_args(
 
 /// Launchers are in order of start, so a group's first call is its earliest.
 fn set_first_occurrences(cx: &Context<'_>, launchers: &LauncherRows, rows: &mut [UniqueArgsRow]) {
-    let start = |e: EventId| cx.trace.ts(e).unwrap_or_default().as_us();
-    let origin = launchers.rows().first().map_or(0.0, |r| start(r.event));
+    let start = |e: EventId| cx.trace.ts(e).unwrap_or_default();
+    let origin = launchers.rows().first().map_or_else(Ns::default, |r| start(r.event));
     for row in rows {
-        row.first_occurrence_us = start(row.example) - origin;
+        let start = start(row.example);
+        row.first_occurrence_us = match cx.options.fidelity {
+            Fidelity::Correct => (start - origin).as_us(),
+            Fidelity::Reference => start.as_us() - origin.as_us(),
+        };
     }
 }
 

@@ -1,6 +1,6 @@
 //! The `…_kl_overlap` sheets: the same calls, told apart by which kernels of others ran at the same time.
 
-use jarvis_trace::{EventId, EventKind, InOrder, Overlaps, pyliteral};
+use jarvis_trace::{Clock, EventId, EventKind, Fidelity, InOrder, Ns, Overlaps, Us, pyliteral};
 use rapidhash::RapidHashMap;
 
 use super::context::Context;
@@ -39,12 +39,12 @@ pub(crate) struct OverlapSheets {
 }
 
 /// Finds what overlaps a call; recomputed work is looked at by itself where it is told apart.
-struct Finder {
-    first: Overlaps,
-    recomputed: Overlaps,
+struct Finder<T> {
+    first: Overlaps<T>,
+    recomputed: Overlaps<T>,
 }
 
-impl Finder {
+impl<T: Clock> Finder<T> {
     fn new(cx: &Context<'_>, gpu: &GpuTime) -> Self {
         let (trace, tree) = (cx.trace, cx.tree);
         let told_apart = !cx.quirks.overlap_within_operation_counted;
@@ -92,7 +92,20 @@ impl OverlapSheets {
         unified: &Unified,
         families: &[FamilyCalls],
     ) -> Self {
-        let finder = Finder::new(cx, gpu);
+        match cx.options.fidelity {
+            Fidelity::Correct => Self::measured_by::<Ns>(cx, gpu, launchers, unified, families),
+            Fidelity::Reference => Self::measured_by::<Us>(cx, gpu, launchers, unified, families),
+        }
+    }
+
+    fn measured_by<T: Clock>(
+        cx: &mut Context<'_>,
+        gpu: &GpuTime,
+        launchers: &LauncherRows,
+        unified: &Unified,
+        families: &[FamilyCalls],
+    ) -> Self {
+        let finder = Finder::<T>::new(cx, gpu);
         let unique_args = Some(unique_args(cx, &finder, launchers));
         let unified = Some(unified_sheet(cx, &finder, unified));
         let of_families = families
@@ -172,7 +185,7 @@ fn columns<R: 'static>(
 
 const HEADERS: [&str; 2] = ["overlapping_kernel_names", "overlapping_kernels_details_summary"];
 
-fn unique_args(cx: &mut Context<'_>, finder: &Finder, launchers: &LauncherRows) -> Table {
+fn unique_args<T: Clock>(cx: &mut Context<'_>, finder: &Finder<T>, launchers: &LauncherRows) -> Table {
     let overlaps = finder.of_all(cx, launchers.rows().iter().map(|r| launchers.kernels(r)));
     let rows: Vec<OverlapRow<UniqueArgsRow>> = launchers::by_args(cx, launchers, split(&overlaps))
         .into_iter()
@@ -205,7 +218,7 @@ fn keep_together<R, K: Copy + Eq + std::hash::Hash>(
     });
 }
 
-fn unified_sheet(cx: &mut Context<'_>, finder: &Finder, unified: &Unified) -> Table {
+fn unified_sheet<T: Clock>(cx: &mut Context<'_>, finder: &Finder<T>, unified: &Unified) -> Table {
     let calls = &unified.calls;
     let overlaps = finder.of_all(cx, calls.iter().map(|c| &*c.kernels));
     let mut rows = unified::rows(cx, calls, split(&overlaps));
@@ -228,7 +241,7 @@ fn unified_sheet(cx: &mut Context<'_>, finder: &Finder, unified: &Unified) -> Ta
         .table()
 }
 
-fn family_sheet(cx: &mut Context<'_>, finder: &Finder, family: &FamilyCalls) -> Table {
+fn family_sheet<T: Clock>(cx: &mut Context<'_>, finder: &Finder<T>, family: &FamilyCalls) -> Table {
     let overlaps = finder.of_all(cx, family.calls.iter().map(|c| &*c.kernels));
     let mut rows = op_sheets::rows(cx, &family.calls, split(&overlaps));
     let key = |r: &OpSheetRow| family.calls[r.calls[0]].key(cx);

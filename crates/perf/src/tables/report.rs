@@ -1,8 +1,7 @@
 //! The whole report: builds the tree, fills the sheets, puts them in order.
 //!
-//! Times are float microseconds of absolute timestamps, with the reference's rounding, in both fidelities: the
-//! difference to whole nanoseconds is below a thousandth of a microsecond, and one arithmetic keeps the modes
-//! comparable. Where events belong is decided in whole nanoseconds by default.
+//! Times are measured in whole nanoseconds and become microseconds where they are shown; under `--parity` they are
+//! differences of float microseconds, with the reference's rounding.
 
 use std::sync::Arc;
 

@@ -62,8 +62,7 @@ impl GpuTime {
         if events.is_empty() {
             return Err(ReportError::AllUnlinked { count });
         }
-        let timeline =
-            Timeline::of(trace, &events, options.micro_idle_us.map(Us)).ok_or(ReportError::NoTimes { count })?;
+        let timeline = timeline(trace, &events, options).ok_or(ReportError::NoTimes { count })?;
         Ok(Self { events, timeline })
     }
 
@@ -77,7 +76,7 @@ impl GpuTime {
             for (part, marked) in [(Part::First, false), (Part::Recomputed, true)] {
                 let events: Vec<EventId> =
                     self.events.iter().copied().filter(|&e| tree.is_recompute(e) == marked).collect();
-                if let Some(timeline) = Timeline::of(trace, &events, options.micro_idle_us.map(Us)) {
+                if let Some(timeline) = timeline(trace, &events, options) {
                     add(&timeline, Some(part));
                 }
             }
@@ -89,6 +88,10 @@ impl GpuTime {
         }
         columns(options).sheet("gpu_timeline", &rows).table()
     }
+}
+
+fn timeline(trace: &Trace, events: &[EventId], options: &ReportOptions) -> Option<Timeline<Us>> {
+    Timeline::measured(trace, events, options.micro_idle_us.map(Us), options.fidelity)
 }
 
 fn columns(options: &ReportOptions) -> Columns<Row> {

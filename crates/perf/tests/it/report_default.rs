@@ -4,7 +4,8 @@ use std::fs;
 
 use jarvis_perf::ops::ModelSource;
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::{Report, ReportOptions, UnifiedRow};
+use jarvis_perf::tables::{Report, ReportOptions, UnifiedRow, build_report};
+use jarvis_trace::{Fidelity, Trace};
 
 use crate::report_parity::report;
 use crate::support::{Case, cases, fixtures, shared_traces};
@@ -132,4 +133,52 @@ fn counts_as(name: &str, op: &str) -> bool {
     let name = name.replace("::", ".");
     // Compiled code calls the inner backward operation directly.
     name == op || op == "aten._scaled_dot_product_cudnn_attention_backward" && name == "aten._cudnn_attention_backward"
+}
+
+/// Two operations, the second with two kernels side by side, recorded from a time on.
+fn recorded_from(origin_us: i64) -> Trace {
+    let at = |ns: i64| format!("{}.{:03}", origin_us + ns / 1000, ns % 1000);
+    let place = |cat: &str, name: &str, pid: i64, tid: i64, ns: i64, dur: &str| {
+        format!(
+            r#""ph": "X", "cat": "{cat}", "name": "{name}", "pid": {pid}, "tid": {tid}, "ts": {}, "dur": {dur}"#,
+            at(ns)
+        )
+    };
+    let flow = |ph: char, pid: i64, tid: i64, ns: i64, id: i64| {
+        format!(
+            r#"{{"ph": "{ph}", "cat": "ac2g", "name": "ac2g", "id": {id}, "pid": {pid}, "tid": {tid}, "ts": {}}}"#,
+            at(ns)
+        )
+    };
+    let mut events = vec![
+        format!(r#"{{{}, "args": {{"External id": 1}}}}"#, place("cpu_op", "aten::gelu", 1, 1, 0, "9.001")),
+        format!(r#"{{{}, "args": {{"External id": 2}}}}"#, place("cpu_op", "aten::mul", 1, 1, 20_003, "9.001")),
+    ];
+    let kernels = [(1, 1_000, 7, 30_001, "1.117"), (2, 21_000, 7, 40_003, "1.377"), (3, 23_000, 8, 41_007, "2.119")];
+    for (id, call, stream, start, dur) in kernels {
+        let args = format!(r#""args": {{"correlation": {id}, "device": 0, "stream": {stream}}}"#);
+        events.push(format!("{{{}, {args}}}", place("cuda_runtime", "cudaLaunchKernel", 1, 1, call, "1")));
+        events.push(flow('s', 1, 1, call, id));
+        events.push(format!("{{{}, {args}}}", place("kernel", "k", 0, stream, start, dur)));
+        events.push(flow('f', 0, stream, start, id));
+    }
+    Trace::parse(format!(r#"{{"traceEvents": [{}]}}"#, events.join(", ")).as_bytes()).unwrap()
+}
+
+/// What the sheets say does not hang on where a recording counts its time from: floats that count microseconds from 1970 are
+/// a quarter apart, which is what the reference shows.
+#[test]
+fn times_are_the_same_wherever_a_recording_begins() {
+    let sheets = |origin_us: i64, fidelity: Fidelity| {
+        let options = ReportOptions { fidelity, include_overlap: true, first_occurrence: true, ..Default::default() };
+        let options = ReportOptions { kernel_summary: true, micro_idle_us: Some(9.0), ..options };
+        let report = build_report(&recorded_from(origin_us), &options).unwrap();
+        let sheet = |t: &jarvis_perf::tables::Table| (t.name.clone(), crate::support::Texts::of(t).rows);
+        report.tables().iter().map(sheet).collect::<Vec<_>>()
+    };
+    let (near, far) = (1_000, 1_700_000_000_000_000);
+    assert_eq!(sheets(near, Fidelity::Correct), sheets(far, Fidelity::Correct));
+    assert_ne!(sheets(near, Fidelity::Reference), sheets(far, Fidelity::Reference));
+    let timeline = sheets(far, Fidelity::Correct).swap_remove(0).1;
+    assert_eq!(&timeline[0][..2], ["computation_time", "0.00424"], "1.117 µs, and from 40.003 to 43.126 µs");
 }

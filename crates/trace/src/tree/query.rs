@@ -4,7 +4,7 @@ use super::Tree;
 use super::nodes::PythonFrames;
 use crate::clock::{Clock, Us};
 use crate::interval::IntervalSet;
-use crate::model::{EventId, Key, Trace, Track};
+use crate::model::{EventId, Key, Ns, Trace, Track};
 
 /// Start of the names of module calls.
 const MODULE: &str = "nn.Module:";
@@ -64,9 +64,13 @@ impl<'a> TreeView<'a> {
         self.subtree(e).skip(1).filter(move |&e| self.trace.kind(e).is_gpu())
     }
 
-    /// Time during which at least one of the events runs, in the arithmetic of the reference.
+    /// Time during which at least one of the events runs, in the arithmetic that the tree was built for.
     pub fn busy(self, events: &[EventId]) -> Us {
-        busy(self.trace, events)
+        if self.tree.options().fidelity.measures_in_floats() {
+            busy::<Us>(self.trace, events)
+        } else {
+            Us(busy::<Ns>(self.trace, events).as_us())
+        }
     }
 
     /// Time during which the GPU runs something launched below an event; overlapping work counts once.
@@ -187,11 +191,11 @@ impl<'a> TreeView<'a> {
 }
 
 /// Time during which at least one of the events runs.
-pub(crate) fn busy(trace: &Trace, events: &[EventId]) -> Us {
+pub(crate) fn busy<T: Clock>(trace: &Trace, events: &[EventId]) -> T {
     match *events {
         // Most operations launch one kernel.
-        [e] => Us::span_of(trace, e).map_or(Us(0.0), |(start, end)| end - start),
-        _ => events.iter().filter_map(|&e| Us::span_of(trace, e)).collect::<IntervalSet<Us>>().measure(),
+        [e] => T::span_of(trace, e).map_or(T::ZERO, |(start, end)| end - start),
+        _ => events.iter().filter_map(|&e| T::span_of(trace, e)).collect::<IntervalSet<T>>().measure(),
     }
 }
 

@@ -8,6 +8,7 @@
 //! | F2 | times of GPU work are measured in whole nanoseconds | in float microseconds of absolute times: lengths are rounded |
 //! | F3 | of two events that start together the longer is outside; one of no length stays behind what it follows in the file | the one that stands first in the file is outside |
 //! | F6 | GPU events whose launch call has no flow (ROCm fills) are linked by correlation | stay unlinked |
+//! | –   | a window without launches, of copies alone, is linked by correlation | by `External id`, as old ROCm has it: nothing is linked |
 //! | F10 | every runtime call named `…GraphLaunch…` owns all its GPU events | only `cudaGraphLaunch` and `hipGraphLaunch` do |
 //! | –   | a GPU event days away from all runtime calls is left out | takes part, and makes the window days long |
 //! | F21 | a printed subtree is pruned below `[BWD]` too | the first level below `[BWD]` is printed whole |
@@ -46,6 +47,11 @@ impl Fidelity {
             Self::Correct => name.contains("GraphLaunch"),
             Self::Reference => matches!(name, "cudaGraphLaunch" | "hipGraphLaunch"),
         }
+    }
+
+    /// Whether calls and GPU events that share a correlation are linked by it although no call is a launch.
+    pub(crate) fn links_without_launch(self) -> bool {
+        self == Self::Correct
     }
 
     /// Whether correlation alone links where the recording has no flow (F6).

@@ -18,6 +18,8 @@ pub(crate) struct Link {
 pub(crate) struct Links {
     pub(crate) links: Vec<Link>,
     pub(crate) by_key: ByKey,
+    /// GPU events without a link though calls carry their number, in file order: which one launched them is not known.
+    pub(crate) ambiguous: Vec<EventId>,
 }
 
 /// What is known about one linking number that GPU events carry.
@@ -50,17 +52,26 @@ impl Claims {
 }
 
 /// The argument that carries the linking number: old ROCm builds have no `correlation`.
-pub(crate) fn linking_key(trace: &Trace, runtime: &[EventId]) -> Key {
+fn linking_key(trace: &Trace, roles: &LinkRoles, fidelity: Fidelity) -> Key {
     // Names repeat, so each distinct one is looked at once.
     let mut seen = vec![false; trace.strings().len()];
-    let first_launch = runtime.iter().find(|&&e| {
+    let first_launch = roles.runtime.iter().find(|&&e| {
         let name = trace.name_id(e);
         !std::mem::replace(&mut seen[name.index()], true) && contains_launch(trace.text(name))
     });
     match first_launch {
         Some(&e) if trace.get(e, Key::Correlation).is_some() => Key::Correlation,
+        // A window may hold copies and fills alone.
+        _ if fidelity.links_without_launch() && shares_correlation(trace, roles) => Key::Correlation,
         _ => Key::ExternalId,
     }
+}
+
+/// Whether some call and some GPU event have the same correlation.
+fn shares_correlation(trace: &Trace, roles: &LinkRoles) -> bool {
+    let by_correlation = ByKey::new(trace, Key::Correlation, &roles.gpu);
+    let mut numbers = roles.runtime.iter().filter_map(|&e| trace.int(e, Key::Correlation));
+    numbers.any(|number| by_correlation.slot(number).is_some())
 }
 
 fn contains_launch(name: &str) -> bool {
@@ -69,7 +80,7 @@ fn contains_launch(name: &str) -> bool {
 
 /// Links GPU events to runtime calls.
 pub(crate) fn link(trace: &Trace, roles: &LinkRoles, fidelity: Fidelity, diagnostics: &mut Diagnostics) -> Links {
-    let key = linking_key(trace, &roles.runtime);
+    let key = linking_key(trace, roles, fidelity);
     let by_key = ByKey::new(trace, key, &roles.gpu);
     let mut slots = vec![Slot::default(); by_key.slots()];
     for &flow in &roles.launch_starts {
@@ -117,7 +128,8 @@ pub(crate) fn link(trace: &Trace, roles: &LinkRoles, fidelity: Fidelity, diagnos
     }
     report(&slots, &by_key, diagnostics);
     launches.report(diagnostics);
-    Links { links, by_key }
+    let ambiguous = ambiguous(&slots, &by_key, by_correlation);
+    Links { links, by_key, ambiguous }
 }
 
 impl Slot {
@@ -137,6 +149,16 @@ impl Slot {
         let plain = if self.target == Some(gpu) || flowless { self.plain.last } else { None };
         plain.max(self.graph.last)
     }
+}
+
+/// GPU events that another one of their number was linked in place of.
+fn ambiguous(slots: &[Slot], by_key: &ByKey, by_correlation: bool) -> Vec<EventId> {
+    let mut events = Vec::new();
+    for (i, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.target.is_some() && slot.plain.count > 0) {
+        events.extend(by_key.group(i).iter().copied().filter(|&gpu| slot.owner(gpu, by_correlation).is_none()));
+    }
+    events.sort_unstable();
+    events
 }
 
 /// Launches of kernels, and those without one.

@@ -131,7 +131,7 @@ impl Tree {
         tree.by_key = launches.links.by_key;
         tree.gpu = launches.gpu;
         tree.diagnostics.extend(&launches.diagnostics);
-        tree.report_unlinked();
+        tree.report_unlinked(&launches.links.ambiguous);
         tree.report_coarse(trace);
         if let Some(backward) = launches.backward {
             tree.link_backward(trace, backward, side_by_side);
@@ -225,8 +225,11 @@ impl Tree {
         self.link_number = order;
     }
 
-    fn report_unlinked(&mut self) {
-        let mut unlinked = self.gpu.iter().filter(|&&e| !self.is_linked(e));
+    fn report_unlinked(&mut self, ambiguous: &[EventId]) {
+        if let Some(first) = ambiguous.first() {
+            self.diagnostics.add_many(Defect::AmbiguousLaunch, ambiguous.len() as u64, At::Event(first.uid()));
+        }
+        let mut unlinked = self.gpu.iter().filter(|&&e| !self.is_linked(e) && ambiguous.binary_search(&e).is_err());
         if let Some(first) = unlinked.next() {
             let count = 1 + unlinked.count() as u64;
             self.diagnostics.add_many(Defect::UnlinkedGpuEvent, count, At::Event(first.uid()));

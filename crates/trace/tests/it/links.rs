@@ -139,7 +139,7 @@ fn of_two_kernels_of_a_plain_launch_the_last_is_linked() {
         let call = named(&trace, "cudaLaunchKernel").uid();
         assert_eq!(
             seen,
-            [(Defect::UnlinkedGpuEvent, 1, At::Event(k0)), (Defect::SeveralKernelsPerLaunch, 1, At::Event(call)),]
+            [(Defect::AmbiguousLaunch, 1, At::Event(k0)), (Defect::SeveralKernelsPerLaunch, 1, At::Event(call)),]
         );
         assert_eq!(tree.gpu_events_of_correlation(1).len(), 2);
         assert!(tree.gpu_events_of_correlation(2).is_empty());
@@ -175,6 +175,18 @@ fn without_correlations_external_ids_link() {
     for options in both() {
         assert_eq!(Tree::build(&trace, options).linked_gpu_events().count(), 1);
     }
+}
+
+#[test]
+fn a_window_of_copies_alone_is_linked_by_correlation() {
+    // No call is a launch. External ids are those of the operations around and tie nothing to the GPU.
+    let mut b = TraceBuilder::new();
+    b.flow('s', "ac2g", 10.0, 5);
+    b.runtime("cudaMemcpyAsync", 10.0, 5.0).arg("correlation", 5).arg("External id", 77);
+    b.gpu("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 20.0, 1.0, 5, 7).arg("External id", 77);
+    let trace = b.build();
+    let linked = |options| Tree::build(&trace, options).linked_gpu_events().count();
+    assert_eq!((linked(TreeOptions::default()), linked(parity())), (1, 0));
 }
 
 #[test]

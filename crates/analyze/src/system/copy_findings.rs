@@ -100,31 +100,33 @@ pub(crate) fn blocking_copies(cx: &Cx<'_>) -> Option<Judged> {
 
 fn copy_actions(cx: &Cx<'_>) -> Vec<String> {
     let copies = &cx.system.copies;
-    let names = |direction| {
+    // Operations are known only where their launches were recorded.
+    let by = |direction| {
         let of = copies.operations.iter().filter(move |o| o.direction == direction);
-        list(of.map(|o| &*o.name), 3)
+        let names = list(of.map(|o| &*o.name), 3);
+        if names.is_empty() { names } else { format!(" (launched by {names})") }
     };
     let mut actions = Vec::new();
     let to_host = copies.direction(CopyDirection::DeviceToHost);
     if to_host.exposed > Ns(0) {
         actions.push(format!(
-            "Keep data on the device, batch host reads and look at `.item()` and `.cpu()` (launched by {}); copy \
+            "Keep data on the device, batch host reads and look at `.item()` and `.cpu()`{}; copy \
              results into pinned buffers with `non_blocking=True` on a stream of their own.",
-            names(CopyDirection::DeviceToHost)
+            by(CopyDirection::DeviceToHost)
         ));
     }
     let to_device = copies.direction(CopyDirection::HostToDevice);
     if to_device.exposed > Ns(0) && to_device.pageable == 0 && to_device.waited_for == 0 {
         actions.push(format!(
-            "Begin these copies (launched by {}) a step ahead so that computation hides them; where they take longer than \
+            "Begin these copies{} a step ahead so that computation hides them; where they take longer than \
              it, copy less: smaller types, or data kept on the device.",
-            names(CopyDirection::HostToDevice)
+            by(CopyDirection::HostToDevice)
         ));
     } else if to_device.exposed > Ns(0) {
         actions.push(format!(
-            "Pin host memory (`pin_memory=True`), pre-allocate, and let the copies (launched by {}) run asynchronously \
+            "Pin host memory (`pin_memory=True`), pre-allocate, and let the copies{} run asynchronously \
              (`non_blocking=True`) on a stream of their own while the batch before is computed.",
-            names(CopyDirection::HostToDevice)
+            by(CopyDirection::HostToDevice)
         ));
     }
     // What costs more is said first: some readers see no other.

@@ -95,7 +95,7 @@ fn pairs(dir: &Path) -> Result<BTreeMap<String, [Side; 2]>> {
 
 fn analysis(path: &Path) -> Result<Analysis> {
     let trace = Trace::open(path, &ReadOptions::default()).with_context(|| format!("can't read {}", path.display()))?;
-    let device = trace.facts().devices().first().map(|d| d.name.clone()).unwrap_or_default();
+    let device = trace.models_at_work().into_iter().next().map(|d| d.name).unwrap_or_default();
     let platform = Platform::find(&device).with_context(|| format!("{}: no platform", path.display()))?;
     let options = ReportOptions { call_stack: true, platform: Some(platform.clone()), ..ReportOptions::default() };
     let report = build_report(&trace, &options).with_context(|| format!("{}: no report", path.display()))?;

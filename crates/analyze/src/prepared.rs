@@ -493,6 +493,8 @@ pub struct Prepared {
     pub record_shapes: bool,
     /// GPUs that the recording process saw.
     pub device_count: usize,
+    /// Names of the models of GPU that worked, the one with most GPU time first.
+    pub models_at_work: Vec<String>,
     /// What the model seems to be.
     pub model: ModelInfo,
     /// The limits in force.

@@ -21,6 +21,7 @@
 
 mod builder;
 mod clock;
+mod devices;
 pub mod diagnostics;
 mod few;
 mod ingest;
@@ -37,6 +38,7 @@ pub mod tree;
 
 pub use builder::{BuilderArg, EventBuilder, TraceBuilder};
 pub use clock::{Clock, Us};
+pub use devices::Device;
 pub use diagnostics::{At, DIAGNOSTICS, Defect, Diagnostic, Diagnostics, Severity};
 pub use few::Few;
 pub use ingest::{Limits, NOT_TRACES, NotATrace, ReadError, ReadOptions};
@@ -45,6 +47,6 @@ pub use model::{Arg, ClassId, EventId, EventKind, Facts, Id, Key, Ns, Place, Str
 pub use order::InOrder;
 pub use overlap::Overlaps;
 pub use parity::{Fidelity, Nesting};
-pub use summary::{Device, Names, STEP_PREFIX, Step, Summary, TrackSummary, Vendor};
+pub use summary::{Names, STEP_PREFIX, Step, Summary, TrackSummary, Vendor};
 pub use timeline::{GpuWork, Population, Timeline};
 pub use tree::{PythonFrames, Tree, TreeOptions, TreeView};

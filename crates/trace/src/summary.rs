@@ -47,19 +47,6 @@ impl Names {
     }
 }
 
-/// A GPU in the recording.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Device {
-    /// As the driver calls it; empty if the recording does not say.
-    pub name: String,
-    /// Number in the recording.
-    pub id: i64,
-    /// Multiprocessors or compute units.
-    pub multiprocessors: Option<i64>,
-    /// Bytes of device memory.
-    pub memory: Option<i64>,
-}
-
 /// Who made the GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Vendor {
@@ -70,20 +57,6 @@ pub enum Vendor {
 }
 
 impl Facts {
-    /// The GPUs the recording process saw, whether it used them or not.
-    pub fn devices(&self) -> Vec<Device> {
-        let list = self.value("deviceProperties");
-        let list = list.as_ref().and_then(|v| v.as_array()).map_or(&[][..], Vec::as_slice);
-        list.iter()
-            .map(|d| Device {
-                name: d["name"].as_str().unwrap_or_default().to_owned(),
-                id: d["id"].as_i64().unwrap_or_default(),
-                multiprocessors: d["numSms"].as_i64(),
-                memory: d["totalGlobalMem"].as_i64(),
-            })
-            .collect()
-    }
-
     /// Vendor of the GPUs, from the runtime that was recorded.
     pub fn vendor(&self) -> Option<Vendor> {
         let has = |prefix: &str| self.entries().any(|(k, _)| k.starts_with(prefix));

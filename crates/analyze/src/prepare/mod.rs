@@ -64,7 +64,8 @@ impl Prepared {
         let kernel_floor_us = timing::kernel_floor_us(&rows, &thresholds);
         let model = model_info::model_info(&program, &rows, &categories);
         let devices = trace.facts().devices();
-        let device = devices.first();
+        let models = trace.models_at_work();
+        let device = models.first();
         let (has_operations, has_shapes) = operations(trace);
         let mut prepared = Self {
             platform: platform.clone(),
@@ -82,6 +83,7 @@ impl Prepared {
             has_shapes,
             record_shapes: has_shapes || trace.facts().option_on("record_shapes"),
             device_count: devices.len(),
+            models_at_work: models.iter().map(|d| d.name.clone()).collect(),
             model,
             thresholds,
             losses: warnings::losses(&report.diagnostics),

@@ -102,8 +102,8 @@ impl PlatformArgs {
 }
 
 fn of_device(trace: &Trace) -> Option<DeviceMatch> {
-    let devices = trace.facts().devices();
-    let device = devices.first()?;
+    let models = trace.models_at_work();
+    let device = models.first()?;
     let units = device.multiprocessors.and_then(|n| u32::try_from(n).ok());
     let memory = device.memory.and_then(|bytes| u64::try_from(bytes).ok());
     Platform::from_device(&device.name, units, memory)
@@ -111,8 +111,8 @@ fn of_device(trace: &Trace) -> Option<DeviceMatch> {
 
 /// Why there is no roofline, and what to do. Of several traces the one is called so, and its options begin so.
 pub(crate) fn unknown_device(trace: &Trace, called: &str, prefix: &str) -> String {
-    let devices = trace.facts().devices();
-    let what = match devices.first() {
+    let models = trace.models_at_work();
+    let what = match models.first() {
         Some(device) if !device.name.is_empty() && prefix.is_empty() => {
             format!("`{}` is not a known platform", device.name)
         }

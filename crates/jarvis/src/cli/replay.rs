@@ -144,7 +144,7 @@ fn read(session: &Session, args: &ReplayArgs) -> Result<Source, Failure> {
     Ok(Source {
         rows: replay::of_report(&trace, &report),
         platform: chosen.platform,
-        device: trace.facts().devices().into_iter().map(|d| d.name).find(|name| !name.is_empty()),
+        device: trace.models_at_work().into_iter().map(|d| d.name).find(|name| !name.is_empty()),
         diagnostics: report.diagnostics,
     })
 }

@@ -1,6 +1,6 @@
 //! What is in a trace: counted once, for `jarvis info` and for the head of every report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{EventId, EventKind, Facts, Id, Ns, Trace, TrackId};
 
@@ -116,6 +116,29 @@ pub struct Summary {
 /// How the names of annotations begin that mark a step of the profiler.
 pub const STEP_PREFIX: &str = "ProfilerStep#";
 
+impl Step {
+    /// Whether an annotation of this name marks a step.
+    pub fn is_mark(name: &str) -> bool {
+        name.starts_with(STEP_PREFIX)
+    }
+
+    /// The steps that annotations mark, in order of time. Several threads or processes may mark the same one, which is
+    /// then the first mark's.
+    pub fn of_marks(trace: &Trace, marks: &[EventId]) -> Vec<Self> {
+        let step = |&event: &EventId| Self {
+            event,
+            number: trace.name(event).strip_prefix(STEP_PREFIX).and_then(|number| number.parse().ok()),
+            dur: trace.dur(event).unwrap_or_default(),
+        };
+        let mut steps: Vec<Self> = marks.iter().map(step).collect();
+        // Marks without a time come last: no other stage sees them.
+        steps.sort_by_key(|s| (trace.ts(s.event).is_none(), trace.ts(s.event)));
+        let mut known = BTreeSet::new();
+        steps.retain(|s| s.number.is_none_or(|number| known.insert(number)));
+        steps
+    }
+}
+
 impl Summary {
     /// How many events there are.
     pub fn events(&self) -> u64 {
@@ -126,7 +149,7 @@ impl Summary {
     pub fn of(trace: &Trace) -> Self {
         let mut by_class = vec![0u64; trace.class_count()];
         let mut tracks: Vec<TrackSum> = vec![TrackSum::default(); trace.tracks().len()];
-        let mut steps = Vec::new();
+        let mut marks = Vec::new();
         let mut shaped_ops = (0, 0);
         let mut first_of_class = vec![None; trace.class_count()];
         for e in trace.events() {
@@ -141,13 +164,10 @@ impl Summary {
             if kind == EventKind::CpuOp {
                 shaped_ops.1 += 1;
                 shaped_ops.0 += u64::from(trace.get(e, crate::Key::InputDims).is_some());
-            } else if kind == EventKind::UserAnnotation
-                && let Some(number) = trace.name(e).strip_prefix(STEP_PREFIX)
-            {
-                steps.push(Step { event: e, number: number.parse().ok(), dur: trace.dur(e).unwrap_or_default() });
+            } else if kind == EventKind::UserAnnotation && Step::is_mark(trace.name(e)) {
+                marks.push(e);
             }
         }
-        steps.sort_by_key(|s| trace.ts(s.event));
         let mut categories: BTreeMap<(char, &str), u64> = BTreeMap::new();
         let mut python_frames = 0;
         for (class, &count) in by_class.iter().enumerate() {
@@ -172,7 +192,7 @@ impl Summary {
             categories,
             threads: lines(false),
             streams: lines(true),
-            steps,
+            steps: Step::of_marks(trace, &marks),
             span,
             shaped_ops,
             python_frames,
@@ -238,5 +258,20 @@ mod tests {
         assert_eq!(s.names.thread(Id::Int(1), Id::Int(1)), Some("main"));
         assert_eq!(trace.facts().vendor(), Some(Vendor::Nvidia));
         assert_eq!(trace.facts().devices()[0].multiprocessors, Some(132));
+    }
+
+    #[test]
+    fn a_step_that_is_marked_twice_is_one_step() {
+        let mut b = TraceBuilder::new();
+        for (number, start) in [(3, 100.0), (2, 0.0)] {
+            b.annotation(&format!("ProfilerStep#{number}"), start, 50.0);
+            b.annotation(&format!("ProfilerStep#{number}"), start + 1.0, 48.0).on(2, 2);
+        }
+        b.annotation("ProfilerStep#x", 200.0, 1.0);
+        b.annotation("ProfilerStep#x", 300.0, 1.0);
+        let steps = Summary::of(&b.build()).steps;
+        let told: Vec<_> = steps.iter().map(|s| (s.number, s.dur)).collect();
+        let [two, three] = [2, 3].map(|n| (Some(n), Ns(50_000)));
+        assert_eq!(told, [two, three, (None, Ns(1000)), (None, Ns(1000))], "without a number none is known");
     }
 }

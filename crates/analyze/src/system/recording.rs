@@ -2,7 +2,7 @@
 //! steps, calls in which the host waits for the GPU, and spans in which it fetches input.
 
 use jarvis_trace::{
-    Clock, EventId, EventKind, GpuWork, IntervalSet, Ns, Population, PythonFrames, StrId, Trace, TrackId, Tree,
+    Clock, EventId, EventKind, GpuWork, IntervalSet, Ns, Population, PythonFrames, Step, StrId, Trace, TrackId, Tree,
 };
 
 use super::direction::CopyDirection;
@@ -32,8 +32,6 @@ const LONG_COPY: Ns = Ns(20_000);
 
 /// Host time before the copy that a step begins with: less is what it takes to call it.
 const PREPARING: Ns = Ns(500_000);
-
-const STEP_PREFIX: &str = "ProfilerStep#";
 
 const OPTIMIZER_PREFIX: &str = "Optimizer.step";
 
@@ -177,6 +175,7 @@ impl<'a> Recording<'a> {
     fn read_host(&mut self) {
         let trace = self.trace;
         let mut names = Names::new(trace);
+        let mut steps: Vec<EventId> = Vec::new();
         let mut reads: Vec<EventId> = Vec::new();
         let mut optimizer: Vec<(Ns, Ns)> = Vec::new();
         let mut compiled: Vec<(Ns, Ns)> = Vec::new();
@@ -194,8 +193,8 @@ impl<'a> Recording<'a> {
                 EventKind::PythonFunction => self.has_frames = true,
                 EventKind::UserAnnotation => {
                     let Some(span) = Ns::span_of(trace, e) else { continue };
-                    if trace.name(e).starts_with(STEP_PREFIX) {
-                        self.steps.push(span);
+                    if Step::is_mark(trace.name(e)) {
+                        steps.push(e);
                     } else if trace.name(e).starts_with(OPTIMIZER_PREFIX) {
                         optimizer.push(span);
                     } else if names.is(e, Names::COMPILED) {
@@ -210,7 +209,7 @@ impl<'a> Recording<'a> {
         self.has_frames &= self.tree.options().python == PythonFrames::With;
         self.input.sort();
         self.allocations.sort();
-        self.steps.sort_unstable();
+        self.steps = Step::of_marks(trace, &steps).iter().filter_map(|s| Ns::span_of(trace, s.event)).collect();
         self.optimizer = IntervalSet::merge(optimizer);
         self.compiled = IntervalSet::merge(compiled);
         self.add_reads(&reads);

@@ -42,6 +42,16 @@ fn steps(host_us: f64, kernel_us: f64) -> Host {
 }
 
 #[test]
+fn a_step_that_two_threads_mark_is_one_step() {
+    let mut host = steps(50.0, 5.0);
+    let before = (system(&host.b).gaps.steps, found(&host.b)[0].impact.saved_ms);
+    host.b.annotation("ProfilerStep#0", 1.0, 2000.0).on(2, 2);
+    host.b.annotation("ProfilerStep#1", 2100.0, 2000.0).on(2, 2);
+    assert_eq!((system(&host.b).gaps.steps, found(&host.b)[0].impact.saved_ms), before);
+    assert_eq!(before.0, 2);
+}
+
+#[test]
 fn late_launches_of_small_kernels_are_launch_bound() {
     let host = steps(50.0, 5.0);
     let all = found(&host.b);
@@ -475,6 +485,15 @@ fn copies_that_nothing_hides_are_found() {
     assert!(actions[0].starts_with("Pin host memory") && actions[1].starts_with("Keep data"), "{actions:?}");
     // Who launches them stands with the copies.
     assert!(actions[0].contains("the copies (launched by `aten::to`)"), "{actions:?}");
+    // Whose launches were not recorded belong to no operation, and none is named.
+    let mut late = TraceBuilder::new();
+    late.kernel("k", 0.0, 10.0, 1);
+    late.gpu("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 20.0, 2000.0, 2, 7).arg("bytes", 8 << 20);
+    let trace = late.build();
+    let unlinked = crate::system::System::of(&trace, &tree(&trace), jarvis_trace::Population::All).unwrap();
+    let all = findings(&unlinked, &crate::prepared::Utilization { total_time_ms: 2.02, ..utilization(&b) }, None);
+    let told: Vec<&String> = all.iter().flat_map(|f| &f.paths.algorithmic).collect();
+    assert!(told.iter().any(|t| t.contains("copies")) && told.iter().all(|t| !t.contains("launched by")), "{told:?}");
     // Small ones cost the wait for them, not the copy.
     assert_eq!(names(&found(&copying(4096, 5.0, "Pageable"))), ["host_sync"]);
 }

@@ -301,7 +301,7 @@ fn finish(output: &Output<'_>, trace: Trace, options: &AnalyzeOptions, read: Dur
         session.print(&findings)?;
     } else {
         let view = summary::View { folder, analyzed: &analyzed, options };
-        session.print(view.text(session.style()).as_bytes())?;
+        session.print_text(&view.text(session.style()))?;
     }
     warn_of_replay(session, &options.replay, replayed, &analyzed.replay_missed);
     checked.outcome()?;

@@ -8,6 +8,8 @@ use clap::Args;
 use jarvis_report::check::{Folder, Level, Problem, check};
 use serde_json::json;
 
+use super::harmless::harmless;
+use super::style::Style;
 use super::{Failure, Session};
 use crate::exit;
 
@@ -48,7 +50,7 @@ pub(crate) fn run(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
         writeln!(out, "{:#}", machine_form(&args.folder, folder.len(), failed, &problems))?;
     } else {
         for problem in problems.iter().filter(|p| p.level == Level::Failed || !session.common.quiet) {
-            writeln!(out, "{problem}")?;
+            writeln!(out, "{}", harmless(&problem.to_string(), Style::new(false)))?;
         }
         if failed == 0 && !session.common.quiet {
             writeln!(out, "ok: {} files, every check holds", folder.len())?;

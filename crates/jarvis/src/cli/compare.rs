@@ -3,7 +3,6 @@
 mod inputs;
 mod summary;
 
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -129,13 +128,12 @@ pub(crate) fn run(session: &Session, args: &CompareArgs) -> Result<(), Failure> 
     }
     let view =
         summary::View { tags: &tags, paths: &args.reports, comparison: &comparison, places: &places, files: &files };
-    let mut out = io::stdout().lock();
     if session.common.json {
-        writeln!(out, "{:#}", view.json())?;
+        session.print(format!("{:#}\n", view.json()).as_bytes())?;
     } else {
-        out.write_all(view.text().as_bytes())?;
+        session.print_text(&view.text())?;
     }
-    Ok(out.flush()?)
+    Ok(())
 }
 
 /// Renders and writes the files; returns their paths.

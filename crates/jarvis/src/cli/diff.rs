@@ -2,7 +2,6 @@
 
 mod summary;
 
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -106,13 +105,11 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<(), Failure> {
     };
     let steps = (!args.parity).then(|| [0, 1].map(|side: usize| steps(&traces[side])));
     let view = summary::View { paths: [&args.one, &args.two], diff: &diff, files: &files, limit: args.limit, steps };
-    let mut out = io::stdout().lock();
     if session.common.json {
-        writeln!(out, "{:#}", view.json())?;
+        session.print(format!("{:#}\n", view.json()).as_bytes())?;
     } else {
-        out.write_all(view.text().as_bytes())?;
+        session.print_text(&view.text())?;
     }
-    out.flush()?;
     for (path, (trace, tree)) in [&args.one, &args.two].into_iter().zip(traces.iter().zip(&trees)) {
         let mut defects = trace.diagnostics().clone();
         defects.extend(tree.diagnostics());

@@ -7,6 +7,7 @@ mod compare;
 mod diff;
 mod explain;
 mod failure;
+mod harmless;
 mod info;
 mod interrupt;
 mod layout;
@@ -39,6 +40,7 @@ use jarvis_trace::{Defect, Diagnostics, ReadOptions, Severity, Trace};
 use crate::exit;
 use crate::pipeline;
 pub(crate) use failure::Failure;
+use harmless::harmless;
 pub(crate) use memory::Work;
 use progress::Progress;
 use style::Style;
@@ -221,6 +223,7 @@ impl Session {
     pub(crate) fn log(&self, level: u8, text: impl FnOnce() -> String) {
         if self.common.verbose >= level {
             let line = format!("[{:8.3}] {}", self.began.elapsed().as_secs_f64(), text());
+            let line = harmless(&line, Style::new(false));
             // Nothing can be done if standard error is gone.
             self.progress.aside(|| drop(writeln!(io::stderr(), "{line}")));
         }
@@ -248,6 +251,7 @@ impl Session {
                 Outlet::There(peer) => Style::new(peer.has_colours()),
             };
             let text = failure.text(style);
+            let text = harmless(&text, style);
             // Nothing can be done if standard error is gone.
             self.progress.aside(|| drop(writeln!(io::stderr(), "{text}")));
         }
@@ -283,6 +287,11 @@ impl Session {
         Ok(())
     }
 
+    /// Writes a text for people to the user's standard output.
+    pub(crate) fn print_text(&self, text: &str) -> Result<(), Failure> {
+        self.print(harmless(text, self.style()).as_bytes())
+    }
+
     /// Something the user should do something about.
     pub(crate) fn warn(&self, text: &str) {
         self.say("warning", text);
@@ -296,6 +305,7 @@ impl Session {
     fn say(&self, kind: &str, text: &str) {
         if !self.common.quiet {
             let label = Style::of(&io::stderr()).label(kind);
+            let text = harmless(text, Style::new(false));
             // Nothing can be done if standard error is gone.
             self.progress.aside(|| drop(writeln!(io::stderr(), "{label} {text}")));
         }

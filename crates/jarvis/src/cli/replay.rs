@@ -1,6 +1,5 @@
 //! `jarvis replay`: packages with which single operations can be run again without the model.
 
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -110,9 +109,11 @@ pub(crate) fn run(session: &Session, args: &ReplayArgs) -> Result<(), Failure> {
     } else {
         packaged(session, args, &source, &selection, &root)?
     };
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
+    if session.common.json {
+        session.print(text.as_bytes())?;
+    } else {
+        session.print_text(&text)?;
+    }
     session.report(&args.source, &source.diagnostics)
 }
 

@@ -2,7 +2,6 @@
 
 mod summary;
 
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -272,13 +271,11 @@ pub(crate) fn run(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
         places: &places,
         files: &files,
     };
-    let mut out = io::stdout().lock();
     if session.common.json {
-        writeln!(out, "{:#}", view.json())?;
+        session.print(format!("{:#}\n", view.json()).as_bytes())?;
     } else {
-        out.write_all(view.text().as_bytes())?;
+        session.print_text(&view.text())?;
     }
-    out.flush()?;
     session.report(path, &report.diagnostics)
 }
 

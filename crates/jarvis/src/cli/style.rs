@@ -4,6 +4,13 @@ use std::io::IsTerminal;
 
 use jarvis_analyze::finding::Priority;
 
+/// Around the code of an emphasis.
+const BEGIN: &str = "\x1b[";
+const END: &str = "m";
+
+/// All codes in use, and the one that ends them.
+const CODES: [&str; 8] = ["0", "1", "2", "32", "33", "1;31", "1;33", "1;36"];
+
 /// Whether to emphasise, and how.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Style {
@@ -31,8 +38,14 @@ impl Style {
         self.on
     }
 
+    /// The emphasis that a text begins with.
+    pub(crate) fn emphasis_at(self, text: &str) -> Option<&str> {
+        let (code, _) = text.strip_prefix(BEGIN)?.split_once(END)?;
+        (self.on && CODES.contains(&code)).then(|| &text[..BEGIN.len() + code.len() + END.len()])
+    }
+
     fn paint(self, code: &str, text: &str) -> String {
-        if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.on { format!("{BEGIN}{code}{END}{text}{BEGIN}0{END}") } else { text.to_owned() }
     }
 
     /// For headings and what matters.

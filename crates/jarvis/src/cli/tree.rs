@@ -1,7 +1,6 @@
 //! `jarvis tree`: questions about the call tree.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::mem::ManuallyDrop;
 
 use clap::{ArgGroup, Args};
@@ -106,9 +105,11 @@ pub(crate) fn run(session: &Session, args: &TreeArgs) -> Result<(), Failure> {
             events_text(view, &found, shown, args)
         }
     };
-    let mut out = io::stdout().lock();
-    out.write_all(answer.as_bytes())?;
-    out.flush()?;
+    if session.common.json || args.parity {
+        session.print(answer.as_bytes())?;
+    } else {
+        session.print_text(&answer)?;
+    }
     session.report(path, trace.diagnostics())
 }
 

@@ -80,6 +80,34 @@ fn no_path_in_a_trace_is_opened() {
     }
 }
 
+/// Names that a terminal would obey: its title, its colours, the line before, the order of letters.
+#[test]
+fn no_name_reaches_the_terminal_as_a_command() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = "op\u{1b}]0;owned\u{7}\u{1b}[2J\rhidden\0\u{202e}\u{9b}31mend";
+    let path = write(folder.path(), &[name.to_owned(), format!("aten::{name}")]);
+    let out = folder.path().join("out");
+    let out = out.to_str().expect("UTF-8");
+    for args in [
+        vec!["info", &path, "-vv"],
+        vec!["tree", &path],
+        vec!["tree", &path, "--name", "op", "--parents", "--subtree", "--python"],
+        vec!["report", &path, "-o", out],
+        vec!["replay", &path, "--list"],
+        vec!["diff", &path, &path],
+        vec!["analyze", &path, "--platform", "H200", "-o", out],
+    ] {
+        let run = jarvis(&args);
+        assert_eq!(run.status, 0, "{args:?}: {}", run.err);
+        let obeyed = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+        let shown = [run.out.as_str(), &run.err].concat();
+        assert!(!shown.contains(obeyed), "{args:?}: {:?}", shown.lines().find(|line| line.contains(obeyed)));
+    }
+    let told = jarvis(&["tree", &path, "--uid", "2", "--json"]).out;
+    let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    assert_eq!(told["events"][0]["name"], name, "data is as it is");
+}
+
 /// Names that would lead elsewhere, or nowhere on some system.
 #[test]
 fn file_names_made_of_operations_stay_where_they_belong() {

@@ -19,7 +19,9 @@ use super::{
     AnalyzeArgs, Inputs, Log, Output, failed_categories, has_package, inputs_of, labels, log_analysis, questions,
     warn_of_replay,
 };
+use crate::cli::harmless::harmless;
 use crate::cli::platform_args::{PlatformArgs, unknown_device};
+use crate::cli::style::Style;
 use crate::cli::{Failure, Session, Stages, Work};
 use crate::exit;
 use crate::pipeline::{AnalyzeError, AnalyzeOptions, compare_traces_watched, self_check};
@@ -128,7 +130,7 @@ pub(super) fn run(
         session.print(&findings)?;
     } else {
         let view = summary::View { paths, folder: &inputs.folder, made: &made, options: options.as_ref() };
-        session.print(view.text(session.style()).as_bytes())?;
+        session.print_text(&view.text(session.style()))?;
     }
     warn_of_replay(session, &args.replay, replayed, &made.replay_missed);
     checked.outcome()?;
@@ -202,7 +204,7 @@ fn gates(checked: &[Checked]) -> Result<(), Failure> {
         }
     }
     // Nothing can be done if standard error is gone.
-    let _ = io::stderr().write_all(text.as_bytes());
+    let _ = io::stderr().write_all(harmless(&text, Style::new(false)).as_bytes());
     let told = [("the target is slower than --fail-on allows", broken), ("--fail-on can't be checked", unknown)];
     let told: Vec<String> =
         told.iter().filter(|(_, l)| !l.is_empty()).map(|(what, l)| format!("{what}: {}", l.join(", "))).collect();

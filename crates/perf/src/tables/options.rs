@@ -116,11 +116,30 @@ pub enum ReportError {
         /// How many there are.
         count: usize,
     },
-    /// There are GPU events, but the launch of none of them was recorded.
-    #[error("none of the {count} GPU events has a recorded launch, so no operation can be charged for it")]
+    /// The events are those of a profiler of 2021.
+    #[error(
+        "the trace is of PyTorch of 2021: its {count} events have the categories of that time (Operator, Runtime, Kernel)"
+    )]
+    Old {
+        /// How many there are.
+        count: usize,
+    },
+    /// Only allocations were recorded.
+    #[error("the trace tells of memory alone: none of its {count} events is an operation, a call or GPU work")]
+    MemoryAlone {
+        /// How many there are.
+        count: usize,
+    },
+    /// There are GPU events, but the launch of none of them is known.
+    #[error(
+        "none of the {count} GPU events has a {} launch, so no operation can be charged for it",
+        if *unread { "known" } else { "recorded" }
+    )]
     AllUnlinked {
         /// How many there are.
         count: usize,
+        /// The launches are there, as calls of a runtime that is not read.
+        unread: bool,
     },
     /// There are GPU events, but none has a time.
     #[error("none of the {count} GPU events has a start time")]
@@ -140,6 +159,13 @@ impl ReportError {
             Self::NoEvents => "the profiler may have stopped before the first step: capture anew",
             Self::Foreign { .. } => {
                 "many programs write this format (browsers, rocprof, Perfetto); record with torch.profiler and export_chrome_trace"
+            }
+            Self::Old { .. } => "jarvis reads what PyTorch writes since 2022: record with a newer one",
+            Self::MemoryAlone { .. } => {
+                "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] (also on ROCm)"
+            }
+            Self::AllUnlinked { unread: true, .. } => {
+                "pass --include-unlinked-kernels to count them anyway; launches are known of the CUDA and ROCm runtimes alone"
             }
             Self::AllUnlinked { .. } => {
                 "pass --include-unlinked-kernels to count them anyway; recording with a warm-up step keeps their launches"

@@ -1,7 +1,7 @@
 //! `gpu_timeline`: what the GPU did with its time.
 
 use jarvis_trace::timeline::TimelineRow;
-use jarvis_trace::{EventId, EventKind, Population, Timeline, Trace, Tree, Us};
+use jarvis_trace::{Defect, EventId, EventKind, Population, Timeline, Trace, Tree, Us};
 
 use super::context::RECOMPUTE;
 use super::options::{ReportError, ReportOptions};
@@ -35,12 +35,21 @@ impl Part {
     }
 }
 
+/// Categories as PyTorch of 2021 wrote them.
+const OLD_CATEGORIES: [&str; 3] = ["Operator", "Runtime", "Kernel"];
+
+/// Category of allocations.
+const MEMORY_CATEGORY: &str = "cpu_instant_event";
+
 /// Why a trace has no GPU event.
 fn without_gpu(trace: &Trace) -> ReportError {
     let of_pytorch = |e: EventId| !matches!(trace.kind(e), EventKind::Metadata | EventKind::Other | EventKind::Inert);
+    let in_category = |names: &[&str]| trace.events().any(|e| names.contains(&trace.category(e)));
     match trace.len() {
         0 => ReportError::NoEvents,
         _ if trace.events().any(of_pytorch) => ReportError::NoGpuEvents,
+        count if in_category(&OLD_CATEGORIES) => ReportError::Old { count },
+        count if in_category(&[MEMORY_CATEGORY]) => ReportError::MemoryAlone { count },
         count => ReportError::Foreign { count },
     }
 }
@@ -60,7 +69,8 @@ impl GpuTime {
             return Err(without_gpu(trace));
         }
         if events.is_empty() {
-            return Err(ReportError::AllUnlinked { count });
+            let unread = tree.diagnostics().count(Defect::UnreadRuntime) > 0;
+            return Err(ReportError::AllUnlinked { count, unread });
         }
         let timeline = timeline(trace, &events, options).ok_or(ReportError::NoTimes { count })?;
         Ok(Self { events, timeline })

@@ -62,6 +62,17 @@ fn nothing_to_report_is_an_error_with_advice() {
     b.event('X', "v8", "parse", 0.0, 1.0);
     let error = build_report(&b.build(), &ReportOptions::default()).unwrap_err();
     assert_eq!(error, ReportError::Foreign { count: 1 });
+    for (phase, category, told) in [
+        ('X', "Operator", ReportError::Old { count: 1 }),
+        ('X', "Kernel", ReportError::Old { count: 1 }),
+        ('i', "cpu_instant_event", ReportError::MemoryAlone { count: 1 }),
+    ] {
+        let mut b = TraceBuilder::new();
+        b.event(phase, category, "[memory]", 0.0, 1.0);
+        let error = build_report(&b.build(), &ReportOptions::default()).unwrap_err();
+        assert!(!error.to_string().contains("not of the PyTorch profiler"), "{error}");
+        assert_eq!(error, told);
+    }
     b.cpu_op("aten::mm", 0.0, 10.0);
     let error = build_report(&b.build(), &ReportOptions::default()).unwrap_err();
     assert_eq!(error, ReportError::NoGpuEvents);
@@ -69,8 +80,16 @@ fn nothing_to_report_is_an_error_with_advice() {
 
     b.event('X', "kernel", "lost", 20.0, 5.0).arg("correlation", 99);
     let error = build_report(&b.build(), &ReportOptions::default()).unwrap_err();
-    assert_eq!(error, ReportError::AllUnlinked { count: 1 });
-    assert!(error.help().contains("--include-unlinked"));
+    assert_eq!(error, ReportError::AllUnlinked { count: 1, unread: false });
+    assert!(error.help().contains("--include-unlinked") && error.help().contains("warm-up"));
+
+    // The launches are there, but not as calls that are read: no warm-up would bring them.
+    let mut other = TraceBuilder::new();
+    other.event('X', "xpu_runtime", "urEnqueueKernelLaunch", 0.0, 2.0).arg("correlation", 99);
+    other.event('X', "kernel", "k", 20.0, 5.0).arg("correlation", 99);
+    let error = build_report(&other.build(), &ReportOptions::default()).unwrap_err();
+    assert_eq!(error, ReportError::AllUnlinked { count: 1, unread: true });
+    assert!(!error.help().contains("warm-up") && !error.to_string().contains("recorded"), "{error}");
 
     let options = ReportOptions { include_unlinked: true, ..ReportOptions::default() };
     let report = build_report(&b.build(), &options).unwrap();

@@ -10,7 +10,7 @@ use super::nest::{NONE, Nested, ThreadNodes, nest};
 use super::recompute::Recompute;
 use super::roles::{HostRoles, LinkRoles};
 use crate::diagnostics::{At, Defect, Diagnostics};
-use crate::model::{EventId, Trace, TrackId};
+use crate::model::{EventId, EventKind, Trace, TrackId};
 use crate::parity::{Fidelity, Nesting};
 use crate::side_by_side::both_if;
 
@@ -131,7 +131,7 @@ impl Tree {
         tree.by_key = launches.links.by_key;
         tree.gpu = launches.gpu;
         tree.diagnostics.extend(&launches.diagnostics);
-        tree.report_unlinked(&launches.links.ambiguous);
+        tree.report_unlinked(trace, &launches.links.ambiguous);
         tree.report_coarse(trace);
         if let Some(backward) = launches.backward {
             tree.link_backward(trace, backward, side_by_side);
@@ -225,14 +225,15 @@ impl Tree {
         self.link_number = order;
     }
 
-    fn report_unlinked(&mut self, ambiguous: &[EventId]) {
+    fn report_unlinked(&mut self, trace: &Trace, ambiguous: &[EventId]) {
         if let Some(first) = ambiguous.first() {
             self.diagnostics.add_many(Defect::AmbiguousLaunch, ambiguous.len() as u64, At::Event(first.uid()));
         }
         let mut unlinked = self.gpu.iter().filter(|&&e| !self.is_linked(e) && ambiguous.binary_search(&e).is_err());
         if let Some(first) = unlinked.next() {
             let count = 1 + unlinked.count() as u64;
-            self.diagnostics.add_many(Defect::UnlinkedGpuEvent, count, At::Event(first.uid()));
+            let defect = if has_unread_runtime(trace) { Defect::UnreadRuntime } else { Defect::UnlinkedGpuEvent };
+            self.diagnostics.add_many(defect, count, At::Event(first.uid()));
         }
     }
 
@@ -436,6 +437,14 @@ impl Tree {
     pub fn backward_link_count(&self) -> usize {
         self.pairs.len()
     }
+}
+
+/// Whether there are calls of a runtime that is neither CUDA's nor ROCm's.
+fn has_unread_runtime(trace: &Trace) -> bool {
+    trace.classes().iter().any(|class| {
+        let category = class.layout.category.map_or("", |category| trace.text(category));
+        class.kind == EventKind::Other && (category.ends_with("_runtime") || category.ends_with("_driver"))
+    })
 }
 
 #[cfg(test)]

@@ -190,6 +190,16 @@ fn a_window_of_copies_alone_is_linked_by_correlation() {
 }
 
 #[test]
+fn launches_of_a_runtime_that_is_not_read_are_not_called_missing() {
+    let mut b = TraceBuilder::new();
+    b.event('X', "xpu_runtime", "urEnqueueKernelLaunch", 10.0, 5.0).arg("correlation", 5);
+    b.gpu("kernel", "k", 20.0, 1.0, 5, 7);
+    let tree = Tree::build(&b.build(), TreeOptions::default());
+    let seen: Vec<_> = tree.diagnostics().seen().map(|(d, count, _)| (d.defect, count)).collect();
+    assert_eq!(seen, [(Defect::UnreadRuntime, 1)]);
+}
+
+#[test]
 fn a_discarded_call_still_owns_its_kernel_but_its_caller_does_not() {
     // |-- op --------|
     //         |-- launch --|

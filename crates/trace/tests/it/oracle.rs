@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use jarvis_trace::tree::PythonFrames;
-use jarvis_trace::{Clock, EventId, EventKind, Id, Key, Nesting, Ns, Trace, Tree, TreeOptions, Us};
+use jarvis_trace::{Clock, Defect, EventId, EventKind, Id, Key, Nesting, Ns, Trace, Tree, TreeOptions, Us};
 use proptest::prelude::*;
 
 use crate::support::all_shared_traces;
@@ -276,7 +276,7 @@ proptest! {
         let tree = Tree::build(&trace, TreeOptions::default());
         let placed: usize = trace.events().map(|e| tree.launched(e).len()).sum();
         prop_assert_eq!(placed, tree.linked_gpu_events().count());
-        let unlinked = tree.diagnostics().count(jarvis_trace::Defect::UnlinkedGpuEvent);
-        prop_assert_eq!(placed + unlinked as usize, tree.all_gpu_events().len());
+        let unlinked = [Defect::UnlinkedGpuEvent, Defect::AmbiguousLaunch].map(|d| tree.diagnostics().count(d));
+        prop_assert_eq!(placed + unlinked.iter().sum::<u64>() as usize, tree.all_gpu_events().len());
     }
 }

@@ -49,6 +49,9 @@ fn inside(folder: &Path) -> String {
 
 /// The file that may have been meant.
 fn meant(path: &Path) -> Option<String> {
+    if let Ok(aim) = std::fs::read_link(path) {
+        return Some(format!("it is a link to {}, which is not there", aim.display()));
+    }
     let name = path.file_name()?.to_string_lossy().into_owned();
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let names = traces_in(folder.unwrap_or(Path::new(".")));
@@ -61,7 +64,8 @@ fn meant(path: &Path) -> Option<String> {
 /// Names of a folder's files that are called like traces, sorted.
 fn traces_in(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_dir()));
+    // Links count by what they lead to.
+    let files = entries.filter(|entry| entry.path().metadata().is_ok_and(|it| !it.is_dir()));
     let mut names: Vec<String> = files.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.retain(|name| looks_like_a_trace(name));
     names.sort_unstable();

@@ -193,6 +193,19 @@ fn wrong_files_are_named_for_what_they_are() {
     }
 }
 
+/// A link that leads nowhere is not what was meant.
+#[cfg(unix)]
+#[test]
+fn a_broken_link_is_told_with_where_it_leads() {
+    let home = tempfile::tempdir().unwrap();
+    let path = |name: &str| home.path().join(name).to_string_lossy().into_owned();
+    std::os::unix::fs::symlink("gone.json", home.path().join("link.json")).unwrap();
+    let run = jarvis(&["info", &path("link.json")]);
+    assert!(run.status == 3 && run.err.contains("it is a link to gone.json, which is not there"), "{}", run.err);
+    let near = jarvis(&["info", &path("links.json")]);
+    assert!(!near.err.contains("did you mean"), "{}", near.err);
+}
+
 #[test]
 fn every_exit_status_is_told_by_help_and_document() {
     let help = jarvis(&["--help"]).out.split_whitespace().collect::<Vec<_>>().join(" ");

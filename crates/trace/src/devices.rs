@@ -18,7 +18,8 @@ pub struct Device {
 }
 
 impl Device {
-    fn is_same_model(&self, other: &Self) -> bool {
+    /// Whether nothing tells them apart but the number.
+    pub fn is_same_model(&self, other: &Self) -> bool {
         (&self.name, self.multiprocessors, self.memory) == (&other.name, other.multiprocessors, other.memory)
     }
 }

@@ -1,12 +1,11 @@
 //! `jarvis info`: the first thing to run on an unknown trace. One screen.
 
-use std::io::{self, Write};
 use std::mem::ManuallyDrop;
 use std::path::Path;
 
 use clap::Args;
 use jarvis_trace::{
-    At, Diagnostics, Id, Ns, Population, Summary, Timeline, Trace, TrackSummary, Tree, TreeOptions, Vendor,
+    At, Device, Diagnostics, Id, Ns, Population, Summary, Timeline, Trace, TrackSummary, Tree, TreeOptions, Vendor,
     side_by_side,
 };
 use serde_json::{Value, json};
@@ -43,14 +42,14 @@ pub(crate) fn run(session: &Session, args: &InfoArgs) -> Result<(), Failure> {
     let mut defects = trace.diagnostics().clone();
     defects.extend(tree.diagnostics());
     let timeline = Timeline::<Ns>::of(&trace, &Population::All.of(&tree), None);
-    let view = View { path, trace: &trace, summary: &summary, timeline: timeline.as_ref(), defects: &defects };
-    let mut out = io::stdout().lock();
+    let devices = Timeline::<Ns>::by_device(&trace, &Population::All.of(&tree), None);
+    let timeline = timeline.as_ref();
+    let view = View { path, trace: &trace, summary: &summary, timeline, devices, defects: &defects };
     if session.common.json {
-        writeln!(out, "{:#}", view.json())?;
+        session.print(format!("{:#}\n", view.json()).as_bytes())?;
     } else {
-        out.write_all(view.text().as_bytes())?;
+        session.print_text(&view.text())?;
     }
-    out.flush()?;
     session.report(path, &defects)
 }
 
@@ -59,6 +58,8 @@ struct View<'a> {
     trace: &'a Trace,
     summary: &'a Summary,
     timeline: Option<&'a Timeline<Ns>>,
+    /// Of each GPU by itself.
+    devices: Vec<(Id, Timeline<Ns>)>,
     defects: &'a Diagnostics,
 }
 
@@ -96,14 +97,25 @@ impl View<'_> {
             Some(Vendor::Amd) => " (ROCm)",
             None => "",
         };
-        if let Some(first) = devices.first() {
-            let name = if first.name.is_empty() { "a GPU without a name" } else { &first.name };
-            let count = if devices.len() > 1 { format!("{} x ", devices.len()) } else { String::new() };
-            let units = first.multiprocessors.map_or(String::new(), |n| format!(", {n} multiprocessors"));
-            let memory = first.memory.map_or(String::new(), |b| format!(", {:.0} GB", b as f64 / 1e9));
-            out.line("device", &format!("{count}{name}{vendor}{units}{memory}"));
-        } else {
+        let mut models: Vec<&Device> = Vec::new();
+        for device in &devices {
+            if !models.iter().any(|m| m.is_same_model(device)) {
+                models.push(device);
+            }
+        }
+        for model in &models {
+            let alike = devices.iter().filter(|d| d.is_same_model(model)).count();
+            let count = if devices.len() > 1 { format!("{alike} x ") } else { String::new() };
+            let units = model.multiprocessors.map_or(String::new(), |n| format!(", {n} multiprocessors"));
+            let memory = model.memory.map_or(String::new(), |b| format!(", {:.0} GB", b as f64 / 1e9));
+            out.line("device", &format!("{count}{}{vendor}{units}{memory}", name(model)));
+        }
+        if models.is_empty() {
             out.line("device", &format!("not recorded{vendor}"));
+        } else if models.len() > 1 {
+            let working = self.trace.models_at_work();
+            let working: Vec<&str> = working.iter().map(name).collect();
+            out.line("", &format!("at work: {}", working.join(", ")));
         }
         if let Some(info) = facts.value("distributedInfo") {
             let number = |key: &str| info[key].as_i64().map_or("?".to_owned(), |n| n.to_string());
@@ -120,9 +132,14 @@ impl View<'_> {
         };
         let total: Ns = steps.iter().map(|s| s.dur).sum();
         let number = |n: Option<i64>| n.map_or("?".to_owned(), |n| format!("#{n}"));
-        let range = if steps.len() > 1 { format!(" to {}", number(last.number)) } else { String::new() };
+        let numbers = || steps.iter().filter_map(|s| s.number);
+        let (first, last) = (numbers().min().or(first.number), numbers().max().or(last.number));
+        let (range, each) = match steps.len() {
+            1 => (String::new(), ""),
+            _ => (format!(" to {}", number(last)), " each"),
+        };
         let mean = duration(Ns(total.0 / steps.len() as i64));
-        out.line("steps", &format!("{}: {}{range}, {mean} each on the host", steps.len(), number(first.number)));
+        out.line("steps", &format!("{}: {}{range}, {mean}{each} on the host", steps.len(), number(first)));
     }
 
     fn gpu(&self, out: &mut Lines) {
@@ -142,14 +159,37 @@ impl View<'_> {
                 share(t.idle)
             ),
         );
+        if self.devices.len() > 1 {
+            let busy = self.devices.iter().map(|(id, d)| {
+                let idle = share(t.total - d.busy);
+                format!("GPU {}: busy {} of that, idle {idle}", self.trace.id_text(*id), share(d.busy))
+            });
+            out.list("each by itself", busy.collect());
+        }
+    }
+
+    /// Whether the profiler was told to record something, as the header says or what was recorded shows.
+    fn captured(&self, option: &str) -> bool {
+        let shown = match option {
+            "record_shapes" => self.summary.shaped_ops.0 > 0,
+            "with_stack" => self.summary.python_frames > 0,
+            _ => false,
+        };
+        shown || self.trace.facts().option_on(option)
     }
 
     fn capture(&self, out: &mut Lines) {
         let facts = self.trace.facts();
-        let (on, off): (Vec<_>, Vec<_>) = CAPTURE.iter().partition(|(key, _)| facts.option_on(key));
+        // The profiler writes down what is on. A header without any of it has been taken off.
+        let told = CAPTURE.iter().any(|(key, _)| facts.value(key).is_some());
+        let off_word = if told { "off" } else { "not recorded" };
+        let (on, off): (Vec<_>, Vec<_>) = CAPTURE.iter().partition(|(key, _)| self.captured(key));
         let on: Vec<&str> = on.iter().map(|(key, _)| *key).collect();
-        let missing: Vec<String> =
-            off.iter().filter(|(_, why)| !why.is_empty()).map(|(key, why)| format!("{key} off ({why})")).collect();
+        let missing: Vec<String> = off
+            .iter()
+            .filter(|(_, why)| !why.is_empty())
+            .map(|(key, why)| format!("{key} {off_word} ({why})"))
+            .collect();
         let (shaped, ops) = self.summary.shaped_ops;
         let shapes = if ops == 0 {
             "no host operations".to_owned()
@@ -193,13 +233,13 @@ impl View<'_> {
 
     fn json(&self) -> Value {
         let s = self.summary;
+        let id = |id: Id| match id {
+            Id::Null => Value::Null,
+            Id::Int(i) => i.into(),
+            Id::Text(t) => self.trace.text(t).into(),
+        };
         let line = |l: &TrackSummary| {
             let track = self.trace.track(l.track);
-            let id = |id: Id| match id {
-                Id::Null => Value::Null,
-                Id::Int(i) => i.into(),
-                Id::Text(t) => self.trace.text(t).into(),
-            };
             json!({"pid": id(track.pid), "tid": id(track.tid), "events": l.events, "span_ms": l.span.as_ms(),
                    "gpu_time_ms": l.gpu_time.as_ms(), "name": s.names.thread(track.pid, track.tid)})
         };
@@ -218,7 +258,10 @@ impl View<'_> {
                 "total": t.total.as_ms(), "busy": t.busy.as_ms(), "idle": t.idle.as_ms(), "computation": t.computation.as_ms(),
                 "exposed_communication": t.exposed_communication.as_ms(), "exposed_memcpy": t.exposed_memcpy.as_ms(),
             })),
-            "capture": CAPTURE.iter().map(|(key, _)| ((*key).to_owned(), self.trace.facts().option_on(key).into())).collect::<serde_json::Map<_, _>>(),
+            "gpus": self.devices.iter().map(|(device, t)| json!({
+                "device": id(*device), "busy_ms": t.busy.as_ms(), "computation_ms": t.computation.as_ms(),
+            })).collect::<Vec<_>>(),
+            "capture": CAPTURE.iter().map(|(key, _)| ((*key).to_owned(), self.captured(key).into())).collect::<serde_json::Map<_, _>>(),
             "operations": {"all": s.shaped_ops.1, "with_shapes": s.shaped_ops.0},
             "categories": s.categories.iter().map(|(p, c, n)| json!({"phase": p.to_string(), "category": c, "events": n})).collect::<Vec<_>>(),
             "streams": s.streams.iter().map(line).collect::<Vec<_>>(),
@@ -230,6 +273,11 @@ impl View<'_> {
             })).collect::<Vec<_>>(),
         })
     }
+}
+
+/// The name of a GPU, if it has one.
+fn name(device: &Device) -> &str {
+    if device.name.is_empty() { "a GPU without a name" } else { &device.name }
 }
 
 #[derive(Default)]

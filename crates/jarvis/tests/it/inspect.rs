@@ -134,3 +134,47 @@ fn models_without_a_trace_read_well_and_refuse_nonsense() {
     let hint = |name: &str| jarvis(&["explain", name]).out.contains("jarvis model");
     assert!(hint("aten::mm") && !hint("vllm::unified_attention_with_output") && !hint("ConvBias_Backward"));
 }
+
+/// A recording that two GPUs of two models took turns in, marked by two threads, with a header that tells no option.
+#[test]
+fn info_tells_what_is_there_whatever_the_header_says() {
+    let mut events = Vec::new();
+    for (i, device) in [1, 0, 1].into_iter().enumerate() {
+        let at = 100 * i;
+        for thread in [1, 2] {
+            let (name, dur) = (10 + i, 90);
+            events.push(format!(
+                r#"{{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#{name}", "pid": 1, "tid": {thread}, "ts": {at}, "dur": {dur}}}"#
+            ));
+        }
+        for (cat, name, pid, tid) in
+            [("cpu_op", "aten::mm", 1, 1), ("python_function", "f", 1, 1), ("kernel", "k", device, 7)]
+        {
+            events.push(format!(
+                r#"{{"ph": "X", "cat": "{cat}", "name": "{name}", "pid": {pid}, "tid": {tid}, "ts": {at}, "dur": 100, "args": {{"Input Dims": [[1]]}}}}"#
+            ));
+        }
+    }
+    events.push(
+        r#"{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#9", "pid": 1, "tid": 1, "dur": 90}"#.into(),
+    );
+    let properties = r#"[{"id": 0, "name": "A"}, {"id": 1, "name": "B"}, {"id": 2, "name": "B"}]"#;
+    let text = format!(r#"{{"deviceProperties": {properties}, "traceEvents": [{}]}}"#, events.join(","));
+    let out = jarvis_fed(&["info", "-"], text.as_bytes()).out;
+    for line in [
+        "device        1 x A\ndevice        2 x B\n              at work: B, A\n",
+        "steps         4: #9 to #12, 90.0 µs each on the host\n",
+        "  GPU 0: busy 33.3% of that, idle 66.7%\n  GPU 1: busy 66.7% of that, idle 33.3%\n",
+        "capture       record_shapes, with_stack; shapes on 100% of operations\n",
+    ] {
+        assert!(out.contains(line), "{line}\n{out}");
+    }
+    let bare = text.replace("Input Dims", "x").replace("python_function", "y");
+    let out = jarvis_fed(&["info", "-"], bare.as_bytes()).out;
+    assert!(out.contains("record_shapes not recorded (") && out.contains("with_stack not recorded ("), "{out}");
+    let out = jarvis_fed(&["info", "-"], bare.replace("{\"device", "{\"with_modules\": 1, \"device").as_bytes()).out;
+    assert!(out.contains("record_shapes off (") && out.contains("with_stack off ("), "{out}");
+    let told = jarvis_fed(&["info", "-", "--json"], text.as_bytes()).out;
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((&told["capture"]["record_shapes"], &told["gpus"][1]["busy_ms"]), (&true.into(), &0.2.into()));
+}

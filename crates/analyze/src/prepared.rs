@@ -83,6 +83,27 @@ impl Utilization {
     }
 }
 
+/// What one of several GPUs did in the window of all of them. Percentages are of the window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceTime {
+    /// Its number in the recording.
+    pub device: String,
+    /// Some kernel computes.
+    pub computation_time_ms: f64,
+    /// Only communication goes on.
+    pub exposed_comm_time_ms: f64,
+    /// Only copies go on.
+    pub exposed_memcpy_time_ms: f64,
+    /// Anything goes on.
+    pub busy_time_ms: f64,
+    /// The same in percent.
+    pub busy_time_percent: f64,
+    /// Nothing goes on, before its first and after its last kernel too.
+    pub idle_time_ms: f64,
+    /// The same in percent.
+    pub idle_time_percent: f64,
+}
+
 /// What bounds an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -470,6 +491,8 @@ pub struct Prepared {
     pub compute_units: Option<i64>,
     /// The GPU's time.
     pub utilization: Utilization,
+    /// The same for each GPU, if several worked.
+    pub devices: Vec<DeviceTime>,
     /// Rows of `unified_perf_summary`, in its order.
     pub rows: Vec<Row>,
     /// Categories with rows, most time first.

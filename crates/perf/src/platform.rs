@@ -145,6 +145,8 @@ pub struct Platform {
     pub derive_matrix: bool,
     /// What a reader of the figures should know.
     pub notes: Vec<String>,
+    /// Why they may not be those of the traced GPU, where it was recognised by likeness.
+    pub doubt: Option<String>,
 }
 
 /// Figures given on the command line; they replace those of the platform.
@@ -425,6 +427,7 @@ fn parse(text: &str, origin: Origin) -> Result<Platform, PlatformError> {
         peaks,
         derive_matrix: false,
         notes: Vec::new(),
+        doubt: None,
     };
     if origin == Origin::Shipped {
         platform.num_cus = figure("num_cus")?.map(|f| f.value as u32);

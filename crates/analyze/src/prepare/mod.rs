@@ -71,6 +71,7 @@ impl Prepared {
             platform: platform.clone(),
             device_name: device.map(|d| d.name.clone()).filter(|name| !name.is_empty()),
             compute_units: device.and_then(|d| d.multiprocessors).or(platform.num_cus.map(i64::from)),
+            devices: timing::devices(trace, &report.rows.devices, &utilization),
             utilization,
             rows,
             categories,

@@ -1,11 +1,11 @@
 //! Utilisation, varying times, host-dominated rows.
 
 use jarvis_perf::tables::{Unified, UnifiedCall, UnifiedRow};
-use jarvis_trace::{EventId, InOrder, Timeline, Us};
+use jarvis_trace::{Clock, EventId, Id, InOrder, Ns, Timeline, Trace, Us};
 use rapidhash::RapidHashMap;
 
 use super::{category, kernel_names};
-use crate::prepared::{Row, TimeBreakdown, Utilization};
+use crate::prepared::{DeviceTime, Row, TimeBreakdown, Utilization};
 use crate::thresholds::{Threshold, Thresholds};
 
 /// Fixed note beside every time breakdown.
@@ -31,6 +31,26 @@ pub(crate) fn utilization(timeline: &Timeline<Us>) -> Utilization {
         total_memcpy_time_ms: ms(timeline.memcpy),
         kernel_time_ms: ms(timeline.kernels),
     }
+}
+
+/// The time of each of several GPUs.
+pub(crate) fn devices(trace: &Trace, timelines: &[(Id, Timeline<Ns>)], window: &Utilization) -> Vec<DeviceTime> {
+    let percent = |ms: f64| super::percent(ms, window.total_time_ms);
+    let of = |(device, timeline): &(Id, Timeline<Ns>)| {
+        let busy_time_ms = timeline.busy.ms();
+        let idle_time_ms = (window.total_time_ms - busy_time_ms).max(0.0);
+        DeviceTime {
+            device: trace.id_text(*device),
+            computation_time_ms: timeline.computation.ms(),
+            exposed_comm_time_ms: timeline.exposed_communication.ms(),
+            exposed_memcpy_time_ms: timeline.exposed_memcpy.ms(),
+            busy_time_ms,
+            busy_time_percent: percent(busy_time_ms),
+            idle_time_ms,
+            idle_time_percent: percent(idle_time_ms),
+        }
+    };
+    timelines.iter().map(of).collect()
 }
 
 /// A kernel whose best time is below this has next to nothing to do, in microseconds.

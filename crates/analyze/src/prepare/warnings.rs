@@ -5,7 +5,7 @@ use jarvis_perf::tables::Report;
 use jarvis_trace::{At, Defect, Diagnostics, Severity};
 
 use super::args;
-use crate::prepared::Prepared;
+use crate::prepared::{DeviceTime, Prepared};
 use crate::rounding::{shown, shown_ms};
 use crate::texts::quoted;
 
@@ -32,6 +32,9 @@ pub const TIMES_APART: &str = "Category times add up to";
 /// Told of GPU events without a launch, within a sentence.
 pub const UNLAUNCHED: &str = "have no recorded launch";
 
+/// Told of GPU events whose launch is not known, within a sentence.
+pub const UNOWNED: &str = "belong to no operation";
+
 /// Category times may differ from the computation time by this much before it is told, in percent.
 const TIME_SUM_TOLERANCE: f64 = 10.0;
 
@@ -39,8 +42,12 @@ const TIME_SUM_TOLERANCE: f64 = 10.0;
 const UNLINKED_TOLERANCE: f64 = 5.0;
 
 pub(crate) fn warnings(p: &Prepared, report: &Report) -> Vec<String> {
-    // First, because it says what all other numbers are of.
-    let mut out = p.losses.clone();
+    // First what all other numbers are of.
+    let mut out: Vec<String> = guessed_platform(p).into_iter().collect();
+    out.extend(p.losses.iter().cloned());
+    out.extend(several_gpus(&p.devices));
+    out.extend(several_models(p));
+    out.extend(unsure(&report.diagnostics));
     out.extend(other_device(p));
     for row in p.rows.iter().filter(|r| r.efficiency.is_anomaly) {
         let percent = row.efficiency.efficiency_percent.unwrap_or_default();
@@ -68,14 +75,15 @@ pub(crate) fn warnings(p: &Prepared, report: &Report) -> Vec<String> {
 /// GPU events without a launch. What was still running when the recording began is no part of the window: nothing of the
 /// window is missing then.
 fn unlinked(p: &Prepared, report: &Report) -> Vec<String> {
-    let ((all, all_us), (before, before_us)) = (report.rows.unlinked, report.rows.unlinked_before);
-    let within = (all - before, all_us - before_us);
+    let ((all, all_us), (mut before, mut before_us)) = (report.rows.unlinked, report.rows.unlinked_before);
+    if is_launch_recorded(&report.diagnostics) {
+        (before, before_us) = (0, 0.0);
+    }
     let kernel_us: f64 = p.rows.iter().map(|r| r.time_ms * 1e3).sum();
     let considerable = |us: f64| us > UNLINKED_TOLERANCE / 100.0 * kernel_us;
     let mut out = Vec::new();
-    if considerable(within.1) {
-        let (count, time) = (within.0, shown_ms(within.1 / 1e3));
-        out.push(format!("{count} GPU events ({time} ms) {UNLAUNCHED} and belong to no operation."));
+    if considerable(all_us - before_us) {
+        out.push(unowned((all - before) as u64, &report.diagnostics, &shown_ms((all_us - before_us) / 1e3)));
     }
     if considerable(before_us) {
         let time = shown_ms(before_us / 1e3);
@@ -85,6 +93,74 @@ fn unlinked(p: &Prepared, report: &Report) -> Vec<String> {
         ));
     }
     out
+}
+
+/// Whether launches of GPU events are there, and only whose they are is not known.
+fn is_launch_recorded(diagnostics: &Diagnostics) -> bool {
+    diagnostics.count(Defect::AmbiguousLaunch) + diagnostics.count(Defect::UnreadRuntime) > 0
+}
+
+/// Told where the platform was recognised by likeness alone.
+pub fn guessed_platform(p: &Prepared) -> Option<String> {
+    p.platform.doubt.as_ref().map(|doubt| format!("The peaks may not fit: {doubt}."))
+}
+
+/// GPUs that are listed one by one at most.
+const LISTED_GPUS: usize = 8;
+
+/// Told where several GPUs worked: shares of one timeline hide that one waits while another works.
+pub fn several_gpus(devices: &[DeviceTime]) -> Option<String> {
+    let busy = |d: &DeviceTime| format!("GPU {} is busy for {}%", d.device, shown(d.busy_time_percent, 1));
+    let told = match devices {
+        [] | [_] => return None,
+        few if few.len() <= LISTED_GPUS => few.iter().map(busy).collect::<Vec<_>>().join(", "),
+        many => {
+            let mut order: Vec<&DeviceTime> = many.iter().collect();
+            order.sort_by(|a, b| a.busy_time_percent.total_cmp(&b.busy_time_percent));
+            let ends: Vec<String> = order.first().into_iter().chain(order.last()).map(|d| busy(d)).collect();
+            ends.join(" and, at the other end, ")
+        }
+    };
+    let count = devices.len();
+    Some(format!(
+        "{count} GPUs in one recording: shares are of the time in which any of them works. Of the whole window {told}; \
+         for the rest each is idle."
+    ))
+}
+
+fn several_models(p: &Prepared) -> Option<String> {
+    let names: Vec<String> = p.models_at_work.iter().map(|name| quoted(name)).collect();
+    (names.len() > 1).then(|| {
+        format!(
+            "GPUs of several models worked ({}); the analysis uses the peaks of {}.",
+            names.join(", "),
+            p.platform.name
+        )
+    })
+}
+
+/// Defects that touch times or owners of GPU work.
+const UNSURE: [Defect; 4] =
+    [Defect::BadTime, Defect::NegativeDuration, Defect::MissingGpuTime, Defect::SharedCorrelation];
+
+/// What makes times or owners of GPU work unsure, one sentence each.
+fn unsure(diagnostics: &Diagnostics) -> impl Iterator<Item = String> {
+    let seen = diagnostics.seen().filter(|(d, ..)| UNSURE.contains(&d.defect));
+    seen.map(|(d, count, _)| format!("Some numbers are unsure: {} ({count}x).", d.meaning))
+}
+
+/// Of GPU events that belong to no operation: how many, why, and their time.
+fn unowned(count: u64, diagnostics: &Diagnostics, ms: &str) -> String {
+    let shared = "share their correlation with others, so which call launched them is not known";
+    if diagnostics.count(Defect::UnreadRuntime) > 0 {
+        let why = "they were launched through a runtime whose calls are not read";
+        return format!("{count} GPU events ({ms} ms) {UNOWNED}: {why}.");
+    }
+    match diagnostics.count(Defect::AmbiguousLaunch) {
+        0 => format!("{count} GPU events ({ms} ms) {UNLAUNCHED} and belong to no operation."),
+        ambiguous if ambiguous >= count => format!("{count} GPU events ({ms} ms) {UNOWNED}: they {shared}."),
+        ambiguous => format!("{count} GPU events ({ms} ms) {UNOWNED}: {ambiguous} {shared}, the others {UNLAUNCHED}."),
+    }
 }
 
 /// What the recording lacks, with the advice that would add it. Why kernels that a GPU graph launched have no operations
@@ -197,6 +273,71 @@ mod tests {
             assert_eq!(told(header, false, launch), (asked, vec![NO_OPERATIONS.into()]));
             assert_eq!(told(header, false, graph), (asked, vec![NO_STACK.into()]));
         }
+    }
+
+    /// Kernels of these devices, one after the other, 10 µs each.
+    fn on_devices(devices: &[i64]) -> TraceBuilder {
+        let mut b = TraceBuilder::new();
+        for (i, &device) in devices.iter().enumerate() {
+            let at = 10.0 * i as f64;
+            b.cpu_op("aten::mm", at, 8.0);
+            b.launch("cudaLaunchKernel", at + 1.0, 2.0, i as i64);
+            b.gpu("kernel", "k", 100.0 + at, 10.0, i as i64, 7).on(device, 7);
+            b.flow('f', "ac2g", 100.0 + at, i as i64).on(device, 7);
+        }
+        b
+    }
+
+    #[test]
+    fn gpus_that_take_turns_are_told_to_wait() {
+        let p = prepared_of(&on_devices(&[0, 1, 0, 1, 0]), "H200");
+        assert!((p.utilization.idle_time_percent, p.devices.len()) == (0.0, 2));
+        let of = |d: &DeviceTime| (d.device.clone(), shown(d.busy_time_percent, 1), shown(d.idle_time_percent, 1));
+        assert_eq!(of(&p.devices[0]), ("0".into(), "60.0".into(), "40.0".into()));
+        let told = "Of the whole window GPU 0 is busy for 60.0%, GPU 1 is busy for 40.0%; for the rest each is idle.";
+        assert!(
+            p.warnings[0].starts_with("2 GPUs in one recording") && p.warnings[0].ends_with(told),
+            "{:?}",
+            p.warnings
+        );
+        let one = prepared_of(&on_devices(&[1, 1]), "H200");
+        assert!(one.devices.is_empty() && !one.warnings.iter().any(|w| w.contains("GPUs")), "{:?}", one.warnings);
+        let many: Vec<i64> = (0..9).chain([8]).collect();
+        let many = &prepared_of(&on_devices(&many), "H200").warnings[0];
+        assert!(many.contains("GPU 0 is busy for 10.0% and, at the other end, GPU 8 is busy for 20.0%"), "{many}");
+    }
+
+    #[test]
+    fn a_guess_and_a_mixture_of_gpus_are_told() {
+        let mut b = on_devices(&[0, 1, 1]);
+        b.fact("deviceProperties", r#"[{"id": 0, "name": "NVIDIA A100-SXM4-80GB"}, {"id": 1, "name": "NVIDIA H200"}]"#);
+        let p = prepared_of(&b, "H200");
+        let told = "GPUs of several models worked (`NVIDIA H200`, `NVIDIA A100-SXM4-80GB`); the analysis uses the peaks of H200.";
+        assert_eq!((p.device_name.as_deref(), &*p.warnings[1]), (Some("NVIDIA H200"), told));
+        let mut p = p;
+        p.platform.doubt = Some("`X` is not a known device; its size is that of the H200".into());
+        let told = "The peaks may not fit: `X` is not a known device; its size is that of the H200.";
+        assert_eq!(guessed_platform(&p).as_deref(), Some(told));
+    }
+
+    #[test]
+    fn unsure_times_and_launches_are_told_for_what_they_are() {
+        let mut seen = Diagnostics::default();
+        for defect in [Defect::NegativeDuration, Defect::ByteOrderMark, Defect::UnlinkedGpuEvent] {
+            seen.add(defect, At::Event(3));
+        }
+        let told: Vec<String> = unsure(&seen).collect();
+        assert_eq!(told, ["Some numbers are unsure: a duration is negative and counts as zero (1x)."]);
+        // Two of one number: the call is there, but it is not known whose it is.
+        let mut b = on_devices(&[0, 0]);
+        b.gpu("kernel", "k", 80.0, 10.0, 0, 7);
+        b.flow('f', "ac2g", 100.0, 0).on(0, 7);
+        let told = prepared_of(&b, "H200").warnings;
+        assert!(told.iter().any(|w| w.contains(UNOWNED) && w.contains("share their correlation")), "{told:?}");
+        assert!(!told.iter().any(|w| w.contains(UNLAUNCHED)), "{told:?}");
+        b.gpu("kernel", "early", 50.0, 10.0, 99, 7);
+        let told = prepared_of(&b, "H200").warnings;
+        assert!(told.iter().any(|w| w.contains("1 share") && w.contains(UNLAUNCHED)), "{told:?}");
     }
 
     #[test]

@@ -86,7 +86,8 @@ impl PlatformArgs {
             return Ok(Chosen { platform: self.named()?, doubt: None });
         }
         if let Some(found) = of_device(trace) {
-            let platform = found.platform.with_overrides(&self.overrides())?;
+            let mut platform = found.platform.with_overrides(&self.overrides())?;
+            platform.doubt.clone_from(&found.doubt);
             return Ok(Chosen { platform: Some(platform), doubt: found.doubt });
         }
         if let Some(platform) = self.named()? {

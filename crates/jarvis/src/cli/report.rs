@@ -13,7 +13,7 @@ use jarvis_perf::tables::{Report, ReportError, ReportOptions, Sheet, build_repor
 use jarvis_report::html;
 use jarvis_report::render::csv;
 use jarvis_trace::side_by_side::joined;
-use jarvis_trace::{Fidelity, Population, Summary, Trace};
+use jarvis_trace::{Defect, Fidelity, Population, Summary, Trace};
 
 use super::analyze::FINDINGS;
 use super::info::thousands;
@@ -380,8 +380,10 @@ fn warn_of_gaps(session: &Session, report: &Report) {
     if count > 0 {
         let events =
             if count == 1 { "1 GPU event".to_owned() } else { format!("{} GPU events", thousands(count as u64)) };
+        let recorded = report.diagnostics.count(Defect::UnlinkedGpuEvent) == count as u64;
+        let launch = if recorded { "recorded" } else { "known" };
         session.note(&format!(
-            "{events} ({:.2} ms) without a recorded launch: in the sheets of kernels, not in those of operations",
+            "{events} ({:.2} ms) without a {launch} launch: in the sheets of kernels, not in those of operations",
             us / 1e3
         ));
     }

@@ -300,3 +300,45 @@ fn events_of_every_list_are_told_of() {
     let log: serde_json::Value = serde_json::from_slice(&files(&out)["run_log.json"]).unwrap();
     assert_eq!(log["data_quality"][0]["id"], "repeated_event_list", "{log:#}");
 }
+
+#[test]
+fn two_gpus_of_an_unknown_model_are_told_in_every_report() {
+    let mut events = Vec::new();
+    for i in 0..6 {
+        let (at, device) = (100 * i, i % 2);
+        let place = |cat: &str, name: &str, pid: i32, tid: i32, dur: i32| {
+            format!(
+                r#""ph": "X", "cat": "{cat}", "name": "{name}", "pid": {pid}, "tid": {tid}, "ts": {at}, "dur": {dur}"#
+            )
+        };
+        let args = format!(r#""args": {{"correlation": {i}, "External id": {i}, "device": {device}, "stream": 7}}"#);
+        events.push(format!("{{{}}}", place("cpu_op", "aten::mm", 9, 9, 50)));
+        events.push(format!("{{{}, {args}}}", place("cuda_runtime", "cudaLaunchKernel", 9, 9, 5)));
+        events.push(format!("{{{}, {args}}}", place("kernel", "k", device, 7, 100)));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (folder.path().join("trace.json"), folder.path().join("out"));
+    let device = |id: i32| format!(r#"{{"id": {id}, "name": "GPU X", "numSms": 132, "totalGlobalMem": 150110011392}}"#);
+    let text =
+        format!(r#"{{"deviceProperties": [{}, {}], "traceEvents": [{}]}}"#, device(0), device(1), events.join(","));
+    fs::write(&path, text).unwrap();
+    let (path, out) = (path.to_str().unwrap(), out.to_str().unwrap());
+    let run = jarvis(&["analyze", path, "-o", out]);
+    assert_eq!(run.status, 0, "{}", run.err);
+    let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let guess = "The peaks may not fit: `GPU X` is not a known device; its size is that of the H200.";
+    let each = "Of the whole window GPU 0 is busy for 50.0%, GPU 1 is busy for 50.0%; for the rest each is idle.";
+    let written = files(folder.path());
+    let fair = String::from_utf8_lossy(&written["out/standalone_analysis_fair.md"]).into_owned();
+    for text in [&run.out, &fair] {
+        assert!(flat(text).contains(guess) && flat(text).matches(each).count() == 1, "{text}");
+    }
+    let findings: serde_json::Value = serde_json::from_slice(&written["out/findings.json"]).unwrap();
+    assert_eq!(findings["warnings"][0], guess);
+    assert_eq!(findings["gpu_timeline"]["idle_time_percent"], 0.0);
+    let devices = findings["gpu_timeline"]["devices"].as_array().unwrap();
+    let told = |i: usize| (devices[i]["device"].as_str().unwrap(), devices[i]["idle_time_percent"].as_f64().unwrap());
+    assert_eq!((devices.len(), told(0), told(1)), (2, ("0", 50.0), ("1", 50.0)));
+    let check = jarvis(&["check", out]);
+    assert_eq!(check.status, 0, "{}", check.out);
+}

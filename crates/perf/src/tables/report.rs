@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use jarvis_trace::side_by_side::both;
-use jarvis_trace::{Diagnostics, EventId, Fidelity, Nesting, Timeline, Trace, Tree, TreeOptions, Us};
+use jarvis_trace::{Diagnostics, EventId, Fidelity, Id, Nesting, Ns, Timeline, Trace, Tree, TreeOptions, Us};
 use rapidhash::RapidHashMap;
 
 use super::collectives::Collectives;
@@ -51,6 +51,8 @@ struct ReadySheets {
 pub struct ReportRows {
     /// The GPU's time, of all events the timeline counts.
     pub timeline: Timeline<Us>,
+    /// The same for each GPU, if several worked.
+    pub devices: Vec<(Id, Timeline<Ns>)>,
     /// Operations that launched kernels, in order of start.
     pub launchers: LauncherRows,
     /// `ops_summary_by_category`.
@@ -293,6 +295,7 @@ fn fill<'a>(mut cx: Context<'a>, gpu: &GpuTime) -> Filled<'a> {
     let [unlinked, unlinked_before] = unlinked(trace, tree);
     let rows = ReportRows {
         timeline: gpu.timeline,
+        devices: gpu.by_device(trace),
         launchers,
         categories: sums.categories,
         ops: sums.ops,
@@ -383,7 +386,7 @@ fn operations(cx: &mut Context<'_>, gpu: &GpuTime, launchers: &LauncherRows, uni
 fn unlinked(trace: &Trace, tree: &Tree) -> [(usize, f64); 2] {
     let mut events: Vec<_> = tree.all_gpu_events().iter().copied().filter(|&e| !tree.is_linked(e)).collect();
     let sum = |events: &[EventId]| {
-        let time: jarvis_trace::Ns = events.iter().filter_map(|&e| trace.dur(e)).sum();
+        let time: Ns = events.iter().filter_map(|&e| trace.dur(e)).sum();
         (events.len(), time.as_us())
     };
     let all = sum(&events);

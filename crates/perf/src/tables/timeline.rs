@@ -1,7 +1,7 @@
 //! `gpu_timeline`: what the GPU did with its time.
 
 use jarvis_trace::timeline::TimelineRow;
-use jarvis_trace::{Defect, EventId, EventKind, Population, Timeline, Trace, Tree, Us};
+use jarvis_trace::{Defect, EventId, EventKind, Id, Ns, Population, Timeline, Trace, Tree, Us};
 
 use super::context::RECOMPUTE;
 use super::options::{ReportError, ReportOptions};
@@ -74,6 +74,15 @@ impl GpuTime {
         }
         let timeline = timeline(trace, &events, options).ok_or(ReportError::NoTimes { count })?;
         Ok(Self { events, timeline })
+    }
+
+    /// The time of each GPU, if several worked: the sheet has them as one.
+    pub(crate) fn by_device(&self, trace: &Trace) -> Vec<(Id, Timeline<Ns>)> {
+        let device = |e: EventId| trace.track(trace.track_id(e)).pid;
+        if self.events.windows(2).all(|pair| device(pair[0]) == device(pair[1])) {
+            return Vec::new();
+        }
+        Timeline::by_device(trace, &self.events, None)
     }
 
     /// The sheet.

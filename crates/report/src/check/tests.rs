@@ -320,6 +320,14 @@ fn numbers_that_contradict_each_other_are_noticed() {
     assert_eq!(findings(|d| d["findings"][0]["replay_package"] = Value::Null), ["replay"]);
     assert_eq!(findings(|d| d["findings"][0]["evidence"][1]["row"] = "no_time".into()), ["evidence"]);
     assert_eq!(findings(|d| d["gpu_timeline"]["idle_time_ms"] = 9.into()), ["percent"]);
+    let of_each = json!([{"device": "0", "computation_time_ms": 1, "exposed_comm_time_ms": 0, "exposed_memcpy_time_ms": 0,
+                          "busy_time_ms": 1, "busy_time_percent": 1, "idle_time_ms": 99, "idle_time_percent": 99}]);
+    let several = |f: &mut Files| edit(f, "findings.json", |d| d["gpu_timeline"]["devices"] = of_each.clone());
+    assert_eq!(failing(several), [] as [&str; 0], "each GPU by itself stands in the findings alone");
+    let mut none = good();
+    edit(&mut none, "category_manifest.json", |m| m["categories"][1]["gpu_kernel_time_ms"] = Value::Null);
+    let told = problems(&none).concat();
+    assert!(told.contains("add up to 0.000 ms"), "{told}");
     let shares = |m: &mut Value| m["bottlenecks"][0]["percent_of_category"] = 130.into();
     assert_eq!(failing(|f| edit(f, "category_data/gemm_metrics.json", shares)), ["percent"]);
     let slower = |m: &mut Value| m["categories"][1]["gpu_kernel_time_ms"] = 50.into();

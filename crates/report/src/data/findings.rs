@@ -4,7 +4,9 @@ use std::path::Path;
 
 use jarvis_analyze::finding::{Finding, Tier};
 use jarvis_analyze::metrics::{Peaks, UtilizationMetrics};
-use jarvis_analyze::prepared::ModelInfo;
+use jarvis_analyze::prepare::warnings::guessed_platform;
+use jarvis_analyze::prepared::{DeviceTime, ModelInfo};
+use jarvis_analyze::rounding::{Ms, Percent};
 use jarvis_trace::Severity;
 use serde::Serialize;
 
@@ -20,7 +22,7 @@ pub(crate) struct Document<'a> {
     schema: &'static str,
     trace: TraceRead<'a>,
     platform: PlatformUsed<'a>,
-    gpu_timeline: UtilizationMetrics,
+    gpu_timeline: GpuTimeline,
     model: Model<'a>,
     findings: Vec<Told>,
     /// What differs from the reference, in comparative runs.
@@ -70,6 +72,44 @@ struct PlatformUsed<'a> {
     peaks: Peaks,
 }
 
+/// The GPU's time; all GPUs of the recording are one timeline.
+#[derive(Serialize)]
+struct GpuTimeline {
+    #[serde(flatten)]
+    all: UtilizationMetrics,
+    /// Each by itself, if several worked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    devices: Vec<DeviceMetrics>,
+}
+
+/// One of several GPUs. Percentages are of the window of them all.
+#[derive(Serialize)]
+struct DeviceMetrics {
+    device: String,
+    computation_time_ms: Ms,
+    exposed_comm_time_ms: Ms,
+    exposed_memcpy_time_ms: Ms,
+    busy_time_ms: Ms,
+    busy_time_percent: Percent,
+    idle_time_ms: Ms,
+    idle_time_percent: Percent,
+}
+
+impl From<&DeviceTime> for DeviceMetrics {
+    fn from(d: &DeviceTime) -> Self {
+        Self {
+            device: d.device.clone(),
+            computation_time_ms: Ms(d.computation_time_ms),
+            exposed_comm_time_ms: Ms(d.exposed_comm_time_ms),
+            exposed_memcpy_time_ms: Ms(d.exposed_memcpy_time_ms),
+            busy_time_ms: Ms(d.busy_time_ms),
+            busy_time_percent: Percent(d.busy_time_percent),
+            idle_time_ms: Ms(d.idle_time_ms),
+            idle_time_percent: Percent(d.idle_time_percent),
+        }
+    }
+}
+
 /// What the model seems to be.
 #[derive(Serialize)]
 struct Model<'a> {
@@ -104,7 +144,10 @@ pub(crate) fn document<'a>(run: &'a Run<'_>, versus: Option<&'a Versus<'_>>) -> 
             memory_gb: p.platform.memory_gb.map(|f| f.value),
             peaks: Peaks::of(p),
         },
-        gpu_timeline: (&p.utilization).into(),
+        gpu_timeline: GpuTimeline {
+            all: (&p.utilization).into(),
+            devices: p.devices.iter().map(DeviceMetrics::from).collect(),
+        },
         model: Model { name: run.model_name(), info: &p.model },
         findings: run
             .analysis
@@ -134,7 +177,8 @@ fn with_replay(run: &Run<'_>, finding: &Finding) -> Finding {
     finding
 }
 
-/// What failed, what the recording lacks, and what a reader of the numbers should know, in this order.
+/// What all is measured against if that is a guess, what failed, what the recording lacks, and what a reader of the
+/// numbers should know, in this order.
 fn warnings(run: &Run<'_>, versus: Option<&Versus<'_>>) -> Vec<String> {
     let failed = run.analysis.failures().map(|o| {
         let why = match &o.file {
@@ -146,5 +190,7 @@ fn warnings(run: &Run<'_>, versus: Option<&Versus<'_>>) -> Vec<String> {
     let defects = run.report.diagnostics.seen().filter(|(d, ..)| d.severity > Severity::Info);
     let defects = defects.map(|(d, count, _)| format!("{} ({count}x): {}. {}", d.id, d.meaning, d.remedy));
     let compared = versus.into_iter().flat_map(|v| v.comparative.warnings.iter().cloned());
-    failed.chain(defects).chain(compared).chain(run.analysis.warnings.iter().cloned()).collect()
+    let guessed = guessed_platform(&run.analysis.prepared);
+    let told = run.analysis.warnings.iter().filter(|w| Some(*w) != guessed.as_ref()).cloned();
+    guessed.clone().into_iter().chain(failed).chain(defects).chain(compared).chain(told).collect()
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use jarvis_analyze::finding::{Finding, Priority};
+use jarvis_analyze::prepare::warnings::several_gpus;
 use jarvis_analyze::rank;
 use jarvis_analyze::rounding::{shown, shown_ms};
 
@@ -42,7 +43,11 @@ impl View<'_> {
         let p = &self.options.platform;
         let events = thousands(self.analyzed.summary.events());
         let steps = self.analyzed.analysis.prepared.program.steps;
-        let steps = if steps > 0 { format!(", {steps} steps") } else { String::new() };
+        let steps = match steps {
+            0 => String::new(),
+            1 => ", 1 step".to_owned(),
+            many => format!(", {many} steps"),
+        };
         let _ = writeln!(out, "{}: {events} events{steps}", style.strong(&self.options.labels.trace_path));
         let rate = p.peak("matrix_bf16").map_or(String::new(), |f| format!(", {} TFLOPS bf16", number(f.value)));
         let _ = writeln!(out, "measured against {}: {} TB/s{rate}", p.name, number(p.mem_bw_gbps.value / 1e3));
@@ -62,6 +67,9 @@ impl View<'_> {
             }
         }
         out.push('\n');
+        if let Some(told) = several_gpus(&self.analyzed.analysis.prepared.devices) {
+            wrapped(out, "", "", &told);
+        }
     }
 
     fn findings(&self, out: &mut String, style: Style) {
@@ -81,7 +89,10 @@ impl View<'_> {
     }
 
     fn warnings(&self, out: &mut String, style: Style) {
-        let warnings = &self.analyzed.analysis.warnings;
+        let analysis = &self.analyzed.analysis;
+        // It stands beside the shares.
+        let told = several_gpus(&analysis.prepared.devices);
+        let warnings: Vec<&String> = analysis.warnings.iter().filter(|w| Some(*w) != told.as_ref()).collect();
         if warnings.is_empty() {
             return;
         }

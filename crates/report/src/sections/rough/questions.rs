@@ -1,6 +1,8 @@
 //! What the trace leaves open, as questions: one for each rule that was met.
 
 use jarvis_analyze::lowering::{Difference, lowering_differences};
+use jarvis_analyze::prepare::warnings::{UNLAUNCHED, UNOWNED};
+use jarvis_trace::Defect;
 
 use crate::Run;
 use crate::blocks::{Block, Line};
@@ -118,7 +120,8 @@ fn host_dominated(run: &Run<'_>) -> Vec<Line> {
 
 fn unlinked(run: &Run<'_>) -> Vec<Line> {
     let (count, us) = run.report.rows.unlinked;
-    let text =
-        format!("{count} GPU events ({} ms) have no recorded launch: which launcher started them?", ms(us / 1e3));
+    let known = run.report.diagnostics.count(Defect::UnlinkedGpuEvent) < count as u64;
+    let what = if known { UNOWNED } else { UNLAUNCHED };
+    let text = format!("{count} GPU events ({} ms) {what}: which launcher started them?", ms(us / 1e3));
     Some(Line::from(text)).filter(|_| count > 0).into_iter().collect()
 }

@@ -108,7 +108,8 @@ fn queries(trace: &Trace, tree: &Tree) {
 /// Busy and idle make the total; what is counted apart makes busy.
 fn timeline(trace: &Trace, events: &[EventId]) {
     Timeline::<Us>::of(trace, events, Some(Us(5.0)));
-    Overlaps::find(trace, events, |_| None);
+    Overlaps::<Ns>::find(trace, events, |_| None);
+    Overlaps::<Us>::find(trace, events, |_| None);
     let Some(t) = Timeline::<Ns>::of(trace, events, Some(Ns(5_000))) else { return };
     if !near(trace) {
         return;

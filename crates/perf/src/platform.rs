@@ -278,8 +278,9 @@ impl Platform {
         }
         let platform =
             Self::all().iter().find(|p| p.num_cus.is_some() && p.num_cus == num_sms && near(p) == Some(true))?;
+        let shown = name.replace('`', "'");
         let doubt = (!name.is_empty())
-            .then(|| format!("`{name}` is not a known device; its size is that of the {}", platform.name));
+            .then(|| format!("`{shown}` is not a known device; its size is that of the {}", platform.name));
         Some(DeviceMatch { platform, by: MatchedBy::Size, doubt })
     }
 
@@ -353,6 +354,7 @@ fn variant_doubt(name: &str, platform: &Platform, num_sms: Option<u32>, memory_g
             .collect();
         parts.join(" and ")
     };
+    let name = name.replace('`', "'");
     format!(
         "`{name}` has {}, the {} of the table {}: its peaks may differ",
         side(num_sms, memory_gb),

@@ -86,7 +86,7 @@ diagnostics! {
     // Tree
     NestingDiscarded "nesting_discarded" Degraded "an event overlaps the end of its caller and has no place in the tree" "none needed; clock skew of the profiler causes this";
     UnlinkedGpuEvent "unlinked_gpu_event" Degraded "a GPU event has no launch in the recording" "warm up the profiler (schedule with warmup) so that launches before the window are recorded";
-    UnreadRuntime "unread_runtime" Degraded "a GPU event has no link: it was launched through a runtime whose calls are not read, such as xpu_runtime" "none: kernels and their times are right, but operations are charged for them on CUDA and ROCm alone";
+    UnreadRuntime "unread_runtime" Degraded "a GPU event has no link: it was launched through a runtime whose calls are not read, such as that of XPUs" "none: kernels and their times are right, but operations are charged for them on CUDA and ROCm alone";
     AmbiguousLaunch "ambiguous_launch" Degraded "a GPU event shares its correlation with others, so which call launched it is not known" "ranks merged into one file cause this: analyse ranks separately";
     LaunchWithoutKernel "launch_without_kernel" DataLoss "a launch has no GPU event in the recording, as many others" "the profiler ran out of buffers, or the launches went into a graph: record fewer steps";
     SeveralKernelsPerLaunch "several_kernels_per_launch" Degraded "several GPU events share the correlation of one launch that is no graph launch; the last one is linked" "none needed";

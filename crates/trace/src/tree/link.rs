@@ -16,7 +16,7 @@ pub(crate) struct Link {
 /// All links: calls in file order, the GPU events of one call in file order.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
-    pub(crate) links: Vec<Link>,
+    pub(crate) all: Vec<Link>,
     pub(crate) by_key: ByKey,
     /// GPU events without a link though calls carry their number, in file order: which one launched them is not known.
     pub(crate) ambiguous: Vec<EventId>,
@@ -129,7 +129,7 @@ pub(crate) fn link(trace: &Trace, roles: &LinkRoles, fidelity: Fidelity, diagnos
     report(&slots, &by_key, diagnostics);
     launches.report(diagnostics);
     let ambiguous = ambiguous(&slots, &by_key, by_correlation);
-    Links { links, by_key, ambiguous }
+    Links { all: links, by_key, ambiguous }
 }
 
 impl Slot {

@@ -127,7 +127,7 @@ impl Tree {
     fn build_on(trace: &Trace, options: TreeOptions, side_by_side: bool) -> Self {
         let launches = || Launches::of(trace, options);
         let (launches, mut tree) = both_if(side_by_side, launches, || Self::of_hosts(trace, options));
-        tree.attach(&launches.links.links);
+        tree.attach(&launches.links.all);
         tree.by_key = launches.links.by_key;
         tree.gpu = launches.gpu;
         tree.diagnostics.extend(&launches.diagnostics);

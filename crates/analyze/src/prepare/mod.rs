@@ -132,9 +132,15 @@ fn categories(rows: &mut [Row], utilization: &crate::prepared::Utilization, thre
         });
     }
     for category in &out {
+        // Where all is copied and nothing computed, shares are of the copies.
+        let copied_ms: f64 = category.rows.iter().map(|id| rows[id.index()].time_ms).sum();
         for id in &category.rows {
             let row = &mut rows[id.index()];
-            row.percent_of_category = percent(row.compute_ms(), category.time_ms);
+            row.percent_of_category = if category.time_ms > 0.0 {
+                percent(row.compute_ms(), category.time_ms)
+            } else {
+                percent(row.time_ms, copied_ms)
+            };
         }
     }
     out.order_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| a.key.cmp(&b.key)));

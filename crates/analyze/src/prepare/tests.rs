@@ -368,6 +368,20 @@ fn another_device_than_the_platform_is_told() {
 }
 
 #[test]
+fn copies_alone_have_shares_of_their_category() {
+    let mut b = jarvis_trace::TraceBuilder::new();
+    for (i, us) in [(0, 30.0), (1, 10.0)] {
+        let at = 100.0 * f64::from(i);
+        b.cpu_op(["aten::item", "aten::cpu"][i as usize], at, 50.0);
+        b.launch("cudaMemcpyAsync", at + 1.0, 2.0, i64::from(i));
+        b.gpu("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", at + 5.0, us, i64::from(i), 7);
+    }
+    let p = crate::testing::prepared_of(&b, "H200");
+    let shares: Vec<(f64, f64)> = p.rows.iter().map(|r| (r.compute_ms(), r.percent_of_category.round())).collect();
+    assert_eq!((p.categories.len(), shares), (1, vec![(0.0, 75.0), (0.0, 25.0)]));
+}
+
+#[test]
 fn metadata_and_manifest_have_their_fields_in_order() {
     let mut scene = Scene::new();
     scene.mm(2, [512, 512, 512], 20.0);

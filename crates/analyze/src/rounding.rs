@@ -103,6 +103,11 @@ pub fn fixed(units: i64, decimals: usize) -> String {
     String::from_utf8(text).unwrap_or_default()
 }
 
+/// An efficiency for a sentence: one decimal, and never nothing where there is something.
+pub fn of_peak(percent: f64) -> String {
+    if percent > 0.0 && percent < 0.05 { "below 0.1".to_owned() } else { shown(percent, 1) }
+}
+
 /// Milliseconds for a sentence: two decimals, three below a tenth.
 pub fn shown_ms(ms: f64) -> String {
     shown(ms, if ms.abs() < 0.1 { 3 } else { 2 })
@@ -111,6 +116,11 @@ pub fn shown_ms(ms: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_efficiency_is_never_rounded_to_nothing() {
+        assert_eq!([0.0, 0.03, 0.05, 12.34].map(of_peak), ["0.0", "below 0.1", "0.1", "12.3"]);
+    }
 
     #[test]
     fn files_show_rounded_numbers() {

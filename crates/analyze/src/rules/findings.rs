@@ -15,7 +15,7 @@ use crate::prepare::args::{SEPARATOR, dims_json, types_json};
 use crate::prepare::{order, percent};
 use crate::prepared::{BoundType, Prepared, Row};
 use crate::program::{RowId, base_name};
-use crate::rounding::{shown, shown_ms};
+use crate::rounding::{of_peak, shown_ms};
 use crate::system::host_bound::HostBound;
 use crate::texts::{TextId, counted, quoted};
 use crate::thresholds::Threshold;
@@ -56,7 +56,9 @@ pub fn compute_findings(
             drafts.extend(Draft::bottleneck(m, b, &Left { prepared, claims, explained: &explained }));
         }
     }
-    let mut findings: Vec<Finding> = merged(drafts).into_iter().map(|d| d.finding(prepared, host)).collect();
+    let left = Left { prepared, claims, explained: &explained };
+    let told = merged(drafts).into_iter().map(|d| d.in_its_words(&metrics, &left));
+    let mut findings: Vec<Finding> = told.map(|d| d.finding(prepared, host)).collect();
     findings.order_by(|a, b| {
         let top = |f: &Finding| f.operations.iter().any(|o| in_top(prepared, o));
         a.priority
@@ -206,6 +208,8 @@ struct Draft {
     saved: Range,
     /// Whether it is one change to the program, which can be measured, and not operations below what they could reach.
     is_change: bool,
+    /// Whether all it was merged of are bottlenecks, so that their analyzer can tell it anew.
+    is_bottleneck: bool,
     replay_reason: Option<String>,
 }
 
@@ -230,6 +234,7 @@ impl Draft {
             time_ms: part * p.time_ms,
             saved,
             is_change: true,
+            is_bottleneck: false,
             replay_reason: None,
         })
     }
@@ -252,7 +257,7 @@ impl Draft {
             category: m.category.to_string(),
             category_ms: m.total_time_ms.0,
             priority: b.priority,
-            title: title(pattern, told),
+            title: title(pattern, told, &[&b.operation]),
             issue: told.brief.clone(),
             algorithmic: told.algorithmic.clone(),
             kernel: told.kernel.iter().filter(|s| may_say(s)).cloned().collect(),
@@ -263,6 +268,7 @@ impl Draft {
             time_ms,
             saved: told.impact.range()?,
             is_change: false,
+            is_bottleneck: true,
             replay_reason: (!b.replay.recommended).then(|| b.replay.reason.clone()),
         })
     }
@@ -287,8 +293,36 @@ impl Draft {
         first.also.extend(second.also);
         first.time_ms += second.time_ms;
         first.saved = Range::new(first.saved.low + second.saved.low, first.saved.high + second.saved.high);
+        first.is_bottleneck &= second.is_bottleneck;
         first.replay_reason = first.replay_reason.and(second.replay_reason);
         *self = first;
+    }
+
+    /// What several were merged to has a largest shape and an efficiency of its own: title, issue and the numbers of its
+    /// advice are those of all of it.
+    fn in_its_words(mut self, metrics: &[&CategoryMetrics], left: &Left<'_>) -> Self {
+        if self.basis.len() < 2 || !self.is_bottleneck {
+            return self;
+        }
+        let own = metrics.iter().find(|m| *m.category == *self.category);
+        let Some(told) = own.and_then(|m| left.restated(m, &self.rows)) else { return self };
+        let mut rows: Vec<&Row> = self.rows.keys().map(|&r| left.prepared.row(r)).collect();
+        rows.order_by(|a, b| order(a, b));
+        let mut names: Vec<&str> = Vec::new();
+        for row in rows {
+            if !names.contains(&&*row.name) {
+                names.push(&row.name);
+            }
+        }
+        self.title = title(self.pattern, &told, &names);
+        self.issue = told.brief;
+        for sentence in self.algorithmic.iter_mut().chain(&mut self.kernel) {
+            let anew = told.algorithmic.iter().chain(&told.kernel).find(|s| s.id == sentence.id);
+            if let Some(anew) = anew {
+                *sentence = anew.clone();
+            }
+        }
+        self
     }
 
     fn empty() -> Self {
@@ -308,6 +342,7 @@ impl Draft {
             time_ms: 0.0,
             saved: Range::new(0.0, 0.0),
             is_change: false,
+            is_bottleneck: false,
             replay_reason: None,
         }
     }
@@ -394,9 +429,10 @@ fn merged(drafts: Vec<Draft>) -> Vec<Draft> {
     out
 }
 
-fn title(pattern: PatternId, b: &Bottleneck) -> String {
+/// `names` are those of its operations, most time first.
+fn title(pattern: PatternId, b: &Bottleneck, names: &[&str]) -> String {
     let eff =
-        b.efficiency_percent.map_or_else(|| "unknown efficiency".to_owned(), |e| format!("{}% of peak", shown(e.0, 1)));
+        b.efficiency_percent.map_or_else(|| "unknown efficiency".to_owned(), |e| format!("{}% of peak", of_peak(e.0)));
     let eff = if b.member_count > 1 { eff + " on average" } else { eff };
     let what = match pattern {
         PatternId::TINY_GEMMS => "Tiny batched GEMMs",
@@ -414,11 +450,17 @@ fn title(pattern: PatternId, b: &Bottleneck) -> String {
         PatternId::MOE_BELOW_BAND => "Expert kernels below the roofline",
         _ => "Operations below the memory bandwidth",
     };
-    format!("{what}: {} at {eff}", quoted(&short_name(&b.operation)))
+    let name = |name: &str| quoted(&short_name(name));
+    let who = match names {
+        [first, second] => format!("{} and {}", name(first), name(second)),
+        [first, _, more @ ..] => format!("{} and {} more", name(first), more.len() + 1),
+        _ => name(&b.operation),
+    };
+    format!("{what}: {who} at {eff}")
 }
 
 fn evidence(row: &Row) -> Evidence {
-    let rate = row.efficiency.judged().map(|e| format!(", {}% of peak", shown(e, 1))).unwrap_or_default();
+    let rate = row.efficiency.judged().map(|e| format!(", {}% of peak", of_peak(e))).unwrap_or_default();
     Evidence {
         table: "unified_perf_summary".to_owned(),
         row: format!("{} {}", row.name, row.args.replace(SEPARATOR, ", ")).trim_end().to_owned(),
@@ -444,3 +486,6 @@ fn operation(row: &Row) -> FindingOperation {
         module: (!module.is_empty()).then(|| module.join(" > ")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use crate::metrics::short_name;
 use crate::prepare::args;
 use crate::prepare::kernel_names;
 use crate::prepared::{BoundType, Row};
-use crate::rounding::{round, shown, shown_ms};
+use crate::rounding::{of_peak, round, shown, shown_ms};
 use crate::texts::TextId;
 
 /// What is said of a bottleneck.
@@ -87,7 +87,7 @@ impl Said {
         let e = &row.efficiency;
         let (Some(bound), Some(percent)) = (e.bound_type, e.judged()) else { return self.unmodeled(cx, group) };
         let op = short_name(&row.name);
-        let eff = shown(percent, 1);
+        let eff = of_peak(percent);
         let fpb = e.flops_per_byte.map_or_else(|| "-".to_owned(), |x| shown(x, 1));
         let peak = match bound {
             BoundType::Compute => maybe(e.resolved_peak_maf, 0),
@@ -104,7 +104,7 @@ impl Said {
         };
         if self.issue.is_empty() {
             self.issue = said(&plain_args(row));
-            self.brief = Some(said(if group.members.len() > 1 { "its largest shape" } else { "its only shape" }));
+            self.brief = Some(said(&which_shape(cx, group)));
             self.ids.push(text.id());
         }
     }
@@ -164,6 +164,19 @@ impl Said {
         } else {
             self.model(TextId::A_COMPILE_BATCH, &[]);
         }
+    }
+}
+
+/// Which of its shapes the largest one of a group is: the operation may have others that are fast enough.
+fn which_shape(cx: &CategoryCx<'_>, group: &Group<'_>) -> String {
+    let row = group.row();
+    let like = |other: &Row| other.name == row.name && other.direction == row.direction;
+    let slow = group.members.iter().filter(|m| like(m.row)).count();
+    match cx.rows().filter(|r| like(r)).count() {
+        0 | 1 => "its only shape".to_owned(),
+        all if slow == all => "its largest shape".to_owned(),
+        all if slow == 1 => format!("one of its {all} shapes"),
+        all => format!("the largest of {slow} of its {all} shapes"),
     }
 }
 

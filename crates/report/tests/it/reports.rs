@@ -103,7 +103,12 @@ fn check_recommendations(a: &Analysed) {
             assert!(lines.iter().any(|l| l.starts_with(label)), "{}: no {label} in {r}", a.name);
         }
         assert!(r.contains(" Path B: "), "{}: {r}", a.name);
-        assert!(r.contains("Top Operations)") || r.contains("not in the top 10"), "{}: {r}", a.name);
+        let in_list = r.contains("Top Operations)") || r.contains("not in the top 10");
+        assert!(in_list != r.contains("**Operation**: the whole trace"), "{}: {r}", a.name);
+        for top in a.analysis.prepared.top_operations.iter() {
+            let missed = format!("**Operation**: `{}` (not in the top 10)", top.name);
+            assert!(!r.contains(&missed), "{}: {r}", a.name);
+        }
         assert!(r.contains(&format!("](#detail-{})", f.category)), "{}: {r}", a.name);
         let impact = lines.iter().find(|l| l.starts_with("**Impact**")).unwrap();
         match a.analysis.no_gain(f) {

@@ -9,6 +9,9 @@ use crate::sections::cross::{leading, recommendations};
 use crate::sections::detail_name;
 use crate::sections::words::{counted, icon, impact, in_top};
 
+/// What waits of the GPU are about: no operation, so none of the list.
+const WHOLE_TRACE: &str = "the whole trace";
+
 /// The part.
 pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
     let found = recommendations(run);
@@ -61,12 +64,8 @@ fn one(run: &Run<'_>, f: &Finding, earlier: &[&Finding]) -> Vec<Block> {
 
 fn operation(run: &Run<'_>, f: &Finding) -> Line {
     let (name, rank) = leading(&run.analysis.prepared, f);
-    let Some(name) = name else { return Line::prose("the whole trace (not in the top 10)") };
-    let place = match f.pattern {
-        PatternId::BLOCKING_COPIES => "copies have no rank in Top Operations".to_owned(),
-        _ => in_top(rank),
-    };
-    let mut line = Line::code(name).and_prose(&format!(" ({place})"));
+    let Some(name) = name else { return Line::prose(WHOLE_TRACE) };
+    let mut line = Line::code(name).and_prose(&format!(" ({})", in_top(rank)));
     let mut others: Vec<&str> = f.operations.iter().map(|o| o.name.as_str()).filter(|n| *n != name).collect();
     others.sort_unstable();
     others.dedup();

@@ -268,8 +268,12 @@ const PATHS: [&str; 2] = ["Path A: ", "Path B: "];
 /// Items of a list that have to be there even if all of it was said: both paths, always.
 const PROMISED: [&str; 2] = ["Algorithmic", "Kernel"];
 
-/// What a recommendation says of itself, even if another says the same: two fixes may bring as much.
-const ITS_OWN: &str = "Impact";
+/// What a recommendation says of itself, even if another says the same: two fixes may bring as much, or be about the same
+/// operation.
+const ITS_OWN: [&str; 2] = ["Operation", "Impact"];
+
+/// How the heading of what is behind a recommendation begins.
+const BEHIND: &str = "Behind R";
 
 /// Takes out sentences that were said before, and what is left empty by that. `free` sentences may stand again.
 /// Recommendations and what stands before them are read first, so what is dropped stands in the less important place.
@@ -309,7 +313,7 @@ pub fn say_once(blocks: Vec<Block>, free: &[&str]) -> Vec<Block> {
                 // A label promises a text.
                 let told = |(l, above): (Line, Line)| if l.is_empty() { above } else { l };
                 let mut once = |(label, line): (String, Line)| {
-                    let line = if label == ITS_OWN { line } else { told(fresh(line)) };
+                    let line = if ITS_OWN.contains(&&*label) { line } else { told(fresh(line)) };
                     (label, line)
                 };
                 out.push(Block::Labels(lines.into_iter().map(&mut once).collect()));
@@ -340,6 +344,9 @@ fn as_below(headings: &[Line], below: usize, here: usize) -> Line {
     let plain = heading.plain();
     if let Some((_, rank)) = plain.rsplit_once("(R").filter(|(_, rank)| rank.ends_with(')')) {
         return Line::prose(&format!("as in R{}.", rank.trim_end_matches(')')));
+    }
+    if let Some(rank) = plain.strip_prefix(BEHIND) {
+        return Line::prose(&format!("as in R{rank}."));
     }
     if !heading.0.iter().any(|span| matches!(span, Span::Code(_))) {
         return Line::prose("as under ").and_prose(&plain).and_prose(".");
@@ -411,6 +418,7 @@ mod tests {
     fn what_is_not_said_again_is_said_where() {
         let said = "One two three four five six seven eight.";
         let other = "Another one two three four five six seven.";
+        let behind = "A third one two three four five six seven.";
         let facts = |text: &str| Block::facts([("Algorithmic", text)]);
         let blocks = vec![
             Block::heading(3, "Medium Priority: Reductions (R8)"),
@@ -421,18 +429,26 @@ mod tests {
             facts(other),
             Block::Heading(5, Line::prose("3. ").and_code("aten::topk")),
             facts(other),
+            Block::heading(3, "Behind R5"),
+            Block::paragraph(behind),
+            Block::heading(3, "Elsewhere"),
+            facts(behind),
         ];
         let once = say_once(blocks, &[]);
         assert_eq!(once[3], facts("as in R8."));
         let as_cat = Line::prose("as for ").and_code("aten::cat").and_prose(".");
         assert_eq!(once[7], Block::facts([("Algorithmic", as_cat)]));
+        assert_eq!(once[11], facts("as in R5."));
     }
 
     #[test]
     fn two_fixes_that_bring_as_much_both_say_so() {
         let said = "One two three four five six seven eight.";
-        let labels = || Block::Labels(["Issue", "Impact"].map(|label| (label.to_owned(), said.into())).to_vec());
-        let again = Block::Labels(vec![("Issue".to_owned(), "as above.".into()), ("Impact".to_owned(), said.into())]);
+        let block = |issue: &str| {
+            let lines = [("Operation", said), ("Issue", issue), ("Impact", said)];
+            Block::Labels(lines.map(|(label, line)| (label.to_owned(), line.into())).to_vec())
+        };
+        let (labels, again) = (|| block(said), block("as above."));
         assert_eq!(say_once(vec![labels(), labels()], &[])[1], again);
     }
 

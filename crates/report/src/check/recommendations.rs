@@ -191,7 +191,8 @@ fn sentences(document: &Document<'_>) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for line in &document.lines {
         // Two changes may bring the same.
-        let may_repeat = line.text.starts_with('→') || line.text.starts_with("**Impact**");
+        let its_own = ["→", "**Operation**", "**Impact**"];
+        let may_repeat = its_own.iter().any(|begin| line.text.starts_with(begin));
         if line.is_code || line.is_table() || line.heading().is_some() || may_repeat {
             continue;
         }

@@ -105,7 +105,8 @@ pub fn fixed(units: i64, decimals: usize) -> String {
 
 /// An efficiency for a sentence: one decimal, and never nothing where there is something.
 pub fn of_peak(percent: f64) -> String {
-    if percent > 0.0 && percent < 0.05 { "below 0.1".to_owned() } else { shown(percent, 1) }
+    let text = shown(percent, 1);
+    if percent > 0.0 && text == "0.0" { "below 0.1".to_owned() } else { text }
 }
 
 /// Milliseconds for a sentence: two decimals, three below a tenth.
@@ -119,7 +120,13 @@ mod tests {
 
     #[test]
     fn an_efficiency_is_never_rounded_to_nothing() {
-        assert_eq!([0.0, 0.03, 0.05, 12.34].map(of_peak), ["0.0", "below 0.1", "0.1", "12.3"]);
+        assert_eq!([0.0, 0.03, 0.06, 12.34].map(of_peak), ["0.0", "below 0.1", "0.1", "12.3"]);
+    }
+
+    #[test]
+    fn a_range_without_width_is_one_number() {
+        assert_eq!(shown_range_ms(0.84, 0.841), "0.84 ms");
+        assert_eq!(shown_range_ms(0.84, 0.85), "0.84 to 0.85 ms");
     }
 
     #[test]

@@ -3,9 +3,8 @@
 //! Urgency is first what shares and efficiencies say ([`Priority`] as each tier sets it). What a change is expected to
 //! bring end to end then moves it: a kernel that hides behind launches is no emergency however slow it is, and a change
 //! that would shorten the window by a tenth matters whatever its rows look like; nor is one less urgent that surely brings
-//! more than another may. What brings nothing while the GPU awaits launches is of low priority, but for the largest
-//! operations, which have to be accounted for, and stands behind all that brings something. Waits of the GPU keep the
-//! level of their tier, which knows what must go first: a step with host waits cannot be captured as a whole.
+//! more than another may. What brings next to nothing, or nothing while the GPU awaits launches, is of low priority and
+//! stands behind all that brings something: the tables account for the operation. Waits of the GPU keep the level of their tier, which knows what must go first: a step with host waits cannot be captured as a whole.
 
 use std::cmp::Ordering;
 
@@ -25,6 +24,9 @@ const SURE_GAIN: f64 = 5.0;
 const NOT_CRITICAL_GAIN: f64 = HIGH_GAIN;
 const NOT_HIGH_GAIN: f64 = 0.5;
 
+/// Below this, even at the hopeful end, a change is not worth making: in percent of the window.
+const NO_GAIN: f64 = 0.1;
+
 /// Weight of faster launching beside changes that name what is launched too often. What these bring is a part of what it
 /// brings: one that brings half of it goes first.
 const GENERIC: f64 = 0.5;
@@ -39,12 +41,13 @@ pub fn ranked(mut findings: Vec<Finding>, prepared: &Prepared, host_bound: bool)
     let brings_nothing = |f: &Finding| host_bound && !is_settled(f) && f.saves_nothing();
     for finding in &mut findings {
         finding.priority = settled(finding, window);
-        if brings_nothing(finding) && !is_top(finding, prepared) {
+        if brings_nothing(finding) {
             finding.priority = Priority::Low;
         }
     }
     let launching = weight_of_launching(&findings);
-    let risen = |f: &Finding| if brings_nothing(f) { f.priority } else { lifted(f, &findings, launching, window) };
+    let stays = |f: &Finding| brings_nothing(f) || brings_little(f, window);
+    let risen = |f: &Finding| if stays(f) { f.priority } else { lifted(f, &findings, launching, window) };
     let lifted: Vec<Priority> = findings.iter().map(risen).collect();
     for (finding, priority) in findings.iter_mut().zip(lifted) {
         finding.priority = priority;
@@ -73,13 +76,23 @@ fn lifted(finding: &Finding, all: &[Finding], launching: f64, window_ms: f64) ->
     others.min().map_or(finding.priority, |other| other.min(finding.priority))
 }
 
+/// Whether a change is not worth making. Where the saving is not known, it is not known to be little.
+fn brings_little(finding: &Finding, window_ms: f64) -> bool {
+    let most = finding.impact.saved_ms.high;
+    !is_settled(finding) && most > 0.0 && 100.0 * most < NO_GAIN * window_ms
+}
+
 /// How urgent a finding is once its gain is known.
 fn settled(finding: &Finding, window_ms: f64) -> Priority {
     if is_settled(finding) {
         return finding.priority;
     }
     let percent = |ms: f64| if window_ms > 0.0 { 100.0 * ms / window_ms } else { 0.0 };
-    moved(finding.priority, percent(finding.expected_ms()), percent(finding.impact.saved_ms.low))
+    let saved = finding.impact.saved_ms;
+    if brings_little(finding, window_ms) {
+        return Priority::Low;
+    }
+    moved(finding.priority, percent(finding.expected_ms()), percent(saved.low))
 }
 
 /// Where a priority goes by what is expected to be saved and what surely is, in percent of the window.
@@ -238,6 +251,9 @@ pub(crate) mod tests {
             let ranked = ranked(all.clone(), &prepared, host_bound);
             ranked.into_iter().map(|f| (f.title, f.priority)).collect()
         };
+        let expected = [("some", Low), ("none", Low), ("none of a large one", Low)];
+        assert_eq!(told(true), expected.map(|(title, priority)| (title.to_owned(), priority)));
+        // Where the host is ahead, what it saves is only not known; next to nothing is known.
         let expected = [("some", Medium), ("none of a large one", Medium), ("none", Low)];
         assert_eq!(told(true), expected.map(|(title, priority)| (title.to_owned(), priority)));
         // Where the host is ahead, what it saves is only not known.

@@ -33,6 +33,8 @@ const LATE_OF_IDLE: f64 = 25.0;
 
 /// A speed-up below this is none.
 const NOTICEABLE: f64 = 1.05;
+/// From this speed-up on, reached even at the cautious end, idle time is worth a change whoever makes it.
+const SURE: f64 = 1.02;
 
 /// Waits in the middle of a step: how many there have to be in each.
 const WAITS_PER_STEP: usize = 2;
@@ -128,6 +130,10 @@ pub(crate) fn launch_bound(cx: &Cx<'_>, waits: Option<&Judged>) -> Option<Judged
     }
     if is_optimizers(cx) {
         severity = severity.milder();
+    }
+    // However mild: so much idle time, of which a part surely goes, is worth a change.
+    if Severity::above(idle, IDLE).is_card() && saved_ms.speedup(gaps.window.as_ms()).low >= SURE {
+        severity = severity.min(Severity::Medium);
     }
     if super::gaps::percent(at_start, gaps.window) > MOSTLY_START {
         severity = severity.milder();

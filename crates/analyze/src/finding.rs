@@ -255,6 +255,11 @@ pub struct Finding {
     pub issue: String,
     /// The operations.
     pub operations: Vec<FindingOperation>,
+    /// How many there are, those left out counted.
+    pub operations_total: usize,
+    /// Kernel time of those left out.
+    #[serde(serialize_with = "rounding::as_ms")]
+    pub operations_left_out_ms: f64,
     /// Of the traced window.
     #[serde(serialize_with = "rounding::as_ms")]
     pub time_ms: f64,

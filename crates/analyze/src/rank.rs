@@ -161,6 +161,8 @@ pub(crate) mod tests {
             title: String::new(),
             issue: String::new(),
             operations: Vec::new(),
+            operations_total: 0,
+            operations_left_out_ms: 0.0,
             time_ms: 10.0,
             percent_of_total: 10.0,
             paths: Paths { algorithmic: Vec::new(), kernel: Vec::new() },

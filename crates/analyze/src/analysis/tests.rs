@@ -76,6 +76,8 @@ fn finding(tier: Tier, rows: &[(u32, f64)]) -> Finding {
         title: String::new(),
         issue: String::new(),
         operations: Vec::new(),
+        operations_total: 0,
+        operations_left_out_ms: 0.0,
         time_ms: 1.0,
         percent_of_total: 1.0,
         paths: Paths { algorithmic: Vec::new(), kernel: Vec::new() },

@@ -119,7 +119,7 @@ impl Maker<'_, '_> {
         let (saved_ms, heads) = self.with_heads(saved_ms);
         let saved_ms = saved_ms.as_measured(total);
         let tier = PATTERNS.iter().find(|p| p.id == first.id).map_or(Tier::Fusion, |p| p.tier);
-        let operations = self.operations();
+        let (operations, operations_total, operations_left_out_ms) = self.operations();
         let largest = operations.first().map_or(0, |o| o.uid);
         Finding {
             rank: 0,
@@ -131,6 +131,8 @@ impl Maker<'_, '_> {
             issue: self.issue(),
             evidence: self.evidence(&operations),
             operations,
+            operations_total,
+            operations_left_out_ms,
             time_ms: self.scene.utilization.of_window(time_ms),
             percent_of_total: self.scene.utilization.percent_of_total(time_ms),
             paths: self.paths(time_ms, gpu_saved),
@@ -483,7 +485,8 @@ impl Maker<'_, '_> {
         bases.join(" ")
     }
 
-    fn operations(&self) -> Vec<FindingOperation> {
+    /// The operations with most time, how many there are, and the time of those left out.
+    fn operations(&self) -> (Vec<FindingOperation>, usize, f64) {
         struct Sum {
             id: LeafId,
             count: usize,
@@ -510,7 +513,8 @@ impl Maker<'_, '_> {
             (&leaf.name, leaf.uid)
         };
         found.order_by(|a, b| b.ms.total_cmp(&a.ms).then_with(|| key(a).cmp(&key(b))));
-        found.truncate(MOST_OPERATIONS);
+        let total = found.len();
+        let left_out_ms = found.drain(MOST_OPERATIONS.min(total)..).map(|sum| sum.ms).sum();
         let shown = |sum: Sum| {
             let percent = 100.0 * sum.roofline_us / (sum.ms * 1e3);
             FindingOperation {
@@ -520,7 +524,7 @@ impl Maker<'_, '_> {
                 ..self.operation(sum.id, self.scene.program.leaf(sum.id))
             }
         };
-        found.into_iter().map(shown).collect()
+        (found.into_iter().map(shown).collect(), total, left_out_ms)
     }
 
     fn operation(&self, id: LeafId, leaf: &Leaf) -> FindingOperation {

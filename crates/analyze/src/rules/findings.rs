@@ -389,6 +389,8 @@ impl Draft {
             title: self.title,
             issue: self.issue,
             operations: rows.iter().take(MOST_OPERATIONS).map(operation).collect(),
+            operations_total: rows.len(),
+            operations_left_out_ms: rows.iter().skip(MOST_OPERATIONS).map(|r| r.time_ms).sum(),
             time_ms,
             percent_of_total: prepared.utilization.percent_of_total(self.time_ms),
             paths: Paths { algorithmic: texts(self.algorithmic), kernel: texts(self.kernel) },

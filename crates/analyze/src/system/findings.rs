@@ -87,7 +87,9 @@ impl Draft {
             priority: self.severity.priority(),
             title: self.title,
             issue: self.issue,
+            operations_total: self.operations.len(),
             operations: self.operations,
+            operations_left_out_ms: 0.0,
             time_ms: self.time.ms(),
             percent_of_total: cx.percent(self.time),
             paths: Paths {

@@ -76,6 +76,8 @@ pub(crate) mod tests {
             title: title.to_owned(),
             issue: String::new(),
             operations: Vec::new(),
+            operations_total: 0,
+            operations_left_out_ms: 0.0,
             time_ms: 1.0,
             percent_of_total: 1.0,
             paths: Paths::default(),

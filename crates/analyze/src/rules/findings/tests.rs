@@ -38,6 +38,36 @@ fn a_merged_finding_tells_of_all_it_is_about() {
 }
 
 #[test]
+fn operations_that_are_left_out_are_counted() {
+    let mut scene = Scene::new();
+    for more in 0..25 {
+        unary(&mut scene, "aten::relu", 64.0 + f64::from(more), 2.0);
+    }
+    let all = found(&scene);
+    let [f] = all.as_slice() else { panic!("{} findings", all.len()) };
+    let listed: f64 = f.operations.iter().map(|o| o.time_ms).sum();
+    assert_eq!((f.operations.len(), f.operations_total), (20, 25));
+    assert!((listed + f.operations_left_out_ms - f.time_ms).abs() < 1e-6, "{listed} and {}", f.operations_left_out_ms);
+}
+
+#[test]
+fn a_large_operation_without_a_model_is_told_without_a_number() {
+    let told = |us: f64| {
+        let mut scene = Scene::new();
+        scene.calls(4, &Call::new("mine::paged", "[[8, 64]]", r#"["mine::Packed"]"#, &[("paged_kernel", us)]));
+        scene.mm(10, [4096, 4096, 4096], 180.0);
+        found(&scene)
+    };
+    let all = told(900.0);
+    let [f] = all.as_slice() else { panic!("{} findings", all.len()) };
+    assert_eq!((f.pattern, f.priority), (PatternId::UNMODELED_OPERATION, Priority::High));
+    assert_eq!(f.impact.saved_ms, Range::new(0.0, 0.0));
+    assert!(f.title.ends_with("`mine::paged`, 66.7% of compute"), "{}", f.title);
+    assert!(!f.paths.algorithmic.is_empty() && !f.paths.kernel.is_empty(), "both paths: {:?}", f.paths);
+    assert!(told(40.0).is_empty(), "a twelfth of the time");
+}
+
+#[test]
 fn shapes_that_are_fast_enough_are_counted() {
     for (others, told) in [(0, "on its only shape;"), (1, "on one of its 2 shapes;"), (2, "on one of its 3 shapes;")] {
         let mut scene = Scene::new();

@@ -71,6 +71,7 @@ patterns! {
     LOW_BANDWIDTH_REDUCE      Compute "low_bandwidth_reduce"      "a reduction under its band";
     TRITON_BELOW_BAND         Compute "triton_below_band"         "a compiled kernel under its band";
     MOE_BELOW_BAND            Compute "moe_below_band"            "a fused expert kernel under its band";
+    UNMODELED_OPERATION       Compute "unmodeled_operation"       "a large operation that no performance model covers, so that only its time is known";
     MOE_EXPERT_LOOP           Compute "moe_expert_loop"           "experts run one after another as small GEMMs";
     UNFUSED_NORM              Fusion  "unfused_norm"              "a norm written out as separate kernels under one module";
     ELEMENTWISE_CHAIN         Fusion  "elementwise_chain"         "memory-bound kernels that pass the same tensor on";
@@ -253,7 +254,7 @@ pub struct Finding {
     pub title: String,
     /// One line.
     pub issue: String,
-    /// The operations.
+    /// The operations, most time first; the smallest of many are left out.
     pub operations: Vec<FindingOperation>,
     /// How many there are, those left out counted.
     pub operations_total: usize,

@@ -70,6 +70,7 @@ fn lifted(finding: &Finding, all: &[Finding], launching: f64, window_ms: f64) ->
     let sure = finding.impact.saved_ms.low;
     let brings_less = |f: &&Finding| match f.pattern {
         PatternId::LAUNCH_BOUND => launching <= finding.expected_ms() && 100.0 * sure >= SURE_GAIN * window_ms,
+        PatternId::UNMODELED_OPERATION => false,
         _ => !is_settled(f) && (f.saves_nothing() || f.impact.saved_ms.high <= sure),
     };
     let others = all.iter().filter(|_| !is_settled(finding)).filter(brings_less).map(|f| f.priority);
@@ -84,7 +85,8 @@ fn brings_little(finding: &Finding, window_ms: f64) -> bool {
 
 /// How urgent a finding is once its gain is known.
 fn settled(finding: &Finding, window_ms: f64) -> Priority {
-    if is_settled(finding) {
+    // What an operation without a model would gain is not known, which is not to say that it is little.
+    if is_settled(finding) || finding.pattern == PatternId::UNMODELED_OPERATION {
         return finding.priority;
     }
     let percent = |ms: f64| if window_ms > 0.0 { 100.0 * ms / window_ms } else { 0.0 };
@@ -257,9 +259,7 @@ pub(crate) mod tests {
         assert_eq!(told(true), expected.map(|(title, priority)| (title.to_owned(), priority)));
         // Where the host is ahead, what it saves is only not known; next to nothing is known.
         let expected = [("some", Medium), ("none of a large one", Medium), ("none", Low)];
-        assert_eq!(told(true), expected.map(|(title, priority)| (title.to_owned(), priority)));
-        // Where the host is ahead, what it saves is only not known.
-        assert!(told(false).iter().all(|(_, priority)| *priority == Medium));
+        assert_eq!(told(false), expected.map(|(title, priority)| (title.to_owned(), priority)));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::prepare::args::{SEPARATOR, dims_json, types_json};
 use crate::prepare::{order, percent};
 use crate::prepared::{BoundType, Prepared, Row};
 use crate::program::{RowId, base_name};
-use crate::rounding::{of_peak, shown_ms};
+use crate::rounding::{of_peak, shown, shown_ms};
 use crate::system::host_bound::HostBound;
 use crate::texts::{TextId, counted, quoted};
 use crate::thresholds::Threshold;
@@ -53,7 +53,8 @@ pub fn compute_findings(
     }
     for m in &metrics {
         for b in m.bottlenecks.iter().filter(|b| b.covered_by.is_none() || b.replay.required) {
-            drafts.extend(Draft::bottleneck(m, b, &Left { prepared, claims, explained: &explained }));
+            let left = Left { prepared, claims, explained: &explained };
+            drafts.extend(Draft::bottleneck(m, b, &left).or_else(|| Draft::unmodeled(m, b, &left, host)));
         }
     }
     let left = Left { prepared, claims, explained: &explained };
@@ -241,7 +242,7 @@ impl Draft {
 
     /// `None` if nothing is left of the bottleneck, or nothing can be said of its impact.
     fn bottleneck(m: &CategoryMetrics, b: &Bottleneck, left: &Left<'_>) -> Option<Self> {
-        let pattern = b.finding?;
+        let pattern = b.finding.filter(|_| b.efficiency_percent.is_some())?;
         let rows: Shares = b.rows.iter().map(|&r| (r, left.share(r))).filter(|(_, share)| *share > 0.01).collect();
         let time_ms: f64 = rows.iter().map(|(&r, share)| share * left.prepared.row(r).time_ms).sum();
         let floor = left.prepared.thresholds.get(Threshold::ReportMinPercent);
@@ -267,6 +268,43 @@ impl Draft {
             also: Vec::new(),
             time_ms,
             saved: told.impact.range()?,
+            is_change: false,
+            is_bottleneck: true,
+            replay_reason: (!b.replay.recommended).then(|| b.replay.reason.clone()),
+        })
+    }
+
+    /// A large operation of which only the time is known: it has to be told, and what a change would bring can't be.
+    fn unmodeled(m: &CategoryMetrics, b: &Bottleneck, left: &Left<'_>, host: Option<&HostBound>) -> Option<Self> {
+        let weighty = left.prepared.thresholds.get(Threshold::PriorityHighShare);
+        let (rows, part) = left.of(&b.rows, |r| left.share(r));
+        let awaits_launches = host.is_some_and(HostBound::is_limit);
+        let large = b.priority <= Priority::High && part * b.percent_of_compute.0 > weighty;
+        // Where no inputs were recorded at all, that is what to change.
+        let inputs = |&r: &RowId| left.prepared.row(r).inputs.dims.as_ref().is_some_and(|d| !d.is_empty());
+        if b.efficiency_percent.is_some() || !large || awaits_launches || !b.rows.iter().any(inputs) {
+            return None;
+        }
+        let time_ms = part * b.time_ms.0;
+        Some(Self {
+            pattern: PatternId::UNMODELED_OPERATION,
+            category: m.category.to_string(),
+            category_ms: m.total_time_ms.0,
+            priority: b.priority,
+            title: format!(
+                "Large and without a performance model: {}, {}% of compute",
+                quoted(&short_name(&b.operation)),
+                shown(part * b.percent_of_compute.0, 1)
+            ),
+            issue: b.brief.clone(),
+            algorithmic: b.algorithmic.clone(),
+            kernel: b.kernel.clone(),
+            basis: vec![b.impact.basis.clone()],
+            facts: Vec::new(),
+            rows,
+            also: Vec::new(),
+            time_ms,
+            saved: Range::new(0.0, 0.0),
             is_change: false,
             is_bottleneck: true,
             replay_reason: (!b.replay.recommended).then(|| b.replay.reason.clone()),
@@ -416,12 +454,15 @@ fn texts(sentences: Vec<Sentence>) -> Vec<String> {
     sentences.into_iter().map(|s| s.text).collect()
 }
 
-/// One draft for each pattern and category; precision is one fix for all categories.
+/// One draft for each pattern and category; precision is one fix for all categories, and operations of which nothing is
+/// known have nothing in common.
 fn merged(drafts: Vec<Draft>) -> Vec<Draft> {
     let mut out: Vec<Draft> = Vec::new();
     for draft in drafts {
         let same = |d: &&mut Draft| {
-            d.pattern == draft.pattern && (d.category == draft.category || d.pattern == PatternId::FULL_PRECISION_GEMM)
+            draft.pattern != PatternId::UNMODELED_OPERATION
+                && d.pattern == draft.pattern
+                && (d.category == draft.category || d.pattern == PatternId::FULL_PRECISION_GEMM)
         };
         match out.iter_mut().find(same) {
             Some(known) => known.merge(draft),

@@ -1,6 +1,6 @@
 //! Tests of what findings say once bottlenecks are merged.
 
-use crate::finding::Finding;
+use crate::finding::{Finding, PatternId, Priority, Range};
 use crate::testing::{Call, Scene, analyzed};
 
 const BF16: &str = r#"["c10::BFloat16"]"#;

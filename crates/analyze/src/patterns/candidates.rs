@@ -81,6 +81,11 @@ pub struct FusionCandidate {
     /// Measured time of all finds, backward and copies included.
     #[serde(serialize_with = "rounding::as_us")]
     pub total_kernel_time_us: f64,
+    /// Of it, that of the backward of all finds, which the list of kernels leaves out.
+    #[serde(serialize_with = "rounding::as_us")]
+    pub backward_kernel_time_us: f64,
+    /// Kernels of the backward of all finds.
+    pub backward_kernel_count: usize,
     /// Shape of the operation it was recognised by.
     pub input_dims: Vec<i64>,
     /// `module`, `sibling_sequence` or `sequence_window`.
@@ -195,6 +200,7 @@ fn candidate(scene: &Scene<'_>, pattern: &Pattern, variant: usize) -> FusionCand
         *summary.entry(kind).or_default() += 1;
     }
     let first: &[LeafId] = pattern.leaves.first().map_or(&[], Vec::as_slice);
+    let backward = pattern.backward.iter().flatten();
     let fused = |l: &LeafId| matches!(scene.look(l.index()).kind, Kind::Attention | Kind::Compiled);
     FusionCandidate {
         module_name: pattern.module_path.last().cloned(),
@@ -211,6 +217,8 @@ fn candidate(scene: &Scene<'_>, pattern: &Pattern, variant: usize) -> FusionCand
         kernel_type_summary: summary,
         has_fused_kernel: first.iter().any(fused),
         total_kernel_time_us: 1e3 * pattern.total_ms(),
+        backward_kernel_time_us: 1e3 * pattern.backward_ms,
+        backward_kernel_count: backward.map(|&l| scene.program.leaf(l).kernels.len()).sum(),
         input_dims: pattern.anchor_dims.clone(),
         source: match pattern.source {
             Source::Module | Source::Annotation => "module",

@@ -361,6 +361,7 @@ impl Maker<'_, '_> {
         let alike = || self.patterns.iter().filter(|p| is_alike(first, p));
         let instances = alike().filter(|p| p.code == first.code).map(|p| p.instances).sum();
         let (time, calls) = (ms(alike().map(|p| p.total_ms()).sum()), counted(instances, "call"));
+        let backward = Self::backward_of(&alike().copied().collect::<Vec<_>>());
         let kernels = counted(first.ops.len(), "kernel");
         let loose = first.module.is_none();
         let (r, n) = (self.fact("r"), first.ops.len().to_string());
@@ -394,6 +395,7 @@ impl Maker<'_, '_> {
             ("n", &n),
             ("time", &time),
             ("calls", &calls),
+            ("backward", &backward),
             ("kernels", &kernels),
             ("r", &r),
             ("op", &first.anchor),
@@ -401,6 +403,16 @@ impl Maker<'_, '_> {
             ("parts", &parts),
         ]);
         likewise(&self.apart()).map_or_else(|| said.clone(), |places| format!("{said} {places}"))
+    }
+
+    /// How much of the time of patterns is their backward's, whose kernels no list has; nothing without one.
+    fn backward_of(patterns: &[&Pattern]) -> String {
+        let of = |p: &Pattern| match p.code {
+            Code::UnfusedAttentionBackward => p.total_ms(),
+            _ => p.backward_ms,
+        };
+        let total: f64 = patterns.iter().map(|p| of(p)).sum();
+        if total > 0.0 { format!(", {} ms of it in the backward pass", ms(total)) } else { String::new() }
     }
 
     fn paths(&self, time_ms: f64, saved: Range) -> Paths {

@@ -2,6 +2,7 @@
 
 use super::sketch::Sketch;
 use crate::finding::PatternId;
+use crate::patterns::candidates::fusion_candidates;
 use crate::patterns::{Code, Confidence};
 
 const X: &[i64] = &[8192, 8192];
@@ -367,6 +368,14 @@ fn a_chain_takes_its_backward_with_it() {
     });
     let p = s.one(Code::ElementwiseChain);
     assert!((p.backward_ms - 0.24).abs() < 1e-9);
+    s.look(|scene, patterns, findings| {
+        let candidate = &fusion_candidates(scene, patterns)[0];
+        let listed: f64 = candidate.kernels.iter().map(|k| k.dur_us_total).sum();
+        let whole = listed + candidate.backward_kernel_time_us;
+        assert!((candidate.total_kernel_time_us - whole).abs() < 1e-6, "{candidate:?}");
+        assert_eq!(candidate.backward_kernel_count, 3);
+        assert!(findings.iter().all(|f| f.issue.contains(", 0.24 ms of it in the backward pass.")), "{findings:?}");
+    });
 }
 
 #[test]

@@ -301,6 +301,9 @@ fn bottleneck(
         said.without_inputs();
         replay = Replay { recommended: false, required: false, reason: "no recorded inputs".to_owned(), package: None };
     }
+    if !replay.recommended {
+        said.without_package(group.row());
+    }
     Bottleneck {
         id: format!("{}-{number}", cx.category.key),
         operation: Arc::clone(&group.row().name),

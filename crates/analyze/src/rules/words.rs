@@ -75,10 +75,19 @@ impl Said {
         self.kernel(TextId::B_NO_INPUTS, &[]);
     }
 
+    /// No package is made of it, so none is spoken of. Something has to be said to a kernel team all the same.
+    pub(crate) fn without_package(&mut self, row: &Row) {
+        Self::without_replay(&mut self.kernel, &mut self.ids);
+        if self.kernel.is_empty() {
+            self.selection(row);
+        }
+    }
+
     /// That no package is made: then none is spoken of.
     pub(crate) fn without_replay(sentences: &mut Vec<Sentence>, ids: &mut Vec<&'static str>) {
-        sentences.retain(|s| s.id != TextId::B_REPLAY.id());
-        ids.retain(|id| *id != TextId::B_REPLAY.id());
+        let promises = [TextId::B_REPLAY, TextId::B_QUANT_REPLAY].map(TextId::id);
+        sentences.retain(|s| !promises.contains(&s.id));
+        ids.retain(|id| !promises.contains(id));
     }
 
     /// How far the group is from the side of the roofline that binds it.

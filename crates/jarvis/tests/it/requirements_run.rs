@@ -442,6 +442,12 @@ fn slow_and_heavy_operations_get_a_replay_package() {
                 } else if replay["recommended"] == true {
                     assert!(!text(&replay["reason"]).is_empty() && index.is_some(), "{}: {b}", ran.name);
                 }
+                let promised = text(&b["kernel"]).to_lowercase().contains("replay artifact recommended");
+                assert!(!promised || replay["recommended"] == true, "{}: {b}", ran.name);
+                let gap = text(&b["kernel"]).split_once("bandwidth gap: ").map(|(_, rest)| rest.to_owned());
+                if let Some(saved) = gap.and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok()) {
+                    assert!(saved <= number(&b["impact"]["saved_ms_high"]) + 0.006, "{}: {b}", ran.name);
+                }
                 let recorded = !text(&b["args"]).is_empty();
                 if !recorded {
                     assert!(replay["recommended"] == false && !text(&b["kernel"]).contains(SENTENCE), "{b}");

@@ -15,6 +15,9 @@ const STEPS: [f64; 3] = [20.0, 50.0, 80.0];
 /// A step is worth naming if it lies this far above what is reached, in percent of peak.
 const MIN_STEP: f64 = 5.0;
 
+/// Projections that differ by less than this are one, in milliseconds: files show no more decimals.
+const SAME_MS: f64 = 0.0005;
+
 /// What is left exceeds the projection by this factor if the time a kernel needs just to run is the limit.
 const FLOOR_FACTOR: f64 = 1.05;
 
@@ -50,7 +53,7 @@ pub(crate) fn row_range(cx: &CategoryCx<'_>, row: &Row, judgement: &Judgement) -
     let target = low_target(e, judgement);
     let low = match target {
         _ if judgement.scatters => 0.0,
-        Some(target) => saved_above(row, target, floor_ms),
+        Some(target) => saved_above(row, target, cautious_floor_ms(cx, row, judgement)),
         None => cx.limit(Threshold::ImpactLowFactor) * high,
     };
     Some(Range::new(low.min(high), high))
@@ -59,6 +62,21 @@ pub(crate) fn row_range(cx: &CategoryCx<'_>, row: &Row, judgement: &Judgement) -
 /// The shortest a mended row can be. Calls that become one need the time of one kernel and not of all.
 fn floor_ms(cx: &CategoryCx<'_>, row: &Row, judgement: &Judgement) -> f64 {
     if judgement.batchable { cx.prepared.kernel_floor_us / 1e3 } else { cx.prepared.floor_ms(row) }
+}
+
+/// The same for what can be counted on. How many calls of a loop can become one a trace does not tell: it is taken for no
+/// more than make one, and those for as long together as one is now.
+fn cautious_floor_ms(cx: &CategoryCx<'_>, row: &Row, judgement: &Judgement) -> f64 {
+    let floor = floor_ms(cx, row, judgement);
+    if is_looped(cx, row, judgement) {
+        floor.max(row.time_ms / cx.limit(Threshold::GemmTinyLoop).max(1.0))
+    } else {
+        floor
+    }
+}
+
+fn is_looped(cx: &CategoryCx<'_>, row: &Row, judgement: &Judgement) -> bool {
+    judgement.batchable && row.back_to_back.calls as f64 >= cx.limit(Threshold::GemmTinyLoop)
 }
 
 /// Time saved if a group ran at `to` percent, and whether its kernels can't get so short.
@@ -75,6 +93,42 @@ fn low_target(e: f64, judgement: &Judgement) -> Option<f64> {
     judgement.floor_target.filter(|&t| t > e).or(step).filter(|&t| t < judgement.ceiling)
 }
 
+/// The percentage of peak that a group can reach: that of its largest member, or of all, each at its own, where that one
+/// does not tell for the others.
+pub(crate) fn ceiling(group: &Group<'_>) -> f64 {
+    let largest = group.largest().judgement.ceiling;
+    if group.efficiency.is_none_or(|e| e < largest) {
+        return largest;
+    }
+    let (mut best, mut left) = (0.0, 0.0);
+    for member in &group.members {
+        let Some(e) = member.row.efficiency.judged() else { continue };
+        let reached = member.judgement.ceiling.max(e);
+        best += e * member.row.time_ms;
+        left += if reached > 0.0 { e * member.row.time_ms / reached } else { 0.0 };
+    }
+    if left > 0.0 { best / left } else { largest }
+}
+
+/// The upper end of what mending a group saves.
+pub(crate) fn hoped(cx: &CategoryCx<'_>, group: &Group<'_>) -> f64 {
+    group.members.iter().filter_map(|m| row_range(cx, m.row, &m.judgement)).map(|r| r.high).sum()
+}
+
+/// Projections to higher and higher efficiencies, as long as they differ: kernels that can't get any shorter take the same
+/// time at all of them.
+fn targets(cx: &CategoryCx<'_>, group: &Group<'_>, e: f64, ceiling: f64) -> Vec<Target> {
+    let named = STEPS[..2].iter().copied().filter(|&s| s >= e + MIN_STEP && s < ceiling);
+    let mut out: Vec<Target> = Vec::new();
+    for to in named.chain(Some(ceiling).filter(|&c| c > e)) {
+        let next = target(cx, group, to);
+        if out.last().is_none_or(|last| next.saved_ms.0 > last.saved_ms.0 + SAME_MS) {
+            out.push(next);
+        }
+    }
+    out
+}
+
 /// Impact of mending all members of a group.
 pub(crate) fn of_group(cx: &CategoryCx<'_>, group: &Group<'_>) -> BottleneckImpact {
     let ranges: Vec<Range> = group.members.iter().filter_map(|m| row_range(cx, m.row, &m.judgement)).collect();
@@ -84,10 +138,13 @@ pub(crate) fn of_group(cx: &CategoryCx<'_>, group: &Group<'_>) -> BottleneckImpa
     let (low, high) = ranges.iter().fold((0.0, 0.0), |(l, h), r| (l + r.low, h + r.high));
     let judgement = &group.largest().judgement;
     let ceiling = judgement.ceiling;
-    let named = STEPS[..2].iter().copied().filter(|&s| s >= e + MIN_STEP && s < ceiling);
-    let targets = named.chain(Some(ceiling).filter(|&c| c > e)).map(|t| target(cx, group, t)).collect();
+    let targets = targets(cx, group, e, self::ceiling(group));
     let reached = match low_target(e, judgement) {
         _ if judgement.scatters => "nothing, since elements that meet in one place are added one by one".to_owned(),
+        Some(t) if is_looped(cx, group.row(), judgement) => {
+            let calls = shown(cx.limit(Threshold::GemmTinyLoop), 0);
+            format!("{}% of peak, and no more than {calls} calls made one", shown(t, 0))
+        }
         Some(t) => format!("{}% of peak", shown(t, 0)),
         None => format!("{} of that", shown(cx.limit(Threshold::ImpactLowFactor), 2)),
     };
@@ -144,6 +201,32 @@ pub(crate) fn estimates(cx: &CategoryCx<'_>) -> Vec<ImpactEstimate> {
 #[expect(clippy::float_cmp, reason = "the numbers are exact")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_projects_to_what_its_members_can_reach() {
+        let mut scene = crate::testing::Scene::new();
+        // 2·4096³ FLOPs take 138.8 us at the peak; the other takes as much work and less time.
+        scene.mm(10, [4096, 4096, 4096], 694.0).mm(10, [4096, 8192, 2048], 347.0);
+        let prepared = scene.prepared();
+        let category = prepared.category("gemm").unwrap();
+        let claims = crate::rules::Claims::none();
+        let cx =
+            CategoryCx { prepared: &prepared, category, claims: &claims, scope: crate::metrics::Scope::Standalone };
+        let judged: Vec<Judged<'_>> = cx
+            .rows()
+            .zip([20.0, 80.0])
+            .map(|(row, ceiling)| {
+                let judgement = Judgement { ceiling, ..Judgement::default() };
+                Judged { row, judgement, reasons: Vec::new(), set_aside: None }
+            })
+            .collect();
+        let group = crate::rules::judge::group(judged.iter().collect());
+        let impact = of_group(&cx, &group);
+        let last = impact.targets.last().unwrap();
+        // The largest is where it can be, the other halves its time and more.
+        assert!((last.saved_ms.0 - impact.saved_ms_high.unwrap().0).abs() < 0.01, "{impact:?}");
+        assert!((last.target_percent.0 - 32.0).abs() < 0.2, "{last:?}");
+    }
 
     #[test]
     fn savings_are_against_the_current_time() {

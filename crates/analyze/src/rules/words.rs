@@ -129,9 +129,12 @@ impl Said {
         if group.efficiency.is_none() {
             return;
         }
-        let ceiling = cx.prepared.memory_ceiling();
-        let (saved, _) = impact::group_saved(cx, group, ceiling);
-        self.kernel(TextId::B_BW, &[("saved", &shown_ms(saved)), ("ceiling", &shown(ceiling, 0))]);
+        // No more than the impact hopes for: some operations can't come as close to the peak as others.
+        let ceiling = impact::ceiling(group).min(cx.prepared.memory_ceiling());
+        let saved = impact::group_saved(cx, group, ceiling).0.min(impact::hoped(cx, group));
+        if saved > 0.0 {
+            self.kernel(TextId::B_BW, &[("saved", &shown_ms(saved)), ("ceiling", &shown(ceiling, 0))]);
+        }
     }
 
     /// Which kernel was chosen.

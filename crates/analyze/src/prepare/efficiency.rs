@@ -98,7 +98,8 @@ pub(crate) fn rate(work: &Work, platform: &Platform, anomaly: f64) -> Efficiency
         _ => EfficiencySource::Roofline,
     };
     let percent = 100.0 * side.best_us * n / work.us;
-    out.bound_type = Some(side.bound);
+    // A lower bound of the bytes does not tell what binds.
+    out.bound_type = Some(side.bound).filter(|_| out.source != EfficiencySource::ByteEstimate);
     out.roofline_time_us = Some(side.best_us);
     out.efficiency_percent = Some(percent);
     out.is_anomaly = percent > anomaly;
@@ -179,6 +180,7 @@ mod tests {
         generic.source = Some(ModelSource::Generic);
         let generic = rate(&generic, h200(), 110.0);
         assert_eq!((generic.source, generic.judged()), (EfficiencySource::ByteEstimate, None));
+        assert_eq!(generic.bound_type, None, "a lower bound does not tell what binds");
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl Rules for Moe {
             said.model(TextId::A_MOE_FUSE, &[]);
         }
         said.model(TextId::A_MOE_BATCH, &[]);
-        if row.efficiency.bound_type != Some(BoundType::Compute) && !is_narrow(row) {
+        if row.efficiency.bound_type == Some(BoundType::Memory) && !is_narrow(row) {
             said.model(TextId::A_QUANT, &[]);
         }
         said.selection(row);

@@ -362,6 +362,13 @@ pub struct Row {
 }
 
 impl Row {
+    /// Whether no model tells its efficiency, a lower bound of its bytes at most. Copies over the link between host and
+    /// device need none.
+    pub fn lacks_model(&self) -> bool {
+        let unknown = matches!(self.efficiency.source, EfficiencySource::None | EfficiencySource::ByteEstimate);
+        unknown && !self.is_host_copy
+    }
+
     /// Time of its kernels that compute: copies do not.
     pub fn compute_ms(&self) -> f64 {
         (self.time_ms - self.copied_ms).max(0.0)

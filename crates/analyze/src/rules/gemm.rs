@@ -105,7 +105,7 @@ impl Rules for Gemm {
         metrics.category_specific.extend([
             ("quantized_count", json!(count(judged, code::QUANTIZED_GEMM).0).into()),
             ("quantized_time_ms", json!(round(count(judged, code::QUANTIZED_GEMM).1, 3)).into()),
-            ("missing_perf_model_count", json!(cx.rows().filter(|r| !r.has_perf_model).count()).into()),
+            ("missing_perf_model_count", json!(cx.rows().filter(|r| r.lacks_model()).count()).into()),
             ("peak_maf_tflops", json!(cx.peak_maf()).into()),
             ("peak_hbm_bw_tbs", json!(cx.peak_tbs()).into()),
             ("by_call_site", shares(cx, judged, "site", |j| j.row.call_site)),

@@ -196,7 +196,7 @@ fn patterns_table(metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
 fn notes(prepared: &Prepared, metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
     let specific =
         |key: &str| metrics.category_specific.get(key).and_then(|f| f.value()).and_then(serde_json::Value::as_u64);
-    let unmodelled = metrics.rows(prepared).filter(|row| row.efficiency.efficiency_percent.is_none()).count();
+    let unmodelled = metrics.rows(prepared).filter(|row| row.lacks_model()).count();
     let mut items: Vec<Line> = Vec::new();
     if place == Place::File || unmodelled > 0 {
         items.push(format!("Missing perf models: {unmodelled}").into());

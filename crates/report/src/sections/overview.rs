@@ -3,6 +3,7 @@
 use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::finding::PatternId;
 use jarvis_analyze::metrics::{CategoryMetrics, Fact, Facts};
+use jarvis_analyze::prepared::Row;
 use serde_json::Value as Json;
 
 use super::category::Place;
@@ -26,7 +27,10 @@ pub(crate) fn overview(analysis: &Analysis, metrics: &CategoryMetrics, place: Pl
     match metrics.average_efficiency_percent {
         Some(e) => text += &format!(" Average efficiency: {}%.", pct(e.0)),
         None if metrics.operations.is_empty() => {}
-        None => text += " Average efficiency: not known, no operation here has a performance model.",
+        None if metrics.rows(&analysis.prepared).filter(|row| !row.is_host_copy).all(Row::lacks_model) => {
+            text += " Average efficiency: not known, no operation here has a performance model.";
+        }
+        None => text += " Average efficiency: not known, no call could be rated.",
     }
     let modelled = metrics.modeled_time_percent.0;
     if metrics.average_efficiency_percent.is_some() && modelled < 99.95 {

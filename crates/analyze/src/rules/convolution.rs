@@ -14,7 +14,7 @@ use super::drive::{Rules, number};
 use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
 use super::layout::{self, Layout};
 use super::precision;
-use super::words::{Said, main_kernel};
+use super::words::{Said, is_backward, main_kernel};
 use crate::finding::PatternId;
 use crate::metrics::{
     Bottleneck, CategoryMetrics, Classification, ConvolutionClass, ConvolutionShape, Fact, Facts, PatternMetrics,
@@ -156,7 +156,7 @@ impl Rules for Convolution {
         let mut said = Said::default();
         said.bound(cx, group);
         match kind {
-            Some(Kind::Pointwise | Kind::Standard) => said.model(TextId::A_FUSE_CONV, &[]),
+            Some(Kind::Pointwise | Kind::Standard) if !is_backward(row) => said.model(TextId::A_FUSE_CONV, &[]),
             Some(Kind::Depthwise) if depthwise::wants_channels_last(cx, row) => {
                 said.model(TextId::A_DEPTHWISE_LAST, &[]);
             }

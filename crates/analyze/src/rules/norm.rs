@@ -8,7 +8,7 @@ use super::cx::CategoryCx;
 use super::drive::Rules;
 use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
 use super::neighbours::Neighbours;
-use super::words::{Said, kind_by_words};
+use super::words::{Said, is_backward, kind_by_words};
 use crate::finding::PatternId;
 use crate::metrics::{CategoryMetrics, Classification, NormClass};
 use crate::prepared::{Baseline, Row};
@@ -107,7 +107,7 @@ impl Rules for Norm {
             said.issue(TextId::I_BN, &values);
         }
         said.bound(cx, group);
-        if Neighbours::of(cx, row).names.iter().any(|n| n.contains("add")) {
+        if !is_backward(row) && Neighbours::of(cx, row).names.iter().any(|n| n.contains("add")) {
             said.model(TextId::A_FUSE_RESIDUAL, &[]);
         }
         said.compile(cx, row);

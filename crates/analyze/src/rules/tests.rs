@@ -462,6 +462,48 @@ fn what_does_more_than_to_move_data_has_no_projection() {
 }
 
 #[test]
+fn what_is_told_of_forward_operations_is_not_told_of_backward_ones() {
+    let advised = |name: &str| {
+        let mut scene = Scene::new();
+        let types = r#"["c10::BFloat16", "c10::BFloat16"]"#;
+        let dims = "[[8192, 4096], [8192, 4096]]";
+        scene.calls(10, &Call::new("aten::add", dims, types, &[("add", at(192.0, 60.0))]));
+        for _ in 0..10 {
+            scene.calls(1, &Call::new("aten::add", dims, types, &[("add", at(192.0, 60.0))]));
+            scene.calls(1, &Call::new(name, "[[8192, 4096]]", BF16, &[("norm", at(128.0, 20.0))]));
+        }
+        let (outcomes, _) = analyzed(&scene.prepared());
+        metrics(&outcomes, "norm").bottlenecks[0].text_ids.contains(&"A-FUSE-RESIDUAL")
+    };
+    assert!(advised("aten::layer_norm"));
+    assert!(!advised("aten::layer_norm_backward"));
+}
+
+#[test]
+fn batch_norm_in_training_mode_without_a_backward_pass_is_told() {
+    let told = |training: &str, mean: &str, backward: bool| {
+        let dims = format!("[[64, 256, 56, 56], [256], [256], {mean}, {mean}, [], [], [], []]");
+        let types = r#"["c10::Half", "float", "float", "float", "float", "Scalar", "Scalar", "Scalar", "Scalar"]"#;
+        let concrete = format!(r#"["", "", "", "", "", "{training}", "0.1", "1e-05", "True"]"#);
+        let mut call = Call::new("aten::batch_norm", &dims, types, &[("bn", 900.0)]);
+        call.concrete = Some(&concrete);
+        let mut scene = Scene::new();
+        scene.calls(10, &call);
+        if backward {
+            scene.calls(1, &Call::new("aten::relu_backward", "[[64]]", BF16, &[("k", 3.0)]));
+        }
+        let (outcomes, _) = analyzed(&scene.prepared());
+        let norm = metrics(&outcomes, "batchnorm");
+        let advised = norm.bottlenecks.iter().all(|b| b.text_ids.contains(&"A-EVAL"));
+        (norm.notes.iter().any(|n| n.contains("model.eval()")), !norm.bottlenecks.is_empty() && advised)
+    };
+    assert_eq!(told("True", "[256]", false), (true, true));
+    assert_eq!(told("False", "[256]", false), (false, false));
+    assert_eq!(told("True", "[]", false), (false, false), "it has no other statistics");
+    assert_eq!(told("True", "[256]", true), (false, false));
+}
+
+#[test]
 fn no_package_is_promised_that_is_not_made() {
     // Small beside the additions, so that its category caps its level.
     let mut scene = Scene::new();

@@ -11,6 +11,7 @@ use crate::metrics::short_name;
 use crate::prepare::args;
 use crate::prepare::kernel_names;
 use crate::prepared::{BoundType, Row};
+use crate::program::Direction;
 use crate::rounding::{of_peak, round, shown, shown_ms};
 use crate::texts::TextId;
 
@@ -195,6 +196,11 @@ fn which_shape(cx: &CategoryCx<'_>, group: &Group<'_>) -> String {
 /// Whether the operation is a compiled kernel already, whatever category its name puts it in.
 fn is_compiled(row: &Row) -> bool {
     row.name.starts_with("triton")
+}
+
+/// Whether the operation is one of the backward pass: what is said of the forward one does not hold for it.
+pub(crate) fn is_backward(row: &Row) -> bool {
+    row.direction == Direction::Backward || row.name.contains("backward")
 }
 
 /// The row's main kernel: the one with most time that is no layout change.

@@ -260,8 +260,9 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
     if j.has(precision::CODE) {
         precision::say_issue(cx, row, group.time_ms, &mut said);
     }
-    if j.has(code::FEW_TILES) {
-        said.model(TextId::A_BATCH, &[]);
+    if j.has(code::FEW_TILES) && !said.ids.contains(&TextId::A_BATCH.id()) {
+        // Layers one after another need each other's results, as far as a trace tells.
+        said.model(TextId::A_BATCH_IF, &[]);
     }
     if j.has(code::MEMORY_BOUND_LOW) {
         said.fuse(cx, row);

@@ -106,6 +106,7 @@ texts! {
     A_CHANNELS_LAST_MAYBE "A-CHANNELS-LAST-MAYBE" "Consider `{format}`; transposes are {pct}% of convolution time.";
     A_CHANNELS_LAST_LOSES "A-CHANNELS-LAST-LOSES" "Try `{format}` and measure: the transposes go ({pct}% of convolution time), but {ops} may take longer on such images.";
     A_BN_ALT       "A-BN-ALT"       "Where the model allows, LayerNorm or GroupNorm may have faster kernels; check `torch.compile` too.";
+    A_EVAL         "A-EVAL"         "Call `model.eval()` where the model only infers: {n} run in training mode, and the trace has no backward pass.";
     A_RMSNORM      "A-RMSNORM"      "Where the model allows, RMSNorm instead of LayerNorm does less work.";
     A_TRITON_VALIDATE "A-TRITON-VALIDATE" "Compare this custom kernel with the equivalent framework operation before tuning it.";
     A_COMPILE_SCOPE "A-COMPILE-SCOPE" "{n} compiled kernels of {us} us on average: a wider compile region would fuse more.";
@@ -133,8 +134,9 @@ texts! {
     N_EXPECTED     "N-EXPECTED"     "{eff}% is within the {low}-{high}% expected at sequence length {n}.";
     N_KERNEL_FLOOR "N-KERNEL-FLOOR" "{op} {args}: {ms} ms in kernels of {us} us; kernels with next to nothing to do take {floor} us in this trace, so fewer or larger calls save time and faster kernels hardly do.";
     N_NEAR_EXPECTED "N-NEAR-EXPECTED" "{eff}% is below the {low}-{high}% expected at sequence length {n}, but it counts as slow only below {slow}%.";
-    N_SYNC         "N-SYNC"         "Host time for these operations is {x}x their GPU time ({ms} ms, {part} ms of it in {ops}); this is a framework matter, not a kernel one.";
-    N_SYNC_COPY    "N-SYNC-COPY"    "Host time for these operations is {x}x their GPU time ({ms} ms, {part} ms of it in {ops}); in copies from device to host the host waits for work issued before.";
+    N_SYNC         "N-SYNC"         "Host time for these operations is {x}x their GPU time ({ms} ms, {part} of it in {ops}); this is a framework matter, not a kernel one.";
+    N_SYNC_COPY    "N-SYNC-COPY"    "Host time for these operations is {x}x their GPU time ({ms} ms, {part} of it in {ops}); in copies from device to host the host waits for work issued before.";
+    N_SDPA_TILES   "N-SDPA-TILES"   "{op} on {b} x {h} heads: {tiles} for {cus} compute units.";
     N_MOE          "N-MOE"          "Expert load balance and routing cannot be seen in a trace; bytes assume uniform routing.";
     N_BN_COMMON    "N-BN-COMMON"    "BatchNorm takes {pct}% of compute (10-50% is common in convolutional networks).";
     N_COUNTERS     "N-COUNTERS"     "Low efficiency - profile with hardware counters to diagnose.";

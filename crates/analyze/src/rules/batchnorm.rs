@@ -7,14 +7,14 @@ use super::cx::CategoryCx;
 use super::drive::Rules;
 use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
 use super::layout::{self, Layout, LayoutNames};
-use super::words::Said;
+use super::words::{Said, is_backward};
 use crate::finding::PatternId;
 use crate::metrics::{BatchNormClass, CategoryMetrics, Classification};
 use crate::prepare::{kernel_names, percent};
 use crate::prepared::{Baseline, Row};
 use crate::program::Direction;
 use crate::rounding::{round, shown};
-use crate::texts::TextId;
+use crate::texts::{TextId, counted};
 use crate::thresholds::Threshold;
 
 const DOC: &str = "\
@@ -85,6 +85,25 @@ fn native_percent<'r>(rows: &(impl Iterator<Item = &'r Row> + Clone)) -> f64 {
     percent(us(true), us(false))
 }
 
+/// Place of the running mean among the arguments of all forward batch norms, and of `training`.
+const RUNNING_MEAN: usize = 3;
+const TRAINING: usize = 5;
+
+/// Whether a norm that has running statistics was told not to use them. (Without any it can't.)
+fn recomputes_statistics(row: &Row) -> bool {
+    let training = row.inputs.concrete.as_ref().and_then(|c| c.get(TRAINING)).is_some_and(|t| &**t == "True");
+    let mean = row.inputs.dims.as_ref().and_then(|d| d.get(RUNNING_MEAN)).and_then(|d| d.shape());
+    training && mean.is_some_and(|s| !s.is_empty())
+}
+
+/// Advice to leave training mode, if norms run in it and nothing goes backward: statistics are then reckoned, and running
+/// ones changed, for nothing.
+fn in_training_for_nothing<'r>(cx: &CategoryCx<'_>, rows: impl Iterator<Item = &'r Row>) -> Option<String> {
+    let calls: usize = rows.filter(|r| recomputes_statistics(r)).map(|r| r.count).sum();
+    let trains = cx.prepared.rows.iter().any(is_backward);
+    (calls > 0 && !trains).then(|| counted(calls, "batch norm call"))
+}
+
 impl Rules for BatchNorm {
     fn info(&self) -> &'static AnalyzerInfo {
         &INFO
@@ -131,6 +150,9 @@ impl Rules for BatchNorm {
             said.kernel(TextId::B_BN, &[("pct", &shown(native, 0))]);
         }
         said.bound(cx, group);
+        if let Some(calls) = in_training_for_nothing(cx, group.members.iter().map(|m| m.row)) {
+            said.model(TextId::A_EVAL, &[("n", &calls)]);
+        }
         if Layout::of(row) != Layout::ChannelsLast
             && layout::has_convolutions(cx.prepared)
             && let Some(names) = LayoutNames::of(row)
@@ -164,6 +186,9 @@ impl Rules for BatchNorm {
             ("channels_last_time_percent", json!(round(cx.of_category(last), 2))),
             ("native_kernel_time_percent", json!(round(native_percent(&cx.rows()), 2))),
         ]);
+        if let Some(calls) = in_training_for_nothing(cx, cx.rows()) {
+            metrics.notes.push(TextId::A_EVAL.fill(&[("n", &calls)]));
+        }
         let share = cx.category.percent_of_compute;
         if (COMMON_SHARE.0..=COMMON_SHARE.1).contains(&share) {
             metrics.notes.push(TextId::N_BN_COMMON.fill(&[("pct", &shown(share, 1))]));

@@ -194,7 +194,7 @@ impl Rules for Sdpa {
             ("peak_maf_tflops", json!(cx.peak_maf())),
             ("peak_hbm_bw_tbs", json!(cx.peak_tbs())),
         ]);
-        notes(judged, metrics);
+        notes(cx, judged, metrics);
         precision::promote(cx, metrics);
     }
 }
@@ -226,8 +226,8 @@ fn limit(percent: f64) -> String {
     text.strip_suffix(".0").unwrap_or(&text).to_owned()
 }
 
-/// Remarks on rows within their band, on the path they take, head sizes and shared heads.
-fn notes(judged: &[Judged<'_>], metrics: &mut CategoryMetrics) {
+/// Remarks on rows within their band, on the path they take, head sizes, shared heads, and tiles.
+fn notes(cx: &CategoryCx<'_>, judged: &[Judged<'_>], metrics: &mut CategoryMetrics) {
     for j in judged {
         let Some(shape) = Shape::of(j.row) else { continue };
         if let (Some(e), Some((low, high)), false) = (j.row.efficiency.judged(), j.judgement.band, j.is_bottleneck())
@@ -266,7 +266,28 @@ fn notes(judged: &[Judged<'_>], metrics: &mut CategoryMetrics) {
             ));
         }
     }
+    metrics.notes.extend(judged.iter().filter_map(|j| few_tiles(cx, j.row)));
     metrics.notes.dedup();
+}
+
+/// That a call has fewer tiles than the GPU has units: heads of all sequences, cut along the queries where the kernel's
+/// name gives its tile.
+fn few_tiles(cx: &CategoryCx<'_>, row: &Row) -> Option<String> {
+    let (shape, units) = (Shape::of(row)?, cx.prepared.compute_units?);
+    let heads = shape.b.max(1) * shape.h_q.max(1);
+    let tile = row.tile.map(|t| t.m).filter(|&m| m > 0);
+    let (tiles, told) = match tile {
+        Some(m) => {
+            let tiles = heads * ((shape.n_q + m - 1) / m).max(1);
+            (tiles, format!("{tiles} tiles of {m} queries"))
+        }
+        // Of a kernel that does not tell its tile only a single query is known not to be cut.
+        None if shape.n_q == 1 => (heads, format!("{heads} single queries")),
+        None => return None,
+    };
+    let values = [("op", &*quoted(&row.name)), ("b", &shape.b.to_string()), ("h", &shape.h_q.to_string())];
+    let counts = [("tiles", &*told), ("cus", &units.to_string())];
+    (tiles < units).then(|| TextId::N_SDPA_TILES.fill(&[&values[..], &counts].concat()))
 }
 
 fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {

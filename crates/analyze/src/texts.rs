@@ -33,8 +33,8 @@ macro_rules! texts {
 
 #[rustfmt::skip]
 texts! {
-    I_COMPUTE      "I-COMPUTE"      "`{op}` reaches {tflops} of {peak} TFLOPS/s ({eff}% of peak) on {args}; FLOPS/Byte {fpb} makes it compute-bound.";
-    I_MEMORY       "I-MEMORY"       "`{op}` moves {tbs} of {peak} TB/s ({eff}% of peak) on {args}; FLOPS/Byte {fpb} makes it memory-bound.";
+    I_COMPUTE      "I-COMPUTE"      "`{op}` reaches {tflops} of {peak} TFLOPS/s ({eff}% of peak) on {args}; FLOPS/Byte {fpb}{knee} makes it compute-bound.";
+    I_MEMORY       "I-MEMORY"       "`{op}` moves {tbs} of {peak} TB/s ({eff}% of peak) on {args}; FLOPS/Byte {fpb}{knee} makes it memory-bound.";
     I_UNMODELED    "I-UNMODELED"    "`{op}` takes {time} ms ({pct}% of compute); no performance model covers it, so its efficiency is not known.";
     I_TINY         "I-TINY"         "{batch} matrices of {m}x{n}x{k} per call, {count} calls: {factor}x the roofline time.";
     I_SKINNY       "I-SKINNY"       "One GEMM side is only {min}; {pct}% of the bytes are the weight, and {tbs} of {peak} TB/s is reached.";

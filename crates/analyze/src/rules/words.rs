@@ -108,9 +108,10 @@ impl Said {
             BoundType::Compute => TextId::I_COMPUTE,
             BoundType::Memory => TextId::I_MEMORY,
         };
+        let knee = knee(cx, row);
         let said = |args: &str| {
             let rates = [("tflops", &*tflops), ("tbs", &tbs), ("peak", &peak), ("eff", &eff), ("fpb", &fpb)];
-            text.fill(&[&rates[..], &[("op", &op), ("args", args)]].concat())
+            text.fill(&[&rates[..], &[("knee", &knee), ("op", &op), ("args", args)]].concat())
         };
         if self.issue.is_empty() {
             self.issue = said(&plain_args(row));
@@ -178,6 +179,16 @@ impl Said {
             self.model(TextId::A_COMPILE_BATCH, &[]);
         }
     }
+}
+
+/// Where the roofline bends for a row's precision: it differs from the fixed limits by which its class is told.
+fn knee(cx: &CategoryCx<'_>, row: &Row) -> String {
+    let e = &row.efficiency;
+    let knee = e.flops_per_byte.and(e.resolved_peak_maf).map(|peak| shown(peak / cx.peak_tbs(), 1));
+    knee.map_or_else(String::new, |knee| match e.bound_type {
+        Some(BoundType::Compute) => format!(" (memory binds below {knee})"),
+        _ => format!(" (compute binds above {knee})"),
+    })
 }
 
 /// Which of its shapes the largest one of a group is: the operation may have others that are fast enough.

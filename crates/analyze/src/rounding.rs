@@ -114,6 +114,12 @@ pub fn shown_ms(ms: f64) -> String {
     shown(ms, if ms.abs() < 0.1 { 3 } else { 2 })
 }
 
+/// A range of milliseconds for a sentence, with its unit: one number where both ends read the same.
+pub fn shown_range_ms(low: f64, high: f64) -> String {
+    let (low, high) = (shown_ms(low), shown_ms(high));
+    if low == high { format!("{high} ms") } else { format!("{low} to {high} ms") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

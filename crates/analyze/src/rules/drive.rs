@@ -167,12 +167,9 @@ fn host_time(cx: &CategoryCx<'_>) -> Option<String> {
     let names: Vec<String> = named.map(|(r, _)| named_calls(r)).collect();
     let in_copies: f64 = rows.iter().filter(|(r, _)| copies_to_host(r)).map(|(_, ms)| ms).sum();
     let text = if in_copies > time.sync_time_ms / 2.0 { TextId::N_SYNC_COPY } else { TextId::N_SYNC };
-    Some(text.fill(&[
-        ("x", &shown(factor, 1)),
-        ("ms", &shown_ms(time.sync_time_ms)),
-        ("part", &shown_ms(part)),
-        ("ops", &names.join(" and ")),
-    ]))
+    let (all, part) = (shown_ms(time.sync_time_ms), shown_ms(part));
+    let part = if part == all { "all".to_owned() } else { format!("{part} ms") };
+    Some(text.fill(&[("x", &shown(factor, 1)), ("ms", &all), ("part", &part), ("ops", &names.join(" and "))]))
 }
 
 /// A row with its arguments and how often it is called.

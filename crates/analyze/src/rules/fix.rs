@@ -7,7 +7,7 @@ use crate::prepare::kernel_names::is_transpose;
 use crate::prepare::place::{back_to_back, collector};
 use crate::prepared::Prepared;
 use crate::program::RowId;
-use crate::rounding::shown_ms;
+use crate::rounding::shown_range_ms;
 use crate::system::host_bound::{HostBound, Replaced, Replacement};
 
 /// What putting the operands of a loop together may take the host, in microseconds: two calls over a list of tensors.
@@ -80,10 +80,8 @@ impl Fix {
         }
         let text = || {
             format!(
-                "; of {} to {} ms of kernel time so much is left in the recorded schedule, where the GPU then waits for \
-                 launches",
-                shown_ms(self.saved.low),
-                shown_ms(self.saved.high)
+                "; of {} of kernel time so much is left in the recorded schedule, where the GPU then waits for launches",
+                shown_range_ms(self.saved.low, self.saved.high)
             )
         };
         // Of a change that saves nearly all, what is left tells more than what is saved.

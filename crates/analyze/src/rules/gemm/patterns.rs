@@ -98,7 +98,8 @@ fn unaligned(cx: &CategoryCx<'_>, row: &Row, s: &Shape) -> Option<RowPattern> {
     let (dim, value, next) = s.unaligned()?;
     let slow = row.efficiency.judged().is_some_and(|e| e < cx.limit(Threshold::GemmUnaligned));
     slow.then(|| {
-        let evidence = vec![format!("{dim}={value} is not a multiple of 16 bytes; {next} is")];
+        let evidence =
+            vec![format!("rows of {dim}={value} {} values are no multiple of 16 bytes; {next} are", s.dtype)];
         RowPattern::new(code::UNALIGNED_SHAPE, evidence)
     })
 }
@@ -191,7 +192,8 @@ pub(super) fn say_skinny(cx: &CategoryCx<'_>, row: &Row, shape: Option<&Shape>, 
 pub(super) fn say_padding(row: &Row, shape: Option<&Shape>, j: &Judgement, said: &mut Said) {
     let Some(s) = shape else { return };
     if let Some((dim, value, next)) = s.unaligned().filter(|_| j.has(code::UNALIGNED_SHAPE)) {
-        said.model(TextId::A_PAD_ALIGN, &[("dim", dim), ("v", &value.to_string()), ("v2", &next.to_string())]);
+        let values = [("dim", dim), ("v", &*value.to_string()), ("v2", &next.to_string()), ("dtype", &s.dtype)];
+        said.model(TextId::A_PAD_ALIGN, &values);
     } else if let (Some(fit), Some(tile)) = (s.tiles(row), row.tile) {
         // The dimension that wastes more of its last tile.
         let part = |value: i64, tile: i64| value as f64 / super::shape::next_multiple(value, tile) as f64;

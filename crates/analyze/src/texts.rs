@@ -88,12 +88,12 @@ texts! {
     A_COMPILE      "A-COMPILE"      "Run this region under `torch.compile` to fuse the {n} adjacent operations.";
     A_COMPILE_GROUPS "A-COMPILE-GROUPS" "Run this region under `torch.compile` to fuse each of the {n} groups of adjacent operations.";
     A_COMPILE_INTO "A-COMPILE-INTO" "Run this region under `torch.compile` to make it part of its neighbour.";
-    A_FUSE         "A-FUSE"         "Fuse with the neighbouring operations ({list}) to remove {mb} MB of intermediate traffic per call.";
-    A_FUSE_NORM    "A-FUSE-NORM"    "Replace the decomposed {name} with one fused kernel.";
+    A_FUSE         "A-FUSE"         "Fuse with the neighbouring operations ({list}) under `torch.compile` to remove {mb} MiB of intermediate traffic per call.";
+    A_FUSE_NORM    "A-FUSE-NORM"    "Run this region under `torch.compile` to replace the decomposed {name} with one fused kernel.";
     A_FUSE_CALL    "A-FUSE-CALL"    "Replace the decomposed {name} with one fused kernel: `{call}`.";
     A_NORM_CHANNELS "A-NORM-CHANNELS" "On images in channels-last memory call `layer_norm` or `rms_norm` on the permuted view: its rows lie together there.";
-    A_FUSE_RESIDUAL "A-FUSE-RESIDUAL" "Fuse the residual add with the normalization.";
-    A_FUSE_CONV    "A-FUSE-CONV"    "Fuse the convolution with its bias, normalization or activation.";
+    A_FUSE_RESIDUAL "A-FUSE-RESIDUAL" "Fuse the residual add with the normalization: under `torch.compile` they are one kernel.";
+    A_FUSE_CONV    "A-FUSE-CONV"    "Fuse the convolution with its bias, normalization or activation: run the module under `torch.compile`.";
     A_QUANT        "A-QUANT"        "Quantization (W8A8, FP8) would cut the weight traffic of this memory-bound GEMM if accuracy allows.";
     A_QUANT_CHECK  "A-QUANT-CHECK"  "Validate the quantization scheme and its calibration for this shape.";
     A_SPARSE       "A-SPARSE"       "If the weights are sparse, a sparsity-aware operation applies; sparsity is not visible in a trace.";
@@ -111,7 +111,7 @@ texts! {
     A_TRITON_VALIDATE "A-TRITON-VALIDATE" "Compare this custom kernel with the equivalent framework operation before tuning it.";
     A_COMPILE_SCOPE "A-COMPILE-SCOPE" "{n} compiled kernels of {us} us on average: a wider compile region would fuse more.";
     A_MOE_BATCH    "A-MOE-BATCH"    "Batch more tokens per expert call.";
-    A_MOE_FUSE     "A-MOE-FUSE"     "Use a fused expert kernel instead of separate stages.";
+    A_MOE_FUSE     "A-MOE-FUSE"     "Use a fused expert kernel instead of separate stages, or one grouped product for all experts (`torch._grouped_mm`, `torch.nn.functional.grouped_mm` in newer releases).";
     A_KV_BLOCK     "A-KV-BLOCK"     "Try KV cache block sizes 16, 32 and 64.";
     A_DECODE_BATCH "A-DECODE-BATCH" "Serve more sequences per decode step, or draft tokens speculatively.";
     A_CHUNKED      "A-CHUNKED"      "Split long prompts into chunks.";
@@ -266,6 +266,25 @@ mod tests {
             assert!(text.template.matches(". ").count() <= 1, "{} has more than two sentences", text.id);
             assert_eq!(text.template.matches('{').count(), text.template.matches('}').count(), "{}", text.id);
             assert!(!text.template.contains('!'), "{}", text.id);
+        }
+    }
+
+    /// The terminal shows the first sentence alone.
+    #[test]
+    fn advice_that_may_stand_first_names_the_call_to_use() {
+        let first = [
+            TextId::A_MOE_FUSE,
+            TextId::A_FUSE,
+            TextId::A_FUSE_NORM,
+            TextId::A_FUSE_CALL,
+            TextId::A_FUSE_RESIDUAL,
+            TextId::A_FUSE_CONV,
+            TextId::A_COMPILE,
+            TextId::A_EVAL,
+        ];
+        for text in first {
+            let sentence = text.template().split(". ").next().unwrap_or_default();
+            assert!(["`torch.", "`{call}`", "`model."].iter().any(|call| sentence.contains(call)), "{}", text.id());
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jarvis_perf::call::{Dims, InputLists};
+use jarvis_perf::roofline::MB;
 use jarvis_trace::{Clock, InOrder};
 use rapidhash::RapidHashMap;
 use serde_json::Value as Json;
@@ -441,21 +442,15 @@ impl Maker<'_, '_> {
             Code::UnfusedRmsNorm | Code::UnfusedLayerNorm if self.fact("name").ends_with(norm::OVER_CHANNELS) => {
                 vec![fused_call(&self.fact("name")), TextId::A_NORM_CHANNELS.plain(), compile()]
             }
-            Code::UnfusedRmsNorm
-            | Code::UnfusedLayerNorm
-            | Code::UnfusedBatchNorm
-            | Code::UnfusedRope
-            | Code::UnfusedSwiglu
-            | Code::UnfusedGelu => {
+            Code::UnfusedRmsNorm | Code::UnfusedLayerNorm | Code::UnfusedBatchNorm | Code::UnfusedGelu => {
                 vec![fused_call(&self.fact("name")), compile()]
             }
+            // No call of the library has them: the sentence itself names the compiler.
+            Code::UnfusedRope | Code::UnfusedSwiglu => vec![fused_call(&self.fact("name"))],
             Code::ElementwiseChain | Code::UnfusedModule => vec![compile()],
             Code::GemmEpilogue => {
                 let bytes: f64 = first.leaves[0].iter().map(|l| self.scene.look(l.index()).result_bytes()).sum();
-                vec![
-                    TextId::A_FUSE.fill(&[("list", &quoted(&first.anchor)), ("mb", &one(2.0 * bytes / 1e6))]),
-                    compile(),
-                ]
+                vec![TextId::A_FUSE.fill(&[("list", &quoted(&first.anchor)), ("mb", &one(2.0 * bytes / MB))])]
             }
         };
         let mut kernel = vec![TextId::B_REPLAY.plain()];

@@ -399,7 +399,10 @@ fn only_operations_that_pass_a_tensor_on_are_to_be_fused() {
     // 64 MiB are neither written nor read any more.
     let shares =
         advice(&own, "elementwise", &Call::new("aten::mul", "[[8192, 4096], [8192, 4096]]", two, &[("m", 1.0)]));
-    assert!(shares.contains("neighbouring operations (`aten::mul`) to remove 128.0 MB"), "{shares}");
+    assert!(
+        shares.contains("neighbouring operations (`aten::mul`) under `torch.compile` to remove 128.0 MiB"),
+        "{shares}"
+    );
     // An operation that reads something else, and one that reads another type.
     for (name, dims, types) in
         [("aten::div", "[[512, 4096], [512, 4096]]", two), ("aten::mul", "[[8192, 4096]]", r#"["float"]"#)]
@@ -416,7 +419,7 @@ fn only_operations_that_pass_a_tensor_on_are_to_be_fused() {
     let mut sum = Call::new("aten::sum", "[[8388608, 4]]", BF16, &slow);
     sum.concrete = Some(r#"["", "[-1]", "False", ""]"#);
     let kept = advice(&sum, "reduce", &Call::new("aten::mul", "[[8388608]]", BF16, &[("m", 1.0)]));
-    assert!(kept.contains("(`aten::mul`) to remove 32.0 MB"), "{kept}");
+    assert!(kept.contains("(`aten::mul`) under `torch.compile` to remove 32.0 MiB"), "{kept}");
 }
 
 #[test]

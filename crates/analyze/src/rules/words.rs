@@ -158,6 +158,10 @@ impl Said {
         if is_compiled(row) {
             return self.model(TextId::A_TRITON_VALIDATE, &[]);
         }
+        // That names the compiler and the neighbours already.
+        if self.ids.contains(&TextId::A_FUSE.id()) {
+            return;
+        }
         let n = Neighbours::of(cx, row).count + 1;
         if n > 1 {
             self.model(TextId::A_COMPILE, &[("n", &n.to_string())]);

@@ -43,6 +43,7 @@ schemas![
     "comparison_metrics",
     "priority_data",
     "run_log",
+    "replay_index",
 ];
 
 /// The schema of a file, by its path in the output folder.
@@ -53,6 +54,7 @@ pub fn schema_of(path: &str) -> Option<&'static Schema> {
         ("", "run_log.json") => "run_log",
         ("", "priority_data.json") => "priority_data",
         ("" | "category_data", "category_manifest.json") => "category_manifest",
+        ("replay_packages", "index.json") => "replay_index",
         ("metadata", "model_info.json") => "model_info",
         ("metadata", f) if f.ends_with("_metadata.json") => "category_metadata",
         ("category_data", f) => match f.strip_suffix(".json") {
@@ -201,6 +203,7 @@ mod tests {
         assert_eq!(name("category_data/comparison_metrics.json"), Some("comparison_metrics"));
         assert_eq!(name("run_log.json"), Some("run_log"));
         assert_eq!(name("priority_data.json"), Some("priority_data"));
+        assert_eq!(name("replay_packages/index.json"), Some("replay_index"));
         assert_eq!(name("perf_report.json"), None);
     }
 }

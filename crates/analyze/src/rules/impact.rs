@@ -3,7 +3,7 @@
 use crate::finding::Range;
 use crate::metrics::{BottleneckImpact, ImpactEstimate, Target};
 use crate::prepared::Row;
-use crate::rounding::{Ms, Percent, Ratio, shown, shown_ms};
+use crate::rounding::{Ms, Percent, Ratio, of_peak, shown, shown_ms};
 use crate::thresholds::Threshold;
 
 use super::cx::CategoryCx;
@@ -158,7 +158,7 @@ pub(crate) fn of_group(cx: &CategoryCx<'_>, group: &Group<'_>) -> BottleneckImpa
     let basis = format!(
         "{} ms at {}% of peak would take {} ms {at}; the cautious end assumes {reached}",
         shown_ms(group.time_ms),
-        shown(e, 1),
+        of_peak(e),
         shown_ms(left),
     );
     BottleneckImpact { targets, saved_ms_low: Some(Ms(low)), saved_ms_high: Some(Ms(high)), basis }

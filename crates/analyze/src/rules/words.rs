@@ -198,7 +198,7 @@ fn knee(cx: &CategoryCx<'_>, row: &Row) -> String {
 /// Which of its shapes the largest one of a group is: the operation may have others that are fast enough.
 fn which_shape(cx: &CategoryCx<'_>, group: &Group<'_>) -> String {
     let row = group.row();
-    let like = |other: &Row| other.name == row.name && other.direction == row.direction;
+    let like = |other: &Row| other.name == row.name;
     let slow = group.members.iter().filter(|m| like(m.row)).count();
     match cx.rows().filter(|r| like(r)).count() {
         0 | 1 => "its only shape".to_owned(),

@@ -47,8 +47,8 @@ pub(crate) fn spans_operations(finding: &Finding) -> bool {
 }
 
 /// The operation a finding is best known by, and its rank in the top list: the one with most time, or the one that stands
-/// highest there among those that make up one thing. A reader finds it in the table by its name, so that counts where no
-/// row is large enough.
+/// highest there among those that make up one thing. What is too little for a row to count as a top operation is too
+/// little for a finding.
 pub(crate) fn leading<'a>(prepared: &Prepared, finding: &'a Finding) -> (Option<&'a str>, Option<usize>) {
     let mut named: Vec<(&str, f64)> = Vec::new();
     for o in &finding.operations {
@@ -58,20 +58,24 @@ pub(crate) fn leading<'a>(prepared: &Prepared, finding: &'a Finding) -> (Option<
         }
     }
     let Some(&(most, _)) = named.iter().reduce(|a, b| if b.1 > a.1 { b } else { a }) else { return (None, None) };
-    let by_name = || prepared.top_operations.iter().find(|t| names(t).any(|n| n == most)).map(|t| t.rank);
     let least = prepared.thresholds.get(Threshold::TopOpsMinPercent);
     if !spans_operations(finding) {
         // Operations are rows, matched with the list by their kernels: what launches these has another name.
         let part = |&(r, share): &(RowId, f64)| (prepared.row(r), share * prepared.row(r).percent_of_compute);
         let rows = finding.rows.iter().map(part).filter(|(r, percent)| *r.name == *most && *percent >= least);
-        return (Some(most), rows.filter_map(|(r, _)| r.top_rank).min().or_else(by_name));
+        return (Some(most), rows.filter_map(|(r, _)| r.top_rank).min());
     }
     let least_ms = least / 100.0 * prepared.utilization.computation_time_ms;
     let enough = |name: &str| named.iter().any(|(n, ms)| *n == name && *ms >= least_ms);
     match prepared.top_operations.iter().find(|t| enough(&t.name)) {
         Some(top) => (named.iter().map(|n| n.0).find(|n| *n == &*top.name), Some(top.rank)),
-        None => (Some(most), by_name()),
+        None => (Some(most), None),
     }
+}
+
+/// The rank of the top operation of this name: a reader finds it in the table, however little of it is meant.
+pub(crate) fn listed(prepared: &Prepared, name: &str) -> Option<usize> {
+    prepared.top_operations.iter().find(|t| names(t).any(|n| n == name)).map(|t| t.rank)
 }
 
 /// All names of a top operation.

@@ -115,7 +115,8 @@ pub(crate) fn repeated(text: &str) -> Vec<String> {
         for sentence in line.trim_end().split(". ") {
             let sentence = sentence.trim_start_matches("- ").trim_end_matches('.').to_owned();
             let free = sentence.contains(TextId::B_REPLAY.template().trim_end_matches('.'))
-                || sentence.contains("[Detailed Analysis:");
+                || sentence.contains("[Detailed Analysis:")
+                || sentence.starts_with("**Operation**: ");
             // Names are data; a label is part of its line.
             let words: usize = sentence.split('`').step_by(2).map(|t| t.split_whitespace().count()).sum();
             if !free && words >= 8 {

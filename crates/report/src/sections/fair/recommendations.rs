@@ -5,7 +5,7 @@ use jarvis_analyze::finding::{Finding, PatternId};
 use crate::Run;
 use crate::blocks::{Block, Line};
 use crate::html::IMPROVEMENT;
-use crate::sections::cross::{leading, recommendations};
+use crate::sections::cross::{leading, listed, recommendations};
 use crate::sections::detail_name;
 use crate::sections::words::{counted, icon, impact, in_top};
 
@@ -65,7 +65,7 @@ fn one(run: &Run<'_>, f: &Finding, earlier: &[&Finding]) -> Vec<Block> {
 fn operation(run: &Run<'_>, f: &Finding) -> Line {
     let (name, rank) = leading(&run.analysis.prepared, f);
     let Some(name) = name else { return Line::prose(WHOLE_TRACE) };
-    let mut line = Line::code(name).and_prose(&format!(" ({})", in_top(rank)));
+    let mut line = Line::code(name).and_prose(&format!(" ({})", in_top(rank, listed(&run.analysis.prepared, name))));
     let mut others: Vec<&str> = f.operations.iter().map(|o| o.name.as_str()).filter(|n| *n != name).collect();
     others.sort_unstable();
     others.dedup();

@@ -203,6 +203,22 @@ fn a_profiler_that_may_explain_it_makes_it_milder() {
 }
 
 #[test]
+fn what_the_profiler_does_not_explain_is_worth_a_change() {
+    // A quarter of the kernels is so short that no such host keeps the GPU busy there.
+    let mut host = Host::default();
+    for step in 0..2 {
+        let start = host.now;
+        for i in 0..40 {
+            host.op("aten::mm", 50.0, if i < 10 { 15.0 } else { 32.0 });
+        }
+        host.end_step(step, start);
+    }
+    let all = found(&host.b);
+    assert_eq!((names(&all), all[0].priority), (vec!["launch_bound"], Priority::Medium));
+    assert!(all[0].issue.contains("without the profiler") && all[0].impact.speedup.low > 1.02, "{:?}", all[0]);
+}
+
+#[test]
 fn compiled_code_is_not_told_to_compile() {
     let advice = |compiled: bool| {
         let mut host = steps(50.0, 1.0);

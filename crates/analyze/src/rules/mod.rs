@@ -37,7 +37,7 @@ pub use claims::{Candidate, Claims};
 pub use cx::CategoryCx;
 pub use findings::compute_findings;
 pub use judge::reason;
-pub use outcome::{CategoryOutcome, analyze_categories};
+pub use outcome::{CategoryOutcome, analyze_categories, refuse_package, refuse_package_of};
 
 /// What an analyzer is.
 #[derive(Debug, Clone, Copy)]

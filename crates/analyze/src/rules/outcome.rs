@@ -7,11 +7,13 @@ use jarvis_trace::side_by_side;
 
 use super::claims::Claims;
 use super::cx::CategoryCx;
+use super::words::{Said, no_package};
 use super::{Analyzer, AnalyzerError, analyzer};
-use crate::finding::PatternId;
+use crate::finding::{Finding, PatternId};
 use crate::metrics::{Bottleneck, CategoryMetrics, MetricsFile, Scope, ShortMetrics, Status};
 use crate::prepare::category::CATEGORIES;
 use crate::prepared::{Category, Prepared, TimeBreakdown};
+use crate::texts::TextId;
 
 /// What came of a category.
 #[derive(Debug, Clone)]
@@ -48,6 +50,21 @@ impl CategoryOutcome {
         match &self.file {
             MetricsFile::Full(metrics) => Some(metrics),
             MetricsFile::Short(_) => None,
+        }
+    }
+}
+
+/// Takes back the promise of a package that turned out impossible.
+pub fn refuse_package(b: &mut Bottleneck, reason: &str) {
+    reason.clone_into(&mut b.replay.reason);
+    Said::refused(&mut b.kernel, &mut b.text_ids, reason);
+}
+
+/// The same in a finding.
+pub fn refuse_package_of(finding: &mut Finding, reason: &str) {
+    for sentence in &mut finding.paths.kernel {
+        if *sentence == TextId::B_REPLAY.template() {
+            *sentence = no_package(reason);
         }
     }
 }

@@ -164,6 +164,7 @@ fn host_time_is_told_with_the_calls_it_passes_in() {
     };
     let other = told("copy_kernel");
     assert!(other.contains("(21.97 ms, 19.99 ms of it in `aten::copy_` on (1,400)"), "{other}");
+    assert!(!other.contains("all of it in"), "two more calls wait: {other}");
     assert!(other.contains("(1 call)); this is a framework matter") && !other.contains("aten::add"), "{other}");
     let copy = told("Memcpy DtoH (Device -> Pageable)");
     assert!(copy.contains("`aten::copy_`") && copy.contains("the host waits for work issued before."), "{copy}");

@@ -3,6 +3,7 @@
 use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::finding::FindingOperation;
 use jarvis_analyze::metrics::Bottleneck;
+use jarvis_analyze::rules::{refuse_package, refuse_package_of};
 use jarvis_report::replay::{self, Origin, Packages, ReplayError, Replayer, Selection, Tier, Wanted};
 use jarvis_report::{OutputFile, ReplayEntry};
 use jarvis_trace::side_by_side::both;
@@ -123,12 +124,14 @@ fn wanted(analysis: &Analysis, choice: &ReplayChoice, further: &[String]) -> Vec
 /// Bottlenecks and findings say which package is theirs, or why there is none.
 fn tell(analysis: &mut Analysis, made: &Packages) {
     let package = |op: &str| made.packages.iter().find(|p| p.op_name == op).map(|p| p.package.clone());
-    let refusal = |op: &str| made.skipped.iter().find(|s| s.op_name == op).map(|s| s.reason.clone());
+    let refusal = |op: &str| made.skipped.iter().find(|s| s.op_name == op);
     for outcome in &mut analysis.outcomes {
         for b in outcome.bottlenecks_mut().iter_mut().filter(|b| b.replay.recommended) {
             b.replay.package = package(&b.operation);
-            if let (None, Some(reason)) = (&b.replay.package, refusal(&b.operation)) {
-                b.replay.reason = reason;
+            match refusal(&b.operation).filter(|_| b.replay.package.is_none()) {
+                Some(skipped) if skipped.is_impossible() => refuse_package(b, &skipped.reason),
+                Some(skipped) => b.replay.reason.clone_from(&skipped.reason),
+                None => {}
             }
         }
     }
@@ -140,8 +143,11 @@ fn tell(analysis: &mut Analysis, made: &Packages) {
             finding.replay_package = Some(format!("{}/{own}", replay::FOLDER));
             finding.replay_reason = None;
         } else {
-            let reason = finding.operations.first().and_then(|o| refusal(&o.name));
-            finding.replay_reason = reason.or(finding.replay_reason.take());
+            let skipped = finding.operations.first().and_then(|o| refusal(&o.name));
+            if let Some(skipped) = skipped.filter(|s| s.is_impossible()) {
+                refuse_package_of(finding, &skipped.reason);
+            }
+            finding.replay_reason = skipped.map(|s| s.reason.clone()).or(finding.replay_reason.take());
         }
     }
 }

@@ -444,6 +444,8 @@ fn slow_and_heavy_operations_get_a_replay_package() {
                 }
                 let promised = text(&b["kernel"]).to_lowercase().contains("replay artifact recommended");
                 assert!(!promised || replay["recommended"] == true, "{}: {b}", ran.name);
+                let refused = replay["package"].is_null() && !text(&replay["reason"]).starts_with("More than");
+                assert!(!promised || !refused, "{}: {b}", ran.name);
                 let gap = text(&b["kernel"]).split_once("bandwidth gap: ").map(|(_, rest)| rest.to_owned());
                 if let Some(saved) = gap.and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok()) {
                     assert!(saved <= number(&b["impact"]["saved_ms_high"]) + 0.006, "{}: {b}", ran.name);

@@ -6,6 +6,16 @@ use super::index::Skipped;
 use super::{COVERED, Entry, Row, describe, entry, told};
 use jarvis_trace::InOrder;
 
+/// How the reason begins of an operation that could have a package.
+const TOO_MANY: &str = "More than";
+
+impl Skipped {
+    /// Whether no package of it can be made.
+    pub fn is_impossible(&self) -> bool {
+        !self.reason.starts_with(TOO_MANY)
+    }
+}
+
 /// Why a package is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -152,7 +162,7 @@ impl<'r> Chosen<'r> {
         }
         ops.order_by(|a, b| b.us().total_cmp(&a.us()).then(a.name.cmp(b.name)));
         for op in ops.split_off(selection.most_packages.min(ops.len())) {
-            let reason = format!("More than {} packages were selected; name the operation.", selection.most_packages);
+            let reason = format!("{TOO_MANY} {} packages were selected; name the operation.", selection.most_packages);
             skipped.extend(op.entries.iter().map(|e| left_out(e.row, reason.clone())));
         }
         for op in &mut ops {

@@ -73,9 +73,12 @@ pub(crate) fn leading<'a>(prepared: &Prepared, finding: &'a Finding) -> (Option<
     }
 }
 
-/// The rank of the top operation of this name: a reader finds it in the table, however little of it is meant.
+/// The rank of the top operation of this name: a reader finds it in the table, however little of it is meant. A launching
+/// leaf has the name of what it is a step of and more: `aten::native_layer_norm`.
 pub(crate) fn listed(prepared: &Prepared, name: &str) -> Option<usize> {
-    prepared.top_operations.iter().find(|t| names(t).any(|n| n == name)).map(|t| t.rank)
+    let base = name.rsplit(':').next().unwrap_or(name);
+    let is = |t: &TopOperation| *t.name == *name || t.name.ends_with(base) && t.aliases.iter().any(|a| **a == *name);
+    prepared.top_operations.iter().find(|t| is(t)).map(|t| t.rank)
 }
 
 /// All names of a top operation.

@@ -192,6 +192,15 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn an_unknown_gain_is_not_a_small_one_and_lifts_nothing() {
+        use Priority::{High, Low};
+        let unknown = Finding { pattern: PatternId::UNMODELED_OPERATION, ..finding(Tier::Compute, High, 0.0, 0.0) };
+        assert_eq!(settled(&unknown, 100.0), High);
+        let small = finding(Tier::Compute, Low, 1.0, 2.0);
+        assert_eq!(lifted(&small, &[unknown, small.clone()], 0.0, 100.0), Low);
+    }
+
+    #[test]
     fn a_change_that_names_what_is_launched_goes_before_faster_launching() {
         use Priority::{Critical, High};
         let prepared = crate::testing::Scene::new().mm(1, [64, 64, 64], 9.0).prepared();

@@ -46,8 +46,13 @@ fn check_ranks(a: &Analysed) {
     }
 }
 
-/// Every bottleneck says how urgent it is.
+/// Every bottleneck says how urgent it is, and no page that knows of no model says that none is missing.
 fn check_bottlenecks(a: &Analysed) {
+    for o in a.analysis.outcomes.iter().filter(|o| o.metrics().is_some()) {
+        let page = a.page(&format!("category_findings/{}_findings.md", o.category));
+        let no_model = page.contains("no operation here has a performance model");
+        assert!(!no_model || !page.contains("Missing perf models: 0"), "{}: {page}", a.name);
+    }
     let fair = a.fair();
     for told in fair.split("\n##### ").skip(1).filter(|t| t.contains("**Shapes:**")) {
         let own = told.split("\n#").next().unwrap();
@@ -106,7 +111,7 @@ fn check_recommendations(a: &Analysed) {
         assert!(r.contains(" Path B: "), "{}: {r}", a.name);
         let in_list = r.contains("Top Operations)") || r.contains("not in the top 10");
         assert!(in_list != r.contains("**Operation**: the whole trace"), "{}: {r}", a.name);
-        for top in a.analysis.prepared.top_operations.iter() {
+        for top in &a.analysis.prepared.top_operations {
             let missed = format!("**Operation**: `{}` (not in the top 10)", top.name);
             assert!(!r.contains(&missed), "{}: {r}", a.name);
         }

@@ -11,7 +11,7 @@ use crate::rules::judge::{Judged, Judgement, RowPattern, aggregate};
 use crate::rules::priority::Weight;
 use crate::rules::words::{Said, maybe};
 use crate::rules::{impact, precision};
-use crate::texts::TextId;
+use crate::texts::{TextId, quoted};
 use crate::thresholds::Threshold;
 
 /// Codes of patterns.
@@ -99,7 +99,7 @@ fn unaligned(cx: &CategoryCx<'_>, row: &Row, s: &Shape) -> Option<RowPattern> {
     let slow = row.efficiency.judged().is_some_and(|e| e < cx.limit(Threshold::GemmUnaligned));
     slow.then(|| {
         let evidence =
-            vec![format!("rows of {dim}={value} {} values are no multiple of 16 bytes; {next} are", s.dtype)];
+            vec![format!("rows of {dim}={value} {} values are no multiple of 16 bytes; {next} are", quoted(&s.dtype))];
         RowPattern::new(code::UNALIGNED_SHAPE, evidence)
     })
 }

@@ -120,7 +120,7 @@ texts! {
     A_SDPA_SHAPE   "A-SDPA-SHAPE"   "Attention is already fused; only shape changes (head size {d}, batch {b}) would help.";
     B_REPLAY       "B-REPLAY"       "Replay artifact recommended for kernel team to investigate and optimize.";
     B_NO_INPUTS    "B-NO-INPUTS"    "No replay package can be made: the trace has no recorded inputs for these kernels.";
-    B_NO_PACKAGE   "B-NO-PACKAGE"   "No replay package can be made: {reason}.";
+    B_NO_PACKAGE   "B-NO-PACKAGE"   "No replay package can be made of what was recorded; `replay_packages/index.json` says why.";
     B_TILE         "B-TILE"         "Tune tile sizes for M={m} N={n} K={k}; the current kernel uses {tile} ({tiles} tiles for {cus} compute units).";
     B_SPLIT        "B-SPLIT"        "Try a split-K variant for the long K={k}.";
     B_SELECT       "B-SELECT"       "Check the kernel selection: `{kernel}` was chosen for this shape.";

@@ -7,7 +7,7 @@ use jarvis_trace::side_by_side;
 
 use super::claims::Claims;
 use super::cx::CategoryCx;
-use super::words::{Said, no_package};
+use super::words::Said;
 use super::{Analyzer, AnalyzerError, analyzer};
 use crate::finding::{Finding, PatternId};
 use crate::metrics::{Bottleneck, CategoryMetrics, MetricsFile, Scope, ShortMetrics, Status};
@@ -57,14 +57,14 @@ impl CategoryOutcome {
 /// Takes back the promise of a package that turned out impossible.
 pub fn refuse_package(b: &mut Bottleneck, reason: &str) {
     reason.clone_into(&mut b.replay.reason);
-    Said::refused(&mut b.kernel, &mut b.text_ids, reason);
+    Said::refused(&mut b.kernel, &mut b.text_ids);
 }
 
 /// The same in a finding.
-pub fn refuse_package_of(finding: &mut Finding, reason: &str) {
+pub fn refuse_package_of(finding: &mut Finding) {
     for sentence in &mut finding.paths.kernel {
         if *sentence == TextId::B_REPLAY.template() {
-            *sentence = no_package(reason);
+            *sentence = TextId::B_NO_PACKAGE.plain();
         }
     }
 }

@@ -91,12 +91,12 @@ impl Said {
         ids.retain(|id| !promises.contains(id));
     }
 
-    /// That none could be made, and why, in the place of what was promised.
-    pub(crate) fn refused(sentences: &mut Vec<Sentence>, ids: &mut Vec<&'static str>, reason: &str) {
+    /// That none could be made, in the place of what was promised.
+    pub(crate) fn refused(sentences: &mut Vec<Sentence>, ids: &mut Vec<&'static str>) {
         let known = sentences.len();
         Self::without_replay(sentences, ids);
         if sentences.len() < known {
-            sentences.push(Sentence { id: TextId::B_NO_PACKAGE.id(), text: no_package(reason) });
+            sentences.push(Sentence { id: TextId::B_NO_PACKAGE.id(), text: TextId::B_NO_PACKAGE.plain() });
             ids.push(TextId::B_NO_PACKAGE.id());
         }
     }
@@ -193,13 +193,6 @@ impl Said {
             self.model(TextId::A_COMPILE_BATCH, &[]);
         }
     }
-}
-
-/// That no package can be made; the reason is a sentence.
-pub(crate) fn no_package(reason: &str) -> String {
-    let mut chars = reason.trim_end_matches('.').chars();
-    let first: String = chars.next().map(|c| c.to_ascii_lowercase()).into_iter().collect();
-    TextId::B_NO_PACKAGE.fill(&[("reason", &format!("{first}{}", chars.as_str()))])
 }
 
 /// Where the roofline bends for a row's precision: it differs from the fixed limits by which its class is told.

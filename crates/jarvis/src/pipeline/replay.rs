@@ -144,8 +144,8 @@ fn tell(analysis: &mut Analysis, made: &Packages) {
             finding.replay_reason = None;
         } else {
             let skipped = finding.operations.first().and_then(|o| refusal(&o.name));
-            if let Some(skipped) = skipped.filter(|s| s.is_impossible()) {
-                refuse_package_of(finding, &skipped.reason);
+            if skipped.is_some_and(|s| s.is_impossible()) {
+                refuse_package_of(finding);
             }
             finding.replay_reason = skipped.map(|s| s.reason.clone()).or(finding.replay_reason.take());
         }

@@ -27,7 +27,7 @@ pub(crate) fn overview(analysis: &Analysis, metrics: &CategoryMetrics, place: Pl
     match metrics.average_efficiency_percent {
         Some(e) => text += &format!(" Average efficiency: {}%.", pct(e.0)),
         None if metrics.operations.is_empty() => {}
-        None if metrics.rows(&analysis.prepared).filter(|row| !row.is_host_copy).all(Row::lacks_model) => {
+        None if no_model(analysis, metrics) => {
             text += " Average efficiency: not known, no operation here has a performance model.";
         }
         None => text += " Average efficiency: not known, no call could be rated.",
@@ -42,6 +42,12 @@ pub(crate) fn overview(analysis: &Analysis, metrics: &CategoryMetrics, place: Pl
         blocks.push(Block::facts(lines));
     }
     blocks
+}
+
+/// Whether there are operations that need a model, and none has one.
+fn no_model(analysis: &Analysis, metrics: &CategoryMetrics) -> bool {
+    let mut rated = metrics.rows(&analysis.prepared).filter(|row| !row.is_host_copy).peekable();
+    rated.peek().is_some() && rated.all(Row::lacks_model)
 }
 
 /// Lines by analyzer.

@@ -4,7 +4,7 @@ use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::finding::FindingOperation;
 use jarvis_analyze::metrics::Bottleneck;
 use jarvis_analyze::rules::{refuse_package, refuse_package_of};
-use jarvis_report::replay::{self, Origin, Packages, ReplayError, Replayer, Selection, Tier, Wanted};
+use jarvis_report::replay::{self, Origin, Packages, ReplayError, Replayer, Selection, Skipped, Tier, Wanted};
 use jarvis_report::{OutputFile, ReplayEntry};
 use jarvis_trace::side_by_side::both;
 use jarvis_trace::{InOrder, Trace};
@@ -144,7 +144,7 @@ fn tell(analysis: &mut Analysis, made: &Packages) {
             finding.replay_reason = None;
         } else {
             let skipped = finding.operations.first().and_then(|o| refusal(&o.name));
-            if skipped.is_some_and(|s| s.is_impossible()) {
+            if skipped.is_some_and(Skipped::is_impossible) {
                 refuse_package_of(finding);
             }
             finding.replay_reason = skipped.map(|s| s.reason.clone()).or(finding.replay_reason.take());

@@ -47,7 +47,6 @@ const EXPLAINED_BY: &[(PatternId, Source)] = &[
     (PatternId::LOW_BANDWIDTH_REDUCE, Source::Analyzer("reduce")),
     (PatternId::TRITON_BELOW_BAND, Source::Analyzer("triton")),
     (PatternId::MOE_BELOW_BAND, Source::Analyzer("moe")),
-    (PatternId::UNMODELED_OPERATION, Source::Analyzer("generic")),
     (PatternId::LAUNCH_BOUND, Source::Text(include_str!("system/idle_findings.rs"))),
     (PatternId::HOST_SYNC, Source::Text(include_str!("system/idle_findings.rs"))),
     (PatternId::INPUT_STARVED, Source::Text(include_str!("system/idle_findings.rs"))),

@@ -71,7 +71,6 @@ patterns! {
     LOW_BANDWIDTH_REDUCE      Compute "low_bandwidth_reduce"      "a reduction under its band";
     TRITON_BELOW_BAND         Compute "triton_below_band"         "a compiled kernel under its band";
     MOE_BELOW_BAND            Compute "moe_below_band"            "a fused expert kernel under its band";
-    UNMODELED_OPERATION       Compute "unmodeled_operation"       "a large operation that no performance model covers, so that only its time is known";
     MOE_EXPERT_LOOP           Compute "moe_expert_loop"           "experts run one after another as small GEMMs";
     UNFUSED_NORM              Fusion  "unfused_norm"              "a norm written out as separate kernels under one module";
     ELEMENTWISE_CHAIN         Fusion  "elementwise_chain"         "memory-bound kernels that pass the same tensor on";
@@ -200,7 +199,7 @@ pub struct Paths {
 }
 
 /// An operation a finding is about.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct FindingOperation {
     /// Operation.
     pub name: String,
@@ -286,6 +285,12 @@ impl Finding {
     /// What the change is expected to save, in milliseconds of the window: the middle of the range.
     pub fn expected_ms(&self) -> f64 {
         f64::midpoint(self.impact.saved_ms.low, self.impact.saved_ms.high)
+    }
+
+    /// Whether it is about operations that no model covers, so that what a change would bring is not known.
+    pub fn is_unquantified(&self) -> bool {
+        let unknown = self.operations.iter().all(|o| o.efficiency_percent.is_none());
+        self.tier == Tier::Compute && unknown && !self.operations.is_empty() && self.saves_nothing()
     }
 
     /// Whether it saves less than a report can show.

@@ -70,7 +70,7 @@ fn lifted(finding: &Finding, all: &[Finding], launching: f64, window_ms: f64) ->
     let sure = finding.impact.saved_ms.low;
     let brings_less = |f: &&Finding| match f.pattern {
         PatternId::LAUNCH_BOUND => launching <= finding.expected_ms() && 100.0 * sure >= SURE_GAIN * window_ms,
-        PatternId::UNMODELED_OPERATION => false,
+        _ if f.is_unquantified() => false,
         _ => !is_settled(f) && (f.saves_nothing() || f.impact.saved_ms.high <= sure),
     };
     let others = all.iter().filter(|_| !is_settled(finding)).filter(brings_less).map(|f| f.priority);
@@ -86,7 +86,7 @@ fn brings_little(finding: &Finding, window_ms: f64) -> bool {
 /// How urgent a finding is once its gain is known.
 fn settled(finding: &Finding, window_ms: f64) -> Priority {
     // What an operation without a model would gain is not known, which is not to say that it is little.
-    if is_settled(finding) || finding.pattern == PatternId::UNMODELED_OPERATION {
+    if is_settled(finding) || finding.is_unquantified() {
         return finding.priority;
     }
     let percent = |ms: f64| if window_ms > 0.0 { 100.0 * ms / window_ms } else { 0.0 };
@@ -194,7 +194,8 @@ pub(crate) mod tests {
     #[test]
     fn an_unknown_gain_is_not_a_small_one_and_lifts_nothing() {
         use Priority::{High, Low};
-        let unknown = Finding { pattern: PatternId::UNMODELED_OPERATION, ..finding(Tier::Compute, High, 0.0, 0.0) };
+        let operation = crate::finding::FindingOperation { efficiency_percent: None, ..Default::default() };
+        let unknown = Finding { operations: vec![operation], ..finding(Tier::Compute, High, 0.0, 0.0) };
         assert_eq!(settled(&unknown, 100.0), High);
         let small = finding(Tier::Compute, Low, 1.0, 2.0);
         assert_eq!(lifted(&small, &[unknown, small.clone()], 0.0, 100.0), Low);

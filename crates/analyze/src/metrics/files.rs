@@ -189,9 +189,9 @@ pub struct TopOperationMetrics {
     pub name: Arc<str>,
     /// Category of the analysis.
     pub category: Arc<str>,
-    /// Time of the kernels it launched itself, copies left out.
+    /// Time of the kernels it launched itself, with that of copies.
     pub time_ms: Ms,
-    /// Time of its copies.
+    /// Of that, copies: they have no share of what computes.
     pub copy_time_ms: Ms,
     /// Of the computation time.
     pub percent_of_compute: Percent,

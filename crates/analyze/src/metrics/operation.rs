@@ -73,9 +73,9 @@ pub(super) struct OperationMetrics<'a> {
     tree_uid: u32,
     /// Calls.
     count: usize,
-    /// Kernel time, copies left out.
+    /// Kernel time, with that of copies.
     time_ms: Ms,
-    /// Copies.
+    /// Of that, copies: they have no share of what computes.
     copy_time_ms: Ms,
     /// Of the category.
     percent_of_category: Percent,
@@ -139,7 +139,7 @@ impl<'a> OperationMetrics<'a> {
             name: &row.name,
             tree_uid: row.uid,
             count: row.count,
-            time_ms: Ms(row.compute_ms()),
+            time_ms: Ms(row.time_ms),
             copy_time_ms: Ms(row.copied_ms),
             percent_of_category: Percent(row.percent_of_category),
             percent_of_compute: Percent(row.percent_of_compute),

@@ -113,7 +113,7 @@ fn categories(rows: &mut [Row], utilization: &crate::prepared::Utilization, thre
     }
     let mut out = Vec::with_capacity(by_key.len());
     for (key, mut ids) in by_key {
-        ids.order_by(|a, b| by_compute(&rows[a.index()], &rows[b.index()]));
+        ids.order_by(|a, b| order(&rows[a.index()], &rows[b.index()]));
         let members = || ids.iter().map(|id| &rows[id.index()]);
         let time = timing::breakdown(members(), thresholds);
         let time_ms: f64 = members().map(Row::compute_ms).sum();
@@ -145,11 +145,6 @@ fn categories(rows: &mut [Row], utilization: &crate::prepared::Utilization, thre
     }
     out.order_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| a.key.cmp(&b.key)));
     out
-}
-
-/// The order of rows whose copies stand apart: what computes longest first.
-fn by_compute(a: &Row, b: &Row) -> std::cmp::Ordering {
-    b.compute_ms().total_cmp(&a.compute_ms()).then_with(|| order(a, b))
 }
 
 /// The one order of rows: most time first, then name, arguments, UID.

@@ -1,11 +1,10 @@
-//! The operations that compute longest, and which rows they account for.
+//! The operations that take most time, and which rows they account for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jarvis_perf::tables::ReportRows;
 use jarvis_trace::{InOrder, StrId, Trace};
-use rapidhash::RapidHashMap;
 
 use super::category::category_of;
 use super::copies::copy_us;
@@ -15,7 +14,7 @@ use crate::thresholds::{Threshold, Thresholds};
 /// For a top operation the microseconds of its kernels, by row.
 type Owned = BTreeMap<usize, f64>;
 
-/// The top operations; marks the rows they account for. Copies are no computing and give no rank.
+/// The top operations; marks the rows they account for. Copies count for the rank, but are no part of the computing.
 ///
 /// Rows and operations are matched by kernels and not by name: a launching leaf and the operation that models it have
 /// different names.
@@ -27,9 +26,10 @@ pub(crate) fn top_operations(
     thresholds: &Thresholds,
 ) -> Vec<TopOperation> {
     let most = thresholds.get(Threshold::TopOps) as usize;
-    let owners = Owners::of(trace, report, rows);
-    let listed = owners.longest(report, most);
-    let owned = owners.owned(trace, report, &listed);
+    // The report lists most time first.
+    let listed = &report.ops[..report.ops.len().min(most)];
+    let owners = Owners::of(trace, report, rows, listed.len());
+    let owned = owners.owned(trace, report);
     let floor = thresholds.get(Threshold::TopOpsMinPercent);
     for (at, own) in owned.iter().enumerate() {
         for (&i, &us) in own {
@@ -42,10 +42,9 @@ pub(crate) fn top_operations(
     }
     let mut cumulative = 0.0;
     let mut out = Vec::with_capacity(listed.len());
-    for (i, (&at, own)) in listed.iter().zip(&owned).enumerate() {
-        let op = &report.ops[at];
-        let time_ms = owners.compute_us(report, at) / 1e3;
-        let percent = utilization.percent_of_compute(time_ms);
+    for (i, (op, own)) in listed.iter().zip(&owned).enumerate() {
+        let (time_ms, copy_time_ms) = (op.direct_us / 1e3, owners.copied_us[i] / 1e3);
+        let percent = utilization.percent_of_compute((time_ms - copy_time_ms).max(0.0));
         cumulative += percent;
         let report_category = op.categories.first().map_or("", |c| &**c);
         let own_rows: Vec<&Row> = by_time(own, rows);
@@ -57,7 +56,7 @@ pub(crate) fn top_operations(
                 .first()
                 .map_or_else(|| category_of(&op.name, report_category).0, |r| Arc::clone(&r.category)),
             time_ms,
-            copy_time_ms: owners.copied_us[at] / 1e3,
+            copy_time_ms,
             percent_of_compute: percent,
             cumulative_percent: cumulative,
             count: op.count,
@@ -70,7 +69,7 @@ pub(crate) fn top_operations(
     out
 }
 
-/// Which operation launched a kernel. Operations are positions in the report's list; nobody's is beyond its end.
+/// Which of the listed operations launched a kernel. Nobody's is beyond the list's end.
 struct Owners {
     by_event: Vec<u32>,
     /// By operation: time of the copies it launched.
@@ -78,18 +77,18 @@ struct Owners {
 }
 
 impl Owners {
-    fn of(trace: &Trace, report: &ReportRows, rows: &[Row]) -> Self {
-        let names = report.ops.iter().map(|op| trace.strings().find(&op.name));
-        let positions: RapidHashMap<Option<StrId>, u32> = names.zip(0..).collect();
+    fn of(trace: &Trace, report: &ReportRows, rows: &[Row], listed: usize) -> Self {
+        let names: Vec<Option<StrId>> = report.ops[..listed].iter().map(|op| trace.strings().find(&op.name)).collect();
         let mut by_event = vec![u32::MAX; trace.len()];
         for launcher in report.launchers.rows() {
-            if let Some(&at) = positions.get(&Some(trace.name_id(launcher.event))) {
+            let name = Some(trace.name_id(launcher.event));
+            if let Some(at) = names.iter().position(|n| *n == name) {
                 for kernel in report.launchers.kernels(launcher) {
-                    by_event[kernel.index()] = at;
+                    by_event[kernel.index()] = at as u32;
                 }
             }
         }
-        let mut copied_us = vec![0.0; report.ops.len()];
+        let mut copied_us = vec![0.0; listed];
         for (row, _) in report.unified.rows.iter().zip(rows).filter(|(_, row)| row.copied_ms > 0.0) {
             for &kernel in report.unified.calls_of(row).flat_map(|call| &call.kernels) {
                 if let Some(sum) = copied_us.get_mut(by_event[kernel.index()] as usize) {
@@ -100,33 +99,12 @@ impl Owners {
         Self { by_event, copied_us }
     }
 
-    fn compute_us(&self, report: &ReportRows, at: usize) -> f64 {
-        (report.ops[at].direct_us - self.copied_us[at]).max(0.0)
-    }
-
-    /// The operations that compute longest, of equal ones those that copy longest.
-    fn longest(&self, report: &ReportRows, most: usize) -> Vec<usize> {
-        let mut all: Vec<usize> = (0..report.ops.len()).collect();
-        all.order_by(|&a, &b| {
-            let computing = self.compute_us(report, b).total_cmp(&self.compute_us(report, a));
-            // The list has most time first.
-            computing.then(a.cmp(&b))
-        });
-        all.truncate(most);
-        all
-    }
-
-    /// What these operations launched, by row.
-    fn owned(&self, trace: &Trace, report: &ReportRows, listed: &[usize]) -> Vec<Owned> {
-        let mut place = vec![usize::MAX; report.ops.len()];
-        for (i, &at) in listed.iter().enumerate() {
-            place[at] = i;
-        }
-        let mut out = vec![Owned::new(); listed.len()];
+    /// What the operations launched, by row.
+    fn owned(&self, trace: &Trace, report: &ReportRows) -> Vec<Owned> {
+        let mut out = vec![Owned::new(); self.copied_us.len()];
         for (i, row) in report.unified.rows.iter().enumerate() {
             for &kernel in report.unified.calls_of(row).flat_map(|call| &call.kernels) {
-                let at = place.get(self.by_event[kernel.index()] as usize);
-                if let Some(own) = at.and_then(|&at| out.get_mut(at)) {
+                if let Some(own) = out.get_mut(self.by_event[kernel.index()] as usize) {
                     *own.entry(i).or_default() += trace.dur(kernel).unwrap_or_default().as_us();
                 }
             }

@@ -211,6 +211,8 @@ struct Draft {
     is_change: bool,
     /// Whether all it was merged of are bottlenecks, so that their analyzer can tell it anew.
     is_bottleneck: bool,
+    /// Whether nobody knows what a change would bring.
+    is_unquantified: bool,
     replay_reason: Option<String>,
 }
 
@@ -236,6 +238,7 @@ impl Draft {
             saved,
             is_change: true,
             is_bottleneck: false,
+            is_unquantified: false,
             replay_reason: None,
         })
     }
@@ -270,14 +273,19 @@ impl Draft {
             saved: told.impact.range()?,
             is_change: false,
             is_bottleneck: true,
+            is_unquantified: false,
             replay_reason: (!b.replay.recommended).then(|| b.replay.reason.clone()),
         })
     }
 
-    /// A large operation of which only the time is known: it has to be told, and what a change would bring can't be.
+    /// A large operation of which only the time is known: it has to be told, and what a change would bring can't be. Those
+    /// of no category with rules of its own stand under the gaps of the analysis.
     fn unmodeled(m: &CategoryMetrics, b: &Bottleneck, left: &Left<'_>, host: Option<&HostBound>) -> Option<Self> {
         let weighty = left.prepared.thresholds.get(Threshold::PriorityHighShare);
-        let (rows, part) = left.of(&b.rows, |r| left.share(r));
+        let pattern = b.finding?;
+        let rows: Shares = b.rows.iter().map(|&r| (r, left.share(r))).filter(|(_, share)| *share > 0.01).collect();
+        let time_ms: f64 = rows.iter().map(|(&r, share)| share * left.prepared.row(r).time_ms).sum();
+        let part = if b.time_ms.0 > 0.0 { time_ms / b.time_ms.0 } else { 0.0 };
         let awaits_launches = host.is_some_and(HostBound::is_limit);
         let large = b.priority <= Priority::High && part * b.percent_of_compute.0 > weighty;
         // Where no inputs were recorded at all, that is what to change.
@@ -285,9 +293,8 @@ impl Draft {
         if b.efficiency_percent.is_some() || !large || awaits_launches || !b.rows.iter().any(inputs) {
             return None;
         }
-        let time_ms = part * b.time_ms.0;
         Some(Self {
-            pattern: PatternId::UNMODELED_OPERATION,
+            pattern,
             category: m.category.to_string(),
             category_ms: m.total_time_ms.0,
             priority: b.priority,
@@ -307,6 +314,7 @@ impl Draft {
             saved: Range::new(0.0, 0.0),
             is_change: false,
             is_bottleneck: true,
+            is_unquantified: true,
             replay_reason: (!b.replay.recommended).then(|| b.replay.reason.clone()),
         })
     }
@@ -381,6 +389,7 @@ impl Draft {
             saved: Range::new(0.0, 0.0),
             is_change: false,
             is_bottleneck: false,
+            is_unquantified: false,
             replay_reason: None,
         }
     }
@@ -460,7 +469,8 @@ fn merged(drafts: Vec<Draft>) -> Vec<Draft> {
     let mut out: Vec<Draft> = Vec::new();
     for draft in drafts {
         let same = |d: &&mut Draft| {
-            draft.pattern != PatternId::UNMODELED_OPERATION
+            !draft.is_unquantified
+                && !d.is_unquantified
                 && d.pattern == draft.pattern
                 && (d.category == draft.category || d.pattern == PatternId::FULL_PRECISION_GEMM)
         };

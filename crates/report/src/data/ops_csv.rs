@@ -18,13 +18,13 @@ const ADDED: [Added; 10] = [
     ("enhanced_category", |_, category| Cell::Text(Arc::clone(&category.key))),
     ("display_name", |_, category| Cell::Text(Arc::clone(&category.display))),
     ("direction", |row, _| text(row.direction.as_str())),
-    ("copy_time_ms", |row, _| finite(Cell::Float(round(row.copied_ms, 3)))),
     ("percent_of_category", |row, _| percent(row.percent_of_category)),
     ("percent_of_compute", |row, _| percent(row.percent_of_compute)),
     ("percent_of_total", |row, _| percent(row.percent_of_total)),
     ("in_top_ops", |row, _| Cell::Bool(row.in_top_ops)),
     ("efficiency_percent", |row, _| row.efficiency.efficiency_percent.map_or(Cell::Missing, percent)),
     ("bound_type", |row, _| row.efficiency.bound_type.map_or(Cell::Missing, bound)),
+    ("copy_time_ms", |row, _| finite(Cell::Float(round(row.copied_ms, 3)))),
 ];
 
 /// Makes these files.

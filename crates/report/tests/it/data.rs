@@ -196,13 +196,13 @@ fn rows_are_those_of_the_report_with_columns_added() {
                 "enhanced_category",
                 "display_name",
                 "direction",
-                "copy_time_ms",
                 "percent_of_category",
                 "percent_of_compute",
                 "percent_of_total",
                 "in_top_ops",
                 "efficiency_percent",
-                "bound_type"
+                "bound_type",
+                "copy_time_ms"
             ]
         );
         let time = unified[0].iter().position(|h| h == "Kernel Time (µs)_sum").unwrap();

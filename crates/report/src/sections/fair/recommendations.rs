@@ -1,6 +1,6 @@
 //! The recommendations: one change each, at most ten lines.
 
-use jarvis_analyze::finding::{Finding, PatternId};
+use jarvis_analyze::finding::Finding;
 
 use crate::Run;
 use crate::blocks::{Block, Line};

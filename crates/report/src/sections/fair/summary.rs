@@ -68,7 +68,10 @@ pub(crate) fn paragraph(run: &Run<'_>) -> String {
         text += &format!(" Copies between host and device (`{}`) take longer than all computing.", name(copying));
     } else if let Some(c) = p.categories.first() {
         text += &format!(" {} takes {}% of compute", c.display, pct(c.percent_of_compute));
-        text += &match p.top_operations.first() {
+        // The largest may only copy.
+        let computing =
+            p.top_operations.iter().reduce(|a, b| if b.percent_of_compute > a.percent_of_compute { b } else { a });
+        text += &match computing {
             // An operation that kernels of other categories were launched by is larger than its own.
             Some(t) if *t.category == *c.key && t.percent_of_compute <= c.percent_of_compute => {
                 format!(", led by `{}` ({}%).", name(&t.name), pct(t.percent_of_compute))

@@ -371,12 +371,19 @@ impl Row {
 
     /// Time of its kernels that compute: copies do not.
     pub fn compute_ms(&self) -> f64 {
-        (self.time_ms - self.copied_ms).max(0.0)
+        self.without(self.copied_ms)
     }
 
     /// Time of what the device itself works on: kernels, and copies within its memory, which could be spared like kernels.
     pub fn work_ms(&self) -> f64 {
-        (self.time_ms - self.over_link_ms).max(0.0)
+        self.without(self.over_link_ms)
+    }
+
+    /// Its time without a part of it. Sums of the same times in another order differ in their last digits, which are
+    /// nothing.
+    fn without(&self, part_ms: f64) -> f64 {
+        let left = self.time_ms - part_ms;
+        if left > 1e-9 * self.time_ms { left } else { 0.0 }
     }
 
     /// The row as if only so much of its time and calls were there: the rest is told elsewhere.

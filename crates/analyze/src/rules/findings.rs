@@ -6,7 +6,7 @@ use super::Shares;
 use super::claims::Claims;
 use super::cx::CategoryCx;
 use super::fix::{Calls, Fix};
-use super::layout::transposes;
+use super::layout::turned_ms;
 use super::outcome::CategoryOutcome;
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, PatternId, Priority, Range, Tier};
 use crate::metrics::short_name;
@@ -81,7 +81,7 @@ fn in_top(prepared: &Prepared, operation: &FindingOperation) -> bool {
 
 /// What kernels that only change a layout are of a row.
 fn turned(row: &Row) -> f64 {
-    percent(transposes(row).1, row.time_ms) / 100.0
+    percent(turned_ms(row), row.time_ms) / 100.0
 }
 
 /// Rows that are spoken of for their layout and for their precision, with what belongs to the layout.

@@ -107,6 +107,12 @@ pub(crate) fn transposes(row: &Row) -> (usize, f64) {
     kernels.fold((0, 0.0), |(n, ms), k| (n + k.count, ms + k.total_us / 1e3))
 }
 
+/// The same, of rows whose layout is to blame: where images lie channels-last already, it is the kernels of their
+/// precision that want another.
+pub(super) fn turned_ms(row: &Row) -> f64 {
+    if Layout::of(row) == Layout::ChannelsLast { 0.0 } else { transposes(row).1 }
+}
+
 /// What changing the layout of a model would touch.
 struct Fix<'a> {
     /// Convolutions whose layout is at fault.

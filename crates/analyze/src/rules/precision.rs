@@ -4,7 +4,7 @@ use jarvis_perf::roofline::MB;
 
 use super::cx::CategoryCx;
 use super::judge::RowPattern;
-use super::layout::{Layout, transposes};
+use super::layout::{Layout, transposes, turned_ms};
 use super::priority::Weight;
 use super::words::Said;
 use crate::finding::{PatternId, Range};
@@ -85,9 +85,9 @@ pub(crate) fn row_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
     Some(Range::new(matrix_ms - at_worst, matrix_ms - scaled.low.max(memory_ms)))
 }
 
-/// Time of a row's kernels but those that only change the layout: what these cost is no matter of precision.
+/// Time of a row's kernels but those that only change a layout: what these cost is no matter of precision.
 fn matrix_ms(row: &Row) -> f64 {
-    (row.time_ms - transposes(row).1).max(0.0)
+    (row.time_ms - turned_ms(row)).max(0.0)
 }
 
 /// What a row takes under a peak that is higher by this ratio, at best and at worst. The kernels of TF32 are much like

@@ -42,8 +42,11 @@ impl LaunchedKernel<'_> {
 /// Kernels without an operation, by launch and name, most time first.
 pub(crate) fn launched_without_operation<'a>(run: &Run<'a>) -> Vec<LaunchedKernel<'a>> {
     let mut found: Vec<LaunchedKernel<'a>> = Vec::new();
-    for row in &run.report.rows.kernels {
-        if !is_without_operation(row) {
+    // What ended before the window is no part of what is analysed.
+    let rows = &run.report.rows;
+    let is_before = |unlinked: bool| unlinked && rows.unlinked == rows.unlinked_before;
+    for row in &rows.kernels {
+        if !is_without_operation(row) || is_before(row.category.is_none()) {
             continue;
         }
         let category = row.category.as_deref();

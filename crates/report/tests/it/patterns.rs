@@ -67,3 +67,35 @@ fn memory_efficient_attention_is_not_called_flash_attention() {
     assert!(page.contains("which is not a Flash Attention path.\n"), "{page}");
     assert_eq!(page.matches("- **Algorithmic:** Run attention in bf16 or fp16 first; ").count(), 2, "{page}");
 }
+
+#[test]
+fn what_ran_before_the_window_asks_for_no_section_and_copies_stand_with_their_operation() {
+    let told = |late: bool| {
+        let mut b = TraceBuilder::new();
+        b.gpu("kernel", "early", 0.0, 500.0, 90, 7);
+        for (i, (name, kind, kernel)) in
+            [("aten::mm", "kernel", "gemm"), ("aten::copy_", "gpu_memcpy", "Memcpy HtoD (Pageable -> Device)")]
+                .into_iter()
+                .enumerate()
+        {
+            let (host, number) = (600.0 + 10.0 * i as f64, i as i64);
+            let op = b.cpu_op(name, host, 9.0);
+            op.arg("Input Dims", "[[4096, 4096], [4096, 4096]]").arg("Input type", r#"["float", "float"]"#);
+            b.launch("cudaLaunchKernel", host + 1.0, 0.5, number);
+            b.gpu(kind, kernel, 700.0 + 400.0 * i as f64, 300.0, number, 7);
+        }
+        if late {
+            b.gpu("kernel", "late", 1500.0, 500.0, 91, 7);
+        }
+        Analysed::of("early", &b.build(), "H200").unwrap().fair()
+    };
+    let (fair, with_late) = (told(false), told(true));
+    assert!(fair.contains("they are left out") && !fair.contains("Kernels Without Operations"), "{fair}");
+    assert!(
+        !fair.contains("start the profiler before") && with_late.contains("start the profiler before"),
+        "{with_late}"
+    );
+    assert!(with_late.contains("Kernels Without Operations"), "{with_late}");
+    assert!(fair.contains("| `aten::copy_` | Elementwise | 0.30 (0.30 copied) | 0.0 |"), "{fair}");
+    assert!(fair.contains("| `aten::mm` | GEMM | 0.30 | 100.0 |"), "{fair}");
+}

@@ -2,11 +2,11 @@
 
 use jarvis_analyze::finding::{Finding, Priority};
 use jarvis_analyze::metrics::Fact;
+use jarvis_analyze::prepared::TopOperation;
 
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
 use crate::language::in_prose;
-use crate::sections::copies;
 use crate::sections::cross::recommendations;
 use crate::sections::kernels::{LaunchedKernel, launched_without_operation, share};
 use crate::sections::words::{cell, counted, ms, ms_range, pct, speedup};
@@ -18,6 +18,8 @@ const MOST_OPERATIONS: usize = 6;
 const FEW_OPERATIONS: usize = 1;
 const FEW_KERNELS: usize = 3;
 
+/// From this share of an operation's time on, its copies are told.
+const COPIED: f64 = 0.01;
 /// Losses below this share of the trace are not worth a clause, in percent.
 const LOSS_PERCENT: f64 = 1.0;
 
@@ -31,7 +33,6 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
         Block::Paragraph(Line::strong("These operations consume the most GPU time - prioritize optimizations here")),
         Block::Table(top(run)),
     ];
-    blocks.extend(copies::footnote(run.analysis.prepared.rows.iter()));
     // A replay of a graph is one launch; its kernels tell more.
     let kernels = launched_without_operation(run);
     let few = run.analysis.prepared.top_operations.len() <= FEW_OPERATIONS;
@@ -164,7 +165,7 @@ fn top(run: &Run<'_>) -> Table {
             cell(t.rank.to_string()),
             Line::code(&t.name),
             cell(category),
-            cell(ms(t.time_ms)),
+            cell(with_copies(t)),
             cell(pct(t.percent_of_compute)),
         ]);
     }
@@ -175,6 +176,14 @@ fn top(run: &Run<'_>) -> Table {
         }
     }
     table
+}
+
+/// The time of an operation, with what of it is copied where that is not next to nothing: it has no share of computing.
+fn with_copies(t: &TopOperation) -> String {
+    match t.copy_time_ms {
+        copied if copied > 0.0 && copied >= COPIED * t.time_ms => format!("{} ({} copied)", ms(t.time_ms), ms(copied)),
+        _ => ms(t.time_ms),
+    }
 }
 
 fn kernel_row(table: &mut Table, rank: usize, k: &LaunchedKernel<'_>, compute_ms: f64) {

@@ -120,6 +120,8 @@ pub(crate) fn settle() {
         // What it took to begin.
         system::give_back_code();
         system::map_small_pieces();
+        // What was mapped in large pieces until now.
+        system::give_back_code();
     });
 }
 

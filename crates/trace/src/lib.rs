@@ -47,6 +47,6 @@ pub use model::{Arg, ClassId, EventId, EventKind, Facts, Id, Key, Ns, Place, Str
 pub use order::InOrder;
 pub use overlap::Overlaps;
 pub use parity::{Fidelity, Nesting};
-pub use summary::{Names, STEP_PREFIX, Step, Summary, TrackSummary, Vendor};
+pub use summary::{Names, Step, Summary, TrackSummary, Vendor};
 pub use timeline::{GpuWork, Population, Timeline};
 pub use tree::{PythonFrames, Tree, TreeOptions, TreeView};

@@ -114,7 +114,7 @@ pub struct Summary {
 }
 
 /// How the names of annotations begin that mark a step of the profiler.
-pub const STEP_PREFIX: &str = "ProfilerStep#";
+const STEP_PREFIX: &str = "ProfilerStep#";
 
 impl Step {
     /// Whether an annotation of this name marks a step.

@@ -14,7 +14,7 @@ use jarvis_perf::tables::{ReportOptions, Table, tree_options};
 use jarvis_report::OutputFile;
 use jarvis_report::render::merged_tree::{self, Roots};
 use jarvis_report::render::{csv, op_map as op_map_json};
-use jarvis_trace::{EventId, EventKind, Fidelity, STEP_PREFIX, Trace, Tree, TreeView};
+use jarvis_trace::{EventId, EventKind, Fidelity, Step, Trace, Tree, TreeView};
 
 use super::{Failure, Session, Work};
 use crate::exit;
@@ -120,8 +120,8 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<(), Failure> {
 
 /// How many steps a trace marks.
 fn steps(trace: &Trace) -> usize {
-    let is_step = |e: &EventId| trace.kind(*e) == EventKind::UserAnnotation && trace.name(*e).starts_with(STEP_PREFIX);
-    trace.events().filter(is_step).count()
+    let is_mark = |e: &EventId| trace.kind(*e) == EventKind::UserAnnotation && Step::is_mark(trace.name(*e));
+    Step::of_marks(trace, &trace.events().filter(is_mark).collect::<Vec<_>>()).len()
 }
 
 /// Both traces need GPU work with recorded launches: there is nothing to compare else.

@@ -4,7 +4,8 @@
 //! bring end to end then moves it: a kernel that hides behind launches is no emergency however slow it is, and a change
 //! that would shorten the window by a tenth matters whatever its rows look like; nor is one less urgent that surely brings
 //! more than another may. What brings next to nothing, or nothing while the GPU awaits launches, is of low priority and
-//! stands behind all that brings something: the tables account for the operation. Waits of the GPU keep the level of their tier, which knows what must go first: a step with host waits cannot be captured as a whole.
+//! stands behind all that brings something: the tables account for the operation. Waits of the GPU keep the level of
+//! their tier, which knows what must go first: a step with host waits cannot be captured as a whole.
 
 use std::cmp::Ordering;
 
@@ -149,32 +150,9 @@ pub fn recommended(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use crate::finding::{Impact, Paths, Range};
-
-    pub(crate) fn finding(tier: Tier, priority: Priority, low: f64, high: f64) -> Finding {
-        Finding {
-            rank: 0,
-            pattern: PatternId::LOW_EFFICIENCY_GEMM,
-            tier,
-            category: String::new(),
-            priority,
-            title: String::new(),
-            issue: String::new(),
-            operations: Vec::new(),
-            operations_total: 0,
-            operations_left_out_ms: 0.0,
-            time_ms: 10.0,
-            percent_of_total: 10.0,
-            paths: Paths { algorithmic: Vec::new(), kernel: Vec::new() },
-            impact: Impact::of(Range::new(low, high), 100.0, String::new()),
-            evidence: Vec::new(),
-            replay_package: None,
-            replay_reason: None,
-            rows: Vec::new(),
-        }
-    }
+    use crate::testing::finding;
 
     #[test]
     fn what_surely_brings_more_is_no_less_urgent() {

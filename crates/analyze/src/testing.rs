@@ -4,7 +4,7 @@ use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{ReportOptions, build_report};
 use jarvis_trace::{EventBuilder, TraceBuilder};
 
-use crate::finding::{Finding, PatternId, Range};
+use crate::finding::{Finding, Impact, Paths, PatternId, Priority, Range, Tier};
 use crate::metrics::{CategoryMetrics, Scope};
 use crate::prepare::PrepareOptions;
 use crate::prepared::Prepared;
@@ -145,4 +145,28 @@ pub(crate) fn assert_saves(finding: &Finding, prepared: &Prepared, low_ms: f64, 
 
 pub(crate) fn patterns(findings: &[Finding]) -> Vec<PatternId> {
     findings.iter().map(|f| f.pattern).collect()
+}
+
+/// A finding that saves so much of a window of 100 ms.
+pub(crate) fn finding(tier: Tier, priority: Priority, low: f64, high: f64) -> Finding {
+    Finding {
+        rank: 0,
+        pattern: PatternId::LOW_EFFICIENCY_GEMM,
+        tier,
+        category: String::new(),
+        priority,
+        title: String::new(),
+        issue: String::new(),
+        operations: Vec::new(),
+        operations_total: 0,
+        operations_left_out_ms: 0.0,
+        time_ms: 10.0,
+        percent_of_total: 10.0,
+        paths: Paths { algorithmic: Vec::new(), kernel: Vec::new() },
+        impact: Impact::of(Range::new(low, high), 100.0, String::new()),
+        evidence: Vec::new(),
+        replay_package: None,
+        replay_reason: None,
+        rows: Vec::new(),
+    }
 }

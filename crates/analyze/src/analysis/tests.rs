@@ -1,8 +1,8 @@
 use jarvis_perf::tables::{ReportOptions, build_report};
 
 use super::*;
-use crate::finding::{Impact, Paths, PatternId, Priority, Range};
-use crate::testing::{Call, Scene, analyzed, metrics};
+use crate::finding::Priority;
+use crate::testing::{Call, Scene, analyzed, finding, metrics};
 
 const X: &str = "[8, 2048, 4096]";
 const ROW: &str = "[8, 2048, 1]";
@@ -66,33 +66,15 @@ fn patterns_stand_with_the_category_they_are_for() {
     assert!(reduce.patterns.iter().all(|p| p.pattern != "UNFUSED_RMSNORM"), "it is told in one place");
 }
 
-fn finding(tier: Tier, rows: &[(u32, f64)]) -> Finding {
-    Finding {
-        rank: 0,
-        pattern: PatternId::LOW_BANDWIDTH_REDUCE,
-        tier,
-        category: String::new(),
-        priority: Priority::Medium,
-        title: String::new(),
-        issue: String::new(),
-        operations: Vec::new(),
-        operations_total: 0,
-        operations_left_out_ms: 0.0,
-        time_ms: 1.0,
-        percent_of_total: 1.0,
-        paths: Paths { algorithmic: Vec::new(), kernel: Vec::new() },
-        impact: Impact::of(Range::new(0.0, 1.0), 100.0, String::new()),
-        evidence: Vec::new(),
-        replay_package: None,
-        replay_reason: None,
-        rows: rows.iter().map(|&(row, share)| (RowId(row), share)).collect(),
-    }
+fn about(tier: Tier, rows: &[(u32, f64)]) -> Finding {
+    let rows = rows.iter().map(|&(row, share)| (RowId(row), share)).collect();
+    Finding { rows, ..finding(tier, Priority::Medium, 0.0, 1.0) }
 }
 
 #[test]
 fn a_bottleneck_is_told_by_what_speaks_of_most_of_it() {
     let told = |fused: f64, rows: &[u32]| {
-        let all = [finding(Tier::Fusion, &[(0, fused)]), finding(Tier::Compute, &[(0, 0.2), (1, 1.0)])];
+        let all = [about(Tier::Fusion, &[(0, fused)]), about(Tier::Compute, &[(0, 0.2), (1, 1.0)])];
         let rows: Vec<RowId> = rows.iter().map(|&r| RowId(r)).collect();
         telling(&all, &rows).map(|f| f.tier)
     };

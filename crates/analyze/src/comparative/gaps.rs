@@ -266,7 +266,7 @@ fn finding<'a>(target: &'a Analysis, rows: &[RowId]) -> Option<&'a Finding> {
 mod tests {
     use super::*;
     use crate::finding::{Priority, Tier};
-    use crate::rank::tests::finding;
+    use crate::testing::finding;
 
     #[test]
     fn only_what_the_gpu_waits_for_is_advice_on_idle_time() {

@@ -38,7 +38,7 @@ pub fn compute_findings(
 ) -> Vec<Finding> {
     let metrics: Vec<&CategoryMetrics> = outcomes.iter().filter_map(CategoryOutcome::metrics).collect();
     let mut explained = Explained::default();
-    let mut drafts: Vec<Draft> = Vec::new();
+    let (mut drafts, mut unmodeled): (Vec<Draft>, Vec<Draft>) = (Vec::new(), Vec::new());
     let mut promoted: Vec<(&CategoryMetrics, &PatternMetrics, &Promoted)> = Vec::new();
     for m in &metrics {
         promoted.extend(m.patterns.iter().filter_map(|p| Some((*m, p, p.promoted.as_ref()?))));
@@ -54,12 +54,16 @@ pub fn compute_findings(
     for m in &metrics {
         for b in m.bottlenecks.iter().filter(|b| b.covered_by.is_none() || b.replay.required) {
             let left = Left { prepared, claims, explained: &explained };
-            drafts.extend(Draft::bottleneck(m, b, &left).or_else(|| Draft::unmodeled(m, b, &left, host)));
+            match Draft::bottleneck(m, b, &left) {
+                Some(draft) => drafts.push(draft),
+                None => unmodeled.extend(Draft::unmodeled(m, b, &left, host)),
+            }
         }
     }
     let left = Left { prepared, claims, explained: &explained };
     let told = merged(drafts).into_iter().map(|d| d.in_its_words(&metrics, &left));
-    let mut findings: Vec<Finding> = told.map(|d| d.finding(prepared, host)).collect();
+    // Operations of which nothing is known have nothing in common.
+    let mut findings: Vec<Finding> = told.chain(unmodeled).map(|d| d.finding(prepared, host)).collect();
     findings.order_by(|a, b| {
         let top = |f: &Finding| f.operations.iter().any(|o| in_top(prepared, o));
         a.priority
@@ -133,6 +137,13 @@ struct Left<'a> {
 impl Left<'_> {
     fn share(&self, row: RowId) -> f64 {
         (1.0 - self.explained.share(row) - self.claims.share(self.prepared, row)).max(0.0)
+    }
+
+    /// What is left of these rows, and its time.
+    fn rest(&self, rows: &[RowId]) -> (Shares, f64) {
+        let rows: Shares = rows.iter().map(|&r| (r, self.share(r))).filter(|(_, share)| *share > 0.01).collect();
+        let time_ms = rows.iter().map(|(&r, share)| share * self.prepared.row(r).time_ms).sum();
+        (rows, time_ms)
     }
 
     /// What is left of rows for a pattern that mends several, which only others of its tier take rows from, and its part
@@ -211,8 +222,6 @@ struct Draft {
     is_change: bool,
     /// Whether all it was merged of are bottlenecks, so that their analyzer can tell it anew.
     is_bottleneck: bool,
-    /// Whether nobody knows what a change would bring.
-    is_unquantified: bool,
     replay_reason: Option<String>,
 }
 
@@ -238,7 +247,6 @@ impl Draft {
             saved,
             is_change: true,
             is_bottleneck: false,
-            is_unquantified: false,
             replay_reason: None,
         })
     }
@@ -246,8 +254,7 @@ impl Draft {
     /// `None` if nothing is left of the bottleneck, or nothing can be said of its impact.
     fn bottleneck(m: &CategoryMetrics, b: &Bottleneck, left: &Left<'_>) -> Option<Self> {
         let pattern = b.finding.filter(|_| b.efficiency_percent.is_some())?;
-        let rows: Shares = b.rows.iter().map(|&r| (r, left.share(r))).filter(|(_, share)| *share > 0.01).collect();
-        let time_ms: f64 = rows.iter().map(|(&r, share)| share * left.prepared.row(r).time_ms).sum();
+        let (rows, time_ms) = left.rest(&b.rows);
         let floor = left.prepared.thresholds.get(Threshold::ReportMinPercent);
         if rows.is_empty() || left.prepared.utilization.percent_of_compute(time_ms) < floor {
             return None;
@@ -273,7 +280,6 @@ impl Draft {
             saved: told.impact.range()?,
             is_change: false,
             is_bottleneck: true,
-            is_unquantified: false,
             replay_reason: (!b.replay.recommended).then(|| b.replay.reason.clone()),
         })
     }
@@ -283,8 +289,7 @@ impl Draft {
     fn unmodeled(m: &CategoryMetrics, b: &Bottleneck, left: &Left<'_>, host: Option<&HostBound>) -> Option<Self> {
         let weighty = left.prepared.thresholds.get(Threshold::PriorityHighShare);
         let pattern = b.finding?;
-        let rows: Shares = b.rows.iter().map(|&r| (r, left.share(r))).filter(|(_, share)| *share > 0.01).collect();
-        let time_ms: f64 = rows.iter().map(|(&r, share)| share * left.prepared.row(r).time_ms).sum();
+        let (rows, time_ms) = left.rest(&b.rows);
         let part = if b.time_ms.0 > 0.0 { time_ms / b.time_ms.0 } else { 0.0 };
         let awaits_launches = host.is_some_and(HostBound::is_limit);
         let large = b.priority <= Priority::High && part * b.percent_of_compute.0 > weighty;
@@ -314,7 +319,6 @@ impl Draft {
             saved: Range::new(0.0, 0.0),
             is_change: false,
             is_bottleneck: true,
-            is_unquantified: true,
             replay_reason: (!b.replay.recommended).then(|| b.replay.reason.clone()),
         })
     }
@@ -389,7 +393,6 @@ impl Draft {
             saved: Range::new(0.0, 0.0),
             is_change: false,
             is_bottleneck: false,
-            is_unquantified: false,
             replay_reason: None,
         }
     }
@@ -463,16 +466,12 @@ fn texts(sentences: Vec<Sentence>) -> Vec<String> {
     sentences.into_iter().map(|s| s.text).collect()
 }
 
-/// One draft for each pattern and category; precision is one fix for all categories, and operations of which nothing is
-/// known have nothing in common.
+/// One draft for each pattern and category; precision is one fix for all categories.
 fn merged(drafts: Vec<Draft>) -> Vec<Draft> {
     let mut out: Vec<Draft> = Vec::new();
     for draft in drafts {
         let same = |d: &&mut Draft| {
-            !draft.is_unquantified
-                && !d.is_unquantified
-                && d.pattern == draft.pattern
-                && (d.category == draft.category || d.pattern == PatternId::FULL_PRECISION_GEMM)
+            d.pattern == draft.pattern && (d.category == draft.category || d.pattern == PatternId::FULL_PRECISION_GEMM)
         };
         match out.iter_mut().find(same) {
             Some(known) => known.merge(draft),

@@ -25,13 +25,13 @@ fn calls() -> Vec<InputLists> {
     let types = |all: &[&str]| Some(all.iter().map(|&t| t.to_owned()).collect());
     vec![
         InputLists {
-            dims: Some(vec![Dims::Shape(vec![4, 8]), Dims::Shape(vec![8, 16]), Dims::Shape(vec![])]),
+            dims: Some([Dims::Shape(vec![4, 8]), Dims::Shape(vec![8, 16]), Dims::Shape(vec![])].into()),
             types: types(&["c10::BFloat16", "float", "Scalar"]),
-            strides: Some(vec![Dims::Shape(vec![8, 1]), Dims::Shape(vec![16, 1]), Dims::Shape(vec![])]),
+            strides: Some([Dims::Shape(vec![8, 1]), Dims::Shape(vec![16, 1]), Dims::Shape(vec![])].into()),
             concrete: types(&["", "", "9223372036854775807"]),
         },
         InputLists {
-            dims: Some(vec![Dims::List(vec![vec![i64::MAX, i64::MAX], vec![-1]]), Dims::Shape(vec![i64::MIN])]),
+            dims: Some([Dims::List(vec![vec![i64::MAX, i64::MAX], vec![-1]]), Dims::Shape(vec![i64::MIN])].into()),
             types: types(&["TensorList", "mystery"]),
             strides: None,
             concrete: types(&["[1, 2]", "1e999"]),

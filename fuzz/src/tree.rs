@@ -89,7 +89,7 @@ fn queries(trace: &Trace, tree: &Tree) {
     for launcher in view.launchers(Communication::Exclude).iter() {
         let busy = view.direct_busy(launcher);
         assert!(busy >= Us(0.0) || busy.0.is_nan());
-        view.kernels_by_start(launcher);
+        view.by_start(launcher.kernels);
     }
     let annotations = Annotations::of(trace);
     for e in trace.events().take(40) {

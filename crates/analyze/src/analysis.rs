@@ -10,6 +10,7 @@ use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{ArgLists, Report};
 use jarvis_trace::side_by_side::both;
 use jarvis_trace::{Population, Summary, Trace, Tree};
+use rapidhash::RapidHashMap;
 
 use crate::finding::{Evidence, Finding, NO_GAIN, PatternId, Tier};
 use crate::metrics::{Bottleneck, Fusion, MetricsFile, PatternMetrics, Scope, Status, TreeEntry};
@@ -70,6 +71,7 @@ pub struct Analysis {
     pub findings: Vec<Finding>,
     /// What failed or could not be read, in the order in which reports tell it.
     pub warnings: Vec<String>,
+    told: ToldRows,
 }
 
 /// What a trace and its tree tell, whatever its operations cost.
@@ -210,6 +212,7 @@ impl Analysis {
             model_info::with_attention(model, categories);
         }
         Self {
+            told: ToldRows::of(&findings),
             prepared,
             scope,
             system,
@@ -253,12 +256,12 @@ impl Analysis {
 
     /// The finding that speaks of most of a row's time, if any speaks of half of it.
     pub fn finding_of(&self, row: RowId) -> Option<&Finding> {
-        finding_of(&self.findings, row)
+        self.told.finding(row).map(|at| &self.findings[at])
     }
 
     /// The finding that tells a bottleneck.
     pub fn finding_of_bottleneck(&self, b: &Bottleneck) -> Option<&Finding> {
-        telling(&self.findings, &b.rows)
+        telling(&self.findings, &self.told, &b.rows)
     }
 }
 
@@ -281,29 +284,51 @@ fn nothing_recommended(outcomes: &[CategoryOutcome], findings: &[Finding]) -> St
     }
 }
 
-fn finding_of(findings: &[Finding], row: RowId) -> Option<&Finding> {
-    let share = |f: &Finding| f.rows.iter().filter(|(r, _)| *r == row).map(|(_, s)| *s).sum::<f64>();
-    let most = findings.iter().map(|f| (share(f), f)).fold(None, |most: Option<(f64, &Finding)>, (s, f)| {
-        if most.is_none_or(|(m, _)| s > m) { Some((s, f)) } else { most }
-    });
-    most.filter(|(s, _)| *s >= 0.5).map(|(_, f)| f)
+/// Of each row that findings speak of the one that speaks of most of it: its share of the row's time, and its position.
+#[derive(Debug, Default)]
+struct ToldRows(RapidHashMap<RowId, (f64, usize)>);
+
+impl ToldRows {
+    fn of(findings: &[Finding]) -> Self {
+        let mut most: RapidHashMap<RowId, (f64, usize)> = RapidHashMap::default();
+        for (at, finding) in findings.iter().enumerate() {
+            let mut shares: BTreeMap<RowId, f64> = BTreeMap::new();
+            for (row, share) in &finding.rows {
+                *shares.entry(*row).or_default() += share;
+            }
+            for (row, share) in shares {
+                let known = most.entry(row).or_insert((share, at));
+                if share > known.0 {
+                    *known = (share, at);
+                }
+            }
+        }
+        Self(most)
+    }
+
+    /// The finding that speaks of most of a row's time, if any speaks of half of it.
+    fn finding(&self, row: RowId) -> Option<usize> {
+        self.0.get(&row).filter(|(share, _)| *share >= 0.5).map(|(_, at)| *at)
+    }
 }
 
 /// The finding that tells these rows, most time first: the one that speaks of most of the largest, else the one of its
 /// kind that speaks of a part of it, else the one of the next.
-fn telling<'f>(findings: &'f [Finding], rows: &[RowId]) -> Option<&'f Finding> {
+fn telling<'f>(findings: &'f [Finding], told: &ToldRows, rows: &[RowId]) -> Option<&'f Finding> {
     let &largest = rows.first()?;
     let own = |f: &&Finding| f.tier == Tier::Compute && f.rows.iter().any(|(row, s)| *row == largest && *s > 0.0);
-    let most = finding_of(findings, largest).or_else(|| findings.iter().find(own));
-    most.or_else(|| rows.iter().find_map(|r| finding_of(findings, *r)))
+    let of = |row| told.finding(row).map(|at| &findings[at]);
+    let most = of(largest).or_else(|| findings.iter().find(own));
+    most.or_else(|| rows.iter().find_map(|r| of(*r)))
 }
 
 /// A bottleneck is as urgent as the finding that tells it, be it of a part of its time: one level for one thing, wherever
 /// it stands.
 fn settle_priorities(outcomes: &mut [CategoryOutcome], findings: &[Finding]) {
+    let told = ToldRows::of(findings);
     for b in outcomes.iter_mut().flat_map(CategoryOutcome::bottlenecks_mut) {
-        if let Some(told) = telling(findings, &b.rows) {
-            b.priority = told.priority;
+        if let Some(finding) = telling(findings, &told, &b.rows) {
+            b.priority = finding.priority;
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What analyzers see: everything they need, prepared once, and never the trace itself.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jarvis_perf::call::InputLists;
@@ -439,8 +440,28 @@ pub struct Category {
     pub analyzer: &'static str,
     /// Calls.
     pub operation_count: usize,
+    /// The same by name of the operation.
+    pub calls_by_name: BTreeMap<Arc<str>, usize>,
     /// Host and GPU time.
     pub time: TimeBreakdown,
+}
+
+impl Category {
+    /// One that only a pattern, or the system tier, names.
+    pub fn without_rows(key: Arc<str>, display: Arc<str>, analyzer: &'static str) -> Self {
+        Self {
+            key,
+            display,
+            rows: Vec::new(),
+            time_ms: 0.0,
+            percent_of_compute: 0.0,
+            percent_of_total: 0.0,
+            analyzer,
+            operation_count: 0,
+            calls_by_name: BTreeMap::new(),
+            time: TimeBreakdown::default(),
+        }
+    }
 }
 
 /// One of the operations that take most time.

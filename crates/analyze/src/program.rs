@@ -321,7 +321,7 @@ impl<'a> Reader<'a> {
         order.sort_by_key(|l| (thread_numbers[&l.event], self.trace.ts(l.event), l.event));
         self.program.leaves.reserve_exact(order.len());
         for launcher in order {
-            let kernels = view.kernels_by_start(launcher);
+            let kernels = view.by_start(launcher.kernels);
             let leaf = self.leaf(launcher.event, &kernels, thread_numbers[&launcher.event]);
             self.program.leaves.push(leaf);
         }

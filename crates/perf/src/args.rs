@@ -31,7 +31,7 @@ impl<'a> Args<'a> {
 
     /// Number of entries of `Input Dims` (0 where the trace has none).
     pub fn len(&self) -> usize {
-        self.inputs.dims.as_ref().map_or(0, Vec::len)
+        self.inputs.dims.as_deref().map_or(0, <[_]>::len)
     }
 
     /// Whether `Input Dims` is empty or absent.
@@ -113,7 +113,7 @@ impl<'a> Args<'a> {
 
     /// Number of entries of `Input type` (0 where the trace has none).
     pub fn type_count(&self) -> usize {
-        self.inputs.types.as_ref().map_or(0, Vec::len)
+        self.inputs.types.as_deref().map_or(0, <[_]>::len)
     }
 
     /// Bytes of an element of slot `i`; `None` if its type is unknown. Fails past the end.
@@ -271,9 +271,9 @@ mod tests {
 
     fn lists(concrete: &[&str]) -> InputLists {
         InputLists {
-            dims: Some(vec![Dims::Shape(vec![2, 3]), Dims::Shape(vec![]), Dims::List(vec![vec![4], vec![5]])]),
-            types: Some(vec!["float".to_owned(), "Scalar".to_owned(), "TensorList".to_owned()]),
-            strides: Some(vec![Dims::Shape(vec![0, 1]), Dims::Shape(vec![]), Dims::List(vec![vec![1], vec![1]])]),
+            dims: Some([Dims::Shape(vec![2, 3]), Dims::Shape(vec![]), Dims::List(vec![vec![4], vec![5]])].into()),
+            types: Some(["float".to_owned(), "Scalar".to_owned(), "TensorList".to_owned()].into()),
+            strides: Some([Dims::Shape(vec![0, 1]), Dims::Shape(vec![]), Dims::List(vec![vec![1], vec![1]])].into()),
             concrete: Some(concrete.iter().map(|&c| c.to_owned()).collect()),
         }
     }

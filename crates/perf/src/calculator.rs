@@ -24,7 +24,7 @@ use crate::nearest::nearest;
 use crate::ops::{self, ModelSource};
 use crate::parity::Quirks;
 use crate::platform::{Figure, Platform};
-use crate::roofline::{Roofline, compute_spec};
+use crate::roofline::Roofline;
 
 /// The numbers of one operation.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,7 +65,7 @@ impl Calculation {
 
     /// Best times on `platform`.
     pub fn estimate(&self, platform: &Platform) -> Estimate {
-        let spec = compute_spec(&self.cost);
+        let spec = self.cost.spec();
         let peak = spec.as_deref().and_then(|spec| platform.peak(spec));
         Estimate {
             peak,

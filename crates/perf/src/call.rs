@@ -1,5 +1,7 @@
 //! `OpCall`: one distinct call of an operation, as the models see it. Models never see the trace or the tree.
 
+use std::sync::Arc;
+
 use crate::dtype;
 use crate::kernels;
 use crate::launch::Launch;
@@ -25,17 +27,18 @@ impl Dims {
     }
 }
 
-/// The four parallel input lists of an operation; `None` where the trace lacks the list.
+/// The four parallel input lists of an operation; `None` where the trace lacks the list. Calls of many shapes have few
+/// different types and scalars, so lists are shared one by one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct InputLists {
     /// `Input Dims`.
-    pub dims: Option<Vec<Dims>>,
+    pub dims: Option<Arc<[Dims]>>,
     /// `Input type`.
-    pub types: Option<Vec<String>>,
+    pub types: Option<Arc<[String]>>,
     /// `Input Strides`.
-    pub strides: Option<Vec<Dims>>,
+    pub strides: Option<Arc<[Dims]>>,
     /// `Concrete Inputs`: always text in the trace, `""` for tensors.
-    pub concrete: Option<Vec<String>>,
+    pub concrete: Option<Arc<[String]>>,
 }
 
 /// One distinct call: everything a model may know.

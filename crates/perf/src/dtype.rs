@@ -132,14 +132,13 @@ fn kind(lower_case: &str) -> Kind {
 
 /// Whether `name` is a type of whole numbers or truth values: their sums are 64 bits wide.
 pub fn is_integer(name: &str) -> bool {
-    let name = lower(name);
-    let known = size(&name, &Quirks::NONE).is_some() && name != "scalar";
-    known && matches!(kind(&name), Kind::Bool | Kind::Integer)
+    let known = size(name, &Quirks::NONE).is_some() && !name.eq_ignore_ascii_case("scalar");
+    known && matches!(kind(lower(name).as_str()), Kind::Bool | Kind::Integer)
 }
 
 /// Whether `name` is a type of complex numbers.
 pub fn is_complex(name: &str) -> bool {
-    kind(&lower(name)) == Kind::Complex
+    kind(lower(name).as_str()) == Kind::Complex
 }
 
 /// One operand of an elementwise operation, for [`promoted_size`].
@@ -175,7 +174,7 @@ pub fn float_size(name: &str, quirks: &Quirks) -> Option<i64> {
 /// Kind and bytes of the result of `a ∘ b`.
 fn promoted(a: Operand<'_>, b: Operand<'_>, quirks: &Quirks) -> Option<(Kind, i64)> {
     let (size_a, size_b) = (size(a.dtype, quirks)?, size(b.dtype, quirks)?);
-    let (kind_a, kind_b) = (kind(&lower(a.dtype)), kind(&lower(b.dtype)));
+    let (kind_a, kind_b) = (kind(lower(a.dtype).as_str()), kind(lower(b.dtype).as_str()));
     if a.zero_dim == b.zero_dim {
         let size = match (kind_a, kind_b) {
             // Neither of the two 16-bit types holds all numbers of the other.
@@ -205,8 +204,28 @@ fn promoted(a: Operand<'_>, b: Operand<'_>, quirks: &Quirks) -> Option<(Kind, i6
     Some((number_kind, size))
 }
 
-fn lower(name: &str) -> String {
-    name.to_ascii_lowercase()
+/// Longest name of a known type, and some more: what differs only behind it is unknown either way.
+const LONGEST: usize = 32;
+
+/// A type's name in lower case, cut at [`LONGEST`] bytes. Asked for every operand, so it needs no memory of its own.
+struct Lower {
+    bytes: [u8; LONGEST],
+    len: usize,
+}
+
+impl Lower {
+    fn as_str(&self) -> &str {
+        // A name cut inside a character is none of ours.
+        std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+}
+
+fn lower(name: &str) -> Lower {
+    let len = name.len().min(LONGEST);
+    let mut bytes = [0; LONGEST];
+    bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
+    bytes.make_ascii_lowercase();
+    Lower { bytes, len }
 }
 
 #[cfg(test)]

@@ -203,7 +203,7 @@ impl ExtensionOp {
         }
         let flops = self.amount("flops", self.flops.as_ref(), &scope)?;
         let bytes = self.amount("bytes", self.bytes.as_ref(), &scope)?;
-        let precision = self.precision_of(&scope)?;
+        let precision = self.precision_of(&scope)?.map(Into::into);
         Ok(Evaluated { cost: Cost { flops, bytes, unit: self.unit, precision }, params })
     }
 
@@ -223,10 +223,10 @@ impl ExtensionOp {
         }
     }
 
-    fn precision_of(&self, scope: &Scope<'_, '_>) -> Result<Option<String>, ModelError> {
+    fn precision_of(&self, scope: &Scope<'_, '_>) -> Result<Option<&'static str>, ModelError> {
         let formula = match &self.precision {
             Precision::Unknown => return Ok(None),
-            Precision::Word(word) => return Ok(Some((*word).to_owned())),
+            Precision::Word(word) => return Ok(Some(word)),
             Precision::OfType(formula) => formula,
         };
         let key = "precision";
@@ -237,7 +237,7 @@ impl ExtensionOp {
             (Item::Text(name), _) => dtype::precision(name, scope.quirks),
             _ => return Err(self.fail(key, formula, None, &format!("expected a type, found {}", item.kind()))),
         };
-        Ok(label.map(str::to_owned))
+        Ok(label)
     }
 
     /// A failure of one call, with the place in the file.

@@ -3,7 +3,9 @@
 //! The order of the floating point operations is part of the interface: tables are compared with those of the reference
 //! to the last few bits.
 
-use crate::models::{ComputeUnit, Cost};
+use std::borrow::Cow;
+
+use crate::models::Cost;
 use crate::parity::Quirks;
 use crate::platform::Platform;
 
@@ -26,7 +28,7 @@ pub struct Metrics {
     /// 10¹² bytes a second.
     pub tb_per_s: Option<f64>,
     /// Unit and precision, such as `matrix_bf16`: the key of the platform's rate.
-    pub compute_spec: Option<String>,
+    pub compute_spec: Option<Cow<'static, str>>,
 }
 
 /// How fast a call ran. `None` is a blank cell.
@@ -66,7 +68,7 @@ impl Metrics {
             data_moved_mb: cost.bytes.map(|b| b / MB),
             flops_per_byte: gflops.zip(cost.bytes.filter(|&b| b > 0.0)).map(|(g, b)| (g * 1e9) / b),
             tb_per_s: rates.tb_per_s,
-            compute_spec: compute_spec(cost),
+            compute_spec: cost.spec(),
         }
     }
 }
@@ -109,8 +111,7 @@ impl Roofline {
     /// or without a rate listed for exactly the call's Compute Spec.
     pub fn new(cost: &Cost, time_us: f64, platform: &Platform, quirks: &Quirks) -> Option<Self> {
         let bytes = cost.bytes?;
-        let spec = compute_spec(cost);
-        let peak = spec.and_then(|s| {
+        let peak = cost.spec().and_then(|s| {
             if quirks.roofline_blank_without_rate { platform.listed_peak(&s) } else { platform.peak(&s) }
         });
         let gflops = cost.flops.map(gflops).filter(|&g| g > 0.0);
@@ -133,16 +134,6 @@ impl Roofline {
     }
 }
 
-/// `<unit>_<precision>`; `None` if either is unknown.
-pub fn compute_spec(cost: &Cost) -> Option<String> {
-    let unit = match cost.unit {
-        ComputeUnit::Matrix => "matrix",
-        ComputeUnit::Vector => "vector",
-        ComputeUnit::Unknown => return None,
-    };
-    Some(format!("{unit}_{}", cost.precision.as_ref()?))
-}
-
 fn gflops(flops: f64) -> f64 {
     flops / 1e9
 }
@@ -151,12 +142,13 @@ fn gflops(flops: f64) -> f64 {
 #[expect(clippy::unreadable_literal, reason = "cells of the reference's tables, copied as they stand")]
 mod tests {
     use super::*;
+    use crate::models::ComputeUnit;
 
-    fn cost(flops: Option<f64>, bytes: Option<f64>, unit: ComputeUnit, precision: Option<&str>) -> Cost {
-        Cost { flops, bytes, unit, precision: precision.map(str::to_owned) }
+    fn cost(flops: Option<f64>, bytes: Option<f64>, unit: ComputeUnit, precision: Option<&'static str>) -> Cost {
+        Cost { flops, bytes, unit, precision: precision.map(Cow::Borrowed) }
     }
 
-    fn matrix(flops: f64, bytes: f64, precision: &str) -> Cost {
+    fn matrix(flops: f64, bytes: f64, precision: &'static str) -> Cost {
         cost(Some(flops), Some(bytes), ComputeUnit::Matrix, Some(precision))
     }
 

@@ -76,7 +76,7 @@ fn a_bottleneck_is_told_by_what_speaks_of_most_of_it() {
     let told = |fused: f64, rows: &[u32]| {
         let all = [about(Tier::Fusion, &[(0, fused)]), about(Tier::Compute, &[(0, 0.2), (1, 1.0)])];
         let rows: Vec<RowId> = rows.iter().map(|&r| RowId(r)).collect();
-        telling(&all, &rows).map(|f| f.tier)
+        telling(&all, &ToldRows::of(&all), &rows).map(|f| f.tier)
     };
     assert_eq!(told(0.8, &[0]), Some(Tier::Fusion), "advice and level are those of one finding");
     assert_eq!(told(0.4, &[0]), Some(Tier::Compute), "its own, though of a part");

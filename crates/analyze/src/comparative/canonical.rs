@@ -49,7 +49,7 @@ pub(crate) fn key(row: &Row, with_type: bool) -> Option<String> {
         _ => None,
     };
     let size = size.or_else(|| tensors(row))?;
-    let kind = row.inputs.types.iter().flatten().find(|t| !t.is_empty() && *t != "Scalar");
+    let kind = row.inputs.types.as_deref().unwrap_or_default().iter().find(|t| !t.is_empty() && *t != "Scalar");
     Some(if with_type { format!("{name} {size} {kind:?}") } else { format!("{name} {size}") })
 }
 

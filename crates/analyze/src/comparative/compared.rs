@@ -347,5 +347,5 @@ fn can_compute_as(row: Option<&Row>, platform: &Platform) -> bool {
 }
 
 fn first_type(row: &Row) -> Option<String> {
-    row.inputs.types.iter().flatten().find(|t| !t.is_empty() && *t != "Scalar").cloned()
+    row.inputs.types.as_deref().unwrap_or_default().iter().find(|t| !t.is_empty() && *t != "Scalar").cloned()
 }

@@ -114,8 +114,8 @@ mod tests {
     #[test]
     fn values_of_a_row_read_as_their_copies_do() {
         let lists = InputLists {
-            dims: Some(vec![Dims::Shape(vec![8, 1]), Dims::Shape(vec![]), Dims::List(vec![vec![2], vec![]])]),
-            types: Some(vec!["float".to_owned(), String::new()]),
+            dims: Some([Dims::Shape(vec![8, 1]), Dims::Shape(vec![]), Dims::List(vec![vec![2], vec![]])].into()),
+            types: Some(["float".to_owned(), String::new()].into()),
             strides: None,
             concrete: None,
         };

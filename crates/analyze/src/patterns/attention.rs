@@ -183,7 +183,7 @@ fn core(scene: &Scene<'_>, softmax: usize) -> Option<Core> {
         d: qk.k,
         dv: pv.n,
         dtype: element(scene, first),
-        spec: scene.look(first).cost.as_ref().map(Cost::spec),
+        spec: scene.look(first).cost.as_ref().and_then(Cost::spec),
         causal: causal(scene, &instance.leaves, mq, nk),
         dropout: instance.leaves.iter().any(|l| scene.look(l.index()).kind == Kind::Random),
     };
@@ -419,7 +419,7 @@ fn backward_shape(scene: &Scene<'_>, softmax: LeafId, leaves: &[LeafId]) -> Opti
         d,
         dv: d,
         dtype: element(scene, at),
-        spec: scene.look(at).cost.as_ref().map(Cost::spec),
+        spec: scene.look(at).cost.as_ref().and_then(Cost::spec),
         causal: causal(scene, leaves, mq, nk),
         dropout: leaves
             .iter()

@@ -1,5 +1,7 @@
 //! What fused attention takes.
 
+use std::borrow::Cow;
+
 use jarvis_perf::dtype;
 use jarvis_perf::parity::Quirks;
 
@@ -30,7 +32,7 @@ pub(crate) struct Shape {
     pub(crate) dv: i64,
     pub(crate) dtype: String,
     /// Compute Spec of its products.
-    pub(crate) spec: Option<String>,
+    pub(crate) spec: Option<Cow<'static, str>>,
     pub(crate) causal: Causal,
     pub(crate) dropout: bool,
 }
@@ -63,7 +65,7 @@ impl Shape {
     pub(crate) fn as_before_casts(&mut self, dtype: Option<&str>) {
         if let Some(dtype) = dtype {
             dtype.clone_into(&mut self.dtype);
-            self.spec = dtype::precision(dtype, &Quirks::NONE).map(|precision| format!("matrix_{precision}"));
+            self.spec = dtype::precision(dtype, &Quirks::NONE).map(|precision| format!("matrix_{precision}").into());
         }
     }
 

@@ -1,5 +1,6 @@
 //! `fusion_candidates.json` and `kernel_fusion_metrics.json`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -42,7 +43,7 @@ pub struct CandidateKernel {
     #[serde(serialize_with = "rounding::as_some_ratio")]
     pub gflops: Option<f64>,
     /// Unit and precision.
-    pub compute_spec: Option<String>,
+    pub compute_spec: Option<Cow<'static, str>>,
     /// Whether a model gives its numbers.
     pub has_perf_data: bool,
 }
@@ -263,7 +264,7 @@ fn kernels(scene: &Scene<'_>, pattern: &Pattern) -> Vec<CandidateKernel> {
                 data_in_mb: traffic.map(|(read, _)| read / MB),
                 data_out_mb: traffic.map(|(_, written)| written / MB),
                 gflops: cost.and_then(|c| c.flops).map(|f| f / 1e9),
-                compute_spec: cost.map(jarvis_perf::models::Cost::spec).filter(|s| !s.is_empty()),
+                compute_spec: cost.and_then(jarvis_perf::models::Cost::spec),
                 has_perf_data: cost.is_some(),
             });
         }

@@ -148,7 +148,7 @@ fn weights(scene: &Scene<'_>, turns: &Turns, result: Option<&[i64]>) -> Option<W
         let read = usize::from(look.kind == Kind::Copy);
         let types = leaf.inputs.types.as_deref().unwrap_or_default();
         let mut is_only_cast = false;
-        for (i, dims) in leaf.inputs.dims.iter().flatten().enumerate().skip(read) {
+        for (i, dims) in leaf.inputs.dims.as_deref().unwrap_or_default().iter().enumerate().skip(read) {
             // What is added to a product, and what else has no rows, all turns may share.
             let is_factor = factor.is_some_and(|f| f <= i);
             let least = if is_factor { 1 } else { 2 };

@@ -221,7 +221,7 @@ fn cost(leaf: &Leaf) -> Option<Cost> {
         extra: &[],
         forward: None,
     };
-    if leaf.is_op { models::evaluate(&call, &Quirks::NONE).cost.ok() } else { None }
+    if leaf.is_op { models::cost(&call, &Quirks::NONE) } else { None }
 }
 
 /// The tensors of a call.
@@ -250,7 +250,7 @@ fn has_scalar_tensor(inputs: &InputLists) -> bool {
     let is = |(dims, dtype): (&Dims, &String)| {
         dims.shape().is_some_and(<[i64]>::is_empty) && dtype != "Scalar" && dtype::size(dtype, &Quirks::NONE).is_some()
     };
-    dims.iter().zip(types).any(is)
+    dims.iter().zip(types.iter()).any(is)
 }
 
 /// Everything a detector may look at.
@@ -381,7 +381,7 @@ impl<'a> Scene<'a> {
     /// The two sides of a leaf's roofline, in microseconds: arithmetic and memory.
     pub(crate) fn sides_us(&self, look: &Look<'_>) -> Option<(f64, f64)> {
         let cost = look.cost.as_ref()?;
-        let arithmetic = cost.flops.map_or(0.0, |f| f / self.flops_per_us(Some(&cost.spec())));
+        let arithmetic = cost.flops.map_or(0.0, |f| f / self.flops_per_us(cost.spec().as_deref()));
         Some((arithmetic, cost.bytes? / self.bytes_per_us()))
     }
 

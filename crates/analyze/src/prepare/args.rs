@@ -105,13 +105,16 @@ mod tests {
     #[test]
     fn tensors_in_short_form() {
         let inputs = InputLists {
-            dims: Some(vec![
-                Dims::Shape(vec![8944, 1024]),
-                Dims::Shape(vec![]),
-                Dims::Shape(vec![4]),
-                Dims::List(vec![vec![2, 3], vec![4]]),
-            ]),
-            types: Some(vec!["c10::BFloat16".into(), "Scalar".into(), "long int".into(), "TensorList".into()]),
+            dims: Some(
+                [
+                    Dims::Shape(vec![8944, 1024]),
+                    Dims::Shape(vec![]),
+                    Dims::Shape(vec![4]),
+                    Dims::List(vec![vec![2, 3], vec![4]]),
+                ]
+                .into(),
+            ),
+            types: Some(["c10::BFloat16".into(), "Scalar".into(), "long int".into(), "TensorList".into()].into()),
             ..InputLists::default()
         };
         assert_eq!(render(&inputs), "(8944,1024) bf16<br>(4) i64<br>2 tensors (2,3) ...");

@@ -72,7 +72,7 @@ fn measured(rows: &[Row], peak_tbs: f64, min_mb: f64, layouts: Layouts) -> Optio
 fn plain_operands(inputs: &InputLists, layouts: Layouts) -> bool {
     let (Some(dims), Some(strides)) = (&inputs.dims, &inputs.strides) else { return false };
     let mut tensors = Vec::new();
-    for (d, s) in dims.iter().zip(strides) {
+    for (d, s) in dims.iter().zip(strides.iter()) {
         match (d, s) {
             (Dims::Shape(d), Dims::Shape(_)) if d.is_empty() => {}
             (Dims::Shape(d), Dims::Shape(s)) => tensors.push((d, s)),

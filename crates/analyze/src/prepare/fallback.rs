@@ -45,7 +45,7 @@ fn passes(name: &str, direction: Direction) -> Option<Passes> {
 fn first_tensor(inputs: &InputLists) -> Option<(f64, f64, &str)> {
     let dims = inputs.dims.as_ref()?;
     let types = inputs.types.as_ref()?;
-    dims.iter().zip(types).find_map(|(dims, kind)| {
+    dims.iter().zip(types.iter()).find_map(|(dims, kind)| {
         let shape = dims.shape().filter(|s| !s.is_empty())?;
         let size = dtype::size(kind, &Quirks::NONE)?;
         Some((shape.iter().map(|&d| d as f64).product(), size as f64, kind.as_str()))
@@ -60,8 +60,8 @@ mod tests {
     #[test]
     fn plain_formulas() {
         let inputs = InputLists {
-            dims: Some(vec![Dims::Shape(vec![1024, 1024])]),
-            types: Some(vec!["c10::BFloat16".to_owned()]),
+            dims: Some([Dims::Shape(vec![1024, 1024])].into()),
+            types: Some(["c10::BFloat16".to_owned()].into()),
             ..InputLists::default()
         };
         for (name, direction, mb) in [

@@ -117,6 +117,10 @@ fn categories(rows: &mut [Row], utilization: &crate::prepared::Utilization, thre
         let members = || ids.iter().map(|id| &rows[id.index()]);
         let time = timing::breakdown(members(), thresholds);
         let time_ms: f64 = members().map(Row::compute_ms).sum();
+        let mut calls_by_name: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+        for row in members() {
+            *calls_by_name.entry(Arc::clone(&row.name)).or_default() += row.count;
+        }
         let first = &rows[ids[0].index()];
         let (_, display, analyzer) = category::category_of(&first.name, &first.report_category);
         out.push(Category {
@@ -125,7 +129,8 @@ fn categories(rows: &mut [Row], utilization: &crate::prepared::Utilization, thre
             time_ms,
             percent_of_compute: utilization.percent_of_compute(time_ms),
             percent_of_total: utilization.percent_of_total(time_ms),
-            operation_count: members().map(|r| r.count).sum(),
+            operation_count: calls_by_name.values().sum(),
+            calls_by_name,
             time,
             key,
             rows: ids,

@@ -75,7 +75,8 @@ pub(crate) fn rows(
 /// nobody multiplies one matrix after the other onto a tensor with nothing between them where their product would do. The
 /// advice says what it depends on.
 fn most_at_once(program: &Program, leaves: &[usize], inputs: &InputLists) -> InARow {
-    let weight = inputs.dims.iter().flatten().rev().find_map(|d| d.shape().filter(|s| s.len() >= 2));
+    let weight =
+        inputs.dims.as_deref().unwrap_or_default().iter().rev().find_map(|d| d.shape().filter(|s| s.len() >= 2));
     let may_chain = weight.is_some_and(|w| w[w.len() - 1] == w[w.len() - 2]);
     let is_layer = |&leaf: &usize| {
         let leaf = &program.leaves[leaf];

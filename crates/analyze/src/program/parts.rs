@@ -63,7 +63,7 @@ impl Views<'_> {
         // The destination of a copy is written, not read.
         let read = usize::from(&*leaf.name == "aten::copy_");
         let mut taken = 0;
-        for (i, dims) in leaf.inputs.dims.iter().flatten().enumerate().take(8).skip(read) {
+        for (i, dims) in leaf.inputs.dims.as_deref().unwrap_or_default().iter().enumerate().take(8).skip(read) {
             let Some(input) = dims.shape().filter(|s| !s.is_empty()) else { continue };
             let gave = waiting.iter().position(|view| {
                 let key = [Key::InputDims, Key::ConcreteInputs].map(|key| trace.text_id(view.event, key));

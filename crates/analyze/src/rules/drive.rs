@@ -185,18 +185,26 @@ fn copies_to_host(row: &Row) -> bool {
 /// Rows that would be bottlenecks if they were larger, or if kernels could be shorter.
 fn notes(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> Vec<String> {
     let told = |j: &Judged<'_>| {
-        let (name, ms) = (quoted(&j.row.name), shown_ms(j.row.time_ms));
-        let large = cx.weight_in_category(j.row.work_ms()) > cx.limit(Threshold::BottleneckShare)
-            && cx.weight(j.row.work_ms()) >= cx.limit(Threshold::ReportMinPercent);
+        let name_and_ms = || (quoted(&j.row.name), shown_ms(j.row.time_ms));
+        let is_large = || {
+            cx.weight_in_category(j.row.work_ms()) > cx.limit(Threshold::BottleneckShare)
+                && cx.weight(j.row.work_ms()) >= cx.limit(Threshold::ReportMinPercent)
+        };
         match j.set_aside? {
-            SetAside::BelowFloor => Some(format!("{name} {}: {ms} ms, below floor", j.row.args)),
-            SetAside::KernelFloor if large => Some(TextId::N_KERNEL_FLOOR.fill(&[
-                ("op", &name),
-                ("args", &j.row.args),
-                ("ms", &ms),
-                ("us", &shown(j.row.mean_us / j.row.kernels_per_call.max(1) as f64, 1)),
-                ("floor", &shown(cx.prepared.kernel_floor_us, 1)),
-            ])),
+            SetAside::BelowFloor => {
+                let (name, ms) = name_and_ms();
+                Some(format!("{name} {}: {ms} ms, below floor", j.row.args))
+            }
+            SetAside::KernelFloor if is_large() => {
+                let (name, ms) = name_and_ms();
+                Some(TextId::N_KERNEL_FLOOR.fill(&[
+                    ("op", &name),
+                    ("args", &j.row.args),
+                    ("ms", &ms),
+                    ("us", &shown(j.row.mean_us / j.row.kernels_per_call.max(1) as f64, 1)),
+                    ("floor", &shown(cx.prepared.kernel_floor_us, 1)),
+                ]))
+            }
             SetAside::KernelFloor | SetAside::SmallShare => None,
         }
     };
@@ -294,7 +302,7 @@ fn bottleneck(
     let covered = covers.iter().all(Option::is_some) && !keeps_kernel_work;
     let mut replay = weight.replay(cx, below_band);
     // Replays of a GPU graph, or a recording without shapes.
-    if members.iter().all(|m| m.row.inputs.dims.as_ref().is_none_or(Vec::is_empty)) {
+    if members.iter().all(|m| m.row.inputs.dims.as_deref().is_none_or(<[_]>::is_empty)) {
         said.without_inputs();
         replay = Replay { recommended: false, required: false, reason: "no recorded inputs".to_owned(), package: None };
     }

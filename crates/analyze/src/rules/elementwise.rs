@@ -96,7 +96,8 @@ fn op_type(name: &str) -> &'static str {
 fn is_broadcast(row: &Row) -> bool {
     let Some(dims) = &row.inputs.dims else { return false };
     let shapes: Vec<&[i64]> = dims.iter().filter_map(|d| d.shape()).filter(|s| !s.is_empty()).collect();
-    let repeats = row.inputs.strides.iter().flatten().filter_map(|s| s.shape()).any(|s| s.contains(&0));
+    let repeats =
+        row.inputs.strides.as_deref().unwrap_or_default().iter().filter_map(|s| s.shape()).any(|s| s.contains(&0));
     repeats || shapes.windows(2).any(|w| w[0] != w[1])
 }
 
@@ -107,8 +108,10 @@ fn chain_share(cx: &CategoryCx<'_>, row: &Row) -> f64 {
 fn high_count(cx: &CategoryCx<'_>, row: &Row) -> Option<RowPattern> {
     let short = row.mean_us < cx.limit(Threshold::HighCountUs);
     let many = row.count as f64 >= cx.limit(Threshold::HighCount);
-    let evidence = vec![format!("{} calls, {} us on average", row.count, shown(row.mean_us, 1))];
-    (many && short).then(|| RowPattern::new(HIGH_COUNT, evidence).fact())
+    (many && short).then(|| {
+        let evidence = format!("{} calls, {} us on average", row.count, shown(row.mean_us, 1));
+        RowPattern::new(HIGH_COUNT, vec![evidence]).fact()
+    })
 }
 
 impl Rules for Elementwise {

@@ -36,7 +36,7 @@ impl Layout {
 
     fn of_inputs(inputs: &InputLists) -> Option<Self> {
         let (dims, strides) = (inputs.dims.as_ref()?, inputs.strides.as_ref()?);
-        let (d, s) = dims.iter().zip(strides).find_map(|(d, s)| {
+        let (d, s) = dims.iter().zip(strides.iter()).find_map(|(d, s)| {
             let (d, s) = (first_shape(d)?, first_shape(s)?);
             (d.len() >= 3 && d.len() == s.len()).then_some((d, s))
         })?;
@@ -402,8 +402,8 @@ mod tests {
     fn layouts_from_strides() {
         let layout = |d: &[i64], s: &[i64]| {
             let inputs = InputLists {
-                dims: Some(vec![Dims::Shape(d.to_vec())]),
-                strides: Some(vec![Dims::Shape(s.to_vec())]),
+                dims: Some([Dims::Shape(d.to_vec())].into()),
+                strides: Some([Dims::Shape(s.to_vec())].into()),
                 ..InputLists::default()
             };
             Layout::of_inputs(&inputs)

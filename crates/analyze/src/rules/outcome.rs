@@ -12,7 +12,7 @@ use super::{Analyzer, AnalyzerError, analyzer};
 use crate::finding::{Finding, PatternId};
 use crate::metrics::{Bottleneck, CategoryMetrics, MetricsFile, Scope, ShortMetrics, Status};
 use crate::prepare::category::CATEGORIES;
-use crate::prepared::{Category, Prepared, TimeBreakdown};
+use crate::prepared::{Category, Prepared};
 use crate::texts::TextId;
 
 /// What came of a category.
@@ -82,17 +82,8 @@ pub fn analyze_categories(prepared: &Prepared, claims: &Claims, scope: Scope) ->
 fn attention_without_rows(prepared: &Prepared, claims: &Claims) -> Option<Category> {
     let wanted = claims.of_pattern(PatternId::UNFUSED_ATTENTION).next().is_some();
     let info = CATEGORIES.iter().find(|c| c.key == "sdpa_fwd")?;
-    (wanted && prepared.category(info.key).is_none()).then(|| Category {
-        key: info.key.into(),
-        display: info.display.into(),
-        rows: Vec::new(),
-        time_ms: 0.0,
-        percent_of_compute: 0.0,
-        percent_of_total: 0.0,
-        analyzer: info.analyzer,
-        operation_count: 0,
-        time: TimeBreakdown::default(),
-    })
+    (wanted && prepared.category(info.key).is_none())
+        .then(|| Category::without_rows(info.key.into(), info.display.into(), info.analyzer))
 }
 
 /// Runs one analyzer. A panic in it is its failure and nobody else's.

@@ -246,7 +246,7 @@ pub(crate) fn maybe(value: Option<f64>, decimals: usize) -> String {
 /// Strides of the first tensor that is not contiguous.
 pub(crate) fn odd_strides(row: &Row) -> Option<String> {
     let (dims, strides) = (row.inputs.dims.as_ref()?, row.inputs.strides.as_ref()?);
-    let odd = dims.iter().zip(strides).find_map(|(d, s)| {
+    let odd = dims.iter().zip(strides.iter()).find_map(|(d, s)| {
         let (d, s) = (d.shape()?, s.shape()?);
         let told = !d.is_empty() && d.len() == s.len();
         (told && !crate::prepare::baseline::is_contiguous(d, s)).then_some(s)

@@ -101,12 +101,12 @@ fn answer_text(found: &Calculation, platform: Option<&Platform>) -> String {
     line("bytes", &found.cost.bytes.map_or_else(unknown, |b| format!("{} ({})", whole(b), scaled(b, "B"))));
     line("intensity", &found.intensity().map_or_else(unknown, |i| format!("{} FLOPs/byte", number(i))));
     let spec = found.cost.spec();
-    line("Compute Spec", if spec.is_empty() { "none: the type has no rate" } else { &spec });
+    line("Compute Spec", spec.as_deref().unwrap_or("none: the type has no rate"));
     for note in &found.notes {
         line("note", note);
     }
     if let Some(platform) = platform {
-        out += &estimate_text(&found.estimate(platform), platform, &spec);
+        out += &estimate_text(&found.estimate(platform), platform, spec.as_deref().unwrap_or_default());
     } else {
         out += "times need --platform NAME or --arch FILE\n";
     }
@@ -155,7 +155,7 @@ fn answer_json(found: &Calculation, platform: Option<&Platform>) -> Value {
     });
     json!({
         "schema": "jarvis.model/1", "model": found.model, "params": params, "flops": found.cost.flops,
-        "bytes": found.cost.bytes, "flops_per_byte": found.intensity(), "compute_spec": found.cost.spec(),
+        "bytes": found.cost.bytes, "flops_per_byte": found.intensity(), "compute_spec": found.cost.spec().unwrap_or_default(),
         "model_source": found.source.as_str(), "notes": found.notes, "estimate": estimate,
     })
 }

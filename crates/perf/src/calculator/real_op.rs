@@ -34,10 +34,10 @@ fn run(given: &Given<'_>) -> Result<Outcome, CalculatorError> {
     let dims = shapes(given, "dims")?.unwrap_or_default();
     let (types, of_lists) = types(given, &dims)?;
     let inputs = InputLists {
-        types: Some(types),
-        strides: shapes(given, "strides")?,
-        concrete: Some(concrete(given, dims.len())?),
-        dims: Some(dims),
+        types: Some(types.into()),
+        strides: shapes(given, "strides")?.map(Into::into),
+        concrete: Some(concrete(given, dims.len())?.into()),
+        dims: Some(dims.into()),
     };
     fitting::check(given, &inputs)?;
     let extra: Vec<(&str, Value)> = of_lists.map(|name| (SIBLING_DTYPE, Value::Str(name))).into_iter().collect();

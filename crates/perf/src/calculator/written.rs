@@ -44,8 +44,12 @@ impl Written {
     }
 
     pub(super) fn ask(self, given: &Given<'_>) -> Result<Outcome, CalculatorError> {
-        let inputs =
-            InputLists { dims: Some(self.dims), types: Some(self.types), strides: None, concrete: Some(self.concrete) };
+        let inputs = InputLists {
+            dims: Some(self.dims.into()),
+            types: Some(self.types.into()),
+            strides: None,
+            concrete: Some(self.concrete.into()),
+        };
         let call = OpCall {
             name: self.op,
             inputs: &inputs,

@@ -436,10 +436,10 @@ fn fold<'a>(item: &Item<'a>, op: BinaryOp, start: i128) -> Outcome<'a> {
 
 fn length<'a>(item: &Item<'_>, inputs: &InputLists) -> Outcome<'a> {
     let length = match item {
-        Item::Input(WholeInput(Input::Dims)) => inputs.dims.as_ref().map_or(0, Vec::len),
-        Item::Input(WholeInput(Input::Types)) => inputs.types.as_ref().map_or(0, Vec::len),
-        Item::Input(WholeInput(Input::Strides)) => inputs.strides.as_ref().map_or(0, Vec::len),
-        Item::Input(WholeInput(Input::Concrete)) => inputs.concrete.as_ref().map_or(0, Vec::len),
+        Item::Input(WholeInput(Input::Dims)) => inputs.dims.as_deref().map_or(0, <[_]>::len),
+        Item::Input(WholeInput(Input::Types)) => inputs.types.as_deref().map_or(0, <[_]>::len),
+        Item::Input(WholeInput(Input::Strides)) => inputs.strides.as_deref().map_or(0, <[_]>::len),
+        Item::Input(WholeInput(Input::Concrete)) => inputs.concrete.as_deref().map_or(0, <[_]>::len),
         Item::Shape(shape) => shape.len(),
         Item::Shapes(shapes) => shapes.len(),
         Item::List(items) => items.len(),

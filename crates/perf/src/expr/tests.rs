@@ -7,9 +7,9 @@ use crate::value::Value;
 fn inputs() -> InputLists {
     let text = |items: &[&str]| Some(items.iter().map(|&s| s.to_owned()).collect());
     InputLists {
-        dims: Some(vec![Dims::Shape(vec![2, 3, 4]), Dims::Shape(vec![]), Dims::List(vec![vec![5, 6], vec![7]])]),
+        dims: Some([Dims::Shape(vec![2, 3, 4]), Dims::Shape(vec![]), Dims::List(vec![vec![5, 6], vec![7]])].into()),
         types: text(&["c10::BFloat16", "Scalar", "TensorList"]),
-        strides: Some(vec![Dims::Shape(vec![12, 4, 1])]),
+        strides: Some([Dims::Shape(vec![12, 4, 1])].into()),
         concrete: text(&["", "0.5", "", "True", "[1, 2]", "7"]),
     }
 }

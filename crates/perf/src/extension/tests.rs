@@ -103,7 +103,7 @@ fn a_matrix_product_as_the_reference_counts_it() {
     let cost = evaluate(&extension, "aten::mm", &inputs).unwrap().cost;
     assert_eq!(cost.flops.map(|f| f / 1e9), Some(137.438_953_472));
     assert_eq!(cost.bytes.map(|b| b / (1024.0 * 1024.0)), Some(96.0));
-    assert_eq!(crate::roofline::compute_spec(&cost).as_deref(), Some("matrix_bf16"));
+    assert_eq!(cost.spec().as_deref(), Some("matrix_bf16"));
 }
 
 #[test]

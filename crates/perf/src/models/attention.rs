@@ -282,8 +282,8 @@ impl Attention {
 }
 
 impl PerfModel for Attention {
-    fn params(&self) -> Params {
-        self.params.clone()
+    fn into_params(self: Box<Self>) -> Params {
+        self.params
     }
 
     fn forward(&self) -> Result<Cost, ModelError> {

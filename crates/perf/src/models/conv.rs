@@ -155,8 +155,8 @@ impl Convolution {
 }
 
 impl PerfModel for Convolution {
-    fn params(&self) -> Params {
-        self.params.clone()
+    fn into_params(self: Box<Self>) -> Params {
+        self.params
     }
 
     fn forward(&self) -> Result<Cost, ModelError> {

@@ -65,8 +65,7 @@ pub fn evaluate(call: &OpCall<'_>, quirks: &Quirks) -> Evaluation {
         return if quirks.reference_models_only { Evaluation::without_model() } else { generic(call, quirks) };
     };
     let evaluation = run(entry, call, Direction::Forward, quirks);
-    // An entry for all names of one beginning can't know each of them: what it can't read has at least its tensors.
-    if evaluation.cost.is_err() && entry.source == ModelSource::Extended && ops::find(call.name).is_none() {
+    if evaluation.cost.is_err() && is_for_many_names(entry, call) {
         let counted = generic(call, quirks);
         return if counted.cost.is_ok() { counted } else { evaluation };
     }
@@ -75,6 +74,23 @@ pub fn evaluate(call: &OpCall<'_>, quirks: &Quirks) -> Evaluation {
         return Evaluation::failed(ModelError::fail("no formula for this call"), evaluation.source);
     }
     evaluation
+}
+
+/// The cost of [`evaluate`] alone: for those who ask it of many calls and show neither parameters nor source.
+pub fn cost(call: &OpCall<'_>, quirks: &Quirks) -> Option<Cost> {
+    let counted = || if quirks.reference_models_only { None } else { generic(call, quirks).cost.ok() };
+    let Some(entry) = modelled_entry(call.name, quirks) else { return counted() };
+    match ask(entry, call, Direction::Forward, quirks) {
+        Ok((_, cost)) => Some(cost),
+        Err(_) if is_for_many_names(entry, call) => counted(),
+        Err(_) => None,
+    }
+}
+
+/// Whether an entry serves all names of one beginning. It can't know each of them: what it can't read has at least its
+/// tensors.
+fn is_for_many_names(entry: &OpEntry, call: &OpCall<'_>) -> bool {
+    entry.source == ModelSource::Extended && ops::find(call.name).is_none()
 }
 
 /// Cost of the backward work that belongs to the forward call `call`: for rows whose only known part is the forward
@@ -96,26 +112,30 @@ fn usable_reader(entry: &OpEntry, quirks: &Quirks) -> Option<crate::models::Read
 }
 
 fn run(entry: &OpEntry, call: &OpCall<'_>, direction: Direction, quirks: &Quirks) -> Evaluation {
-    let mut evaluation = ask(entry, call, direction, quirks);
-    if let Some(fault) = fault_in_numbers(call, &evaluation, quirks) {
-        return Evaluation::failed(ModelError::fail(fault), evaluation.source);
-    }
+    let own = ask(entry, call, direction, quirks);
     // Corrected numbers are ours; those that the corrections leave alone are the reference's.
-    if *quirks != Quirks::REFERENCE && entry.source == ModelSource::Reference {
+    let corrected = *quirks != Quirks::REFERENCE && entry.source == ModelSource::Reference && {
         let reference = ask(entry, call, direction, &Quirks::REFERENCE);
-        if reference.cost != evaluation.cost {
-            evaluation.source = Some(ModelSource::Extended);
+        match (&own, &reference) {
+            (Ok((_, own)), Ok((_, reference))) => own != reference,
+            (Err(own), Err(reference)) => own != reference,
+            _ => true,
         }
+    };
+    let source = Some(if corrected { ModelSource::Extended } else { entry.source });
+    match own {
+        Ok((model, cost)) => finished(model, cost, direction, source),
+        Err(error) => Evaluation::failed(error, source),
     }
-    evaluation
 }
 
 /// Why the numbers of a call can't be right, whatever the model: only a broken recording has such sizes. The reference
 /// shows them.
-fn fault_in_numbers(call: &OpCall<'_>, evaluation: &Evaluation, quirks: &Quirks) -> Option<&'static str> {
-    let cost = evaluation.cost.as_ref().ok().filter(|_| !quirks.negative_counts_shown)?;
+fn fault_in_numbers(call: &OpCall<'_>, cost: &Cost, quirks: &Quirks) -> Option<&'static str> {
     let countable = |number: Option<f64>| number.is_none_or(|n| n.is_finite() && n >= 0.0);
-    if has_negative_size(call) {
+    if quirks.negative_counts_shown {
+        None
+    } else if has_negative_size(call) {
         Some("a size is below 0")
     } else if !countable(cost.flops) || !countable(cost.bytes) {
         Some("its arguments give no count of operations or bytes")
@@ -126,39 +146,41 @@ fn fault_in_numbers(call: &OpCall<'_>, evaluation: &Evaluation, quirks: &Quirks)
 
 fn has_negative_size(call: &OpCall<'_>) -> bool {
     let negative = |shape: &[i64]| shape.iter().any(|&size| size < 0);
-    call.inputs.dims.iter().flatten().any(|dims| match dims {
+    call.inputs.dims.as_deref().unwrap_or_default().iter().any(|dims| match dims {
         Dims::Shape(shape) => negative(shape),
         Dims::List(shapes) => shapes.iter().any(|shape| negative(shape)),
     })
 }
 
-fn ask(entry: &OpEntry, call: &OpCall<'_>, direction: Direction, quirks: &Quirks) -> Evaluation {
-    let Some(reader) = entry.reader else { return Evaluation::without_model() };
-    let source = Some(entry.source);
-    let model = match reader(call, quirks) {
-        Ok(model) => model,
-        Err(error) => return Evaluation::failed(error, source),
-    };
+/// The model of a call and its cost.
+fn ask(
+    entry: &OpEntry,
+    call: &OpCall<'_>,
+    direction: Direction,
+    quirks: &Quirks,
+) -> Result<(Box<dyn PerfModel>, Cost), ModelError> {
+    let Some(reader) = entry.reader else { return Err(ModelError::fail("no model")) };
+    let model = reader(call, quirks)?;
     let cost = match direction {
         Direction::Forward => model.forward(),
         Direction::Backward => model.backward(),
-    };
-    match cost {
-        Ok(cost) => finished(model.as_ref(), cost, direction, source),
-        Err(error) => Evaluation::failed(error, source),
+    }?;
+    match fault_in_numbers(call, &cost, quirks) {
+        Some(fault) => Err(ModelError::fail(fault)),
+        None => Ok((model, cost)),
     }
 }
 
-fn finished(model: &dyn PerfModel, cost: Cost, direction: Direction, source: Option<ModelSource>) -> Evaluation {
+fn finished(model: Box<dyn PerfModel>, cost: Cost, direction: Direction, source: Option<ModelSource>) -> Evaluation {
     let forward = matches!(direction, Direction::Forward);
     Evaluation {
-        // Without FLOPs the reference counts the evaluation as failed and shows no parameters.
-        params: if cost.flops.is_some() { model.params() } else { Vec::new() },
-        cost: Ok(cost),
         source,
         least_bytes: model.least_bytes().filter(|_| forward),
         host_bytes: model.host_bytes().filter(|_| forward),
         torch_flops: model.torch_flops().filter(|_| forward),
+        // Without FLOPs the reference counts the evaluation as failed and shows no parameters.
+        params: if cost.flops.is_some() { model.into_params() } else { Vec::new() },
+        cost: Ok(cost),
     }
 }
 

@@ -82,8 +82,8 @@ pub(crate) struct Gemm {
 }
 
 impl PerfModel for Gemm {
-    fn params(&self) -> Params {
-        self.params.clone()
+    fn into_params(self: Box<Self>) -> Params {
+        self.params
     }
 
     fn forward(&self) -> Result<Cost, ModelError> {
@@ -144,8 +144,8 @@ mod tests {
     fn sparse_matrices_are_not_counted_in_full() {
         let shape = |dims: [i64; 2]| crate::call::Dims::Shape(dims.to_vec());
         let inputs = crate::call::InputLists {
-            dims: Some(vec![shape([50_000, 50_000]), shape([50_000, 128])]),
-            types: Some(vec!["float".to_owned(); 2]),
+            dims: Some([shape([50_000, 50_000]), shape([50_000, 128])].into()),
+            types: Some(vec!["float".to_owned(); 2].into()),
             ..crate::call::InputLists::default()
         };
         let cost = |kernel: &str, quirks: &Quirks| {

@@ -31,8 +31,8 @@ struct GroupedGemm {
 }
 
 impl PerfModel for GroupedGemm {
-    fn params(&self) -> Params {
-        self.params.clone()
+    fn into_params(self: Box<Self>) -> Params {
+        self.params
     }
 
     fn forward(&self) -> Result<Cost, ModelError> {

@@ -13,7 +13,7 @@ use crate::count::Count;
 use crate::dtype;
 use crate::models::annotation::StepSums;
 use crate::models::reckoned::{self, Reckoned};
-use crate::models::{ComputeUnit, Cost, ModelError, PerfModel};
+use crate::models::{ComputeUnit, Cost, ModelError, Params, PerfModel};
 use crate::parity::Quirks;
 use crate::value::Value;
 
@@ -95,7 +95,7 @@ impl Attention {
 }
 
 impl PerfModel for Attention {
-    fn params(&self) -> Vec<(&'static str, Value)> {
+    fn into_params(self: Box<Self>) -> Params {
         let mut params = shape_params(self.shape);
         let StepSums { context, generation } = self.sums;
         for (names, sums) in

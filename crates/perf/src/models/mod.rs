@@ -15,7 +15,7 @@ pub mod quantize;
 pub mod reduce;
 mod tally;
 
-pub use evaluation::{Evaluation, evaluate, evaluate_backward, has_model};
+pub use evaluation::{Evaluation, cost, evaluate, evaluate_backward, has_model};
 
 pub mod annotation;
 pub(crate) mod collective;
@@ -24,6 +24,8 @@ pub(crate) mod inference_attention;
 pub(crate) mod moe;
 pub(crate) mod reckoned;
 pub mod triton;
+
+use std::borrow::Cow;
 
 use crate::call::OpCall;
 use crate::parity::Quirks;
@@ -40,6 +42,18 @@ pub enum ComputeUnit {
     Unknown,
 }
 
+/// The Compute Specs that nearly all calls have: these need not be put together.
+const USUAL_SPECS: &[&str] = &[
+    "matrix_bf16",
+    "vector_bf16",
+    "vector_fp32",
+    "matrix_fp32",
+    "matrix_fp16",
+    "vector_fp16",
+    "matrix_fp8",
+    "vector_fp64",
+];
+
 /// Arithmetic and traffic of one call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cost {
@@ -50,28 +64,30 @@ pub struct Cost {
     /// Where the arithmetic runs.
     pub unit: ComputeUnit,
     /// Precision label (`bf16`, `fp32`, …), `None` if the type has none.
-    pub precision: Option<String>,
+    pub precision: Option<Cow<'static, str>>,
 }
 
 impl Cost {
     /// Work of the matrix units.
-    pub fn matrix(flops: f64, bytes: Option<f64>, precision: Option<&str>) -> Self {
-        Self { flops: Some(flops), bytes, unit: ComputeUnit::Matrix, precision: precision.map(str::to_owned) }
+    pub fn matrix(flops: f64, bytes: Option<f64>, precision: Option<&'static str>) -> Self {
+        Self { flops: Some(flops), bytes, unit: ComputeUnit::Matrix, precision: precision.map(Cow::Borrowed) }
     }
 
     /// Work of the vector lanes.
-    pub fn vector(flops: f64, bytes: Option<f64>, precision: Option<&str>) -> Self {
-        Self { flops: Some(flops), bytes, unit: ComputeUnit::Vector, precision: precision.map(str::to_owned) }
+    pub fn vector(flops: f64, bytes: Option<f64>, precision: Option<&'static str>) -> Self {
+        Self { flops: Some(flops), bytes, unit: ComputeUnit::Vector, precision: precision.map(Cow::Borrowed) }
     }
 
-    /// The Compute Spec cell: `matrix_bf16`, or the empty text if either part is unknown.
-    pub fn spec(&self) -> String {
+    /// The Compute Spec, such as `matrix_bf16`: the key of a platform's rates. `None` if either part is unknown.
+    pub fn spec(&self) -> Option<Cow<'static, str>> {
         let unit = match self.unit {
-            ComputeUnit::Matrix => "matrix",
-            ComputeUnit::Vector => "vector",
-            ComputeUnit::Unknown => return String::new(),
+            ComputeUnit::Matrix => "matrix_",
+            ComputeUnit::Vector => "vector_",
+            ComputeUnit::Unknown => return None,
         };
-        self.precision.as_ref().map_or_else(String::new, |precision| format!("{unit}_{precision}"))
+        let precision = self.precision.as_deref()?;
+        let usual = USUAL_SPECS.iter().find(|spec| spec.strip_prefix(unit) == Some(precision));
+        Some(usual.map_or_else(|| Cow::Owned(format!("{unit}{precision}")), |spec| Cow::Borrowed(*spec)))
     }
 }
 
@@ -98,8 +114,6 @@ pub type Params = Vec<(&'static str, Value)>;
 
 /// A parsed call, ready to be costed.
 pub trait PerfModel {
-    /// Parameters in the order in which tables show them.
-    fn params(&self) -> Params;
     /// Cost of the call itself.
     fn forward(&self) -> Result<Cost, ModelError>;
     /// Cost of the backward work that belongs to this forward call.
@@ -119,6 +133,8 @@ pub trait PerfModel {
     fn torch_flops(&self) -> Option<f64> {
         None
     }
+    /// Parameters in the order in which tables show them: the last thing asked, so that they need not be copied.
+    fn into_params(self: Box<Self>) -> Params;
 }
 
 /// What a reader makes of a call.

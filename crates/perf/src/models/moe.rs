@@ -13,7 +13,7 @@ use crate::call::OpCall;
 use crate::count::Count;
 use crate::dtype;
 use crate::models::reckoned;
-use crate::models::{ComputeUnit, Cost, ModelError, PerfModel};
+use crate::models::{ComputeUnit, Cost, ModelError, Params, PerfModel};
 use crate::parity::Quirks;
 use crate::value::Value;
 
@@ -91,7 +91,7 @@ fn active_experts(sizes: Sizes) -> f64 {
 }
 
 impl PerfModel for Experts {
-    fn params(&self) -> Vec<(&'static str, Value)> {
+    fn into_params(self: Box<Self>) -> Params {
         let Sizes { tokens, hidden, inner, experts, topk } = self.sizes;
         let mut params: Vec<(&'static str, Value)> = vec![
             ("num_tokens", tokens.into()),
@@ -103,7 +103,7 @@ impl PerfModel for Experts {
         if self.shows_gated {
             params.push(("gated", self.gated.into()));
         }
-        params.extend(self.dtypes.iter().cloned());
+        params.extend(self.dtypes);
         params
     }
 
@@ -115,7 +115,7 @@ impl PerfModel for Experts {
             flops: Some(self.flops().to_f64()),
             bytes: Some(self.traffic()),
             unit: ComputeUnit::Matrix,
-            precision: self.precision.map(str::to_owned),
+            precision: self.precision.map(Into::into),
         })
     }
 }

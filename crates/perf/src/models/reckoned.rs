@@ -4,7 +4,7 @@
 use crate::args::{self, Args};
 use crate::call::OpCall;
 use crate::count::Count;
-use crate::models::{ComputeUnit, Cost, ModelError, PerfModel};
+use crate::models::{ComputeUnit, Cost, ModelError, Params, PerfModel};
 use crate::parity::Quirks;
 use crate::value::Value;
 
@@ -25,8 +25,8 @@ impl Reckoned {
 }
 
 impl PerfModel for Reckoned {
-    fn params(&self) -> Vec<(&'static str, Value)> {
-        self.params.clone()
+    fn into_params(self: Box<Self>) -> Params {
+        self.params
     }
 
     fn forward(&self) -> Result<Cost, ModelError> {
@@ -39,8 +39,8 @@ impl PerfModel for Reckoned {
 }
 
 /// A cost made of whole-number counts.
-pub(crate) fn cost(flops: Count, bytes: Option<Count>, unit: ComputeUnit, precision: Option<&str>) -> Cost {
-    Cost { flops: Some(flops.to_f64()), bytes: bytes.map(Count::to_f64), unit, precision: precision.map(str::to_owned) }
+pub(crate) fn cost(flops: Count, bytes: Option<Count>, unit: ComputeUnit, precision: Option<&'static str>) -> Cost {
+    Cost { flops: Some(flops.to_f64()), bytes: bytes.map(Count::to_f64), unit, precision: precision.map(Into::into) }
 }
 
 /// A further argument of a call, by name.

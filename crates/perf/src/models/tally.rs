@@ -37,8 +37,8 @@ impl Tally {
 }
 
 impl PerfModel for Tally {
-    fn params(&self) -> Params {
-        self.params.clone()
+    fn into_params(self: Box<Self>) -> Params {
+        self.params
     }
 
     fn forward(&self) -> Result<Cost, ModelError> {

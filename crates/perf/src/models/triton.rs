@@ -11,11 +11,13 @@ mod vocabulary;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use crate::args::{self, Args};
 use crate::call::OpCall;
 use crate::count::Count;
 use crate::dtype;
-use crate::models::{ComputeUnit, Cost, ModelError, PerfModel};
+use crate::models::{ComputeUnit, Cost, ModelError, Params, PerfModel};
 use crate::parity::Quirks;
 use crate::value::Value;
 
@@ -83,13 +85,8 @@ fn tensors<'a>(call: &OpCall<'a>) -> Result<Vec<Tensor<'a>>, ModelError> {
 /// Every argument that is a whole number, in order.
 fn integers(call: &OpCall<'_>) -> Vec<i64> {
     let args = Args::of(call);
-    call.inputs
-        .concrete
-        .iter()
-        .flatten()
-        .enumerate()
-        .filter_map(|(i, _)| args::int(args.concrete_or_empty(i)))
-        .collect()
+    let concrete = call.inputs.concrete.as_deref().unwrap_or_default();
+    concrete.iter().enumerate().filter_map(|(i, _)| args::int(args.concrete_or_empty(i))).collect()
 }
 
 /// The iteration space.
@@ -131,7 +128,7 @@ struct Compiled {
 }
 
 impl PerfModel for Compiled {
-    fn params(&self) -> Vec<(&'static str, Value)> {
+    fn into_params(self: Box<Self>) -> Params {
         let fused: Vec<String> = self.fused.iter().map(|word| format!("aten.{word}")).collect();
         vec![
             ("fused_ops", Value::Str(fused.join(", "))),
@@ -245,12 +242,12 @@ impl Kernel<'_> {
     }
 
     /// Label of the arithmetic: that of the floating-point tensor of which most is touched.
-    fn precision(&self, elements: Count, quirks: &Quirks) -> Option<String> {
+    fn precision(&self, elements: Count, quirks: &Quirks) -> Option<Cow<'static, str>> {
         if quirks.triton_long_precision_names {
             let first = self.tensors.iter().find(|t| dtype::triton_size(t.dtype, quirks) != 0)?;
-            return first.dtype.rsplit("::").next().map(str::to_lowercase);
+            return first.dtype.rsplit("::").next().map(|name| name.to_lowercase().into());
         }
-        let mut widest: Option<(Count, &str)> = None;
+        let mut widest: Option<(Count, &'static str)> = None;
         for tensor in self.tensors {
             let touched = self.touched(tensor, elements, quirks);
             if let Some(label) = dtype::vector_precision(tensor.dtype, quirks)
@@ -259,7 +256,7 @@ impl Kernel<'_> {
                 widest = Some((touched, label));
             }
         }
-        widest.map(|(_, label)| label.to_owned())
+        widest.map(|(_, label)| label.into())
     }
 }
 

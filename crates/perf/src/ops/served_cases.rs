@@ -97,8 +97,8 @@ impl Case {
         case.inputs = InputLists {
             strides: Some(shapes.iter().map(|s| Dims::Shape(strides(s))).collect()),
             dims: Some(shapes.into_iter().map(Dims::Shape).collect()),
-            types: Some(types),
-            concrete: Some(texts),
+            types: Some(types.into()),
+            concrete: Some(texts.into()),
         };
         case
     }
@@ -127,8 +127,9 @@ impl Case {
         let model = self.read(quirks)?;
         // A model has a backward formula exactly if the registry gives it a category.
         assert_eq!(model.backward().is_ok(), self.entry().backward_category.is_some(), "{}", self.name);
-        assert!(!model.params().is_empty());
-        model.forward()
+        let cost = model.forward();
+        assert!(!model.into_params().is_empty());
+        cost
     }
 }
 
@@ -204,7 +205,7 @@ fn hostile_shapes_do_not_panic() {
         let original = case.inputs.dims.clone().unwrap();
         for bend in bends {
             for slot in 0..=original.len() {
-                let mut dims = original.clone();
+                let mut dims = original.to_vec();
                 for (i, shape) in dims.iter_mut().enumerate() {
                     if let Dims::Shape(shape) = shape
                         && (i == slot || slot == original.len())
@@ -212,7 +213,7 @@ fn hostile_shapes_do_not_panic() {
                         bend(shape);
                     }
                 }
-                case.inputs.dims = Some(dims);
+                case.inputs.dims = Some(dims.into());
                 for quirks in [Quirks::NONE, Quirks::REFERENCE] {
                     let _ = case.run(&quirks);
                 }
@@ -220,7 +221,7 @@ fn hostile_shapes_do_not_panic() {
         }
         case.inputs.dims = Some(original.clone());
         for text in ["", "0", "-1", "9223372036854775807", "-9223372036854775808", "1e400", "[[["] {
-            case.inputs.concrete = case.inputs.concrete.map(|c| vec![text.to_owned(); c.len()]);
+            case.inputs.concrete = case.inputs.concrete.map(|c| vec![text.to_owned(); c.len()].into());
             for (_, value) in &mut case.extra {
                 *value = literal(text);
             }

@@ -89,7 +89,7 @@ impl Context<'_> {
 fn casts(given: &InputLists, used: &InputLists) -> bool {
     let (Some(given), Some(used)) = (&given.types, &used.types) else { return false };
     let is_tensor = |name: &str| name != "Scalar" && dtype::size(name, &Quirks::NONE).is_some();
-    given.iter().zip(used).any(|(from, to)| from != to && is_tensor(from) && is_tensor(to))
+    given.iter().zip(used.iter()).any(|(from, to)| from != to && is_tensor(from) && is_tensor(to))
 }
 
 #[cfg(test)]

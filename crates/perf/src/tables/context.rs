@@ -196,19 +196,9 @@ impl<'a> Context<'a> {
         category
     }
 
-    /// GPU events in order of start, as kernel lists show them.
-    pub(crate) fn by_start<'k>(&self, kernels: &'k [EventId]) -> Cow<'k, [EventId]> {
-        if kernels.len() < 2 || kernels.is_sorted_by_key(|&k| self.trace.ts(k)) {
-            return Cow::Borrowed(kernels);
-        }
-        let mut sorted = kernels.to_vec();
-        sorted.sort_by_key(|&k| self.trace.ts(k));
-        Cow::Owned(sorted)
-    }
-
     /// All GPU events below an event in order of start.
-    pub(crate) fn kernels_by_start(&self, event: EventId) -> Vec<EventId> {
-        self.by_start(&self.tree.gpu_events(event)).into_owned()
+    pub(crate) fn kernels_by_start(&self, event: EventId) -> Cow<'a, [EventId]> {
+        self.view().by_start(self.tree.gpu_events(event))
     }
 
     /// Whether an event is recomputed work; `None` where that is not asked for.

@@ -394,7 +394,7 @@ impl<'a> Costs<'a> {
             && (cost.unit, cost.precision.as_deref()) == (ComputeUnit::Matrix, Some("fp32"))
             && kernels::uses_tf32(&names)
         {
-            cost.precision = Some("tf32".to_owned());
+            cost.precision = Some("tf32".into());
             source = source.map(|_| ModelSource::Extended);
         }
         let mut costed = self.costed(cost, params, source);
@@ -442,7 +442,7 @@ fn bare_call<'c>(name: &'c str, inputs: &'c InputLists) -> OpCall<'c> {
 fn lacks_list(lists: &InputLists) -> bool {
     let (Some(dims), Some(types)) = (&lists.dims, &lists.types) else { return false };
     let concrete = |i: usize| lists.concrete.as_ref().and_then(|c| c.get(i)).map_or("", String::as_str);
-    dims.iter().zip(types).enumerate().any(|(i, (d, name))| {
+    dims.iter().zip(types.iter()).enumerate().any(|(i, (d, name))| {
         matches!(d, Dims::Shape(shape) if shape.is_empty())
             && matches!(name.as_str(), "TensorList" | "")
             && concrete(i).is_empty()
@@ -463,7 +463,7 @@ fn tensor_dtype(lists: &InputLists) -> Option<&str> {
     let (dims, types) = (lists.dims.as_ref()?, lists.types.as_ref()?);
     let tensor = |d: &Dims| matches!(d, Dims::Shape(shape) if !shape.is_empty());
     let sized = |name: &str| dtype::size(name, &Quirks::NONE).is_some();
-    dims.iter().zip(types).find(|(d, name)| tensor(d) && sized(name)).map(|(_, name)| name.as_str())
+    dims.iter().zip(types.iter()).find(|(d, name)| tensor(d) && sized(name)).map(|(_, name)| name.as_str())
 }
 
 /// Parameters as text.

@@ -1,6 +1,7 @@
 //! The argument lists of calls. Few distinct ones serve many events, so each is read once.
 
 use std::fmt;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jarvis_trace::{EventId, Key, StrId, Trace, pyliteral};
@@ -54,7 +55,11 @@ pub type ListIds = [Option<StrId>; 4];
 
 /// The argument lists of a trace as models read them, each read once, whichever thread first asks for it.
 #[derive(Debug, Default)]
-pub struct ArgLists(Mutex<RapidHashMap<ListIds, Arc<InputLists>>>);
+pub struct ArgLists {
+    calls: Mutex<RapidHashMap<ListIds, Arc<InputLists>>>,
+    sizes: Mutex<RapidHashMap<StrId, Option<Arc<[Dims]>>>>,
+    words: Mutex<RapidHashMap<StrId, Option<Arc<[String]>>>>,
+}
 
 impl ArgLists {
     /// The lists of an event of the trace. Calls with the same lists share them.
@@ -63,14 +68,29 @@ impl ArgLists {
     }
 
     fn read(&self, trace: &Trace, lists: ListIds) -> Arc<InputLists> {
-        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = known().get(&lists) {
-            return Arc::clone(found);
-        }
-        // Nobody waits while they are read: two that read the same at once are rare.
-        let read = Arc::new(parse(lists.map(|list| list.map(|l| trace.text(l)))));
-        Arc::clone(known().entry(lists).or_insert(read))
+        once(&self.calls, lists, || {
+            let [dims, types, strides, concrete] = lists;
+            let sizes = |list: Option<StrId>| once(&self.sizes, list?, || dims_of(trace.text(list?)));
+            let words = |list: Option<StrId>| once(&self.words, list?, || words_of(trace.text(list?)));
+            Arc::new(InputLists {
+                dims: sizes(dims),
+                types: words(types),
+                strides: sizes(strides),
+                concrete: words(concrete),
+            })
+        })
     }
+}
+
+/// What is known of a key, or what `read` makes of it. Nobody waits while it is read: two that read the same at once are
+/// rare.
+fn once<K: Copy + Eq + Hash, V: Clone>(known: &Mutex<RapidHashMap<K, V>>, key: K, read: impl FnOnce() -> V) -> V {
+    let known = || known.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = known().get(&key).cloned();
+    found.unwrap_or_else(|| {
+        let value = read();
+        known().entry(key).or_insert(value).clone()
+    })
 }
 
 /// All argument lists met so far.
@@ -144,18 +164,14 @@ pub fn input_ids(trace: &Trace, event: EventId) -> ListIds {
     KEYS.map(|key| trace.text_id(event, key))
 }
 
-fn parse([dims, types, strides, concrete]: [Option<&str>; 4]) -> InputLists {
-    InputLists { dims: dims_of(dims), types: words_of(types), strides: dims_of(strides), concrete: words_of(concrete) }
-}
-
-fn dims_of(json: Option<&str>) -> Option<Vec<Dims>> {
-    let items: Vec<Sizes> = serde_json::from_str(json?).ok()?;
+fn dims_of(json: &str) -> Option<Arc<[Dims]>> {
+    let items: Vec<Sizes> = serde_json::from_str(json).ok()?;
     let of = |item| match item {
         Sizes::List { each: Some(each), .. } => Dims::List(each),
         Sizes::List { numbers, .. } => Dims::Shape(numbers),
         Sizes::Number(_) | Sizes::Other => Dims::Shape(Vec::new()),
     };
-    Some(exactly(items.into_iter().map(of)))
+    Some(items.into_iter().map(of).collect())
 }
 
 /// A part of a list of sizes, read without a document of all its parts.
@@ -231,20 +247,13 @@ impl<'de> Visitor<'de> for SizesVisitor {
     }
 }
 
-fn words_of(json: Option<&str>) -> Option<Vec<String>> {
+fn words_of(json: &str) -> Option<Arc<[String]>> {
     let word = |item: Json| match item {
         Json::String(text) => text,
         other => pyliteral::of_json(&other.to_string()),
     };
-    let items: Vec<Json> = serde_json::from_str(json?).ok()?;
-    Some(exactly(items.into_iter().map(word)))
-}
-
-/// A list in a place of its own size: to collect would keep that of the larger parts it was read from.
-fn exactly<T>(items: impl ExactSizeIterator<Item = T>) -> Vec<T> {
-    let mut list = Vec::with_capacity(items.len());
-    list.extend(items);
-    list
+    let items: Vec<Json> = serde_json::from_str(json).ok()?;
+    Some(items.into_iter().map(word).collect())
 }
 
 #[cfg(test)]
@@ -253,43 +262,36 @@ mod tests {
 
     #[test]
     fn lists_are_read_as_models_want_them() {
-        let parsed = parse([
-            Some("[[2,3],[],[[4],[5,6]]]"),
-            Some("[\"float\",\"\",\"TensorList\"]"),
-            None,
-            Some("[\"\",\"1\",3]"),
-        ]);
-        assert_eq!(
-            parsed.dims,
-            Some(vec![Dims::Shape(vec![2, 3]), Dims::Shape(vec![]), Dims::List(vec![vec![4], vec![5, 6]])])
-        );
-        assert_eq!(parsed.strides, None);
-        assert_eq!(parsed.concrete, Some(vec![String::new(), "1".to_owned(), "3".to_owned()]));
-        assert_eq!(parse([Some("oops"), None, None, None]).dims, None);
+        let dims = [Dims::Shape(vec![2, 3]), Dims::Shape(vec![]), Dims::List(vec![vec![4], vec![5, 6]])];
+        assert_eq!(dims_of("[[2,3],[],[[4],[5,6]]]").as_deref(), Some(&dims[..]));
+        let words = ["", "1", "3"].map(str::to_owned);
+        assert_eq!(words_of("[\"\",\"1\",3]").as_deref(), Some(&words[..]));
+        assert_eq!((dims_of("oops"), words_of("oops")), (None, None));
     }
 
     #[test]
     fn calls_with_the_same_lists_share_them() {
         let mut b = jarvis_trace::TraceBuilder::new();
         for (i, dims) in ["[[1,2]]", "[[3]]", "[[1,2]]"].into_iter().enumerate() {
-            b.cpu_op("aten::relu", i as f64, 0.5).arg("Input Dims", dims);
+            b.cpu_op("aten::relu", i as f64, 0.5).arg("Input Dims", dims).arg("Input type", "[\"float\"]");
         }
         let (trace, lists) = (b.build(), ArgLists::default());
         let [first, other, again] = [0, 1, 2].map(|i| lists.of(&trace, trace.events().nth(i).unwrap()));
         assert!(Arc::ptr_eq(&first, &again) && !Arc::ptr_eq(&first, &other));
-        assert_eq!(other.dims, Some(vec![Dims::Shape(vec![3])]));
+        assert_eq!(other.dims.as_deref(), Some(&[Dims::Shape(vec![3])][..]));
+        assert_eq!(other.strides, None);
+        assert!(Arc::ptr_eq(first.types.as_ref().unwrap(), other.types.as_ref().unwrap()), "lists one by one too");
     }
 
     #[test]
     fn what_is_no_size_is_left_out() {
-        let dims = |json| parse([Some(json), None, None, None]).dims;
         let odd = r#"[3,null,"x",{"a":[1]},[4,-5,1.5,"6",true,18446744073709551615,[7],8],[[1],2,[[3],4]]]"#;
         let mut expected = vec![Dims::Shape(vec![]); 4];
         expected.push(Dims::Shape(vec![4, -5, 8]));
         expected.push(Dims::List(vec![vec![1], vec![], vec![4]]));
-        assert_eq!(dims(odd), Some(expected));
+        assert_eq!(dims_of(odd).as_deref(), Some(&expected[..]));
         for damaged in ["3", "{}", "[[1]", "[[1],]", "[1e999]"] {
-            assert_eq!(dims(damaged), None, "{damaged}");
+            assert_eq!(dims_of(damaged), None, "{damaged}");
         }
     }
 }

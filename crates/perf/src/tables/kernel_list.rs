@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use jarvis_trace::{EventId, Key, StrId, Trace, pyliteral};
 use rapidhash::RapidHashMap;
+use smallvec::smallvec;
 
-use super::stats::{median_of_sorted, pairwise_sum, population_std};
+use super::stats::{Numbers, median_of_sorted, pairwise_sum, population_std};
 use super::texts::Texts;
 use crate::parity::Quirks;
 
@@ -133,7 +134,7 @@ impl KernelList {
         let mut all = Positions::default();
         for &event in calls.flatten() {
             all.template.push(Listed::kernel(trace, event));
-            all.durations.push(vec![duration(trace, event)]);
+            all.durations.push(smallvec![duration(trace, event)]);
         }
         let all = all.by_name();
         let named = all.template.iter().zip(all.durations);
@@ -151,7 +152,9 @@ impl KernelList {
             push_stream(out, k.stream);
             out.push_str(", ");
             if let Some(share) = k.overlap {
-                let _ = write!(out, "'overlap_pct': {}, ", pyliteral::of_float(share));
+                out.push_str("'overlap_pct': ");
+                pyliteral::push_float(out, share);
+                out.push_str(", ");
             }
             let _ = write!(out, "'count': {}", k.count);
             for (key, us) in [
@@ -174,12 +177,18 @@ impl KernelList {
         self.written(SHORT_NUMBERS, |out, k| {
             out.push_str("{'name': ");
             match k.name.char_indices().nth(SHORT_NAME) {
-                Some((at, _)) => pyliteral::push_str(out, &format!("{}...", &k.name[..at])),
+                Some((at, _)) => {
+                    pyliteral::push_str(out, &k.name[..at]);
+                    let quote = out.pop();
+                    out.push_str("...");
+                    out.extend(quote);
+                }
                 None => pyliteral::push_str(out, &k.name),
             }
             push_stream(out, k.stream);
             if let Some(share) = k.overlap {
-                let _ = write!(out, ", 'overlap_pct': {}", pyliteral::of_float(share));
+                out.push_str(", 'overlap_pct': ");
+                pyliteral::push_float(out, share);
             }
             out.push_str(", 'mean_duration_us': np.float64(");
             pyliteral::push_float(out, round2(k.mean_us));
@@ -209,7 +218,7 @@ impl KernelList {
 #[derive(Default)]
 struct Positions {
     template: Vec<Listed>,
-    durations: Vec<Vec<f64>>,
+    durations: Vec<Numbers>,
     mixed: bool,
     skipped: usize,
 }
@@ -217,7 +226,7 @@ struct Positions {
 impl Positions {
     /// Takes the first call that may have kernels.
     fn begin(&mut self, call: Vec<Listed>) {
-        self.durations = call.iter().map(|k| vec![k.us]).collect();
+        self.durations = call.iter().map(|k| smallvec![k.us]).collect();
         self.template = call;
     }
 
@@ -263,7 +272,7 @@ impl Positions {
     }
 }
 
-fn stat(first: &Listed, name: Arc<str>, mut durations: Vec<f64>) -> KernelStat {
+fn stat(first: &Listed, name: Arc<str>, mut durations: Numbers) -> KernelStat {
     let total_us = pairwise_sum(&durations);
     let mean_us = total_us / durations.len() as f64;
     let std_us = population_std(&durations, mean_us);

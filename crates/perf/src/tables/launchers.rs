@@ -48,7 +48,7 @@ impl LauncherRows {
         let launchers = view.launchers(Communication::Exclude);
         let mut all = Self { rows: Vec::with_capacity(launchers.len()), ..Self::default() };
         for launcher in launchers.iter() {
-            let kernels = view.kernels_by_start(launcher);
+            let kernels = view.by_start(launcher.kernels);
             let category = cx.category(cx.name_of(launcher.event), &kernels);
             let below = cx.tree.gpu_event_count(launcher.event);
             let direct_us = view.busy(&kernels).0;
@@ -65,7 +65,7 @@ impl LauncherRows {
             if all.categories.iter().all(|(id, _)| *id != category) {
                 all.categories.push((category, cx.texts.get(category)));
             }
-            all.kernels.extend(kernels);
+            all.kernels.extend_from_slice(&kernels);
         }
         all.by_event = (0..all.rows.len() as u32).collect();
         all.by_event.sort_unstable_by_key(|&i| all.rows[i as usize].event);

@@ -230,7 +230,7 @@ fn op_call(cx: &mut Context<'_>, event: EventId, pass: Pass) -> Option<OpCallRow
     let cost = cx.cost(&Call { event, name, inputs, kernels: &own, pass });
     let kernels = match pass {
         Pass::Forward => own,
-        Pass::Backward => cx.by_start(&cx.backward_kernels(event)).into_owned(),
+        Pass::Backward => cx.view().by_start(cx.backward_kernels(event)),
     };
     let costed = cx.costs.get(cost);
     // Without FLOPs the reference counts the model as failed; by default bytes are worth a row.
@@ -239,7 +239,7 @@ fn op_call(cx: &mut Context<'_>, event: EventId, pass: Pass) -> Option<OpCallRow
         return None;
     }
     let us = cx.view().busy(&kernels).0;
-    let kernels = kernels.as_slice().into();
+    let kernels = (&*kernels).into();
     Some(OpCallRow { event, name: name.op, cost, us, kernels, recompute: cx.recompute(event) })
 }
 
@@ -411,6 +411,10 @@ fn param_cell(value: &Value) -> Cell {
         Value::Int(i) => Cell::Int(*i),
         Value::Float(x) => Cell::float(*x),
         Value::Str(s) => Cell::Text(s.as_str().into()),
-        Value::List(_) | Value::Tuple(_) => Cell::Text(value.to_string().into()),
+        Value::List(_) | Value::Tuple(_) => {
+            let mut text = String::with_capacity(64);
+            value.push_to(&mut text);
+            Cell::Text(text.into())
+        }
     }
 }

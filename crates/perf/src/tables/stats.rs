@@ -1,6 +1,10 @@
 //! Sums and spreads of the values of a group. Pure.
 
 use jarvis_trace::timeline::compensated_sum;
+use smallvec::SmallVec;
+
+/// Numbers of a group: most groups are small, and there may be many.
+pub(crate) type Numbers = SmallVec<[f64; 8]>;
 
 /// What a column family (`_mean`, `_median`, `_std`, `_min`, `_max`, `_sum`) says of a group's values. Rows hold several
 /// of these, so it is kept small: what is missing is seen from the count.
@@ -19,10 +23,7 @@ pub struct Stats {
 impl Stats {
     /// Of these values, in any order.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
-        Self::of_vec(values.into_iter().collect())
-    }
-
-    fn of_vec(mut values: Vec<f64>) -> Self {
+        let mut values: Numbers = values.into_iter().collect();
         let sum = compensated_sum(values.iter().copied());
         let std = sample_std(&values).unwrap_or_default();
         values.sort_unstable_by(f64::total_cmp);
@@ -88,7 +89,7 @@ pub(crate) fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
 
 /// Population standard deviation (n), with the order of operations of the reference.
 pub(crate) fn population_std(values: &[f64], mean: f64) -> f64 {
-    let squares: Vec<f64> = values.iter().map(|x| (x - mean) * (x - mean)).collect();
+    let squares: Numbers = values.iter().map(|x| (x - mean) * (x - mean)).collect();
     (pairwise_sum(&squares) / values.len() as f64).sqrt()
 }
 

@@ -11,9 +11,9 @@ const CORRECT: &Quirks = &Quirks::NONE;
 fn inputs(shapes: &[&[i64]], dtype: &str, concrete: &[&str]) -> InputLists {
     let dims: Vec<Dims> = shapes.iter().map(|shape| Dims::Shape(shape.to_vec())).collect();
     InputLists {
-        types: Some(vec![dtype.to_owned(); dims.len()]),
+        types: Some(vec![dtype.to_owned(); dims.len()].into()),
         strides: None,
-        dims: Some(dims),
+        dims: Some(dims.into()),
         concrete: Some(concrete.iter().map(|&text| text.to_owned()).collect()),
     }
 }
@@ -86,7 +86,7 @@ fn backward_of_attention_through_its_forward() {
     let cost = evaluation.cost.unwrap();
     close(cost.flops, 34.361_311_232e9);
     close(cost.bytes, 64.0 * 1_048_576.0);
-    assert_eq!(cost.spec(), "matrix_bf16");
+    assert_eq!(cost.spec().as_deref(), Some("matrix_bf16"));
     // Exact pairs, recomputed scores, all sums; the output and the row sums are read too.
     let cost = evaluate_backward(&forward, CORRECT).cost.unwrap();
     let pairs = 1024.0 * 1025.0 / 2.0;

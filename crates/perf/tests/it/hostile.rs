@@ -1,5 +1,7 @@
 //! Broken calls: whatever a trace may hold, a model answers or fails, and never panics.
 
+use std::sync::Arc;
+
 use jarvis_perf::call::{Dims, InputLists, OpCall};
 use jarvis_perf::models::{evaluate, evaluate_backward};
 use jarvis_perf::ops;
@@ -141,7 +143,7 @@ fn spoil(inputs: &mut InputLists, dice: &mut Dice) {
     let lists = if dice.roll(4) == 0 { &mut inputs.strides } else { &mut inputs.dims };
     if let Some(list) = lists.as_mut().filter(|list| !list.is_empty()) {
         let slot = dice.roll(list.len());
-        if let Dims::Shape(shape) = &mut list[slot]
+        if let Dims::Shape(shape) = &mut Arc::make_mut(list)[slot]
             && !shape.is_empty()
         {
             let at = dice.roll(shape.len());
@@ -150,7 +152,7 @@ fn spoil(inputs: &mut InputLists, dice: &mut Dice) {
     }
     if let Some(concrete) = inputs.concrete.as_mut().filter(|c| !c.is_empty() && dice.roll(3) == 0) {
         let at = dice.roll(concrete.len());
-        dice.pick(SCALARS).clone_into(&mut concrete[at]);
+        dice.pick(SCALARS).clone_into(&mut Arc::make_mut(concrete)[at]);
     }
 }
 
@@ -162,10 +164,10 @@ fn no_call_makes_a_model_panic() {
         for _ in 0..150 {
             let slots = 1 + dice.roll(26);
             let mut lists = || InputLists {
-                dims: dice.list(slots, Dice::dims),
-                types: dice.list(slots, |d| d.pick(TYPES).to_owned()),
-                strides: dice.list(slots, Dice::dims),
-                concrete: dice.list(slots, |d| d.pick(SCALARS).to_owned()),
+                dims: dice.list(slots, Dice::dims).map(Into::into),
+                types: dice.list(slots, |d| d.pick(TYPES).to_owned()).map(Into::into),
+                strides: dice.list(slots, Dice::dims).map(Into::into),
+                concrete: dice.list(slots, |d| d.pick(SCALARS).to_owned()).map(Into::into),
             };
             let (inputs, forward) = (lists(), lists());
             let kernels: Vec<&str> = (0..dice.roll(3)).map(|_| dice.pick(KERNELS)).collect();

@@ -66,10 +66,10 @@ fn case(line: usize, text: &str) -> Case {
         line,
         names,
         inputs: InputLists {
-            dims: Some(dims),
-            types: Some(types),
-            strides: with_strides.then_some(strides),
-            concrete: Some(concrete),
+            dims: Some(dims.into()),
+            types: Some(types.into()),
+            strides: with_strides.then_some(strides.into()),
+            concrete: Some(concrete.into()),
         },
         kernel,
         launch,
@@ -207,7 +207,8 @@ fn fault(evaluation: &Evaluation, expected: &str) -> Option<String> {
                     (a, b) => a.is_some() || b.is_some(),
                 }
             };
-            let wrong = differs(cost.flops, flops) || differs(cost.bytes, bytes) || cost.spec() != spec;
+            let wrong =
+                differs(cost.flops, flops) || differs(cost.bytes, bytes) || cost.spec().unwrap_or_default() != spec;
             wrong.then(|| format!("{cost:?}"))
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! The tables are not part of the repository; the test says so and passes where they are absent.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use jarvis_perf::call::{Dims, InputLists, OpCall};
@@ -103,10 +104,10 @@ fn same(ours: Option<f64>, theirs: Option<f64>) -> bool {
 fn compare(row: &Row<'_>, compared: &mut usize) -> Result<(), String> {
     let name = row.cell("name");
     let inputs = InputLists {
-        dims: dims(row.cell("Input Dims")),
-        types: texts(row.cell("Input type")),
-        strides: dims(row.cell("Input Strides")),
-        concrete: texts(row.cell("Concrete Inputs")),
+        dims: dims(row.cell("Input Dims")).map(Into::into),
+        types: texts(row.cell("Input type")).map(Into::into),
+        strides: dims(row.cell("Input Strides")).map(Into::into),
+        concrete: texts(row.cell("Concrete Inputs")).map(Into::into),
     };
     let kernels = kernels(row.cell("kernel_details_summary"));
     let kernels: Vec<&str> = kernels.iter().map(String::as_str).collect();
@@ -139,8 +140,10 @@ fn compare(row: &Row<'_>, compared: &mut usize) -> Result<(), String> {
     *compared += 1;
     let evaluation = evaluate(&call, quirks);
     let (gflops, megabytes, spec) = match &evaluation.cost {
-        Ok(cost) => (cost.flops.map(|f| f / 1e9), cost.bytes.map(|b| b / 1024.0 / 1024.0), cost.spec()),
-        Err(ModelError::Fail(_)) => (None, None, String::new()),
+        Ok(cost) => {
+            (cost.flops.map(|f| f / 1e9), cost.bytes.map(|b| b / 1024.0 / 1024.0), cost.spec().unwrap_or_default())
+        }
+        Err(ModelError::Fail(_)) => (None, None, Cow::default()),
         Err(ModelError::Drop) => return Err("dropped by us".to_owned()),
     };
     if !same(gflops, row.number("GFLOPS")) {

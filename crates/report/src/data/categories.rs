@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use jarvis_analyze::metrics::{Bottleneck, CategoryFile, CategoryMetrics, Metadata, MetricsFile};
-use jarvis_analyze::prepared::{Category, TimeBreakdown};
+use jarvis_analyze::prepared::Category;
 use jarvis_analyze::rules::{CategoryOutcome, analyzer};
 
 use super::ops_csv::OpsCsv;
@@ -45,17 +45,7 @@ fn metadata(run: &Run<'_>, outcome: &CategoryOutcome, category: Option<&Category
 
 /// A category that only a pattern names.
 fn without_rows(outcome: &CategoryOutcome) -> Category {
-    Category {
-        key: outcome.category.clone(),
-        display: outcome.display.clone(),
-        rows: Vec::new(),
-        time_ms: 0.0,
-        percent_of_compute: 0.0,
-        percent_of_total: 0.0,
-        analyzer: outcome.analyzer,
-        operation_count: 0,
-        time: TimeBreakdown::default(),
-    }
+    Category::without_rows(outcome.category.clone(), outcome.display.clone(), outcome.analyzer)
 }
 
 /// What the analyzer said, with the replay packages that were made since.

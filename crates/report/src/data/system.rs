@@ -1,7 +1,7 @@
 //! Files of the system tier: idle time, copies and communication, fusion candidates.
 
 use jarvis_analyze::metrics::{ManifestCategory, Metadata, ShortMetrics, Status};
-use jarvis_analyze::prepared::{Category, TimeBreakdown};
+use jarvis_analyze::prepared::Category;
 use jarvis_analyze::system::System;
 use jarvis_analyze::system::cpu_idle::CpuIdleMetrics;
 use jarvis_analyze::system::multi_kernel::MultiKernelMetrics;
@@ -48,17 +48,7 @@ impl SystemCategory {
 
     fn metadata(self, run: &Run<'_>) -> OutputFile {
         let a = run.analysis;
-        let category = Category {
-            key: self.name.into(),
-            display: self.display.into(),
-            rows: Vec::new(),
-            time_ms: 0.0,
-            percent_of_compute: 0.0,
-            percent_of_total: 0.0,
-            analyzer: self.name,
-            operation_count: 0,
-            time: TimeBreakdown::default(),
-        };
+        let category = Category::without_rows(self.name.into(), self.display.into(), self.name);
         let of = Metadata::of(&a.prepared, &category, &run.labels.trace_path, a.scope, self.thresholds);
         let metadata = Metadata { tier: "system", time_breakdown: None, ..of };
         OutputFile::new(format!("{METADATA}/{}_metadata.json", self.name), json(&metadata))

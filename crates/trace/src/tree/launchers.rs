@@ -1,5 +1,6 @@
 //! Which operation owns which kernels.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::Tree;
@@ -129,11 +130,13 @@ impl TreeView<'_> {
         Launchers { groups, kernels }
     }
 
-    /// A launcher's GPU events in order of start, as kernel lists show them.
-    pub fn kernels_by_start(self, launcher: Launcher<'_>) -> Vec<EventId> {
-        let mut kernels = launcher.kernels.to_vec();
-        kernels.sort_by_key(|&k| self.trace.ts(k));
-        kernels
+    /// GPU events in order of start, as kernel lists show them: most are.
+    pub fn by_start<'k>(self, events: impl Into<Cow<'k, [EventId]>>) -> Cow<'k, [EventId]> {
+        let mut events = events.into();
+        if !events.is_sorted_by_key(|&e| self.trace.ts(e)) {
+            events.to_mut().sort_by_key(|&e| self.trace.ts(e));
+        }
+        events
     }
 
     /// Time during which a launcher's own GPU events run.

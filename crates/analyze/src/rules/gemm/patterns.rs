@@ -109,7 +109,7 @@ fn quantized(row: &Row) -> Option<RowPattern> {
         let lower = text.to_lowercase();
         QUANTIZED_WORDS.iter().any(|w| lower.contains(w))
     };
-    let types = || row.inputs.types.iter().flatten();
+    let types = || row.inputs.types.as_deref().unwrap_or_default().iter();
     let typed = types().find(|t| {
         let lower = t.to_lowercase();
         QUANTIZED_TYPES.iter().any(|q| lower.contains(q))
@@ -144,7 +144,7 @@ fn low_rates(cx: &CategoryCx<'_>, row: &Row) -> Option<RowPattern> {
 
 fn high_count(cx: &CategoryCx<'_>, row: &Row) -> Option<RowPattern> {
     let many = cx.limit(Threshold::HighCount);
-    let calls: usize = cx.rows().filter(|r| r.name == row.name).map(|r| r.count).sum();
+    let calls = cx.category.calls_by_name.get(&row.name).copied().unwrap_or_default();
     let short = row.mean_us < cx.limit(Threshold::HighCountUs);
     let evidence = match () {
         () if row.count as f64 >= many => format!("{} calls of one shape", row.count),

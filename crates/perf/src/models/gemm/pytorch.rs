@@ -131,8 +131,8 @@ impl Gemm {
 }
 
 impl PerfModel for Complex {
-    fn params(&self) -> Params {
-        self.0.params()
+    fn into_params(self: Box<Self>) -> Params {
+        self.0.params
     }
 
     fn forward(&self) -> Result<Cost, ModelError> {

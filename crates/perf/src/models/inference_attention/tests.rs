@@ -69,7 +69,7 @@ fn one_step_by_hand() {
 fn parameters_in_order() {
     let inputs = small(&[BF16, BF16]);
     let model = packed(&call(&inputs, STEP, &[]), PARITY).unwrap();
-    let text: Vec<String> = model.params().iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let text: Vec<String> = model.into_params().iter().map(|(name, value)| format!("{name}={value}")).collect();
     assert_eq!(
         text.join(" "),
         "B=1 N_Q=6 H_Q=4 H_V=2 H_K=2 N_KV=6 H_KV=2 d_h_qk=8 d_h_v=8 dropout=0.0 causal=False flash_impl=True c_sq=4 \
@@ -99,7 +99,7 @@ fn a_configured_window_bounds_the_pairs() {
     let call = call(&inputs, STEP, &extra);
     assert_eq!(numbers(packed, &call, PARITY), (64.0 * 104.0, 2688.0));
     assert_eq!(numbers(packed, &call, DEFAULT), (64.0 * 36.0, 1152.0 + 10.0 * 2.0 * 16.0 * 2.0));
-    assert_eq!(packed(&call, DEFAULT).unwrap().params().pop(), Some(("sliding_window", Value::Int(3))));
+    assert_eq!(packed(&call, DEFAULT).unwrap().into_params().pop(), Some(("sliding_window", Value::Int(3))));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_latent_is_read_once() {
     assert_eq!(numbers(latent_decode, &call, PARITY), (25600.0, 3200.0 + 5760.0));
     // 4·96·2·20; 2·(4·96 + 80)·2 + 18·80·2.
     assert_eq!(numbers(latent_decode, &call, DEFAULT), (15360.0, 1856.0 + 2880.0));
-    assert!(latent_decode(&call, DEFAULT).unwrap().params().contains(&("d_h_v", Value::Int(16))));
+    assert!(latent_decode(&call, DEFAULT).unwrap().into_params().contains(&("d_h_v", Value::Int(16))));
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn v4_layers_see_window_and_compressed_keys() {
     let inputs = lists(&[&[2, 4096]], &[BF16], &[]);
     let window = |reader: Reader, name: &str| {
         let extra = [("v4_model_name", Value::from(name)), ("v4_tp", Value::Int(8))];
-        let mut params = reader(&call(&inputs, step, &extra), PARITY).unwrap().params();
+        let mut params = reader(&call(&inputs, step, &extra), PARITY).unwrap().into_params();
         (params.pop().unwrap().1, params[2].1.clone())
     };
     let expect = |window: i64, heads: i64| (Value::Int(window), Value::Int(heads));

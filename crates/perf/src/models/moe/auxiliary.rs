@@ -16,7 +16,7 @@ pub(crate) fn routing(call: &OpCall<'_>, quirks: &Quirks) -> Result<Box<dyn Perf
     let mut operands = Vec::new();
     let mut bytes = Count::ZERO;
     let mut largest: Option<(Count, &str)> = None;
-    for (i, dims) in call.inputs.dims.iter().flatten().enumerate() {
+    for (i, dims) in call.inputs.dims.as_deref().unwrap_or_default().iter().enumerate() {
         let Dims::Shape(shape) = dims else { continue };
         if shape.is_empty() {
             continue;

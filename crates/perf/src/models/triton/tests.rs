@@ -9,11 +9,11 @@ const DEFAULT: &Quirks = &Quirks::NONE;
 
 /// Tensors as `dims:type`, then the whole-number arguments.
 fn inputs(tensors: &str, integers: &[&str]) -> InputLists {
-    let mut lists = InputLists { dims: Some(vec![]), types: Some(vec![]), strides: None, concrete: Some(vec![]) };
+    let (mut dims, mut types, mut texts) = (Vec::new(), Vec::new(), Vec::new());
     let mut push = |shape: Vec<i64>, dtype: &str, concrete: &str| {
-        lists.dims.as_mut().unwrap().push(Dims::Shape(shape));
-        lists.types.as_mut().unwrap().push(dtype.to_owned());
-        lists.concrete.as_mut().unwrap().push(concrete.to_owned());
+        dims.push(Dims::Shape(shape));
+        types.push(dtype.to_owned());
+        texts.push(concrete.to_owned());
     };
     for tensor in tensors.split_whitespace() {
         let (dims, word) = tensor.split_once(':').unwrap();
@@ -29,7 +29,7 @@ fn inputs(tensors: &str, integers: &[&str]) -> InputLists {
     for integer in integers {
         push(vec![], "Scalar", integer);
     }
-    lists
+    InputLists { dims: Some(dims.into()), types: Some(types.into()), strides: None, concrete: Some(texts.into()) }
 }
 
 fn call<'a>(name: &'a str, inputs: &'a InputLists) -> OpCall<'a> {
@@ -141,8 +141,8 @@ fn parameters_are_the_words_and_the_extents() {
     let model = compiled(&call(name, &lists), PARITY).unwrap();
     let fused = Value::from("aten._unsafe_view, aten.mul, aten.silu");
     let expected = vec![("fused_ops", fused), ("xnumel", Value::Int(268_435_456)), ("rnumel", Value::Int(1))];
-    assert_eq!(model.params(), expected);
     assert_eq!(model.backward(), Err(ModelError::Drop));
+    assert_eq!(model.into_params(), expected);
 }
 
 #[test]
@@ -228,14 +228,14 @@ fn hostile_calls_do_not_panic() {
                 let lists = inputs(tensors, integers);
                 for quirks in [PARITY, DEFAULT] {
                     if let Ok(model) = compiled(&call(name, &lists), quirks) {
-                        let _ = (model.params(), model.forward());
+                        let _ = (model.forward(), model.into_params());
                     }
                 }
             }
         }
     }
     let mut lists = inputs("8:bf16", &["8"]);
-    lists.dims = Some(vec![Dims::List(vec![vec![1], vec![2]]), Dims::Shape(vec![])]);
+    lists.dims = Some([Dims::List(vec![vec![1], vec![2]]), Dims::Shape(vec![])].into());
     for quirks in [PARITY, DEFAULT] {
         assert!(compiled(&call("triton_poi_fused_add_0", &lists), quirks).unwrap().forward().is_err());
     }

@@ -193,9 +193,15 @@ impl RowModel {
     /// number is the first that is known.
     pub(crate) fn of(cx: &Context<'_>, costs: impl Iterator<Item = CostId>) -> Option<Self> {
         let mut seen: RapidHashSet<CostId> = RapidHashSet::default();
-        let mut row: Option<Self> = None;
+        let (mut last, mut row): (_, Option<Self>) = (None, None);
         for id in costs {
-            if !seen.insert(id) {
+            // Nearly always all calls have one cost.
+            let before = last.replace(id);
+            if before == Some(id) {
+                continue;
+            }
+            seen.extend(before);
+            if seen.contains(&id) {
                 continue;
             }
             let costed = cx.costs.get(id);

@@ -84,7 +84,7 @@ fn call(
     let Taken { event, uid, name, own_model, forward, .. } = *taken;
     let kernels = taken.kernels(cx.tree);
     let inputs = cx.inputs_of(event);
-    let by_start = cx.by_start(&kernels);
+    let by_start = cx.view().by_start(&*kernels);
     // What an operation launches itself says more about it than what it calls.
     let launcher = launchers.get(event).filter(|_| name.kernel.is_none());
     let mut category = cx.category(name, launcher.map_or(&by_start, |l| launchers.kernels(l)));

@@ -151,7 +151,7 @@ fn against(kernel: &CandidateKernel, peaks: &Peaks) -> (Option<f64>, Option<f64>
     let mb = kernel.data_in_mb.zip(kernel.data_out_mb).map(|(read, written)| read + written);
     let memory_us = mb.filter(|_| peaks.peak_hbm_bw_tbs > 0.0).map(|mb| mb / peaks.peak_hbm_bw_tbs);
     let peak =
-        kernel.compute_spec.as_ref().and_then(|spec| peaks.max_achievable_tflops.get(spec)).filter(|p| **p > 0.0);
+        kernel.compute_spec.as_deref().and_then(|spec| peaks.max_achievable_tflops.get(spec)).filter(|p| **p > 0.0);
     // 10⁹ operations at 10¹² a second take a millisecond.
     let compute_us = kernel.gflops.zip(peak).map(|(gflops, peak)| 1e3 * gflops / peak);
     let intensity = kernel.gflops.zip(mb).filter(|(_, mb)| *mb > 0.0).map(|(gflops, mb)| 1e3 * gflops / mb);
@@ -198,7 +198,7 @@ mod tests {
             data_in_mb: Some(mb / 2.0),
             data_out_mb: Some(mb / 2.0),
             gflops: Some(gflops),
-            compute_spec: Some("matrix_bf16".to_owned()),
+            compute_spec: Some("matrix_bf16".into()),
             has_perf_data: true,
         };
         // 5 · 10⁹ operations take 10 us at 500 TFLOPS/s, 8 MB take 2 us at 4 TB/s.

@@ -2,10 +2,11 @@
 //!
 //! Urgency is first what shares and efficiencies say ([`Priority`] as each tier sets it). What a change is expected to
 //! bring end to end then moves it: a kernel that hides behind launches is no emergency however slow it is, and a change
-//! that would shorten the window by a tenth matters whatever its rows look like; nor is one less urgent that surely brings
-//! more than another may. What brings next to nothing, or nothing while the GPU awaits launches, is of low priority and
-//! stands behind all that brings something: the tables account for the operation. Waits of the GPU keep the level of
-//! their tier, which knows what must go first: a step with host waits cannot be captured as a whole.
+//! that would shorten the window by a tenth matters whatever its rows look like; nor is one less urgent that brings more
+//! than another at both ends of its range. What brings next to nothing, or nothing while the GPU awaits launches, is of
+//! low priority and stands behind all that brings something: the tables account for the operation. Waits of the GPU are
+//! never less urgent than their tier says, which knows what must go first: a step with host waits cannot be captured as a
+//! whole. Faster launching rises only above what surely brings less: much of what it may bring is the profiler's own time.
 
 use std::cmp::Ordering;
 
@@ -65,16 +66,24 @@ fn is_settled(finding: &Finding) -> bool {
     finding.tier == Tier::System && finding.pattern != PatternId::RECOMPUTATION
 }
 
-/// As urgent as any other that may bring no more than this one surely does, and as faster launching that it goes before:
-/// what names the cause explains what helps in general.
+/// As urgent as any other that brings less, and as faster launching that it goes before: what names the cause explains
+/// what helps in general.
 fn lifted(finding: &Finding, all: &[Finding], launching: f64, window_ms: f64) -> Priority {
-    let sure = finding.impact.saved_ms.low;
-    let brings_less = |f: &&Finding| match f.pattern {
-        PatternId::LAUNCH_BOUND => launching <= finding.expected_ms() && 100.0 * sure >= SURE_GAIN * window_ms,
-        _ if f.is_unquantified() => false,
-        _ => !is_settled(f) && (f.saves_nothing() || f.impact.saved_ms.high <= sure),
+    let own = finding.impact.saved_ms;
+    let is_launching = finding.pattern == PatternId::LAUNCH_BOUND;
+    let brings_less = |f: &&Finding| {
+        let other = f.impact.saved_ms;
+        match f.pattern {
+            PatternId::LAUNCH_BOUND => {
+                !is_settled(finding) && launching <= finding.expected_ms() && 100.0 * own.low >= SURE_GAIN * window_ms
+            }
+            _ if is_settled(f) || f.is_unquantified() => false,
+            _ if f.saves_nothing() => !is_settled(finding),
+            _ if is_launching => own.low >= other.high,
+            _ => own.low >= other.low && own.high > other.high,
+        }
     };
-    let others = all.iter().filter(|_| !is_settled(finding)).filter(brings_less).map(|f| f.priority);
+    let others = all.iter().filter(brings_less).map(|f| f.priority);
     others.min().map_or(finding.priority, |other| other.min(finding.priority))
 }
 
@@ -155,18 +164,20 @@ mod tests {
     use crate::testing::finding;
 
     #[test]
-    fn what_surely_brings_more_is_no_less_urgent() {
+    fn what_brings_more_is_no_less_urgent() {
         use Priority::{Critical, High, Medium};
         let all = [
-            finding(Tier::Compute, High, 0.0, 1.0),
-            finding(Tier::Fusion, Medium, 1.5, 3.0),
-            finding(Tier::Compute, Medium, 0.9, 3.0),
+            finding(Tier::Compute, High, 0.5, 1.0),
+            finding(Tier::Fusion, Medium, 0.5, 3.0),
+            finding(Tier::Compute, Medium, 0.4, 9.0),
             // What must go first its tier knows.
             finding(Tier::System, Critical, 0.0, 0.5),
-            finding(Tier::System, Medium, 2.0, 3.0),
+            finding(Tier::System, Medium, 0.9, 3.0),
+            Finding { pattern: PatternId::LAUNCH_BOUND, ..finding(Tier::System, Medium, 0.9, 9.0) },
+            Finding { pattern: PatternId::LAUNCH_BOUND, ..finding(Tier::System, Medium, 1.0, 9.0) },
         ];
-        let lifted: Vec<Priority> = all.iter().map(|f| lifted(f, &all, 0.0, 100.0)).collect();
-        assert_eq!(lifted, [High, High, Medium, Critical, Medium]);
+        let lifted: Vec<Priority> = all.iter().map(|f| lifted(f, &all, 20.0, 100.0)).collect();
+        assert_eq!(lifted, [High, High, Medium, Critical, High, Medium, High]);
     }
 
     #[test]

@@ -57,6 +57,9 @@ const CAUSAL_WORST: f64 = 2.0 / 3.0;
 /// The backward does so many times the work and is so much less efficient.
 const BACKWARD_WORK: f64 = 2.5;
 const BACKWARD_EFFICIENCY: f64 = 0.6;
+/// How much longer than the products alone a fused kernel may take in full precision, where its products are not those
+/// of a library: 1.05 times in a measured pair.
+const FULL_PRECISION_PRODUCTS: f64 = 1.15;
 /// Instructions for a random number where four are drawn at once.
 const DROPOUT_INSTRUCTIONS: f64 = 20.0;
 
@@ -99,10 +102,14 @@ impl Shape {
         if memory > arithmetic {
             return (worst, best.max(MANY_SHORT));
         }
-        if self.d.max(self.dv) > SMALL_HEAD || element_size(&self.dtype) > 2.0 {
+        if self.d.max(self.dv) > SMALL_HEAD || self.is_full_precision() {
             return (worst, best);
         }
         (worst.min(SMALL_HEADS.0), best.min(SMALL_HEADS.1))
+    }
+
+    fn is_full_precision(&self) -> bool {
+        element_size(&self.dtype) > 2.0
     }
 
     fn work(&self) -> (f64, f64) {
@@ -115,7 +122,7 @@ impl Shape {
 }
 
 /// Time of one fused kernel. `products_us` is what the matrix products take now: a fused kernel does the same products
-/// without storing their scores, so it is not slower than they are.
+/// without storing their scores, so it is not slower than they are, but for [`FULL_PRECISION_PRODUCTS`].
 pub(crate) fn fused(scene: &Scene<'_>, shape: &Shape, products_us: f64, backward: bool) -> Fused {
     let (worst, best) = shape.efficiency(scene);
     let (worst_work, best_work) = shape.work();
@@ -124,7 +131,8 @@ pub(crate) fn fused(scene: &Scene<'_>, shape: &Shape, products_us: f64, backward
     let scores = numel(&[shape.batch, shape.mq, shape.nk]) as f64;
     let dropout = if shape.dropout { scores * DROPOUT_INSTRUCTIONS / scene.instructions_per_us() } else { 0.0 };
     let best_us = time(best_work, best);
-    let worst_us = time(worst_work, worst).min(products_us).max(best_us);
+    let slower = if shape.is_full_precision() { FULL_PRECISION_PRODUCTS } else { 1.0 };
+    let worst_us = time(worst_work, worst).min(products_us * slower).max(best_us);
     Fused { best_us: best_us + dropout, worst_us: worst_us + dropout }
 }
 

@@ -97,6 +97,20 @@ fn percentages_of_the_roofline_are_those_of_the_times() {
 }
 
 #[test]
+fn a_fused_kernel_takes_no_longer_than_its_products_but_in_full_precision() {
+    for (dtype, products, worst) in [("c10::BFloat16", 50.0, "100.0 us"), ("float", 500.0, "1150.0 us")] {
+        let mut s = Sketch::new();
+        s.dtype(dtype).module("SelfAttention_0", |s| {
+            s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], products);
+            s.op("aten::_softmax", &[&[B, H, N, N], &[], &[]], 3000.0);
+            s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], products);
+        });
+        let basis = s.one(Code::UnfusedAttention).basis;
+        assert!(basis.contains(worst), "{basis}");
+    }
+}
+
+#[test]
 fn heads_one_after_another_are_one_call() {
     let draw = |heads: usize, results: &[&[i64]], between: &dyn Fn(&mut Sketch)| {
         let mut s = Sketch::new();

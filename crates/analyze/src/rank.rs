@@ -24,7 +24,7 @@ const SURE_GAIN: f64 = 5.0;
 
 /// Expected savings below these, in percent of the window, are not critical, and of medium priority at most.
 const NOT_CRITICAL_GAIN: f64 = HIGH_GAIN;
-const NOT_HIGH_GAIN: f64 = 0.5;
+const NOT_HIGH_GAIN: f64 = 1.0;
 
 /// Below this, even at the hopeful end, a change is not worth making: in percent of the window.
 const NO_GAIN: f64 = 0.1;

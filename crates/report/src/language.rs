@@ -145,8 +145,13 @@ pub fn violations(markdown: &str) -> Vec<Violation> {
 /// `Warp` is no language.
 pub fn in_prose(name: &str) -> String {
     let name = name.replace('`', "'");
-    let reads = name.chars().all(|c| c.is_alphanumeric() || " _.-+/()".contains(c)) && !name.starts_with('/');
-    if reads && violations(&name).is_empty() && no_number(&name).is_none() { name } else { format!("`{name}`") }
+    if reads_as_one(&name, " _.-+/()") && !name.starts_with('/') { name } else { format!("`{name}`") }
+}
+
+/// Whether a name can stand in a sentence or a heading: of letters, digits and these marks, in words that may be said.
+pub(crate) fn reads_as_one(name: &str, marks: &str) -> bool {
+    let reads = name.chars().all(|c| c.is_alphanumeric() || marks.contains(c));
+    reads && violations(name).is_empty() && no_number(name).is_none()
 }
 
 /// Words that are no numbers, where one should be.
@@ -248,6 +253,13 @@ mod tests {
         assert!(phrases(piped).is_empty(), "an escaped pipe ends no cell");
         assert!(phrases("### Hardware Reference\n- 132 SM\n").is_empty());
         assert_eq!(phrases("### Hardware Reference\n- 132 SM\n### Model\n- 3 SM"), ["sm"]);
+    }
+
+    #[test]
+    fn names_of_others_are_data_where_they_are_no_language() {
+        assert_eq!(in_prose("GPT-2 (small)"), "GPT-2 (small)");
+        assert_eq!(in_prose("Warp"), "`Warp`");
+        assert!(reads_as_one("aten::cudnn_batch_norm", "_:") && !reads_as_one("cutlass::gemm", "_:"));
     }
 
     #[test]

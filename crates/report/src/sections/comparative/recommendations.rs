@@ -5,6 +5,7 @@ use jarvis_analyze::comparative::{Gap, GapSource};
 use super::{delta, expected_delta, platforms, share, slower};
 use crate::Versus;
 use crate::blocks::{Block, Line};
+use crate::language::reads_as_one;
 use crate::sections::words::ms;
 
 /// Most recommendations.
@@ -52,7 +53,7 @@ pub(super) fn anchor(gap: &Gap) -> String {
 
 /// Whether a name reads as one in the middle of a text. Names in a trace are anybody's: others stand in code.
 pub(super) fn is_plain(name: &str) -> bool {
-    name.chars().all(|c| c.is_alphanumeric() || " _:.,-<>()[]+*/".contains(c))
+    reads_as_one(name, " _:.,-+/")
 }
 
 fn one(gap: &Gap, earlier: &[Gap]) -> Vec<Block> {
@@ -130,4 +131,17 @@ fn action(gap: &Gap, earlier: &[Gap]) -> Line {
         },
     });
     Line::prose(&told.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_and_vendors_stand_in_code() {
+        assert!(is_plain("aten::cudnn_batch_norm_backward") && is_plain("aten::copy_, aten::fill_"));
+        for name in ["cudaGraphLaunch->void flash<cutlass::bfloat16_t>(int)", "cutlass::gemm", "a[b](#c)", "a*b*"] {
+            assert!(!is_plain(name), "{name}");
+        }
+    }
 }

@@ -82,8 +82,13 @@ pub(super) fn tags(reports: &[PathBuf], names: &[String], parity: bool) -> Resul
         };
         let count = (1..=own.len().max(1)).find(|&count| !others(count).contains(&long(count))).unwrap_or(1);
         let tag = Some(long(count)).filter(|tag| !tag.is_empty()).unwrap_or_else(|| "report".to_owned());
-        let number = tags.iter().filter(|t| **t == tag || t.starts_with(&format!("{tag}-"))).count();
-        tags.push(if number == 0 { tag } else { format!("{tag}-{}", number + 1) });
+        let mut free = tag.clone();
+        let mut number = 1;
+        while tags.contains(&free) {
+            number += 1;
+            free = format!("{tag}-{number}");
+        }
+        tags.push(free);
     }
     Ok(tags)
 }
@@ -130,7 +135,8 @@ mod tests {
         assert_eq!(named(&["/r/before/analysis_output", "/r/after/analysis_output"]), ["before", "after"]);
         assert_eq!(named(&["/r/one/perf_report.xlsx", "/r/two/perf_report.xlsx"]), ["one", "two"]);
         assert_eq!(named(&["/m/q__5_perf_report_csvs", "/n/q__5_perf_report_csvs"]), ["m_q_5", "n_q_5"]);
-        assert_eq!(named(&["/a/r.xlsx", "/a/r.xlsx"]), ["r", "r-2"]);
+        assert_eq!(named(&["/a/r.xlsx", "/a/r.xlsx", "/a/r.xlsx"]), ["r", "r-2", "r-3"]);
+        assert_eq!(named(&["/a/run-old.xlsx", "/a/run.xlsx"]), ["run-old", "run"]);
         assert!(tags(&[PathBuf::from("a")], &["x".into(), "y".into()], false).is_err());
     }
 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use super::both::Both;
 use super::matching::{Match, MatchLevel};
 use super::same_work::{self, largest};
-use super::verdict::{ExpectedRatio, Explanation, OTHER_TYPES, UNKNOWN_TYPES, Verdict, explain};
+use super::verdict::{ExpectedRatio, Explanation, OTHER_TYPES, UNKNOWN_TYPES, Verdict, WITHIN_TOLERANCE, explain};
 use super::work::{Part, Place};
 use super::{DIFFERENCE_PERCENT, WORTH_PERCENT};
 use crate::prepared::{BoundType, Prepared, Row};
 use crate::program::RowId;
+use crate::rules::is_tiny_batched_gemm;
 use jarvis_perf::platform::Platform;
 use jarvis_trace::InOrder;
 
@@ -81,6 +82,11 @@ impl Compared {
         })
     }
 
+    /// Whether it is about what the hardware suggests, but no figure of the GPUs accounts for the difference.
+    pub fn is_within_tolerance(&self) -> bool {
+        self.explanation() == Some(WITHIN_TOLERANCE)
+    }
+
     /// Whether it differs by more than a tenth and has a share of the compute of either side.
     pub fn is_notable(&self) -> bool {
         let differs = self.ms.delta_percent().is_none_or(|d| d.abs() > DIFFERENCE_PERCENT);
@@ -108,6 +114,15 @@ pub(crate) struct Scene<'a> {
     pub(crate) compute_ms: Both<f64>,
 }
 
+/// What to make of a time; the fields are those of [`Compared`].
+struct Judgement {
+    expected: Option<ExpectedRatio>,
+    hardware: Option<ExpectedRatio>,
+    verdict: Option<Verdict>,
+    goal: Option<f64>,
+    saved_ms: f64,
+}
+
 impl Scene<'_> {
     /// A match, judged.
     pub(crate) fn judged(&self, found: &Match) -> Compared {
@@ -120,11 +135,62 @@ impl Scene<'_> {
         let lead = largest.target.or(largest.reference);
         let is_group = found.level == MatchLevel::Module;
         let precision = other_precision(largest, found.level);
-        let bound = lead.and_then(|r| r.efficiency.bound_type).filter(|_| !is_group);
         let roofs = Both {
             reference: roof_ms(self.sides.reference, &found.parts.reference),
             target: roof_ms(self.sides.target, &found.parts.target),
         };
+        let judgement = self.judgement(found, largest, roofs, precision.is_some());
+        let efficiency = |roof: Option<f64>, ms: f64| roof.filter(|_| !is_group && ms > 0.0).map(|r| 100.0 * r / ms);
+        let place = found.parts.target.first().map(|p| p.place.clone()).filter(|_| is_group);
+        let operations = Both::of(found.parts.as_ref(), |parts| names(parts));
+        let name = match &place {
+            Some(place) => place.short(),
+            None if operations.reference == operations.target => operations.target.join(", "),
+            None => format!("{} | {}", operations.reference.join(", "), operations.target.join(", ")),
+        };
+        Compared {
+            name,
+            level: Some(found.level),
+            args: lead.filter(|_| !is_group).map(|r| r.args.to_string()).unwrap_or_default(),
+            shapes: Both::of(largest, |row| row.map(|r| r.args.to_string()).unwrap_or_default()),
+            category: category(found),
+            place,
+            ms,
+            calls: found.calls,
+            launched: Both::of(found.parts.as_ref(), |parts| parts.iter().map(|p| p.kernels).sum()),
+            percent_of_compute: self.share(ms),
+            bound: lead.and_then(|r| r.efficiency.bound_type).filter(|_| !is_group),
+            hardware: judgement.hardware,
+            expected: judgement.expected,
+            verdict: judgement.verdict,
+            goal: judgement.goal,
+            saved_ms: judgement.saved_ms,
+            efficiency_percent: Both {
+                reference: efficiency(roofs.reference, ms.reference),
+                target: efficiency(roofs.target, ms.target),
+            },
+            operations,
+            kernels: Both {
+                reference: kernels(self.sides.reference, &rows.reference),
+                target: kernels(self.sides.target, &rows.target),
+            },
+            precision,
+            uid: largest.target.map(|r| r.uid),
+            rows,
+        }
+    }
+
+    /// What to make of the time of a match. `largest` are the rows with most time, `roofs` the best times.
+    fn judgement(
+        &self,
+        found: &Match,
+        largest: Both<Option<&Row>>,
+        roofs: Both<Option<f64>>,
+        in_other_types: bool,
+    ) -> Judgement {
+        let ms = found.ms();
+        let lead = largest.target.or(largest.reference);
+        let is_group = found.level == MatchLevel::Module;
         // Best times are of the work alone; a group does other work on the other side.
         let best = match (roofs.reference, roofs.target) {
             (Some(r), Some(t)) if !is_group && r > 0.0 => Some(Both { reference: r, target: t }),
@@ -148,10 +214,10 @@ impl Scene<'_> {
         let can_compute_so = can_compute_as(largest.reference, &self.sides.target.platform);
         let limits = &self.sides.target.thresholds;
         let judged = |ratio: f64| {
-            let tiny = !is_group && lead.is_some_and(is_tiny_gemm);
+            let tiny = !is_group && lead.is_some_and(|row| is_tiny_batched_gemm(row, limits));
             let own = Verdict::of(ratio, expected, tiny, limits);
             let is_beyond_types = best.is_some() && own.is_slow();
-            let by_types = precision.is_some() && can_compute_so && !is_beyond_types;
+            let by_types = in_other_types && can_compute_so && !is_beyond_types;
             if by_types && in_same_types.is_exceeded_by(ratio, limits) { Verdict::Precision } else { own }
         };
         let expected = (ms.reference > 0.0).then_some(expected);
@@ -163,45 +229,8 @@ impl Scene<'_> {
             }
             _ => (expected.map(|e| e.high), roofs.target.filter(|_| !is_group).unwrap_or(0.0)),
         };
-        let saved = goal.map_or(0.0, |goal| ms.target - goal * ms.reference).min(ms.target - floor).max(0.0);
-        let efficiency = |roof: Option<f64>, ms: f64| roof.filter(|_| !is_group && ms > 0.0).map(|r| 100.0 * r / ms);
-        let place = found.parts.target.first().map(|p| p.place.clone()).filter(|_| is_group);
-        let operations = Both::of(found.parts.as_ref(), |parts| names(parts));
-        let name = match &place {
-            Some(place) => place.short(),
-            None if operations.reference == operations.target => operations.target.join(", "),
-            None => format!("{} | {}", operations.reference.join(", "), operations.target.join(", ")),
-        };
-        Compared {
-            name,
-            level: Some(found.level),
-            args: lead.filter(|_| !is_group).map(|r| r.args.to_string()).unwrap_or_default(),
-            shapes: Both::of(largest, |row| row.map(|r| r.args.to_string()).unwrap_or_default()),
-            category: category(found),
-            place,
-            ms,
-            calls: found.calls,
-            launched: Both::of(found.parts.as_ref(), |parts| parts.iter().map(|p| p.kernels).sum()),
-            percent_of_compute: self.share(ms),
-            bound,
-            hardware: expected.map(|_| hardware),
-            expected,
-            verdict,
-            goal,
-            saved_ms: saved,
-            efficiency_percent: Both {
-                reference: efficiency(roofs.reference, ms.reference),
-                target: efficiency(roofs.target, ms.target),
-            },
-            operations,
-            kernels: Both {
-                reference: kernels(self.sides.reference, &rows.reference),
-                target: kernels(self.sides.target, &rows.target),
-            },
-            precision,
-            uid: largest.target.map(|r| r.uid),
-            rows,
-        }
+        let saved_ms = goal.map_or(0.0, |goal| ms.target - goal * ms.reference).min(ms.target - floor).max(0.0);
+        Judgement { expected, hardware: expected.map(|_| hardware), verdict, goal, saved_ms }
     }
 
     /// Several comparisons as one; the hardware suggests for it what it suggests for its parts.
@@ -256,19 +285,6 @@ impl Scene<'_> {
     pub(crate) fn share(&self, ms: Both<f64>) -> Both<f64> {
         Both::of(ms.zip(self.compute_ms), |(ms, all)| if all > 0.0 { 100.0 * ms / all } else { 0.0 })
     }
-}
-
-/// Whether a row is many small products in one call.
-fn is_tiny_gemm(row: &Row) -> bool {
-    const LARGEST_SIDE: i64 = 64;
-    const LEAST_BATCH: i64 = 1000;
-    let of = |name: &str| {
-        row.params.iter().find(|(k, _)| k == name).and_then(|(_, v)| v.ints()).and_then(|v| v.first().copied())
-    };
-    let sides = [of("M"), of("N"), of("K")];
-    &*row.category == "gemm"
-        && of("B").is_some_and(|b| b >= LEAST_BATCH)
-        && sides.iter().all(|s| s.is_some_and(|s| s <= LARGEST_SIDE))
 }
 
 /// Best time of these calls, if it is known for all of them.

@@ -185,6 +185,10 @@ pub(crate) const UNKNOWN_TYPES: Explanation = Explanation {
     text: "The sides compute in different types, which the hardware ratio leaves out.",
 };
 
+/// A ratio that is about what the hardware suggests, where it suggests no difference in this direction.
+pub(crate) const WITHIN_TOLERANCE: Explanation =
+    Explanation { id: "within_tolerance", text: "Within the tolerance of what the hardware suggests." };
+
 /// Explains a verdict. `hardware` is what the figures of the GPUs suggest alone: a GPU is said to have more only if it has.
 pub(crate) fn explain(
     verdict: Verdict,
@@ -208,9 +212,7 @@ pub(crate) fn explain(
         (Verdict::HardwareSlower, Some(BoundType::Compute)) if reference_has_more => {
             text("reference_higher_compute", "Reference has higher peak compute: not a bug.")
         }
-        (Verdict::HardwareFaster | Verdict::HardwareSlower, _) => {
-            text("within_tolerance", "Within the tolerance of what the hardware suggests.")
-        }
+        (Verdict::HardwareFaster | Verdict::HardwareSlower, _) => WITHIN_TOLERANCE,
         (Verdict::UnexpectedSlow, _) => {
             text("potential_issue", "Slower than the hardware ratio suggests: potential kernel/software issue.")
         }

@@ -18,7 +18,7 @@ use crate::prepare::percent;
 use crate::prepared::{BoundType, Row};
 use crate::rounding::{round, shown};
 use crate::texts::TextId;
-use crate::thresholds::Threshold;
+use crate::thresholds::{Threshold, Thresholds};
 use patterns::code;
 use shape::Shape;
 
@@ -72,6 +72,11 @@ const INFO: AnalyzerInfo = AnalyzerInfo {
         Threshold::PrecisionGain,
     ],
 };
+
+/// Whether a row is many small products, as the patterns say it.
+pub(crate) fn is_tiny_batched_gemm(row: &Row, limits: &Thresholds) -> bool {
+    &*row.category == INFO.id && Shape::of(row).is_some_and(|shape| shape.is_tiny_batched(row, limits))
+}
 
 /// The GEMM analyzer.
 #[derive(Debug)]

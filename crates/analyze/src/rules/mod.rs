@@ -36,6 +36,7 @@ use crate::thresholds::Threshold;
 pub use claims::{Candidate, Claims};
 pub use cx::CategoryCx;
 pub use findings::compute_findings;
+pub(crate) use gemm::is_tiny_batched_gemm;
 pub use judge::reason;
 pub use outcome::{CategoryOutcome, analyze_categories, refuse_package, refuse_package_of};
 

@@ -52,8 +52,7 @@ pub(super) fn of(cx: &CategoryCx<'_>, row: &Row, shape: Option<&Shape>) -> Vec<R
 }
 
 fn tiny(cx: &CategoryCx<'_>, row: &Row, s: &Shape) -> Option<RowPattern> {
-    let many = s.batch as f64 * row.count as f64 >= cx.limit(Threshold::GemmTinyCount);
-    (s.is_tiny(cx) && many || is_looped(cx, row)).then(|| {
+    (s.is_tiny_batched(row, &cx.prepared.thresholds) || is_looped(cx, row)).then(|| {
         let mut evidence = vec![format!("{} matrices per call", s.batch), format!("M={} N={} K={}", s.m, s.n, s.k)];
         if is_looped(cx, row) {
             evidence.push(format!("{} calls one after another", row.back_to_back.calls));

@@ -9,7 +9,7 @@ use jarvis_perf::value::Value;
 use crate::prepare::args::short_type;
 use crate::prepared::Row;
 use crate::rules::cx::CategoryCx;
-use crate::thresholds::Threshold;
+use crate::thresholds::{Threshold, Thresholds};
 
 /// Alignment that fast kernels want, in bytes.
 const ALIGNMENT: i64 = 16;
@@ -81,10 +81,12 @@ impl Shape {
         self.m.max(self.n)
     }
 
-    pub(super) fn is_tiny(&self, cx: &CategoryCx<'_>) -> bool {
-        (self.long_side() as f64) <= cx.limit(Threshold::GemmTinyLong)
-            && (self.short_side() as f64) <= cx.limit(Threshold::GemmTinyShort)
-            && (self.k as f64) <= cx.limit(Threshold::GemmTinyDepth)
+    /// Whether a row is many small products: in a call, or over all calls.
+    pub(super) fn is_tiny_batched(&self, row: &Row, limits: &Thresholds) -> bool {
+        (self.long_side() as f64) <= limits.get(Threshold::GemmTinyLong)
+            && (self.short_side() as f64) <= limits.get(Threshold::GemmTinyShort)
+            && (self.k as f64) <= limits.get(Threshold::GemmTinyDepth)
+            && self.batch as f64 * row.count as f64 >= limits.get(Threshold::GemmTinyCount)
     }
 
     pub(super) fn is_skinny(&self, cx: &CategoryCx<'_>) -> bool {
@@ -94,9 +96,8 @@ impl Shape {
 
     /// In a word.
     pub(super) fn class(&self, cx: &CategoryCx<'_>, row: &Row) -> &'static str {
-        let many = self.batch as f64 * row.count as f64 >= cx.limit(Threshold::GemmTinyCount);
         match () {
-            () if self.is_tiny(cx) && many => "tiny_batched",
+            () if self.is_tiny_batched(row, &cx.prepared.thresholds) => "tiny_batched",
             () if self.is_skinny(cx) => "skinny",
             () if self.m.min(self.n).min(self.k) >= 1024 => "large",
             () => "regular",

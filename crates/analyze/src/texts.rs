@@ -181,6 +181,11 @@ impl TextId {
         out + rest
     }
 
+    /// Whether it is said in a text: whether all that stands before its first placeholder is.
+    pub(crate) fn is_said_in(self, text: &str) -> bool {
+        self.template().split('{').next().is_some_and(|start| text.contains(start))
+    }
+
     /// The sentence of a text without placeholders.
     pub fn plain(self) -> String {
         self.fill(&[])

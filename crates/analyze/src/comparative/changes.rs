@@ -13,6 +13,7 @@ use super::verdict::{ExpectedRatio, Verdict};
 use super::work::{Copies, Part};
 use super::{Comparative, SideTotals};
 use crate::finding::PatternId;
+use crate::prepare::args::SEPARATOR;
 use crate::thresholds::Thresholds;
 
 /// What kind of difference it is.
@@ -282,7 +283,7 @@ fn replaced(c: &Compared) -> Change {
 
 /// What the target calls the same operations of a group on, and what the reference does.
 pub(crate) fn other_inputs(c: &Compared) -> String {
-    let shapes = Both::of(c.shapes.as_ref(), |args| short(&args.replace("<br>", ", ")));
+    let shapes = Both::of(c.shapes.as_ref(), |args| short(&args.replace(SEPARATOR, ", ")));
     if shapes.reference == shapes.target || shapes.reference.is_empty() || shapes.target.is_empty() {
         return "on other amounts of data".to_owned();
     }

@@ -8,7 +8,9 @@ use super::verdict::{ExpectedRatio, Verdict};
 use super::{SideTotals, WORTH_PERCENT};
 use crate::analysis::Analysis;
 use crate::finding::{Finding, Paths, PatternId};
+use crate::prepare::args::SEPARATOR;
 use crate::program::RowId;
+use crate::texts::TextId;
 use crate::thresholds::Threshold;
 use jarvis_trace::InOrder;
 
@@ -134,6 +136,8 @@ fn of_operation(target: &Analysis, at: usize, c: &Compared) -> Gap {
     let told = finding(target, &c.rows.target);
     let is_group = c.level == Some(MatchLevel::Module);
     let mut paths = told.map(|f| f.paths.clone()).unwrap_or_default();
+    // The finding tells what all its rows would save in the whole trace; the gap tells what this one does, in its unit.
+    paths.kernel.retain(|sentence| !TextId::B_BW.is_said_in(sentence));
     if is_group && c.same_operations() {
         // What is known of these shapes alone says more.
         paths.algorithmic.push(format!(
@@ -168,7 +172,7 @@ fn of_operation(target: &Analysis, at: usize, c: &Compared) -> Gap {
     }
     let precision = if types.is_some() { "Precision of " } else { "" };
     Gap {
-        title: match c.args.split("<br>").next() {
+        title: match c.args.split(SEPARATOR).next() {
             _ if is_group => format!("Operations of `{}`", c.name),
             Some(first) if !first.is_empty() => format!("{precision}`{}` `{first}`", c.name),
             _ => format!("{precision}`{}`", c.name),

@@ -10,6 +10,7 @@ use super::compared::Compared;
 use super::matching::MatchLevel;
 use super::steps::Mode;
 use super::{COVERAGE_PERCENT, Comparative};
+use crate::prepare::args::SEPARATOR;
 use crate::prepare::category::{CATEGORIES, category_of};
 use jarvis_perf::extension::Extension;
 use jarvis_perf::ops;
@@ -154,7 +155,7 @@ impl Gate {
             c.changes.iter().filter(is_told).map(|change| (change.what.clone(), change.ms)).collect()
         } else {
             let own = c.operations.iter().filter(|o| *o.category == *self.what);
-            let own = own.map(|o| (format!("`{}` {}", o.name, o.args.replace("<br>", ", ")), o.ms));
+            let own = own.map(|o| (format!("`{}` {}", o.name, o.args.replace(SEPARATOR, ", ")), o.ms));
             let alone = c.left.target.iter().filter(|p| *p.category == *self.what);
             own.chain(
                 alone.map(|p| (format!("`{}`, only in the target", p.name), Both { reference: 0.0, target: p.ms })),

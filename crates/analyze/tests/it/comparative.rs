@@ -115,3 +115,27 @@ fn a_trace_does_not_differ_from_itself() {
         assert!(c.operations.iter().all(|o| o.level == Some(MatchLevel::Exact)), "{name}");
     }
 }
+
+/// Images of a network channels first, and last, on the same GPU.
+fn layouts() -> Option<Comparative> {
+    compare(("h200", "resnet50_nhwc", "H200"), ("h200", "resnet50_nchw", "H200"))
+}
+
+#[test]
+fn a_gpu_does_not_explain_differences_to_itself() {
+    let Some(c) = layouts() else { return };
+    let expected: Vec<&Compared> = c.notable().filter(|o| o.verdict.is_some_and(Verdict::is_expected)).collect();
+    assert!(!expected.is_empty() && expected.iter().all(|o| o.is_within_tolerance()), "{expected:?}");
+    let Some(other) = timesformer() else { return };
+    assert!(!operation(&other, "aten::addmm", "(25089,768) bf16 (768,3072)").is_within_tolerance());
+}
+
+#[test]
+fn advice_tells_no_times_of_the_whole_trace() {
+    let Some(c) = layouts() else { return };
+    assert_eq!((c.normalization.mode, c.normalization.steps.target), (Mode::PerStep, 2));
+    let said = c.gaps.iter().flat_map(|gap| gap.paths.algorithmic.iter().chain(&gap.paths.kernel));
+    for sentence in said {
+        assert!(!sentence.contains(" ms"), "{sentence}");
+    }
+}

@@ -7,6 +7,7 @@ use jarvis_analyze::comparative::{
 };
 use jarvis_analyze::finding::{Finding, Paths, PatternId};
 use jarvis_analyze::metrics::{Peaks, TopOperationMetrics, UtilizationMetrics};
+use jarvis_analyze::prepare::args::SEPARATOR;
 use jarvis_analyze::prepared::BoundType;
 use jarvis_analyze::program::RowId;
 use jarvis_analyze::rounding::{Ms, Percent, Ratio};
@@ -153,7 +154,7 @@ pub(crate) fn metrics<'a>(v: &'a Versus<'_>) -> Metrics<'a> {
 
 /// Arguments on one line.
 fn plain(args: &str) -> String {
-    args.replace("<br>", " ")
+    args.replace(SEPARATOR, " ")
 }
 
 fn changes<'a>(v: &'a Versus<'_>) -> Vec<ChangeFile<'a>> {

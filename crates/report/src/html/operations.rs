@@ -153,5 +153,5 @@ fn prepared_row(prepared: &Prepared, texts: &mut Texts, seen: &Row, row: &Unifie
 
 /// Arguments as they stand in a cell of Markdown, without its line breaks.
 fn one_line(args: &str) -> String {
-    args.replace("<br>", ", ")
+    args.replace(args::SEPARATOR, ", ")
 }

@@ -2,6 +2,7 @@
 
 use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::finding::{Finding, PatternId, Priority, Range};
+use jarvis_analyze::prepare::args::SEPARATOR;
 use jarvis_analyze::prepared::{BoundType, Efficiency, EfficiencySource};
 use jarvis_analyze::rounding::{shown, shown_ms};
 
@@ -96,7 +97,7 @@ pub(crate) fn figure(value: f64) -> String {
 pub(crate) fn shapes(args: &str) -> String {
     let mut line = String::with_capacity(args.len());
     let mut separator = "";
-    let mut parts = args.split("<br>").peekable();
+    let mut parts = args.split(SEPARATOR).peekable();
     while let Some(part) = parts.next() {
         let mut count = 1;
         while parts.next_if_eq(&part).is_some() {

@@ -1,6 +1,7 @@
 //! What differs: the parts that the difference of the total times is made of, and what has no counterpart.
 
 use jarvis_analyze::comparative::{Change, Part};
+use jarvis_analyze::prepare::args::SEPARATOR;
 use jarvis_analyze::rounding::{round, shown, shown_ms};
 
 use super::Scene;
@@ -95,7 +96,7 @@ fn list(m: &mut Markup, (side, title): (&'static str, &'static str), run: &Run<'
     m.raw("<div class=\"scroll\">").open("table", &[("class", &"lone"), ("data-side", &side)]);
     m.raw("<thead><tr><th>Operation</th><th class=\"num\">Calls</th><th class=\"num\">ms</th></tr></thead><tbody>");
     for part in parts.iter().take(MOST) {
-        let args = part.row.map(|r| run.analysis.prepared.row(r).args.replace("<br>", ", ")).unwrap_or_default();
+        let args = part.row.map(|r| run.analysis.prepared.row(r).args.replace(SEPARATOR, ", ")).unwrap_or_default();
         m.raw("<tr><td>").leaf("span", &[("class", &"name")], printable(&part.name));
         for text in [&*args, &*part.place.modules].into_iter().filter(|t| !t.is_empty()) {
             m.leaf("span", &[("class", &"faint sub name")], printable(text));

@@ -1,6 +1,7 @@
 //! What both sides do, as the table of the page has it: the operations of `comparison_metrics.json`.
 
 use jarvis_analyze::comparative::{Compared, GapSource, MatchLevel};
+use jarvis_analyze::prepare::args::SEPARATOR;
 use jarvis_analyze::rounding::{Ms, Ratio};
 use serde::Serialize;
 
@@ -78,7 +79,7 @@ pub(super) fn arguments(c: &Compared) -> String {
     if is_group(c) {
         format!("{} → {}", c.operations.reference.join(", "), c.operations.target.join(", "))
     } else {
-        c.args.replace("<br>", ", ")
+        c.args.replace(SEPARATOR, ", ")
     }
 }
 

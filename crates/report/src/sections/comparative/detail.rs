@@ -50,7 +50,7 @@ pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
         }
     }
     let is_precision = |o: &Compared| o.verdict == Some(Verdict::Precision);
-    let kinds: [Kind; 5] = [
+    let kinds: [Kind; 6] = [
         ("Further operations that are slower than the hardware suggests", |o| {
             o.verdict.is_some_and(|verdict| verdict.is_slow() && verdict != Verdict::Precision)
         }),
@@ -59,7 +59,10 @@ pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
         ("Differences that the types of each side explain", |o| {
             o.verdict.is_some_and(Verdict::is_expected) && o.precision.is_some()
         }),
-        ("Hardware-explained differences", |o| o.verdict.is_some_and(Verdict::is_expected) && o.precision.is_none()),
+        ("Hardware-explained differences", |o| {
+            o.verdict.is_some_and(Verdict::is_expected) && o.precision.is_none() && !o.is_within_tolerance()
+        }),
+        ("Differences within the tolerance of what the hardware suggests", Compared::is_within_tolerance),
     ];
     let in_gap = |o: &Compared| {
         let own = |g: &Gap| matches!(g.source, GapSource::Operation(at) if c.operations.get(at) == Some(o));
@@ -235,7 +238,11 @@ fn differences(rows: &[&Compared]) -> Vec<Block> {
         "Explanation",
     ]);
     for o in rows {
-        let expected = if is_explained(o) { "Yes" } else { "No" };
+        let expected = match () {
+            () if o.is_within_tolerance() => "Within tolerance",
+            () if is_explained(o) => "Yes",
+            () => "No",
+        };
         table.row([
             Line::code(&o.name),
             Line::code(&args(o)),

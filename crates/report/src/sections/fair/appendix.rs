@@ -3,6 +3,7 @@
 use jarvis_analyze::metrics::Peaks;
 use jarvis_analyze::prepared::Prepared;
 
+use crate::ReplayEntry;
 use crate::Run;
 use crate::blocks::{Block, Line};
 use crate::html::ROOFLINE;
@@ -64,14 +65,18 @@ pub(crate) fn peaks(p: &Prepared) -> String {
     if known.is_empty() { "not known".to_owned() } else { known.join(", ") }
 }
 
+/// The replay packages, with the recorded time of what they hold.
 pub(crate) fn replay(run: &Run<'_>) -> Vec<Block> {
+    packages(run, |r| format!(", {} ms", ms(r.time_ms)))
+}
+
+/// The replay packages, with what else is told of each.
+pub(crate) fn packages(run: &Run<'_>, told: fn(&ReplayEntry) -> String) -> Vec<Block> {
     if run.replay.is_empty() {
         return vec![Block::paragraph("No replay package was written in this run.")];
     }
-    let items = run
-        .replay
-        .iter()
-        .map(|r| Line::code(&r.path).and_prose(&format!(" - {}, {} ms", counted(r.shapes, "shape"), ms(r.time_ms))));
+    let one = |r: &ReplayEntry| Line::code(&r.path).and_prose(&format!(" - {}{}", counted(r.shapes, "shape"), told(r)));
+    let items = run.replay.iter().map(one);
     vec![
         Block::list(items),
         Block::paragraph(

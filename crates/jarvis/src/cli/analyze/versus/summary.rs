@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use jarvis_analyze::comparative::{Both, Gap, TotalOf, Verdict, WORTH_PERCENT};
+use jarvis_analyze::comparative::{Both, Compared, Gap, TotalOf, Verdict, WORTH_PERCENT};
 use jarvis_analyze::rounding::{shown, shown_ms};
 
 use super::side_by_side;
@@ -20,6 +20,9 @@ const WARNINGS: usize = 3;
 const WIDTH: usize = 110;
 /// What stands before the second line of an entry.
 const INDENT: &str = "       ";
+
+/// What explains differences, and of which operations.
+type Explained = (&'static str, fn(&Compared) -> bool);
 
 /// Everything the summary tells.
 pub(super) struct View<'a> {
@@ -85,13 +88,18 @@ impl View<'_> {
         if more > 0 {
             let _ = writeln!(out, "{}", style.faint(&format!("    {more} more in the reports")));
         }
-        for (what, other_types) in [("hardware explains", false), ("other types explain", true)] {
-            let own = c.notable().filter(|o| o.precision.is_some() == other_types);
-            let explained = own.filter(|o| o.verdict.is_some_and(Verdict::is_expected));
+        let kinds: [Explained; 3] = [
+            ("hardware explains", |o| o.precision.is_none() && !o.is_within_tolerance()),
+            ("other types explain", |o| o.precision.is_some()),
+            ("within the tolerance of what the hardware suggests are", Compared::is_within_tolerance),
+        ];
+        for (what, is_own) in kinds {
+            let explained = c.notable().filter(|o| o.verdict.is_some_and(Verdict::is_expected) && is_own(o));
             let (faster, slower): (Vec<_>, Vec<_>) = explained.partition(|o| o.ms.delta() < 0.0);
             if !faster.is_empty() || !slower.is_empty() {
                 let (faster, slower) = (faster.len(), slower.len());
-                let _ = writeln!(out, "  {what} {faster} operations that take less and {slower} that take more time");
+                let line = format!("{what} {faster} operations that take less and {slower} that take more time");
+                wrapped(out, "  ", "    ", &line);
             }
         }
     }

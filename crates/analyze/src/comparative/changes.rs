@@ -11,7 +11,7 @@ use super::compared::{Compared, names};
 use super::matching::MatchLevel;
 use super::verdict::{ExpectedRatio, Verdict};
 use super::work::{Copies, Part};
-use super::{Comparative, SideTotals};
+use super::{Comparative, SideTotals, WORTH_PERCENT};
 use crate::finding::PatternId;
 use crate::prepare::args::SEPARATOR;
 use crate::thresholds::Thresholds;
@@ -91,10 +91,13 @@ pub(crate) fn changes(
             kind => groups.entry((&c.category, kind)).or_default().push(at),
         }
     }
-    found.extend(groups.into_iter().map(|((category, kind), at)| {
-        let members: Vec<&Compared> = at.iter().filter_map(|&at| operations.get(at)).collect();
-        Change { operations: at, ..group(category, kind, &members, limits) }
-    }));
+    let worth_ms = WORTH_PERCENT / 100.0 * recorded.totals.reference.total_ms;
+    for ((category, kind), at) in groups {
+        found.extend(by_direction(at, operations, worth_ms).into_iter().map(|at| {
+            let members: Vec<&Compared> = at.iter().filter_map(|&at| operations.get(at)).collect();
+            Change { operations: at, ..group(category, kind, &members, limits) }
+        }));
+    }
     if !left.reference.is_empty() || !left.target.is_empty() {
         found.push(unmatched(left));
     }
@@ -122,6 +125,17 @@ pub(crate) fn changes(
     found.retain(|c| c.ms != Both::default());
     found.order_by(|a, b| b.ms.delta().abs().total_cmp(&a.ms.delta().abs()).then_with(|| a.what.cmp(&b.what)));
     found
+}
+
+/// Those that take more time and those that take less, where both are worth telling: together they look like nothing.
+fn by_direction(group: Vec<usize>, operations: &[Compared], worth_ms: f64) -> Vec<Vec<usize>> {
+    let (more, less): (Vec<usize>, Vec<usize>) =
+        group.iter().partition(|&&at| operations.get(at).is_some_and(|o| o.ms.delta() > 0.0));
+    let is_large = |part: &[usize]| {
+        let notable = part.iter().filter_map(|&at| operations.get(at)).filter(|o| o.is_notable());
+        notable.map(|o| o.ms.delta()).sum::<f64>().abs() >= worth_ms.max(LEAST_MS)
+    };
+    if is_large(&more) && is_large(&less) { vec![more, less] } else { vec![group] }
 }
 
 /// Times below this are rounding, in milliseconds.
@@ -183,7 +197,7 @@ fn overlap(rest: Both<Rest>) -> (&'static str, Both<f64>) {
 impl Comparative {
     /// Differences that are worth telling: of at least this share of the reference's time, in percent.
     pub fn large_changes(&self) -> impl Iterator<Item = &Change> {
-        let floor = super::WORTH_PERCENT / 100.0 * self.totals.reference.total_ms;
+        let floor = WORTH_PERCENT / 100.0 * self.totals.reference.total_ms;
         self.changes.iter().filter(move |c| c.ms.delta().abs() >= floor)
     }
 }
@@ -328,11 +342,16 @@ fn group(category: &str, kind: ChangeKind, members: &[&Compared], limits: &Thres
     }
 }
 
+/// What launched a kernel that is recorded without an operation.
+pub(crate) fn launcher(name: &str) -> Option<&str> {
+    name.split_once("->").map(|(launcher, _)| launcher)
+}
+
 /// Names of operations; of kernels that only a launch is known of, the launch.
-fn launchers(parts: &[Part]) -> Vec<Arc<str>> {
+pub(crate) fn launchers(parts: &[Part]) -> Vec<Arc<str>> {
     let mut found: Vec<Arc<str>> = Vec::new();
     for name in names(parts) {
-        let launcher = name.split_once("->").map_or(&*name, |(launcher, _)| launcher);
+        let launcher = launcher(&name).unwrap_or(&name);
         if found.iter().all(|f| **f != *launcher) {
             found.push(launcher.into());
         }

@@ -1,16 +1,18 @@
 //! Where the target should be improved: what takes it longer than its hardware explains.
 
+use std::collections::BTreeMap;
+
 use super::both::Both;
 use super::changes::{Change, ChangeKind, apart, listed, other_inputs};
 use super::compared::Compared;
 use super::matching::MatchLevel;
 use super::verdict::{ExpectedRatio, Verdict};
-use super::{SideTotals, WORTH_PERCENT};
+use super::{SideTotals, WORTH_PERCENT, patterns};
 use crate::analysis::Analysis;
-use crate::finding::{Finding, Paths, PatternId};
+use crate::finding::{Finding, Paths, PatternId, Tier};
 use crate::prepare::args::SEPARATOR;
 use crate::program::RowId;
-use crate::texts::TextId;
+use crate::texts::{TextId, counted};
 use crate::thresholds::Threshold;
 use jarvis_trace::InOrder;
 
@@ -19,6 +21,8 @@ use jarvis_trace::InOrder;
 pub enum GapSource {
     /// Position among the operations of the comparison.
     Operation(usize),
+    /// Several operations that one change explains: the target shows this pattern, and the reference does not.
+    Cause(PatternId),
     /// Work without a counterpart.
     Unmatched,
     /// The GPU has nothing to do.
@@ -34,6 +38,8 @@ pub struct Gap {
     pub rank: usize,
     /// What it is about.
     pub source: GapSource,
+    /// Positions of the operations of the comparison that it is about, those that save most first.
+    pub operations: Vec<usize>,
     /// Operation, module or what else it is about.
     pub name: String,
     /// One line; names stand between backticks.
@@ -54,8 +60,8 @@ pub struct Gap {
     pub precision: Option<Both<String>>,
     /// What to do.
     pub paths: Paths,
-    /// Operation to make a replay package of.
-    pub replay: Option<String>,
+    /// Operations to make replay packages of.
+    pub replay: Vec<String>,
 }
 
 impl Gap {
@@ -64,6 +70,7 @@ impl Gap {
         Self {
             rank: 0,
             source,
+            operations: Vec::new(),
             name: name.to_owned(),
             title: name.to_owned(),
             category: category.to_owned(),
@@ -74,15 +81,7 @@ impl Gap {
             saved_percent_of_total: 0.0,
             precision: None,
             paths,
-            replay: None,
-        }
-    }
-
-    /// Position of the operation that it is about.
-    pub fn operation(&self) -> Option<usize> {
-        match self.source {
-            GapSource::Operation(at) => Some(at),
-            GapSource::Unmatched | GapSource::Idle | GapSource::Overlap => None,
+            replay: Vec::new(),
         }
     }
 }
@@ -103,6 +102,7 @@ pub(crate) fn gaps(
             found.push(of_operation(target, i, c));
         }
     }
+    let mut found = by_cause(found, operations, analyses);
     let compute = totals.target.computation_ms;
     let tolerance = 1.0 + limits.get(Threshold::CompareTolerance);
     let unmatched = changes.iter().find(|c| c.kind == ChangeKind::Unmatched);
@@ -130,6 +130,67 @@ pub(crate) fn gaps(
         gap.rank = rank;
     }
     found
+}
+
+/// Patterns that one change does away with, however many operations show them.
+const CAUSES: [PatternId; 8] = [
+    PatternId::LAYOUT_TRANSPOSES,
+    PatternId::UNFUSED_ATTENTION,
+    PatternId::REPEATED_KV_HEADS,
+    PatternId::MOE_EXPERT_LOOP,
+    PatternId::UNFUSED_NORM,
+    PatternId::ELEMENTWISE_CHAIN,
+    PatternId::UNFUSED_OPTIMIZER,
+    PatternId::UNFUSED_MODULE,
+];
+
+/// Gaps of operations that one finding speaks of are one where only the target has such a finding: it is what differs
+/// between the sides. What both sides show explains no difference.
+fn by_cause(gaps: Vec<Gap>, operations: &[Compared], analyses: Both<&Analysis>) -> Vec<Gap> {
+    let known = patterns(analyses.reference, &[Tier::Compute, Tier::Fusion]);
+    let mut causes: BTreeMap<usize, (&Finding, Vec<Gap>)> = BTreeMap::new();
+    let mut found: Vec<Gap> = Vec::new();
+    for gap in gaps {
+        let rows = gap.operations.first().and_then(|&at| operations.get(at)).map(|c| &*c.rows.target);
+        let told = rows.and_then(|rows| finding(analyses.target, rows)).filter(|_| gap.precision.is_none());
+        match told.filter(|f| CAUSES.contains(&f.pattern) && !known.contains(&f.pattern)) {
+            Some(f) => causes.entry(f.rank).or_insert_with(|| (f, Vec::new())).1.push(gap),
+            None => found.push(gap),
+        }
+    }
+    for (_, (cause, members)) in causes {
+        match &*members {
+            [_, _, ..] => found.push(of_cause(cause, members, operations)),
+            _ => found.extend(members),
+        }
+    }
+    found
+}
+
+/// Several gaps as one: what closing all of them saves, with what is said of the largest.
+fn of_cause(cause: &Finding, mut members: Vec<Gap>, operations: &[Compared]) -> Gap {
+    members.order_by(|a, b| b.saved_ms.total_cmp(&a.saved_ms).then_with(|| a.title.cmp(&b.title)));
+    let mut ms = Both::<f64>::default();
+    let mut replay: Vec<String> = Vec::new();
+    for gap in &members {
+        ms.add(gap.ms);
+        for op in &gap.replay {
+            if !replay.contains(op) {
+                replay.push(op.clone());
+            }
+        }
+    }
+    let at: Vec<usize> = members.iter().flat_map(|gap| gap.operations.iter().copied()).collect();
+    let compared: Vec<&Compared> = at.iter().filter_map(|&at| operations.get(at)).collect();
+    let paths = members.first().map(|gap| gap.paths.clone()).unwrap_or_default();
+    Gap {
+        title: format!("{} ({})", cause.title, counted(members.len(), "operation")),
+        expected: ExpectedRatio::of_sum(&compared, |c| c.expected),
+        saved_ms: members.iter().map(|gap| gap.saved_ms).sum(),
+        operations: at,
+        replay,
+        ..Gap::new(GapSource::Cause(cause.pattern), &cause.title, &cause.category, ms, paths)
+    }
 }
 
 fn of_operation(target: &Analysis, at: usize, c: &Compared) -> Gap {
@@ -180,7 +241,8 @@ fn of_operation(target: &Analysis, at: usize, c: &Compared) -> Gap {
         expected: c.expected,
         saved_ms: c.saved_ms,
         precision: types,
-        replay: c.operations.target.first().filter(|_| !is_group).map(ToString::to_string),
+        operations: vec![at],
+        replay: c.operations.target.first().filter(|_| !is_group).map(ToString::to_string).into_iter().collect(),
         ..Gap::new(GapSource::Operation(at), &c.name, &c.category, c.ms, paths)
     }
 }
@@ -269,7 +331,7 @@ fn finding<'a>(target: &'a Analysis, rows: &[RowId]) -> Option<&'a Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::{Priority, Tier};
+    use crate::finding::Priority;
     use crate::testing::finding;
 
     #[test]

@@ -11,6 +11,7 @@ mod gate;
 mod matching;
 mod same_work;
 mod steps;
+mod uncompared;
 mod verdict;
 mod work;
 
@@ -27,6 +28,7 @@ pub use gaps::{Gap, GapSource};
 pub use gate::{Checked, Gate, Outcome};
 pub use matching::MatchLevel;
 pub use steps::{Mode, Normalization};
+pub use uncompared::SameKernel;
 pub use verdict::{ExpectedRatio, Explanation, Verdict};
 pub use work::{Part, Place};
 
@@ -136,6 +138,8 @@ pub struct Comparative {
     pub categories: Vec<Compared>,
     /// What has no counterpart, most time first.
     pub left: Both<Vec<Part>>,
+    /// Kernels that both sides run, where operations say little of the whole; the largest difference first.
+    pub same_kernels: Vec<SameKernel>,
     /// Rows left out because they copy between host and device.
     pub host_copies: Both<usize>,
     /// Whether both sides run the same collectives, of the same sizes and as often; none if neither has any.
@@ -208,11 +212,15 @@ impl Comparative {
             coverage_percent,
             operations,
             left,
+            same_kernels: Vec::new(),
             host_copies,
             changes,
             gaps,
             gates: Vec::new(),
         };
+        if out.is_hardly_matched() && out.normalization.mode != Mode::PerCall {
+            out.same_kernels = uncompared::same_kernels(sides, steps);
+        }
         out.warnings.clone_from(&out.losses);
         out.warnings.extend(warnings(&out, steps::marks(sides)));
         let told = Both::of(analyses, |a| patterns(a, &[Tier::Compute, Tier::Fusion, Tier::System]));

@@ -1,6 +1,7 @@
 //! Targets against references: the example of the requirements, and pairs of recordings before and after a fix.
 
-use jarvis_analyze::comparative::{ChangeKind, Comparative, Compared, GapSource, MatchLevel, Mode, Verdict};
+use jarvis_analyze::comparative::{Change, ChangeKind, Comparative, Compared, GapSource, MatchLevel, Mode, Verdict};
+use jarvis_analyze::finding::PatternId;
 
 use crate::support::{analyse, trace};
 
@@ -128,6 +129,48 @@ fn a_gpu_does_not_explain_differences_to_itself() {
     assert!(!expected.is_empty() && expected.iter().all(|o| o.is_within_tolerance()), "{expected:?}");
     let Some(other) = timesformer() else { return };
     assert!(!operation(&other, "aten::addmm", "(25089,768) bf16 (768,3072)").is_within_tolerance());
+}
+
+#[test]
+fn what_only_the_target_shows_is_one_gap() {
+    let Some(c) = layouts() else { return };
+    let first = &c.gaps[0];
+    assert_eq!(first.source, GapSource::Cause(PatternId::LAYOUT_TRANSPOSES));
+    assert!(c.new.contains(&PatternId::LAYOUT_TRANSPOSES) && first.paths.algorithmic[0].contains("channels_last"));
+    let members: Vec<&Compared> = first.operations.iter().map(|&at| &c.operations[at]).collect();
+    let saved: f64 = members.iter().map(|o| o.saved_ms).sum();
+    assert!(members.len() > 10 && (first.saved_ms - saved).abs() < 1e-9);
+    assert!(
+        members.iter().any(|o| &*o.category == "batchnorm") && members.iter().any(|o| &*o.category == "convolution")
+    );
+    assert!(members.windows(2).all(|pair| pair[0].saved_ms >= pair[1].saved_ms));
+    // What both sides show explains no difference.
+    let Some(other) = timesformer() else { return };
+    assert!(other.gaps.len() > 1 && other.gaps.iter().all(|gap| matches!(gap.source, GapSource::Operation(_))));
+}
+
+#[test]
+fn parts_that_cancel_each_other_are_told_apart() {
+    let Some(c) = timesformer() else { return };
+    let slow = operation(&c, "aten::bmm", "(37632,8,64) bf16 (37632,64,8)");
+    let holds = |change: &&Change| change.operations.iter().any(|&at| &c.operations[at] == slow);
+    let told = c.large_changes().find(holds).unwrap();
+    assert!(told.ms.delta() >= slow.ms.delta() && told.operations.iter().all(|&at| c.operations[at].ms.delta() > 0.0));
+}
+
+#[test]
+fn where_no_operation_is_matched_none_is_said_to_be_as_expected() {
+    let Some(c) = compare(("h200", "decode_eager", "H200"), ("h200", "decode_graphed", "H200")) else { return };
+    assert!(c.operations.is_empty() && c.gaps.is_empty());
+    let said = c.no_gap();
+    assert!(said.starts_with("No operation could be compared: the kernels of the target are recorded with"), "{said}");
+    // The graph runs the kernels that it was captured from.
+    let ms = c.same_kernels_ms();
+    assert!(c.same_kernels.iter().all(|k| (k.runs.reference - k.runs.target).abs() < 1e-9), "{:?}", c.same_kernels);
+    near(ms.reference, c.totals.reference.computation_ms, 1);
+    near(ms.target, c.totals.target.computation_ms, 1);
+    let Some(whole) = timesformer() else { return };
+    assert!(whole.same_kernels.is_empty());
 }
 
 #[test]

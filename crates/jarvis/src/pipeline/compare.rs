@@ -87,7 +87,7 @@ pub fn compare_traces_watched(
     let mut comparative = Comparative::of(&reference.analysis, &target.analysis);
     comparative.check(gates);
     clock.then("replay_packages");
-    let further: Vec<String> = comparative.gaps.iter().filter_map(|gap| gap.replay.clone()).collect();
+    let further: Vec<String> = comparative.gaps.iter().flat_map(|gap| gap.replay.iter().cloned()).collect();
     let chosen = replay::choose(traces.target, &target.report, &target.analysis, &options.target.replay, &further);
     let replay = replay::replay(chosen, &mut target.analysis)?;
     clock.then("reports");

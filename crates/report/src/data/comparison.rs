@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use jarvis_analyze::comparative::{
-    Both, ChangeKind, Checked, Compared, Dominant, Gap, GapSource, MatchLevel, Mode, Outcome, Part, SideTotals, Verdict,
+    Both, ChangeKind, Checked, Comparative, Compared, Dominant, Gap, GapSource, MatchLevel, Mode, Outcome, Part,
+    SameKernel, SideTotals, Verdict,
 };
 use jarvis_analyze::finding::{Finding, Paths, PatternId};
 use jarvis_analyze::metrics::{Peaks, TopOperationMetrics, UtilizationMetrics};
@@ -109,6 +110,46 @@ pub(crate) struct Metrics<'a> {
     categories: Vec<Entry<'a>>,
     unmatched_reference: Vec<Unmatched<'a>>,
     unmatched_target: Vec<Unmatched<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernels_by_name: Option<KernelsByName<'a>>,
+}
+
+/// Kernels that both sides run, where operations say little of the whole.
+#[derive(Serialize)]
+struct KernelsByName<'a> {
+    reference_ms: Ms,
+    target_ms: Ms,
+    delta_percent: Option<Percent>,
+    kernels: Vec<KernelEntry<'a>>,
+}
+
+/// One of them.
+#[derive(Serialize)]
+struct KernelEntry<'a> {
+    name: &'a str,
+    reference_count: Ratio,
+    target_count: Ratio,
+    reference_ms: Ms,
+    target_ms: Ms,
+    delta_percent: Option<Percent>,
+}
+
+fn kernels_by_name<'a>(c: &'a Comparative) -> Option<KernelsByName<'a>> {
+    let one = |k: &'a SameKernel| KernelEntry {
+        name: &k.name,
+        reference_count: Ratio(k.runs.reference),
+        target_count: Ratio(k.runs.target),
+        reference_ms: Ms(k.ms.reference),
+        target_ms: Ms(k.ms.target),
+        delta_percent: k.ms.delta_percent().map(Percent),
+    };
+    let ms = c.same_kernels_ms();
+    (!c.same_kernels.is_empty()).then(|| KernelsByName {
+        reference_ms: Ms(ms.reference),
+        target_ms: Ms(ms.target),
+        delta_percent: ms.delta_percent().map(Percent),
+        kernels: c.same_kernels.iter().map(one).collect(),
+    })
 }
 
 /// The file of a comparison.
@@ -149,6 +190,7 @@ pub(crate) fn metrics<'a>(v: &'a Versus<'_>) -> Metrics<'a> {
         categories: entries(&c.categories),
         unmatched_reference: unmatched(&v.reference, &c.left.reference, c.totals.reference.computation_ms),
         unmatched_target: unmatched(&v.target, &c.left.target, c.totals.target.computation_ms),
+        kernels_by_name: kernels_by_name(c),
     }
 }
 
@@ -261,6 +303,17 @@ pub(crate) fn of_finding(v: &Versus<'_>, finding: &Finding) -> Option<FindingCom
     })
 }
 
+/// One of several operations that one change explains.
+#[derive(Serialize)]
+struct GapOperation<'a> {
+    name: &'a str,
+    args: String,
+    reference_ms: Ms,
+    target_ms: Ms,
+    saved_ms: Ms,
+    tree_uid: Option<u32>,
+}
+
 /// A place where the target should be improved.
 #[derive(Serialize)]
 struct GapFile<'a> {
@@ -268,6 +321,10 @@ struct GapFile<'a> {
     title: &'a str,
     category: &'a str,
     source: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pattern: Option<PatternId>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    operations: Vec<GapOperation<'a>>,
     args: Option<String>,
     bound: Option<BoundType>,
     reference_ms: Ms,
@@ -384,22 +441,41 @@ pub(crate) fn comparison<'a>(v: &'a Versus<'_>) -> Comparison<'a> {
     }
 }
 
+fn gap_operation(c: &Compared) -> GapOperation<'_> {
+    GapOperation {
+        name: &c.name,
+        args: plain(&c.args),
+        reference_ms: Ms(c.ms.reference),
+        target_ms: Ms(c.ms.target),
+        saved_ms: Ms(c.saved_ms),
+        tree_uid: c.uid,
+    }
+}
+
 fn gap<'a>(v: &'a Versus<'_>, g: &'a Gap) -> GapFile<'a> {
     let compared = match g.source {
         GapSource::Operation(at) => v.comparative.operations.get(at),
-        GapSource::Unmatched | GapSource::Idle | GapSource::Overlap => None,
+        GapSource::Cause(_) | GapSource::Unmatched | GapSource::Idle | GapSource::Overlap => None,
     };
-    let package = g.replay.as_ref().and_then(|op| v.target.replay.iter().find(|r| r.op == *op));
+    let package = g.replay.iter().find_map(|op| v.target.replay.iter().find(|r| r.op == *op));
+    let (pattern, members) = match g.source {
+        GapSource::Cause(pattern) => (Some(pattern), &*g.operations),
+        _ => (None, &[][..]),
+    };
+    let operations = members.iter().filter_map(|&at| v.comparative.operations.get(at)).map(gap_operation).collect();
     GapFile {
         rank: g.rank,
         title: &g.title,
         category: &g.category,
         source: match g.source {
             GapSource::Operation(_) => "operation",
+            GapSource::Cause(_) => "cause",
             GapSource::Unmatched => "unmatched",
             GapSource::Idle => "idle",
             GapSource::Overlap => "overlap",
         },
+        pattern,
+        operations,
         args: compared.filter(|c| !c.args.is_empty()).map(|c| plain(&c.args)),
         bound: compared.and_then(|c| c.bound),
         reference_ms: Ms(g.ms.reference),

@@ -20,7 +20,7 @@ pub(super) fn section(m: &mut Markup, scene: &Scene<'_>, beside: &[String]) {
     begin(m, "improve", "What to improve on the target");
     let c = scene.versus.comparative;
     if c.gaps.is_empty() {
-        m.leaf("p", &[], "Nothing from the comparison: the target takes nowhere longer than its hardware explains.");
+        m.open("p", &[]).prose(&format!("Nothing from the comparison. {}", c.no_gap())).close("p");
     }
     for gap in &c.gaps {
         card(m, scene, gap, beside);
@@ -40,7 +40,7 @@ fn tone(rank: usize) -> &'static str {
 fn card(m: &mut Markup, scene: &Scene<'_>, gap: &Gap, beside: &[String]) {
     let compared = match gap.source {
         GapSource::Operation(at) => scene.versus.comparative.operations.get(at).map(|c| (at, c)),
-        GapSource::Unmatched | GapSource::Idle | GapSource::Overlap => None,
+        GapSource::Cause(_) | GapSource::Unmatched | GapSource::Idle | GapSource::Overlap => None,
     };
     let id = format!("gap-{}", gap.rank);
     m.open("article", &[("class", &tone(gap.rank)), ("id", &id), ("tabindex", &"-1")]);
@@ -48,6 +48,7 @@ fn card(m: &mut Markup, scene: &Scene<'_>, gap: &Gap, beside: &[String]) {
     m.open("h3", &[]).prose(&gap.title).close("h3");
     let badge = match gap.source {
         GapSource::Operation(_) => words::verdict(compared.and_then(|(_, c)| c.verdict)).1,
+        GapSource::Cause(_) => "one cause",
         GapSource::Unmatched => "no counterpart",
         GapSource::Idle => "idle",
         GapSource::Overlap => "overlap",
@@ -105,11 +106,30 @@ fn details(m: &mut Markup, scene: &Scene<'_>, gap: &Gap, compared: Option<(usize
             m.raw("<p>What the GPU waits for: ").leaf("a", &[("href", &IDLE)], IDLE).raw("</p>");
         }
     }
-    let package = gap.replay.as_ref().and_then(|op| scene.versus.target.replay.iter().find(|r| r.op == *op));
-    if let Some(package) = package {
+    if let GapSource::Cause(_) = gap.source {
+        members(m, scene, gap);
+    }
+    for package in scene.versus.target.replay.iter().filter(|r| gap.replay.contains(&r.op)) {
         m.raw("<p>Replay package: ").leaf("code", &[], &package.path).raw("</p>");
     }
     m.raw("</details>");
+}
+
+/// The operations that one change explains.
+fn members(m: &mut Markup, scene: &Scene<'_>, gap: &Gap) {
+    m.raw("<div class=\"scroll\"><table class=\"sides\"><thead><tr><th>Operation</th><th>Arguments</th><th>Reference (ms)</th>");
+    m.raw("<th>Target (ms)</th><th>Over expectation (ms)</th></tr></thead><tbody>");
+    for c in gap.operations.iter().filter_map(|&at| scene.versus.comparative.operations.get(at)) {
+        m.raw("<tr>");
+        for name in [&c.name, &arguments(c)] {
+            m.leaf("td", &[("class", &"name")], printable(name));
+        }
+        for ms in [c.ms.reference, c.ms.target, c.saved_ms] {
+            m.leaf("td", &[], shown_ms(ms));
+        }
+        m.raw("</tr>");
+    }
+    m.raw("</tbody></table></div>");
 }
 
 /// What to do. What concerns other operations stands with those, and what an earlier card says is not said again.

@@ -72,7 +72,7 @@ fn headline(m: &mut Markup, scene: &Scene<'_>) {
     m.close("p").open("p", &[("class", &"note")]);
     let over: f64 = c.gaps.iter().map(|g| g.saved_ms).sum();
     let gaps = match c.gaps.len() {
-        0 => "The target takes nowhere longer than its hardware explains.".to_owned(),
+        0 => c.no_gap(),
         1 => format!("In one place the target takes longer than its hardware suggests: {} ms.", shown_ms(over)),
         n => format!("In {n} places the target takes longer than its hardware suggests: {} ms in all.", shown_ms(over)),
     };

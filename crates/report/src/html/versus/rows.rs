@@ -1,6 +1,6 @@
 //! What both sides do, as the table of the page has it: the operations of `comparison_metrics.json`.
 
-use jarvis_analyze::comparative::{Compared, GapSource, MatchLevel};
+use jarvis_analyze::comparative::{Compared, MatchLevel};
 use jarvis_analyze::prepare::args::SEPARATOR;
 use jarvis_analyze::rounding::{Ms, Ratio};
 use serde::Serialize;
@@ -84,7 +84,7 @@ pub(super) fn arguments(c: &Compared) -> String {
 }
 
 fn row(versus: &Versus<'_>, at: usize, c: &Compared, texts: &mut Texts) -> Row {
-    let gap = versus.comparative.gaps.iter().find(|g| g.source == GapSource::Operation(at));
+    let gap = versus.comparative.gaps.iter().find(|g| g.operations.contains(&at));
     Row {
         name: texts.add(&c.name),
         args: texts.add(&arguments(c)),

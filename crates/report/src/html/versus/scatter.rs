@@ -1,7 +1,7 @@
 //! Every matched operation as a dot: what it takes over what the hardware suggests, on logarithmic axes. On the diagonal
 //! an operation takes the time that the hardware suggests; around it lies what verdicts tolerate.
 
-use jarvis_analyze::comparative::{Compared, ExpectedRatio, Gap, GapSource};
+use jarvis_analyze::comparative::{Compared, ExpectedRatio, Gap};
 use jarvis_analyze::thresholds::Threshold;
 use jarvis_trace::InOrder;
 
@@ -79,7 +79,7 @@ impl Dot {
             ratio,
             expected,
             ms: c.ms.reference.max(c.ms.target),
-            gap: gaps.iter().find(|g| g.source == GapSource::Operation(at)).map(|g| g.rank),
+            gap: gaps.iter().find(|g| g.operations.contains(&at)).map(|g| g.rank),
         })
     }
 

@@ -42,6 +42,7 @@ pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
                 );
                 (Some(anchor(gap)), title, entry(v, gap, o))
             })),
+            GapSource::Cause(_) => sections.push((Some(anchor(gap)), gap.title.clone(), cause(v, gap))),
             GapSource::Idle => sections.push((Some(anchor(gap)), "GPU Idle Time".to_owned(), idle(gap))),
             GapSource::Overlap => {
                 sections.push((Some(anchor(gap)), "Overlap of Kernels".to_owned(), overlap(v, gap)));
@@ -64,10 +65,7 @@ pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
         }),
         ("Differences within the tolerance of what the hardware suggests", Compared::is_within_tolerance),
     ];
-    let in_gap = |o: &Compared| {
-        let own = |g: &Gap| matches!(g.source, GapSource::Operation(at) if c.operations.get(at) == Some(o));
-        told.iter().any(own)
-    };
+    let in_gap = |o: &Compared| told.iter().flat_map(|g| &g.operations).any(|&at| c.operations.get(at) == Some(o));
     for (title, is_kind) in kinds {
         let rows: Vec<&Compared> = c.notable().filter(|o| is_kind(o) && !in_gap(o)).collect();
         if !rows.is_empty() {
@@ -77,6 +75,9 @@ pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
     if !c.left.reference.is_empty() || !c.left.target.is_empty() {
         let title = "Operations without a counterpart".to_owned();
         sections.push((Some("cmp-unmatched".to_owned()), title, unmatched(v)));
+    }
+    if !c.same_kernels.is_empty() {
+        sections.push((None, "Kernels by name".to_owned(), same_kernels(v)));
     }
     sections.push((None, "Where the time differs".to_owned(), vec![Block::Table(changes(v))]));
     let mut blocks = vec![Block::heading(2, "Detailed Comparison")];
@@ -151,10 +152,70 @@ fn entry(v: &Versus<'_>, gap: &Gap, o: &Compared) -> Vec<Block> {
             ),
         ),
     ];
-    if let Some(package) = gap.replay.as_ref().and_then(|op| v.target.replay.iter().find(|r| r.op == *op)) {
-        facts.push(("Replay", format!("`{}`", package.path)));
-    }
+    facts.extend(replay(v, gap));
     vec![Block::Table(table), Block::facts(facts)]
+}
+
+/// Several operations that one change explains, each with its numbers.
+fn cause(v: &Versus<'_>, gap: &Gap) -> Vec<Block> {
+    let members: Vec<&Compared> = gap.operations.iter().filter_map(|&at| v.comparative.operations.get(at)).collect();
+    let mut blocks = differences(&members);
+    let mut facts = vec![
+        (
+            "Expected based on hardware?",
+            format!(
+                "NO - the ratio is {}, the hardware suggests {}.",
+                gap.ms.ratio().map_or("-".to_owned(), |r| shown(r, 3)),
+                expected_ratio(gap.expected)
+            ),
+        ),
+        ("ACTION", further(gap)),
+        (
+            "Basis",
+            format!(
+                "{} ms less {} ms times the ratio that the hardware suggests of each gives {} ms.",
+                ms(gap.ms.target),
+                ms(gap.ms.reference),
+                ms(gap.saved_ms)
+            ),
+        ),
+    ];
+    facts.extend(replay(v, gap));
+    blocks.push(Block::facts(facts));
+    blocks
+}
+
+/// The packages of a gap.
+fn replay(v: &Versus<'_>, gap: &Gap) -> Option<(&'static str, String)> {
+    let own = v.target.replay.iter().filter(|r| gap.replay.contains(&r.op));
+    let paths: Vec<String> = own.map(|r| format!("`{}`", r.path)).collect();
+    (!paths.is_empty()).then(|| ("Replay", paths.join(", ")))
+}
+
+/// Kernels that both sides run, the largest differences first, and the sum of all.
+fn same_kernels(v: &Versus<'_>) -> Vec<Block> {
+    let mut table =
+        Table::new(&["Kernel", ">Runs (reference)", ">Runs (target)", ">Reference (ms)", ">Target (ms)", ">Δ"]);
+    let all = &v.comparative.same_kernels;
+    for k in all.iter().take(MOST_ROWS) {
+        table.row([
+            Line::code(&short(&k.name)),
+            cell(calls(k.runs.reference)),
+            cell(calls(k.runs.target)),
+            cell(ms(k.ms.reference)),
+            cell(ms(k.ms.target)),
+            cell(delta(k.ms.delta_percent())),
+        ]);
+    }
+    let sum = v.comparative.same_kernels_ms();
+    let time = Both::of(sum, |t| cell(ms(t)));
+    let name = format!("All {} of the same name", all.len());
+    table.row([cell(name), cell("-"), cell("-"), time.reference, time.target, cell(delta(sum.delta_percent()))]);
+    let mut blocks = vec![Block::Table(table)];
+    if all.len() > MOST_ROWS {
+        blocks.push(more(all.len() - MOST_ROWS));
+    }
+    blocks
 }
 
 /// What to do besides what the recommendation says; what concerns other operations stands with those.

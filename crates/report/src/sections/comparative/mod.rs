@@ -101,6 +101,13 @@ fn args(c: &Compared) -> String {
     if c.args.is_empty() { String::new() } else { shapes(&c.args) }
 }
 
+/// An operation with its first argument, as data.
+fn title_of(o: &Compared) -> String {
+    let args = args(o);
+    let args = args.split(", ").next().filter(|args| !args.is_empty()).map(|args| format!(" `{args}`"));
+    format!("`{}`{}", o.name.replace('`', "'"), args.unwrap_or_default())
+}
+
 /// A number of calls, which of several steps need not be whole.
 fn calls(n: f64) -> String {
     let text = shown(n, 1);

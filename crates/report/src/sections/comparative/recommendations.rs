@@ -2,7 +2,7 @@
 
 use jarvis_analyze::comparative::{Gap, GapSource};
 
-use super::{delta, expected_delta, platforms, share, slower};
+use super::{delta, expected_delta, platforms, share, slower, title_of};
 use crate::Versus;
 use crate::blocks::{Block, Line};
 use crate::language::reads_as_one;
@@ -11,18 +11,19 @@ use crate::sections::words::ms;
 /// Most recommendations.
 pub(super) const MOST: usize = 10;
 
+/// Operations of one cause that a recommendation names; the details name all.
+const MOST_NAMED: usize = 3;
+
 /// The part.
 pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
     let [_, target] = platforms(v);
     let mut blocks = vec![Block::heading(2, format!("Recommendations for {target}"))];
     let gaps = &v.comparative.gaps;
     if gaps.is_empty() {
-        blocks.push(Block::paragraph(
-            "No recommendation from the comparison: the target takes nowhere longer than its hardware explains.",
-        ));
+        blocks.push(Block::paragraph(format!("No recommendation from the comparison. {}", v.comparative.no_gap())));
     }
     for (i, gap) in gaps.iter().take(MOST).enumerate() {
-        blocks.extend(one(gap, &gaps[..i]));
+        blocks.extend(one(v, gap, &gaps[..i]));
     }
     if gaps.len() > MOST {
         blocks.push(Block::paragraph(format!("{} more in `findings.json`.", gaps.len() - MOST)));
@@ -46,7 +47,9 @@ fn icon(rank: usize) -> &'static str {
 /// Where the details of a gap stand.
 pub(super) fn anchor(gap: &Gap) -> String {
     match gap.source {
-        GapSource::Operation(_) | GapSource::Idle | GapSource::Overlap => format!("cmp-{}", gap.rank),
+        GapSource::Operation(_) | GapSource::Cause(_) | GapSource::Idle | GapSource::Overlap => {
+            format!("cmp-{}", gap.rank)
+        }
         GapSource::Unmatched => "cmp-unmatched".to_owned(),
     }
 }
@@ -56,20 +59,31 @@ pub(super) fn is_plain(name: &str) -> bool {
     reads_as_one(name, " _:.,-+/")
 }
 
-fn one(gap: &Gap, earlier: &[Gap]) -> Vec<Block> {
+fn one(v: &Versus<'_>, gap: &Gap, earlier: &[Gap]) -> Vec<Block> {
     let rank = gap.rank.to_string();
     let name = if is_plain(&gap.name) { &gap.name } else { &rank };
     let link =
         Line::prose("→ See ").and_link(&format!("Detailed Comparison: {name}"), &anchor(gap)).and_prose(" for details");
-    vec![
-        Block::heading(3, format!("{} Priority {}: {}", icon(gap.rank), gap.rank, gap.title)),
-        Block::Labels(vec![
-            ("Gap".to_owned(), Line::from(told(gap))),
-            ("Action".to_owned(), action(gap, earlier)),
-            ("Impact".to_owned(), impact(gap).into()),
-            (String::new(), link),
-        ]),
-    ]
+    let mut labels = vec![("Gap".to_owned(), Line::from(told(gap)))];
+    if let GapSource::Cause(_) = gap.source {
+        labels.push(("Operations".to_owned(), Line::prose(&operations(v, gap))));
+    }
+    labels.extend([
+        ("Action".to_owned(), action(gap, earlier)),
+        ("Impact".to_owned(), impact(gap).into()),
+        (String::new(), link),
+    ]);
+    vec![Block::heading(3, format!("{} Priority {}: {}", icon(gap.rank), gap.rank, gap.title)), Block::Labels(labels)]
+}
+
+/// The operations of a gap that save most, with what each saves.
+fn operations(v: &Versus<'_>, gap: &Gap) -> String {
+    let named = gap.operations.iter().filter_map(|&at| v.comparative.operations.get(at));
+    let first: Vec<String> =
+        named.take(MOST_NAMED).map(|o| format!("{} ({} ms)", title_of(o), ms(o.saved_ms))).collect();
+    let more = gap.operations.len().saturating_sub(MOST_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", first.join(", "))
 }
 
 fn told(gap: &Gap) -> String {
@@ -90,6 +104,12 @@ fn told(gap: &Gap) -> String {
                 expected_delta(gap.expected)
             ),
         },
+        GapSource::Cause(pattern) => format!(
+            "Target is {slower} on these operations (unexpected - should be ~{} based on hardware); it shows `{}`, the \
+             reference does not",
+            expected_delta(gap.expected),
+            pattern.as_str()
+        ),
         GapSource::Idle => {
             format!("Target waits {} ms, reference {} ms ({})", ms(gap.ms.target), ms(gap.ms.reference), delta(percent))
         }
@@ -111,7 +131,7 @@ fn told(gap: &Gap) -> String {
 fn impact(gap: &Gap) -> String {
     let reached = match gap.source {
         GapSource::Operation(_) if gap.precision.is_some() => "the precision of the reference is used",
-        GapSource::Operation(_) => "the hardware-expected time is reached",
+        GapSource::Operation(_) | GapSource::Cause(_) => "the hardware-expected time is reached",
         GapSource::Idle | GapSource::Unmatched => "the time of the reference is reached",
         GapSource::Overlap => "as much is overlapped as in the reference",
     };

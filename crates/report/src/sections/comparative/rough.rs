@@ -246,6 +246,7 @@ fn priorities(v: &Versus<'_>) -> Vec<Block> {
     for g in &v.comparative.gaps {
         let about = match g.source {
             GapSource::Operation(_) => "an operation or a group",
+            GapSource::Cause(_) => "operations that one change explains",
             GapSource::Unmatched => "work without a counterpart",
             GapSource::Idle => "idle time",
             GapSource::Overlap => "overlap of kernels",

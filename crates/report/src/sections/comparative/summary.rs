@@ -1,8 +1,9 @@
 //! The executive summary of a comparison: one paragraph, one table, at most six findings.
 
 use jarvis_analyze::comparative::{Both, Change, ChangeKind, Compared, Gap, GapSource, TotalOf, Verdict};
+use jarvis_trace::InOrder;
 
-use super::{args, calls, delta, expected_delta, platforms};
+use super::{calls, delta, expected_delta, platforms, title_of};
 use crate::Versus;
 use crate::blocks::{Block, Line, Table};
 use crate::sections::capture;
@@ -118,7 +119,7 @@ fn is_told(v: &Versus<'_>, change: &Change, large: &[Slowdown]) -> bool {
     const NEARLY_ALL: f64 = 0.9;
     let c = v.comparative;
     let told = |at: &&usize| {
-        c.gaps.iter().take(MOST_GAPS).any(|g| g.operation() == Some(**at)) || large.iter().any(|slow| slow.at == **at)
+        c.gaps.iter().take(MOST_GAPS).any(|g| g.operations.contains(at)) || large.iter().any(|slow| slow.at == **at)
     };
     let size = |at: &usize| c.operations.get(*at).map_or(0.0, |o| o.ms.delta().abs());
     let all: f64 = change.operations.iter().map(size).sum();
@@ -138,24 +139,26 @@ struct Slowdown {
     sentence: String,
 }
 
-/// Those that the first gaps do not tell of.
+/// Those that the first gaps do not tell of, in the order of the others.
 fn large_slowdowns(v: &Versus<'_>) -> Vec<Slowdown> {
     let c = v.comparative;
-    let told: Vec<usize> = c.gaps.iter().take(MOST_GAPS).filter_map(Gap::operation).collect();
-    let large = c.operations.iter().enumerate().filter(|(at, o)| {
-        let is_large = o.ms.delta_percent().is_some_and(|percent| percent > LARGE_PERCENT);
-        is_large && o.is_notable() && !told.contains(at)
-    });
+    let rank = |at: usize| c.gaps.iter().find(|g| g.operations.contains(&at)).map_or(usize::MAX, |g| g.rank);
+    let is_own = |(at, o): &(usize, &Compared)| is_large(o) && rank(*at) > MOST_GAPS;
+    let mut large: Vec<(usize, &Compared)> = c.operations.iter().enumerate().filter(is_own).collect();
+    large.order_by(|a, b| rank(a.0).cmp(&rank(b.0)));
     let one = |(at, o): (usize, &Compared)| {
-        let args = args(o);
-        let args = args.split(", ").next().filter(|args| !args.is_empty()).map(|args| format!(" `{args}`"));
-        let title = format!("`{}`{}", o.name, args.unwrap_or_default());
+        let title = title_of(o);
         let delta = delta(o.ms.delta_percent());
         let expected = expected_delta(o.expected);
         let sentence = format!("{title}: {delta} on target, expected {expected} from hardware{}.", end(o));
         Slowdown { at, title, delta, sentence }
     };
-    large.map(one).collect()
+    large.into_iter().map(one).collect()
+}
+
+/// Whether an operation takes the target more than twice as long and has a share.
+fn is_large(o: &Compared) -> bool {
+    o.is_notable() && o.ms.delta_percent().is_some_and(|percent| percent > LARGE_PERCENT)
 }
 
 /// What a slowdown comes to.
@@ -194,7 +197,18 @@ fn gap(v: &Versus<'_>, g: &Gap) -> Line {
         (Some(_), None) => format!(", expected {} from hardware - investigate.", expected_delta(g.expected)),
         (None, _) => " - investigate.".to_owned(),
     };
-    Line::prose(&format!("{}: {} on target{expected}", g.title, delta(g.ms.delta_percent())))
+    let mut text = format!("{}: {} on target{expected}", g.title, delta(g.ms.delta_percent()));
+    if let GapSource::Cause(_) = g.source {
+        let members = g.operations.iter().filter_map(|&at| v.comparative.operations.get(at));
+        let large: Vec<String> = members
+            .filter(|o| is_large(o))
+            .map(|o| format!("{} ({})", title_of(o), delta(o.ms.delta_percent())))
+            .collect();
+        if !large.is_empty() {
+            text += &format!(" More than {LARGE_PERCENT}% slower: {}.", large.join(", "));
+        }
+    }
+    Line::prose(&text)
 }
 
 /// A change with what it brought.

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use jarvis_analyze::comparative::{Both, Compared, Gap, TotalOf, Verdict, WORTH_PERCENT};
+use jarvis_analyze::comparative::{Both, Compared, Gap, GapSource, TotalOf, Verdict, WORTH_PERCENT};
+use jarvis_analyze::prepare::args::SEPARATOR;
 use jarvis_analyze::rounding::{shown, shown_ms};
 
 use super::side_by_side;
@@ -108,7 +109,8 @@ impl View<'_> {
         let gaps = &self.made.comparative.gaps;
         if gaps.is_empty() {
             if !self.made.comparative.is_same() {
-                let _ = writeln!(out, "\nThe target takes nowhere longer than its hardware explains.");
+                out.push('\n');
+                wrapped(out, "", "", &self.made.comparative.no_gap().replace('`', ""));
             }
             return;
         }
@@ -123,14 +125,15 @@ impl View<'_> {
 
     fn gap(&self, out: &mut String, gap: &Gap) {
         let verdict = match gap.source {
-            jarvis_analyze::comparative::GapSource::Operation(at) => {
+            GapSource::Operation(at) => {
                 self.made.comparative.operations.get(at).and_then(|o| o.verdict).map_or("", |v| v.as_str())
             }
             _ => "",
         };
         let expected = gap.expected.map_or(String::new(), |e| {
             let of_types = if gap.precision.is_some() { " for the types of each side" } else { "" };
-            format!(", hardware suggests {}x{of_types}: {}", shown(e.middle(), 2), verdict.replace('_', " "))
+            let verdict = if verdict.is_empty() { String::new() } else { format!(": {}", verdict.replace('_', " ")) };
+            format!(", hardware suggests {}x{of_types}{verdict}", shown(e.middle(), 2))
         });
         let first = gap.paths.algorithmic.first();
         let _ = writeln!(out, "{:>3}  {}", gap.rank, cut(&gap.title.replace('`', ""), WIDTH - INDENT.len()));
@@ -142,6 +145,22 @@ impl View<'_> {
             }
             Some(path) => wrapped(out, INDENT, INDENT, path),
             None => {}
+        }
+        if let GapSource::Cause(_) = gap.source {
+            self.members(out, gap);
+        }
+    }
+
+    /// The operations that one change explains.
+    fn members(&self, out: &mut String, gap: &Gap) {
+        let all = &gap.operations;
+        for o in all.iter().take(SHOWN).filter_map(|&at| self.made.comparative.operations.get(at)) {
+            let args = o.args.split(SEPARATOR).next().unwrap_or_default();
+            let line = format!("{} {args}  {}, saves {} ms", o.name, side_by_side(o.ms), shown_ms(o.saved_ms));
+            let _ = writeln!(out, "{INDENT}  {}", cut(&line, WIDTH - INDENT.len() - 2));
+        }
+        if all.len() > SHOWN {
+            let _ = writeln!(out, "{INDENT}  {} more in the reports", all.len() - SHOWN);
         }
     }
 

@@ -1,0 +1,106 @@
+//! What can still be said where operations can't be matched: which kernels both sides run, by their names alone. The
+//! kernels of a captured graph are recorded without operations.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jarvis_trace::{GpuWork, InOrder};
+
+use super::both::Both;
+use super::changes::{launcher, launchers, listed};
+use super::work::Part;
+use super::{COVERAGE_PERCENT, Comparative};
+use crate::prepared::Prepared;
+use crate::rounding::{shown, shown_ms};
+
+/// A kernel that both sides run. Times are as [`super::Normalization`] says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SameKernel {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Time.
+    pub ms: Both<f64>,
+    /// How often it runs.
+    pub runs: Both<f64>,
+}
+
+/// The kernels that both sides run, those with the largest difference first.
+pub(super) fn same_kernels(sides: Both<&Prepared>, steps: Both<f64>) -> Vec<SameKernel> {
+    let by_name = Both::of(sides, |p| {
+        let mut found: BTreeMap<&Arc<str>, (f64, f64)> = BTreeMap::new();
+        let kernels = p.program.leaves.iter().flat_map(|leaf| leaf.kernels.iter());
+        for kernel in kernels.filter(|k| !k.is_copy && k.work != GpuWork::Communication) {
+            let known = found.entry(&kernel.name).or_default();
+            *known = (known.0 + kernel.us / 1e3, known.1 + 1.0);
+        }
+        found
+    });
+    let one = |(name, target): (&&Arc<str>, &(f64, f64))| {
+        let of = Both { reference: *by_name.reference.get(*name)?, target: *target };
+        let per_step = Both::of(of.zip(steps), |((ms, runs), steps)| (ms / steps, runs / steps));
+        Some(SameKernel {
+            name: Arc::clone(name),
+            ms: Both::of(per_step, |(ms, _)| ms),
+            runs: Both::of(per_step, |(_, runs)| runs),
+        })
+    };
+    let mut same: Vec<SameKernel> = by_name.target.iter().filter_map(one).collect();
+    same.order_by(|a, b| b.ms.delta().abs().total_cmp(&a.ms.delta().abs()).then_with(|| a.name.cmp(&b.name)));
+    same
+}
+
+impl Comparative {
+    /// Whether so little is matched that the operations say little of the whole.
+    pub(super) fn is_hardly_matched(&self) -> bool {
+        self.coverage_percent.reference.min(self.coverage_percent.target) < COVERAGE_PERCENT
+    }
+
+    /// What the kernels of the same name take in all.
+    pub fn same_kernels_ms(&self) -> Both<f64> {
+        let mut ms = Both::<f64>::default();
+        self.same_kernels.iter().for_each(|k| ms.add(k.ms));
+        ms
+    }
+
+    /// What is to be said where nothing is found to improve. What was not compared may well take longer.
+    pub fn no_gap(&self) -> String {
+        if !self.is_hardly_matched() {
+            return "The target takes nowhere longer than its hardware explains.".to_owned();
+        }
+        let mut text = if self.operations.is_empty() {
+            format!("No operation could be compared: {}.", self.why_unmatched())
+        } else {
+            format!(
+                "Only {}% of the target's kernel time could be compared by operation, and of that nothing takes longer \
+                 than the hardware explains.",
+                shown(self.coverage_percent.target, 1)
+            )
+        };
+        if !self.same_kernels.is_empty() {
+            let ms = self.same_kernels_ms();
+            text += &format!(
+                " By name, the kernels that both sides run take {} ms in the reference and {} ms in the target.",
+                shown_ms(ms.reference),
+                shown_ms(ms.target)
+            );
+        }
+        text
+    }
+
+    /// Why operations have no counterpart.
+    fn why_unmatched(&self) -> String {
+        let of = |side: &str, parts: &[Part]| {
+            let bare: Vec<Part> = parts.iter().filter(|p| launcher(&p.name).is_some()).cloned().collect();
+            let ms = |parts: &[Part]| parts.iter().map(|p| p.ms).sum::<f64>();
+            (2.0 * ms(&bare) > ms(parts)).then(|| {
+                let launchers = listed(&launchers(&bare));
+                format!(
+                    "the kernels of the {side} are recorded with what launched them ({launchers}), without operations"
+                )
+            })
+        };
+        let sides = [of("reference", &self.left.reference), of("target", &self.left.target)];
+        let known: Vec<String> = sides.into_iter().flatten().collect();
+        if known.is_empty() { "the sides run different ones".to_owned() } else { known.join(", and ") }
+    }
+}

@@ -471,8 +471,8 @@ pub struct TopOperation {
     pub rank: usize,
     /// The launching operation.
     pub name: Arc<str>,
-    /// Category of the analysis.
-    pub category: Arc<str>,
+    /// Category of the analysis; none for what launches kernels of several.
+    pub category: Option<Arc<str>>,
     /// Time of the kernels it launched itself, copies left out.
     pub time_ms: f64,
     /// Time of its copies.
@@ -567,6 +567,14 @@ impl Prepared {
     /// The row.
     pub fn row(&self, id: RowId) -> &Row {
         &self.rows[id.index()]
+    }
+
+    /// What the category of a top operation is called in reports.
+    pub fn category_display<'a>(&'a self, top: &'a TopOperation) -> &'a str {
+        match &top.category {
+            None => "Several",
+            Some(key) => self.category(key).map_or(&**key, |c| &*c.display),
+        }
     }
 
     /// The category with this key.

@@ -187,8 +187,8 @@ pub struct TopOperationMetrics {
     pub rank: usize,
     /// The launching operation.
     pub name: Arc<str>,
-    /// Category of the analysis.
-    pub category: Arc<str>,
+    /// Category of the analysis; none for what launches kernels of several.
+    pub category: Option<Arc<str>>,
     /// Time of the kernels it launched itself, with that of copies.
     pub time_ms: Ms,
     /// Of that, copies: they have no share of what computes.
@@ -214,7 +214,7 @@ impl From<&TopOperation> for TopOperationMetrics {
         Self {
             rank: t.rank,
             name: Arc::clone(&t.name),
-            category: Arc::clone(&t.category),
+            category: t.category.clone(),
             time_ms: Ms(t.time_ms),
             copy_time_ms: Ms(t.copy_time_ms),
             percent_of_compute: Percent(t.percent_of_compute),

@@ -52,9 +52,10 @@ pub(crate) fn top_operations(
         out.push(TopOperation {
             rank: i + 1,
             name: Arc::clone(&op.name),
-            category: own_rows
-                .first()
-                .map_or_else(|| category_of(&op.name, report_category).0, |r| Arc::clone(&r.category)),
+            category: match &*own_rows {
+                [] => Some(category_of(&op.name, report_category).0),
+                [first, ..] => is_of(&first.category, own, rows).then(|| Arc::clone(&first.category)),
+            },
             time_ms,
             copy_time_ms,
             percent_of_compute: percent,
@@ -111,6 +112,15 @@ impl Owners {
         }
         out
     }
+}
+
+/// Part of an operation's time that its category has: a launcher of a captured graph's kernels has none.
+const NEARLY_ALL: f64 = 0.9;
+
+/// Whether nearly all of an operation's time is in rows of a category.
+fn is_of(category: &str, own: &Owned, rows: &[Row]) -> bool {
+    let in_category: f64 = own.iter().filter(|&(&i, _)| *rows[i].category == *category).map(|(_, us)| us).sum();
+    in_category >= NEARLY_ALL * own.values().sum::<f64>()
 }
 
 /// Rows that an operation's kernels are in, most of its time first.

@@ -197,6 +197,8 @@ fn graph_replays_are_told_by_their_kernels() {
         fair.contains("464 kernels; see [Kernels Without Operations]") && !fair.contains("No operations"),
         "{fair}"
     );
+    assert!(fair.contains("; kernels of several categories are launched by `cudaGraphLaunch`"), "{fair}");
+    assert!(fair.contains("| `cudaGraphLaunch` | Several |"), "{fair}");
     assert!(!fair.contains("led by `cudaGraphLaunch`"), "what launches all is larger than any category: {fair}");
 }
 

@@ -74,8 +74,12 @@ pub(crate) fn paragraph(run: &Run<'_>) -> String {
             p.top_operations.iter().reduce(|a, b| if b.percent_of_compute > a.percent_of_compute { b } else { a });
         text += &match computing {
             // An operation that kernels of other categories were launched by is larger than its own.
-            Some(t) if *t.category == *c.key && t.percent_of_compute <= c.percent_of_compute => {
+            Some(t) if t.category.as_ref() == Some(&c.key) && t.percent_of_compute <= c.percent_of_compute => {
                 format!(", led by `{}` ({}%).", name(&t.name), pct(t.percent_of_compute))
+            }
+            Some(t) if t.category.is_none() => {
+                let share = pct(t.percent_of_compute);
+                format!("; kernels of several categories are launched by `{}` ({share}%).", name(&t.name))
             }
             Some(t) => format!("; the largest operation is `{}` ({}%).", name(&t.name), pct(t.percent_of_compute)),
             None => ".".to_owned(),
@@ -160,7 +164,7 @@ fn top(run: &Run<'_>) -> Table {
     let p = &run.analysis.prepared;
     let mut table = Table::new(&["Rank", "Operation", "Category", ">Time (ms)", ">% of Total Compute"]);
     for t in p.top_operations.iter().take(MOST_OPERATIONS) {
-        let category = p.category(&t.category).map_or(&*t.category, |c| &*c.display);
+        let category = p.category_display(t);
         table.row([
             cell(t.rank.to_string()),
             Line::code(&t.name),

@@ -72,7 +72,7 @@ fn top(run: &Run<'_>) -> Table {
         table.row([
             cell(t.rank.to_string()),
             Line::code(&t.name),
-            cell(p.category(&t.category).map_or(&*t.category, |c| &*c.display)),
+            cell(p.category_display(t)),
             cell(t.count.to_string()),
             cell(ms(t.time_ms)),
             cell(pct(t.percent_of_compute)),

@@ -272,7 +272,7 @@ fn top_operations_are_matched_by_kernels() {
     let p = prepared(&b);
     let top = &p.top_operations[0];
     assert_eq!(&*top.name, "aten::_flash_attention_forward");
-    assert_eq!(&*top.category, "sdpa_fwd");
+    assert_eq!(top.category.as_deref(), Some("sdpa_fwd"));
     assert_eq!(top.aliases.iter().map(|a| &**a).collect::<Vec<_>>(), ["aten::_scaled_dot_product_flash_attention"]);
     assert!(p.rows[0].in_top_ops && top.efficiency_percent.is_some());
     assert_eq!(p.rows[0].top_rank, Some(1));

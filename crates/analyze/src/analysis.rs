@@ -232,11 +232,15 @@ impl Analysis {
         self.outcomes.iter().filter(|o| o.status() == Status::Error)
     }
 
+    /// Whether the GPU awaits launches, so that less kernel time need not be less time.
+    pub fn awaits_launches(&self) -> bool {
+        self.system.as_ref().is_some_and(|s| s.host.is_limit())
+    }
+
     /// What is said in the place of a saving, if the finding brings none.
     pub fn no_gain(&self, finding: &Finding) -> Option<&'static str> {
         let [awaits_launches, not_quantified] = NO_GAIN;
-        let host_bound = self.system.as_ref().is_some_and(|s| s.host.is_limit());
-        if host_bound && finding.saves_nothing() {
+        if self.awaits_launches() && finding.saves_nothing() {
             Some(awaits_launches)
         } else {
             (finding.impact.saved_ms.high <= 0.0).then_some(not_quantified)

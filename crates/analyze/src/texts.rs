@@ -119,6 +119,7 @@ texts! {
     A_LIMITED      "A-LIMITED"      "Limited: this operation type is usually well optimized.";
     A_SDPA_SHAPE   "A-SDPA-SHAPE"   "Attention is already fused; only shape changes (head size {d}, batch {b}) would help.";
     B_REPLAY       "B-REPLAY"       "Replay artifact recommended for kernel team to investigate and optimize.";
+    B_ASK_PACKAGE  "B-ASK-PACKAGE"  "A kernel team can get a replay package with `jarvis replay TRACE --op NAME`; none was written for these operations.";
     B_NO_INPUTS    "B-NO-INPUTS"    "No replay package can be made: the trace has no recorded inputs for these kernels.";
     B_NO_PACKAGE   "B-NO-PACKAGE"   "No replay package can be made of what was recorded; `replay_packages/index.json` says why.";
     B_TILE         "B-TILE"         "Tune tile sizes for M={m} N={n} K={k}; the current kernel uses {tile} ({tiles} tiles for {cus} compute units).";
@@ -247,6 +248,7 @@ mod tests {
         include_str!("rules/layout.rs"),
         include_str!("rules/precision.rs"),
         include_str!("rules/words.rs"),
+        include_str!("rules/outcome.rs"),
         include_str!("rules/drive.rs"),
         include_str!("patterns/findings.rs"),
     ];

@@ -62,9 +62,19 @@ pub fn refuse_package(b: &mut Bottleneck, reason: &str) {
 
 /// The same in a finding.
 pub fn refuse_package_of(finding: &mut Finding) {
+    say_instead(finding, TextId::B_NO_PACKAGE);
+}
+
+/// Of a finding that got no package, how to get one: no artifact is spoken of that is not there.
+pub fn ask_for_package_of(finding: &mut Finding) {
+    say_instead(finding, TextId::B_ASK_PACKAGE);
+}
+
+/// Says something else in the place of the promise of a package.
+fn say_instead(finding: &mut Finding, text: TextId) {
     for sentence in &mut finding.paths.kernel {
         if *sentence == TextId::B_REPLAY.template() {
-            *sentence = TextId::B_NO_PACKAGE.plain();
+            *sentence = text.plain();
         }
     }
 }

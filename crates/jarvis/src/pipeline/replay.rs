@@ -3,7 +3,7 @@
 use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::finding::FindingOperation;
 use jarvis_analyze::metrics::Bottleneck;
-use jarvis_analyze::rules::{refuse_package, refuse_package_of};
+use jarvis_analyze::rules::{ask_for_package_of, refuse_package, refuse_package_of};
 use jarvis_report::replay::{self, Origin, Packages, ReplayError, Replayer, Selection, Skipped, Tier, Wanted};
 use jarvis_report::{OutputFile, ReplayEntry};
 use jarvis_trace::side_by_side::both;
@@ -79,7 +79,10 @@ pub(super) fn choose(
 
 /// Makes the packages and tells the analysis where they are.
 pub(super) fn replay(chosen: Option<Chosen>, analysis: &mut Analysis) -> Result<Replay, ReplayError> {
-    let Some(Chosen { selection, rows, replayer }) = chosen else { return Ok(Replay::default()) };
+    let Some(Chosen { selection, rows, replayer }) = chosen else {
+        analysis.findings.iter_mut().for_each(ask_for_package_of);
+        return Ok(Replay::default());
+    };
     let origin =
         Origin { platform: Some(&analysis.prepared.platform), device_name: analysis.prepared.device_name.as_deref() };
     let made = replay::packages(&rows, &selection, origin, &replayer?)?;
@@ -136,8 +139,9 @@ fn tell(analysis: &mut Analysis, made: &Packages) {
         }
     }
     for finding in &mut analysis.findings {
-        // The operations stand in order of time; a small one's package would not help.
-        let weighty = |o: &&FindingOperation| o.time_ms >= WEIGHTY * finding.time_ms;
+        // The operations stand in order of time; a small one's package would not help. One package holds all shapes.
+        let all_ms = |name: &str| finding.operations.iter().filter(|o| o.name == name).map(|o| o.time_ms).sum::<f64>();
+        let weighty = |o: &&FindingOperation| all_ms(&o.name) >= WEIGHTY * finding.time_ms;
         let own = finding.operations.iter().filter(weighty).find_map(|o| package(&o.name));
         if let Some(own) = own {
             finding.replay_package = Some(format!("{}/{own}", replay::FOLDER));
@@ -147,6 +151,7 @@ fn tell(analysis: &mut Analysis, made: &Packages) {
             if skipped.is_some_and(Skipped::is_impossible) {
                 refuse_package_of(finding);
             }
+            ask_for_package_of(finding);
             finding.replay_reason = skipped.map(|s| s.reason.clone()).or(finding.replay_reason.take());
         }
     }

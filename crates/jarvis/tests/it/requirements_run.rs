@@ -448,6 +448,10 @@ fn slow_and_heavy_operations_get_a_replay_package() {
                 }
             }
         }
+        for f in list(&ran.json("findings.json")["findings"]) {
+            let promised = list(&f["paths"]["kernel"]).any(|sentence| sentence == SENTENCE);
+            assert!(!promised || f["replay_package"].is_string(), "{}: a package is spoken of: {f}", ran.name);
+        }
     });
     assert!(required > 0, "no trace has one");
 }

@@ -65,7 +65,7 @@ pub(crate) fn bottleneck(
         vec![Block::Heading(level, Line::prose(&format!("{number}. ")).and_code(&b.operation)), Block::facts(facts)];
     if !b.impact.targets.is_empty() {
         blocks.push(Block::Paragraph(Line::strong("Impact Projection").and_prose(" (at X% of peak):")));
-        blocks.push(Block::Table(projection(&b.impact.targets)));
+        blocks.push(Block::Table(projection(analysis, &b.impact.targets)));
     }
     blocks
 }
@@ -145,12 +145,16 @@ fn path(sentences: &[Sentence]) -> String {
     if texts.is_empty() { "Nothing to add.".to_owned() } else { texts.join(" ") }
 }
 
-/// What an operation would take at better efficiencies.
-pub(crate) fn projection(targets: &[Target]) -> Table {
+/// What an operation would take at better efficiencies. While the GPU awaits launches, faster kernels may only let it
+/// wait longer: what they save is the most that the trace could.
+fn projection(analysis: &Analysis, targets: &[Target]) -> Table {
+    let [most, awaiting] =
+        if analysis.awaits_launches() { ["at most ", " while the GPU awaits launches"] } else { ["", ""] };
     let mut table = Table::new(&["Target Efficiency", ">Time", "E2E Improvement"]);
     for t in targets {
         let differ = (t.compute_percent.0 - t.e2e_percent.0).abs() > 0.1;
-        let e2e = if differ { format!(", {}% of the trace", pct(t.e2e_percent.0)) } else { String::new() };
+        let e2e = format!(", {most}{}% of the trace{awaiting}", pct(t.e2e_percent.0));
+        let e2e = if differ { e2e } else { String::new() };
         table.row([
             cell(format!("{}% of peak", figure(jarvis_analyze::rounding::round(t.target_percent.0, 1)))),
             cell(format!("{} ms{}", ms(t.time_ms.0), if t.at_floor { " (its kernels at their shortest)" } else { "" })),

@@ -22,6 +22,7 @@ fn every_page_of_every_trace_keeps_the_rules() {
         check_recommendations(a);
         check_ranks(a);
         check_bottlenecks(a);
+        check_projections(a);
         let twice = repeated(&a.fair());
         assert!(twice.is_empty(), "{}: said twice: {twice:#?}", a.name);
         check_rough(a);
@@ -43,6 +44,15 @@ fn check_ranks(a: &Analysed) {
         let name = line.split('`').nth(1).unwrap();
         let ms: f64 = f.operations.iter().filter(|o| o.name == name).map(|o| o.time_ms).sum();
         assert!(ms >= least, "{}: R{}: {line} for {ms} ms", a.name, f.rank);
+    }
+}
+
+/// While the GPU awaits launches, what faster kernels save is the most that the trace could.
+fn check_projections(a: &Analysed) {
+    let awaits = a.analysis.awaits_launches();
+    let fair = a.fair();
+    for row in fair.lines().filter(|line| line.contains("% faster for this op") && line.contains("% of the trace")) {
+        assert_eq!(row.contains(", at most ") && row.contains("awaits launches)"), awaits, "{}: {row}", a.name);
     }
 }
 

@@ -54,7 +54,9 @@ pub(crate) fn top_operations(
             name: Arc::clone(&op.name),
             category: match &*own_rows {
                 [] => Some(category_of(&op.name, report_category).0),
-                [first, ..] => is_of(&first.category, own, rows).then(|| Arc::clone(&first.category)),
+                // A call that launches kernels without operations, such as those of a captured graph, may have several.
+                [first, ..] => (!first.name.contains("->") || is_of(&first.category, own, rows))
+                    .then(|| Arc::clone(&first.category)),
             },
             time_ms,
             copy_time_ms,
@@ -114,7 +116,7 @@ impl Owners {
     }
 }
 
-/// Part of an operation's time that its category has: a launcher of a captured graph's kernels has none.
+/// Part of a launcher's time that its category has.
 const NEARLY_ALL: f64 = 0.9;
 
 /// Whether nearly all of an operation's time is in rows of a category.

@@ -141,6 +141,29 @@ const TEXTS: &[&str] = &[
     "nan",
 ];
 
+/// What may stand among `Concrete Inputs`: lists of dimensions and sizes that no tensor has, and numbers and flags where
+/// others belong.
+const ARGUMENTS: &[&str] = &[
+    "[-1, -2, -3]",
+    "[-1, -2, -3, -4, -5, -6, -7, -8, -9]",
+    "[0, 0]",
+    "[7]",
+    "[]",
+    "[-9223372036854775808]",
+    "[9223372036854775807, 1]",
+    "[0, 0, 0]",
+    "[1, [2]]",
+    "[True, False]",
+    "[",
+    "-7",
+    "0",
+    "9223372036854775807",
+    "1e308",
+    "nan",
+    "True",
+    "",
+];
+
 /// Bytes that readers look at.
 const BYTES: &[u8] = b"\"{}[],:\\ \n\t0.-eEx/#=|'\0\xff\xc3\x1f\x8b";
 
@@ -301,7 +324,7 @@ fn json(input: &[u8], dice: &mut Dice) -> Vec<u8> {
         (!found.is_empty()).then(|| found[dice.roll(found.len())])
     };
     let quoted = |text: &str| format!("\"{text}\"").into_bytes();
-    let changed = match dice.roll(12) {
+    let changed = match dice.roll(13) {
         0 | 1 => some(&[Kind::Number], dice).map(|i| put(parts[i], dice.pick(NUMBERS).as_bytes())),
         // A number that stands elsewhere too: equal times, equal correlations.
         2 | 3 => some(&[Kind::Number], dice).zip(some(&[Kind::Number], dice)).map(|(i, j)| {
@@ -323,6 +346,7 @@ fn json(input: &[u8], dice: &mut Dice) -> Vec<u8> {
         10 => {
             some(&[Kind::Object], dice).zip(some(&[Kind::Object], dice)).map(|(i, j)| swap(input, parts[i], parts[j]))
         }
+        11 => argument(input, &parts, dice).map(|i| put(parts[i], &quoted(dice.pick(ARGUMENTS)))),
         _ => some(&[Kind::Number, Kind::Text, Kind::Object, Kind::List], dice).map(|i| {
             let deep = 1 << dice.roll(9);
             let new = match dice.roll(3) {
@@ -334,6 +358,19 @@ fn json(input: &[u8], dice: &mut Dice) -> Vec<u8> {
         }),
     };
     changed.unwrap_or_else(|| bytes(input, dice))
+}
+
+/// One of the texts that are recorded for the arguments of calls.
+fn argument(input: &[u8], parts: &[Part], dice: &mut Dice) -> Option<usize> {
+    let is_list = |pair: &[Part]| {
+        let key = &input[pair[0].start..pair[0].end];
+        pair[0].kind == Kind::Key && key == b"\"Concrete Inputs\"" && pair[1].kind == Kind::List
+    };
+    let lists: Vec<usize> = (1..parts.len()).filter(|&i| is_list(&parts[i - 1..=i])).collect();
+    let list = *lists.get(dice.roll(lists.len()))?;
+    let inside = (list + 1..parts.len()).take_while(|&i| parts[i].start < parts[list].end);
+    let texts: Vec<usize> = inside.filter(|&i| parts[i].kind == Kind::Text).collect();
+    texts.get(dice.roll(texts.len())).copied()
 }
 
 /// Drops or doubles a key with its value.
@@ -379,6 +416,19 @@ mod tests {
             mutate(Form::Lines, b"", 4096, &mut Dice::new(seed));
         }
         assert!(different.len() > 1000, "{}", different.len());
+    }
+
+    #[test]
+    fn recorded_arguments_are_found() {
+        let text = br#"{"args": {"Input Dims": [[4, 8]], "Concrete Inputs": ["", "[-1]", "True"]}, "name": "a"}"#;
+        let parts = parts(text);
+        let mut chosen = std::collections::BTreeSet::new();
+        for seed in 0..50 {
+            let part = parts[argument(text, &parts, &mut Dice::new(seed)).unwrap()];
+            chosen.insert(std::str::from_utf8(&text[part.start + 1..part.end - 1]).unwrap());
+        }
+        assert_eq!(chosen.into_iter().collect::<Vec<_>>(), ["", "True", "[-1]"]);
+        assert_eq!(argument(b"{}", &[], &mut Dice::new(0)), None);
     }
 
     #[test]

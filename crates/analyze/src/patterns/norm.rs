@@ -222,7 +222,8 @@ fn rows(scene: &Scene<'_>, at: usize) -> Option<(i64, usize)> {
     }
     // The last dimensions, without a gap.
     let tail = (0..).zip(over.iter().rev()).all(|(i, d)| *d == rank - 1 - i);
-    (tail && !over.is_empty()).then(|| (numel(&look.full[..look.full.len() - over.len()]), 1))
+    let before = look.full.len().checked_sub(over.len())?;
+    (tail && !over.is_empty()).then(|| (numel(&look.full[..before]), 1))
 }
 
 fn step(scene: &Scene<'_>, at: usize, tensor: &Tensor<'_>) -> Option<Step> {

@@ -469,7 +469,8 @@ fn looks(program: &Program) -> (Vec<Look<'_>>, Vec<u32>) {
 fn pause_us(program: &Program) -> f64 {
     let mut spans: Vec<(Ns, f64)> = program.leaves.iter().flat_map(|l| &l.kernels).map(|k| (k.start, k.us)).collect();
     spans.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    let pause = |w: &[(Ns, f64)]| w[1].0.as_us() - w[0].0.as_us() - w[0].1;
+    // The difference is taken of whole nanoseconds: floats of absolute times would make it depend on where time begins.
+    let pause = |w: &[(Ns, f64)]| (w[1].0 - w[0].0).as_us() - w[0].1;
     let mut pauses: Vec<f64> = spans.windows(2).map(pause).filter(|p| *p >= 0.0).collect();
     pauses.sort_by(f64::total_cmp);
     pauses.get(pauses.len() / 2).copied().filter(|p| *p <= LONGEST_PAUSE_US).unwrap_or(0.0)

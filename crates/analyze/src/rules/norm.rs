@@ -11,6 +11,7 @@ use super::neighbours::Neighbours;
 use super::words::{Said, is_backward, kind_by_words};
 use crate::finding::PatternId;
 use crate::metrics::{CategoryMetrics, Classification, NormClass};
+use crate::patterns::scene::numel;
 use crate::prepared::{Baseline, Row};
 use crate::rounding::{round, shown};
 use crate::texts::TextId;
@@ -92,7 +93,7 @@ impl Rules for Norm {
         Classification::Norm(Box::new(NormClass {
             norm_type: kind(&row.name),
             hidden: shape.and_then(|s| s.last().copied()),
-            rows: shape.map(|s| s[..s.len() - 1].iter().product()),
+            rows: shape.map(|s| numel(&s[..s.len() - 1])),
         }))
     }
 

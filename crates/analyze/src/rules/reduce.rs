@@ -9,6 +9,7 @@ use super::judge::{Group, Judged, Judgement};
 use super::words::{Said, kind_by_words};
 use crate::finding::PatternId;
 use crate::metrics::{CategoryMetrics, Classification, ReduceClass};
+use crate::patterns::scene::numel;
 use crate::prepared::Row;
 use crate::rounding::round;
 use crate::texts::TextId;
@@ -75,7 +76,7 @@ fn reduced(row: &Row) -> Option<(i64, i64, i64)> {
     let dim: i64 = told.parse().ok()?;
     let at = if dim < 0 { dim + shape.len() as i64 } else { dim };
     let at = usize::try_from(at).ok().filter(|&a| a < shape.len())?;
-    Some((at as i64, shape[..at].iter().product(), shape[at..].iter().product()))
+    Some((at as i64, numel(&shape[..at]), numel(&shape[at..])))
 }
 
 fn in_attention(cx: &CategoryCx<'_>, row: &Row) -> f64 {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::support::{files, jarvis};
+use crate::support::{files, fixture, jarvis};
 
 /// A file with these events, in a folder that lasts as long as it is held.
 fn trace(events: &str) -> (tempfile::TempDir, PathBuf) {
@@ -341,4 +341,38 @@ fn two_gpus_of_an_unknown_model_are_told_in_every_report() {
     assert_eq!((devices.len(), told(0), told(1)), (2, ("0", 50.0), ("1", 50.0)));
     let check = jarvis(&["check", out]);
     assert_eq!(check.status, 0, "{}", check.out);
+}
+
+/// A trace whose times begin later by this many microseconds.
+fn shifted(text: &str, by: i128) -> String {
+    let mut parts = text.split("\"ts\":");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let number = part.trim_start();
+        let end = number.find([',', '}', '\n', ' ']).unwrap();
+        let (whole, fraction) = number[..end].split_once('.').unwrap_or((&number[..end], "0"));
+        out += &format!("\"ts\": {}.{fraction}{}", whole.parse::<i128>().unwrap() + by, &number[end..]);
+    }
+    out
+}
+
+#[test]
+fn findings_do_not_depend_on_where_time_begins() {
+    use std::io::Read;
+    for name in ["attn_unfused", "mlp_fp32"] {
+        let mut text = String::new();
+        let file = fs::File::open(fixture(&format!("h200/{name}.json.gz"))).unwrap();
+        flate2::read::GzDecoder::new(file).read_to_string(&mut text).unwrap();
+        let findings = |by: i128| {
+            let folder = tempfile::tempdir().unwrap();
+            let (path, out) = (folder.path().join("trace.json"), folder.path().join("out"));
+            fs::write(&path, shifted(&text, by)).unwrap();
+            let run = jarvis(&["analyze", path.to_str().unwrap(), "-o", out.to_str().unwrap(), "--platform", "H200"]);
+            assert_eq!(run.status, 0, "{}", run.err);
+            let all: serde_json::Value = serde_json::from_slice(&files(&out)["findings.json"]).unwrap();
+            assert!(all["findings"].as_array().is_some_and(|f| !f.is_empty()), "{name}");
+            all["findings"].clone()
+        };
+        assert_eq!(findings(0), findings(1_700_000_000_000_000), "{name}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Calls that no program makes, but a damaged or odd trace may show.
 
+use super::super::Code;
 use super::sketch::{Dims, Sketch};
 
 const OPS: &[&str] = &[
@@ -45,6 +46,9 @@ const CALLS: &[Dims<'static>] = &[
     &[&[4, 16, 128, 128], &[4, 16, 128, 128], &[4, 16, 128, 128]],
 ];
 
+/// Dimensions that reductions cannot go over.
+const OVER: &[&str] = &["[-1, -2, -3]", "[0, 0]", "[5]", "[-9223372036854775808]", "[9223372036854775807, 0]", "-4"];
+
 #[test]
 fn nothing_panics_and_no_number_is_odd() {
     for shift in 0..CALLS.len() {
@@ -54,7 +58,9 @@ fn nothing_panics_and_no_number_is_odd() {
                 for round in 0..3 {
                     for (i, op) in OPS.iter().enumerate() {
                         let dims = CALLS[(i + shift * (round + 1)) % CALLS.len()];
-                        s.op(op, dims, 3.0).reduce(op, dims.first().copied().unwrap_or(&[]), 2.0).bare(op, 1.0);
+                        let first = dims.first().copied().unwrap_or(&[]);
+                        let over = OVER[(i + shift + round) % OVER.len()];
+                        s.op(op, dims, 3.0).reduce(op, first, 2.0).over(op, first, over, 2.0).bare(op, 1.0);
                     }
                 }
             };
@@ -73,4 +79,13 @@ fn nothing_panics_and_no_number_is_odd() {
             });
         }
     }
+}
+
+#[test]
+fn a_reduction_over_more_dimensions_than_there_are_is_no_norm() {
+    let mut s = Sketch::new();
+    for op in ["aten::pow", "aten::mean", "aten::rsqrt", "aten::mul"] {
+        s.over(op, &[4, 8], "[-1, -2, -3]", 3.0);
+    }
+    s.none(Code::UnfusedRmsNorm);
 }

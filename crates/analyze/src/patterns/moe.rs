@@ -18,8 +18,9 @@
 //! A grouped product (`torch._grouped_mm`) or a fused expert layer.
 //!
 //! # Limits
-//! Loads that are the same for all experts are only recognised where tokens are looked for before each, or in a module that
-//! names them.
+//! Loads that are the same for all experts are only recognised in a module that names them, or where tokens are looked for
+//! before each and it has at most 256 rows or others have none. Turns that call one module again and again share its
+//! weights and are no experts; nor are products that take no longer than a grouped one would.
 
 use std::ops::Range;
 
@@ -35,6 +36,8 @@ use crate::program::LeafId;
 const HINTS: &[&str] = &["moe", "expert", "sparse", "mixture"];
 /// Fewer repeats are no loop.
 const LEAST_REPEATS: usize = 4;
+/// Experts of as many rows each are told by this many at most: larger equal ones are calls of one function.
+const FEW_ROWS: i64 = 256;
 /// More experts are no layer.
 const MOST_EXPERTS: usize = 1024;
 /// Matrix products that one expert may have.
@@ -159,7 +162,11 @@ fn searching_loops<'p>(scene: &Scene<'_>, claims: &Claims, products: &'p [Produc
         let picked =
             |e: &&[Product]| scene.before(e[0].at).rev().take(REACH).any(|i| scene.look(i).kind == Kind::Index);
         let experts: Vec<&[Product]> = run.chunk_by(of_one).collect();
-        if !experts.is_empty() && experts.iter().all(picked) {
+        // That others have no tokens tells experts from a function that is called with equal rows again and again, and
+        // after which something is looked for each time.
+        let others = experts.len() + 1 < searches.len();
+        let few_rows = || experts.iter().any(|e| e[0].rows <= FEW_ROWS || e[0].rows != experts[0][0].rows);
+        if !experts.is_empty() && experts.iter().all(picked) && (others || few_rows()) {
             loops.push(experts);
         }
     }
@@ -199,7 +206,8 @@ fn repeats(scene: &Scene<'_>, products: &[Product], period: usize) -> Option<(us
         let leaves: Vec<LeafId> = run.iter().map(|p| LeafId(p.at as u32)).collect();
         scene.hint(scene.common_module(&leaves), HINTS).is_some()
     };
-    let is_loop = || differ() || searched(scene, run, period) || hinted();
+    let small = || run[0].rows <= FEW_ROWS;
+    let is_loop = || differ() || small() && searched(scene, run, period) || hinted();
     (indexed(scene, run, period) && own_rows() && is_loop()).then_some((length, period))
 }
 
@@ -221,8 +229,30 @@ fn indexed(scene: &Scene<'_>, run: &[Product], period: usize) -> bool {
     })
 }
 
+/// Whether the turns of a loop call one and the same module again and again: experts have weights of their own.
+fn is_one_module(scene: &Scene<'_>, experts: &[&[Product]]) -> bool {
+    let module = |expert: &&[Product]| scene.leaf(expert[0].at).module;
+    let called_again = |pair: &[&[Product]]| match (module(&pair[0]), module(&pair[1])) {
+        // Products of one call may have any weights.
+        (Some(a), Some(b)) => a != b && scene.program.module(a).name == scene.program.module(b).name,
+        _ => false,
+    };
+    experts.len() > 1 && experts.windows(2).all(called_again)
+}
+
+/// Whether experts' products take no longer than a grouped one at best: they fill the GPU by themselves.
+fn fill_the_gpu(scene: &Scene<'_>, experts: &[&[Product]]) -> bool {
+    let products = || experts.iter().copied().flatten().map(|p| p.at);
+    let roofline: Option<f64> = products().map(|at| scene.roofline_us(scene.look(at))).sum();
+    let now: f64 = products().map(|at| scene.leaf(at).us).sum();
+    roofline.is_some_and(|roofline| now <= roofline / GROUPED.1)
+}
+
 /// A loop over experts by the products of those that have tokens.
 fn instance(scene: &Scene<'_>, experts: &[&[Product]]) -> Option<Instance> {
+    if is_one_module(scene, experts) || fill_the_gpu(scene, experts) {
+        return None;
+    }
     let (first, last) = (experts.first()?.first()?.at, experts.last()?.last()?.at);
     let is_part = |i: &usize| {
         let look = scene.look(*i);

@@ -236,6 +236,8 @@ pub struct Gaps {
     pub longest: Vec<LongGap>,
     /// Profiler steps; where none was recorded, those told apart by synchronizations.
     pub steps: usize,
+    /// Whether profiler steps were recorded.
+    pub has_steps: bool,
     /// Calls in which the host waited for the GPU, most time first.
     pub waits: Vec<WaitName>,
     /// Of the gaps after waits in the middle of a step: those after copies of some size between host and device.
@@ -337,7 +339,12 @@ struct Tables<'a, 'r> {
 
 impl<'a, 'r> Tables<'a, 'r> {
     fn new(recording: &'r Recording<'a>) -> Self {
-        let gaps = Gaps { steps: recording.step_count(), has_frames: recording.has_frames, ..Gaps::default() };
+        let gaps = Gaps {
+            steps: recording.step_count(),
+            has_steps: !recording.steps.is_empty(),
+            has_frames: recording.has_frames,
+            ..Gaps::default()
+        };
         let (by_name, by_operation) = (RapidHashMap::default(), RapidHashMap::default());
         Self { recording, gaps, by_name, by_operation, long: Vec::new() }
     }

@@ -18,7 +18,7 @@ use jarvis_trace::{InOrder, Ns};
 
 use super::cpu_idle::{ACTIVITY_ROWS, CARD_PERCENT};
 use super::findings::{Cx, Draft, Judged, timeline_evidence};
-use super::gaps::{GapClass, HostActivity, Tally};
+use super::gaps::{GapClass, Gaps, HostActivity, Tally};
 use super::host_bound::{Fix, Limit};
 use super::severity::{EXPOSED, IDLE, Severity};
 use super::texts::{counted, list, ms_and_percent, quoted, short};
@@ -48,6 +48,10 @@ const WAITS_OF_LATE: f64 = 5.0;
 
 /// First calls with this share of the gaps after waits, in percent, are what takes the time, and not the waits.
 const FIRST_OF_WAITS: f64 = 50.0;
+
+/// Waits without which the window is surely shorter by this share, in percent, are urgent however short the gaps right
+/// after them are.
+const SURELY_MUCH: f64 = 5.0;
 
 /// Input has to make up this share of the window, in percent.
 const INPUT_OF_WINDOW: f64 = 5.0;
@@ -362,6 +366,9 @@ pub(crate) fn host_sync(cx: &Cx<'_>, program: Option<&Program>) -> Option<Judged
     if cuts && gaps.idle_without_edges_percent() > CARD_PERCENT {
         severity = severity.min(Severity::above(gaps.idle_without_edges_percent(), IDLE));
     }
+    if 100.0 * saved_ms.low >= SURELY_MUCH * gaps.window.as_ms() {
+        severity = severity.min(Severity::High);
+    }
     if is_optimizers(cx) {
         severity = severity.milder();
     }
@@ -372,11 +379,9 @@ pub(crate) fn host_sync(cx: &Cx<'_>, program: Option<&Program>) -> Option<Judged
         severity,
         title: format!("The host waits for the GPU within the step ({names})"),
         issue: format!(
-            "{} times in {} {} the host waits for the GPU ({names}) and the queue runs dry: the gaps right after \
-             take {}.",
-            waits.count,
-            gaps.steps,
-            if gaps.steps == 1 { "step" } else { "steps" },
+            "{} {} the host waits for the GPU ({names}) and the queue runs dry: the gaps right after take {}.",
+            counted(waits.count, "time"),
+            within(gaps),
             ms_and_percent(waits.time.as_ms(), cx.percent(waits.time))
         ),
         operations: waiting_operations(cx),
@@ -388,6 +393,15 @@ pub(crate) fn host_sync(cx: &Cx<'_>, program: Option<&Program>) -> Option<Judged
         evidence: wait_evidence(cx),
     };
     Some(draft.finish(cx))
+}
+
+/// Where waits were counted: only recorded steps are spoken of as such.
+fn within(gaps: &Gaps) -> String {
+    match gaps.steps {
+        steps if gaps.has_steps => format!("in {}", counted(steps, "step")),
+        1 => "in the trace".to_owned(),
+        steps => format!("in {steps} parts of the trace that synchronizations tell apart"),
+    }
 }
 
 fn waiting_operations(cx: &Cx<'_>) -> Vec<FindingOperation> {

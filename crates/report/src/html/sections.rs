@@ -208,7 +208,7 @@ fn icicle(m: &mut Markup) {
 
 fn step(m: &mut Markup, side: &Side<'_>) {
     let Some(strip) = &side.data.strip else { return };
-    begin(m, "step", "Timeline of one step");
+    begin(m, "step", if strip.step.is_some() { "Timeline of one step" } else { "Timeline" });
     let what = match strip.step {
         Some(number) => format!("Step {number}, of middle length"),
         None => "The whole window: no steps were recorded".to_owned(),

@@ -10,8 +10,10 @@ fn expert(s: &mut Sketch, rows: i64, indexed: bool) {
     if indexed {
         s.op("aten::index", &[&[8192, 1024], &[]], 5.0);
     }
-    s.op("aten::mm", &[&[rows, 1024], &[1024, 4096]], 20.0).op("aten::silu", &[&[rows, 4096]], 5.0);
-    s.op("aten::mm", &[&[rows, 4096], &[4096, 1024]], 20.0);
+    // At most a third of what the GPU can do.
+    let us = 20.0_f64.max(rows as f64 / 32.0);
+    s.op("aten::mm", &[&[rows, 1024], &[1024, 4096]], us).op("aten::silu", &[&[rows, 4096]], 5.0);
+    s.op("aten::mm", &[&[rows, 4096], &[4096, 1024]], us);
     if indexed {
         s.op("aten::index_add_", &[&[8192, 1024], &[], &[rows], &[rows, 1024]], 10.0);
     }
@@ -70,6 +72,34 @@ fn experts_on_parts_of_sorted_rows() {
     draw(&[700, 500, 900], 2100).none(Code::MoeExpertLoop);
     draw(&[600, 600, 600, 600], 2400).none(Code::MoeExpertLoop);
     draw(&[0, 0, 0, 0, 0], 2400).none(Code::MoeExpertLoop);
+}
+
+#[test]
+fn a_function_called_again_and_again_is_no_expert() {
+    // for chunk in chunks: y = mlp(chunk); kept.append(y[y.mean(-1) > 0])
+    let (own, same) = (true, false);
+    let draw = |rows: [i64; 2], us: f64, own_module: bool| {
+        let mut s = Sketch::new();
+        for turn in 0..8 {
+            let rows = rows[turn % 2];
+            s.module(&format!("Mlp_{}", if own_module { turn } else { 0 }), |s| {
+                s.op("aten::mm", &[&[rows, 1024], &[1024, 4096]], us).op("aten::silu", &[&[rows, 4096]], 5.0);
+                s.op("aten::mm", &[&[rows, 4096], &[4096, 1024]], us);
+            });
+            s.op("aten::nonzero", &[&[rows]], 9.0).op("aten::index", &[&[rows, 1024], &[]], 9.0);
+        }
+        s
+    };
+    draw([100, 100], 20.0, own).one(Code::MoeExpertLoop);
+    draw([100, 200], 20.0, own).one(Code::MoeExpertLoop);
+    // One module has one set of weights.
+    draw([100, 100], 20.0, same).none(Code::MoeExpertLoop);
+    draw([100, 200], 20.0, same).none(Code::MoeExpertLoop);
+    // Equal loads of many rows are no experts', whatever the modules.
+    draw([16384, 16384], 500.0, own).none(Code::MoeExpertLoop);
+    draw([16384, 8192], 500.0, own).one(Code::MoeExpertLoop);
+    // Products that fill the GPU take as long in a group.
+    draw([16384, 16256], 160.0, own).none(Code::MoeExpertLoop);
 }
 
 /// Looks for the tokens of an expert.

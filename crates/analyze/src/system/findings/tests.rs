@@ -373,6 +373,39 @@ fn reads_that_drain_a_full_queue_are_found_without_idle_launches() {
     assert!(all[0].impact.speedup.low > 1.02 && all[0].impact.speedup.high < 1.25, "{:?}", all[0].impact);
 }
 
+/// Turns of short kernels, long ones and a read: after it the GPU runs dry again and again until the long ones come.
+fn turns(short: usize, long_us: f64, mut end: impl FnMut(&mut Host, f64)) -> Finding {
+    let mut host = Host::default();
+    let start = host.now;
+    for _ in 0..8 {
+        (0..short).for_each(|_| host.op("aten::add", 20.0, 2.0));
+        (0..3).for_each(|_| host.op("aten::mm", 20.0, long_us));
+        host.item();
+    }
+    end(&mut host, start);
+    let all = found(&host.b);
+    assert_eq!(all[0].pattern, PatternId::HOST_SYNC, "{:?}", names(&all));
+    all[0].clone()
+}
+
+#[test]
+fn waits_that_surely_cost_much_are_urgent_however_short_the_gaps_after_them() {
+    let step = |host: &mut Host, start: f64| host.end_step(0, start);
+    let much = turns(4, 160.0, step);
+    assert!(much.percent_of_total < 5.0 && much.impact.speedup.low > 1.06, "{:?}", much.impact);
+    let little = turns(1, 160.0, step);
+    assert!(little.percent_of_total < 5.0 && little.impact.speedup.low < 1.05, "{:?}", little.impact);
+    assert_eq!((much.priority, little.priority), (Priority::High, Priority::Low));
+}
+
+#[test]
+fn only_recorded_steps_are_counted_as_steps() {
+    let issue = |end: fn(&mut Host, f64)| turns(4, 160.0, end).issue;
+    assert!(issue(|host, start| host.end_step(0, start)).starts_with("7 times in 1 step the host waits"));
+    let bare = issue(|_, _| {});
+    assert!(bare.starts_with("7 times in the trace the host waits"), "{bare}");
+}
+
 #[test]
 fn input_is_a_finding_of_its_own() {
     // host  |-- dataloader 2 ms --||op||op| ... |wait||-- dataloader 2 ms --||op| ...

@@ -206,11 +206,13 @@ impl Analysis {
         }
         let Judgement { scope, patterns, claims, outcomes, fusion_candidates, fusion, tree_data, findings, warnings } =
             judgement;
-        let attention = [Code::UnfusedAttention, Code::UnfusedAttentionBackward];
-        if patterns.iter().any(|p| attention.contains(&p.code)) {
-            let Prepared { model, categories, .. } = &mut prepared;
-            model_info::with_attention(model, categories);
-        }
+        let has = |codes: &[Code]| patterns.iter().any(|p| codes.contains(&p.code));
+        let shown = model_info::Shown {
+            attention: has(&[Code::UnfusedAttention, Code::UnfusedAttentionBackward]),
+            experts: has(&[Code::MoeExpertLoop]),
+        };
+        let Prepared { model, program, categories, .. } = &mut prepared;
+        model_info::with_patterns(model, program, categories, shown);
         Self {
             told: ToldRows::of(&findings),
             prepared,

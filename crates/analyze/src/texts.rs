@@ -88,7 +88,7 @@ texts! {
     A_COMPILE      "A-COMPILE"      "Run this region under `torch.compile` to fuse the {n} adjacent operations.";
     A_COMPILE_GROUPS "A-COMPILE-GROUPS" "Run this region under `torch.compile` to fuse each of the {n} groups of adjacent operations.";
     A_COMPILE_INTO "A-COMPILE-INTO" "Run this region under `torch.compile` to make it part of its neighbour.";
-    A_FUSE         "A-FUSE"         "Fuse with the neighbouring operations ({list}) under `torch.compile` to remove {mb} MiB of intermediate traffic per call.";
+    A_FUSE         "A-FUSE"         "Fuse with the neighbouring operations ({list}) under `torch.compile` to remove {size} of intermediate traffic per call.";
     A_FUSE_NORM    "A-FUSE-NORM"    "Run this region under `torch.compile` to replace the decomposed {name} with one fused kernel.";
     A_FUSE_CALL    "A-FUSE-CALL"    "Replace the decomposed {name} with one fused kernel: `{call}`.";
     A_NORM_CHANNELS "A-NORM-CHANNELS" "On images in channels-last memory call `layer_norm` or `rms_norm` on the permuted view: its rows lie together there.";

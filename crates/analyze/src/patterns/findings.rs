@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jarvis_perf::call::{Dims, InputLists};
-use jarvis_perf::roofline::MB;
 use jarvis_trace::{Clock, InOrder};
 use rapidhash::RapidHashMap;
 use serde_json::Value as Json;
@@ -21,6 +20,7 @@ use crate::prepare::place;
 use crate::prepared::Row;
 use crate::program::{Leaf, LeafId, RowId};
 use crate::system::host_bound::{HostBound, Limit, Replaced, Replacement};
+use crate::system::texts::bytes;
 use crate::texts::{TextId, counted, quoted};
 
 /// Most operations that a finding lists; the rest is in the tables.
@@ -449,8 +449,9 @@ impl Maker<'_, '_> {
             Code::UnfusedRope | Code::UnfusedSwiglu => vec![fused_call(&self.fact("name"))],
             Code::ElementwiseChain | Code::UnfusedModule => vec![compile()],
             Code::GemmEpilogue => {
-                let bytes: f64 = first.leaves[0].iter().map(|l| self.scene.look(l.index()).result_bytes()).sum();
-                vec![TextId::A_FUSE.fill(&[("list", &quoted(&first.anchor)), ("mb", &one(2.0 * bytes / MB))])]
+                let results: f64 = first.leaves[0].iter().map(|l| self.scene.look(l.index()).result_bytes()).sum();
+                let size = bytes((2.0 * results) as i64);
+                vec![TextId::A_FUSE.fill(&[("list", &quoted(&first.anchor)), ("size", &size)])]
             }
         };
         let mut kernel = vec![TextId::B_REPLAY.plain()];
@@ -492,7 +493,7 @@ impl Maker<'_, '_> {
         bases.join(" ")
     }
 
-    /// The operations with most time, how many there are, and the time of those left out.
+    /// The operations with most time, each at least with one shape, how many there are, and the time of those left out.
     fn operations(&self) -> (Vec<FindingOperation>, usize, f64) {
         struct Sum {
             id: LeafId,
@@ -519,9 +520,18 @@ impl Maker<'_, '_> {
             let leaf = self.scene.program.leaf(sum.id);
             (&leaf.name, leaf.uid)
         };
-        found.order_by(|a, b| b.ms.total_cmp(&a.ms).then_with(|| key(a).cmp(&key(b))));
+        let longest_first = |a: &Sum, b: &Sum| b.ms.total_cmp(&a.ms).then_with(|| key(a).cmp(&key(b)));
+        found.order_by(longest_first);
         let total = found.len();
-        let left_out_ms = found.drain(MOST_OPERATIONS.min(total)..).map(|sum| sum.ms).sum();
+        // Every operation with the shape that takes it most, so that none is missing behind shapes of the others.
+        let mut seen: BTreeSet<&str> = BTreeSet::new();
+        let (mut listed, mut rest): (Vec<Sum>, Vec<Sum>) =
+            found.into_iter().partition(|sum| seen.insert(&self.scene.program.leaf(sum.id).name));
+        rest.splice(0..0, listed.split_off(MOST_OPERATIONS.min(listed.len())));
+        let room = MOST_OPERATIONS - listed.len();
+        listed.extend(rest.drain(..room.min(rest.len())));
+        listed.order_by(longest_first);
+        let left_out_ms = rest.iter().map(|sum| sum.ms).sum();
         let shown = |sum: Sum| {
             let percent = 100.0 * sum.roofline_us / (sum.ms * 1e3);
             FindingOperation {
@@ -531,7 +541,7 @@ impl Maker<'_, '_> {
                 ..self.operation(sum.id, self.scene.program.leaf(sum.id))
             }
         };
-        (found.into_iter().map(shown).collect(), total, left_out_ms)
+        (listed.into_iter().map(shown).collect(), total, left_out_ms)
     }
 
     fn operation(&self, id: LeafId, leaf: &Leaf) -> FindingOperation {

@@ -8,6 +8,7 @@ use super::scene::Scene;
 use super::{Fused, show};
 use crate::finding::Range;
 use crate::program::{Leaf, LeafId};
+use crate::system::texts::bytes;
 
 /// At best a fused kernel moves bytes this much better than the simple operations of the trace do.
 const ABOVE_BASELINE: f64 = 1.05;
@@ -102,13 +103,12 @@ impl Part {
 
 /// How the time of stretches that become a pass each was found.
 pub(crate) fn basis(scene: &Scene<'_>, parts: &[Part]) -> String {
-    let mb = |reads: fn(&Part) -> f64| parts.iter().map(|p| reads(p) + p.writes).sum::<f64>() / 1e6;
-    let (least, most) = (mb(|p| p.reads.0), mb(|p| p.reads.1));
-    let bytes =
-        if most - least < 1e-6 { show::one(least) } else { format!("{}-{}", show::one(least), show::one(most)) };
+    let size = |reads: fn(&Part) -> f64| bytes(parts.iter().map(|p| reads(p) + p.writes).sum::<f64>() as i64);
+    let (least, most) = (size(|p| p.reads.0), size(|p| p.reads.1));
+    let moved = if least == most { least } else { format!("{least} to {most}") };
     let passes = match parts.len() {
-        1 => format!("one pass moves {bytes} MB and takes"),
-        n => format!("{n} passes move {bytes} MB and take"),
+        1 => format!("one pass moves {moved} and takes"),
+        n => format!("{n} passes move {moved} and take"),
     };
     let time = parts.iter().map(|p| p.time(scene)).fold(Fused::NOTHING, Fused::and);
     format!(

@@ -9,6 +9,7 @@ use super::show::ms;
 use super::{Code, Confidence, Fused, Pattern, Source};
 use crate::finding::Range;
 use crate::program::{LeafId, ModuleId, ModuleKind};
+use crate::texts::counted;
 
 /// Of recomputed work, the least that checkpointing fewer layers saves.
 const RECOMPUTED_LEAST: f64 = 0.3;
@@ -204,9 +205,10 @@ fn matrix_time(scene: &Scene<'_>, members: &[Instance]) -> f64 {
 
 /// One sentence with the numbers that the range rests on.
 fn basis(pattern: &Pattern, of_one: &str) -> String {
-    let calls =
-        if pattern.instances == 1 { "1 call takes".to_owned() } else { format!("{} calls take", pattern.instances) };
-    let mut parts = vec![format!("{calls} {} ms", ms(pattern.time_ms))];
+    // A loop has many calls of each operation.
+    let what = if matches!(pattern.code, Code::MoeExpertLoop | Code::LoopedGemms) { "loop" } else { "call" };
+    let take = if pattern.instances == 1 { "takes" } else { "take" };
+    let mut parts = vec![format!("{} {take} {} ms", counted(pattern.instances, what), ms(pattern.time_ms))];
     if pattern.halo_ms > 0.0 {
         parts.push(format!("copies around them {} ms", ms(pattern.halo_ms)));
     }

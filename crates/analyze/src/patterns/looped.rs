@@ -232,7 +232,7 @@ fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, stack: usize) ->
     instance.fused = Some(time);
     let count = turns.count;
     instance.basis =
-        format!("batched over {count} turns they take {}-{} us a call", one(time.best_us), one(time.worst_us));
+        format!("batched over {count} turns they take {}-{} us a loop", one(time.best_us), one(time.worst_us));
     let each = if turns.length == 1 { "one operation".to_owned() } else { format!("{} operations", turns.length) };
     let on = match weights {
         Weights::Together => "on parts of larger tensors",

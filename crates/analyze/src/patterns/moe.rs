@@ -125,7 +125,7 @@ fn experts_of<'p>(scene: &Scene<'_>, products: &'p [Product], each: usize, rows:
         let own_rows = expert.iter().all(|p| p.rows == expert[0].rows);
         let alike = experts.last().is_none_or(|next| {
             expert.iter().zip(*next).all(|(a, b)| a.weight == b.weight)
-                && scene.together(expert[0].at, next[0].at)
+                && scene.in_one_run(expert[0].at, next[0].at)
                 && !(expert[0].at..next[0].at).any(|i| is_foreign(scene, i))
         });
         if expert.len() < each || expert[0].rows < 1 || !own_rows || !alike || experts.len() == MOST_EXPERTS {
@@ -149,7 +149,7 @@ fn searching_loops<'p>(scene: &Scene<'_>, claims: &Claims, products: &'p [Produc
     let is_part = |i: &usize| claims.is_free(*i) && !is_foreign(scene, *i);
     let searches: Vec<usize> = (0..scene.len()).filter(is_search).collect();
     let goes_on = |a: &usize, b: &usize| {
-        scene.look(*a).operands == scene.look(*b).operands && scene.together(*a, *b) && (*a..*b).all(|i| is_part(&i))
+        scene.look(*a).operands == scene.look(*b).operands && scene.in_one_run(*a, *b) && (*a..*b).all(|i| is_part(&i))
     };
     let mut loops = Vec::new();
     for searches in searches.chunk_by(goes_on).filter(|s| s.len() >= LEAST_REPEATS) {
@@ -186,7 +186,7 @@ fn run_ends(scene: &Scene<'_>, products: &[Product], period: usize) -> Vec<usize
     for at in (0..products.len()).rev() {
         let next = products.get(at + period);
         // A product that is not like the one a period before ends all runs that hold both.
-        if next.is_some_and(|n| n.weight != products[at].weight || !scene.together(n.at, products[at].at)) {
+        if next.is_some_and(|n| n.weight != products[at].weight || !scene.in_one_run(n.at, products[at].at)) {
             end = at + period;
         }
         ends[at] = end;
@@ -276,7 +276,7 @@ fn instance(scene: &Scene<'_>, experts: &[&[Product]]) -> Option<Instance> {
     instance.fused = Some(time);
     instance.backward_fused = grouped(scene, &instance.backward).unwrap_or(Fused::NOTHING);
     let range = format!("{}-{}", one(time.best_us), one(time.worst_us));
-    instance.basis = format!("one grouped product per projection and one sort of the tokens take {range} us a call");
+    instance.basis = format!("one grouped product per projection and one sort of the tokens take {range} us a loop");
     let rows = || experts.iter().map(|e| e[0].rows);
     let (least, most) = (rows().min().unwrap_or(0), rows().max().unwrap_or(0));
     let all = instance.leaves.iter().filter(|l| scene.look(l.index()).base == "nonzero").count().max(experts.len());

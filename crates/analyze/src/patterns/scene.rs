@@ -268,6 +268,8 @@ pub struct Scene<'a> {
     depths: Vec<u32>,
     /// Number of the unbroken sequence of each leaf.
     sequence: Vec<u32>,
+    /// The same where long pauses of the host break nothing.
+    run: Vec<u32>,
     /// For each leaf the backward leaves it caused, as a range of `backward`.
     backward: Vec<LeafId>,
     first_backward: Vec<u32>,
@@ -300,7 +302,8 @@ impl<'a> Scene<'a> {
             platform,
             baseline,
             utilization,
-            sequence: sequences(program),
+            sequence: numbered(program, breaks),
+            run: numbered(program, begins_another_run),
             looks,
             look_of,
             classes: program.modules.iter().map(|m| m.base.to_ascii_lowercase()).collect(),
@@ -337,6 +340,11 @@ impl<'a> Scene<'a> {
     /// Whether two leaves stand in one unbroken sequence.
     pub(crate) fn together(&self, a: usize, b: usize) -> bool {
         self.sequence[a] == self.sequence[b]
+    }
+
+    /// Whether two leaves stand in one sequence that only long pauses of the host break.
+    pub(crate) fn in_one_run(&self, a: usize, b: usize) -> bool {
+        self.run[a] == self.run[b]
     }
 
     /// The positions after `at` in its sequence.
@@ -478,20 +486,22 @@ fn pause_us(program: &Program) -> f64 {
 
 /// Whether a leaf begins another sequence than the one before it stands in.
 pub(crate) fn breaks(previous: &Leaf, leaf: &Leaf) -> bool {
-    let in_optimizer = |l: &Leaf| l.direction == Direction::Optimizer;
-    previous.thread != leaf.thread
-        || previous.step != leaf.step
-        || in_optimizer(previous) != in_optimizer(leaf)
-        || leaf.start > previous.end + SEQUENCE_GAP
+    begins_another_run(previous, leaf) || leaf.start > previous.end + SEQUENCE_GAP
 }
 
-/// Numbers the unbroken sequences: one thread, one profiler step, no long pause of the host.
-fn sequences(program: &Program) -> Vec<u32> {
+/// Whether a leaf belongs to another thread or profiler step than the one before it, or one of them to the optimizer.
+fn begins_another_run(previous: &Leaf, leaf: &Leaf) -> bool {
+    let in_optimizer = |l: &Leaf| l.direction == Direction::Optimizer;
+    previous.thread != leaf.thread || previous.step != leaf.step || in_optimizer(previous) != in_optimizer(leaf)
+}
+
+/// Numbers the sequences that lie between leaves which begin another.
+fn numbered(program: &Program, begins: fn(&Leaf, &Leaf) -> bool) -> Vec<u32> {
     let mut number = 0;
     let mut sequence = Vec::with_capacity(program.leaves.len());
     for (i, leaf) in program.leaves.iter().enumerate() {
         if let Some(previous) = i.checked_sub(1).map(|p| &program.leaves[p]) {
-            number += u32::from(breaks(previous, leaf));
+            number += u32::from(begins(previous, leaf));
         }
         sequence.push(number);
     }

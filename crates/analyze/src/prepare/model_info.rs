@@ -54,7 +54,8 @@ const SECOND_PRECISION: f64 = 0.2;
 /// Reads the model off the program and its rows.
 pub(crate) fn model_info(program: &Program, rows: &[Row], categories: &[Category]) -> ModelInfo {
     let (model, model_evidence) = name(program);
-    let (architecture, architecture_evidence) = architecture(has_attention_module(program), categories);
+    let unfused = Shown { attention: has_attention_module(program), experts: false };
+    let (architecture, architecture_evidence) = architecture(unfused, categories);
     let (scale, scale_evidence) = scale(program);
     let (precision, precision_evidence) = precision(rows);
     let known = |text: Option<String>| text.unwrap_or_else(|| ModelInfo::UNKNOWN.to_owned());
@@ -122,20 +123,28 @@ fn without_suffix(name: &str) -> &str {
     shorter.filter(|rest| !rest.is_empty()).unwrap_or(name)
 }
 
-/// The same where attention was found in operations that only together make it up: no category shows it.
-pub(crate) fn with_attention(info: &mut ModelInfo, categories: &[Category]) {
-    let (architecture, evidence) = architecture(true, categories);
+/// What patterns over several operations show, and no category.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Shown {
+    pub(crate) attention: bool,
+    pub(crate) experts: bool,
+}
+
+/// The same where attention or experts were found in operations that only together make them up.
+pub(crate) fn with_patterns(info: &mut ModelInfo, program: &Program, categories: &[Category], shown: Shown) {
+    let attention = shown.attention || has_attention_module(program);
+    let (architecture, evidence) = architecture(Shown { attention, ..shown }, categories);
     info.architecture = architecture.unwrap_or_else(|| ModelInfo::UNKNOWN.to_owned());
     info.evidence.architecture = evidence;
 }
 
-/// From the shares of categories; `unfused` tells attention that none of them shows.
-fn architecture(unfused: bool, categories: &[Category]) -> (Option<String>, String) {
+/// From the shares of categories, and what else shows that none of them does.
+fn architecture(unfused: Shown, categories: &[Category]) -> (Option<String>, String) {
     let share = |key: &str| categories.iter().filter(|c| &*c.key == key).map(|c| c.percent_of_compute).sum::<f64>();
     let has = |key: &str| categories.iter().any(|c| &*c.key == key);
     let convolution = share("convolution");
-    let attention = has("sdpa_fwd") || has("sdpa_bwd") || has("inferenceattention") || unfused;
-    let experts = has("moe_fused") || has("moe_unfused");
+    let attention = has("sdpa_fwd") || has("sdpa_bwd") || has("inferenceattention") || unfused.attention;
+    let experts = has("moe_fused") || has("moe_unfused") || unfused.experts;
     let states: f64 = categories.iter().filter(|c| c.key.starts_with("ssm")).map(|c| c.percent_of_compute).sum::<f64>();
     let cnn = convolution >= CNN_PERCENT;
     let name = match () {
@@ -144,10 +153,12 @@ fn architecture(unfused: bool, categories: &[Category]) -> (Option<String>, Stri
         () if attention && cnn => "Transformer + CNN",
         () if attention => "Transformer",
         () if cnn => "CNN",
+        // An expert layer alone is of no known kind of model.
+        () if experts => "MoE",
         () => return (None, "neither attention, convolution nor state-space work stands out".to_owned()),
     };
     let evidence = format!(
-        "convolution {}% of compute, attention {}, expert kernels {}",
+        "convolution {}% of compute, attention {}, experts {}",
         shown(convolution, 1),
         if attention { "present" } else { "absent" },
         if experts { "present" } else { "absent" },
@@ -234,6 +245,17 @@ fn precision(rows: &[Row]) -> (Option<String>, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patterns_say_what_no_category_shows() {
+        let told = |attention, experts| architecture(Shown { attention, experts }, &[]);
+        assert_eq!(told(true, true).0.as_deref(), Some("Transformer (MoE)"));
+        assert_eq!(told(true, false).0.as_deref(), Some("Transformer"));
+        let (name, evidence) = told(false, true);
+        assert_eq!(name.as_deref(), Some("MoE"));
+        assert!(evidence.ends_with("attention absent, experts present"), "{evidence}");
+        assert_eq!(told(false, false).0, None);
+    }
 
     #[test]
     fn endings_that_say_nothing_go() {

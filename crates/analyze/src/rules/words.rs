@@ -13,6 +13,7 @@ use crate::prepare::kernel_names;
 use crate::prepared::{BoundType, Row};
 use crate::program::Direction;
 use crate::rounding::{of_peak, round, shown, shown_ms};
+use crate::system::texts::bytes;
 use crate::texts::TextId;
 
 /// What is said of a bottleneck.
@@ -186,9 +187,9 @@ impl Said {
             return self.model(TextId::A_TRITON_VALIDATE, &[]);
         }
         let neighbours = Neighbours::of(cx, row);
-        let mb = round(neighbours.bytes / MB, 1);
-        if mb > 0.0 {
-            self.model(TextId::A_FUSE, &[("list", &neighbours.names.join(", ")), ("mb", &shown(mb, 1))]);
+        if round(neighbours.bytes / MB, 1) > 0.0 {
+            let size = bytes(neighbours.bytes as i64);
+            self.model(TextId::A_FUSE, &[("list", &neighbours.names.join(", ")), ("size", &size)]);
         } else {
             self.model(TextId::A_COMPILE_BATCH, &[]);
         }

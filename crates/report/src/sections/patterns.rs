@@ -99,7 +99,15 @@ fn of_compute(analysis: &Analysis, time_ms: f64) -> f64 {
 pub(crate) fn operations(f: &Finding) -> Vec<Block> {
     let mut blocks = vec![Block::Table(operations_table(f))];
     let more = f.operations.len().saturating_sub(MOST_OPERATIONS);
-    if more > 0 {
+    let beyond = f.operations_total > f.operations.len();
+    if more > 0 && beyond {
+        blocks.push(Block::paragraph(format!(
+            "These are {MOST_OPERATIONS} of {} shapes of operations; {more} more stand in `findings.json`, and those in \
+             neither take {} ms.",
+            f.operations_total,
+            ms(f.operations_left_out_ms)
+        )));
+    } else if more > 0 {
         blocks.push(Block::paragraph(format!("{more} more in `findings.json`.")));
     }
     blocks
@@ -127,4 +135,34 @@ fn shapes_of(dims: &serde_json::Value) -> String {
     };
     let all: Vec<String> = dims.as_array().into_iter().flatten().filter_map(shape).collect();
     shapes(&all.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jarvis_analyze::finding::FindingOperation;
+
+    #[test]
+    fn what_is_left_out_is_told_with_its_time() {
+        let said = |listed: usize, total: usize, left_out_ms: f64| {
+            let f = Finding {
+                operations: vec![FindingOperation::default(); listed],
+                operations_total: total,
+                operations_left_out_ms: left_out_ms,
+                ..crate::html::waterfall::tests::finding(1, "a", 1.0, 2.0)
+            };
+            let blocks = operations(&f);
+            match blocks.get(1) {
+                Some(Block::Paragraph(line)) => line.plain(),
+                _ => String::new(),
+            }
+        };
+        assert_eq!(said(10, 10, 0.0), "");
+        assert_eq!(said(24, 24, 0.0), "14 more in findings.json.");
+        assert_eq!(
+            said(24, 899, 16.638),
+            "These are 10 of 899 shapes of operations; 14 more stand in findings.json, and those in neither take \
+             16.64 ms."
+        );
+    }
 }

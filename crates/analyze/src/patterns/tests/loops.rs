@@ -102,6 +102,34 @@ fn a_function_called_again_and_again_is_no_expert() {
     draw([16384, 16256], 160.0, own).none(Code::MoeExpertLoop);
 }
 
+#[test]
+fn experts_of_a_layer_are_told_whole() {
+    // The host pauses for long within the loop of the first of two layers.
+    let mut s = Sketch::new();
+    for layer in 0..2 {
+        s.op("aten::mm", &[&[8192, 1024], &[1024, 3072]], 90.0);
+        for e in 0..16 {
+            if layer == 0 && e == 6 {
+                s.pause();
+            }
+            expert(&mut s, 500 + 7 * e, true);
+        }
+    }
+    let p = s.one(Code::MoeExpertLoop);
+    assert_eq!((p.instances, p.leaves[0].len(), p.leaves[1].len()), (2, 16 * 5, 16 * 5));
+    assert!(p.basis.starts_with("2 loops take "), "{}", p.basis);
+    let a = s.analysis();
+    assert_eq!(a.prepared.model.architecture, "MoE");
+    let f = a.findings.iter().find(|f| f.pattern == PatternId::MOE_EXPERT_LOOP).unwrap();
+    // Sixteen loads for each of four operations, and one shape of the rows they are picked from.
+    assert_eq!((f.operations.len(), f.operations_total), (24, 4 * 16 + 1));
+    let names: std::collections::BTreeSet<&str> = f.operations.iter().map(|o| o.name.as_str()).collect();
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["aten::index", "aten::index_add_", "aten::mm", "aten::silu"]);
+    let listed: f64 = f.operations.iter().map(|o| o.time_ms).sum();
+    assert!((listed + f.operations_left_out_ms - p.time_ms).abs() < 1e-9, "{listed}");
+    assert!(f.operations.windows(2).all(|w| w[0].time_ms >= w[1].time_ms));
+}
+
 /// Looks for the tokens of an expert.
 fn search(s: &mut Sketch) {
     s.op("aten::eq", &[&[8192, 2], &[]], 2.0).op("aten::nonzero", &[&[8192, 2]], 9.0);

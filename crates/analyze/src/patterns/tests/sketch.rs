@@ -1,8 +1,10 @@
 //! Traces drawn with few strokes: one operation after the other, each with one kernel.
 
 use jarvis_perf::platform::Platform;
+use jarvis_perf::tables::{ReportOptions, build_report};
 use jarvis_trace::{Summary, TraceBuilder, Tree, TreeOptions};
 
+use crate::analysis::{Analysis, AnalysisOptions};
 use crate::finding::Finding;
 use crate::patterns::{Code, Pattern, Scene, detect, findings};
 use crate::prepared::{Baseline, Utilization};
@@ -244,6 +246,14 @@ impl Sketch {
         let patterns = detect(&scene);
         let findings = findings(&scene, &patterns, &[], host);
         test(&scene, &patterns, &findings)
+    }
+
+    /// The whole analysis.
+    pub(super) fn analysis(&self) -> Analysis {
+        let (trace, platform) = (self.builder.build(), Platform::find("H200").unwrap());
+        let options = ReportOptions { platform: Some(platform.clone()), ..ReportOptions::default() };
+        let report = build_report(&trace, &options).unwrap();
+        Analysis::of(&trace, &report, platform, &AnalysisOptions::default())
     }
 
     /// The patterns with this code.

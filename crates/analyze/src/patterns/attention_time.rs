@@ -162,3 +162,32 @@ pub(crate) fn basis(scene: &Scene<'_>, shape: &Shape, time: Fused, backward: boo
 fn span(low: &str, high: &str) -> String {
     if low == high { low.to_owned() } else { format!("{low}-{high}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::patterns::{Code, explained};
+
+    #[test]
+    fn the_explanation_has_the_bands() {
+        let percent = |low: f64, high: f64| format!("{:.0}% to {:.0}%", 100.0 * low, 100.0 * high);
+        let bands: Vec<String> =
+            BANDS.iter().map(|(n, low, high)| format!("{} up to {n}", percent(*low, *high))).collect();
+        let bands = format!("{}, {} beyond)", bands.join(", "), percent(BAND_OF_LONG.0, BAND_OF_LONG.1));
+        let said = [
+            bands.replacen(&format!("up to {}", BANDS[0].0), &format!("up to {} tokens", BANDS[0].0), 1),
+            format!(
+                "Heads of at most {SMALL_HEAD} are taken to reach at most {}",
+                percent(SMALL_HEADS.0, SMALL_HEADS.1)
+            ),
+            format!("it is at least {:.0}% at best", 100.0 * MANY_SHORT),
+            format!("one query for {KEYS_FOR_EACH} keys"),
+            format!("reading them, at {} of the bandwidth", percent(FEW_QUERIES.0, FEW_QUERIES.1)),
+            format!("the backward does {BACKWARD_WORK} times the work at {BACKWARD_EFFICIENCY} of the efficiency"),
+        ];
+        let text = explained(Code::UnfusedAttention);
+        for sentence in said {
+            assert!(text.contains(&sentence), "{sentence}\n{text}");
+        }
+    }
+}

@@ -243,6 +243,13 @@ impl Detector {
     }
 }
 
+/// The explanation of a code in one line, for tests of what it says.
+#[cfg(test)]
+fn explained(code: Code) -> String {
+    let detector = PATTERN_DETECTORS.iter().find(|d| d.codes.contains(&code));
+    detector.map(Detector::explanation).unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 macro_rules! detectors {
     ($($module:ident [$($code:ident),*];)*) => {
         /// All detectors. A leaf belongs to the first that claims it, so the more exact ones come first.

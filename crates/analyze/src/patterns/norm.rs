@@ -12,9 +12,12 @@
 //!
 //! # How it is computed
 //! Leaves in a row that each do one step of a norm on the same tensor: square, reduce, shift, root, scale, weight, cast.
-//! The row must have a reduction, a root and a scaling by the root, and at least four leaves. A fused norm reads the
-//! input and writes the output (backward: two reads, one write), at the baseline of the trace at best and at 40% of the
-//! peak bandwidth (backward: a quarter) at worst.
+//! The row must have a reduction, a root and a scaling by the root, and at least 4 leaves. A fused norm reads the input
+//! and writes the output (backward: two reads, one write), at best as well as simple operations of the trace do or
+//! somewhat better. At worst it reaches a share of the peak bandwidth that depends on the bytes of a row, for layer norm
+//! and RMS norm: 33% and 40% from 4096 on, 29% and 35% from 2048 on, 20% and 25% from 1024 on, 12% and 15% from 512 on,
+//! below that 6% and 11% at 256 and in proportion. Group norms reach 12% at worst, backward work 25% from rows of 512
+//! bytes on and less in proportion below.
 //!
 //! # What to do
 //! `torch.nn.functional.rms_norm`, `layer_norm` or `group_norm`, or compile the module.
@@ -333,4 +336,28 @@ fn ends(scene: &Scene<'_>, leaves: &[LeafId]) -> (f64, f64) {
         Some(bytes / look.numel().max(1) as f64)
     };
     (size(leaves.first(), false).unwrap_or(4.0), size(leaves.last(), true).unwrap_or(4.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::patterns::explained;
+
+    #[test]
+    fn the_explanation_has_the_shares() {
+        let percent = |share: f64| format!("{:.0}%", 100.0 * share);
+        let both = |[layer, rms]: [f64; 2]| format!("{} and {}", percent(layer), percent(rms));
+        let bands = WORST.map(|(bytes, shares)| format!("{} from {bytes} on", both(shares)));
+        let said = [
+            format!("at least {LEAST_LEAVES} leaves"),
+            format!("layer norm and RMS norm: {}", bands.join(", ")),
+            format!("below that {} at {}", both(WORST_OF_SHORT.1), WORST_OF_SHORT.0),
+            format!("Group norms reach {} at worst", percent(WORST_OF_GROUPS)),
+            format!("backward work {} from rows of {} bytes on", percent(WORST_BACKWARD.1), WORST_BACKWARD.0),
+        ];
+        let text = explained(Code::UnfusedRmsNorm);
+        for sentence in said {
+            assert!(text.contains(&sentence), "{sentence}\n{text}");
+        }
+    }
 }

@@ -86,6 +86,7 @@ texts! {
     A_BATCH_TOKENS "A-BATCH-TOKENS" "Process more tokens per call to raise FLOPS/Byte.";
     A_COMPILE_BATCH "A-COMPILE-BATCH" "Try `torch.compile`; it can batch or fuse these calls automatically.";
     A_COMPILE      "A-COMPILE"      "Run this region under `torch.compile` to fuse the {n} adjacent operations.";
+    A_COMPILE_WITH "A-COMPILE-WITH" "Run `{op}` and what stands next to it ({list}) under `torch.compile` to fuse them.";
     A_COMPILE_GROUPS "A-COMPILE-GROUPS" "Run this region under `torch.compile` to fuse each of the {n} groups of adjacent operations.";
     A_COMPILE_INTO "A-COMPILE-INTO" "Run this region under `torch.compile` to make it part of its neighbour.";
     A_FUSE         "A-FUSE"         "Fuse with the neighbouring operations ({list}) under `torch.compile` to remove {size} of intermediate traffic per call.";
@@ -288,6 +289,7 @@ mod tests {
             TextId::A_FUSE_RESIDUAL,
             TextId::A_FUSE_CONV,
             TextId::A_COMPILE,
+            TextId::A_COMPILE_WITH,
             TextId::A_EVAL,
         ];
         for text in first {

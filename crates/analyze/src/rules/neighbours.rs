@@ -15,8 +15,6 @@ use crate::texts::quoted;
 pub(crate) struct Neighbours {
     /// Names between backticks, each once.
     pub(crate) names: Vec<String>,
-    /// Operations, the row's own not counted.
-    pub(crate) count: usize,
     /// Bytes of a call that are neither written nor read any more once they are one.
     pub(crate) bytes: f64,
 }
@@ -38,7 +36,6 @@ impl Neighbours {
             let Some(tensor) = passed_on(earlier, later).filter(|_| is_light(neighbour.kind)) else { continue };
             // What is overwritten in place has to be written all the same.
             found.bytes += tensor.bytes() * if earlier.in_place { 1.0 } else { 2.0 };
-            found.count += 1;
             let name = quoted(neighbour.name);
             if !found.names.contains(&name) {
                 found.names.push(name);

@@ -425,6 +425,28 @@ fn only_operations_that_pass_a_tensor_on_are_to_be_fused() {
 }
 
 #[test]
+fn what_is_to_be_compiled_together_is_named() {
+    let slow = [("k", at(128.0, 20.0))];
+    let own = Call::new("mine::rms_norm", "[[8192, 4096]]", BF16, &slow);
+    let advice = |next: &Call<'_>| {
+        let mut scene = Scene::new();
+        for _ in 0..10 {
+            scene.calls(1, &own).calls(1, next);
+        }
+        let (outcomes, _) = analyzed(&scene.prepared());
+        let texts = metrics(&outcomes, "norm").bottlenecks[0].algorithmic.iter();
+        texts.map(|s| s.text.clone()).collect::<Vec<_>>().join(" ")
+    };
+    let named = advice(&Call::new("aten::silu", "[[8192, 4096]]", BF16, &[("m", 1.0)]));
+    assert!(
+        named.contains("Run `mine::rms_norm` and what stands next to it (`aten::silu`) under `torch.compile`"),
+        "{named}"
+    );
+    let alone = advice(&Call::new("aten::silu", "[[512, 4096]]", BF16, &[("m", 1.0)]));
+    assert!(!alone.contains("next to it") && alone.contains("`torch.compile`"), "{alone}");
+}
+
+#[test]
 fn the_steps_of_a_call_are_not_to_be_fused_with_it() {
     let mut scene = Scene::new();
     let b = &mut scene.builder;

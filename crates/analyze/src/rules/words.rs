@@ -173,11 +173,11 @@ impl Said {
         if self.ids.contains(&TextId::A_FUSE.id()) {
             return;
         }
-        let n = Neighbours::of(cx, row).count + 1;
-        if n > 1 {
-            self.model(TextId::A_COMPILE, &[("n", &n.to_string())]);
-        } else {
+        let neighbours = Neighbours::of(cx, row);
+        if neighbours.names.is_empty() {
             self.model(TextId::A_COMPILE_BATCH, &[]);
+        } else {
+            self.model(TextId::A_COMPILE_WITH, &[("op", &row.name), ("list", &neighbours.names.join(", "))]);
         }
     }
 

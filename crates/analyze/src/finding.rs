@@ -111,7 +111,7 @@ impl Priority {
 }
 
 /// From the cautious to the hopeful end of an estimate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Range {
     /// Cautious.
     pub low: f64,
@@ -279,6 +279,12 @@ pub struct Finding {
     /// Rows of the performance report it speaks of, each with the share of its time that is meant.
     #[serde(skip)]
     pub rows: Vec<(RowId, f64)>,
+    /// What kernels take less, of the window: the rest of the saving is time in which the GPU waits.
+    #[serde(skip)]
+    pub kernels_saved_ms: Range,
+    /// The finding whose change takes this one's cause along.
+    #[serde(skip)]
+    pub goes_with: Option<PatternId>,
 }
 
 impl Finding {

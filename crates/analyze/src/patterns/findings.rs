@@ -116,7 +116,8 @@ impl Maker<'_, '_> {
         let time_ms = self.time_ms();
         let total = self.scene.utilization.total_time_ms;
         let gpu_saved = self.saved();
-        let (saved_ms, limit) = self.within_host(self.scene.utilization.range_of_window(gpu_saved));
+        let kernels_saved = self.scene.utilization.range_of_window(gpu_saved);
+        let (saved_ms, limit) = self.within_host(kernels_saved);
         let (saved_ms, heads) = self.with_heads(saved_ms);
         let saved_ms = saved_ms.as_measured(total);
         let tier = PATTERNS.iter().find(|p| p.id == first.id).map_or(Tier::Fusion, |p| p.tier);
@@ -141,6 +142,8 @@ impl Maker<'_, '_> {
             replay_package: None,
             replay_reason: Some(format!("several operations in a row; the largest, uid {largest}, can be replayed")),
             rows: self.row_shares(),
+            kernels_saved_ms: self.with_heads(kernels_saved).0.as_measured(total),
+            goes_with: None,
         }
     }
 

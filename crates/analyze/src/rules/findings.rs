@@ -449,6 +449,8 @@ impl Draft {
             replay_package: None,
             replay_reason: self.replay_reason,
             rows: self.rows.into_iter().collect(),
+            kernels_saved_ms: prepared.utilization.range_of_window(self.saved).as_measured(total),
+            goes_with: None,
         }
     }
 }

@@ -101,6 +101,9 @@ impl Draft {
             replay_package: None,
             replay_reason: Some("a wait of the GPU can't be replayed as an operation".to_owned()),
             rows: Vec::new(),
+            // Work that is not repeated takes its kernels along; all else is time in which the GPU waits.
+            kernels_saved_ms: if self.pattern == PatternId::RECOMPUTATION { saved_ms } else { Range::default() },
+            goes_with: None,
         };
         (self.severity, finding)
     }

@@ -392,7 +392,10 @@ pub(crate) fn host_sync(cx: &Cx<'_>, program: Option<&Program>) -> Option<Judged
         kernel: Vec::new(),
         evidence: wait_evidence(cx),
     };
-    Some(draft.finish(cx))
+    let (severity, mut finding) = draft.finish(cx);
+    // What makes flags for the host goes with the waits.
+    finding.kernels_saved_ms.high = if flags.is_empty() { 0.0 } else { finding.impact.saved_ms.high };
+    Some((severity, finding))
 }
 
 /// Where waits were counted: only recorded steps are spoken of as such.

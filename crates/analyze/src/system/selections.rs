@@ -57,6 +57,7 @@ pub(crate) fn tell_of_loops(findings: &mut [Finding], patterns: &[Pattern], prog
             let text =
                 format!("Mend the loop first ({title}): without it nothing is selected, and these waits go too.");
             finding.paths.algorithmic.insert(0, text);
+            finding.goes_with = Some(PatternId::MOE_EXPERT_LOOP);
         }
     }
 }

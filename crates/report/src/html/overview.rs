@@ -61,7 +61,8 @@ pub(crate) fn waterfall(m: &mut Markup, w: &Waterfall) {
     m.open("p", &[("class", &"note")]);
     m.text(
         "Milliseconds of the traced window if the fixes are made in this order. Savings overlap, so each fix is taken to \
-         shorten what is left by the share it saves alone; the thin line runs from the hopeful to the cautious end.",
+         shorten what is left by the share it saves alone, but not below the kernels that stay, and not at all if its cause \
+         goes with an earlier one; the thin line runs from the hopeful to the cautious end.",
     );
     m.close("p");
 }

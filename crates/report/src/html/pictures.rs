@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn the_picture_of_improvements_shows_every_fix() {
         let findings = [finding(1, "Fuse <attention> & more", 4.0, 6.0), finding(2, "Batch them", 1.0, 2.0)];
-        let svg = String::from_utf8(improvement(&Waterfall::of(&findings, 10.0))).unwrap();
+        let svg = String::from_utf8(improvement(&Waterfall::of(&findings, 10.0, 0.0))).unwrap();
         assert!(svg.contains("1. Fuse &lt;attention&gt; &amp; more"));
         assert!(svg.contains("5.00 ms (4.00 to 6.00)"), "{svg}");
         assert_eq!(svg.matches("class=\"saved\"").count(), 2);
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn without_findings_it_says_so() {
-        let svg = String::from_utf8(improvement(&Waterfall::of(&[], 10.0))).unwrap();
+        let svg = String::from_utf8(improvement(&Waterfall::of(&[], 10.0, 0.0))).unwrap();
         assert!(svg.contains("No finding promises"));
         assert!(String::from_utf8(improvement(&Waterfall::default())).unwrap().starts_with("<svg"));
     }

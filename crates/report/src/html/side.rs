@@ -79,12 +79,13 @@ impl<'a> Side<'a> {
         }
         let findings = source.run.map_or(&[][..], |run| &run.analysis.findings);
         let total_ms = source.report.rows.timeline.total.0 / 1e3;
+        let kernels_ms = source.run.map_or(0.0, |run| run.analysis.prepared.utilization.computation_time_ms);
         Self {
             source,
             total_ms,
             shares: shares(&source),
             findings,
-            waterfall: Waterfall::of(findings, total_ms),
+            waterfall: Waterfall::of(findings, total_ms, kernels_ms),
             roofline: drawing.roofline,
             data: drawing.data,
         }

@@ -440,3 +440,15 @@ fn operations_with_others_between_them_are_no_neighbours() {
         assert!(said[0].contains("each of the 2 groups of adjacent operations"), "{said:?}");
     });
 }
+
+#[test]
+fn sizes_are_in_the_unit_that_they_ask_for() {
+    let basis = |x: &[i64]| {
+        let mut s = Sketch::new();
+        s.op("aten::mul", &[x, &[]], 60.0).op("aten::add", &[x, &[], &[]], 60.0).op("aten::tanh", &[x], 60.0);
+        s.one(Code::ElementwiseChain).basis
+    };
+    // In bf16, read once and written once.
+    assert!(basis(X).contains("one pass moves 256.0 MiB and takes"), "{}", basis(X));
+    assert!(basis(&[64, 96]).contains("one pass moves 24.0 KiB and takes"), "{}", basis(&[64, 96]));
+}

@@ -172,7 +172,9 @@ fn waits_within_a_loop_over_experts_go_with_it() {
             waits.paths.algorithmic.clear();
             let mut all = vec![experts.clone(), waits];
             tell_of_loops(&mut all, patterns, scene.program);
-            all.pop().unwrap().paths.algorithmic
+            let waits = all.pop().unwrap();
+            assert_eq!(waits.goes_with.is_some(), !waits.paths.algorithmic.is_empty());
+            waits.paths.algorithmic
         })
     };
     assert!(told(0)[0].starts_with("Mend the loop first (Experts run one after another"), "{:?}", told(0));

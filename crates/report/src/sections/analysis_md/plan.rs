@@ -59,13 +59,14 @@ impl<'a> Plan<'a> {
         let more_fusions = fusion.len().saturating_sub(MOST_FUSIONS);
         fusion.truncate(MOST_FUSIONS);
         let findings = &run.analysis.findings;
+        let utilization = &run.analysis.prepared.utilization;
         Self {
             categories,
             compute,
             fusion,
             system: rank::recommended(findings).filter(|f| f.tier == Tier::System).collect(),
             more_fusions,
-            recommendations: Waterfall::of(findings, run.analysis.prepared.utilization.total_time_ms),
+            recommendations: Waterfall::of(findings, utilization.total_time_ms, utilization.computation_time_ms),
         }
     }
 }

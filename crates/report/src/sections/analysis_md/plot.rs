@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn a_bar_is_as_long_as_what_it_saves() {
         let findings = [finding(1, "Fuse them", 2.0, 4.0), finding(2, "Batch them", 0.0, 2.0)];
-        let file = picture(&Waterfall::of(&findings, 10.0)).unwrap();
+        let file = picture(&Waterfall::of(&findings, 10.0, 0.0)).unwrap();
         let (width, height, palette, pixels) = decode(&file);
         assert_eq!((width as usize, height as usize), (WIDTH, HEAD + 2 * ROW + FOOT));
         assert_eq!(palette.len(), 3 * PALETTE.len());
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn nothing_to_bring_is_nothing_to_draw() {
-        assert!(picture(&Waterfall::of(&[], 10.0)).is_none());
+        assert!(picture(&Waterfall::of(&[], 10.0, 0.0)).is_none());
         assert!(picture(&Waterfall::default()).is_none());
     }
 

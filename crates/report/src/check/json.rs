@@ -38,10 +38,6 @@ impl<'a> Object<'a> {
         self.0
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The last of several values of a key is the one that counts.
     fn insert(&mut self, key: Cow<'a, str>, value: Json<'a>) {
         match self.place(&key) {

@@ -451,6 +451,12 @@ fn the_short_report_keeps_its_limits() {
     assert_eq!(fair("per call.\n", "per call.\n1\n2\n3\n4\n5\n"), ["limit"]);
     assert_eq!(fair("### 1. GEMM", "### 2. GEMM"), ["order"]);
     assert_eq!(fair("5.3 TB/s", "3.35 TB/s"), ["W12"]);
+    let vector_only = |f: &mut Files| {
+        let rates = json!({"vector_fp32": 67.0});
+        edit(f, "category_manifest.json", |d| d["peaks"]["max_achievable_tflops"] = rates);
+        replace("standalone_analysis_fair.md", "708 TFLOPS (BF16)", "not known")(f);
+    };
+    assert!(!failing(vector_only).contains(&"W12".to_owned()), "no matrix rate is known, so none is shown");
     assert_eq!(fair("**Precision**: BF16", "**Precision**: FP8"), ["W13"]);
     let called =
         |name: &'static str| move |f: &mut Files| edit(f, "findings.json", |d| d["model"]["name"] = name.into());

@@ -125,7 +125,8 @@ pub enum EfficiencySource {
     ComputeSpec,
     /// The precision is unknown: rated as bf16.
     Bf16Fallback,
-    /// A lower bound of the traffic; may clear an operation, never convict it.
+    /// A lower bound: of the traffic, or by the traffic alone where the peak rate of a matrix operation is not known. May
+    /// clear an operation, never convict it.
     ByteEstimate,
     /// Nothing is known.
     None,
@@ -163,6 +164,9 @@ pub struct Efficiency {
     /// Whether too much of its time was shared with kernels of other streams to say how fast it is.
     #[serde(skip)]
     pub is_shared: bool,
+    /// Whether the platform has no peak rate for the matrix work that it is: then its roof is not known.
+    #[serde(skip)]
+    pub lacks_rate: bool,
 }
 
 impl Efficiency {
@@ -183,6 +187,7 @@ impl Efficiency {
             is_anomaly: false,
             warning: None,
             is_shared: false,
+            lacks_rate: false,
         }
     }
 
@@ -364,10 +369,10 @@ pub struct Row {
 
 impl Row {
     /// Whether no model tells its efficiency, a lower bound of its bytes at most. Copies over the link between host and
-    /// device need none.
+    /// device need none, and matrix work without a peak rate has one.
     pub fn lacks_model(&self) -> bool {
         let unknown = matches!(self.efficiency.source, EfficiencySource::None | EfficiencySource::ByteEstimate);
-        unknown && !self.is_host_copy
+        unknown && !self.is_host_copy && !self.efficiency.lacks_rate
     }
 
     /// Time of its kernels that compute: copies do not.

@@ -78,6 +78,7 @@ pub(crate) fn rate(work: &Work, platform: &Platform, anomaly: f64) -> Efficiency
     }
     let (peak, fallback) = peak(work, platform);
     out.resolved_peak_maf = peak;
+    out.lacks_rate = peak.is_none() && flops.is_some_and(|f| f > 0.0) && needs_matrix_rate(work);
     let compute = flops
         .filter(|&f| f > 0.0)
         .zip(peak)
@@ -93,14 +94,15 @@ pub(crate) fn rate(work: &Work, platform: &Platform, anomaly: f64) -> Efficiency
     let Some(side) = binding(compute, memory, work.prefer, both) else { return out };
     out.source = match work.source {
         Some(ModelSource::Generic) => EfficiencySource::ByteEstimate,
+        _ if out.lacks_rate => EfficiencySource::ByteEstimate,
         _ if !both => EfficiencySource::ComputeSpec,
         _ if fallback && side.bound == BoundType::Compute => EfficiencySource::Bf16Fallback,
         _ => EfficiencySource::Roofline,
     };
     let percent = 100.0 * side.best_us * n / work.us;
-    // A lower bound of the bytes does not tell what binds.
+    // A lower bound does not tell what binds, nor how short the operation could be if its arithmetic is left out.
     out.bound_type = Some(side.bound).filter(|_| out.source != EfficiencySource::ByteEstimate);
-    out.roofline_time_us = Some(side.best_us);
+    out.roofline_time_us = Some(side.best_us).filter(|_| !out.lacks_rate);
     out.efficiency_percent = Some(percent);
     out.is_anomaly = percent > anomaly;
     out.warning = match () {
@@ -111,8 +113,13 @@ pub(crate) fn rate(work: &Work, platform: &Platform, anomaly: f64) -> Efficiency
     out
 }
 
-/// The peak for the row's precision and whether it is the one of another precision. A known precision without a peak is
-/// rated by bandwidth alone.
+/// Whether the work is that of matrix units, which arithmetic may well bound. Vector work without a peak rate is rated by
+/// bandwidth alone.
+fn needs_matrix_rate(work: &Work) -> bool {
+    work.compute_spec.as_deref().map_or(work.prefer != Preferred::Memory, |spec| spec.starts_with("matrix_"))
+}
+
+/// The peak for the row's precision and whether it is the one of another precision.
 fn peak(work: &Work, platform: &Platform) -> (Option<f64>, bool) {
     match &work.compute_spec {
         Some(spec) => (platform.peak(spec).map(|f| f.value), false),
@@ -170,9 +177,13 @@ mod tests {
         let bytes = rate(&work(None, Some(480e6 / MB), Some("vector_fp32"), 1000.0), h200(), 110.0);
         assert_eq!((bytes.source, bytes.bound_type), (EfficiencySource::ComputeSpec, Some(BoundType::Memory)));
         assert!((bytes.efficiency_percent.unwrap() - 20.0).abs() < 1e-9);
-        // A precision without a peak is rated by bandwidth alone.
-        let odd = rate(&work(Some(1e6), Some(480e6 / MB), Some("matrix_fp4"), 1000.0), h200(), 110.0);
-        assert_eq!((odd.source, odd.bound_type), (EfficiencySource::Roofline, Some(BoundType::Memory)));
+        // Vector work of a precision without a peak is rated by bandwidth alone; of matrix work that is a lower bound.
+        let odd = |spec| rate(&work(Some(1e6), Some(480e6 / MB), Some(spec), 1000.0), h200(), 110.0);
+        assert_eq!(odd("vector_int8").source, EfficiencySource::Roofline);
+        assert_eq!((odd("vector_int8").bound_type, odd("vector_int8").lacks_rate), (Some(BoundType::Memory), false));
+        let matrix = odd("matrix_fp4");
+        assert_eq!((matrix.source, matrix.judged()), (EfficiencySource::ByteEstimate, None));
+        assert_eq!((matrix.bound_type, matrix.roofline_time_us, matrix.lacks_rate), (None, None, true));
         // An unknown one as bf16.
         let fallback = rate(&work(Some(990.0), Some(1.0), None, 4000.0), h200(), 110.0);
         assert_eq!(fallback.source, EfficiencySource::Bf16Fallback);

@@ -1,11 +1,13 @@
 //! What a reader of the numbers should know before believing them, in a fixed order.
 
+use std::collections::BTreeSet;
+
 use jarvis_perf::platform::{Platform, Source};
 use jarvis_perf::tables::Report;
 use jarvis_trace::{At, Defect, Diagnostics, Severity};
 
 use super::args;
-use crate::prepared::{DeviceTime, Prepared};
+use crate::prepared::{DeviceTime, Prepared, Row};
 use crate::rounding::{shown, shown_ms};
 use crate::texts::quoted;
 
@@ -69,6 +71,7 @@ pub(crate) fn warnings(p: &Prepared, report: &Report) -> Vec<String> {
     }
     out.extend(unlinked(p, report));
     out.extend(derived_peaks(p));
+    out.extend(missing_rates(p));
     out
 }
 
@@ -233,6 +236,23 @@ fn derived_peaks(p: &Prepared) -> Option<String> {
     specs.sort_unstable();
     specs.dedup();
     (!specs.is_empty()).then(|| format!("Derived peaks are used for {}.", specs.join(", ")))
+}
+
+/// Told of matrix work whose peak rate the platform does not have.
+fn missing_rates(p: &Prepared) -> Option<String> {
+    let rows: Vec<&Row> = p.rows.iter().filter(|r| r.efficiency.lacks_rate).collect();
+    let specs: BTreeSet<&str> =
+        rows.iter().map(|r| r.efficiency.compute_spec.as_deref().unwrap_or("matrix_bf16")).collect();
+    let ms: f64 = rows.iter().map(|r| r.time_ms).sum();
+    (!rows.is_empty()).then(|| {
+        format!(
+            "{} has no peak rate for {}: how close {} ms of matrix work come to the hardware is not known. `--arch FILE` \
+             can give the rate.",
+            quoted(&p.platform.name),
+            specs.into_iter().collect::<Vec<_>>().join(", "),
+            shown_ms(ms)
+        )
+    })
 }
 
 /// Told of what is faster than the hardware.

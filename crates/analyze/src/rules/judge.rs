@@ -180,7 +180,7 @@ pub(crate) fn test<'a>(cx: &CategoryCx<'_>, row: &'a Row, judgement: Judgement, 
         {
             Vec::new()
         }
-        (None, _) if efficiency.is_anomaly || efficiency.is_shared => Vec::new(),
+        (None, _) if efficiency.is_anomaly || efficiency.is_shared || efficiency.lacks_rate => Vec::new(),
         (None, _) => vec![reason::UNMODELED_TIME],
     };
     let is_slow = !judgement.excluded && !slow.is_empty();

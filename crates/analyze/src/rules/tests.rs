@@ -610,3 +610,22 @@ fn what_has_no_recorded_inputs_promises_no_package() {
     assert!(!ids.contains(&"B-REPLAY") && !ids.contains(&"B-SELECT"), "{ids:?}");
     assert!(kernel("elementwise").1.contains(&"B-REPLAY"));
 }
+
+#[test]
+fn matrix_work_without_a_peak_rate_is_not_judged() {
+    let fp32 = r#"["float", "float"]"#;
+    let of = |platform: &str| {
+        let mut scene = Scene::new();
+        scene.calls(10, &Call::new("aten::mm", "[[4096, 4096], [4096, 4096]]", fp32, &[("sgemm", 9000.0)]));
+        let p = scene.prepared_on(platform);
+        let (outcomes, findings) = analyzed(&p);
+        let m = metrics(&outcomes, "gemm");
+        assert_eq!(m.category_specific.get("missing_perf_model_count").unwrap().value().unwrap(), 0);
+        let told = p.warnings.iter().find(|w| w.contains("peak rate")).cloned();
+        (findings.len(), m.bottlenecks.len(), m.average_efficiency_percent.is_some(), told)
+    };
+    assert_eq!(of("H200"), (1, 1, true, None));
+    let told = "`MI400` has no peak rate for matrix_fp32: how close 90.00 ms of matrix work come to the hardware is not \
+                known. `--arch FILE` can give the rate.";
+    assert_eq!(of("MI400"), (0, 0, false, Some(told.to_owned())));
+}

@@ -15,12 +15,14 @@ const COVERED: &str = "covered by R";
 
 const WITHIN_EXPECTED: &str = "within expected";
 const NO_MODEL: &str = "no performance model";
+const NO_RATE: &str = "no peak rate for its precision";
 const HOST_COPY: &str = "copy between host and device";
 
 /// Marks that name nothing else.
-pub(crate) const PLAIN_MARKS: [&str; 6] = [
+pub(crate) const PLAIN_MARKS: [&str; 7] = [
     WITHIN_EXPECTED,
     NO_MODEL,
+    NO_RATE,
     HOST_COPY,
     SetAside::KernelFloor.mark(),
     SetAside::SmallShare.mark(),
@@ -121,6 +123,9 @@ pub(crate) fn row_mark(run: &Run<'_>, row: &Row) -> String {
     }
     if row.efficiency.efficiency_percent.is_none() {
         return NO_MODEL.to_owned();
+    }
+    if row.efficiency.lacks_rate {
+        return NO_RATE.to_owned();
     }
     let metrics = analysis.outcomes.iter().filter(|o| o.category == row.category).find_map(|o| o.metrics());
     let bottleneck = metrics.and_then(|m| m.bottlenecks.iter().find(|b| b.rows.contains(&row.id)));

@@ -36,7 +36,7 @@ impl Score {
     /// link between host and device.
     pub(crate) fn of(row: &Row) -> Option<(Self, Basis)> {
         let e = &row.efficiency;
-        if row.is_host_copy || e.is_anomaly || e.is_shared {
+        if row.is_host_copy || e.is_anomaly || e.is_shared || e.lacks_rate {
             return None;
         }
         let (score, basis) = match e.judged() {

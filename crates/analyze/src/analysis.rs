@@ -347,8 +347,9 @@ fn fold_kernel_work(findings: &mut [Finding], outcomes: &[CategoryOutcome]) {
         let speaks = |f: &&mut Finding| b.rows.iter().all(|r| f.rows.iter().any(|(row, s)| row == r && *s > 0.5));
         let Some(finding) = findings.iter_mut().find(speaks).filter(|f| b.finding != Some(f.pattern)) else { continue };
         for sentence in &b.kernel {
-            if !finding.paths.kernel.contains(&sentence.text) {
-                finding.paths.kernel.push(format!("`{}`: {}", b.operation, sentence.text));
+            let of_operation = format!("`{}`: {}", b.operation, sentence.text);
+            if ![&sentence.text, &of_operation].iter().any(|said| finding.paths.kernel.contains(said)) {
+                finding.paths.kernel.push(of_operation);
             }
         }
         finding.evidence.push(Evidence {

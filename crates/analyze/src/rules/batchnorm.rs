@@ -5,7 +5,7 @@ use serde_json::json;
 use super::AnalyzerInfo;
 use super::cx::CategoryCx;
 use super::drive::Rules;
-use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
+use super::judge::{Group, Judged, Judgement, RowPattern, aggregate, assess_bandwidth};
 use super::layout::{self, Layout, LayoutNames};
 use super::words::{Said, is_backward};
 use crate::finding::PatternId;
@@ -120,11 +120,7 @@ impl Rules for BatchNorm {
                 vec![format!("{}% against {base}% of simple operations", shown(efficiency.unwrap_or(0.0), 1))];
             j.patterns.push(RowPattern::new(BELOW_BASELINE, evidence).high());
         }
-        j.assessment = efficiency.map(|e| match e {
-            e if e > 60.0 => "Good",
-            e if e >= 40.0 => "Acceptable",
-            _ => "Compare with baseline",
-        });
+        j.assessment = efficiency.map(|e| assess_bandwidth(cx, e, "Compare with baseline"));
         j
     }
 

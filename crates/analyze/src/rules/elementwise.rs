@@ -6,9 +6,10 @@ use super::AnalyzerInfo;
 use super::cx::CategoryCx;
 use super::drive::Rules;
 use super::judge::{Group, Judged, Judgement, RowPattern};
-use super::words::{Said, odd_strides};
+use super::words::{Said, kind_by_words, odd_strides};
 use crate::finding::PatternId;
 use crate::metrics::{CategoryMetrics, Classification, ElementwiseClass};
+use crate::patterns::kind::base;
 use crate::prepare::percent;
 use crate::prepared::{Baseline, Row};
 use crate::rounding::{round, shown};
@@ -63,8 +64,14 @@ const SIMPLE_BAND: (f64, f64) = (70.0, 80.0);
 /// Operations the band holds for.
 const SIMPLE: &[&str] = &["aten::add", "aten::add_", "aten::mul", "aten::mul_", "aten::copy_", "aten::fill_"];
 
+const MASK: &str = "compare_mask";
+
+/// Comparisons. Their names are so short that others hold them.
+const COMPARISONS: &[&str] = &["eq", "ne", "gt", "lt", "ge", "le"];
+
 /// Words of operation names and the types they mean, the first that fits.
 const TYPES: &[(&str, &[&str])] = &[
+    (MASK, &["masked"]),
     ("copy", &["copy_", "clone", "contiguous", "::cat", "repeat", "expand"]),
     ("cast", &["_to_copy", "::to", "type_as"]),
     ("fill", &["fill_", "zero", "ones", "full", "arange"]),
@@ -72,10 +79,7 @@ const TYPES: &[(&str, &[&str])] = &[
         "activation",
         &["relu", "gelu", "silu", "sigmoid", "tanh", "threshold", "clamp_min", "hardswish", "elu", "dropout"],
     ),
-    (
-        "compare_mask",
-        &["masked", "where", "::eq", "::ne", "::gt", "::lt", "::ge", "::le", "clamp", "tril", "triu", "bitwise"],
-    ),
+    (MASK, &["where", "clamp", "tril", "triu", "bitwise"]),
     ("add", &["add"]),
     ("multiply", &["mul"]),
     ("divide", &["div", "reciprocal"]),
@@ -88,8 +92,7 @@ const TYPES: &[(&str, &[&str])] = &[
 pub(super) struct Elementwise;
 
 fn op_type(name: &str) -> &'static str {
-    let lower = name.to_lowercase();
-    TYPES.iter().find(|(_, words)| words.iter().any(|w| lower.contains(w))).map_or("other", |(kind, _)| kind)
+    if COMPARISONS.contains(&base(name)) { MASK } else { kind_by_words(TYPES, name).unwrap_or("other") }
 }
 
 /// Whether some tensor repeats along a dimension, or sizes differ.
@@ -158,9 +161,9 @@ impl Rules for Elementwise {
             said.compile(cx, row);
         }
         said.bandwidth(cx, group);
-        said.strides(row);
         said.selection(row);
         said.replay();
+        said.strides(row);
         said
     }
 
@@ -184,6 +187,27 @@ impl Rules for Elementwise {
         if baseline.source == Baseline::MEASURED && baseline.efficiency_percent < LOW_BASELINE {
             let base = shown(baseline.efficiency_percent, 1);
             metrics.notes.push(TextId::I_LOW_BASELINE.fill(&[("base", &base)]));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_go_by_whole_names_where_they_are_short() {
+        for (name, wanted) in [
+            ("aten::neg", "subtract"),
+            ("aten::lerp_", "other"),
+            ("aten::ne", "compare_mask"),
+            ("aten::le_", "compare_mask"),
+            ("aten::masked_fill_", "compare_mask"),
+            ("aten::fill_", "fill"),
+            ("aten::copy_", "copy"),
+            ("aten::clamp_min", "activation"),
+        ] {
+            assert_eq!(op_type(name), wanted, "{name}");
         }
     }
 }

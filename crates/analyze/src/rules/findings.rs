@@ -8,6 +8,7 @@ use super::cx::CategoryCx;
 use super::fix::{Calls, Fix};
 use super::layout::turned_ms;
 use super::outcome::CategoryOutcome;
+use super::words::speaks_of_package;
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, PatternId, Priority, Range, Tier};
 use crate::metrics::short_name;
 use crate::metrics::{Bottleneck, CategoryMetrics, PatternMetrics, Promoted, Sentence};
@@ -17,7 +18,7 @@ use crate::prepared::{BoundType, Prepared, Row};
 use crate::program::{RowId, base_name};
 use crate::rounding::{of_peak, shown, shown_ms};
 use crate::system::host_bound::HostBound;
-use crate::texts::{TextId, counted, quoted};
+use crate::texts::{counted, quoted};
 use crate::thresholds::Threshold;
 use jarvis_trace::InOrder;
 
@@ -262,7 +263,7 @@ impl Draft {
         let restated = if time_ms < WHOLE * b.time_ms.0 { left.restated(m, &rows) } else { None };
         let told = restated.as_ref().unwrap_or(b);
         // Whether a package is made the whole bottleneck decides.
-        let may_say = |s: &&Sentence| s.id != TextId::B_REPLAY.id() || b.kernel.iter().any(|k| k.id == s.id);
+        let may_say = |s: &&Sentence| !speaks_of_package(s.id) || b.kernel.iter().any(|k| k.id == s.id);
         Some(Self {
             pattern,
             category: m.category.to_string(),

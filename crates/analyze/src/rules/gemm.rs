@@ -289,11 +289,11 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
         }
     }
     said.selection(row);
-    said.strides(row);
     if j.finding == Some(PatternId::LOW_EFFICIENCY_GEMM) {
         said.kernel(TextId::N_COUNTERS, &[]);
     }
     said.replay();
+    said.strides(row);
     said
 }
 

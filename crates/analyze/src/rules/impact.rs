@@ -26,7 +26,7 @@ pub(crate) fn saved(ms: f64, from: f64, to: f64) -> f64 {
     if to > from && from > 0.0 { ms * (1.0 - from / to) } else { 0.0 }
 }
 
-/// Time saved if a row ran at `to` percent; never more than what its kernels need just to run.
+/// Time saved if a row ran at `to` percent; its kernels keep the time they need just to run.
 pub(crate) fn row_saved(cx: &CategoryCx<'_>, row: &Row, to: f64) -> f64 {
     saved_above(row, to, cx.prepared.floor_ms(row))
 }

@@ -140,6 +140,16 @@ pub(crate) fn assess(cx: &CategoryCx<'_>, percent: f64) -> &'static str {
     ASSESSMENTS[place].0
 }
 
+/// The word for an efficiency where memory bounds and more than good is not asked for; `low` is the one for what is not
+/// acceptable.
+pub(crate) fn assess_bandwidth(cx: &CategoryCx<'_>, percent: f64, low: &'static str) -> &'static str {
+    match () {
+        () if percent > cx.limit(Threshold::EffGood) => "Good",
+        () if percent >= cx.limit(Threshold::EffAcceptable) => "Acceptable",
+        () => low,
+    }
+}
+
 /// A row with its judgement.
 #[derive(Debug, Clone)]
 pub(crate) struct Judged<'a> {

@@ -6,7 +6,7 @@ use super::AnalyzerInfo;
 use super::batchnorm::BELOW_BASELINE;
 use super::cx::CategoryCx;
 use super::drive::Rules;
-use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
+use super::judge::{Group, Judged, Judgement, RowPattern, aggregate, assess_bandwidth};
 use super::neighbours::Neighbours;
 use super::words::{Said, is_backward, kind_by_words};
 use crate::finding::PatternId;
@@ -42,7 +42,7 @@ const INFO: AnalyzerInfo = AnalyzerInfo {
     title: "Norms below what the memory gives",
     doc: DOC,
     time: Threshold::NormTimeMs,
-    thresholds: &[Threshold::BnLow, Threshold::BnBaseline, Threshold::BnRatioLow, Threshold::BnRatioOk],
+    thresholds: &[Threshold::BnRatioLow],
 };
 
 const KINDS: &[(&str, &[&str])] = &[
@@ -79,11 +79,7 @@ impl Rules for Norm {
             let evidence = vec![format!("{}% against {base}% of simple operations", shown(e, 1))];
             j.patterns.push(RowPattern::new(BELOW_BASELINE, evidence));
         }
-        j.assessment = row.efficiency.judged().map(|e| match e {
-            e if e > 60.0 => "Good",
-            e if e >= 40.0 => "Acceptable",
-            _ => "Compare with baseline",
-        });
+        j.assessment = row.efficiency.judged().map(|e| assess_bandwidth(cx, e, "Compare with baseline"));
         j
     }
 
@@ -116,8 +112,8 @@ impl Rules for Norm {
             said.model(TextId::A_RMSNORM, &[]);
         }
         said.bandwidth(cx, group);
-        said.strides(row);
         said.replay();
+        said.strides(row);
         said
     }
 

@@ -5,11 +5,12 @@ use serde_json::json;
 use super::AnalyzerInfo;
 use super::cx::CategoryCx;
 use super::drive::Rules;
-use super::judge::{Group, Judged, Judgement};
+use super::judge::{Group, Judged, Judgement, assess_bandwidth};
 use super::words::{Said, kind_by_words};
 use crate::finding::PatternId;
 use crate::metrics::{CategoryMetrics, Classification, ReduceClass};
-use crate::patterns::scene::numel;
+use crate::patterns::kind::base;
+use crate::patterns::scene::{self, numel};
 use crate::prepared::Row;
 use crate::rounding::round;
 use crate::texts::TextId;
@@ -72,11 +73,10 @@ fn kind(name: &str) -> &'static str {
 /// own size times those after it.
 fn reduced(row: &Row) -> Option<(i64, i64, i64)> {
     let shape = row.inputs.dims.as_ref()?.first()?.shape().filter(|s| !s.is_empty())?;
-    let told = row.inputs.concrete.as_ref()?.get(1)?.trim_matches(['[', ']', ' ']).to_owned();
-    let dim: i64 = told.parse().ok()?;
-    let at = if dim < 0 { dim + shape.len() as i64 } else { dim };
-    let at = usize::try_from(at).ok().filter(|&a| a < shape.len())?;
-    Some((at as i64, numel(&shape[..at]), numel(&shape[at..])))
+    let dims = scene::reduced(&row.inputs, base(&row.name), shape.len() as i64)?;
+    let &[dim] = &dims[..] else { return None };
+    let at = usize::try_from(dim).ok().filter(|&a| a < shape.len())?;
+    Some((dim, numel(&shape[..at]), numel(&shape[at..])))
 }
 
 fn in_attention(cx: &CategoryCx<'_>, row: &Row) -> f64 {
@@ -92,11 +92,7 @@ impl Rules for Reduce {
         let mut j = Judgement::usual(cx, row);
         j.band = Some(BAND);
         j.finding = Some(PatternId::LOW_BANDWIDTH_REDUCE);
-        j.assessment = row.efficiency.judged().map(|e| match e {
-            e if e > 60.0 => "Good",
-            e if e >= 40.0 => "Acceptable",
-            _ => "Needs investigation",
-        });
+        j.assessment = row.efficiency.judged().map(|e| assess_bandwidth(cx, e, "Needs investigation"));
         j
     }
 
@@ -122,8 +118,8 @@ impl Rules for Reduce {
         }
         said.fuse(cx, row);
         said.bandwidth(cx, group);
-        said.strides(row);
         said.replay();
+        said.strides(row);
         said
     }
 

@@ -2,7 +2,7 @@
 
 mod shape;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
@@ -267,18 +267,20 @@ fn notes(cx: &CategoryCx<'_>, judged: &[Judged<'_>], metrics: &mut CategoryMetri
         }
     }
     metrics.notes.extend(judged.iter().filter_map(|j| few_tiles(cx, j.row)));
-    metrics.notes.dedup();
+    // Rows that differ in other ways say the same, not always one after the other.
+    let mut told = BTreeSet::new();
+    metrics.notes.retain(|note| told.insert(note.clone()));
 }
 
 /// That a call has fewer tiles than the GPU has units: heads of all sequences, cut along the queries where the kernel's
 /// name gives its tile.
 fn few_tiles(cx: &CategoryCx<'_>, row: &Row) -> Option<String> {
     let (shape, units) = (Shape::of(row)?, cx.prepared.compute_units?);
-    let heads = shape.b.max(1) * shape.h_q.max(1);
+    let heads = shape.b.max(1).saturating_mul(shape.h_q.max(1));
     let tile = row.tile.map(|t| t.m).filter(|&m| m > 0);
     let (tiles, told) = match tile {
         Some(m) => {
-            let tiles = heads * ((shape.n_q + m - 1) / m).max(1);
+            let tiles = heads.saturating_mul(shape.n_q.max(1).saturating_add(m - 1) / m);
             (tiles, format!("{tiles} tiles of {m} queries"))
         }
         // Of a kernel that does not tell its tile only a single query is known not to be cut.
@@ -329,8 +331,8 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
         said.model(TextId::A_SDPA_SHAPE, &[("d", &d), ("b", &shape.b.to_string())]);
     }
     said.kernel(TextId::B_SDPA, &[("n", &n), ("d", &d), ("pattern", shape.heads())]);
-    said.strides(row);
     said.replay();
+    said.strides(row);
     said
 }
 

@@ -612,6 +612,25 @@ fn what_has_no_recorded_inputs_promises_no_package() {
 }
 
 #[test]
+fn strides_are_no_first_sentence_and_none_without_a_package() {
+    for name in ["custom::rms_norm", "mylib::layer_norm_custom", "mylib::my_softmax"] {
+        for others in [0, 40] {
+            let mut scene = Scene::new();
+            let mut call = Call::new(name, "[[32, 256, 128]]", BF16, &[("some_kernel", 400.0)]);
+            call.strides = Some("[[32768, 1, 256]]");
+            scene.calls(10, &call).add(others, 128, 4.0);
+            let (outcomes, _) = analyzed(&scene.prepared());
+            let bottlenecks = outcomes.iter().filter_map(CategoryOutcome::metrics).flat_map(|m| &m.bottlenecks);
+            let of_name: Vec<_> = bottlenecks.filter(|b| *b.operation == *name).collect();
+            let [b] = of_name[..] else { panic!("{name}: {of_name:?}") };
+            let ids: Vec<&str> = b.kernel.iter().map(|s| s.id).collect();
+            assert!(!ids.is_empty() && ids[0] != "B-STRIDE", "{name}: {ids:?}");
+            assert_eq!(ids.contains(&"B-STRIDE"), b.replay.recommended, "{name}: {ids:?}");
+        }
+    }
+}
+
+#[test]
 fn matrix_work_without_a_peak_rate_is_not_judged() {
     let fp32 = r#"["float", "float"]"#;
     let of = |platform: &str| {
@@ -628,4 +647,33 @@ fn matrix_work_without_a_peak_rate_is_not_judged() {
     let told = "`MI400` has no peak rate for matrix_fp32: how close 90.00 ms of matrix work come to the hardware is not \
                 known. `--arch FILE` can give the rate.";
     assert_eq!(of("MI400"), (0, 0, false, Some(told.to_owned())));
+}
+
+#[test]
+fn words_for_efficiencies_follow_the_limits() {
+    let word = |good: f64| {
+        let mut scene = Scene::new();
+        one_tensor(&mut scene, "aten::_softmax", "softmax_kernel", at(128.0, 65.0));
+        let mut p = scene.prepared();
+        p.thresholds.set(Threshold::EffGood, good);
+        metrics(&analyzed(&p).0, "reduce").operations[0].assessment
+    };
+    assert_eq!((word(60.0), word(70.0)), (Some("Good"), Some("Acceptable")));
+}
+
+#[test]
+fn the_reduced_dimension_stands_where_the_operation_has_it() {
+    let of = |name: &str, concrete: &'static str| {
+        let mut scene = Scene::new();
+        let mut call = Call::new(name, "[[64, 512, 32], [], [], [], []]", BF16, &[("reduce_kernel", 50.0)]);
+        call.concrete = Some(concrete);
+        scene.calls(10, &call);
+        let p = scene.prepared();
+        let class = serde_json::json!(metrics(&analyzed(&p).0, "reduce").operations[0].classification);
+        ["reduced_dim", "outer", "inner"].map(|key| class[key].as_i64())
+    };
+    let middle = [Some(1), Some(64), Some(16384)];
+    assert_eq!(of("aten::sum", r#"["", "[1]", "False", "", ""]"#), middle);
+    assert_eq!(of("aten::linalg_vector_norm", r#"["", "2", "[-2]", "False", ""]"#), middle, "the order comes first");
+    assert_eq!(of("aten::sum", r#"["", "[0, 1]", "False", "", ""]"#), [None; 3]);
 }

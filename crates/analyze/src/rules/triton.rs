@@ -5,7 +5,7 @@ use serde_json::json;
 use super::AnalyzerInfo;
 use super::cx::CategoryCx;
 use super::drive::Rules;
-use super::judge::{Group, Judged, Judgement};
+use super::judge::{Group, Judged, Judgement, assess_bandwidth};
 use super::words::Said;
 use crate::finding::PatternId;
 use crate::metrics::{CategoryMetrics, Classification, TritonClass};
@@ -83,11 +83,7 @@ impl Rules for Triton {
     fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
         let mut j = Judgement::usual(cx, row);
         j.finding = Some(PatternId::TRITON_BELOW_BAND);
-        j.assessment = row.efficiency.judged().map(|e| match e {
-            e if e > 60.0 => "Good",
-            e if e >= 40.0 => "Acceptable",
-            _ => "Needs investigation",
-        });
+        j.assessment = row.efficiency.judged().map(|e| assess_bandwidth(cx, e, "Needs investigation"));
         j
     }
 

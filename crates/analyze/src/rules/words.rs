@@ -9,6 +9,7 @@ use super::neighbours::Neighbours;
 use crate::metrics::Sentence;
 use crate::metrics::short_name;
 use crate::prepare::args;
+use crate::prepare::baseline::is_contiguous;
 use crate::prepare::kernel_names;
 use crate::prepared::{BoundType, Row};
 use crate::program::Direction;
@@ -87,9 +88,8 @@ impl Said {
 
     /// That no package is made: then none is spoken of.
     pub(crate) fn without_replay(sentences: &mut Vec<Sentence>, ids: &mut Vec<&'static str>) {
-        let promises = [TextId::B_REPLAY, TextId::B_QUANT_REPLAY].map(TextId::id);
-        sentences.retain(|s| !promises.contains(&s.id));
-        ids.retain(|id| !promises.contains(id));
+        sentences.retain(|s| !speaks_of_package(s.id));
+        ids.retain(|id| !speaks_of_package(id));
     }
 
     /// That none could be made, in the place of what was promised.
@@ -157,7 +157,8 @@ impl Said {
         }
     }
 
-    /// That inputs are not contiguous, if they are not.
+    /// That inputs are not contiguous, if they are not. Never the first sentence: that one stands in a recommendation, where
+    /// no shapes do.
     pub(crate) fn strides(&mut self, row: &Row) {
         if let Some(strides) = odd_strides(row) {
             self.kernel(TextId::B_STRIDE, &[("strides", &strides)]);
@@ -194,6 +195,11 @@ impl Said {
             self.model(TextId::A_COMPILE_BATCH, &[]);
         }
     }
+}
+
+/// Whether a sentence is about a replay package, and means nothing without one.
+pub(crate) fn speaks_of_package(id: &str) -> bool {
+    [TextId::B_REPLAY, TextId::B_QUANT_REPLAY, TextId::B_STRIDE].iter().any(|text| text.id() == id)
 }
 
 /// Where the roofline bends for a row's precision: it differs from the fixed limits by which its class is told.
@@ -244,16 +250,29 @@ pub(crate) fn maybe(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |v| shown(v, decimals))
 }
 
-/// Strides of the first tensor that is not contiguous.
+/// Strides of the first tensor that is not contiguous. Libraries take either operand of a product transposed, as the weight
+/// of every linear layer is.
 pub(crate) fn odd_strides(row: &Row) -> Option<String> {
     let (dims, strides) = (row.inputs.dims.as_ref()?, row.inputs.strides.as_ref()?);
+    let is_product = &*row.category == "gemm";
     let odd = dims.iter().zip(strides.iter()).find_map(|(d, s)| {
         let (d, s) = (d.shape()?, s.shape()?);
         let told = !d.is_empty() && d.len() == s.len();
-        (told && !crate::prepare::baseline::is_contiguous(d, s)).then_some(s)
+        (told && !is_contiguous(d, s) && !(is_product && is_transposed(d, s))).then_some(s)
     })?;
     let words: Vec<String> = odd.iter().map(i64::to_string).collect();
     Some(format!("({})", words.join(",")))
+}
+
+/// Whether a tensor is contiguous but for its last two dimensions, which are exchanged.
+fn is_transposed(dims: &[i64], strides: &[i64]) -> bool {
+    let exchanged = |list: &[i64]| {
+        let mut list = list.to_vec();
+        let last = list.len() - 1;
+        list.swap(last - 1, last);
+        list
+    };
+    dims.len() >= 2 && is_contiguous(&exchanged(dims), &exchanged(strides))
 }
 
 /// The kind of the first entry with a word that stands in a name: rules tell operations of one category apart by it.

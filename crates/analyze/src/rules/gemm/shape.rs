@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 
 use jarvis_perf::dtype;
+use jarvis_perf::kernels::{Tile, dimension_efficiency};
 use jarvis_perf::parity::Quirks;
 use jarvis_perf::value::Value;
 
 use crate::prepare::args::short_type;
-use crate::prepared::Row;
+use crate::prepared::{KernelTile, Row};
 use crate::rules::cx::CategoryCx;
 use crate::thresholds::{Threshold, Thresholds};
 
@@ -119,27 +120,27 @@ impl Shape {
     /// Part of the GPU that the output's tiles can keep busy, 0 to 1; `None` where splitting the inner dimension could
     /// make up for few tiles.
     pub(super) fn filled(&self, compute_units: i64) -> Option<f64> {
-        if compute_units <= 0 || self.k > DEEP * self.long_side() || [self.m, self.n, self.batch].contains(&0) {
+        if compute_units <= 0
+            || self.k > self.long_side().saturating_mul(DEEP)
+            || [self.m, self.n, self.batch].contains(&0)
+        {
             return None;
         }
         let tiles = div_ceil(self.m, USUAL_TILE) as f64 * div_ceil(self.n, USUAL_TILE) as f64 * self.batch as f64;
         Some((tiles / compute_units as f64).min(1.0))
     }
 
-    /// How the output fits the tiles of the main kernel. Libraries are column-major: their rows are our columns.
+    /// How the output fits the tiles of the main kernel.
     pub(super) fn tiles(&self, row: &Row) -> Option<TileFit> {
-        let tile = row.tile?;
-        if [self.m, self.n, self.batch, tile.m, tile.n].iter().any(|&v| v <= 0) {
-            return None;
-        }
-        let (rows, columns) = (div_ceil(self.n, tile.m), div_ceil(self.m, tile.n));
-        let covered = (rows * tile.m) as f64 * (columns * tile.n) as f64;
+        let KernelTile { m, n, k } = row.tile.filter(|_| self.batch > 0)?;
+        // On how many units they run is of no matter here.
+        let fit = dimension_efficiency(self.m, self.n, Tile { m, n, k }, 1)?;
         let split = row.split.filter(|&s| s > 1).unwrap_or(1);
         // One product has no batch to lay along the third direction of the grid.
         let deep = row.split.is_none() && self.batch == 1 && row.blocks_deep > 1;
         Some(TileFit {
-            tiles: rows.saturating_mul(columns).saturating_mul(self.batch).saturating_mul(split),
-            padding_percent: 100.0 * (1.0 - self.m as f64 * self.n as f64 / covered),
+            tiles: (fit.tiles * self.batch * split).to_i64(),
+            padding_percent: 100.0 * (1.0 - fit.tile),
             at_least: row.split == Some(0) || deep || self.cut,
         })
     }
@@ -150,7 +151,7 @@ fn div_ceil(a: i64, b: i64) -> i64 {
 }
 
 pub(super) fn next_multiple(value: i64, step: i64) -> i64 {
-    div_ceil(value, step) * step
+    div_ceil(value, step).saturating_mul(step)
 }
 
 /// Whether an operand lies column by column in memory; unknown strides are those of rows.

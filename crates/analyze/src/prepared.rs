@@ -11,7 +11,7 @@ use jarvis_perf::value::Value;
 use serde::Serialize;
 
 use crate::finding::Range;
-use crate::prepare::kernel_names::KernelNames;
+use crate::prepare::kernel_names::{self, KernelNames};
 use crate::program::{Direction, Program, RowId};
 use crate::thresholds::{Threshold, Thresholds};
 
@@ -385,11 +385,40 @@ impl Row {
         self.without(self.over_link_ms)
     }
 
+    /// Its kernels without the copies and fills beside them; all of these where there is nothing else.
+    pub(crate) fn only_kernels(&self) -> OnlyKernels {
+        let sum = |stats: &mut dyn Iterator<Item = &KernelStat>| {
+            stats.fold((0.0, 0.0), |(n, us), k| (n + k.count as f64, us + k.total_us))
+        };
+        let (all, all_us) = sum(&mut self.kernels.iter());
+        let (own, own_us) = sum(&mut self.kernels.iter().filter(|k| !kernel_names::is_copy_or_fill(&k.name)));
+        let part = |own: f64, all: f64| if own > 0.0 { own / all } else { 1.0 };
+        OnlyKernels {
+            count: part(own, all) * self.kernels_per_call.max(1) as f64 * self.count as f64,
+            ms: part(own_us, all_us) * self.time_ms,
+        }
+    }
+
     /// Its time without a part of it. Sums of the same times in another order differ in their last digits, which are
     /// nothing.
     fn without(&self, part_ms: f64) -> f64 {
         let left = self.time_ms - part_ms;
         if left > 1e-9 * self.time_ms { left } else { 0.0 }
+    }
+
+    /// The row without some steps of its calls: their work is what it was, in so much of the time. More than `anomaly`
+    /// percent of peak can't be.
+    pub(crate) fn without_steps(&self, share: f64, anomaly: f64) -> Self {
+        let mut part = Self { count: self.count, ..self.part(share) };
+        let e = &mut part.efficiency;
+        let rates = [&mut e.efficiency_percent, &mut e.efficiency_percent_mean];
+        let rates = rates.into_iter().chain([&mut e.tflops_achieved, &mut e.tb_s_achieved]);
+        rates.flatten().for_each(|rate| *rate /= share);
+        e.is_anomaly |= e.efficiency_percent.is_some_and(|percent| percent > anomaly);
+        for us in [&mut part.mean_us, &mut part.median_us, &mut part.min_us, &mut part.max_us] {
+            *us *= share;
+        }
+        part
     }
 
     /// The row as if only so much of its time and calls were there: the rest is told elsewhere.
@@ -403,6 +432,15 @@ impl Row {
         }
         part
     }
+}
+
+/// Kernels of all calls of a row, copies and fills left out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OnlyKernels {
+    /// How many.
+    pub(crate) count: f64,
+    /// Their time.
+    pub(crate) ms: f64,
 }
 
 /// How much of a row's kernel time passed while kernels of other streams ran.

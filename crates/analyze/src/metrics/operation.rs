@@ -38,6 +38,8 @@ pub enum SetAside {
     SmallShare,
     /// Too small a part of all computing.
     BelowFloor,
+    /// Only with steps beside its matrix work that another finding would fuse.
+    FusibleSteps,
 }
 
 impl SetAside {
@@ -47,6 +49,7 @@ impl SetAside {
             Self::KernelFloor => "kernel floor",
             Self::SmallShare => "small share of its category",
             Self::BelowFloor => "below floor",
+            Self::FusibleSteps => "slow for steps that could be fused",
         }
     }
 }

@@ -1,12 +1,15 @@
 //! Rows that a pattern over several operations explains: their slowness is told there, once, and not row by row.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::finding::{PATTERNS, PatternId, Tier};
+use crate::patterns::kind;
 use crate::prepare::place;
-use crate::prepared::Prepared;
+use crate::prepared::{Prepared, Row};
 use crate::program::{LeafId, RowId};
+use crate::thresholds::Threshold;
 
 /// From this share on a row counts as covered: the rest is rounding.
 const COVERED: f64 = 0.995;
@@ -48,7 +51,9 @@ impl Claims {
         self.candidates.push(Candidate { name: name.into(), pattern, time_ms, instances, shares });
     }
 
-    /// Claims leaves: rows are claimed by the share of their time that the leaves stand for.
+    /// Claims leaves: rows are claimed by the share of their time that the leaves stand for. Matrix work is only claimed by
+    /// patterns that replace it: the products of a module that could be fused stay what they are. Steps beside them, such
+    /// as the addition of a bias after a convolution, do not.
     pub fn add_leaves(
         &mut self,
         name: &str,
@@ -58,7 +63,12 @@ impl Claims {
         leaves: &BTreeSet<LeafId>,
     ) {
         let row_us: Vec<f64> = prepared.rows.iter().map(|r| r.time_ms * 1e3).collect();
-        let shares = place::shares(&prepared.program, leaves.iter().map(|l| l.index()), &row_us);
+        let replaces_matrix = tier(pattern) == Tier::Compute;
+        let taken = leaves.iter().filter(|&&l| {
+            let leaf = prepared.program.leaf(l);
+            replaces_matrix || kind::of(leaf).is_fusible() || !leaf.row.is_some_and(|row| is_matrix(prepared, row))
+        });
+        let shares = place::shares(&prepared.program, taken.map(|l| l.index()), &row_us);
         let us: f64 = leaves.iter().map(|&l| prepared.program.leaf(l).us).sum();
         let shares = shares.into_iter().collect();
         self.candidates.push(Candidate { name: name.into(), pattern, time_ms: us / 1e3, instances, shares });
@@ -120,19 +130,43 @@ impl Claims {
         compute.filter_map(|c| c.shares.get(&row)).sum::<f64>().min(1.0)
     }
 
-    /// Share of a row's time that is claimed. Matrix work is only claimed by patterns that replace it; the products of
-    /// a module that could be fused stay what they are.
-    pub fn share(&self, prepared: &Prepared, row: RowId) -> f64 {
-        self.of_row(prepared, row).map(|(_, share)| share).sum::<f64>().min(1.0)
+    /// Share of a row's time that is claimed.
+    pub fn share(&self, row: RowId) -> f64 {
+        self.of_row(row).map(|(_, share)| share).sum::<f64>().min(1.0)
+    }
+
+    /// A row as it is judged: without the steps of its calls, beside the matrix work that it is rated by, which patterns
+    /// claim.
+    pub(crate) fn judged_part<'r>(&self, prepared: &Prepared, row: &'r Row) -> Cow<'r, Row> {
+        match self.own_share(prepared, row.id) {
+            own if own < COVERED => Cow::Owned(row.without_steps(own, prepared.thresholds.get(Threshold::EffAnomaly))),
+            _ => Cow::Borrowed(row),
+        }
+    }
+
+    /// So much of a row, claimed steps left out.
+    pub(crate) fn part(&self, prepared: &Prepared, row: RowId, share: f64) -> Row {
+        let judged = self.judged_part(prepared, prepared.row(row));
+        let own = if matches!(judged, Cow::Owned(_)) { self.own_share(prepared, row) } else { 1.0 };
+        judged.part(share / own)
+    }
+
+    /// What of a row is no step that could be fused: all of it but of matrix work.
+    fn own_share(&self, prepared: &Prepared, row: RowId) -> f64 {
+        if !is_matrix(prepared, row) {
+            return 1.0;
+        }
+        let steps = self.of_row(row).filter(|(c, _)| tier(c.pattern) != Tier::Compute);
+        1.0 - steps.map(|(_, share)| share).sum::<f64>().min(1.0)
     }
 
     /// The candidate with the largest share of a row that is claimed as a whole.
-    pub fn covering(&self, prepared: &Prepared, row: RowId) -> Option<&Candidate> {
-        if self.share(prepared, row) < COVERED {
+    pub fn covering(&self, row: RowId) -> Option<&Candidate> {
+        if self.share(row) < COVERED {
             return None;
         }
         let mut most: Option<(&Candidate, f64)> = None;
-        for (candidate, share) in self.of_row(prepared, row) {
+        for (candidate, share) in self.of_row(row) {
             if most.is_none_or(|(_, s)| share > s) {
                 most = Some((candidate, share));
             }
@@ -140,10 +174,8 @@ impl Claims {
         most.map(|(candidate, _)| candidate)
     }
 
-    fn of_row<'a>(&'a self, prepared: &Prepared, row: RowId) -> impl Iterator<Item = (&'a Candidate, f64)> {
-        let matrix = is_matrix(prepared, row);
-        let counts = move |c: &&Candidate| !matrix || tier(c.pattern) == Tier::Compute;
-        self.candidates.iter().filter(counts).filter_map(move |c| Some((c, *c.shares.get(&row)?)))
+    fn of_row(&self, row: RowId) -> impl Iterator<Item = (&Candidate, f64)> {
+        self.candidates.iter().filter_map(move |c| Some((c, *c.shares.get(&row)?)))
     }
 }
 

@@ -199,7 +199,7 @@ impl Rules for Convolution {
             ("transpose_overhead_percent", json!(round(share, 2)).into()),
             ("transpose_level", json!(level).into()),
             ("layout_time", json!(layouts).into()),
-            ("by_type", by_type(judged)),
+            ("by_type", by_type(cx)),
             ("peak_maf_tflops", json!(cx.peak_maf()).into()),
             ("peak_hbm_bw_tbs", json!(cx.peak_tbs()).into()),
         ]);
@@ -249,11 +249,11 @@ fn renumber(cx: &CategoryCx<'_>, metrics: &mut CategoryMetrics) {
 }
 
 /// Calls, time and efficiency by kind, most time first.
-fn by_type(judged: &[Judged<'_>]) -> Fact {
+fn by_type(cx: &CategoryCx<'_>) -> Fact {
     let mut by: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
-    for j in judged {
-        let kind = Shape::of(j.row).map_or("unknown", |s| s.kind().as_str());
-        by.entry(kind).or_default().push(j.row);
+    for row in cx.rows() {
+        let kind = Shape::of(row).map_or("unknown", |s| s.kind().as_str());
+        by.entry(kind).or_default().push(row);
     }
     let time = |rows: &[&Row]| rows.iter().map(|r| r.time_ms).sum::<f64>();
     let mut list: Vec<(&str, Vec<&Row>)> = by.into_iter().collect();

@@ -1,5 +1,6 @@
 //! What all analyzers have in common: judge every row, group the slow ones, project, prioritise.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -56,7 +57,9 @@ impl<R: Rules> Analyzer for R {
 /// Judges a category by its rules.
 fn drive(cx: &CategoryCx<'_>, rules: &dyn Rules) -> CategoryMetrics {
     let time_ms = cx.limit(rules.info().time);
-    let judged: Vec<Judged<'_>> = cx.rows().map(|row| judge::test(cx, row, rules.judge(cx, row), time_ms)).collect();
+    let parts: Vec<Cow<'_, Row>> = cx.rows().map(|row| cx.claims.judged_part(cx.prepared, row)).collect();
+    let judged: Vec<Judged<'_>> =
+        cx.rows().zip(&parts).map(|(row, part)| judged(cx, rules, row, part, time_ms)).collect();
     let mut metrics = frame(cx, &judged);
     metrics.operations = judged.iter().map(|j| operation::operation(cx, j, rules.classify(cx, j))).collect();
     metrics.patterns = patterns(cx, &judged);
@@ -73,10 +76,23 @@ fn drive(cx: &CategoryCx<'_>, rules: &dyn Rules) -> CategoryMetrics {
     metrics
 }
 
+/// Judges a row by a part of it, which may be all of it: the word for its efficiency is that of the whole.
+fn judged<'a>(cx: &CategoryCx<'_>, rules: &dyn Rules, row: &Row, part: &'a Row, time_ms: f64) -> Judged<'a> {
+    let mut judged = judge::test(cx, part, rules.judge(cx, part), time_ms);
+    if part.time_ms < row.time_ms {
+        let whole = judge::test(cx, row, rules.judge(cx, row), time_ms);
+        if whole.is_bottleneck() && !judged.is_bottleneck() {
+            judged.set_aside = Some(SetAside::FusibleSteps);
+        }
+        judged.judgement.assessment = whole.judgement.assessment;
+    }
+    judged
+}
+
 /// What is said of these rows if only so much of them is meant: other findings tell of the rest, and no sentence may
 /// count it again.
 fn part(cx: &CategoryCx<'_>, rules: &dyn Rules, left: &Shares) -> Option<Bottleneck> {
-    let mut rows: Vec<Row> = left.iter().map(|(&r, &share)| cx.prepared.row(r).part(share)).collect();
+    let mut rows: Vec<Row> = left.iter().map(|(&r, &share)| cx.claims.part(cx.prepared, r, share)).collect();
     rows.order_by(crate::prepare::order);
     let judge = |row| Judged { row, judgement: rules.judge(cx, row), reasons: Vec::new(), set_aside: None };
     let judged: Vec<Judged<'_>> = rows.iter().map(judge).collect();
@@ -87,8 +103,8 @@ fn part(cx: &CategoryCx<'_>, rules: &dyn Rules, left: &Shares) -> Option<Bottlen
 /// Everything but operations, patterns and bottlenecks.
 fn frame(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> CategoryMetrics {
     let category = cx.category;
-    let rated: Vec<f64> = judged.iter().filter_map(|j| j.row.efficiency.judged()).collect();
-    let rated_ms: f64 = judged.iter().filter(|j| j.row.efficiency.judged().is_some()).map(|j| j.row.compute_ms()).sum();
+    let rated: Vec<f64> = cx.rows().filter_map(|r| r.efficiency.judged()).collect();
+    let rated_ms: f64 = cx.rows().filter(|r| r.efficiency.judged().is_some()).map(Row::compute_ms).sum();
     let mean = (!rated.is_empty()).then(|| rated.iter().sum::<f64>() / rated.len() as f64);
     CategoryMetrics {
         schema_version: SCHEMA_VERSION,
@@ -185,27 +201,26 @@ fn copies_to_host(row: &Row) -> bool {
 /// Rows that would be bottlenecks if they were larger, or if kernels could be shorter.
 fn notes(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> Vec<String> {
     let told = |j: &Judged<'_>| {
-        let name_and_ms = || (quoted(&j.row.name), shown_ms(j.row.time_ms));
         let is_large = || {
             cx.weight_in_category(j.row.work_ms()) > cx.limit(Threshold::BottleneckShare)
                 && cx.weight(j.row.work_ms()) >= cx.limit(Threshold::ReportMinPercent)
         };
         match j.set_aside? {
             SetAside::BelowFloor => {
-                let (name, ms) = name_and_ms();
+                let (name, ms) = (quoted(&j.row.name), shown_ms(j.row.time_ms));
                 Some(format!("{name} {}: {ms} ms, below floor", j.row.args))
             }
             SetAside::KernelFloor if is_large() => {
-                let (name, ms) = name_and_ms();
+                let kernels = j.row.only_kernels();
                 Some(TextId::N_KERNEL_FLOOR.fill(&[
-                    ("op", &name),
+                    ("op", &quoted(&j.row.name)),
                     ("args", &j.row.args),
-                    ("ms", &ms),
-                    ("us", &shown(j.row.mean_us / j.row.kernels_per_call.max(1) as f64, 1)),
+                    ("ms", &shown_ms(kernels.ms)),
+                    ("us", &shown(1e3 * kernels.ms / kernels.count, 1)),
                     ("floor", &shown(cx.prepared.kernel_floor_us, 1)),
                 ]))
             }
-            SetAside::KernelFloor | SetAside::SmallShare => None,
+            SetAside::KernelFloor | SetAside::SmallShare | SetAside::FusibleSteps => None,
         }
     };
     judged.iter().filter_map(told).collect()
@@ -297,7 +312,7 @@ fn bottleneck(
     reasons.sort_unstable();
     reasons.dedup();
     let explains = |p: &&PatternMetrics| p.rows.iter().any(|r| rows.contains(r));
-    let covers: Vec<_> = rows.iter().map(|&r| cx.claims.covering(cx.prepared, r)).collect();
+    let covers: Vec<_> = rows.iter().map(|&r| cx.claims.covering(r)).collect();
     let keeps_kernel_work = members.iter().any(|m| m.judgement.patterns.iter().any(|p| p.kernel_work));
     let covered = covers.iter().all(Option::is_some) && !keeps_kernel_work;
     let mut replay = weight.replay(cx, below_band);

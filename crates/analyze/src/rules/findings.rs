@@ -64,7 +64,7 @@ pub fn compute_findings(
     let left = Left { prepared, claims, explained: &explained };
     let told = merged(drafts).into_iter().map(|d| d.in_its_words(&metrics, &left));
     // Operations of which nothing is known have nothing in common.
-    let mut findings: Vec<Finding> = told.chain(unmodeled).map(|d| d.finding(prepared, host)).collect();
+    let mut findings: Vec<Finding> = told.chain(unmodeled).map(|d| d.finding(&left, host)).collect();
     findings.order_by(|a, b| {
         let top = |f: &Finding| f.operations.iter().any(|o| in_top(prepared, o));
         a.priority
@@ -137,7 +137,7 @@ struct Left<'a> {
 
 impl Left<'_> {
     fn share(&self, row: RowId) -> f64 {
-        (1.0 - self.explained.share(row) - self.claims.share(self.prepared, row)).max(0.0)
+        (1.0 - self.explained.share(row) - self.claims.share(row)).max(0.0)
     }
 
     /// What is left of these rows, and its time.
@@ -398,11 +398,20 @@ impl Draft {
         }
     }
 
-    fn finding(self, prepared: &Prepared, host: Option<&HostBound>) -> Finding {
-        let mut rows: Vec<Row> = self.rows.iter().map(|(&r, &share)| prepared.row(r).part(share)).collect();
+    fn finding(self, left: &Left<'_>, host: Option<&HostBound>) -> Finding {
+        let prepared = left.prepared;
+        let part = |(&r, &share): (&RowId, &f64)| {
+            if self.is_bottleneck { left.claims.part(prepared, r, share) } else { prepared.row(r).part(share) }
+        };
+        let mut rows: Vec<Row> = self.rows.iter().map(part).collect();
+        // Of rows that two patterns divide each has a part of every call.
+        for row in rows.iter_mut().filter(|r| left.explained.shared.contains_key(&r.id)) {
+            row.count = prepared.row(row.id).count;
+        }
         rows.order_by(order);
         let total = prepared.utilization.total_time_ms;
-        let mut evidence: Vec<Evidence> = rows.iter().take(MOST_OPERATIONS).map(evidence).collect();
+        let mut evidence: Vec<Evidence> =
+            rows.iter().take(MOST_OPERATIONS).map(|row| evidence(row, prepared.row(row.id))).collect();
         evidence.extend(self.facts.into_iter().map(|fact| Evidence {
             table: "unified_perf_summary".to_owned(),
             row: self.category.clone(),
@@ -418,8 +427,9 @@ impl Draft {
         let shorter: BTreeSet<RowId> = self.rows.keys().copied().chain(self.also).collect();
         let (saved, limit) = fix.within_host(prepared, host, &shorter);
         let time_ms = prepared.utilization.of_window(self.time_ms);
-        // What can't be measured exactly still saves no more than it takes.
+        // What can't be measured exactly still saves no more than it takes, nor than the kernel time that is told with it.
         let most = if saved.high <= time_ms { time_ms } else { f64::INFINITY };
+        let most = if limit.is_some() { most.min(saved.high.max(self.saved.high)) } else { most };
         let saved = if self.is_change { saved.as_measured(total) } else { saved };
         let saved = Range::new(saved.low.min(most), saved.high.min(most));
         let more = self.basis.len() - 1;
@@ -514,13 +524,19 @@ fn title(pattern: PatternId, b: &Bottleneck, names: &[&str]) -> String {
     format!("{what}: {who} at {eff}")
 }
 
-fn evidence(row: &Row) -> Evidence {
+/// Of a row, or of a part of each of its calls.
+fn evidence(row: &Row, whole: &Row) -> Evidence {
+    let of_all = if row.count == whole.count && row.time_ms < WHOLE * whole.time_ms {
+        format!(" of {}", shown_ms(whole.time_ms))
+    } else {
+        String::new()
+    };
     let rate = row.efficiency.judged().map(|e| format!(", {}% of peak", of_peak(e))).unwrap_or_default();
     Evidence {
         table: "unified_perf_summary".to_owned(),
         row: format!("{} {}", row.name, row.args.replace(SEPARATOR, ", ")).trim_end().to_owned(),
         uid: Some(row.uid),
-        fact: format!("{}, {} ms{rate}", counted(row.count, "call"), shown_ms(row.time_ms)),
+        fact: format!("{}, {}{of_all} ms{rate}", counted(row.count, "call"), shown_ms(row.time_ms)),
     }
 }
 

@@ -213,7 +213,9 @@ pub(crate) fn test<'a>(cx: &CategoryCx<'_>, row: &'a Row, judgement: Judgement, 
 fn at_kernel_floor(cx: &CategoryCx<'_>, row: &Row, judgement: &Judgement) -> bool {
     let modelled = row.efficiency.judged().is_some();
     let best = row.efficiency.roofline_time_us.unwrap_or_default() * row.count as f64 / 1e3;
-    let of_floor = crate::prepare::percent(best.max(cx.prepared.floor_ms(row)), row.time_ms);
+    let kernels = row.only_kernels();
+    let floor_ms = cx.prepared.kernel_floor_us * kernels.count / 1e3;
+    let of_floor = crate::prepare::percent(best.max(floor_ms), kernels.ms);
     // However little is expected of an operation, one that takes many times as long has more to do than to run.
     let least = judgement.slow_below.max(cx.limit(Threshold::BottleneckEfficiency));
     modelled && !judgement.batchable && of_floor >= least

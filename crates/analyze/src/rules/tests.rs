@@ -677,3 +677,23 @@ fn the_reduced_dimension_stands_where_the_operation_has_it() {
     assert_eq!(of("aten::linalg_vector_norm", r#"["", "2", "[-2]", "False", ""]"#), middle, "the order comes first");
     assert_eq!(of("aten::sum", r#"["", "[0, 1]", "False", "", ""]"#), [None; 3]);
 }
+
+#[test]
+fn fills_beside_kernels_do_not_make_them_short() {
+    let of = |kernels: &[(&str, f64)]| {
+        let mut scene = Scene::new();
+        // What takes 1.4 us has next to nothing to do.
+        scene.calls(200, &Call::new("aten::relu", "[[16]]", r#"["float"]"#, &[("relu_kernel", 1.4)]));
+        let mut call = Call::new("aten::sum", "[[256, 1024], [], [], []]", r#"["float", "", "", ""]"#, kernels);
+        call.concrete = Some(r#"["", "[1]", "False", ""]"#);
+        scene.calls(200, &call);
+        let p = scene.prepared();
+        let (outcomes, _) = analyzed(&p);
+        let m = metrics(&outcomes, "reduce");
+        let note = m.notes.iter().find(|n| n.contains("next to nothing to do")).cloned();
+        (m.bottlenecks.len(), note.unwrap_or_default())
+    };
+    assert_eq!(of(&[("Memset (Device)", 0.7), ("reduce_kernel", 4.8)]), (1, String::new()));
+    let (slow, note) = of(&[("Memset (Device)", 0.7), ("reduce_kernel", 2.0)]);
+    assert!(slow == 0 && note.contains("0.40 ms in kernels of 2.0 us; "), "{note}");
+}

@@ -60,11 +60,11 @@ fn is_tf32(row: &Row) -> bool {
     row.efficiency.compute_spec.as_deref() == Some("matrix_tf32")
 }
 
-/// Peak of the row's precision and of the lower one. Convolutions compute in TF32 unless that is switched off, products
-/// only where somebody chose it.
+/// Peak of the row's precision and of the lower one. Work in TF32 has a lower one still, with the same range of numbers.
 fn peaks(p: &Prepared, row: &Row) -> Option<(f64, f64)> {
     let spec = row.efficiency.compute_spec.as_deref()?;
-    let full = matches!(spec, "matrix_fp32" | "matrix_fp64") || is_tf32(row) && &*row.category == "convolution";
+    // Recurrent layers compute so too, but no analyzer tells it of them.
+    let full = matches!(spec, "matrix_fp32" | "matrix_tf32" | "matrix_fp64") && category::is_matrix(&row.category);
     Some((row.efficiency.resolved_peak_maf.filter(|_| full)?, p.platform.peak(LOWER)?.value))
 }
 
@@ -128,8 +128,7 @@ fn told_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
 fn memory_bound(p: &Prepared) -> Vec<&Row> {
     let full = |r: &&Row| match r.efficiency.compute_spec.as_deref() {
         Some("vector_fp32" | "vector_fp64") => !category::is_matrix(&r.category) && !r.is_host_copy,
-        Some("matrix_fp32" | "matrix_fp64") => is_memory_bound(r),
-        Some("matrix_tf32") => is_memory_bound(r) && &*r.category == "convolution",
+        Some("matrix_fp32" | "matrix_tf32" | "matrix_fp64") => is_memory_bound(r),
         _ => false,
     };
     p.rows.iter().filter(full).collect()
@@ -169,6 +168,8 @@ pub(crate) fn say_advice(cx: &CategoryCx<'_>, row: &Row, said: &mut Said) {
         ("convolution", Some("NVIDIA")) if !is_tf32(row) => TextId::A_PRECISION_CONV,
         ("convolution", _) => TextId::A_PRECISION_BF16,
         ("sdpa_fwd" | "sdpa_bwd", _) => TextId::A_FLASH_HALF,
+        // Somebody has chosen it already, so there is nothing wrong with it.
+        _ if is_tf32(row) => TextId::A_PRECISION_TF32,
         _ => TextId::A_PRECISION,
     };
     said.model(text, &[("dtype", dtype(row))]);
@@ -179,7 +180,7 @@ pub(crate) fn promote(cx: &CategoryCx<'_>, metrics: &mut CategoryMetrics) {
     let all = metrics.patterns.iter().filter(|p| p.pattern == CODE).flat_map(|p| &p.rows);
     let all = all.map(|&r| cx.prepared.row(r));
     // What another finding speaks of is not told again, but it gets faster as well.
-    let (mut rows, told): (Vec<&Row>, Vec<&Row>) = all.partition(|r| cx.claims.covering(cx.prepared, r.id).is_none());
+    let (mut rows, told): (Vec<&Row>, Vec<&Row>) = all.partition(|r| cx.claims.covering(r.id).is_none());
     rows.order_by(|a, b| crate::prepare::order(a, b));
     let time_ms: f64 = rows.iter().map(|r| matrix_ms(r)).sum();
     let Some(&largest) = rows.first() else { return };
@@ -197,15 +198,24 @@ pub(crate) fn promote(cx: &CategoryCx<'_>, metrics: &mut CategoryMetrics) {
     };
     let matrices = high + half(true);
     // Where little is matrix work, nobody changes the precision for the sake of the rest.
-    let promoted = finding(cx, &rows, Range::new(low, matrices + half(false).min(matrices)), &told, &memory_bound);
+    let rest = half(false).min(matrices);
+    let capped = rest < half(false);
+    let promoted = finding(cx, &rows, Range::new(low, matrices + rest), &told, (&memory_bound, capped));
     let pattern = metrics.patterns.iter_mut().find(|p| p.pattern == CODE && p.rows.contains(&largest.id));
     if let Some(pattern) = pattern {
         pattern.promoted = Some(promoted);
     }
 }
 
-/// The finding of these rows, most time first; what others tell of and what memory bounds gains with them.
-fn finding(cx: &CategoryCx<'_>, rows: &[&Row], saved: Range, told: &[&Row], memory_bound: &[&Row]) -> Promoted {
+/// The finding of these rows, most time first; what others tell of and what memory bounds gains with them. The latter may
+/// be capped.
+fn finding(
+    cx: &CategoryCx<'_>,
+    rows: &[&Row],
+    saved: Range,
+    told: &[&Row],
+    (memory_bound, capped): (&[&Row], bool),
+) -> Promoted {
     let ms = |rows: &[&Row]| rows.iter().map(|r| matrix_ms(r)).sum::<f64>();
     let (time_ms, told_ms, largest) = (ms(rows), ms(told), rows[0]);
     let mut said = Said::default();
@@ -222,7 +232,10 @@ fn finding(cx: &CategoryCx<'_>, rows: &[&Row], saved: Range, told: &[&Row], memo
         category_percent_of_compute: cx.category.percent_of_compute,
         notable: true,
     };
-    let basis = basis(cx, rows, told_ms, ms(memory_bound));
+    let mut basis = basis(cx, rows, told_ms, ms(memory_bound));
+    if capped {
+        basis.push_str(", but no more than the matrix work saves");
+    }
     let explains: Vec<RowId> = rows.iter().map(|r| r.id).collect();
     Promoted {
         pattern: PatternId::FULL_PRECISION_GEMM,

@@ -264,8 +264,8 @@ pub(super) fn appendix(report: &Report<'_>, facts: &Facts<'_>, problems: &mut Pr
     }
     let rates = peaks["max_achievable_tflops"].as_object();
     let shown = line(hardware, "Peak MAF").map(|t| numbers(&t)).unwrap_or_default();
-    let rates: Vec<&Json<'_>> =
-        rates.into_iter().flat_map(|r| r.iter()).filter(|(k, _)| k.starts_with("matrix_")).map(|(_, v)| v).collect();
+    let of_matrices = |(key, rate)| str::starts_with(key, "matrix_").then_some(rate);
+    let rates: Vec<&Json<'_>> = rates.map(|r| r.iter().filter_map(of_matrices).collect()).unwrap_or_default();
     let known = |s: &f64| rates.iter().any(|v| near(*s, v));
     if !rates.is_empty() && !shown.iter().any(known) {
         problems.fail("W12", report.name, "no peak matrix rate that was used");

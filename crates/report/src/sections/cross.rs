@@ -5,6 +5,7 @@ use jarvis_analyze::metrics::SetAside;
 use jarvis_analyze::prepared::{Prepared, Row, TopOperation};
 use jarvis_analyze::program::RowId;
 use jarvis_analyze::rank;
+use jarvis_analyze::rounding::round;
 use jarvis_analyze::thresholds::Threshold;
 
 use crate::Run;
@@ -14,19 +15,25 @@ const RECOMMENDATION: &str = "recommendation R";
 const COVERED: &str = "covered by R";
 
 const WITHIN_EXPECTED: &str = "within expected";
+/// Below its band, and above the lower limit from which on nothing is done about it.
+const NOT_SLOW: &str = "below its band, above what counts as slow";
+const NOT_JUDGED: &str = "efficiency not judged";
 const NO_MODEL: &str = "no performance model";
 const NO_RATE: &str = "no peak rate for its precision";
 const HOST_COPY: &str = "copy between host and device";
 
 /// Marks that name nothing else.
-pub(crate) const PLAIN_MARKS: [&str; 7] = [
+pub(crate) const PLAIN_MARKS: [&str; 10] = [
     WITHIN_EXPECTED,
+    NOT_SLOW,
+    NOT_JUDGED,
     NO_MODEL,
     NO_RATE,
     HOST_COPY,
     SetAside::KernelFloor.mark(),
     SetAside::SmallShare.mark(),
     SetAside::BelowFloor.mark(),
+    SetAside::FusibleSteps.mark(),
 ];
 
 /// Most recommendations; the rest stands in the detailed section.
@@ -136,5 +143,11 @@ pub(crate) fn row_mark(run: &Run<'_>, row: &Row) -> String {
         };
     }
     let operation = metrics.and_then(|m| m.operations.iter().find(|o| o.row == row.id));
-    operation.and_then(|o| o.set_aside).map_or(WITHIN_EXPECTED, SetAside::mark).to_owned()
+    let mark = match (operation.and_then(|o| o.set_aside), row.efficiency.judged()) {
+        (Some(set_aside), _) => set_aside.mark(),
+        (None, None) if row.efficiency.is_anomaly || row.efficiency.is_shared => NOT_JUDGED,
+        (None, Some(e)) if operation.and_then(|o| o.expected).is_some_and(|(low, _)| round(e, 1) < low) => NOT_SLOW,
+        (None, _) => WITHIN_EXPECTED,
+    };
+    mark.to_owned()
 }

@@ -7,6 +7,7 @@ use jarvis_analyze::prepared::Row;
 use serde_json::Value as Json;
 
 use super::category::Place;
+use super::rough::baseline::unmeasured;
 use super::words::{counted, ms, pct};
 use crate::blocks::Block;
 
@@ -89,10 +90,7 @@ fn baseline(analysis: &Analysis) -> (&'static str, String) {
             counted(b.rows.len(), "row")
         )
     } else {
-        format!(
-            "{}% of peak, the usual share; no operation of this trace is large enough to measure it",
-            pct(b.efficiency_percent)
-        )
+        format!("{}% of peak, the usual share; {}", pct(b.efficiency_percent), unmeasured(&analysis.prepared))
     };
     ("Elementwise baseline", text)
 }

@@ -4,6 +4,7 @@ use jarvis_analyze::finding::{Finding, Impact, Range};
 use jarvis_analyze::metrics::{MetricsFile, ShortMetrics};
 use jarvis_analyze::thresholds::Threshold;
 use jarvis_report::ReplayEntry;
+use jarvis_trace::TraceBuilder;
 
 use crate::markdown_rules::{check_page, part, repeated};
 use crate::runs::{Analysed, each, fixture};
@@ -154,6 +155,36 @@ fn check_rough(a: &Analysed) {
     let tops = a.analysis.prepared.top_operations.len();
     assert_eq!(marks.len().saturating_sub(2), tops, "{}", a.name);
     assert!(rough.len() < 400_000, "{}: the rough report has {} bytes", a.name, rough.len());
+    for line in rough.lines().filter(|l| l.ends_with("| within expected |")) {
+        // `| … | 43.9% of 4.8 TB/s | 70-80% | … | within expected |`
+        let number = |text: &str| text.trim_start_matches(['≥', ' ']).split(['%', '-']).next()?.parse::<f64>().ok();
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let Some(reached) = cells.iter().position(|c| c.contains("% of ")) else { continue };
+        let (reached, expected) = (number(cells[reached]), number(cells[reached + 1]));
+        assert!(reached.zip(expected).is_none_or(|(r, e)| r >= e), "{}: {line}", a.name);
+    }
+}
+
+#[test]
+fn what_is_below_its_band_and_not_slow_says_so() {
+    // A copy of 64 MiB that turns the tensor round, at 45 % of 4.8 TB/s.
+    let us = 2.0 * 67_108_864.0 / 4.8e6 / 0.45;
+    let mut b = TraceBuilder::new();
+    for i in 0..10 {
+        let at = 50.0 * f64::from(i);
+        b.cpu_op("aten::copy_", at, 20.0)
+            .arg("Input Dims", "[[4096, 8192], [4096, 8192], []]")
+            .arg("Input type", r#"["c10::BFloat16", "c10::BFloat16", "Scalar"]"#)
+            .arg("Input Strides", "[[8192, 1], [1, 4096], []]");
+        b.launch("cudaLaunchKernel", at + 2.0, 2.0, i64::from(i) + 1);
+        b.kernel("void at::native::elementwise_kernel<128, 4>", 1000.0 + us * f64::from(i), us, i64::from(i) + 1);
+    }
+    let a = Analysed::of("copies", &b.build(), "H200").unwrap();
+    let rough = a.rough();
+    assert!(rough.contains("| 70-80% | 100.0 | below its band, above what counts as slow |"), "{rough}");
+    let fair = a.fair();
+    assert!(fair.contains("could measure it (operands differ in shape or layout)"), "{fair}");
+    check_rough(&a);
 }
 
 #[test]

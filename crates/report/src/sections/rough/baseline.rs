@@ -1,7 +1,11 @@
 //! How the elementwise baseline came about: rows used and rows rejected.
 
-use jarvis_analyze::prepared::Row;
+use std::collections::BTreeSet;
+
+use jarvis_analyze::prepare::kernel_names::is_copy_or_fill;
+use jarvis_analyze::prepared::{Prepared, Row};
 use jarvis_analyze::rounding::shown;
+use jarvis_analyze::thresholds::Threshold;
 
 use super::{capped, unified};
 use crate::Run;
@@ -42,7 +46,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
             cell(row.data_moved_mb.map_or_else(|| "-".to_owned(), |mb| shown(mb, 1))),
             cell(row.efficiency.tb_s_achieved.map_or_else(|| "-".to_owned(), |t| shown(t, 2))),
             cell(ms(row.time_ms)),
-            cell(if used { "yes".to_owned() } else { format!("no: {}", rejected(row, p.peak_hbm_tbs())) }),
+            cell(if used { "yes".to_owned() } else { format!("no: {}", rejected(row, p)) }),
         ]);
     }
     if !table.rows.is_empty() {
@@ -52,12 +56,24 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
 }
 
 /// Why a row does not count.
-fn rejected(row: &Row, peak_tbs: f64) -> &'static str {
+fn rejected(row: &Row, p: &Prepared) -> &'static str {
     match (row.data_moved_mb, row.efficiency.tb_s_achieved) {
         _ if row.is_host_copy => "a copy between host and device",
         (None, _) | (_, None) => "no performance model",
-        (Some(mb), _) if mb < 8.0 => "too small",
-        (_, Some(t)) if t > peak_tbs => "above the peak",
+        (Some(mb), _) if mb < p.thresholds.get(Threshold::BaselineMinMb) => "too small",
+        (_, Some(t)) if t > p.peak_hbm_tbs() => "above the peak",
+        _ if row.kernels.iter().any(|k| is_copy_or_fill(&k.name)) => "no kernel of its own",
         _ => "operands differ in shape or layout",
     }
+}
+
+/// Why nothing could be measured.
+pub(crate) fn unmeasured(p: &Prepared) -> String {
+    let simple = p.rows.iter().filter(|r| SIMPLE.contains(&&*r.name));
+    let reasons: BTreeSet<&str> = simple.map(|row| rejected(row, p)).collect();
+    if reasons.is_empty() {
+        return "this trace has no addition, product or copy to measure it by".to_owned();
+    }
+    let reasons: Vec<&str> = reasons.into_iter().collect();
+    format!("no addition, product or copy of this trace could measure it ({})", reasons.join("; "))
 }

@@ -1,7 +1,7 @@
 //! `standalone_analysis_rough.md`: the working record. Every step with its numbers, for whoever wants to check or to
 //! go on from here.
 
-mod baseline;
+pub(crate) mod baseline;
 pub(crate) mod gaps;
 mod judgement;
 mod paths;

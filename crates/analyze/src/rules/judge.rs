@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::cx::CategoryCx;
 use crate::finding::PatternId;
 use crate::metrics::SetAside;
+use crate::prepare::percent;
 use crate::prepared::{BoundType, EfficiencySource, Row};
 use crate::program::{Direction, RowId};
 use crate::thresholds::Threshold;
@@ -215,7 +216,7 @@ fn at_kernel_floor(cx: &CategoryCx<'_>, row: &Row, judgement: &Judgement) -> boo
     let best = row.efficiency.roofline_time_us.unwrap_or_default() * row.count as f64 / 1e3;
     let kernels = row.only_kernels();
     let floor_ms = cx.prepared.kernel_floor_us * kernels.count / 1e3;
-    let of_floor = crate::prepare::percent(best.max(floor_ms), kernels.ms);
+    let of_floor = percent(floor_ms, kernels.ms).max(percent(best, row.time_ms));
     // However little is expected of an operation, one that takes many times as long has more to do than to run.
     let least = judgement.slow_below.max(cx.limit(Threshold::BottleneckEfficiency));
     modelled && !judgement.batchable && of_floor >= least

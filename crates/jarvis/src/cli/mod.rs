@@ -7,6 +7,7 @@ mod compare;
 mod diff;
 mod explain;
 mod failure;
+mod fault;
 mod harmless;
 mod info;
 mod interrupt;
@@ -384,6 +385,28 @@ pub(crate) fn is_truncated(diagnostics: &Diagnostics) -> bool {
     [Defect::GzipTruncated, Defect::JsonTruncated, Defect::GzipCorrupt].iter().any(|&d| diagnostics.count(d) > 0)
 }
 
+/// Runs one command.
+fn run(session: &Session, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Analyze(args) => analyze::run(session, &args),
+        Command::Demo(args) => analyze::demo(session, &args.output, args.save_trace.as_deref()),
+        Command::Info(args) => info::run(session, &args),
+        Command::Tree(args) => tree::run(session, &args),
+        Command::Report(args) => report::run(session, &args),
+        Command::Check(args) => check::run(session, &args),
+        Command::Compare(args) => compare::run(session, &args),
+        Command::Diff(args) => diff::run(session, &args),
+        Command::Replay(args) => replay::run(session, &args),
+        Command::Platforms(args) => platforms::run(session, &args),
+        Command::Model(args) => model::run(session, &args),
+        Command::Explain(args) => explain::run(session, &args),
+        Command::Schema(args) => schema::run(session, &args),
+        Command::Completions(args) => manual::completions(session, &args, Cli::command()),
+        Command::Man(args) => manual::man(session, &args, Cli::command()),
+        Command::RemoteSide(args) => remote::serve(&args),
+    }
+}
+
 /// The whole program.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -398,24 +421,11 @@ pub fn main() -> ExitCode {
     interrupt::watch();
     let session = Session::new(cli.common, Outlet::Here);
     session.log(2, || format!("jarvis {LONG_VERSION}"));
-    let result = match cli.command {
-        Command::Analyze(args) => analyze::run(&session, &args),
-        Command::Demo(args) => analyze::demo(&session, &args.output, args.save_trace.as_deref()),
-        Command::Info(args) => info::run(&session, &args),
-        Command::Tree(args) => tree::run(&session, &args),
-        Command::Report(args) => report::run(&session, &args),
-        Command::Check(args) => check::run(&session, &args),
-        Command::Compare(args) => compare::run(&session, &args),
-        Command::Diff(args) => diff::run(&session, &args),
-        Command::Replay(args) => replay::run(&session, &args),
-        Command::Platforms(args) => platforms::run(&session, &args),
-        Command::Model(args) => model::run(&session, &args),
-        Command::Explain(args) => explain::run(&session, &args),
-        Command::Schema(args) => schema::run(&session, &args),
-        Command::Completions(args) => manual::completions(&session, &args, Cli::command()),
-        Command::Man(args) => manual::man(&session, &args, Cli::command()),
-        Command::RemoteSide(args) => remote::serve(&args),
-    };
+    let result = fault::guarded(|| run(&session, cli.command)).unwrap_or_else(|fault| {
+        // Other threads may still be at it.
+        crate::output::abandon();
+        Err(fault.failure())
+    });
     match result {
         Ok(()) => ExitCode::from(exit::OK),
         Err(failure) => {

@@ -17,7 +17,7 @@ use jarvis_report::OutputFile;
 use sha2::{Digest as _, Sha256};
 
 use super::wire::{Look, Message};
-use crate::cli::{Cli, Command, Failure, Outlet, Session, analyze};
+use crate::cli::{Cli, Command, Failure, Outlet, Session, analyze, fault};
 use crate::exit;
 
 /// What a person calls this build.
@@ -120,7 +120,7 @@ fn answer(request: Request, peer: &Arc<Peer>) -> u8 {
     let Command::Analyze(mut args) = cli.command else { return exit::USAGE };
     args.expand_home(std::env::home_dir().as_deref());
     let session = Session::new(cli.common, Outlet::There(Arc::clone(peer)));
-    match analyze::run(&session, &args) {
+    match fault::guarded(|| analyze::run(&session, &args)).unwrap_or_else(|fault| Err(fault.failure())) {
         Ok(()) => exit::OK,
         Err(failure) => {
             session.tell(&failure);

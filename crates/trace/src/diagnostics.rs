@@ -165,6 +165,14 @@ impl Diagnostics {
         DIAGNOSTICS.iter().zip(&self.counts).filter_map(|(d, c)| c.map(|c| (d, c.count, c.first)))
     }
 
+    /// Where the document ends early, as a byte of its text, if it does.
+    pub fn cut_at(&self) -> Option<u64> {
+        self.seen().find_map(|(d, _, at)| match at {
+            At::Byte(byte) if d.defect == Defect::JsonTruncated => Some(byte),
+            _ => None,
+        })
+    }
+
     /// The gravest defect seen.
     pub fn worst(&self) -> Option<Severity> {
         self.seen().map(|(d, ..)| d.severity).max()

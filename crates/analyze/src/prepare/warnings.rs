@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jarvis_perf::platform::{Platform, Source};
 use jarvis_perf::tables::Report;
-use jarvis_trace::{At, Defect, Diagnostics, Severity};
+use jarvis_trace::{Defect, Diagnostics, Severity};
 
 use super::args;
 use crate::prepared::{DeviceTime, Prepared, Row};
@@ -188,10 +188,7 @@ pub(crate) fn losses(diagnostics: &Diagnostics) -> Vec<String> {
     let cuts = [Defect::GzipTruncated, Defect::GzipCorrupt, Defect::JsonTruncated];
     let (cut, rest): (Vec<_>, Vec<_>) = lost.into_iter().partition(|(d, ..)| cuts.contains(&d.defect));
     // A file that is cut shows it twice: as a container and as a document. The document knows where.
-    let place = cut.iter().find_map(|(d, _, at)| match at {
-        At::Byte(byte) if d.defect == Defect::JsonTruncated => Some(format!(", at byte {byte} of its text")),
-        _ => None,
-    });
+    let place = diagnostics.cut_at().map(|byte| format!(", at byte {byte} of its text"));
     let first = cut.first().map(|(d, ..)| {
         let why = match d.defect {
             Defect::GzipTruncated => "the gzip stream ends early",
@@ -344,7 +341,7 @@ mod tests {
     fn unsure_times_and_launches_are_told_for_what_they_are() {
         let mut seen = Diagnostics::default();
         for defect in [Defect::NegativeDuration, Defect::ByteOrderMark, Defect::UnlinkedGpuEvent] {
-            seen.add(defect, At::Event(3));
+            seen.add(defect, jarvis_trace::At::Event(3));
         }
         let told: Vec<String> = unsure(&seen).collect();
         assert_eq!(told, ["Some numbers are unsure: a duration is negative and counts as zero (1x)."]);

@@ -10,7 +10,7 @@ use jarvis_analyze::compare::tree::tables::{self, RowTexts, SummaryKeys};
 use jarvis_analyze::compare::tree::{
     DiffRows, LcaGroup, LcaRow, MergedTree, Totals, Which, lca_groups, lca_summary, merge,
 };
-use jarvis_perf::tables::{ReportOptions, Table, tree_options};
+use jarvis_perf::tables::{ReportError, ReportOptions, Table, tree_options};
 use jarvis_report::OutputFile;
 use jarvis_report::render::merged_tree::{self, Roots};
 use jarvis_report::render::{csv, op_map as op_map_json};
@@ -129,7 +129,12 @@ fn usable(path: &Path, trace: &Trace, tree: &Tree) -> Result<(), Failure> {
     if tree.linked_gpu_events().next().is_some() {
         return Ok(());
     }
-    let what = if tree.all_gpu_events().is_empty() { "no GPU events" } else { "no GPU event with a recorded launch" };
+    let is_empty = tree.all_gpu_events().is_empty();
+    if let Some(byte) = trace.diagnostics().cut_at().filter(|_| is_empty) {
+        let error = ReportError::Cut { count: trace.len(), byte };
+        return Err(Failure::new(exit::INPUT, format!("{}: {error}", path.display())).help(error.help()));
+    }
+    let what = if is_empty { "no GPU events" } else { "no GPU event with a recorded launch" };
     let what = format!("{}: {what} among {} events", path.display(), trace.len());
     let help = "record with ProfilerActivity.CPU and ProfilerActivity.CUDA (also on ROCm), with a warm-up step";
     Err(Failure::new(exit::INPUT, what).help(help))

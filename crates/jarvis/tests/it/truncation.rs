@@ -112,3 +112,28 @@ fn a_comparison_with_a_cut_recording_says_which_side_is_cut() {
         assert!(before(&run.out.replace("\n  ", " "), "GPU time"), "{told}: {}", run.out);
     }
 }
+
+#[test]
+fn a_file_that_ends_before_its_gpu_work_is_told_as_cut_and_not_as_recorded_without_it() {
+    let out = tempfile::tempdir().unwrap();
+    let (cut, folder) = (out.path().join("cut.json"), out.path().join("out"));
+    let end = TINY.find("{\"ph\":\"X\",\"cat\":\"kernel\"").unwrap();
+    fs::write(&cut, &TINY.as_bytes()[..end]).unwrap();
+    let whole = fixture("handmade/rocm_like.json");
+    let (cut, folder, whole) = (cut.to_str().unwrap(), folder.to_str().unwrap(), whole.to_str().unwrap());
+    let named = ["--platform", "MI300X", "--reference-platform", "H200"];
+    for args in [
+        &["analyze", cut, "-o", folder][..],
+        &["analyze", cut, "-o", folder, "--platform", "H200"],
+        &[&["analyze", whole, "--reference", cut, "-o", folder][..], &named].concat(),
+        &["report", cut, "-o", folder],
+        &["diff", whole, cut],
+    ] {
+        let run = jarvis(args);
+        assert_eq!(run.status, 3, "{args:?}: {}", run.err);
+        assert!(run.err.contains("the trace is cut off at byte "), "{args:?}: {}", run.err);
+        assert!(run.err.contains("none of the 4 events before that is GPU work"), "{args:?}: {}", run.err);
+        assert!(run.err.contains("help: copy the file again"), "{args:?}: {}", run.err);
+        assert!(!run.err.contains("ProfilerActivity"), "{args:?}: {}", run.err);
+    }
+}

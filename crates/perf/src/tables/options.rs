@@ -107,6 +107,14 @@ pub enum ReportError {
     /// The recording has no GPU event.
     #[error("the trace has no GPU events: no kernel, copy or fill was recorded")]
     NoGpuEvents,
+    /// The recording ends before its first GPU event.
+    #[error("the trace is cut off at byte {byte} of its text, and none of the {count} events before that is GPU work")]
+    Cut {
+        /// How many events there are.
+        count: usize,
+        /// Where the document ends.
+        byte: u64,
+    },
     /// There is no event at all.
     #[error("the trace has no events")]
     NoEvents,
@@ -156,6 +164,7 @@ impl ReportError {
             Self::NoGpuEvents => {
                 "record with ProfilerActivity.CUDA (also on ROCm) and let the profiler see the steps that use the GPU"
             }
+            Self::Cut { .. } => "copy the file again, after the profiler has written all of it; else record anew",
             Self::NoEvents => "the profiler may have stopped before the first step: capture anew",
             Self::Foreign { .. } => {
                 "many programs write this format (browsers, rocprof, Perfetto); record with torch.profiler and export_chrome_trace"

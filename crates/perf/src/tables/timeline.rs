@@ -41,10 +41,13 @@ const OLD_CATEGORIES: [&str; 3] = ["Operator", "Runtime", "Kernel"];
 /// Category of allocations.
 const MEMORY_CATEGORY: &str = "cpu_instant_event";
 
-/// Why a trace has no GPU event.
+/// Why a trace has no GPU event. The profiler writes those last, so a trace that is cut off may have had some.
 fn without_gpu(trace: &Trace) -> ReportError {
     let of_pytorch = |e: EventId| !matches!(trace.kind(e), EventKind::Metadata | EventKind::Other | EventKind::Inert);
     let in_category = |names: &[&str]| trace.events().any(|e| names.contains(&trace.category(e)));
+    if let Some(byte) = trace.diagnostics().cut_at() {
+        return ReportError::Cut { count: trace.len(), byte };
+    }
     match trace.len() {
         0 => ReportError::NoEvents,
         _ if trace.events().any(of_pytorch) => ReportError::NoGpuEvents,

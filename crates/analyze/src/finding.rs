@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::program::RowId;
+use crate::program::{RowId, base_name};
 use crate::rounding::{self, Ms, Ratio};
 
 /// What a finding is about. The names are stable and in [`PATTERNS`].
@@ -14,6 +14,12 @@ impl PatternId {
     /// Its stable name.
     pub fn as_str(self) -> &'static str {
         self.0
+    }
+
+    /// Which part of the system it is about.
+    pub fn tier(self) -> Tier {
+        // Every id is in the list: nobody else can make one.
+        PATTERNS.iter().find(|p| p.id == self).map_or(Tier::Compute, |p| p.tier)
     }
 }
 
@@ -198,6 +204,9 @@ pub struct Paths {
     pub kernel: Vec<String>,
 }
 
+/// Most operations that a finding lists; the rest is in the tables.
+pub(crate) const MOST_OPERATIONS: usize = 24;
+
 /// An operation a finding is about.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct FindingOperation {
@@ -219,8 +228,16 @@ pub struct FindingOperation {
     pub efficiency_percent: Option<f64>,
     /// `compute` or `memory`.
     pub bound: Option<&'static str>,
-    /// Module path, outermost first.
+    /// Names of the modules around it without their numbers, as calls of several may be one here: `Model > Layer`.
     pub module: Option<String>,
+}
+
+impl FindingOperation {
+    /// How modules are told, given their names from the outermost on.
+    pub(crate) fn module_of<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
+        let names: Vec<&str> = names.map(base_name).collect();
+        (!names.is_empty()).then(|| names.join(" > "))
+    }
 }
 
 /// Where a number comes from.

@@ -14,7 +14,7 @@ use super::show::{ms, one};
 use super::words::{attention_parts, fused_call, is_alike, likewise, short_ops};
 use super::{Code, Confidence, Pattern, is_worth};
 use super::{attention, looped, moe, norm, optimizer};
-use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, Priority, Range, Tier};
+use crate::finding::{Evidence, Finding, FindingOperation, Impact, MOST_OPERATIONS, Paths, Priority, Range};
 use crate::prepare::args::SEPARATOR;
 use crate::prepare::place;
 use crate::prepared::Row;
@@ -23,8 +23,6 @@ use crate::system::host_bound::{HostBound, Limit, Replaced, Replacement};
 use crate::system::texts::bytes;
 use crate::texts::{TextId, counted, quoted};
 
-/// Most operations that a finding lists; the rest is in the tables.
-const MOST_OPERATIONS: usize = 24;
 /// Most groups whose numbers the basis repeats.
 const MOST_BASES: usize = 3;
 /// Shares of the computation time in percent from which a pattern is critical or of high priority.
@@ -120,13 +118,12 @@ impl Maker<'_, '_> {
         let (saved_ms, limit) = self.within_host(kernels_saved);
         let (saved_ms, heads) = self.with_heads(saved_ms);
         let saved_ms = saved_ms.as_measured(total);
-        let tier = PATTERNS.iter().find(|p| p.id == first.id).map_or(Tier::Fusion, |p| p.tier);
         let (operations, operations_total, operations_left_out_ms) = self.operations();
         let largest = operations.first().map_or(0, |o| o.uid);
         Finding {
             rank: 0,
             pattern: first.id,
-            tier,
+            tier: first.id.tier(),
             category: category(first.code).to_owned(),
             priority: self.priority(time_ms, gpu_saved),
             title: self.title(),
@@ -549,7 +546,7 @@ impl Maker<'_, '_> {
 
     fn operation(&self, id: LeafId, leaf: &Leaf) -> FindingOperation {
         let chain = self.scene.program.module_chain(leaf);
-        let path: Vec<&str> = chain.iter().map(|m| &*self.scene.program.module(*m).name).collect();
+        let names = chain.iter().map(|m| &*self.scene.program.module(*m).name);
         let list = |d: &Dims| match d {
             Dims::Shape(s) => Json::from(s.clone()),
             Dims::List(l) => l.iter().cloned().map(Json::from).collect(),
@@ -565,7 +562,7 @@ impl Maker<'_, '_> {
             time_ms: 0.0,
             efficiency_percent: None,
             bound: bound(self.scene, id),
-            module: (!path.is_empty()).then(|| path.join("/")),
+            module: FindingOperation::module_of(names),
         }
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::finding::{PATTERNS, PatternId, Tier};
+use crate::finding::{PatternId, Tier};
 use crate::patterns::kind;
 use crate::prepare::place;
 use crate::prepared::{Prepared, Row};
@@ -63,7 +63,7 @@ impl Claims {
         leaves: &BTreeSet<LeafId>,
     ) {
         let row_us: Vec<f64> = prepared.rows.iter().map(|r| r.time_ms * 1e3).collect();
-        let replaces_matrix = tier(pattern) == Tier::Compute;
+        let replaces_matrix = pattern.tier() == Tier::Compute;
         let taken = leaves.iter().filter(|&&l| {
             let leaf = prepared.program.leaf(l);
             replaces_matrix || kind::of(leaf).is_fusible() || !leaf.row.is_some_and(|row| is_matrix(prepared, row))
@@ -126,7 +126,7 @@ impl Claims {
 
     /// Share of a row's time that patterns of the compute tier stand for.
     pub fn share_of_compute(&self, row: RowId) -> f64 {
-        let compute = self.candidates.iter().filter(|c| tier(c.pattern) == Tier::Compute);
+        let compute = self.candidates.iter().filter(|c| c.pattern.tier() == Tier::Compute);
         compute.filter_map(|c| c.shares.get(&row)).sum::<f64>().min(1.0)
     }
 
@@ -156,7 +156,7 @@ impl Claims {
         if !is_matrix(prepared, row) {
             return 1.0;
         }
-        let steps = self.of_row(row).filter(|(c, _)| tier(c.pattern) != Tier::Compute);
+        let steps = self.of_row(row).filter(|(c, _)| c.pattern.tier() != Tier::Compute);
         1.0 - steps.map(|(_, share)| share).sum::<f64>().min(1.0)
     }
 
@@ -181,8 +181,4 @@ impl Claims {
 
 fn is_matrix(prepared: &Prepared, row: RowId) -> bool {
     matches!(&*prepared.row(row).category, "gemm" | "convolution")
-}
-
-fn tier(pattern: PatternId) -> Tier {
-    PATTERNS.iter().find(|p| p.id == pattern).map_or(Tier::Compute, |p| p.tier)
 }

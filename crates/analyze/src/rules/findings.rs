@@ -9,13 +9,13 @@ use super::fix::{Calls, Fix};
 use super::layout::turned_ms;
 use super::outcome::CategoryOutcome;
 use super::words::speaks_of_package;
-use crate::finding::{Evidence, Finding, FindingOperation, Impact, PATTERNS, Paths, PatternId, Priority, Range, Tier};
+use crate::finding::{Evidence, Finding, FindingOperation, Impact, MOST_OPERATIONS, Paths, PatternId, Priority, Range};
 use crate::metrics::short_name;
 use crate::metrics::{Bottleneck, CategoryMetrics, PatternMetrics, Promoted, Sentence};
 use crate::prepare::args::{SEPARATOR, dims_json, types_json};
 use crate::prepare::{order, percent};
 use crate::prepared::{BoundType, Prepared, Row};
-use crate::program::{RowId, base_name};
+use crate::program::RowId;
 use crate::rounding::{of_peak, shown, shown_ms};
 use crate::system::host_bound::HostBound;
 use crate::texts::{counted, quoted};
@@ -24,9 +24,6 @@ use jarvis_trace::InOrder;
 
 /// From this share of its time on a bottleneck counts as all there is of it: the rest is rounding.
 const WHOLE: f64 = 0.995;
-
-/// Most operations and pieces of evidence of a finding.
-const MOST_OPERATIONS: usize = 20;
 
 /// Findings of the compute tier, the one to act on first ranked 1. No row's time is counted twice: a pattern that names
 /// a fix takes the rows it explains, and rows claimed by patterns over several operations are left to those.
@@ -440,11 +437,10 @@ impl Draft {
         if let Some(limit) = limit {
             basis.push_str(&limit);
         }
-        let tier = PATTERNS.iter().find(|p| p.id == self.pattern).map_or(Tier::Compute, |p| p.tier);
         Finding {
             rank: 0,
             pattern: self.pattern,
-            tier,
+            tier: self.pattern.tier(),
             category: self.category,
             priority: self.priority,
             title: self.title,
@@ -541,7 +537,6 @@ fn evidence(row: &Row, whole: &Row) -> Evidence {
 }
 
 fn operation(row: &Row) -> FindingOperation {
-    let module: Vec<&str> = row.module_path.iter().map(|m| base_name(m)).collect();
     FindingOperation {
         name: row.name.to_string(),
         uid: row.uid,
@@ -554,7 +549,7 @@ fn operation(row: &Row) -> FindingOperation {
             BoundType::Compute => "compute",
             BoundType::Memory => "memory",
         }),
-        module: (!module.is_empty()).then(|| module.join(" > ")),
+        module: FindingOperation::module_of(row.module_path.iter().map(|m| &**m)),
     }
 }
 

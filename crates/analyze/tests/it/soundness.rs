@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jarvis_analyze::finding::{PatternId, Tier};
 use jarvis_analyze::metrics::{CategoryFile, Status};
-use jarvis_analyze::program::RowId;
+use jarvis_analyze::program::{RowId, base_name};
 
 use crate::support::{all_traces, analyse};
 
@@ -77,6 +77,9 @@ fn findings_are_sound() {
             assert!(!f.paths.algorithmic.is_empty() && !f.paths.kernel.is_empty(), "{name}: {}", f.title);
             assert!(!f.evidence.is_empty() && !f.impact.basis.is_empty(), "{name}: {}", f.title);
             assert!(f.tier == Tier::System || !f.operations.is_empty(), "{name}: {}", f.title);
+            // One form in the whole file, whatever found it.
+            let mut modules = f.operations.iter().filter_map(|o| o.module.as_deref()).flat_map(|m| m.split(" > "));
+            assert!(modules.all(|m| base_name(m) == m && !m.contains('/')), "{name}: {:?}", f.operations);
             let texts = f.paths.algorithmic.iter().chain(&f.paths.kernel).chain([&f.title, &f.issue, &f.impact.basis]);
             for text in texts.filter(|_| f.tier == Tier::Compute) {
                 check_words(text, &name);

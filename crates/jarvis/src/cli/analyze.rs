@@ -369,6 +369,7 @@ fn flags(args: &AnalyzeArgs) -> Vec<String> {
     let file = |path: &Option<PathBuf>| path.as_ref().map(|p| p.to_string_lossy().into_owned());
     add("platform", args.platform.platform.clone());
     add("arch", file(&args.platform.arch));
+    args.platform.figures("", &mut add);
     add("extension", file(&args.extension));
     add("thresholds", file(&args.thresholds));
     add("model-name", args.model_name.clone());

@@ -1,7 +1,7 @@
 //! `jarvis check`: verifies a finished output folder.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -45,18 +45,18 @@ pub(crate) fn run(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
     }
     let problems = session.stage("checks", || check(&folder));
     let failed = problems.iter().filter(|p| p.level == Level::Failed).count();
-    let mut out = io::stdout().lock();
+    let mut answer = String::new();
     if session.common.json {
-        writeln!(out, "{:#}", machine_form(&args.folder, folder.len(), failed, &problems))?;
+        answer = format!("{:#}\n", machine_form(&args.folder, folder.len(), failed, &problems));
     } else {
         for problem in problems.iter().filter(|p| p.level == Level::Failed || !session.common.quiet) {
-            writeln!(out, "{}", harmless(&problem.to_string(), Style::new(false)))?;
+            answer += &format!("{}\n", harmless(&problem.to_string(), Style::new(false)));
         }
         if failed == 0 && !session.common.quiet {
-            writeln!(out, "ok: {} files, every check holds", folder.len())?;
+            answer += &format!("ok: {} files, every check holds\n", folder.len());
         }
     }
-    out.flush()?;
+    session.print(answer.as_bytes())?;
     if failed == 0 {
         return Ok(());
     }

@@ -16,6 +16,7 @@ use jarvis_report::render::merged_tree::{self, Roots};
 use jarvis_report::render::{csv, op_map as op_map_json};
 use jarvis_trace::{EventId, EventKind, Fidelity, Step, Trace, Tree, TreeView};
 
+use super::values::whole;
 use super::{Failure, Session, Work};
 use crate::exit;
 use crate::output::{self, Batch};
@@ -47,7 +48,7 @@ pub(crate) struct DiffArgs {
     #[arg(long)]
     parity: bool,
     /// Rows to show
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole, allow_negative_numbers = true)]
     limit: usize,
 }
 

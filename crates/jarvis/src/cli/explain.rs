@@ -3,7 +3,6 @@
 mod topics;
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 
 use clap::Args;
 use jarvis_perf::calculator::needs_trace;
@@ -39,22 +38,14 @@ pub(crate) fn run(session: &Session, args: &ExplainArgs) -> Result<(), Failure> 
     if name.is_empty() {
         return Err(Failure::usage("an operation needs a name").help("for example: jarvis explain aten::mm"));
     }
-    let mut out = io::stdout().lock();
-    if let Some(topic) = topics::of(name) {
-        if session.common.json {
-            writeln!(out, "{:#}", topic.json())?;
-        } else {
-            out.write_all(topic.text().as_bytes())?;
-        }
-        return Ok(out.flush()?);
-    }
-    let answer = Answer::to(name);
-    if session.common.json {
-        writeln!(out, "{:#}", answer.json())?;
-    } else {
-        out.write_all(answer.text().as_bytes())?;
-    }
-    Ok(out.flush()?)
+    let json = session.common.json;
+    let answer = match topics::of(name) {
+        Some(topic) if json => format!("{:#}\n", topic.json()),
+        Some(topic) => topic.text(),
+        None if json => format!("{:#}\n", Answer::to(name).json()),
+        None => Answer::to(name).text(),
+    };
+    session.print_answer(&answer)
 }
 
 /// What is known of a name.

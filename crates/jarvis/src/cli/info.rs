@@ -107,7 +107,7 @@ impl View<'_> {
             let alike = devices.iter().filter(|d| d.is_same_model(model)).count();
             let count = if devices.len() > 1 { format!("{alike} x ") } else { String::new() };
             let units = model.multiprocessors.map_or(String::new(), |n| format!(", {n} multiprocessors"));
-            let memory = model.memory.map_or(String::new(), |b| format!(", {:.0} GB", b as f64 / 1e9));
+            let memory = model.memory.map_or(String::new(), |b| format!(", {:.0} GiB", b as f64 / f64::from(1 << 30)));
             out.line("device", &format!("{count}{}{vendor}{units}{memory}", name(model)));
         }
         if models.is_empty() {

@@ -1,6 +1,5 @@
 //! `jarvis completions` and `jarvis man`: made from the same description of the command line as `--help`.
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use clap::{Args, Command};
@@ -45,18 +44,15 @@ pub(crate) fn completions(session: &Session, args: &CompletionsArgs, mut command
         )
         .into_bytes();
     }
-    let mut out = io::stdout().lock();
-    out.write_all(&text)?;
-    Ok(out.flush()?)
+    session.print(&text)
 }
 
 pub(crate) fn man(session: &Session, args: &ManArgs, mut command: Command) -> Result<(), Failure> {
     command.build();
-    let subcommands = command.get_subcommands().filter(|c| c.get_name() != "help").cloned();
+    let subcommands = command.get_subcommands().filter(|c| c.get_name() != "help" && !c.is_hide_set()).cloned();
     let all: Vec<Command> = std::iter::once(command.clone()).chain(subcommands).collect();
     let name =
         |c: &Command| if c.get_name() == "jarvis" { "jarvis.1".into() } else { format!("jarvis-{}.1", c.get_name()) };
-    let mut out = io::stdout().lock();
     let Some(folder) = &args.output else {
         if session.common.json {
             let text = |c: &Command| Ok::<_, Failure>(String::from_utf8_lossy(&page(c.clone())?).into_owned());
@@ -64,11 +60,9 @@ pub(crate) fn man(session: &Session, args: &ManArgs, mut command: Command) -> Re
                 .iter()
                 .map(|c| Ok(json!({"name": name(c), "text": text(c)?})))
                 .collect::<Result<Vec<_>, Failure>>()?;
-            writeln!(out, "{:#}", json!({"schema": "jarvis.man/1", "pages": pages}))?;
-        } else {
-            out.write_all(&page(command)?)?;
+            return session.print(format!("{:#}\n", json!({"schema": "jarvis.man/1", "pages": pages})).as_bytes());
         }
-        return Ok(out.flush()?);
+        return session.print(&page(command)?);
     };
     let mut batch = Batch::default();
     for command in &all {
@@ -77,11 +71,12 @@ pub(crate) fn man(session: &Session, args: &ManArgs, mut command: Command) -> Re
     let written: Vec<String> = batch.paths().map(|path| path.display().to_string()).collect();
     batch.write()?;
     if session.common.json {
-        writeln!(out, "{:#}", json!({"schema": "jarvis.man/1", "files": written}))?;
-    } else if !session.common.quiet {
-        writeln!(out, "{} pages in {}", written.len(), folder.display())?;
+        return session.print(format!("{:#}\n", json!({"schema": "jarvis.man/1", "files": written})).as_bytes());
     }
-    Ok(out.flush()?)
+    if session.common.quiet {
+        return Ok(());
+    }
+    session.print_text(&format!("{} pages in {}\n", written.len(), folder.display()))
 }
 
 fn page(command: Command) -> Result<Vec<u8>, Failure> {

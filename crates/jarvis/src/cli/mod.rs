@@ -26,8 +26,10 @@ mod schema;
 mod sheets;
 mod style;
 mod tree;
+mod values;
 mod wrong_file;
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -35,7 +37,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use clap::{ArgAction, Args, CommandFactory as _, Parser, Subcommand};
+use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use jarvis_trace::{Defect, Diagnostics, ReadOptions, Severity, Trace};
 
 use crate::exit;
@@ -66,6 +68,28 @@ struct Cli {
     common: Common,
 }
 
+/// Commands that read no trace.
+const WITHOUT_TRACE: [&str; 8] = ["check", "compare", "platforms", "model", "explain", "schema", "completions", "man"];
+/// Options about reading one.
+const OF_READING: [&str; 3] = ["strict", "threads", "max_memory"];
+
+impl Cli {
+    /// The command line as it is shown. Commands that read no trace take the options about that, since they stand
+    /// before any command too, but do not speak of them.
+    fn described() -> clap::Command {
+        let command = Self::command();
+        let of_reading = command.get_arguments().filter(|arg| OF_READING.contains(&arg.get_id().as_str()));
+        let hidden: Vec<clap::Arg> = of_reading.map(|arg| arg.clone().hide(true)).collect();
+        WITHOUT_TRACE.iter().fold(command, |command, name| command.mut_subcommand(name, |it| it.args(&hidden)))
+    }
+
+    fn parsed(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut command = Self::described();
+        let matches = command.try_get_matches_from_mut(words)?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+}
+
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Common {
@@ -82,7 +106,7 @@ pub(crate) struct Common {
     #[arg(long, global = true)]
     pub(crate) strict: bool,
     /// Threads to use; results do not depend on it
-    #[arg(long, global = true, value_name = "N", env = "RAYON_NUM_THREADS", hide_env = true)]
+    #[arg(long, global = true, value_name = "N", env = "RAYON_NUM_THREADS", hide_env = true, value_parser = values::whole, allow_negative_numbers = true)]
     pub(crate) threads: Option<usize>,
     /// Memory that traces may take, such as 8G or 50% [default: 80% of the machine or container]
     #[arg(long, global = true, value_name = "SIZE", value_parser = memory::Amount::parse)]
@@ -293,6 +317,11 @@ impl Session {
         self.print(harmless(text, self.style()).as_bytes())
     }
 
+    /// Writes what was asked for in the form that was asked for: JSON as it is, or a text for people.
+    pub(crate) fn print_answer(&self, answer: &str) -> Result<(), Failure> {
+        if self.common.json { self.print(answer.as_bytes()) } else { self.print_text(answer) }
+    }
+
     /// Something the user should do something about.
     pub(crate) fn warn(&self, text: &str) {
         self.say("warning", text);
@@ -401,15 +430,15 @@ fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Model(args) => model::run(session, &args),
         Command::Explain(args) => explain::run(session, &args),
         Command::Schema(args) => schema::run(session, &args),
-        Command::Completions(args) => manual::completions(session, &args, Cli::command()),
-        Command::Man(args) => manual::man(session, &args, Cli::command()),
+        Command::Completions(args) => manual::completions(session, &args, Cli::described()),
+        Command::Man(args) => manual::man(session, &args, Cli::described()),
         Command::RemoteSide(args) => remote::serve(&args),
     }
 }
 
 /// The whole program.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::parsed(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => {
             let status = if error.use_stderr() { exit::USAGE } else { exit::OK };

@@ -1,7 +1,6 @@
 //! `jarvis model`: FLOPs, bytes and roofline time of an operation without a trace.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 
 use clap::Args;
 use jarvis_perf::calculator::{self, Calculation, CalculatorError, Estimate, FAMILIES, Family, calculate};
@@ -54,9 +53,7 @@ pub(crate) fn run(session: &Session, args: &ModelArgs) -> Result<(), Failure> {
             }
         }
     };
-    let mut out = io::stdout().lock();
-    out.write_all(answer.as_bytes())?;
-    Ok(out.flush()?)
+    session.print_answer(&answer)
 }
 
 impl From<CalculatorError> for Failure {

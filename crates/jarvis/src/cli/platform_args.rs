@@ -7,6 +7,7 @@ use jarvis_perf::platform::{DeviceMatch, Overrides, Platform, PlatformError};
 use jarvis_trace::Trace;
 
 use super::Failure;
+use super::values::figure;
 use crate::exit;
 
 #[derive(Debug, Clone, Default, Args)]
@@ -19,13 +20,13 @@ pub(crate) struct PlatformArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) arch: Option<PathBuf>,
     /// Memory bandwidth in TB/s, in place of the platform's
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = figure, allow_negative_numbers = true)]
     pub(crate) peak_hbm_tbs: Option<f64>,
     /// Matrix rate for bf16 and fp16 in TFLOPS, in place of the platform's
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = figure, allow_negative_numbers = true)]
     pub(crate) peak_maf_tflops: Option<f64>,
     /// Device memory in GB, in place of the platform's
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = figure, allow_negative_numbers = true)]
     pub(crate) memory_gb: Option<f64>,
 }
 
@@ -41,6 +42,18 @@ impl PlatformArgs {
     /// The figures that the user gives.
     pub(crate) fn overrides(&self) -> Overrides {
         Overrides { peak_hbm_tbs: self.peak_hbm_tbs, peak_maf_tflops: self.peak_maf_tflops, memory_gb: self.memory_gb }
+    }
+
+    /// The options that give them, whose names begin so, for reports to repeat.
+    pub(crate) fn figures(&self, prefix: &str, add: &mut impl FnMut(&str, Option<String>)) {
+        let figures = [
+            ("peak-hbm-tbs", self.peak_hbm_tbs),
+            ("peak-maf-tflops", self.peak_maf_tflops),
+            ("memory-gb", self.memory_gb),
+        ];
+        for (name, figure) in figures {
+            add(&format!("{prefix}{name}"), figure.map(|figure| figure.to_string()));
+        }
     }
 
     /// The platform the user names, if one is named. Figures alone name one if they are all that a roofline needs.

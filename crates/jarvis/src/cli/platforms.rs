@@ -1,7 +1,6 @@
 //! `jarvis platforms`: the hardware figures everything is measured against.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 
 use clap::Args;
 use jarvis_perf::platform::{Basis, COMPUTE_SPECS, Figure, Platform, Source};
@@ -42,9 +41,7 @@ pub(crate) fn run(session: &Session, args: &PlatformsArgs) -> Result<(), Failure
             format!("{:#}\n", json!({"schema": "jarvis.platforms/1", "platforms": shown}))
         }
     };
-    let mut out = io::stdout().lock();
-    out.write_all(answer.as_bytes())?;
-    Ok(out.flush()?)
+    session.print_answer(&answer)
 }
 
 /// One line a platform.

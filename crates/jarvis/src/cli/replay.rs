@@ -17,6 +17,7 @@ use super::analyze::RUN_LOG;
 use super::layout::cut;
 use super::platform_args::PlatformArgs;
 use super::report::FOLDER;
+use super::values::from_one;
 use super::{Failure, Session, Work};
 use crate::exit;
 use crate::output::{self, Batch};
@@ -57,10 +58,10 @@ pub(crate) struct ReplayArgs {
     #[arg(long)]
     anonymous: bool,
     /// Most packages
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = from_one)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = from_one, allow_negative_numbers = true)]
     max_packages: usize,
     /// Most calls in a package
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = from_one)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = from_one, allow_negative_numbers = true)]
     max_entries: usize,
     /// Output folder [default: `analysis_output` beside the trace, or the folder of the report]
     #[arg(long, short, value_name = "DIR")]
@@ -73,11 +74,6 @@ pub(crate) struct ReplayArgs {
 enum How {
     Whole,
     Contains,
-}
-
-/// A number of things of which there must be one.
-fn from_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|&n| n > 0).ok_or_else(|| "expected a whole number from 1".to_owned())
 }
 
 /// What is packaged, and where it comes from.

@@ -20,6 +20,7 @@ use super::info::thousands;
 use super::layout::cut;
 use super::platform_args::{Chosen, PlatformArgs};
 use super::sheets::Sheets;
+use super::values::{from_zero, whole};
 use super::{Failure, Session, TraceArg, Work};
 use crate::exit;
 use crate::output::{self, Batch, OutputError};
@@ -93,7 +94,7 @@ struct SheetArgs {
     #[arg(long)]
     include_unlinked_kernels: bool,
     /// Tell idle gaps shorter than this from the others
-    #[arg(long, value_name = "N", value_parser = from_zero)]
+    #[arg(long, value_name = "N", value_parser = from_zero, allow_negative_numbers = true)]
     micro_idle_thresh_us: Option<f64>,
     /// No sheet of collectives
     #[arg(long)]
@@ -105,19 +106,19 @@ struct SheetArgs {
     #[arg(long)]
     no_short_kernel_study: bool,
     /// A kernel is short if it takes less than this
-    #[arg(long, value_name = "N", default_value = "10", value_parser = from_zero)]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = from_zero, allow_negative_numbers = true)]
     short_kernel_threshold_us: f64,
     /// Bins of the histogram of short kernels
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000), allow_negative_numbers = true)]
     short_kernel_histogram_bins: u32,
     /// Most rows of the sheet of short kernels
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
     topk_short_kernels: Option<usize>,
     /// Most rows of `ops_summary`, `ops_unique_args` and `unified_perf_summary`
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
     topk_ops: Option<usize>,
     /// Most rows of each sheet of one category
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
     topk_roofline_ops: Option<usize>,
     /// Add the sheets of kernels that run at the same time as others
     #[arg(long)]
@@ -140,14 +141,6 @@ struct ColumnArgs {
     /// Show where in the program each call was made (needs Python stacks in the trace)
     #[arg(long)]
     include_call_stack: bool,
-}
-
-/// A number from 0 on.
-fn from_zero(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(x) if x.is_finite() && x >= 0.0 => Ok(x),
-        _ => Err("expected a number from 0 on".to_owned()),
-    }
 }
 
 impl ReportArgs {

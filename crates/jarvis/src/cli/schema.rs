@@ -1,7 +1,5 @@
 //! `jarvis schema`: the JSON Schemas of the files that `jarvis analyze` writes.
 
-use std::io::{self, Write as _};
-
 use clap::Args;
 use jarvis_perf::nearest::nearest;
 use jarvis_report::check::schema::{SCHEMAS, Schema};
@@ -33,9 +31,7 @@ pub(crate) fn run(session: &Session, args: &SchemaArgs) -> Result<(), Failure> {
         }
         None => SCHEMAS.iter().map(|s| format!("{:<24}{}", s.name, title(s))).collect::<Vec<_>>().join("\n") + "\n",
     };
-    let mut out = io::stdout().lock();
-    out.write_all(answer.as_bytes())?;
-    Ok(out.flush()?)
+    session.print_answer(&answer)
 }
 
 /// The schema of this name; the name of its file or of a file it is of will do.

@@ -7,11 +7,12 @@ use clap::{ArgGroup, Args};
 use jarvis_perf::nearest::nearest;
 use jarvis_trace::tree::{ForwardLink, NameIndex, SubtreeText};
 use jarvis_trace::{
-    Arg, Clock, EventId, EventKind, Fidelity, InOrder, Ns, Trace, Tree, TreeOptions, TreeView, pyliteral,
+    Arg, Clock, EventId, EventKind, Fidelity, InOrder, Key, Ns, Place, Trace, Tree, TreeOptions, TreeView, pyliteral,
 };
 use serde_json::{Map, Value, json};
 
 use super::info::{duration, thousands};
+use super::values::whole;
 use super::{Failure, Session, TraceArg, Work};
 
 /// Events shown of a long answer, unless asked for more.
@@ -31,7 +32,7 @@ pub(crate) struct TreeArgs {
     #[command(flatten)]
     trace: TraceArg,
     /// The event with this UID
-    #[arg(long, value_name = "N", conflicts_with = "name")]
+    #[arg(long, value_name = "N", conflicts_with = "name", allow_negative_numbers = true)]
     uid: Option<u32>,
     /// Events whose name contains this text
     #[arg(long, value_name = "TEXT")]
@@ -46,7 +47,7 @@ pub(crate) struct TreeArgs {
     #[arg(long, requires = "event")]
     subtree: bool,
     /// Levels of the subtree to show
-    #[arg(long, value_name = "LEVELS", requires = "subtree")]
+    #[arg(long, value_name = "LEVELS", requires = "subtree", value_parser = whole, allow_negative_numbers = true)]
     depth: Option<usize>,
     /// Show branches without GPU work too
     #[arg(long, requires = "subtree")]
@@ -64,7 +65,7 @@ pub(crate) struct TreeArgs {
     #[arg(long)]
     python: bool,
     /// Events to show at most (0: all)
-    #[arg(long, value_name = "N", default_value_t = LIMIT)]
+    #[arg(long, value_name = "N", default_value_t = LIMIT, value_parser = whole, allow_negative_numbers = true)]
     limit: usize,
     /// Build the tree as the reference does
     #[arg(long)]
@@ -76,6 +77,19 @@ impl TreeArgs {
         self.fields.iter().map(|f| f.trim()).filter(|f| !f.is_empty()).collect()
     }
 
+    /// Fails for a field that neither this trace nor the profiler knows.
+    fn known_fields(&self, trace: &Trace) -> Result<(), Failure> {
+        let of_profiler = Key::ALL.iter().filter(|(_, _, place)| *place == Place::Args).map(|(_, name, _)| *name);
+        let mut known: Vec<&str> = trace.arg_names().chain(of_profiler).collect();
+        known.sort_unstable();
+        known.dedup();
+        match self.fields().into_iter().find(|field| !known.contains(field)) {
+            Some(unknown) => Err(Failure::usage(format!("no event has an argument `{unknown}`"))
+                .help(format!("--fields takes any of {}", known.join(", ")))),
+            None => Ok(()),
+        }
+    }
+
     fn forward(&self) -> ForwardLink {
         if self.backward { ForwardLink::Follow } else { ForwardLink::Stop }
     }
@@ -84,6 +98,9 @@ impl TreeArgs {
 pub(crate) fn run(session: &Session, args: &TreeArgs) -> Result<(), Failure> {
     let path = &args.trace.trace;
     let trace = ManuallyDrop::new(session.open(path, Work::Look)?);
+    if !args.parity {
+        args.known_fields(&trace)?;
+    }
     let mut options = TreeOptions::default();
     if args.python {
         options = options.with_python();
@@ -334,7 +351,7 @@ fn event_json(view: TreeView<'_>, e: EventId, args: &TreeArgs) -> Value {
         events.map(|e| Value::from(brief_json(view, e))).collect::<Vec<_>>().into()
     };
     if args.parents {
-        m.insert("parents".to_owned(), list(&mut tree.ancestors(e)));
+        m.insert("parents".to_owned(), parents_json(view, e, args));
     }
     if args.kernels {
         m.insert("kernels".to_owned(), list(&mut kernels.iter().copied()));
@@ -345,22 +362,56 @@ fn event_json(view: TreeView<'_>, e: EventId, args: &TreeArgs) -> Value {
     m.into()
 }
 
+/// What an event was called from, innermost first. Where the chain goes on in the forward pass it says so.
+fn parents_json(view: TreeView<'_>, e: EventId, args: &TreeArgs) -> Value {
+    let mut rows = Vec::new();
+    for (i, start) in view.chain_starts(e, args.forward()).into_iter().enumerate() {
+        if i > 0 {
+            let mut m = brief_json(view, start);
+            m.insert("link".to_owned(), "forward".into());
+            rows.push(Value::from(m));
+        }
+        rows.extend(view.tree().ancestors(start).map(|e| Value::from(brief_json(view, e))));
+    }
+    rows.into()
+}
+
 /// The subtree as a flat list in order of visit, each node with its parent: nesting as deep as a trace's would break
 /// most readers.
 fn subtree_json(view: TreeView<'_>, root: EventId, args: &TreeArgs) -> Value {
     let tree = view.tree();
     let mut rows = Vec::new();
-    let mut pending = vec![(root, None, 0)];
-    while let Some((e, parent, level)) = pending.pop() {
+    let first = if args.backward { Branch::Forward } else { Branch::Plain };
+    let mut pending = vec![(root, None, 0, first)];
+    while let Some((e, parent, level, branch)) = pending.pop() {
         let mut m = brief_json(view, e);
         m.insert("parent".to_owned(), parent.map(EventId::uid).into());
         m.insert("level".to_owned(), level.into());
+        if branch == Branch::Backward {
+            m.insert("link".to_owned(), "backward".into());
+        }
         rows.push(Value::from(m));
         if args.depth.is_none_or(|depth| level < depth) {
+            if branch == Branch::Forward {
+                let backward: Vec<EventId> = tree.backward_of(e).collect();
+                pending.extend(backward.into_iter().rev().map(|b| (b, Some(e), level + 1, Branch::Backward)));
+            }
+            let below = if branch == Branch::Forward { branch } else { Branch::Plain };
             let keep = |c: &EventId| args.all || tree.is_gpu_path(*c);
             let children: Vec<EventId> = tree.children(e).filter(keep).collect();
-            pending.extend(children.into_iter().rev().map(|c| (c, Some(e), level + 1)));
+            pending.extend(children.into_iter().rev().map(|c| (c, Some(e), level + 1, below)));
         }
     }
     rows.into()
+}
+
+/// How an event of a subtree stands below its parent.
+#[derive(Clone, Copy, PartialEq)]
+enum Branch {
+    /// As its child, with its own backward work below it.
+    Forward,
+    /// As its backward work.
+    Backward,
+    /// As its child.
+    Plain,
 }

@@ -237,3 +237,65 @@ fn the_kernel_of_the_examples_is_one_of_the_demo() {
         run.out
     );
 }
+
+#[test]
+fn numbers_that_options_can_not_take_are_told_with_what_they_can() {
+    let trace = trace();
+    let model = ["model", "gemm", "M=8", "N=8", "K=8", "--platform", "H200"];
+    for (args, told) in [
+        (&["info", &trace, "--threads=-1"][..], "expected a whole number from 0 on"),
+        (&["info", &trace, "--threads", "-1"], "expected a whole number from 0 on"),
+        (&["report", &trace, "--topk-ops", "-1"], "expected a whole number from 0 on"),
+        (&["tree", &trace, "--uid", "-1"], "-1 is not in 0.."),
+        (&["replay", &trace, "--list", "--max-packages", "-1"], "expected a whole number from 1 on"),
+        (&[&model[..], &["--memory-gb", "much"]].concat(), "expected a number above 0"),
+        (&[&model[..], &["--peak-hbm-tbs", "-4"]].concat(), "--peak-hbm-tbs must be a number above 0, not -4\nhelp: "),
+    ] {
+        let run = jarvis(args);
+        assert_eq!(run.status, 2, "{args:?}: {}", run.err);
+        assert!(run.err.contains(told) && !run.err.contains("tip:"), "{args:?}: {}", run.err);
+    }
+}
+
+#[test]
+fn options_about_traces_stand_where_traces_are_read_and_hidden_commands_nowhere() {
+    let out = tempfile::tempdir().unwrap();
+    let (folder, trace) = (out.path().to_str().unwrap(), trace());
+    for command in ["analyze", "demo", "info", "tree", "report", "diff", "replay"] {
+        let help = jarvis(&[command, "--help"]).out;
+        assert!(["--strict", "--threads", "--max-memory"].iter().all(|option| help.contains(option)), "{help}");
+    }
+    for command in ["check", "compare", "platforms", "model", "explain", "schema", "completions", "man"] {
+        let help = jarvis(&[command, "--help"]).out;
+        assert!(!["--strict", "--threads", "--max-memory"].iter().any(|option| help.contains(option)), "{help}");
+        assert!(help.contains("--json") && help.contains("--quiet"), "{help}");
+    }
+    // Who always passes them may go on doing so.
+    assert_eq!(jarvis(&["--threads", "1", "platforms"]).status, 0);
+    assert_eq!(jarvis(&["platforms", "--threads", "1", "--strict"]).status, 0);
+    assert_eq!(jarvis(&["--threads", "1", "info", &trace, "--strict"]).status, 0);
+    assert_eq!(jarvis(&["man", "-o", folder]).status, 0);
+    assert!(out.path().join("jarvis-analyze.1").is_file() && !out.path().join("jarvis-remote-side.1").exists());
+    let page = fs::read_to_string(out.path().join("jarvis-platforms.1")).unwrap();
+    assert!(!page.contains("threads"), "{page}");
+}
+
+#[test]
+fn reports_repeat_figures_that_the_user_gave() {
+    let out = tempfile::tempdir().unwrap();
+    let (folder, trace) = (out.path().to_str().unwrap(), trace());
+    let given = ["--peak-hbm-tbs", "4.25", "--peak-maf-tflops", "700", "--memory-gb", "96"];
+    let repeated = "`--peak-hbm-tbs 4.25`, `--peak-maf-tflops 700`, `--memory-gb 96`";
+    let reference = ["--reference", &*trace, "--reference-peak-hbm-tbs", "4.5"];
+    for (more, report, told) in [
+        (&[][..], "standalone_analysis_rough.md", repeated),
+        (&reference, "comparative_analysis_rough.md", "`--reference-peak-hbm-tbs 4.5`"),
+    ] {
+        let run = jarvis(&[&["analyze", &*trace, "-o", folder][..], &given, more].concat());
+        assert_eq!(run.status, 0, "{}", run.err);
+        let text = fs::read_to_string(out.path().join(report)).unwrap();
+        assert!(text.contains(repeated) && text.contains(told), "{text}");
+        let checked = jarvis(&["check", folder]);
+        assert_eq!(checked.status, 0, "{}{}", checked.out, checked.err);
+    }
+}

@@ -11,7 +11,14 @@ fn info_fits_one_screen_and_says_what_matters() {
     let run = jarvis(&["info", &path("h200/attn_unfused.json.gz")]);
     assert_eq!((run.status, run.err.as_str()), (0, ""));
     assert!(run.out.lines().count() <= 40, "one screen:\n{}", run.out);
-    for part in ["NVIDIA H200", "record_shapes", "steps", "GPU streams", "cpu_op", "data quality"] {
+    for part in [
+        "NVIDIA H200 (CUDA), 132 multiprocessors, 140 GiB",
+        "record_shapes",
+        "steps",
+        "GPU streams",
+        "cpu_op",
+        "data quality",
+    ] {
         assert!(run.out.contains(part), "{part} is missing in\n{}", run.out);
     }
 }
@@ -96,6 +103,45 @@ fn parents_kernels_and_json() {
     assert_eq!(answer["events"][0]["kernels"][0]["dur_us"], 12.28);
 }
 
+/// Forward work with its backward, which follows it on another thread.
+const BACKWARD: &str = r#"{"traceEvents": [
+{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":0,"dur":9,"args":{"Sequence number":4,"External id":1}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":2,"dur":2,"args":{"correlation":7}},
+{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":20,"dur":5,"args":{"stream":7,"correlation":7}},
+{"ph":"X","cat":"cpu_op","name":"autograd::engine::evaluate_function: MmBackward0","pid":1,"tid":2,"ts":30,"dur":19,
+ "args":{"Sequence number":4,"Fwd thread id":1,"External id":2}},
+{"ph":"X","cat":"cpu_op","name":"MmBackward0","pid":1,"tid":2,"ts":32,"dur":15,
+ "args":{"Sequence number":4,"Fwd thread id":1,"External id":3}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":2,"ts":33,"dur":2,"args":{"correlation":8}},
+{"ph":"X","cat":"kernel","name":"gemm_back","pid":0,"tid":7,"ts":50,"dur":5,"args":{"stream":7,"correlation":8}}
+]}"#;
+
+#[test]
+fn the_machine_form_has_the_backward_branch_and_the_way_up_through_the_forward_pass() {
+    let out = tempfile::tempdir().unwrap();
+    let trace = out.path().join("t.json");
+    std::fs::write(&trace, BACKWARD).unwrap();
+    let trace = trace.to_str().unwrap();
+    let ask = |more: &[&str]| {
+        let text = jarvis(&[&["tree", trace][..], more].concat()).out;
+        let run = jarvis(&[&["tree", trace, "--json"][..], more].concat());
+        let answer: serde_json::Value = serde_json::from_str(&run.out).unwrap_or_else(|e| panic!("{e}: {}", run.err));
+        (text, answer["events"][0].clone())
+    };
+    let names = |list: &serde_json::Value| -> Vec<String> {
+        let rows = list.as_array().unwrap().iter();
+        rows.map(|row| format!("{} {}", row["uid"], row["link"].as_str().unwrap_or("-"))).collect()
+    };
+    let (text, event) = ask(&["--uid", "0", "--subtree", "--backward"]);
+    assert!(text.contains("[BWD]"), "{text}");
+    assert_eq!(names(&event["subtree"]), ["0 -", "1 -", "2 -", "3 backward", "4 -", "5 -", "6 -"], "{text}");
+    let (_, event) = ask(&["--uid", "0", "--subtree"]);
+    assert_eq!(names(&event["subtree"]), ["0 -", "1 -", "2 -"]);
+    let (text, event) = ask(&["--uid", "6", "--parents", "--backward"]);
+    assert!(text.contains("UID: 0"), "{text}");
+    assert_eq!(names(&event["parents"]), ["5 -", "4 -", "3 -", "0 forward"], "{text}");
+}
+
 #[test]
 fn wrong_questions_are_explained() {
     let trace = path("handmade/cpu_only.json");
@@ -110,6 +156,13 @@ fn wrong_questions_are_explained() {
         let run = jarvis(&[&["tree", &*trace][..], option].concat());
         assert!(run.status == 2 && run.err.contains("--uid"), "{option:?}: {}", run.err);
     }
+    // A field of no event here is known all the same if the profiler writes it.
+    let fields = |name: &str| jarvis(&["tree", &trace, "--uid", "0", "--fields", name]);
+    assert_eq!(fields("Input Dims, stream").status, 0);
+    let run = fields("Input Dims,foo");
+    assert_eq!(run.status, 2);
+    assert!(run.err.contains("no event has an argument `foo`"), "{}", run.err);
+    assert!(run.err.contains("help: --fields takes any of ") && run.err.contains(", Input Dims, "), "{}", run.err);
     assert_eq!(jarvis(&["tree", &trace, "--name", "nothing like it"]).out, "no event has a name like that\n");
 }
 

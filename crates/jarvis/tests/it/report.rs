@@ -330,3 +330,19 @@ fn parity_writes_the_files_of_the_reference() {
         }
     }
 }
+
+#[test]
+fn the_screen_has_no_more_operations_than_the_sheet() {
+    let out = tempfile::tempdir().unwrap();
+    let listed = |run: &str| {
+        run.lines().skip_while(|l| !l.starts_with("operations by")).skip(1).take_while(|l| !l.is_empty()).count()
+    };
+    let trace = "h200/attn_unfused.json.gz";
+    let run = report(trace, out.path(), &["--topk-ops", "4"]);
+    assert_eq!((listed(&run.out), run.out.contains(" more in unified")), (4, false), "{}", run.out);
+    let run = report(trace, out.path(), &["--topk-ops", "12"]);
+    assert!(listed(&run.out) == 11 && run.out.contains("  2 more in unified_perf_summary\n"), "{}", run.out);
+    let run = report(trace, out.path(), &["--topk-ops", "4", "--json"]);
+    let answer: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(answer["operations"].as_array().unwrap().len(), 4);
+}

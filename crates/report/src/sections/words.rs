@@ -155,6 +155,15 @@ pub(crate) fn impact(analysis: &Analysis, finding: &Finding) -> String {
     )
 }
 
+/// Options of a run, each by itself: all of them as one name would be cut.
+pub(crate) fn options(flags: &[String]) -> Line {
+    let told = |line: Line, flag: &String| {
+        let between = if line.is_empty() { "" } else { ", " };
+        line.and_prose(between).and_code(flag)
+    };
+    if flags.is_empty() { cell("none") } else { flags.iter().fold(Line::new(), told) }
+}
+
 /// A cell with a number.
 pub(crate) fn cell(text: impl Into<Line>) -> Line {
     text.into()

@@ -388,6 +388,12 @@ impl Trace {
         &self.columns.class_table[self.class_id(e).index()]
     }
 
+    /// Names of arguments that events have, in no order and some of them several times.
+    pub fn arg_names(&self) -> impl Iterator<Item = &str> {
+        let slots = self.classes().iter().flat_map(|class| &class.layout.slots);
+        slots.filter(|slot| slot.place == Place::Args).map(|slot| self.text(slot.key))
+    }
+
     /// All layouts, by handle.
     pub(crate) fn classes(&self) -> &[Class] {
         &self.columns.class_table

@@ -165,7 +165,7 @@ impl<'a> TreeView<'a> {
 
     /// Where the chains of parents of an event start: at the event itself and, if forward links are followed, at the
     /// forward operation of each chain's outermost event.
-    pub(crate) fn chain_starts(self, e: EventId, forward: ForwardLink) -> Vec<EventId> {
+    pub fn chain_starts(self, e: EventId, forward: ForwardLink) -> Vec<EventId> {
         let mut starts = vec![e];
         // Damaged sequence numbers could lead in a circle.
         let mut tops = Vec::new();

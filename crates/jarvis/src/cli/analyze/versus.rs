@@ -22,6 +22,7 @@ use super::{
 use crate::cli::harmless::harmless;
 use crate::cli::platform_args::{PlatformArgs, unknown_device};
 use crate::cli::style::Style;
+use crate::cli::values::figure;
 use crate::cli::{Failure, Session, Stages, Work};
 use crate::exit;
 use crate::pipeline::{AnalyzeError, AnalyzeOptions, compare_traces_watched, self_check};
@@ -41,13 +42,13 @@ pub(super) struct ReferenceArgs {
     #[arg(long, value_name = "FILE", requires = "reference")]
     reference_arch: Option<PathBuf>,
     /// Memory bandwidth of the reference in TB/s
-    #[arg(long, value_name = "X", requires = "reference")]
+    #[arg(long, value_name = "X", requires = "reference", value_parser = figure, allow_negative_numbers = true)]
     reference_peak_hbm_tbs: Option<f64>,
     /// Matrix rate of the reference for bf16 and fp16 in TFLOPS
-    #[arg(long, value_name = "X", requires = "reference")]
+    #[arg(long, value_name = "X", requires = "reference", value_parser = figure, allow_negative_numbers = true)]
     reference_peak_maf_tflops: Option<f64>,
     /// Device memory of the reference in GB
-    #[arg(long, value_name = "X", requires = "reference")]
+    #[arg(long, value_name = "X", requires = "reference", value_parser = figure, allow_negative_numbers = true)]
     reference_memory_gb: Option<f64>,
     /// Exit 1 if the target takes this much more time: `slowdown=5%` of all, `gemm=10%` of a category; may be repeated
     #[arg(long, value_name = "NAME=PERCENT", requires = "reference")]
@@ -75,6 +76,7 @@ impl ReferenceArgs {
         add("reference", file(&self.reference));
         add("reference-platform", self.reference_platform.clone());
         add("reference-arch", file(&self.reference_arch));
+        self.platform().figures("reference-", add);
     }
 }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use clap::{Args, Parser as _};
+use clap::Args;
 use jarvis_report::OutputFile;
 use sha2::{Digest as _, Sha256};
 
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &SideArgs) -> Result<(), Failure> {
 /// Runs the request; its exit status. Standard error is the user's, so failures are told there.
 fn answer(request: Request, peer: &Arc<Peer>) -> u8 {
     let _ = NAMED.set(request.named);
-    let cli = match Cli::try_parse_from(request.words) {
+    let cli = match Cli::parsed(request.words) {
         Ok(cli) => cli,
         Err(error) => {
             let _ = write!(io::stderr(), "{error}");

@@ -16,6 +16,8 @@ use crate::cli::platforms::number;
 
 /// Operations shown.
 const TOP: usize = 10;
+/// Sheet of all operations.
+const UNIFIED: &str = "unified_perf_summary";
 /// Characters of an operation's name with its shapes.
 const NAME_WIDTH: usize = 60;
 
@@ -62,6 +64,14 @@ impl View<'_> {
         }
     }
 
+    /// Operations of the sheet that has them all, and how many more it has than are shown.
+    fn top(&self) -> (&[UnifiedRow], usize) {
+        let rows = &self.report.rows.unified.rows;
+        let listed = self.sheets.iter().find(|sheet| sheet.name == UNIFIED).map_or(rows.len(), Sheet::rows);
+        let shown = listed.min(TOP).min(rows.len());
+        (&rows[..shown], listed - shown)
+    }
+
     fn operations(&self, out: &mut String) {
         let rows = &self.report.rows.unified.rows;
         if rows.is_empty() {
@@ -73,7 +83,8 @@ impl View<'_> {
             "{:<NAME_WIDTH$}  {:>7}{:>11}{:>8}{:>12}  bound by",
             "operations by GPU time", "calls", "ms", "share", "efficiency"
         );
-        for row in rows.iter().take(TOP) {
+        let (rows, more) = self.top();
+        for row in rows {
             let efficiency = row.pct_roofline.mean().map_or("-".to_owned(), |pct| format!("{pct:.1}%"));
             let ms = row.kernel_us.sum / 1e3;
             let share = row.percent.0;
@@ -86,8 +97,8 @@ impl View<'_> {
                 width = NAME_WIDTH - 2
             );
         }
-        if rows.len() > TOP {
-            let _ = writeln!(out, "  {} more in unified_perf_summary", rows.len() - TOP);
+        if more > 0 {
+            let _ = writeln!(out, "  {more} more in {UNIFIED}");
         }
         let failures = &self.report.rows.model_failures;
         if let Some(first) = failures.first() {
@@ -138,7 +149,7 @@ impl View<'_> {
             "events": self.trace.len(),
             "platform": platform,
             "gpu_timeline": timeline,
-            "operations": rows.unified.rows.iter().take(TOP).map(operation).collect::<Vec<_>>(),
+            "operations": self.top().0.iter().map(operation).collect::<Vec<_>>(),
             "sheets": self.sheets.iter().map(sheet).collect::<Vec<_>>(),
             "page": self.places.page.as_ref().map(|p| p.to_string_lossy()),
             "workbook": self.places.workbook.as_ref().map(|p| p.to_string_lossy()),

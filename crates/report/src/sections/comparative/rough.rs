@@ -10,7 +10,7 @@ use crate::Versus;
 use crate::blocks::{Block, Line, Table};
 use crate::sections::idle::short;
 use crate::sections::rough::{capped, gaps, questions, raw, tree};
-use crate::sections::words::{bound, cell, counted, ms, pct, shapes};
+use crate::sections::words::{bound, cell, counted, ms, options, pct, shapes};
 
 /// Most rows of a table.
 const MOST_ROWS: usize = 60;
@@ -34,13 +34,12 @@ pub(crate) fn document(v: &Versus<'_>) -> Vec<Block> {
 
 fn setup(v: &Versus<'_>) -> Vec<Block> {
     let c = v.comparative;
-    let flags = &v.target.labels.flags;
     let mut blocks = vec![
         Block::heading(3, "Step 1: Identify Traces & Setup"),
         Block::facts([
             ("Reference trace", Line::code(&v.reference.labels.trace_path)),
             ("Target trace", Line::code(&v.target.labels.trace_path)),
-            ("Options", if flags.is_empty() { cell("none") } else { Line::code(&flags.join(" ")) }),
+            ("Options", options(&v.target.labels.flags)),
             (
                 "Steps",
                 cell(format!(

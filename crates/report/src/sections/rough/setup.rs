@@ -5,7 +5,7 @@ use jarvis_analyze::metrics::Peaks;
 use super::capped;
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
-use crate::sections::words::{cell, counted, figure, pct};
+use crate::sections::words::{cell, counted, figure, options, pct};
 
 /// The part.
 pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
@@ -28,7 +28,6 @@ fn setup(run: &Run<'_>) -> Vec<(&'static str, Line)> {
     let units = p.compute_units.map(|n| format!(", {n} compute units")).unwrap_or_default();
     let events: u64 = run.summary.categories.iter().map(|c| c.2).sum();
     let (shaped, ops) = run.summary.shaped_ops;
-    let flags = if run.labels.flags.is_empty() { cell("none") } else { Line::code(&run.labels.flags.join(" ")) };
     vec![
         ("Trace", Line::code(&run.labels.trace_path)),
         ("Device of the trace", device.and_prose(&units)),
@@ -37,7 +36,7 @@ fn setup(run: &Run<'_>) -> Vec<(&'static str, Line)> {
         ("Cluster", label(&run.labels.cluster)),
         ("Container", label(&run.labels.container)),
         ("Model name given", label(&run.labels.model_name)),
-        ("Options", flags),
+        ("Options", options(&run.labels.flags)),
         ("Events", cell(format!("{events}, of them {}", counted(ops as usize, "host operation")))),
         ("Operations with shapes", cell(format!("{shaped} of {ops}"))),
         ("Python frames", cell(run.summary.python_frames.to_string())),

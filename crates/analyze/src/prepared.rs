@@ -357,8 +357,6 @@ pub struct Row {
     pub blocks_deep: i64,
     /// Whether a model claims it, as the table says.
     pub has_perf_model: bool,
-    /// Whether a generic or extended model made its numbers, or the reference's.
-    pub model_source: Option<&'static str>,
     /// Names of the modules around it, outermost first, numbers kept.
     pub module_path: Arc<[Arc<str>]>,
     /// Where it is called from: `attention`, `mlp`, `norm`, …

@@ -37,6 +37,8 @@ pub struct Calculation {
     pub cost: Cost,
     /// Whose formula it is.
     pub source: ModelSource,
+    /// What `torch.utils.flop_counter` says of the same call, where that is known.
+    pub torch_flops: Option<f64>,
     /// What a reader should know.
     pub notes: Vec<String>,
 }
@@ -212,17 +214,18 @@ pub fn needs_trace(name: &str) -> bool {
 struct Outcome {
     cost: Cost,
     source: ModelSource,
+    torch_flops: Option<f64>,
     notes: Vec<String>,
 }
 
 impl Outcome {
     fn new(cost: Cost) -> Self {
-        Self { cost, source: ModelSource::Extended, notes: Vec::new() }
+        Self { cost, source: ModelSource::Extended, torch_flops: None, notes: Vec::new() }
     }
 
     fn finish(self, model: &str, given: &keys::Given<'_>) -> Calculation {
-        let Self { cost, source, notes } = self;
-        Calculation { model: model.to_owned(), params: given.shown(), cost, source, notes }
+        let Self { cost, source, torch_flops, notes } = self;
+        Calculation { model: model.to_owned(), params: given.shown(), cost, source, torch_flops, notes }
     }
 }
 

@@ -160,22 +160,11 @@ pub struct Overrides {
     pub memory_gb: Option<f64>,
 }
 
-/// What told the platform of a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum MatchedBy {
-    /// The device's name.
-    Name,
-    /// Its number of compute units and its memory, because the name is empty or unknown.
-    Size,
-}
-
 /// A platform guessed from a trace's device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceMatch {
     /// The guess.
     pub platform: &'static Platform,
-    /// What it rests on.
-    pub by: MatchedBy,
     /// Why the figures may not fit this device, if there is a reason.
     pub doubt: Option<String>,
 }
@@ -274,14 +263,14 @@ impl Platform {
             let other_memory = near(platform) == Some(false);
             let other_units = platform.num_cus.zip(num_sms).is_some_and(|(nominal, seen)| nominal != seen);
             let doubt = (other_memory || other_units).then(|| variant_doubt(name, platform, num_sms, memory_gb));
-            return Some(DeviceMatch { platform, by: MatchedBy::Name, doubt });
+            return Some(DeviceMatch { platform, doubt });
         }
         let platform =
             Self::all().iter().find(|p| p.num_cus.is_some() && p.num_cus == num_sms && near(p) == Some(true))?;
         let shown = name.replace('`', "'");
         let doubt = (!name.is_empty())
             .then(|| format!("`{shown}` is not a known device; its size is that of the {}", platform.name));
-        Some(DeviceMatch { platform, by: MatchedBy::Size, doubt })
+        Some(DeviceMatch { platform, doubt })
     }
 
     /// Reads an arch file: `{"name", "mem_bw_gbps", "memory_gb", "max_achievable_tflops": {spec: TFLOPS}}`. Keys

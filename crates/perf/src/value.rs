@@ -129,16 +129,6 @@ fn push_joined(out: &mut String, items: &[Value]) {
     }
 }
 
-/// Shortest text that reads back to the same number: a point always, an exponent from 1e16 on and below 1e-4.
-pub fn float_repr(x: f64) -> String {
-    pyliteral::of_float(x)
-}
-
-/// Quotes text as Python does: single quotes, double ones if the text holds a single quote and no double one.
-pub fn str_repr(s: &str) -> String {
-    pyliteral::of_str(s)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,7 +146,7 @@ mod tests {
             (f64::NAN, "nan"),
             (f64::NEG_INFINITY, "-inf"),
         ] {
-            assert_eq!(float_repr(x), text);
+            assert_eq!(Value::Float(x).to_string(), text);
         }
     }
 
@@ -166,7 +156,7 @@ mod tests {
         assert_eq!(v.to_string(), "(5,)");
         let v = Value::List(vec![Value::from("a"), Value::None, Value::Tuple(vec![]), Value::from(true)]);
         assert_eq!(v.to_string(), "['a', None, (), True]");
-        assert_eq!(str_repr("it's"), "\"it's\"");
-        assert_eq!(str_repr("a'b\"c"), "'a\\'b\"c'");
+        assert_eq!(Value::from("it's").to_string(), "\"it's\"");
+        assert_eq!(Value::from("a'b\"c").to_string(), "'a\\'b\"c'");
     }
 }

@@ -128,7 +128,7 @@ fn by_name(name: &str, report_category: &str) -> Option<&'static str> {
 fn names_moe(n: &str) -> bool {
     n.match_indices("moe").any(|(at, _)| {
         let before = n[..at].chars().next_back();
-        before.is_none_or(|c| !c.is_alphabetic()) || n[..at].ends_with("fused_") || n[..at].ends_with('f')
+        before.is_none_or(|c| !c.is_alphabetic()) || n[..at].ends_with('f')
     })
 }
 

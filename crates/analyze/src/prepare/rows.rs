@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use jarvis_perf::call::InputLists;
-use jarvis_perf::ops::ModelSource;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{KernelList, KernelStat, Report, UnifiedRow};
 use jarvis_trace::{Arg, EventId, Trace, side_by_side};
@@ -188,7 +187,6 @@ fn one(
         sync_ms: timing::sync_ms(host_ms, time_ms, thresholds),
         is_host_copy,
         has_perf_model: row.has_perf_model,
-        model_source: model.and_then(|m| m.source).map(ModelSource::as_str),
         call_site: call_site(&place.modules, direction),
         launcher_path: launcher_path(row, &place.modules),
         module_path: Arc::clone(&place.modules),

@@ -44,7 +44,8 @@ impl Claims {
     }
 
     /// Claims whole rows.
-    pub fn add_rows(&mut self, name: &str, pattern: PatternId, prepared: &Prepared, rows: &BTreeSet<RowId>) {
+    #[cfg(test)]
+    pub(crate) fn add_rows(&mut self, name: &str, pattern: PatternId, prepared: &Prepared, rows: &BTreeSet<RowId>) {
         let time_ms = rows.iter().map(|&r| prepared.row(r).time_ms).sum();
         let instances = rows.iter().map(|&r| prepared.row(r).count).max().unwrap_or_default();
         let shares = rows.iter().map(|&r| (r, 1.0)).collect();

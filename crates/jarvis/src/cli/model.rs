@@ -95,6 +95,9 @@ fn answer_text(found: &Calculation, platform: Option<&Platform>) -> String {
     line(&found.model, &params.join(" "));
     let unknown = || "not known".to_owned();
     line("FLOPs", &found.cost.flops.map_or_else(unknown, |f| format!("{} ({})", whole(f), scaled(f, "FLOP"))));
+    if let Some(flops) = found.torch_flops.filter(|_| found.torch_flops != found.cost.flops) {
+        line("of PyTorch", &format!("{} ({}) by torch.utils.flop_counter", whole(flops), scaled(flops, "FLOP")));
+    }
     line("bytes", &found.cost.bytes.map_or_else(unknown, |b| format!("{} ({})", whole(b), scaled(b, "B"))));
     line("intensity", &found.intensity().map_or_else(unknown, |i| format!("{} FLOPs/byte", number(i))));
     let spec = found.cost.spec();
@@ -152,6 +155,7 @@ fn answer_json(found: &Calculation, platform: Option<&Platform>) -> Value {
     });
     json!({
         "schema": "jarvis.model/1", "model": found.model, "params": params, "flops": found.cost.flops,
+        "flops_torch": found.torch_flops,
         "bytes": found.cost.bytes, "flops_per_byte": found.intensity(), "compute_spec": found.cost.spec().unwrap_or_default(),
         "model_source": found.source.as_str(), "notes": found.notes, "estimate": estimate,
     })

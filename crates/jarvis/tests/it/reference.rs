@@ -43,6 +43,12 @@ fn an_operation_is_costed_without_a_trace() {
     assert_eq!(answer["estimate"]["bound"], "COMPUTE_BOUND");
     let real = json(&["model", "aten::mm", "dims=[[64, 32], [32, 16]]", "types=bf16"]);
     assert_eq!((real["flops"].as_f64(), real["bytes"].as_f64()), (Some(65_536.0), Some(7168.0)));
+    // PyTorch's own counter knows no bias; where both say the same the text does not repeat it.
+    assert_eq!(real["flops_torch"], real["flops"]);
+    let biased = ["model", "aten::addmm", "dims=512,128x256,256x512", "types=float"];
+    assert_eq!(json(&biased)["flops_torch"], 33_554_432.0);
+    assert!(said(&biased).contains("of PyTorch    33,554,432 (33.6 MFLOP) by torch.utils.flop_counter\n"));
+    assert!(!said(&gemm).contains("flop_counter"));
     // Figures alone make a platform.
     let custom = ["model", "softmax", "N=1000", "--peak-hbm-tbs", "1", "--peak-maf-tflops", "100"];
     assert_eq!(json(&custom)["estimate"]["memory_us"], 0.004);

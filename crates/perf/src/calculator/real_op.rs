@@ -54,7 +54,8 @@ fn run(given: &Given<'_>) -> Result<Outcome, CalculatorError> {
     let quirks = &Quirks::NONE;
     let evaluation = if given.flag("bwd")? { evaluate_backward(&call, quirks) } else { evaluate(&call, quirks) };
     let cost = evaluation.cost.map_err(|error| failed(given.model, &error))?;
-    Ok(Outcome { source: evaluation.source.unwrap_or(ModelSource::Generic), ..Outcome::new(cost) })
+    let source = evaluation.source.unwrap_or(ModelSource::Generic);
+    Ok(Outcome { source, torch_flops: evaluation.torch_flops, ..Outcome::new(cost) })
 }
 
 /// Sizes of every input. Without brackets commas part the inputs and `x` the sizes; nothing between two commas is an

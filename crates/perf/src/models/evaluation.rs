@@ -17,9 +17,6 @@ pub struct Evaluation {
     pub cost: Result<Cost, ModelError>,
     /// Whose numbers they are; `None` where nothing knows the operation.
     pub source: Option<ModelSource>,
-    /// Where less than the cost says: bytes if everything that could stay on the chip did, or that are sure where the
-    /// cost is an upper bound.
-    pub least_bytes: Option<f64>,
     /// Bytes over the link between host and device.
     pub host_bytes: Option<f64>,
     /// What `torch.utils.flop_counter` says of the call, where it counts it at all.
@@ -32,7 +29,7 @@ impl Evaluation {
     }
 
     fn failed(error: ModelError, source: Option<ModelSource>) -> Self {
-        Self { params: Vec::new(), cost: Err(error), source, least_bytes: None, host_bytes: None, torch_flops: None }
+        Self { params: Vec::new(), cost: Err(error), source, host_bytes: None, torch_flops: None }
     }
 
     /// Whether the reference would remove the whole row.
@@ -175,7 +172,6 @@ fn finished(model: Box<dyn PerfModel>, cost: Cost, direction: Direction, source:
     let forward = matches!(direction, Direction::Forward);
     Evaluation {
         source,
-        least_bytes: model.least_bytes().filter(|_| forward),
         host_bytes: model.host_bytes().filter(|_| forward),
         torch_flops: model.torch_flops().filter(|_| forward),
         // Without FLOPs the reference counts the evaluation as failed and shows no parameters.
@@ -199,7 +195,7 @@ fn generic(call: &OpCall<'_>, quirks: &Quirks) -> Evaluation {
         params: Vec::new(),
         cost: Ok(Cost { flops: None, bytes: Some(bytes.to_f64()), unit: ComputeUnit::Unknown, precision: None }),
         source: Some(ModelSource::Generic),
-        least_bytes: None,
+
         host_bytes: None,
         torch_flops: None,
     }

@@ -120,11 +120,6 @@ pub trait PerfModel {
     fn backward(&self) -> Result<Cost, ModelError> {
         Err(ModelError::Drop)
     }
-    /// Where less than the cost says: bytes of the call if everything that could stay on the chip did, or that are sure
-    /// where the cost is an upper bound.
-    fn least_bytes(&self) -> Option<f64> {
-        None
-    }
     /// Bytes over the link between host and device: these are no device memory traffic.
     fn host_bytes(&self) -> Option<f64> {
         None

@@ -12,7 +12,6 @@ pub(crate) struct Tally {
     pub(crate) params: Params,
     pub(crate) cost: Cost,
     pub(crate) backward: Option<Cost>,
-    pub(crate) least_bytes: Option<f64>,
     pub(crate) host_bytes: Option<f64>,
     pub(crate) torch_flops: Option<f64>,
 }
@@ -20,7 +19,7 @@ pub(crate) struct Tally {
 impl Tally {
     /// A cost without anything special about it.
     pub(crate) fn new(params: Params, cost: Cost) -> Self {
-        Self { params, cost, backward: None, least_bytes: None, host_bytes: None, torch_flops: None }
+        Self { params, cost, backward: None, host_bytes: None, torch_flops: None }
     }
 
     /// Work of the vector lanes on elements of type `name`.
@@ -47,10 +46,6 @@ impl PerfModel for Tally {
 
     fn backward(&self) -> Result<Cost, ModelError> {
         self.backward.clone().ok_or(ModelError::Drop)
-    }
-
-    fn least_bytes(&self) -> Option<f64> {
-        self.least_bytes
     }
 
     fn host_bytes(&self) -> Option<f64> {

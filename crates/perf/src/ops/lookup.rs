@@ -85,9 +85,3 @@ pub fn sheet(entry: &OpEntry, quirks: &Quirks) -> &'static str {
 pub fn is_synthetic(name: &str) -> bool {
     name.ends_with("(Synthetic Op)")
 }
-
-/// The operation that launched the kernels of a synthetic row: its numbers belong to all such rows of one call
-/// together, not to each.
-pub fn synthetic_parent(name: &str) -> Option<&str> {
-    name.strip_suffix("(Synthetic Op)")?.split_once("->").map(|(parent, _)| parent)
-}

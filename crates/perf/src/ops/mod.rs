@@ -20,7 +20,7 @@ mod reduce;
 mod served_cases;
 
 pub use about::about;
-pub use lookup::{all, category, find, find_prefix, is_synthetic, sheet, synthetic_parent};
+pub use lookup::{all, category, find, find_prefix, is_synthetic, sheet};
 
 use crate::models::Reader;
 

@@ -118,9 +118,6 @@ impl CollectiveRow {
 pub struct Collectives {
     /// The rows, most time first.
     pub rows: Vec<CollectiveRow>,
-    /// Kernels that the reference leaves out because a field is missing: how many, and their microseconds. By
-    /// default they have rows of their own.
-    pub incomplete: (usize, f64),
     /// Which number columns have gaps and so show all their numbers with a point.
     gaps: [bool; 10],
 }
@@ -130,10 +127,8 @@ impl Collectives {
         let mut kernels = collect(cx);
         fill_groups(&mut kernels);
         let gaps = std::array::from_fn(|i| kernels.iter().any(|k| k.fields[i] == Field::Missing));
-        let incomplete = |k: &Collective| k.fields.contains(&Field::Missing);
-        let left_out: Vec<f64> = kernels.iter().filter(|k| incomplete(k)).map(|k| k.us).collect();
         if cx.quirks.incomplete_collectives_vanish {
-            kernels.retain(|k| !incomplete(k));
+            kernels.retain(|k| !k.fields.contains(&Field::Missing));
         }
         let groups = group_by(&kernels, |k| {
             k.fields.each_ref().map(|f| {
@@ -156,7 +151,7 @@ impl Collectives {
             .collect();
         rows.order_by(|a, b| a.fields.each_ref().map(Field::order).cmp(&b.fields.each_ref().map(Field::order)));
         rows.order_by(|a, b| b.us.sum.total_cmp(&a.us.sum));
-        Self { rows, incomplete: (left_out.len(), left_out.iter().sum()), gaps }
+        Self { rows, gaps }
     }
 
     /// The sheet.

@@ -68,7 +68,6 @@ pub(crate) struct Costed {
     pub(crate) source: Option<ModelSource>,
     /// The best the platform could do.
     pub(crate) roofline: Option<Roofline>,
-    pub(crate) least_bytes: Option<f64>,
     pub(crate) host_bytes: Option<f64>,
     pub(crate) torch_flops: Option<f64>,
 }
@@ -398,7 +397,6 @@ impl<'a> Costs<'a> {
             source = source.map(|_| ModelSource::Extended);
         }
         let mut costed = self.costed(cost, params, source);
-        costed.least_bytes = evaluation.least_bytes;
         costed.host_bytes = evaluation.host_bytes;
         costed.torch_flops = evaluation.torch_flops;
         costed
@@ -426,7 +424,6 @@ impl<'a> Costs<'a> {
             params_id,
             source,
             roofline,
-            least_bytes: None,
             host_bytes: None,
             torch_flops: None,
         }

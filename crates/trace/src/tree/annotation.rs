@@ -65,17 +65,6 @@ impl Annotations {
         let holds = move |a: &&(TrackId, Us, Us, EventId, Option<u32>)| span.is_some_and(|(_, end)| a.2 >= end);
         on_track.filter(holds).map(|a| a.3).filter(move |&annotation| annotation != e)
     }
-
-    /// The annotation of every event whose name starts with one of the prefixes; file order.
-    pub fn of_operations(&self, trace: &Trace, prefixes: &[&str]) -> Vec<(EventId, Option<EventId>)> {
-        let matches: Vec<bool> = (0..trace.strings().len())
-            .map(|i| {
-                let name = trace.text(crate::model::StrId(i as u32));
-                prefixes.iter().any(|p| name.starts_with(p))
-            })
-            .collect();
-        trace.events().filter(|&e| matches[trace.name_id(e).index()]).map(|e| (e, self.outermost(trace, e))).collect()
-    }
 }
 
 #[cfg(test)]
@@ -99,8 +88,8 @@ mod tests {
         let trace = b.build();
         let annotations = Annotations::of(&trace);
         let name = |a: Option<EventId>| a.map_or("NA", |a| trace.name(a));
-        let found = annotations.of_operations(&trace, &["op"]);
-        let names: Vec<_> = found.iter().map(|&(e, a)| (e.uid(), name(a))).collect();
+        let named = trace.events().filter(|&e| trace.name(e).starts_with("op"));
+        let names: Vec<_> = named.map(|e| (e.uid(), name(annotations.outermost(&trace, e)))).collect();
         assert_eq!(names, [(2, "step"), (3, "step"), (4, "NA"), (6, "NA")]);
         let innermost = |uid| name(annotations.innermost(&trace, EventId::from_uid(uid)));
         assert_eq!((innermost(2), innermost(3), innermost(4), innermost(0)), ("layer", "layer", "NA", "NA"));

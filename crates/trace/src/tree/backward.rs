@@ -55,10 +55,6 @@ impl Pairs {
         let i = self.by_backward.binary_search_by_key(&backward, |p| p.0).ok()?;
         Some(self.by_backward[i].1)
     }
-
-    pub(crate) fn len(&self) -> usize {
-        self.by_backward.len()
-    }
 }
 
 /// What is known of forward and backward before the host nodes are.

@@ -4,7 +4,7 @@ use super::Tree;
 use super::nodes::PythonFrames;
 use crate::clock::{Clock, Us};
 use crate::interval::IntervalSet;
-use crate::model::{EventId, Key, Ns, Trace, Track};
+use crate::model::{EventId, Ns, Trace};
 
 /// Start of the names of module calls.
 const MODULE: &str = "nn.Module:";
@@ -59,11 +59,6 @@ impl<'a> TreeView<'a> {
         })
     }
 
-    /// GPU events below an event in the order of a walk: the same events as [`Tree::gpu_events`].
-    pub fn kernels_under(self, e: EventId) -> impl Iterator<Item = EventId> + 'a {
-        self.subtree(e).skip(1).filter(move |&e| self.trace.kind(e).is_gpu())
-    }
-
     /// Time during which at least one of the events runs, in the arithmetic that the tree was built for.
     pub fn busy(self, events: &[EventId]) -> Us {
         if self.tree.options().fidelity.measures_in_floats() {
@@ -76,21 +71,6 @@ impl<'a> TreeView<'a> {
     /// Time during which the GPU runs something launched below an event; overlapping work counts once.
     pub fn subtree_busy(self, e: EventId) -> Us {
         self.busy(&self.tree.gpu_events(e))
-    }
-
-    /// Durations of the GPU events below an event whose name passes a test, added up; overlapping work counts twice.
-    pub fn summed_kernel_us(self, e: EventId, mut test: impl FnMut(&str) -> bool) -> f64 {
-        let events = self.tree.gpu_events(e);
-        let kept = events.iter().filter(|&&k| test(self.trace.name(k)));
-        crate::timeline::compensated_sum(kept.map(|&k| self.trace.dur(k).unwrap_or_default().as_us()))
-    }
-
-    /// First event in file order with an `External id` on a track.
-    pub fn find_by_id(self, external_id: i64, track: Track) -> Option<EventId> {
-        let track = self.trace.tracks().find(|t| t.1 == track)?.0;
-        self.trace
-            .events()
-            .find(|&e| self.trace.track_id(e) == track && self.trace.int(e, Key::ExternalId) == Some(external_id))
     }
 
     /// Whether an event is a call of an `nn.Module`.
@@ -179,14 +159,6 @@ impl<'a> TreeView<'a> {
             starts.extend(at);
         }
         starts
-    }
-
-    /// Start of each group of events after the start of all of them, in microseconds; `None` for an empty group.
-    pub fn first_occurrences(self, groups: &[&[EventId]]) -> Vec<Option<f64>> {
-        let first = |events: &[EventId]| events.iter().filter_map(|&e| self.trace.ts(e)).min();
-        let starts: Vec<_> = groups.iter().map(|g| first(g)).collect();
-        let origin = starts.iter().flatten().min().copied();
-        starts.iter().map(|&start| Some(start?.as_us() - origin?.as_us())).collect()
     }
 }
 

@@ -144,7 +144,8 @@ impl Oracle {
             assert_eq!(&gpu[..], &self.gpu_events.get(&e).unwrap_or(&none)[..], "{what}: GPU events of {e}");
             assert_eq!(tree.gpu_event_count(e), gpu.len(), "{what}: {e}");
             assert_eq!(tree.is_gpu_path(e), trace.kind(e).is_gpu() || !gpu.is_empty(), "{what}: path of {e}");
-            let mut walked: Vec<EventId> = tree.view(trace).kernels_under(e).collect();
+            let below = tree.view(trace).subtree(e).skip(1);
+            let mut walked: Vec<EventId> = below.filter(|&e| trace.kind(e).is_gpu()).collect();
             let mut listed = gpu.to_vec();
             walked.sort_unstable();
             listed.sort_unstable();

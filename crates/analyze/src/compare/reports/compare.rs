@@ -1,6 +1,6 @@
 //! The comparison of reports: which sheets there are, and what becomes of each.
 
-use jarvis_perf::tables::{Report, Table};
+use jarvis_perf::tables::Table;
 use jarvis_trace::{Fidelity, InOrder};
 
 use super::aggregate::aggregated;
@@ -92,16 +92,6 @@ impl CompareError {
             Self::Nothing => "give reports as `jarvis report` writes them; --sheets may name groups they do not have",
         }
     }
-}
-
-/// Compares two reports in memory; the first is the baseline.
-pub fn compare_reports(
-    baseline: (&str, &Report),
-    variant: (&str, &Report),
-    options: &CompareOptions,
-) -> Result<Comparison, CompareError> {
-    let made = [baseline, variant].map(|(tag, report)| (tag, report.tables()));
-    compare_tables(&made.each_ref().map(|(tag, tables)| NamedReport { tag, tables }), options)
 }
 
 /// Compares the tables of two or more reports; the first is the baseline.

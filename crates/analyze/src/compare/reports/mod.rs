@@ -11,5 +11,5 @@ pub mod read;
 mod sheets;
 mod split;
 
-pub use compare::{CompareError, CompareOptions, Comparison, NamedReport, compare_reports, compare_tables};
+pub use compare::{CompareError, CompareOptions, Comparison, NamedReport, compare_tables};
 pub use sheets::{SHEET_GROUPS, SheetGroup};

@@ -13,8 +13,6 @@ use crate::{kernels, launch};
 #[derive(Debug, Clone, Copy)]
 struct Elements {
     most: Count,
-    /// Less than `most` where the count is a bound only.
-    least: Count,
     /// `None` where the trace does not tell.
     tensors: Option<usize>,
 }
@@ -24,7 +22,7 @@ fn recorded(args: Args<'_>, slot: usize) -> Option<Elements> {
     match args.dims(slot) {
         Ok(Dims::List(shapes)) if !shapes.is_empty() => {
             let count = shapes.iter().map(|shape| Count::of(shape)).sum();
-            Some(Elements { most: count, least: count, tensors: Some(shapes.len()) })
+            Some(Elements { most: count, tensors: Some(shapes.len()) })
         }
         _ => None,
     }
@@ -43,7 +41,7 @@ fn list_elements(call: &OpCall<'_>) -> Result<Elements, ModelError> {
     if 2 * found.least < found.most {
         return Err(ModelError::fail("the list of tensors is not in the trace, and its kernels tell too little"));
     }
-    Ok(Elements { most: found.most, least: found.least, tensors: None })
+    Ok(Elements { most: found.most, tensors: None })
 }
 
 fn shown(elements: Elements) -> Params {
@@ -59,13 +57,8 @@ fn shown(elements: Elements) -> Params {
 
 /// A cost of `flops` and `bytes` for each element.
 fn tally(call: &OpCall<'_>, quirks: &Quirks, elements: Elements, flops: i64, bytes: Option<i64>) -> Tally {
-    let moved = |count: Count| bytes.map(|bytes| count * bytes);
     let flops = flops * elements.most;
-    let mut tally = Tally::vector(shown(elements), flops, moved(elements.most), call.list_dtype(), quirks);
-    if elements.least < elements.most {
-        tally.least_bytes = moved(elements.least).map(Count::to_f64);
-    }
-    tally
+    Tally::vector(shown(elements), flops, bytes.map(|bytes| elements.most * bytes), call.list_dtype(), quirks)
 }
 
 /// `weight` operations and `moves` reads or writes for each element.

@@ -38,9 +38,7 @@ pub fn batch_norm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let passes = if is_training { 3 } else { 2 };
     let flops = 6 * channels + 2 * elements + (3 * elements).when(is_training);
     let bytes = fixed.and(passes * elements, size).total();
-    let mut tally = Tally::vector(params(args, shown, channels.into(), quirks)?, flops, bytes, args.dtype(0)?, quirks);
-    tally.least_bytes = fixed.and(2 * elements, size).total().map(Count::to_f64);
-    tally.boxed()
+    Tally::vector(params(args, shown, channels.into(), quirks)?, flops, bytes, args.dtype(0)?, quirks).boxed()
 }
 
 /// `aten::native_batch_norm_backward(grad, x, weight, running_mean, running_var, mean, invstd, train, eps, mask)`.
@@ -67,21 +65,19 @@ fn backward(args: Args<'_>, x: usize, is_training: bool, mask: &[bool], quirks: 
     let elements = args.numel(x)?;
     let size = args.size(x, quirks)?;
     let sums = weight || bias;
-    let (flops, passes, least) = match (is_training, input) {
+    let (flops, passes) = match (is_training, input) {
         // One pass reads both tensors for the sums, a second reads them again and writes the gradient.
-        (true, true) => (9 * elements + 3 * channels, 5, 3),
-        (true, false) => (4 * elements, 2, 2),
-        (false, true) => (2 * elements + (4 * elements).when(sums), 2 + i64::from(sums), 2 + i64::from(sums)),
-        (false, false) => ((4 * elements).when(sums), 2, 2),
+        (true, true) => (9 * elements + 3 * channels, 5),
+        (true, false) => (4 * elements, 2),
+        (false, true) => (2 * elements + (4 * elements).when(sums), 2 + i64::from(sums)),
+        (false, false) => ((4 * elements).when(sums), 2),
     };
     let fixed = and_channels(Bytes::new(), args, channels, &[2], quirks).and(2 * channels, Some(4));
     let fixed = fixed.and(Count::from(i64::from(weight) + i64::from(bias)) * channels, Some(4));
     let mut params = params(args, shown, channels.into(), quirks)?;
     params.push(mask_param(mask));
     let bytes = fixed.and(passes * elements, size).total();
-    let mut tally = Tally::vector(params, flops, bytes, args.dtype(x)?, quirks);
-    tally.least_bytes = fixed.and(least * elements, size).total().map(Count::to_f64);
-    tally.boxed()
+    Tally::vector(params, flops, bytes, args.dtype(x)?, quirks).boxed()
 }
 
 /// One pass of a batch norm that is spread over several GPUs: so many reads and writes of x and operations an element.

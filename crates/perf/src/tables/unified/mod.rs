@@ -25,7 +25,7 @@ use super::stats::{Stats, percentages};
 use super::texts::TextId;
 use super::{Cell, Format, Sheet};
 use crate::ops::ModelSource;
-use crate::roofline::{Bound, MB, Metrics};
+use crate::roofline::{Bound, Metrics};
 use crate::value::Value;
 
 /// A row: calls with the same name, place and arguments.
@@ -80,8 +80,6 @@ pub struct RowModel {
     pub params_text: Option<Arc<str>>,
     /// Whose numbers these are.
     pub source: Option<ModelSource>,
-    /// Bytes / 2²⁰ if everything that could stay on the chip did, or that are sure where the count is an upper bound.
-    pub least_mb: Option<f64>,
     /// Bytes over the link between host and device.
     pub host_bytes: Option<f64>,
     /// What PyTorch's own counter says of a call, where it counts it at all.
@@ -230,7 +228,6 @@ impl RowModel {
             params: Arc::clone(&costed.params),
             params_text: costed.params_text.clone(),
             source: costed.source,
-            least_mb: costed.least_bytes.map(|b| b / MB),
             host_bytes: costed.host_bytes,
             torch_flops: costed.torch_flops,
         }

@@ -188,7 +188,8 @@ pub struct Program {
 /// What the frames of modules begin with.
 pub(crate) const MODULE_PREFIX: &str = "nn.Module: ";
 const BACKWARD_WRAPPER: &str = "autograd::engine::evaluate_function";
-const OPTIMIZER_MARK: &str = "Optimizer.step";
+/// What the annotations of optimizer steps begin with.
+pub(crate) const OPTIMIZER_PREFIX: &str = "Optimizer.step";
 /// Beginnings of the names of regions that run compiled code.
 pub(crate) const COMPILED_REGIONS: [&str; 2] = ["## Call CompiledFxGraph", "Torch-Compiled Region"];
 /// Beginnings of annotations that mark no part of a model; regions of compiled code don't either.
@@ -281,7 +282,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn new(trace: &'a Trace, tree: &'a Tree, summary: &Summary, lists: &'a ArgLists) -> Self {
-        let marked = |e: &EventId| trace.kind(*e).is_annotation() && trace.name(*e).starts_with(OPTIMIZER_MARK);
+        let marked = |e: &EventId| trace.kind(*e).is_annotation() && trace.name(*e).starts_with(OPTIMIZER_PREFIX);
         let optimizer = trace.events().filter(marked).filter_map(|e| Ns::span_of(trace, e)).collect();
         let steps = summary.steps.iter().filter_map(|s| Ns::span_of(trace, s.event)).collect::<Vec<_>>();
         let program =

@@ -117,6 +117,8 @@ quirks! {
     roofline_blank_without_rate,
     /// F42: only Tensile and nvjet kernel names are understood, and a short nvjet name breaks the model.
     gemm_kernel_grammar_short,
+    /// Events nest by float microseconds, and times are differences of those.
+    times_in_floats,
     /// F43: the group quantisers are split over two sheets.
     group_quant_on_two_sheets,
     /// F45: the depthwise causal convolution counts as matrix work.

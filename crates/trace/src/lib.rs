@@ -31,6 +31,7 @@ mod order;
 pub mod overlap;
 pub mod parity;
 pub mod pyliteral;
+mod shortened;
 pub mod side_by_side;
 mod summary;
 pub mod timeline;
@@ -47,6 +48,7 @@ pub use model::{Arg, ClassId, EventId, EventKind, Facts, Id, Key, Ns, Place, Str
 pub use order::InOrder;
 pub use overlap::Overlaps;
 pub use parity::{Fidelity, Nesting};
+pub use shortened::shortened;
 pub use summary::{Names, Step, Summary, TrackSummary, Vendor};
 pub use timeline::{GpuWork, Population, Timeline};
 pub use tree::{PythonFrames, Tree, TreeOptions, TreeView};

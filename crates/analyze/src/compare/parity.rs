@@ -32,6 +32,8 @@ pub struct Quirks {
     pub keys_by_type: bool,
     /// A call tree is merged as the reference merges it (7, 8, 11, 12, 15).
     pub merge_like_reference: bool,
+    /// Rows are the same only if their events have the same UIDs.
+    pub same_by_uid: bool,
 }
 
 impl Quirks {
@@ -45,6 +47,7 @@ impl Quirks {
             keys_may_vanish: all,
             keys_by_type: all,
             merge_like_reference: all,
+            same_by_uid: all,
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use jarvis_perf::call::{Dims, InputLists};
+use jarvis_trace::shortened;
 use serde::{Serialize, Serializer};
 
 use crate::program::base_name;
@@ -13,10 +14,7 @@ const SHORT_NAME: usize = 75;
 
 /// The first characters of a name.
 pub(crate) fn short_name(name: &str) -> String {
-    match name.char_indices().nth(SHORT_NAME) {
-        Some((at, _)) => format!("{}...", &name[..at]),
-        None => name.to_owned(),
-    }
+    shortened(name, SHORT_NAME, "...").into_owned()
 }
 
 /// The first characters of a kernel's name.

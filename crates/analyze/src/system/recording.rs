@@ -6,7 +6,7 @@ use jarvis_trace::{
 };
 
 use super::direction::CopyDirection;
-use crate::program::COMPILED_REGIONS;
+use crate::program::{COMPILED_REGIONS, MODULE_PREFIX, OPTIMIZER_PREFIX};
 
 /// Names of calls in which the host waits until the GPU has got somewhere.
 const WAITS: [&str; 4] = ["DeviceSynchronize", "StreamSynchronize", "EventSynchronize", "CtxSynchronize"];
@@ -32,8 +32,6 @@ const LONG_COPY: Ns = Ns(20_000);
 
 /// Host time before the copy that a step begins with: less is what it takes to call it.
 const PREPARING: Ns = Ns(500_000);
-
-const OPTIMIZER_PREFIX: &str = "Optimizer.step";
 
 /// Without recorded steps, synchronizations of the whole device outside of operations tell them apart, if there are at
 /// least this many launches for each.
@@ -377,7 +375,7 @@ impl<'a> Recording<'a> {
             let name = self.trace.name(e);
             let framework = name.starts_with('<')
                 || name.starts_with("torch/")
-                || name.starts_with("nn.Module: ")
+                || name.starts_with(MODULE_PREFIX)
                 || name.contains("site-packages/torch/");
             self.trace.kind(e) == EventKind::PythonFunction && !framework
         })

@@ -1,5 +1,7 @@
 //! Fixed sentences of the system tier.
 
+use jarvis_trace::shortened;
+
 use crate::rounding::{shown, shown_ms};
 pub(crate) use crate::texts::{counted, quoted};
 
@@ -35,10 +37,7 @@ pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>, most: usize) ->
 /// A name cut to what a line can bear.
 pub(crate) fn short(name: &str) -> String {
     const LONGEST: usize = 80;
-    match name.char_indices().nth(LONGEST) {
-        Some((at, _)) => format!("{}..", &name[..at]),
-        None => name.to_owned(),
-    }
+    shortened(name, LONGEST, "..").into_owned()
 }
 
 /// Bytes in the largest binary unit that leaves at least one.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jarvis_trace::tree::Communication;
-use jarvis_trace::{EventId, Fidelity, InOrder, Ns, pyliteral, timeline::compensated_sum};
+use jarvis_trace::{EventId, InOrder, Ns, pyliteral, timeline::compensated_sum};
 
 use super::context::{CallIdentity, CallKey, Context, KeyColumns, RECOMPUTE, identity_columns};
 use super::inputs::InputsId;
@@ -299,10 +299,8 @@ fn set_first_occurrences(cx: &Context<'_>, launchers: &LauncherRows, rows: &mut 
     let origin = launchers.rows().first().map_or_else(Ns::default, |r| start(r.event));
     for row in rows {
         let start = start(row.example);
-        row.first_occurrence_us = match cx.options.fidelity {
-            Fidelity::Correct => (start - origin).as_us(),
-            Fidelity::Reference => start.as_us() - origin.as_us(),
-        };
+        row.first_occurrence_us =
+            if cx.quirks.times_in_floats { start.as_us() - origin.as_us() } else { (start - origin).as_us() };
     }
 }
 

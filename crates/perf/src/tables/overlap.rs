@@ -1,6 +1,6 @@
 //! The `…_kl_overlap` sheets: the same calls, told apart by which kernels of others ran at the same time.
 
-use jarvis_trace::{Clock, EventId, EventKind, Fidelity, InOrder, Ns, Overlaps, Us, pyliteral};
+use jarvis_trace::{Clock, EventId, EventKind, InOrder, Ns, Overlaps, Us, pyliteral};
 use rapidhash::RapidHashMap;
 
 use super::context::Context;
@@ -92,9 +92,10 @@ impl OverlapSheets {
         unified: &Unified,
         families: &[FamilyCalls],
     ) -> Self {
-        match cx.options.fidelity {
-            Fidelity::Correct => Self::measured_by::<Ns>(cx, gpu, launchers, unified, families),
-            Fidelity::Reference => Self::measured_by::<Us>(cx, gpu, launchers, unified, families),
+        if cx.quirks.times_in_floats {
+            Self::measured_by::<Us>(cx, gpu, launchers, unified, families)
+        } else {
+            Self::measured_by::<Ns>(cx, gpu, launchers, unified, families)
         }
     }
 

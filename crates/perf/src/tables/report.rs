@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use jarvis_trace::side_by_side::both;
-use jarvis_trace::{Diagnostics, EventId, Fidelity, Id, Nesting, Ns, Timeline, Trace, Tree, TreeOptions, Us};
+use jarvis_trace::{Diagnostics, EventId, Id, Nesting, Ns, Timeline, Trace, Tree, TreeOptions, Us};
 use rapidhash::RapidHashMap;
 
 use super::collectives::Collectives;
@@ -232,7 +232,7 @@ fn diagnostics(trace: &Trace, tree: &Tree, gpu: &GpuTime) -> Diagnostics {
 /// How the tree of a report is built.
 pub fn tree_options(options: &ReportOptions) -> TreeOptions {
     let mut tree = TreeOptions { fidelity: options.fidelity, ..TreeOptions::default() };
-    if options.fidelity == Fidelity::Reference {
+    if options.quirks().times_in_floats {
         tree.nesting = Nesting::Float;
     }
     if options.needs_frames() { tree.with_python() } else { tree }

@@ -55,6 +55,19 @@ pub struct Skipped {
     pub time_ms: f64,
     /// Why.
     pub reason: String,
+    /// Whether it could be. Not told in the file, where the reason says it.
+    #[serde(skip)]
+    pub(crate) cause: Cause,
+}
+
+/// Why a row is in no package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Cause {
+    /// None can be made of it.
+    #[default]
+    Impossible,
+    /// Others come first, and there are as many as are wanted.
+    NotSelected,
 }
 
 #[derive(Serialize)]

@@ -2,17 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::index::Skipped;
+use super::index::{Cause, Skipped};
 use super::{COVERED, Entry, Row, describe, entry, told};
 use jarvis_trace::InOrder;
-
-/// How the reason begins of an operation that could have a package.
-const TOO_MANY: &str = "More than";
 
 impl Skipped {
     /// Whether no package of it can be made.
     pub fn is_impossible(&self) -> bool {
-        !self.reason.starts_with(TOO_MANY)
+        self.cause == Cause::Impossible
     }
 }
 
@@ -153,7 +150,10 @@ impl<'r> Chosen<'r> {
                     let name = entry.op;
                     by_op.entry(name).or_insert_with(|| Op { name, tier, entries: Vec::new() }).entries.push(entry);
                 }
-                Err(reason) => skipped.push(left_out(row, told(row, reason, selection.anonymous))),
+                Err(reason) => {
+                    let reason = told(row, reason, selection.anonymous);
+                    skipped.push(left_out(row, Cause::Impossible, reason));
+                }
             }
         }
         let mut ops: Vec<Op<'r>> = by_op.into_values().collect();
@@ -162,8 +162,8 @@ impl<'r> Chosen<'r> {
         }
         ops.order_by(|a, b| b.us().total_cmp(&a.us()).then(a.name.cmp(b.name)));
         for op in ops.split_off(selection.most_packages.min(ops.len())) {
-            let reason = format!("{TOO_MANY} {} packages were selected; name the operation.", selection.most_packages);
-            skipped.extend(op.entries.iter().map(|e| left_out(e.row, reason.clone())));
+            let reason = format!("More than {} packages were selected; name the operation.", selection.most_packages);
+            skipped.extend(op.entries.iter().map(|e| left_out(e.row, Cause::NotSelected, reason.clone())));
         }
         for op in &mut ops {
             keep_most(op, selection.most_entries);
@@ -174,6 +174,7 @@ impl<'r> Chosen<'r> {
             args: String::new(),
             time_ms: 0.0,
             reason: "No operation of the trace that uses the GPU is called so.".to_owned(),
+            cause: Cause::Impossible,
         }));
         skipped.order_by(|a, b| b.time_ms.total_cmp(&a.time_ms).then_with(|| a.op_name.cmp(&b.op_name)));
         Self { ops, skipped, missed }
@@ -195,12 +196,13 @@ fn keep_most(op: &mut Op<'_>, most: usize) {
     op.entries.truncate(kept.min(most.max(1)));
 }
 
-fn left_out(row: &Row, reason: String) -> Skipped {
+fn left_out(row: &Row, cause: Cause, reason: String) -> Skipped {
     Skipped {
         op_name: row.op.to_string(),
         args: describe::args(row.inputs.as_deref()),
         time_ms: row.kernel_us.sum / 1e3,
         reason,
+        cause,
     }
 }
 

@@ -3,7 +3,7 @@
 use jarvis_perf::tables::{ReportOptions, build_report};
 use jarvis_trace::TraceBuilder;
 
-use super::{Candidate, Row, Selection, Tier, candidates, entry, of_report, packages};
+use super::{Candidate, Row, Selection, Skipped, Tier, candidates, entry, of_report, packages};
 
 /// Draws operations one after the other, each with one kernel.
 struct Sketch {
@@ -302,6 +302,7 @@ fn packages_are_capped_and_the_rest_is_named() {
     let made = packages(&rows, &selection, super::Origin::default(), &super::Replayer::new().unwrap()).unwrap();
     assert_eq!((made.files.len(), made.packages.len(), made.skipped.len()), (2, 2, 2));
     assert!(made.skipped.iter().all(|s| s.reason == "More than 2 packages were selected; name the operation."));
+    assert!(!made.skipped.iter().any(Skipped::is_impossible));
     assert!(made.packages.iter().all(|p| p.tier == Tier::Recommended && p.percent_of_compute > 24.0));
     assert_eq!(made.index.path.to_string_lossy(), "replay_packages/index.json");
     let listed: Vec<Candidate<'_>> = candidates(&rows, &selection);

@@ -5,6 +5,7 @@ use jarvis_analyze::system::cpu_idle::{CpuIdleMetrics, GapAnalysis};
 use jarvis_analyze::system::gaps::GapClass;
 use jarvis_analyze::system::texts::VIEWER;
 use jarvis_analyze::thresholds::Threshold;
+use jarvis_trace::shortened;
 
 use super::advice::advice;
 use super::category::Place;
@@ -157,10 +158,7 @@ fn longest(gaps: &GapAnalysis, most: usize) -> Table {
 
 /// A kernel name for a narrow column.
 pub(crate) fn short(name: &str) -> String {
-    match name.char_indices().nth(60) {
-        Some((at, _)) => format!("{}...", &name[..at]),
-        None => name.to_owned(),
-    }
+    shortened(name, 60, "...").into_owned()
 }
 
 fn activities(gaps: &GapAnalysis, most: usize) -> Table {

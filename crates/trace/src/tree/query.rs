@@ -5,9 +5,13 @@ use super::nodes::PythonFrames;
 use crate::clock::{Clock, Us};
 use crate::interval::IntervalSet;
 use crate::model::{EventId, Ns, Trace};
+use crate::shortened;
 
 /// Start of the names of module calls.
 const MODULE: &str = "nn.Module:";
+
+/// Stands where a name was longer.
+pub(super) const CUT: &str = "..";
 
 /// Longest name of an ancestor in a call stack, in characters.
 const STACK_NAME: usize = 256;
@@ -138,7 +142,7 @@ impl<'a> TreeView<'a> {
             stack.push(self.trace.name(e).to_owned());
             let names = self.tree.ancestors(e).map(|a| self.trace.name(a));
             let kept = names.filter(|name| filter.is_empty() || filter.iter().any(|f| name.contains(f)));
-            stack.extend(kept.map(|name| cut(name, STACK_NAME)));
+            stack.extend(kept.map(|name| shortened(name, STACK_NAME, CUT).into_owned()));
         }
         stack
     }
@@ -177,13 +181,5 @@ fn module_label(name: &str) -> &str {
     match stem.strip_suffix('_') {
         Some(label) if stem.len() < name.len() => label,
         _ => name,
-    }
-}
-
-/// At most `most` characters of a text, with `..` if it was longer.
-pub(crate) fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((at, _)) => format!("{}..", &text[..at]),
-        None => text.to_owned(),
     }
 }

@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Write};
 
-use super::query::{ForwardLink, TreeView, cut};
+use super::query::{CUT, ForwardLink, TreeView};
 use crate::model::{EventId, EventKind};
-use crate::pyliteral;
+use crate::{pyliteral, shortened};
 
 /// Longest name in a line, in characters.
 const LINE_NAME: usize = 64;
@@ -119,7 +119,7 @@ impl TreeView<'_> {
     }
 
     fn line(self, e: EventId) -> String {
-        let (trace, name) = (self.trace, cut(self.trace.name(e), LINE_NAME));
+        let (trace, name) = (self.trace, shortened(self.trace.name(e), LINE_NAME, CUT));
         let line = format!("UID: {e}, Category: {}, Name: {name}", trace.category(e));
         if trace.kind(e).is_gpu() {
             let dur = trace.dur(e).map_or_else(|| "None".to_owned(), |d| pyliteral::of_float(d.as_us()));

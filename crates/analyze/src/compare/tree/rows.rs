@@ -62,24 +62,25 @@ impl DiffRows {
     /// The rows of two merged traces.
     pub fn of(one: TreeView<'_>, two: TreeView<'_>, merged: &MergedTree, fidelity: Fidelity) -> Self {
         let views = Views([one, two]);
-        let rows = if Quirks::of(fidelity).merge_like_reference {
+        let quirks = Quirks::of(fidelity);
+        let rows = if quirks.merge_like_reference {
             LikeReference { views, merged, marked: vec![false; merged.nodes().len()], rows: Vec::new() }.walk()
         } else {
             by_owner(views, merged)
         };
-        let identical = are_identical(views, &rows, fidelity);
+        let identical = are_identical(views, &rows, quirks);
         let rows = if identical { rows.into_iter().filter(|r| r.which == Which::One).collect() } else { rows };
         Self { rows, identical }
     }
 }
 
-/// Whether both traces have the same rows. The reference also asks for the same UIDs.
-fn are_identical(views: Views<'_>, rows: &[DiffRow], fidelity: Fidelity) -> bool {
+/// Whether both traces have the same rows.
+fn are_identical(views: Views<'_>, rows: &[DiffRow], quirks: Quirks) -> bool {
     let of = |which: Which| rows.iter().filter(move |r| r.which == which);
     let facts = |row: &DiffRow| {
         let trace = views.of(row.which).trace();
         let args = super::tables::ARG_KEYS.map(|key| trace.text_id(row.op, key).map(|id| trace.text(id)));
-        let uids = (fidelity == Fidelity::Reference).then_some((row.kernel, row.op));
+        let uids = quirks.same_by_uid.then_some((row.kernel, row.op));
         (trace.name(row.kernel), trace.dur(row.kernel), trace.name(row.op), args, row.lca, row.busy_us.to_bits(), uids)
     };
     of(Which::One).map(facts).eq(of(Which::Two).map(facts))

@@ -274,8 +274,7 @@ impl Platform {
     }
 
     /// Reads an arch file: `{"name", "mem_bw_gbps", "memory_gb", "max_achievable_tflops": {spec: TFLOPS}}`. Keys
-    /// beside these are ignored, an unknown spec is not: it would be a rate that nothing uses. The figures are taken as
-    /// they stand.
+    /// beyond these, and specs that no operation asks for, are ignored; the figures are taken as they stand.
     pub fn from_arch_json(text: &str) -> Result<Self, PlatformError> {
         parse(text, Origin::User)
     }
@@ -394,13 +393,8 @@ fn parse(text: &str, origin: Origin) -> Result<Platform, PlatformError> {
     };
     let mut peaks = BTreeMap::new();
     // A rate of null is one the user does not know.
-    for (spec, rate) in rates.iter().filter(|(_, rate)| !rate.is_null()) {
+    for (spec, rate) in rates.iter().filter(|(spec, rate)| is_compute_spec(spec) && !rate.is_null()) {
         let key = format!("max_achievable_tflops.{spec}");
-        if !is_compute_spec(spec) {
-            let precisions: Vec<&str> = precisions().collect();
-            let problem = format!("unknown; known are `matrix_` and `vector_` with {}", precisions.join(", "));
-            return Err(PlatformError::Key { key, problem });
-        }
         peaks.insert(spec.clone(), Figure { value: positive(&key, rate)?, source: source(root, &key, origin)? });
     }
     let figure = |key: &str| match root.get(key) {
@@ -433,15 +427,11 @@ fn parse(text: &str, origin: Origin) -> Result<Platform, PlatformError> {
     Ok(platform)
 }
 
-/// Precisions that a rate can be of.
-fn precisions() -> impl Iterator<Item = &'static str> {
-    COMPUTE_SPECS.iter().filter_map(|spec| spec.strip_prefix("matrix_"))
-}
-
 /// Whether operations may ask for this rate: also for vector rates that no shipped platform lists.
 fn is_compute_spec(spec: &str) -> bool {
     let precision = spec.strip_prefix("matrix_").or_else(|| spec.strip_prefix("vector_"));
-    precision.is_some_and(|precision| precisions().any(|known| known == precision))
+    let known = COMPUTE_SPECS.iter().filter_map(|spec| spec.strip_prefix("matrix_"));
+    precision.is_some_and(|precision| known.into_iter().any(|known| known == precision))
 }
 
 /// The keys that only shipped files have.

@@ -42,7 +42,7 @@ pub struct AnalysisOptions {
 
 impl Default for AnalysisOptions {
     fn default() -> Self {
-        Self { thresholds: Thresholds::default(), scope: Scope::Standalone, population: Population::Linked }
+        Self { thresholds: Thresholds::default(), scope: Scope::Standalone, population: Population::Window }
     }
 }
 

@@ -17,7 +17,7 @@
 //! let (trace, platform) = (b.build(), Platform::find("H200")?.clone());
 //! let report = build_report(&trace, &ReportOptions { platform: Some(platform.clone()), ..ReportOptions::default() })?;
 //! let options =
-//!     AnalysisOptions { thresholds: Default::default(), scope: Scope::Standalone, population: Population::Linked };
+//!     AnalysisOptions { thresholds: Default::default(), scope: Scope::Standalone, population: Population::Window };
 //! let analysis = Analysis::of(&trace, &report, &platform, &options);
 //! assert!(analysis.prepared.utilization.idle_time_percent > 90.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -12,7 +12,7 @@ use jarvis::trace::{Ns, Population, ReadOptions, Timeline, Trace, Tree, TreeOpti
 pub(crate) fn run(path: &Path, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let trace = Trace::open(path, &ReadOptions::default())?;
     let tree = Tree::build(&trace, TreeOptions::default());
-    let timeline = Timeline::<Ns>::of(&trace, &Population::All.of(&tree), None).ok_or("no GPU events")?;
+    let timeline = Timeline::<Ns>::of(&trace, &Population::All.of(&trace, &tree), None).ok_or("no GPU events")?;
     let percent = 100.0 * timeline.idle.0 as f64 / timeline.total.0 as f64;
     writeln!(out, "idle {percent:.1}% of {:.2} ms", timeline.total.as_ms())?;
     Ok(())

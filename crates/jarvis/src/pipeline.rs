@@ -262,7 +262,7 @@ fn surveyed(
         let (report, (groundwork, summary)) = build_report_around(trace, report, survey, lay)?;
         Ok(Surveyed { report, groundwork, summary, judging })
     };
-    match of(&linked, Population::Linked) {
+    match of(&linked, linked.population()) {
         Err(ReportError::AllUnlinked { .. }) => {
             of(&ReportOptions { include_unlinked: true, ..linked }, Population::All)
         }

@@ -174,6 +174,8 @@ quirks! {
     casting_calls_make_rows,
     /// With Python frames in the tree, a frame that launches kernels itself makes a row of `unified_perf_summary`.
     frames_make_rows,
+    /// Tree 7: GPU events whose launch was not recorded leave a hole in the timeline where they ran between others.
+    timeline_of_linked_alone,
     /// Tree 14: kernels of one operation on two streams count as overlapping each other.
     overlap_within_operation_counted,
     /// There is no word on whose model made a row's numbers.

@@ -14,7 +14,7 @@
 //! let tree = Tree::build(&trace, TreeOptions::default());
 //! let mm = trace.event(0).unwrap();
 //! assert_eq!(tree.gpu_events(mm).len(), 1);
-//! let timeline = Timeline::<Ns>::of(&trace, &Population::All.of(&tree), None).unwrap();
+//! let timeline = Timeline::<Ns>::of(&trace, &Population::All.of(&trace, &tree), None).unwrap();
 //! assert_eq!(timeline.computation, Ns(30_000));
 //! # Ok::<(), jarvis_trace::ReadError>(())
 //! ```

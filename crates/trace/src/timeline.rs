@@ -61,8 +61,11 @@ pub fn is_communication_name(name: &str) -> bool {
 /// Which GPU events a timeline is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Population {
-    /// Those whose launch was recorded.
+    /// Those whose launch was recorded, and what else ran between the first and the last of them: it kept the GPU busy,
+    /// whoever launched it. What had ended before the first was launched before the recording.
     #[default]
+    Window,
+    /// Those whose launch was recorded.
     Linked,
     /// All of them.
     All,
@@ -70,12 +73,21 @@ pub enum Population {
 
 impl Population {
     /// The events, in file order.
-    pub fn of(self, tree: &Tree) -> Vec<EventId> {
+    pub fn of(self, trace: &Trace, tree: &Tree) -> Vec<EventId> {
         match self {
+            Self::Window => within(trace, tree),
             Self::Linked => tree.linked_gpu_events().collect(),
             Self::All => tree.all_gpu_events().to_vec(),
         }
     }
+}
+
+fn within(trace: &Trace, tree: &Tree) -> Vec<EventId> {
+    let linked = || tree.linked_gpu_events().filter_map(|e| Ns::span_of(trace, e));
+    let (first, last) = linked().fold((Ns(i64::MAX), Ns(i64::MIN)), |w, s| (w.0.min(s.0), w.1.max(s.1)));
+    let runs_within = |e| Ns::span_of(trace, e).is_some_and(|(start, end)| start < last && end > first);
+    let all = tree.all_gpu_events().iter().copied();
+    all.filter(|&e| tree.is_linked(e) || runs_within(e)).collect()
 }
 
 /// Time of the GPU by what it was spent on. All devices and streams given form one timeline. Times are in the unit

@@ -9,7 +9,7 @@ use jarvis_trace::{Defect, Diagnostics, Severity};
 use super::args;
 use crate::prepared::{DeviceTime, Prepared, Row};
 use crate::rounding::{shown, shown_ms};
-use crate::texts::quoted;
+use crate::texts::{counted, quoted};
 
 /// Told where no Python frames were recorded.
 pub const NO_STACK: &str = "No Python stack in the trace: module patterns are limited; record with `with_stack=True`.";
@@ -31,11 +31,11 @@ pub const NO_STEP: &str = "No profiler step in the trace: times are of the whole
 /// Told where category times are far from the computation time; with these words the sentence begins.
 pub const TIMES_APART: &str = "Category times add up to";
 
-/// Told of GPU events without a launch, within a sentence.
-pub const UNLAUNCHED: &str = "have no recorded launch";
+/// Told of GPU events without a launch, within a sentence after their verb.
+pub const UNLAUNCHED: &str = "no recorded launch";
 
-/// Told of GPU events whose launch is not known, within a sentence.
-pub const UNOWNED: &str = "belong to no operation";
+/// Told of GPU events whose launch is not known, within a sentence after their verb.
+pub const UNOWNED: &str = "to no operation";
 
 /// Category times may differ from the computation time by this much before it is told, in percent.
 const TIME_SUM_TOLERANCE: f64 = 10.0;
@@ -86,16 +86,28 @@ fn unlinked(p: &Prepared, report: &Report) -> Vec<String> {
     let considerable = |us: f64| us > UNLINKED_TOLERANCE / 100.0 * kernel_us;
     let mut out = Vec::new();
     if considerable(all_us - before_us) {
-        out.push(unowned((all - before) as u64, &report.diagnostics, &shown_ms((all_us - before_us) / 1e3)));
+        let told = unowned(all - before, &report.diagnostics, &shown_ms((all_us - before_us) / 1e3));
+        out.push(told + &within(report));
     }
     if considerable(before_us) {
-        let time = shown_ms(before_us / 1e3);
+        let (events, time) = (counted(before, "GPU event"), shown_ms(before_us / 1e3));
+        let (were, they_are, them) = if before == 1 { ("was", "it is", "it") } else { ("were", "they are", "them") };
         out.push(format!(
-            "{before} GPU events ({time} ms) were launched before the recording began and ended before the window: they \
-             are left out. `torch.cuda.synchronize()` before the first recorded step keeps them out of the recording."
+            "{events} ({time} ms) {were} launched before the recording began and ended before the window: {they_are} \
+             left out. `torch.cuda.synchronize()` before the first recorded step keeps {them} out of the recording."
         ));
     }
     out
+}
+
+/// How GPU events without a launch are counted that ran between others.
+fn within(report: &Report) -> String {
+    let (count, us) = report.rows.unlinked_within;
+    if count == 0 {
+        return String::new();
+    }
+    let time = shown_ms(us / 1e3);
+    format!(" Of that, {time} ms lie within the window and count as GPU work in the timeline, not as idle time.")
 }
 
 /// Whether launches of GPU events are there, and only whose they are is not known.
@@ -153,16 +165,27 @@ fn unsure(diagnostics: &Diagnostics) -> impl Iterator<Item = String> {
 }
 
 /// Of GPU events that belong to no operation: how many, why, and their time.
-fn unowned(count: u64, diagnostics: &Diagnostics, ms: &str) -> String {
-    let shared = "share their correlation with others, so which call launched them is not known";
+fn unowned(count: usize, diagnostics: &Diagnostics, ms: &str) -> String {
+    let (have, belong) = if count == 1 { ("has", "belongs") } else { ("have", "belong") };
+    let events = format!("{} ({ms} ms)", counted(count, "GPU event"));
+    let shared = |count: usize| match count {
+        1 => "shares its correlation with others, so which call launched it is not known",
+        _ => "share their correlation with others, so which call launched them is not known",
+    };
     if diagnostics.count(Defect::UnreadRuntime) > 0 {
-        let why = "they were launched through a runtime whose calls are not read";
-        return format!("{count} GPU events ({ms} ms) {UNOWNED}: {why}.");
+        let why = "launched through a runtime whose calls are not read";
+        return format!("{events} {belong} {UNOWNED}: {why}.");
     }
-    match diagnostics.count(Defect::AmbiguousLaunch) {
-        0 => format!("{count} GPU events ({ms} ms) {UNLAUNCHED} and belong to no operation."),
-        ambiguous if ambiguous >= count => format!("{count} GPU events ({ms} ms) {UNOWNED}: they {shared}."),
-        ambiguous => format!("{count} GPU events ({ms} ms) {UNOWNED}: {ambiguous} {shared}, the others {UNLAUNCHED}."),
+    match diagnostics.count(Defect::AmbiguousLaunch) as usize {
+        0 => format!("{events} {have} {UNLAUNCHED} and {belong} {UNOWNED}."),
+        ambiguous if ambiguous >= count => {
+            let they = if count == 1 { "it" } else { "they" };
+            format!("{events} {belong} {UNOWNED}: {they} {}.", shared(count))
+        }
+        ambiguous => {
+            let others = if count - ambiguous == 1 { "the other has" } else { "the others have" };
+            format!("{events} {belong} {UNOWNED}: {ambiguous} {}, {others} {UNLAUNCHED}.", shared(ambiguous))
+        }
     }
 }
 
@@ -350,31 +373,48 @@ mod tests {
         b.gpu("kernel", "k", 80.0, 10.0, 0, 7);
         b.flow('f', "ac2g", 100.0, 0).on(0, 7);
         let told = prepared_of(&b, "H200").warnings;
-        assert!(told.iter().any(|w| w.contains(UNOWNED) && w.contains("share their correlation")), "{told:?}");
+        assert!(told.iter().any(|w| w.contains(UNOWNED) && w.contains("shares its correlation")), "{told:?}");
         assert!(!told.iter().any(|w| w.contains(UNLAUNCHED)), "{told:?}");
         b.gpu("kernel", "early", 50.0, 10.0, 99, 7);
         let told = prepared_of(&b, "H200").warnings;
-        assert!(told.iter().any(|w| w.contains("1 share") && w.contains(UNLAUNCHED)), "{told:?}");
+        let both = |w: &String| w.contains("1 shares its") && w.contains("the other has no recorded launch");
+        assert!(told.iter().any(both), "{told:?}");
     }
 
     #[test]
     fn what_ran_before_the_window_is_told_apart() {
-        // stream 7  |lost 100| |mm 50| |lost 20|  with the launch of the second alone
-        let of = |before_us: f64, within_us: f64| {
+        // stream 7  |lost 100| |mm 50| |lost| |mm 50| |lost|  with the launches of the products alone
+        let prepared = |before_us: f64, within_us: f64, after_us: f64| {
             let mut b = TraceBuilder::new();
             b.gpu("kernel", "lost", 0.0, before_us, 98, 7);
-            b.cpu_op("aten::mm", 150.0, 10.0);
-            b.launch("cudaLaunchKernel", 152.0, 2.0, 1);
-            b.kernel("k", 200.0, 50.0, 1);
-            b.gpu("kernel", "lost", 300.0, within_us, 99, 7);
-            let told = prepared_of(&b, "H200").warnings.into_iter();
-            told.filter(|w| w.contains("GPU events")).collect::<Vec<_>>()
+            for (number, at) in [(1, 200.0), (2, 400.0)] {
+                b.cpu_op("aten::mm", at - 50.0, 10.0);
+                b.launch("cudaLaunchKernel", at - 48.0, 2.0, number);
+                b.kernel("k", at, 50.0, number);
+            }
+            for (correlation, at, length) in [(99, 300.0, within_us), (97, 500.0, after_us)] {
+                if length > 0.0 {
+                    b.gpu("kernel", "lost", at, length, correlation, 7);
+                }
+            }
+            prepared_of(&b, "H200")
         };
-        let [within, before] = &of(100.0, 20.0)[..] else { panic!("both are told") };
-        assert_eq!(within, "1 GPU events (0.020 ms) have no recorded launch and belong to no operation.");
-        assert!(before.starts_with("1 GPU events (0.10 ms) were launched before the recording began"), "{before}");
+        let told =
+            |p: &Prepared| -> Vec<String> { p.warnings.iter().filter(|w| w.contains("GPU event")).cloned().collect() };
+        let p = prepared(100.0, 0.0, 20.0);
+        let [after, before] = &told(&p)[..] else { panic!("both are told") };
+        assert_eq!(after, "1 GPU event (0.020 ms) has no recorded launch and belongs to no operation.");
+        assert!(before.starts_with("1 GPU event (0.10 ms) was launched before the recording began"), "{before}");
         assert!(before.contains("torch.cuda.synchronize()"), "{before}");
-        assert_eq!(of(100.0, 1.0).len(), 1, "a share of the window that can be neglected");
+        assert_eq!(told(&prepared(100.0, 0.0, 1.0)).len(), 1, "a share of the window that can be neglected");
+        let time = |p: &Prepared| (p.utilization.busy_time_ms, p.utilization.total_time_ms);
+        assert_eq!(time(&p), (0.1, 0.25), "what runs outside of the window is no part of it");
+        // What runs between the others keeps the GPU busy.
+        let p = prepared(100.0, 80.0, 20.0);
+        assert_eq!(time(&p), (0.18, 0.25));
+        let counted =
+            "Of that, 0.080 ms lie within the window and count as GPU work in the timeline, not as idle time.";
+        assert!(told(&p)[0].starts_with("2 GPU events (0.10 ms) have") && told(&p)[0].ends_with(counted), "{p:?}");
     }
 
     #[test]

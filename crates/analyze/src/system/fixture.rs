@@ -15,12 +15,12 @@ pub(crate) fn system(b: &TraceBuilder) -> System {
 }
 
 pub(crate) fn timeline(trace: &Trace, tree: &Tree, population: Population) -> Timeline<Ns> {
-    Timeline::of(trace, &population.of(tree), None).unwrap()
+    Timeline::of(trace, &population.of(trace, tree), None).unwrap()
 }
 
 pub(crate) fn utilization(b: &TraceBuilder) -> Utilization {
     let trace = b.build();
-    let timeline: Timeline<Us> = Timeline::of(&trace, &Population::Linked.of(&tree(&trace)), None).unwrap();
+    let timeline: Timeline<Us> = Timeline::of(&trace, &Population::Linked.of(&trace, &tree(&trace)), None).unwrap();
     let rows = timeline.rows();
     let row = |kind: &str| rows.iter().find(|r| r.kind == kind).map_or((0.0, 0.0), |r| (r.ms, r.percent));
     Utilization {

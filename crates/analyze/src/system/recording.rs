@@ -140,7 +140,7 @@ impl<'a> Recording<'a> {
     fn read_gpu(&mut self, population: Population) {
         let (trace, tree) = (self.trace, self.tree);
         let mut works: Vec<Option<GpuWork>> = vec![None; trace.strings().len()];
-        let events = population.of(tree);
+        let events = population.of(trace, tree);
         self.gpu.reserve_exact(events.len());
         for event in events {
             let Some((start, end)) = Ns::span_of(trace, event) else { continue };

@@ -27,7 +27,7 @@ impl Case {
         let trace = Trace::open(path, &ReadOptions::default()).unwrap();
         let tree = Tree::build(&trace, TreeOptions::default().with_python());
         let system = System::of(&trace, &tree, Population::Linked).unwrap();
-        let timeline: Timeline<Us> = Timeline::of(&trace, &Population::Linked.of(&tree), None).unwrap();
+        let timeline: Timeline<Us> = Timeline::of(&trace, &Population::Linked.of(&trace, &tree), None).unwrap();
         let utilization = utilization(&timeline);
         Self { name, trace, tree, system, utilization }
     }
@@ -158,7 +158,8 @@ fn a_replayed_graph_is_no_launch_problem() {
 /// What has to hold for every trace.
 fn check(case: &Case) {
     let (name, gaps) = (&case.name, &case.system.gaps);
-    let timeline: Timeline<Ns> = Timeline::of(&case.trace, &Population::Linked.of(&case.tree), None).unwrap();
+    let timeline: Timeline<Ns> =
+        Timeline::of(&case.trace, &Population::Linked.of(&case.trace, &case.tree), None).unwrap();
     assert_eq!((gaps.window, gaps.busy, gaps.idle()), (timeline.total, timeline.busy, timeline.idle), "{name}");
     assert_eq!(gaps.by_class.iter().map(|t| t.time).sum::<Ns>(), timeline.idle, "{name}");
     let metrics = MultiKernelMetrics::of(&case.system, &case.utilization);

@@ -41,8 +41,8 @@ pub(crate) fn run(session: &Session, args: &InfoArgs) -> Result<(), Failure> {
     let tree = ManuallyDrop::new(tree);
     let mut defects = trace.diagnostics().clone();
     defects.extend(tree.diagnostics());
-    let timeline = Timeline::<Ns>::of(&trace, &Population::All.of(&tree), None);
-    let devices = Timeline::<Ns>::by_device(&trace, &Population::All.of(&tree), None);
+    let timeline = Timeline::<Ns>::of(&trace, &Population::All.of(&trace, &tree), None);
+    let devices = Timeline::<Ns>::by_device(&trace, &Population::All.of(&trace, &tree), None);
     let timeline = timeline.as_ref();
     let view = View { path, trace: &trace, summary: &summary, timeline, devices, defects: &defects };
     if session.common.json {

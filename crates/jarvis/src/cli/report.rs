@@ -13,7 +13,7 @@ use jarvis_perf::tables::{Report, ReportError, ReportOptions, Sheet, build_repor
 use jarvis_report::html;
 use jarvis_report::render::csv;
 use jarvis_trace::side_by_side::joined;
-use jarvis_trace::{Defect, Fidelity, Population, Summary, Trace};
+use jarvis_trace::{Defect, Fidelity, Summary, Trace};
 
 use super::analyze::FINDINGS;
 use super::info::thousands;
@@ -303,7 +303,7 @@ pub(crate) fn extension(
 
 /// The page of a report.
 fn page(trace: &Trace, report: &Report, platform: Option<&Platform>, args: &ReportArgs) -> Vec<u8> {
-    let population = if args.sheets.include_unlinked_kernels { Population::All } else { Population::Linked };
+    let population = report.population();
     let summary = Summary::of(trace);
     let program = Program::of(trace, &report.tree, &summary, &report.arg_lists).with_rows(&report.rows.unified);
     let gaps = Gaps::of_trace(trace, &report.tree, population);

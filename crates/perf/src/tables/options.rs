@@ -1,6 +1,6 @@
 //! What to report, and why there may be nothing to report.
 
-use jarvis_trace::Fidelity;
+use jarvis_trace::{Fidelity, Population};
 
 use crate::extension::Extension;
 use crate::parity::Quirks;
@@ -16,7 +16,7 @@ pub struct ReportOptions {
     pub platform: Option<Platform>,
     /// The user's own models and categories.
     pub extension: Option<Extension>,
-    /// Whether the timeline also counts GPU events whose launch was not recorded.
+    /// Whether the timeline counts all GPU events whose launch was not recorded, those outside of the window too.
     pub include_unlinked: bool,
     /// Gaps shorter than this count as micro idle time; `None` keeps one idle row.
     pub micro_idle_us: Option<f64>,
@@ -87,6 +87,17 @@ impl ReportOptions {
         match self.fidelity {
             Fidelity::Correct => Quirks::NONE,
             Fidelity::Reference => Quirks::REFERENCE,
+        }
+    }
+
+    /// The GPU events that the timeline and what goes on side by side are made of.
+    pub fn population(&self) -> Population {
+        if self.include_unlinked {
+            Population::All
+        } else if self.quirks().timeline_of_linked_alone {
+            Population::Linked
+        } else {
+            Population::Window
         }
     }
 

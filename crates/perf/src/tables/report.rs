@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use jarvis_trace::side_by_side::both;
-use jarvis_trace::{Diagnostics, EventId, Id, Nesting, Ns, Timeline, Trace, Tree, TreeOptions, Us};
+use jarvis_trace::{Diagnostics, EventId, Id, Nesting, Ns, Population, Timeline, Trace, Tree, TreeOptions, Us};
 use rapidhash::RapidHashMap;
 
 use super::collectives::Collectives;
@@ -77,6 +77,8 @@ pub struct ReportRows {
     pub unlinked: (usize, f64),
     /// Of these, those that end before the first one whose launch was recorded begins: before the window.
     pub unlinked_before: (usize, f64),
+    /// Of these, those that the timeline counts: they ran between others.
+    pub unlinked_within: (usize, f64),
     /// Operations whose model gave no numbers, and why.
     pub model_failures: Vec<ModelFailure>,
 }
@@ -95,6 +97,11 @@ pub struct ModelFailure {
 }
 
 impl Report {
+    /// The GPU events that the timeline counts.
+    pub fn population(&self) -> Population {
+        self.options.population()
+    }
+
     /// The sheets in their order. Those without rows are absent, but for the two of short kernels.
     pub fn sheets(&self) -> Vec<Sheet<'_>> {
         let mut sheets = vec![Sheet::from(&self.ready.timeline)];
@@ -292,7 +299,7 @@ fn fill<'a>(mut cx: Context<'a>, gpu: &GpuTime) -> Filled<'a> {
             (unified, collectives, operations)
         },
     );
-    let [unlinked, unlinked_before] = unlinked(trace, tree);
+    let [unlinked, unlinked_before, unlinked_within] = unlinked(trace, tree, gpu);
     let rows = ReportRows {
         timeline: gpu.timeline,
         devices: gpu.by_device(trace),
@@ -309,6 +316,7 @@ fn fill<'a>(mut cx: Context<'a>, gpu: &GpuTime) -> Filled<'a> {
         collectives,
         unlinked,
         unlinked_before,
+        unlinked_within,
     };
     Filled { rows, any_op: sums.any_op, operations }
 }
@@ -382,18 +390,19 @@ fn operations(cx: &mut Context<'_>, gpu: &GpuTime, launchers: &LauncherRows, uni
     (op_sheets, overlaps)
 }
 
-/// GPU events whose launch was not recorded: all of them, and those before the window.
-fn unlinked(trace: &Trace, tree: &Tree) -> [(usize, f64); 2] {
-    let mut events: Vec<_> = tree.all_gpu_events().iter().copied().filter(|&e| !tree.is_linked(e)).collect();
+/// GPU events whose launch was not recorded: all of them, those before the window, and those that the timeline counts.
+fn unlinked(trace: &Trace, tree: &Tree, gpu: &GpuTime) -> [(usize, f64); 3] {
+    let unlinked = |events: &[EventId]| events.iter().copied().filter(|&e| !tree.is_linked(e)).collect::<Vec<_>>();
+    let mut events = unlinked(tree.all_gpu_events());
     let sum = |events: &[EventId]| {
         let time: Ns = events.iter().filter_map(|&e| trace.dur(e)).sum();
         (events.len(), time.as_us())
     };
     let all = sum(&events);
     if events.is_empty() {
-        return [all; 2];
+        return [all; 3];
     }
     let begin = tree.linked_gpu_events().filter_map(|e| trace.ts(e)).min();
     events.retain(|&e| begin.is_some_and(|begin| trace.end(e).is_some_and(|end| end <= begin)));
-    [all, sum(&events)]
+    [all, sum(&events), sum(&unlinked(&gpu.events))]
 }

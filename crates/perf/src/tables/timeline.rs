@@ -1,7 +1,7 @@
 //! `gpu_timeline`: what the GPU did with its time.
 
 use jarvis_trace::timeline::TimelineRow;
-use jarvis_trace::{Defect, EventId, EventKind, Id, Ns, Population, Timeline, Trace, Tree, Us};
+use jarvis_trace::{Defect, EventId, EventKind, Id, Ns, Timeline, Trace, Tree, Us};
 
 use super::context::RECOMPUTE;
 use super::options::{ReportError, ReportOptions};
@@ -65,8 +65,7 @@ pub(crate) struct GpuTime {
 
 impl GpuTime {
     pub(crate) fn of(trace: &Trace, tree: &Tree, options: &ReportOptions) -> Result<Self, ReportError> {
-        let population = if options.include_unlinked { Population::All } else { Population::Linked };
-        let events = population.of(tree);
+        let events = options.population().of(trace, tree);
         let count = tree.all_gpu_events().len();
         if count == 0 {
             return Err(without_gpu(trace));

@@ -131,11 +131,8 @@ fn outside(leaf: &Leaf) -> &'static str {
 
 /// GPU work whose launch was not recorded, where the timeline counts it.
 fn add_unlaunched<'a>(root: &mut Sum<'a>, source: &Source<'_>, trace: &'a Trace, families: &[Family]) {
-    if source.population != jarvis_trace::Population::All {
-        return;
-    }
     let tree = &source.report.tree;
-    for &e in tree.all_gpu_events().iter().filter(|&&e| !tree.is_linked(e)) {
+    for e in source.population.of(trace, tree).into_iter().filter(|&e| !tree.is_linked(e)) {
         let us = trace.dur(e).unwrap_or_default().as_us();
         let family = families[e.index()].number();
         root.add(us, family);

@@ -37,12 +37,6 @@ pub struct Source<'a> {
     pub run: Option<&'a Run<'a>>,
 }
 
-/// The events that the timeline of an analysis counts.
-fn population(report: &Report) -> Population {
-    let linked = report.tree.linked_gpu_events().next().is_some();
-    if linked { Population::Linked } else { Population::All }
-}
-
 impl<'a> Source<'a> {
     /// Of a run of `analyze` whose judgement is not there yet.
     pub(crate) fn of_groundwork(groundwork: &'a Groundwork, report: &'a Report, summary: &'a Summary) -> Self {
@@ -55,7 +49,7 @@ impl<'a> Source<'a> {
             platform: Some(&prepared.platform),
             program: &prepared.program,
             gaps: groundwork.gaps(),
-            population: population(report),
+            population: report.population(),
             prepared: Some(prepared),
             run: None,
         }
@@ -72,7 +66,7 @@ impl<'a> Source<'a> {
             platform: Some(&prepared.platform),
             program: &prepared.program,
             gaps: run.analysis.system.as_ref().map(|s| &s.gaps),
-            population: population(run.report),
+            population: run.report.population(),
             prepared: Some(prepared),
             run: Some(run),
         }

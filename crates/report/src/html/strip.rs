@@ -65,7 +65,7 @@ pub(crate) fn strip(source: &Source<'_>, trace: &Trace, families: &[Family], tex
     let pixel = ((to - from).0 / PIXELS).max(1);
     let mut by_stream: BTreeMap<TrackId, Vec<EventId>> = BTreeMap::new();
     let mut events = 0;
-    for e in source.population.of(&source.report.tree) {
+    for e in source.population.of(trace, &source.report.tree) {
         let Some((start, end)) = span(trace, e).filter(|s| s.0 < to && s.1 > from) else { continue };
         if end > start {
             by_stream.entry(trace.track_id(e)).or_default().push(e);
@@ -118,7 +118,7 @@ fn window(source: &Source<'_>, trace: &Trace) -> Option<(Ns, Ns, Option<i64>)> {
         let number = source.summary.steps.get(step as usize).and_then(|s| s.number);
         return Some((from, to, number)).filter(|_| to > from);
     }
-    let all = source.population.of(&source.report.tree);
+    let all = source.population.of(trace, &source.report.tree);
     let spans = all.iter().filter_map(|&e| span(trace, e));
     let (from, to) = spans.fold((Ns(i64::MAX), Ns(i64::MIN)), |(a, b), (from, to)| (a.min(from), b.max(to)));
     (to > from).then_some((from, to, None))

@@ -29,7 +29,7 @@ fn an_empty_list_of_events_is_a_trace() {
     let trace = parse("");
     let tree = tree(&trace);
     assert!(trace.is_empty() && tree.roots().is_empty() && tree.diagnostics().worst().is_none());
-    assert!(Timeline::<Us>::of(&trace, &Population::All.of(&tree), None).is_none());
+    assert!(Timeline::<Us>::of(&trace, &Population::All.of(&trace, &tree), None).is_none());
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn parity() -> TreeOptions {
 }
 
 fn timeline(trace: &Trace, tree: &Tree, micro: Option<Us>) -> Timeline<Us> {
-    Timeline::of(trace, &Population::Linked.of(tree), micro).unwrap()
+    Timeline::of(trace, &Population::Linked.of(trace, tree), micro).unwrap()
 }
 
 fn assert_bits(what: &str, ours: f64, reference: f64) {
@@ -109,7 +109,7 @@ fn timeline_tables_are_those_of_the_reference() {
         }
         let mut seen = Diagnostics::default();
         t.check(&mut seen);
-        let exact = Timeline::<Ns>::of(&trace, &Population::Linked.of(&tree), None).unwrap();
+        let exact = Timeline::<Ns>::of(&trace, &Population::Linked.of(&trace, &tree), None).unwrap();
         exact.check(&mut seen);
         assert!(seen.worst().is_none(), "{name}: parts do not add up");
         assert!((exact.busy.as_us() - t.busy.0).abs() < 0.1, "{name}");

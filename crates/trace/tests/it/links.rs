@@ -340,7 +340,7 @@ fn a_kernel_days_away_from_all_calls_is_left_out_and_told() {
     let trace = b.build();
     let window = |options: TreeOptions| {
         let tree = Tree::build(&trace, options);
-        let timeline: Timeline<Ns> = Timeline::of(&trace, &Population::Linked.of(&tree), None).unwrap();
+        let timeline: Timeline<Ns> = Timeline::of(&trace, &Population::Linked.of(&trace, &tree), None).unwrap();
         (timeline.total, tree.diagnostics().count(Defect::StrayGpuTime))
     };
     assert_eq!(window(TreeOptions::default()), (Ns(31_000), 1));

@@ -20,6 +20,6 @@ fn eight_hundred_thousand_events() {
     let trace = b.build();
     let tree = Tree::build(&trace, TreeOptions::default().with_python());
     assert_eq!((tree.roots().len(), tree.linked_gpu_events().count()), (OPS, OPS));
-    let busy = Timeline::<Us>::of(&trace, &Population::Linked.of(&tree), None).unwrap().busy;
+    let busy = Timeline::<Us>::of(&trace, &Population::Linked.of(&trace, &tree), None).unwrap().busy;
     assert!((busy.0 - 25_000.0).abs() < 1e-3);
 }

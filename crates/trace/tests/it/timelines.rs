@@ -108,11 +108,32 @@ fn unlinked_events_count_on_request_and_devices_stand_apart() {
     b.event('X', "kernel", "other device", 100.0, 20.0).on(1, 7);
     let trace = b.build();
     let tree = Tree::build(&trace, TreeOptions::default());
-    let total = |population: Population| Timeline::<Us>::of(&trace, &population.of(&tree), None).unwrap().total;
+    let total = |population: Population| Timeline::<Us>::of(&trace, &population.of(&trace, &tree), None).unwrap().total;
     assert_eq!((total(Population::Linked), total(Population::All)), (Us(5.0), Us(110.0)));
-    let devices = Timeline::<Us>::by_device(&trace, &Population::All.of(&tree), None);
+    let devices = Timeline::<Us>::by_device(&trace, &Population::All.of(&trace, &tree), None);
     let busy: Vec<_> = devices.iter().map(|(id, t)| (*id, t.busy)).collect();
     assert_eq!(busy, [(Id::Int(0), Us(5.0)), (Id::Int(1), Us(20.0))]);
+}
+
+#[test]
+fn what_runs_between_linked_events_keeps_the_gpu_busy() {
+    // stream 7   |lost|   |k1|   |lost|   |k2|   |lost|
+    // stream 8          |lost|
+    let mut b = TraceBuilder::new();
+    for (number, at) in [(1, 100.0), (2, 200.0)] {
+        b.launch("cudaLaunchKernel", at - 90.0, 1.0, number);
+        b.kernel("k", at, 10.0, number);
+    }
+    for (correlation, at, stream) in [(91, 20.0, 7), (92, 95.0, 8), (93, 140.0, 7), (94, 300.0, 7)] {
+        b.gpu("kernel", "lost", at, 20.0, correlation, stream);
+    }
+    let trace = b.build();
+    let tree = Tree::build(&trace, TreeOptions::default());
+    let timeline = |p: Population| Timeline::<Us>::of(&trace, &p.of(&trace, &tree), None).unwrap();
+    let of = |p: Population| (timeline(p).total, timeline(p).busy);
+    assert_eq!(of(Population::Linked), (Us(110.0), Us(20.0)));
+    assert_eq!(of(Population::Window), (Us(115.0), Us(50.0)), "and what reaches into the window");
+    assert_eq!(of(Population::All), (Us(300.0), Us(90.0)));
 }
 
 #[test]

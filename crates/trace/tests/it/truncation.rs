@@ -12,7 +12,7 @@ type Result = (Vec<Option<EventId>>, Vec<EventId>, Option<Timeline<Us>>);
 
 fn result(trace: &Trace) -> Result {
     let tree = Tree::build(trace, TreeOptions::default().with_python());
-    let timeline = Timeline::<Us>::of(trace, &Population::All.of(&tree), None);
+    let timeline = Timeline::<Us>::of(trace, &Population::All.of(trace, &tree), None);
     (trace.events().map(|e| tree.parent(e)).collect(), tree.roots().to_vec(), timeline)
 }
 

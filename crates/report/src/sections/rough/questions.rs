@@ -7,7 +7,7 @@ use jarvis_trace::Defect;
 use crate::Run;
 use crate::blocks::{Block, Line};
 use crate::sections::idle::short;
-use crate::sections::words::{ms, pct, shapes};
+use crate::sections::words::{counted, ms, pct, shapes};
 
 /// Most questions of one kind.
 const MOST: usize = 5;
@@ -121,7 +121,9 @@ fn host_dominated(run: &Run<'_>) -> Vec<Line> {
 fn unlinked(run: &Run<'_>) -> Vec<Line> {
     let (count, us) = run.report.rows.unlinked;
     let known = run.report.diagnostics.count(Defect::UnlinkedGpuEvent) < count as u64;
-    let what = if known { UNOWNED } else { UNLAUNCHED };
-    let text = format!("{count} GPU events ({} ms) {what}: which launcher started them?", ms(us / 1e3));
+    let (have, belong, them) = if count == 1 { ("has", "belongs", "it") } else { ("have", "belong", "them") };
+    let what = if known { format!("{belong} {UNOWNED}") } else { format!("{have} {UNLAUNCHED}") };
+    let events = counted(count, "GPU event");
+    let text = format!("{events} ({} ms) {what}: which launcher started {them}?", ms(us / 1e3));
     Some(Line::from(text)).filter(|_| count > 0).into_iter().collect()
 }

@@ -510,13 +510,19 @@ pub(crate) fn input_starved(cx: &Cx<'_>) -> Option<Judged> {
     }
     let all = host.saved_input(gaps.input_before);
     // Half of it at least: the other half may be the first touch of data that has to be fetched in any case.
-    let saved_ms = Range::new(all.low / 2.0, all.high);
-    let before = if gaps.input_before > Ns(0) {
-        format!(" Another {} ms pass before the first launch.", shown_ms(gaps.input_before.as_ms()))
+    let saved_ms = Range::new(all / 2.0, all);
+    let (before, share) = if gaps.input_before > Ns(0) {
+        let (input, recorded) = (starved.time + gaps.input_before, gaps.window + gaps.input_before);
+        let before = format!(
+            " Another {} ms pass before the first launch: with them it is {} of {} ms.",
+            shown_ms(gaps.input_before.as_ms()),
+            shown_ms(input.as_ms()),
+            shown_ms(recorded.as_ms())
+        );
+        (before, ", as a share of the window and what the first step spends on input before it")
     } else {
-        String::new()
+        Default::default()
     };
-    let (least, most) = host.slowdown();
     let draft = Draft {
         pattern: PatternId::INPUT_STARVED,
         category: "cpu_idle",
@@ -530,10 +536,7 @@ pub(crate) fn input_starved(cx: &Cx<'_>) -> Option<Judged> {
         operations: Vec::new(),
         time: starved.time,
         saved_ms,
-        basis: format!(
-            "The recorded schedule run again without the time spent on input, that before the first launch included, \
-             for a profiler that slowed the rest of the host down {least} to {most} times; low is half of it.",
-        ),
+        basis: format!("The recorded schedule run again without the time spent on input{share}; low is half of it.",),
         algorithmic: vec![
             "Load in other processes and ahead of time: `DataLoader(num_workers=..., prefetch_factor=..., \
              persistent_workers=True)`."

@@ -433,6 +433,33 @@ fn input_is_a_finding_of_its_own() {
     assert_eq!(names(&found(&build(40.0))), [""; 0], "5 % of the window are worth a word, 4.6 % are not");
 }
 
+#[test]
+fn no_more_input_goes_than_was_recorded() {
+    // The rest of the step is the host's too, and might be faster without the profiler.
+    let mut host = Host::default();
+    for step in 0..2 {
+        let start = host.now;
+        host.b.python("torch/utils/data/dataloader.py(1): __next__", host.now, 2000.0);
+        host.now += 2000.0;
+        for _ in 0..40 {
+            host.op("aten::mm", 50.0, 5.0);
+        }
+        host.end_step(step, start);
+    }
+    let all = found(&host.b);
+    let f = all.iter().find(|f| f.pattern == PatternId::INPUT_STARVED).unwrap();
+    let gaps = system(&host.b).gaps;
+    let (input, step) = (f.time_ms + gaps.input_before.as_ms(), (gaps.window + gaps.input_before).as_ms());
+    assert!((3.9..4.1).contains(&input) && (7.9..8.2).contains(&step), "{input} {step}");
+    assert!(f.impact.speedup.high <= step / (step - input), "{:?}", f.impact);
+    assert!(
+        f.issue.ends_with(&format!("with them it is {} of {} ms.", shown_ms(input), shown_ms(step))),
+        "{}",
+        f.issue
+    );
+    assert!(f.impact.basis.contains("as a share of the window"), "{:?}", f.impact);
+}
+
 /// Steps that copy `bytes` to the device first, `us` long and waited for.
 //
 // host  |-- copy --------||op||op|..    |-- copy --------||op||op|..

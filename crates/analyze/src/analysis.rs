@@ -251,7 +251,9 @@ impl Analysis {
 
     /// What is said in the place of recommendations, if there are none.
     pub fn nothing_recommended(&self) -> String {
-        nothing_recommended(&self.outcomes, &self.findings)
+        let idle = self.system.as_ref().and_then(|s| s.where_idle(&self.prepared.utilization));
+        let told = [Some(nothing_recommended(&self.outcomes, &self.findings)), idle];
+        told.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
     /// The findings that tell a pattern of a category: of its kind, and of its rows.

@@ -39,6 +39,8 @@ pub(crate) struct Activity {
     pub(crate) allocation: Ns,
     /// Time covered by frames that fetch or prepare input, after the host was free.
     pub(crate) input: Ns,
+    /// Time in the profiler itself, between steps.
+    pub(crate) profiler: Ns,
     /// The deepest event that covers more than half of it, else the outermost one that covers most.
     pub(crate) event: Option<EventId>,
 }
@@ -159,6 +161,7 @@ impl Thread<'_, '_> {
             covered: seen.all.covered,
             allocation: self.allocations.within(late),
             input: seen.input.covered.max(self.input.within(late)),
+            profiler: seen.profiler.covered,
             event: deepest.or(seen.outermost.map(|o| o.0)),
         }
     }
@@ -168,6 +171,9 @@ impl Thread<'_, '_> {
         let can_be = matches!(self.trace.kind(e), EventKind::PythonFunction | EventKind::CpuOp);
         if can_be && self.names.is(e, Names::INPUT) {
             seen.input.add(start, end);
+        }
+        if self.trace.kind(e) == EventKind::PythonFunction && self.names.is(e, Names::PROFILER) {
+            seen.profiler.add(start, end);
         }
     }
 }
@@ -201,6 +207,7 @@ impl Union {
 struct Seen {
     all: Union,
     input: Union,
+    profiler: Union,
     outermost: Option<(EventId, Ns)>,
 }
 
@@ -209,6 +216,7 @@ impl Seen {
         Self {
             all: Union::new(late.from, late.to),
             input: Union::new(late.free.max(late.from), late.to),
+            profiler: Union::new(late.from, late.to),
             outermost: None,
         }
     }

@@ -144,6 +144,8 @@ pub(crate) fn refine(class: &mut GapClass, late: &Late, seen: &Activity) {
         *class = GapClass::HostData;
     } else if most(seen.allocation) {
         *class = GapClass::HostAlloc;
+    } else if matches!(class, GapClass::HostWork | GapClass::HostIdle) && most(seen.profiler) {
+        *class = GapClass::StepSync;
     } else if matches!(class, GapClass::HostWork | GapClass::HostIdle) {
         *class = if most(seen.covered) { GapClass::HostWork } else { GapClass::HostIdle };
     }

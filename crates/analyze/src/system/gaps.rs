@@ -23,7 +23,7 @@ use std::sync::Arc;
 use jarvis_trace::{EventId, InOrder, Ns, Population, StrId, Trace, Tree};
 use rapidhash::RapidHashMap;
 
-use super::activity::activities;
+use super::activity::{Activity, activities};
 use super::classify::{Bare, Class, first_class, handed_over_spans, input_before, late_spans, merge, refine};
 use super::first_calls::{self, FirstCalls};
 use super::recording::{Recording, Wait};
@@ -40,7 +40,8 @@ pub enum GapClass {
     DeviceWait,
     /// The host had just waited for the GPU in the middle of a step, so nothing was queued.
     HostSync,
-    /// The same at the edge of a step, where it is expected.
+    /// The same at the edge of a step, where it is expected; or the host was in the profiler, which ends a step and begins
+    /// the next: no part of the program.
     StepSync,
     /// The host got or gave back memory.
     HostAlloc,
@@ -82,6 +83,22 @@ impl GapClass {
             Self::HostWork => "host_work",
             Self::HostIdle => "host_idle",
             Self::Unlinked => "unlinked",
+        }
+    }
+
+    /// What it means, in a few words.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Edge => "edge of the capture",
+            Self::LaunchQueue => "work was queued; the usual pause between kernels",
+            Self::DeviceWait => "work was queued; waits for another stream, event or rank",
+            Self::HostSync => "the host had waited for the GPU within a step",
+            Self::StepSync => "between steps: the host had waited for the GPU or was in the profiler",
+            Self::HostAlloc => "the host allocates or frees memory",
+            Self::HostData => "the host prepares input",
+            Self::HostWork => "the host runs operations or Python code",
+            Self::HostIdle => "nothing recorded on the launching thread",
+            Self::Unlinked => "the launch was not recorded",
         }
     }
 
@@ -251,6 +268,10 @@ pub struct Gaps {
     pub in_optimizer: Tally,
     /// Late launches in first calls of operations.
     pub first_calls: FirstCalls,
+    /// Gaps in which the host was in the profiler, between steps.
+    pub in_profiler: Tally,
+    /// Time of the profiler before late launches of such gaps, with when the launch came; in order.
+    pub(super) profiler: Vec<(Ns, Ns)>,
     /// Time spent on input in the first step before anything was launched. It lies before the window.
     pub input_before: Ns,
     /// Whether Python frames were there to be looked at.
@@ -277,13 +298,14 @@ impl Gaps {
         let window = recording.extent.1 - recording.extent.0;
         let mut classes: Vec<Class> = bare.iter().map(|gap| first_class(recording, gap, window)).collect();
         // Of what the host did, what is told of each gap: there may be as many gaps as kernels.
-        let mut seen: Vec<(Ns, Option<EventId>)> = vec![(Ns(0), None); bare.len()];
+        let mut seen: Vec<Seen> = vec![Seen::default(); bare.len()];
         for spans_of in [late_spans, handed_over_spans] {
             let late = spans_of(recording, &bare, &classes);
             let found = activities(recording, &late);
             for (span, activity) in late.iter().zip(found) {
                 refine(&mut classes[span.gap].0, span, &activity);
-                seen[span.gap] = (activity.input, activity.event);
+                let Activity { input, profiler, event, .. } = activity;
+                seen[span.gap] = Seen { input, profiler, event };
             }
         }
         let mut tables = Tables::new(recording);
@@ -315,9 +337,10 @@ impl Gaps {
         Some(&self.first_calls).filter(|first| percent(first.time, self.late()) > FIRST_OF_LATE)
     }
 
-    /// Idle time in percent of the window, capture edges and first calls at the start of a run left out of both.
+    /// Idle time in percent of the window, capture edges, first calls at the start of a run and what the profiler does
+    /// between steps left out of both.
     pub fn idle_without_edges_percent(&self) -> f64 {
-        let edges = self.class(GapClass::Edge).time + self.first_calls.at_start();
+        let edges = self.class(GapClass::Edge).time + self.first_calls.at_start() + self.in_profiler.time;
         percent(self.idle() - edges, self.window - edges)
     }
 }
@@ -325,6 +348,14 @@ impl Gaps {
 /// Share in percent; zero of nothing.
 pub(crate) fn percent(part: Ns, whole: Ns) -> f64 {
     if whole.0 == 0 { 0.0 } else { 100.0 * part.0 as f64 / whole.0 as f64 }
+}
+
+/// What the host did in a gap, as far as tables tell it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    input: Ns,
+    profiler: Ns,
+    event: Option<EventId>,
 }
 
 /// Sums over gaps while they are classified.
@@ -349,7 +380,7 @@ impl<'a, 'r> Tables<'a, 'r> {
         Self { recording, gaps, by_name, by_operation, long: Vec::new() }
     }
 
-    fn add(&mut self, gap: &Bare, (class, wait): Class, (input, event): (Ns, Option<EventId>)) {
+    fn add(&mut self, gap: &Bare, (class, wait): Class, Seen { input, profiler, event }: Seen) {
         let recording = self.recording;
         let wait = wait.map(|at| recording.waits[at as usize]);
         let length = gap.to - gap.from;
@@ -385,6 +416,11 @@ impl<'a, 'r> Tables<'a, 'r> {
         }
         if class == GapClass::HostData {
             self.gaps.input.push(input);
+        }
+        // Between steps without a wait it is the profiler that the GPU waits for.
+        if class == GapClass::StepSync && wait.is_none() {
+            self.gaps.in_profiler.add(length);
+            self.gaps.profiler.extend(launch.map(|l| (l.start, profiler)));
         }
         self.gaps.gaps.push(Gap {
             start: gap.from - recording.extent.0,

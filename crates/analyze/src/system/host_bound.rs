@@ -234,15 +234,18 @@ impl HostBound {
         Range::new(a, b)
     }
 
-    /// The most it brings to have input when it is needed, in milliseconds of the window. A step that begins with
-    /// fetching input is longer than what the window shows of it: the share that the input has of both, from the first
-    /// step on, is what the window gets shorter by. All times are as recorded: how much less the profiler slows input
-    /// down than all else is not known, so no more is promised than what the recording shows.
-    pub(crate) fn saved_input(&self, before: Ns) -> f64 {
+    /// What it brings to have input when it is needed, in milliseconds of the window. A step that begins with fetching
+    /// input is longer than what the window shows of it: the share that the input has of both, from the first step on,
+    /// is what the window gets shorter by. Low without half of the input: the other half may be the first touch of data
+    /// that has to be fetched in any case; high without the gaps that it takes. All times are as recorded: how much less
+    /// the profiler slows input down than all else is not known, so no more is promised than what the recording shows.
+    pub(crate) fn saved_input(&self, gaps: Ns, before: Ns) -> Range {
         let scenario = Scenario { without: Without::Input, ..Scenario::RECORDED };
         let [recorded, ..] = self.recorded;
         let [without] = self.schedule.run(&scenario, [1.0]);
-        self.saved_by(speedup(recorded + before, without))
+        let rerun = self.saved_by(speedup(recorded + before, without));
+        let gone = self.saved_by(speedup(self.window + before, self.window - gaps));
+        Range::new(rerun.min(gone) / 2.0, gone)
     }
 
     /// What a saving of kernel time brings end to end, in milliseconds of the window: as recorded, and with a host as

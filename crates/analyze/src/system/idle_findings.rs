@@ -113,8 +113,9 @@ pub(crate) fn launch_bound(cx: &Cx<'_>, waits: Option<&Judged>) -> Option<Judged
     let late = late_launches(cx);
     let idle = gaps.idle_without_edges_percent();
     let at_start = gaps.first_calls.at_start();
-    let of_idle = super::gaps::percent(late.time, gaps.idle() - at_start);
-    let of_window = super::gaps::percent(late.time, gaps.window - at_start);
+    let no_part = at_start + gaps.in_profiler.time;
+    let of_idle = super::gaps::percent(late.time, gaps.idle() - no_part);
+    let of_window = super::gaps::percent(late.time, gaps.window - no_part);
     if idle <= CARD_PERCENT || of_window < LATE_OF_WINDOW || of_idle < LATE_OF_IDLE {
         return None;
     }
@@ -508,9 +509,7 @@ pub(crate) fn input_starved(cx: &Cx<'_>) -> Option<Judged> {
     if percent < INPUT_OF_WINDOW {
         return None;
     }
-    let all = host.saved_input(gaps.input_before);
-    // Half of it at least: the other half may be the first touch of data that has to be fetched in any case.
-    let saved_ms = Range::new(all / 2.0, all);
+    let saved_ms = host.saved_input(starved.time, gaps.input_before);
     let (before, share) = if gaps.input_before > Ns(0) {
         let (input, recorded) = (starved.time + gaps.input_before, gaps.window + gaps.input_before);
         let before = format!(
@@ -536,7 +535,10 @@ pub(crate) fn input_starved(cx: &Cx<'_>) -> Option<Judged> {
         operations: Vec::new(),
         time: starved.time,
         saved_ms,
-        basis: format!("The recorded schedule run again without the time spent on input{share}; low is half of it.",),
+        basis: format!(
+            "High without these gaps{share}; low is half of what the recorded schedule, run again without the time spent \
+             on input, gives.",
+        ),
         algorithmic: vec![
             "Load in other processes and ahead of time: `DataLoader(num_workers=..., prefetch_factor=..., \
              persistent_workers=True)`."

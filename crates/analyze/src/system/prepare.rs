@@ -4,10 +4,13 @@ use jarvis_trace::{Population, Trace, Tree};
 
 use super::communication::{Communication, split};
 use super::copies::Copies;
-use super::gaps::Gaps;
+use super::cpu_idle::CARD_PERCENT;
+use super::gaps::{GapClass, Gaps};
 use super::host_bound::HostBound;
 use super::kernels::Kernels;
 use super::recording::Recording;
+use super::texts::ms_and_percent;
+use crate::prepared::Utilization;
 use crate::rounding::shown_ms;
 
 /// Everything the system tier sees.
@@ -45,6 +48,20 @@ impl System {
     /// what a slow host means for savings of kernel time.
     pub fn notes(&self) -> Vec<String> {
         [self.kernels.graph_note(), self.first_calls_note(), self.host.note()].into_iter().flatten().collect()
+    }
+
+    /// Where idle time lies, if it is worth a word and no recommendation has one for it.
+    pub fn where_idle(&self, utilization: &Utilization) -> Option<String> {
+        let class = GapClass::ALL.into_iter().rev().max_by_key(|&class| self.gaps.class(class).time)?;
+        (utilization.idle_time_percent > CARD_PERCENT).then(|| {
+            format!(
+                "The GPU is idle for {}: {} ms of it in gaps of class `{}` ({}).",
+                ms_and_percent(utilization.idle_time_ms, utilization.idle_time_percent),
+                shown_ms(self.gaps.class(class).time.as_ms()),
+                class.as_str(),
+                class.meaning()
+            )
+        })
     }
 
     fn first_calls_note(&self) -> Option<String> {

@@ -21,6 +21,10 @@ pub(super) const READS: [&str; 2] = ["aten::item", "aten::_local_scalar_dense"];
 /// Words in the names of frames and annotations that fetch or prepare input.
 const INPUT_WORDS: [&str; 5] = ["DataLoader", "dataloader", "collate", "tokeniz", "preprocess"];
 
+/// The frame in which the profiler ends one step and begins the next, with `PROFILER_STEP` at its end.
+const PROFILER_FRAME: &str = "torch/profiler/profiler.py(";
+const PROFILER_STEP: &str = ": step";
+
 /// Words in the names of calls that get or give back memory.
 const ALLOCATION_WORDS: [&str; 3] = ["Malloc", "HostAlloc", "Free"];
 
@@ -439,6 +443,7 @@ impl<'a> Names<'a> {
     pub(crate) const INPUT: u8 = 8;
     pub(crate) const ALLOCATION: u8 = 16;
     pub(crate) const COMPILED: u8 = 32;
+    pub(crate) const PROFILER: u8 = 64;
     const SEEN: u8 = 128;
 
     pub(crate) fn new(trace: &'a Trace) -> Self {
@@ -479,6 +484,9 @@ fn meaning(name: &str) -> u8 {
     }
     if COMPILED_REGIONS.iter().any(|p| name.starts_with(p)) {
         meaning |= Names::COMPILED;
+    }
+    if name.contains(PROFILER_FRAME) && name.ends_with(PROFILER_STEP) {
+        meaning |= Names::PROFILER;
     }
     meaning
 }

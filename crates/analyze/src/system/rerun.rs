@@ -229,7 +229,8 @@ impl<'a, const N: usize> Run<'a, N> {
         let own = (step.own() - spared) as f64 * share(fate);
         let read = if s.without == Without::Reads || self.last_fate != Fate::Stays { 0 } else { step.read };
         let fixed = if s.without == Without::Input { step.fixed - step.input } else { step.fixed };
-        let mut time = self.scaled((before + own) * factor + read as f64);
+        let profiler = (step.profiler as f64 * share(fate)).min(own);
+        let mut time = self.scaled((before + own - profiler) * factor + profiler + read as f64);
         for time in &mut time {
             *time += fixed;
         }

@@ -93,6 +93,8 @@ pub(super) struct Step {
     pub(super) carried: i64,
     /// Of `delta`: time in operations that read a value off the GPU in the middle of a step.
     pub(super) read: i64,
+    /// Of what belongs to the thing itself: time in the profiler between steps, which a faster program does not shorten.
+    pub(super) profiler: i64,
     /// Whether it is the first launch of a step.
     pub(super) opens: bool,
     pub(super) act: Act,
@@ -232,14 +234,24 @@ impl Schedule {
             // No change is worth what the run only spends at its start.
             let delta = (act.at - clock - gaps.first_calls.at_start_within(clock, act.at)).max(Ns(0));
             let read = overlap(&reads, &mut read_at, clock, act.at).min(delta);
-            let mut step =
-                Step { delta: delta.0, fixed: 0, input: 0, carried: 0, read: read.0, opens: false, act: act.act };
+            let mut step = Step {
+                delta: delta.0,
+                fixed: 0,
+                input: 0,
+                carried: 0,
+                read: read.0,
+                profiler: 0,
+                opens: false,
+                act: act.act,
+            };
             if let Act::Launch { .. } = act.act {
                 (step.fixed, step.input) = late.fixed(act.at, delta - read);
                 step.opens = opens.at_launch(act.at);
                 let rest = before.filter(|b| act.operation.is_none_or(|o| o.event != b.event)).map(|b| b.end - clock);
                 step.carried =
                     (rest.unwrap_or(Ns(0)).min(delta) - read).0.clamp(0, step.delta - step.fixed - step.read);
+                let in_profiler = gaps.profiler.binary_search_by_key(&act.at, |p| p.0);
+                step.profiler = in_profiler.map_or(0, |i| gaps.profiler[i].1.0.min(step.own()));
                 before = act.operation;
             }
             if let Act::Wait { at_boundary: true, .. } = act.act {

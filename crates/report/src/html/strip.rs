@@ -51,7 +51,7 @@ pub(crate) const CLASSES: [(GapClass, &str, &str); 10] = [
     (GapClass::LaunchQueue, "between kernels", "work was queued; kernels cannot follow each other faster"),
     (GapClass::DeviceWait, "device waits", "work was queued, but waited for another stream, event or rank"),
     (GapClass::HostSync, "host waited for the GPU", "the host had just waited for the GPU, so nothing was queued"),
-    (GapClass::StepSync, "end of a step", "the host waited for the GPU between two steps"),
+    (GapClass::StepSync, "end of a step", "between two steps the host waited for the GPU or was in the profiler"),
     (GapClass::HostAlloc, "memory management", "the host got or gave back memory"),
     (GapClass::HostData, "input", "the host fetched or prepared input"),
     (GapClass::HostWork, "host busy", "the host ran operations or Python and launched too late"),

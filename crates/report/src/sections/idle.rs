@@ -2,7 +2,6 @@
 
 use jarvis_analyze::system::Severity;
 use jarvis_analyze::system::cpu_idle::{CpuIdleMetrics, GapAnalysis};
-use jarvis_analyze::system::gaps::GapClass;
 use jarvis_analyze::system::texts::VIEWER;
 use jarvis_analyze::thresholds::Threshold;
 use jarvis_trace::shortened;
@@ -109,29 +108,13 @@ fn classes(gaps: &GapAnalysis) -> Table {
     for c in &gaps.by_class {
         table.row([
             Line::code(c.class.as_str()),
-            cell(meaning(c.class)),
+            cell(c.class.meaning()),
             cell(c.count.to_string()),
             cell(ms(c.time_ms.0)),
             cell(pct(c.percent_of_idle.0)),
         ]);
     }
     table
-}
-
-/// What a class means, in a few words.
-pub(crate) fn meaning(class: GapClass) -> &'static str {
-    match class {
-        GapClass::Edge => "edge of the capture",
-        GapClass::LaunchQueue => "work was queued; the usual pause between kernels",
-        GapClass::DeviceWait => "work was queued; waits for another stream, event or rank",
-        GapClass::HostSync => "the host had waited for the GPU within a step",
-        GapClass::StepSync => "the host had waited for the GPU between steps",
-        GapClass::HostAlloc => "the host allocates or frees memory",
-        GapClass::HostData => "the host prepares input",
-        GapClass::HostWork => "the host runs operations or Python code",
-        GapClass::HostIdle => "nothing recorded on the launching thread",
-        GapClass::Unlinked => "the launch was not recorded",
-    }
 }
 
 fn lengths(gaps: &GapAnalysis) -> Table {

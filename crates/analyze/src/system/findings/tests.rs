@@ -5,6 +5,7 @@ use crate::finding::Priority;
 use crate::program::Program;
 use crate::system::cpu_idle::CpuIdleMetrics;
 use crate::system::fixture::{Host, system, tree, utilization};
+use crate::system::host_bound::Fix;
 use crate::system::multi_kernel::MultiKernelMetrics;
 use crate::system::multi_kernel_data::MultiKernelData;
 use crate::system::texts::SINGLE_RANK;
@@ -431,6 +432,39 @@ fn input_is_a_finding_of_its_own() {
     assert!(all[0].impact.speedup.low > 1.3 && all[0].impact.speedup.low < 1.6, "{:?}", all[0].impact);
     assert!(all[0].issue.contains("before the first launch"));
     assert_eq!(names(&found(&build(40.0))), [""; 0], "5 % of the window are worth a word, 4.6 % are not");
+}
+
+#[test]
+fn what_the_profiler_does_between_steps_is_not_the_programs() {
+    // host  |op|...|op||-- frame 600 us --||op|...|op|
+    // GPU     |k|...|k|                     |k|...|k|
+    let build = |frame: &str| {
+        let mut host = Host::default();
+        for step in 0..2 {
+            let start = host.now;
+            for _ in 0..4 {
+                host.op("aten::mm", 20.0, 15.0);
+            }
+            host.b.annotation(&format!("ProfilerStep#{step}"), start, host.now - start);
+            host.b.python(frame, host.now, 600.0);
+            host.now += 600.0;
+        }
+        host.b
+    };
+    let own = build("train.py(3): step");
+    assert_eq!(names(&found(&own)), ["launch_bound"]);
+    for frame in ["torch/profiler/profiler.py(884): step", "/opt/torch/profiler/profiler.py(894): step"] {
+        let b = build(frame);
+        assert_eq!(names(&found(&b)), [""; 0]);
+        let system = system(&b);
+        assert_eq!(system.gaps.in_profiler.count, 1);
+        let told = system.where_idle(&utilization(&b)).unwrap();
+        assert!(told.contains("in gaps of class `step_sync` (between steps: the host had"), "{told}");
+        // Less host time between launches leaves it as it is.
+        let saved = |b| crate::system::fixture::system(b).host.saved(None, [Fix::Compiled; 2]);
+        assert!(saved(&b).high < 0.1 && saved(&own).low > 0.1, "{:?} {:?}", saved(&b), saved(&own));
+    }
+    assert_eq!(system(&steps(20.0, 200.0).b).where_idle(&utilization(&steps(20.0, 200.0).b)), None);
 }
 
 #[test]

@@ -191,16 +191,24 @@ impl HostBound {
     }
 
     /// The same for a host that no longer waits. Here the profiler may also have cost nothing: what the host does with
-    /// the values it waited for is not what the profiler slows down.
-    pub(crate) fn saved_without_waits(&self, fixes: [Fix; 2]) -> Range {
-        let saved = self.saved(None, fixes);
+    /// the values it waited for is not what the profiler slows down. With all other host work as it is, or at the hopeful
+    /// end as much faster as this part of what a host gains that never waits.
+    pub(crate) fn saved_without_waits(&self, uninterrupted: f64) -> Range {
+        let saved = self.saved(None, [Fix::NoWaits, Fix::NoReads]);
         let [recorded, ..] = self.speedups(None, Fix::NoReads);
-        Range::new(saved.low, saved.high.max(self.saved_by(recorded)))
+        let host = faster(UNINTERRUPTED_HOST, uninterrupted);
+        let most = self.most_saved(&Scenario { host, ..Fix::NoReads.scenario() });
+        Range::new(saved.low, saved.high.max(self.saved_by(recorded)).max(most))
+    }
+
+    /// How much less host time lies between launches at the hopeful end of it, in percent.
+    pub(crate) fn less_host_percent(uninterrupted: f64) -> f64 {
+        100.0 * (1.0 - faster(UNINTERRUPTED_HOST, uninterrupted))
     }
 
     /// The most that is saved if these kernels, which make flags for the host, go with the reads: with all other host work
-    /// as it is, or as fast as by a host that never waits.
-    pub(crate) fn most_without_flags(&self, kernels: &[u32], uninterrupted: bool) -> f64 {
+    /// as it is, or as much faster as this part of what a host gains that never waits.
+    pub(crate) fn most_without_flags(&self, kernels: &[u32], uninterrupted: f64) -> f64 {
         if kernels.is_empty() {
             return 0.0;
         }
@@ -208,10 +216,14 @@ impl HostBound {
         for p in self.positions(kernels) {
             fates[p] = Fate::Gone;
         }
-        let host = if uninterrupted { FLAGLESS_HOST } else { 1.0 };
-        let without = Scenario { fates: Some(&fates), host, ..Fix::NoReads.scenario() };
+        let host = faster(FLAGLESS_HOST, uninterrupted);
+        self.most_saved(&Scenario { fates: Some(&fates), host, ..Fix::NoReads.scenario() })
+    }
+
+    /// The most a change saves over what the profiler may have done.
+    fn most_saved(&self, scenario: &Scenario<'_>) -> f64 {
         let [_, recorded @ .., _] = self.recorded;
-        let after = self.schedule.run(&without, [self.slowdown.0, self.slowdown.1]);
+        let after = self.schedule.run(scenario, [self.slowdown.0, self.slowdown.1]);
         let saved = std::array::from_fn::<f64, 2, _>(|n| self.saved_by(speedup(recorded[n], after[n])));
         saved.into_iter().fold(0.0, f64::max)
     }
@@ -437,6 +449,11 @@ fn turn(replacements: &[Replacement]) -> f64 {
     stay / (all - stay).max(1.0)
 }
 
+/// What is left of the host time if this part of what can go goes.
+fn faster(left: f64, part: f64) -> f64 {
+    1.0 - part * (1.0 - left)
+}
+
 /// What the profiler usually costs, between least and most.
 fn usual((least, most): (f64, f64)) -> f64 {
     (least * most).sqrt()
@@ -496,12 +513,10 @@ pub(crate) enum Fix {
     NoReadsGraph,
     /// No reads either, and what lies between the waits is compiled.
     NoReadsCompiled,
-    /// No reads either, and the host is as fast as one may be that never waits.
-    NoReadsUninterrupted,
 }
 
 impl Fix {
-    const COUNT: usize = Self::NoReadsUninterrupted as usize + 1;
+    const COUNT: usize = Self::NoReadsCompiled as usize + 1;
 
     fn scenario(self) -> Scenario<'static> {
         let recorded = Scenario::RECORDED;
@@ -513,7 +528,6 @@ impl Fix {
             Self::NoReads => waitless,
             Self::NoReadsGraph => Scenario { graph: true, ..waitless },
             Self::NoReadsCompiled => Scenario { host: COMPILED_HOST, ..waitless },
-            Self::NoReadsUninterrupted => Scenario { host: UNINTERRUPTED_HOST, ..waitless },
         }
     }
 }

@@ -284,6 +284,37 @@ fn reads_within_the_step_come_before_launches() {
     assert!(first.contains("then capture it in a GPU graph"), "{first}");
 }
 
+#[test]
+fn a_little_more_waiting_makes_a_little_more_of_it() {
+    // Two steps of forty reads, with more and more operations between them: the share of the waits falls.
+    let of = |between: usize| {
+        let mut host = Host::default();
+        for step in 0..2 {
+            let start = host.now;
+            for _ in 0..40 {
+                for _ in 0..between {
+                    host.op("aten::mm", 50.0, 5.0);
+                }
+                host.item();
+            }
+            host.end_step(step, start);
+        }
+        let all = found(&host.b);
+        let f = all.into_iter().find(|f| f.pattern == PatternId::HOST_SYNC).unwrap();
+        let gaps = system(&host.b).gaps;
+        let share = crate::system::gaps::percent(gaps.class(crate::system::gaps::GapClass::HostSync).time, gaps.late());
+        (share, f.impact.speedup.high, f.priority)
+    };
+    let all: Vec<_> = (8..24).map(of).collect();
+    let (most, least) = (all[0].0, all[all.len() - 1].0);
+    assert!(most > 6.5 && least < 4.5, "{all:?}");
+    for pair in all.windows(2) {
+        let [(_, more, before), (_, less, after)] = pair else { unreachable!() };
+        assert!(less <= more && less / more > 0.93, "{all:?}");
+        assert!(*after as usize - *before as usize <= 1, "{all:?}");
+    }
+}
+
 /// Two steps of twenty products, each followed by these operations on tensors and a read.
 fn checked(made: &[(&str, &str)]) -> Finding {
     let mut host = Host::default();

@@ -13,6 +13,7 @@ use super::communication::Collective;
 use super::copies::CopyOperation;
 use super::direction::CopyDirection;
 use super::findings::{Cx, Draft, Judged, timeline_evidence};
+use super::gaps::GapClass;
 use super::severity::{EXPOSED, Severity};
 use super::texts::{SINGLE_RANK, bytes, counted, list, ms_and_percent, quoted};
 use crate::finding::{Evidence, FindingOperation, PatternId, Range};
@@ -45,6 +46,18 @@ pub(crate) fn blocking_copies(cx: &Cx<'_>) -> Option<Judged> {
     }
     let saved_ms = copies.saved_ms.filter(|_| severity.is_card())?;
     let time = exposed + behind.time;
+    let late = other_late_launches(cx);
+    let saved_ms = Range::new(saved_ms.low, saved_ms.high.min((time + late).ms()));
+    // A host that is not held up by copies is ahead of where it was.
+    let ahead = if saved_ms.high > time.ms() {
+        format!(
+            " A host that neither copies nor waits for copies also comes earlier to other launches: {} ms of idle time \
+             pass before late ones.",
+            shown_ms(late.ms())
+        )
+    } else {
+        String::new()
+    };
     let mut parts: Vec<String> = Vec::new();
     for (direction, sum) in ways.iter().filter(|(_, sum)| sum.count > 0) {
         let way = if *direction == CopyDirection::DeviceToHost { "device to host" } else { "host to device" };
@@ -79,7 +92,7 @@ pub(crate) fn blocking_copies(cx: &Cx<'_>) -> Option<Judged> {
         severity,
         title: "Copies between host and device that nothing hides".to_owned(),
         issue: format!(
-            "{}: {} with nothing else on the GPU, gaps after them included.",
+            "{}: {} with nothing else on the GPU, gaps after them included.{ahead}",
             parts.join("; "),
             ms_and_percent(time.ms(), cx.percent(time))
         ),
@@ -96,6 +109,12 @@ pub(crate) fn blocking_copies(cx: &Cx<'_>) -> Option<Judged> {
         evidence,
     };
     Some(draft.finish(cx))
+}
+
+/// Gaps before late launches that are neither the input's nor follow a wait within a step.
+fn other_late_launches(cx: &Cx<'_>) -> Ns {
+    let classes = [GapClass::HostWork, GapClass::HostIdle, GapClass::HostAlloc, GapClass::StepSync];
+    classes.into_iter().map(|class| cx.system.gaps.class(class).time).sum()
 }
 
 fn copy_actions(cx: &Cx<'_>) -> Vec<String> {

@@ -5,6 +5,7 @@ use crate::finding::Priority;
 use crate::program::Program;
 use crate::system::cpu_idle::CpuIdleMetrics;
 use crate::system::fixture::{Host, system, tree, utilization};
+use crate::system::gaps::GapClass;
 use crate::system::host_bound::Fix;
 use crate::system::multi_kernel::MultiKernelMetrics;
 use crate::system::multi_kernel_data::MultiKernelData;
@@ -302,7 +303,7 @@ fn a_little_more_waiting_makes_a_little_more_of_it() {
         let all = found(&host.b);
         let f = all.into_iter().find(|f| f.pattern == PatternId::HOST_SYNC).unwrap();
         let gaps = system(&host.b).gaps;
-        let share = crate::system::gaps::percent(gaps.class(crate::system::gaps::GapClass::HostSync).time, gaps.late());
+        let share = crate::system::gaps::percent(gaps.class(GapClass::HostSync).time, gaps.late());
         (share, f.impact.speedup.high, f.priority)
     };
     let all: Vec<_> = (8..24).map(of).collect();
@@ -584,6 +585,21 @@ fn what_a_step_does_before_its_first_copy_is_input() {
         [(copy, 30.0, 400.0), (copy, 2.0, 2000.0), ("Memcpy DtoH (Device -> Pinned)", 30.0, 2000.0)]
     {
         assert!(!names(&found(&build(copies, us, input))).contains(&"input_starved"), "{copies} {us} {input}");
+    }
+}
+
+#[test]
+fn what_copies_save_is_named() {
+    for (host, told) in [((100.0, 5.0), true), ((20.0, 50.0), false)] {
+        let b = copying_between(8 << 20, 1000.0, "Pageable", host).b;
+        let all = found(&b);
+        let f = all.iter().find(|f| f.pattern == PatternId::BLOCKING_COPIES).unwrap();
+        let late = system(&b).gaps.class(GapClass::HostWork).time.as_ms();
+        assert!(f.impact.saved_ms.high <= f.time_ms + late, "{:?} {} {late}", f.impact, f.time_ms);
+        assert_eq!(f.impact.saved_ms.high > f.time_ms, told, "{:?} {}", f.impact, f.time_ms);
+        let named =
+            format!("comes earlier to other launches: {} ms of idle time pass before late ones.", shown_ms(late));
+        assert_eq!(f.issue.ends_with(&named), told, "{}", f.issue);
     }
 }
 

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! So savings are not multiplied with some share: the recorded schedule is run again with the kernels shortened
-//! ([`HostBound::clip_savings`]), not launched at all ([`HostBound::clip_removal`]) or replaced by fewer
+//! ([`HostBound::clip_range`]), not launched at all ([`HostBound::clip_removal`]) or replaced by fewer
 //! ([`HostBound::clip_fusion`]), the last two giving back the host time of their launches too, and the difference of
 //! the windows is the saving. What operations take the host at the start of a run, when they are called for the first time
 //! with their arguments ([`super::first_calls`]), is no part of that schedule: no change is worth it.
@@ -261,13 +261,9 @@ impl HostBound {
     }
 
     /// What a saving of kernel time brings end to end, in milliseconds of the window: as recorded, and with a host as
-    /// fast as it may be without the profiler. The kernels are GPU events by UID; each gets shorter in proportion to
-    /// its time. A window that is shorter without the profiler gets shorter by as large a share of it.
-    pub fn clip_savings(&self, saved_ms: f64, kernels: &[u32]) -> Range {
-        self.clip_at(saved_ms, &self.positions(kernels))
-    }
-
-    /// The same for both ends of a range.
+    /// fast as it may be without the profiler, the low end of the first and the high end of the second. The kernels are
+    /// GPU events by UID; each gets shorter in proportion to its time. A window that is shorter without the profiler
+    /// gets shorter by as large a share of it.
     pub fn clip_range(&self, saved_ms: Range, kernels: &[u32]) -> Range {
         let positions = self.positions(kernels);
         let [low, high] = [saved_ms.low, saved_ms.high].map(|saved| self.clip_at(saved, &positions));

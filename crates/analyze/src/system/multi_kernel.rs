@@ -188,11 +188,6 @@ impl MultiKernelMetrics {
             impact_estimates: [],
         }
     }
-
-    /// Whether any assessment asks for a word.
-    pub fn is_flagged(&self) -> bool {
-        self.memcpy_assessment.flagged || self.nccl_blocking_assessment.flagged || self.overlap_assessment.flagged
-    }
 }
 
 fn memcpy_assessment(system: &System) -> MemcpyAssessment {

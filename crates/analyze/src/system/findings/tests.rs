@@ -713,7 +713,7 @@ fn exposed_communication_lists_collectives_and_its_limits() {
     let metrics = MultiKernelMetrics::of(&system(&b), &utilization(&b));
     assert_eq!(metrics.cross_validation.status, "PASS", "{:?}", metrics.cross_validation);
     assert!((metrics.overlap_assessment.overlap_ratio.unwrap().0 - 0.4).abs() < 1e-9);
-    assert!(metrics.is_flagged());
+    assert!(metrics.nccl_blocking_assessment.flagged && metrics.overlap_assessment.flagged);
 }
 
 #[test]

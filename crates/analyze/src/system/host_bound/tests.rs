@@ -16,6 +16,11 @@ fn close(a: f64, b: f64) {
     assert!((a - b).abs() < 1e-6, "{a} is not {b}");
 }
 
+/// What is left of a saving of so much.
+fn clipped(host: &HostBound, saved_ms: f64, kernels: &[u32]) -> Range {
+    host.clip_range(Range::new(saved_ms, saved_ms), kernels)
+}
+
 /// Launches 10 µs apart, kernels of 100 µs: the host is ahead.
 //
 // host  |r1||r2||r3|...
@@ -47,7 +52,7 @@ fn what_the_host_is_ahead_of_is_saved_in_full() {
     assert_eq!(host.limit, Limit::Gpu);
     assert_eq!(host.note(), None);
     let kernels = kernels(&b);
-    let saved = host.clip_savings(0.5, &kernels[5..15]);
+    let saved = clipped(&host, 0.5, &kernels[5..15]);
     close(saved.low, 0.5);
     close(saved.high, 0.5);
 }
@@ -67,11 +72,11 @@ fn a_queue_from_before_the_window_does_not_hide_the_host() {
     let window = host.window().ms();
     close(window, 2.019);
     // Without that queue the host needs 19 times 40 µs under the profiler, however short the kernels are.
-    let saved = host.clip_savings(1.9, &kernels);
+    let saved = clipped(&host, 1.9, &kernels);
     close(saved.low, window - 0.760);
     assert!(saved.high > saved.low && saved.high < window - 0.3, "a faster host issues them sooner: {saved:?}");
     // What does not reach that arrives in full.
-    close(host.clip_savings(0.5, &kernels).low, 0.5);
+    close(clipped(&host, 0.5, &kernels).low, 0.5);
 }
 
 /// Two steps of operations that take the host this long, kernels of 100 µs; the first launches are late, and with
@@ -127,7 +132,7 @@ fn a_full_queue_is_no_work_of_the_host() {
     assert_eq!(host.limit, Limit::Gpu);
     let window = host.window().ms();
     // All of nine tenths of the kernels' time arrives: with shorter ones there is room sooner.
-    let saved = host.clip_savings(9.0, &kernels);
+    let saved = clipped(&host, 9.0, &kernels);
     assert!(saved.low > 8.9 && saved.low < window, "{saved:?} of {window}");
 }
 
@@ -139,10 +144,10 @@ fn what_the_gpu_is_ahead_of_saves_nothing() {
     assert!(host.note().unwrap().contains("saves nothing"));
     let kernels = kernels(&b);
     // The last kernel ends the window, so what it saves counts; the others hide under their launch gaps.
-    let saved = host.clip_savings(0.095, &kernels[..19]);
+    let saved = clipped(&host, 0.095, &kernels[..19]);
     close(saved.low, 0.0);
     close(saved.high, 0.0);
-    let last = host.clip_savings(0.005, &kernels[19..]);
+    let last = clipped(&host, 0.005, &kernels[19..]);
     close(last.low, 0.005);
 }
 
@@ -155,7 +160,7 @@ fn a_saving_is_cut_where_the_next_launch_comes() {
     host.launch(0.0, "kernel", "k1", 100.0);
     host.launch(60.0, "kernel", "k2", 10.0);
     let kernels = kernels(&host.b);
-    let saved = system(&host.b).host.clip_savings(0.080, &kernels[..1]);
+    let saved = clipped(&system(&host.b).host, 0.080, &kernels[..1]);
     close(saved.low, 0.041);
     // A host 1.7 times faster, as is usual, would have launched at 35 µs: 25 µs less to wait for.
     assert!(saved.high > 0.06 && saved.high <= 0.08, "{saved:?}");
@@ -166,10 +171,10 @@ fn savings_are_never_more_than_asked_for_or_there() {
     let b = host_ahead();
     let host = system(&b).host;
     let kernels = kernels(&b);
-    assert!(host.clip_savings(10.0, &kernels).high <= 2.1, "the window is 2.1 ms");
-    assert_eq!(host.clip_savings(0.0, &kernels), Range::new(0.0, 0.0));
-    assert_eq!(host.clip_savings(1.0, &[]), Range::new(0.0, 0.0));
-    assert_eq!(host.clip_savings(1.0, &[u32::MAX]), Range::new(0.0, 0.0));
+    assert!(clipped(&host, 10.0, &kernels).high <= 2.1, "the window is 2.1 ms");
+    assert_eq!(clipped(&host, 0.0, &kernels), Range::new(0.0, 0.0));
+    assert_eq!(clipped(&host, 1.0, &[]), Range::new(0.0, 0.0));
+    assert_eq!(clipped(&host, 1.0, &[u32::MAX]), Range::new(0.0, 0.0));
     let range = host.clip_range(Range::new(0.2, 0.4), &kernels);
     close(range.low, 0.2);
     close(range.high, 0.4);
@@ -273,10 +278,10 @@ fn kernels_on_the_heels_of_others_move_with_them() {
         host.op("aten::mm", 10.0, 40.0);
     }
     let kernels = kernels(&host.b);
-    let saved = system(&host.b).host.clip_savings(0.5, &kernels);
+    let saved = clipped(&system(&host.b).host, 0.5, &kernels);
     close(saved.low, 0.5);
     let long: Vec<u32> = kernels.iter().copied().step_by(2).collect();
-    close(system(&host.b).host.clip_savings(0.4, &long).low, 0.4);
+    close(clipped(&system(&host.b).host, 0.4, &long).low, 0.4);
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(crate) fn tree(data: &[u8]) {
         }
         queries(&trace, &tree);
         for population in [Population::Linked, Population::All] {
-            timeline(&trace, &population.of(&tree));
+            timeline(&trace, &population.of(&trace, &tree));
         }
     }
     let summary = Summary::of(&trace);

@@ -2,6 +2,8 @@
 //!
 //! `I` tells what is wrong, `A` what to change in the model, `B` what a kernel team can do, `N` is a remark.
 
+use std::fmt::Display;
+
 /// A sentence.
 #[derive(Debug, Clone, Copy)]
 pub struct Text {
@@ -220,8 +222,9 @@ pub(crate) fn quoted(name: &str) -> String {
 }
 
 /// A number of things: `1 gap`, `2 gaps`.
-pub(crate) fn counted(count: usize, thing: &str) -> String {
-    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+pub fn counted(count: impl Display, thing: &str) -> String {
+    let count = count.to_string();
+    format!("{count} {thing}{}", if count == "1" { "" } else { "s" })
 }
 
 fn placeholders(template: &'static str) -> Vec<&'static str> {
@@ -254,6 +257,16 @@ mod tests {
         include_str!("rules/drive.rs"),
         include_str!("patterns/findings.rs"),
     ];
+
+    #[test]
+    fn one_thing_is_told_as_one() {
+        assert_eq!(
+            (counted(1, "gap"), counted(0, "gap"), counted(21, "gap")),
+            ("1 gap".into(), "0 gaps".into(), "21 gaps".into())
+        );
+        assert_eq!((counted("1", "event"), counted("1,001", "event")), ("1 event".into(), "1,001 events".into()));
+        assert_eq!((counted(1.0, "kernel"), counted(1.5, "kernel")), ("1 kernel".into(), "1.5 kernels".into()));
+    }
 
     #[test]
     fn ids_are_unique_and_every_sentence_is_said() {

@@ -14,6 +14,7 @@ use super::work::{Copies, Part};
 use super::{Comparative, SideTotals, WORTH_PERCENT};
 use crate::finding::PatternId;
 use crate::prepare::args::SEPARATOR;
+use crate::texts::counted;
 use crate::thresholds::Thresholds;
 
 /// What kind of difference it is.
@@ -273,13 +274,8 @@ fn short(name: &str) -> String {
     cut.replace('`', "'") + end
 }
 
-fn count(n: f64, thing: &str) -> String {
-    let n = n.round();
-    format!("{n} {thing}{}", if (n - 1.0).abs() < f64::EPSILON { "" } else { "s" })
-}
-
 fn replaced(c: &Compared) -> Change {
-    let kernels = Both::of(c.launched, |n| count(n, "kernel"));
+    let kernels = Both::of(c.launched, |n| counted(n.round(), "kernel"));
     let (reference, target) = (listed(&c.operations.reference), listed(&c.operations.target));
     let what = if c.same_operations() {
         let kernels = if kernels.reference == kernels.target {
@@ -318,7 +314,7 @@ fn group(category: &str, kind: ChangeKind, members: &[&Compared], limits: &Thres
             operations.push(Arc::clone(name));
         }
     }
-    let of = format!("{} ({category}, {})", listed(&operations), count(members.len() as f64, "shape"));
+    let of = format!("{} ({category}, {})", listed(&operations), counted(members.len(), "shape"));
     let what = match kind {
         ChangeKind::Precision => {
             let types = largest.first().and_then(|c| c.precision.clone()).unwrap_or_default();
@@ -361,7 +357,8 @@ pub(crate) fn launchers(parts: &[Part]) -> Vec<Arc<str>> {
 
 fn unmatched(left: &Both<Vec<Part>>) -> Change {
     let ms = Both::of(left.as_ref(), |parts| parts.iter().map(|p| p.ms).sum::<f64>());
-    let kernels = Both::of(left.as_ref(), |parts| count(parts.iter().map(|p| p.kernels).sum(), "kernel"));
+    let kernels =
+        Both::of(left.as_ref(), |parts| counted(parts.iter().map(|p| p.kernels).sum::<f64>().round(), "kernel"));
     let side = |parts: &[Part], kernels: &str| {
         if parts.is_empty() { "nothing".to_owned() } else { format!("{} ({kernels})", listed(&launchers(parts))) }
     };

@@ -360,7 +360,7 @@ impl Maker<'_, '_> {
     fn issue(&self) -> String {
         let first = self.first();
         let alike = || self.patterns.iter().filter(|p| is_alike(first, p));
-        let instances = alike().filter(|p| p.code == first.code).map(|p| p.instances).sum();
+        let instances: usize = alike().filter(|p| p.code == first.code).map(|p| p.instances).sum();
         let (time, calls) = (ms(alike().map(|p| p.total_ms()).sum()), counted(instances, "call"));
         let backward = Self::backward_of(&alike().copied().collect::<Vec<_>>());
         let kernels = counted(first.ops.len(), "kernel");

@@ -86,7 +86,7 @@ pub(super) fn likewise(others: &[&Pattern]) -> Option<String> {
         }
     }
     let told = |place: &Vec<&Pattern>| {
-        let calls = counted(place.iter().map(|p| p.instances).sum(), "call");
+        let calls = counted(place.iter().map(|p| p.instances).sum::<usize>(), "call");
         let time = ms(place.iter().map(|p| p.total_ms()).sum());
         let name = place[0].module.as_deref().map(|m| format!("{}: ", quoted(m))).unwrap_or_default();
         format!("{name}{} ({time} ms over {calls})", short_ops(place[0]))

@@ -14,7 +14,7 @@ use crate::prepare::{kernel_names, percent};
 use crate::prepared::{Prepared, Row};
 use crate::program::RowId;
 use crate::rounding::{Ms, Percent, shown, shown_ms};
-use crate::texts::TextId;
+use crate::texts::{TextId, counted};
 use crate::thresholds::Threshold;
 
 /// Code of the pattern.
@@ -285,7 +285,7 @@ pub(crate) fn pattern(
         confidence: "high",
         evidence: vec![
             format!("{}% of convolution time", shown(share, 1)),
-            format!("{} kernels, {} ms", fix.transposes, shown_ms(fix.transpose_ms)),
+            format!("{}, {} ms", counted(fix.transposes, "kernel"), shown_ms(fix.transpose_ms)),
         ],
         tree_uids: with.map(|j| j.row.uid).collect(),
         module: largest.row.module_path.last().map(|m| crate::program::base_name(m).to_owned()),

@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::System;
 use super::gaps::{GapClass, Gaps, HostActivity};
 use super::severity::{IDLE, Severity};
+use super::texts::counted;
 use crate::finding::Range;
 use crate::prepared::Utilization;
 use crate::rounding::{Ms, Percent, Ratio, Us, shown, shown_ms};
@@ -318,7 +319,7 @@ fn patterns(system: &System) -> Vec<IdlePattern> {
     };
     let short = kernels.short_percent();
     if short > 30.0 {
-        let evidence = format!("{} of {} kernels are shorter than 10 us", kernels.short, kernels.count);
+        let evidence = kernels.short_told();
         add(
             "launch_overhead",
             short > 50.0,
@@ -337,7 +338,7 @@ fn patterns(system: &System) -> Vec<IdlePattern> {
     }
     let waits = gaps.class(GapClass::HostSync).count;
     if waits >= 2 * gaps.steps {
-        let evidence = format!("the host waits for the GPU in the middle of a step before {waits} gaps");
+        let evidence = format!("the host waits for the GPU in the middle of a step before {}", counted(waits, "gap"));
         add("synchronization", waits >= 10 * gaps.steps, evidence, "remove or batch device synchronizations");
     }
     let work = gaps.class(GapClass::HostWork).time;

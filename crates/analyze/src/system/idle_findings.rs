@@ -167,12 +167,12 @@ pub(crate) fn launch_bound(cx: &Cx<'_>, waits: Option<&Judged>) -> Option<Judged
 fn launch_issue(cx: &Cx<'_>, late: Tally) -> String {
     let kernels = &cx.system.kernels;
     let mut issue = format!(
-        "{} of {} ms idle time passes before {} launches that come late; {} of {} kernels are shorter than 10 us.",
+        "{} of {} ms idle time passes before {} that {} late; {}.",
         shown_ms(late.time.as_ms()),
         shown_ms(cx.system.gaps.idle().as_ms()),
-        late.count,
-        kernels.short,
-        kernels.count
+        if late.count == 1 { "1 launch".to_owned() } else { format!("{} launches", late.count) },
+        if late.count == 1 { "comes" } else { "come" },
+        kernels.short_told()
     );
     if let Some(first) = cx.system.gaps.slow_first_calls() {
         let (part, rest) =

@@ -10,6 +10,7 @@ use jarvis_perf::tables::KernelRow;
 use jarvis_trace::{EventId, EventKind, Ns};
 
 use super::recording::Recording;
+use super::texts::counted;
 
 /// A kernel is short if it takes less than this.
 const SHORT: Ns = Ns(10_000);
@@ -93,14 +94,22 @@ impl Kernels {
         if self.count == 0 { 0.0 } else { self.time.as_us() / self.count as f64 }
     }
 
+    /// How many are short, in words.
+    pub(crate) fn short_told(&self) -> String {
+        let are = if self.short == 1 { "is" } else { "are" };
+        format!("{} of {} {are} shorter than 10 us", self.short, counted(self.count, "kernel"))
+    }
+
     /// What the recording of GPU graphs leaves out; nothing if none was replayed.
     pub fn graph_note(&self) -> Option<String> {
         (self.graph_replays > 0).then(|| {
+            let were = if self.replayed == 1 { "was" } else { "were" };
             format!(
-                "{} GPU events were launched by {} GPU graph replays. The operations inside a graph are not recorded: \
+                "{} {were} launched by {}. The operations inside a graph are not recorded: \
                  their kernels have no shapes, no modules and no replay package, and gaps between them are not the \
                  host's. Profile one step without GPU graphs to see them.",
-                self.replayed, self.graph_replays
+                counted(self.replayed, "GPU event"),
+                counted(self.graph_replays, "GPU graph replay")
             )
         })
     }

@@ -12,7 +12,7 @@ use jarvis_trace::Ns;
 use super::findings::{Cx, Draft, Judged};
 use super::host_bound::Limit;
 use super::severity::Severity;
-use super::texts::{list, quoted};
+use super::texts::{counted, list, quoted};
 use crate::finding::{Evidence, PatternId, Range};
 use crate::program::{Leaf, Program};
 use crate::rounding::{shown, shown_ms};
@@ -55,9 +55,9 @@ pub(crate) fn recomputation(cx: &Cx<'_>, program: &Program) -> Option<Judged> {
         severity,
         title: "Forward work is repeated in the backward pass".to_owned(),
         issue: format!(
-            "{} ms of forward work is repeated in the backward pass (activation checkpointing): {} operations{}.",
+            "{} ms of forward work is repeated in the backward pass (activation checkpointing): {}{}.",
             shown_ms(time.as_ms()),
-            leaves.len(),
+            counted(leaves.len(), "operation"),
             if modules.is_empty() { String::new() } else { format!(" in {}", list(modules, 3)) }
         ),
         operations: Vec::new(),

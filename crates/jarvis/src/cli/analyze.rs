@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use jarvis_analyze::analysis::Analysis;
+use jarvis_analyze::texts::counted;
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::require_gpu_work;
@@ -329,9 +330,10 @@ fn warn_of_replay(session: &Session, choice: &ReplayChoice, replayed: bool, miss
 fn log_analysis(session: &Session, analysis: &Analysis) {
     for outcome in &analysis.outcomes {
         let bottlenecks = outcome.metrics().map_or(0, |m| m.bottlenecks.len());
-        session.log(2, || format!("category {}: {bottlenecks} bottlenecks", outcome.display));
+        session.log(2, || format!("category {}: {}", outcome.display, counted(bottlenecks, "bottleneck")));
     }
-    session.log(1, || format!("{} findings, {} warnings", analysis.findings.len(), analysis.warnings.len()));
+    let [findings, warnings] = [(analysis.findings.len(), "finding"), (analysis.warnings.len(), "warning")];
+    session.log(1, || format!("{}, {}", counted(findings.0, findings.1), counted(warnings.0, warnings.1)));
 }
 
 /// The trace and the folder, asked for if need be.
@@ -465,7 +467,7 @@ impl<'a> Output<'a> {
             batch.replaces(folder, listed);
             let count = batch.paths().count();
             batch.write()?;
-            session.log(1, || format!("{count} files in {}", folder.display()));
+            session.log(1, || format!("{} in {}", counted(count, "file"), folder.display()));
             Ok(())
         })
     }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jarvis_analyze::texts::counted;
 use jarvis_report::check::{Folder, Level, Problem, check};
 use serde_json::json;
 
@@ -53,7 +54,7 @@ pub(crate) fn run(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
             answer += &format!("{}\n", harmless(&problem.to_string(), Style::new(false)));
         }
         if failed == 0 && !session.common.quiet {
-            answer += &format!("ok: {} files, every check holds\n", folder.len());
+            answer += &format!("ok: {}, every check holds\n", counted(folder.len(), "file"));
         }
     }
     session.print(answer.as_bytes())?;

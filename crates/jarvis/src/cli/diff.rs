@@ -10,6 +10,7 @@ use jarvis_analyze::compare::tree::tables::{self, RowTexts, SummaryKeys};
 use jarvis_analyze::compare::tree::{
     DiffRows, LcaGroup, LcaRow, MergedTree, Totals, Which, lca_groups, lca_summary, merge,
 };
+use jarvis_analyze::texts::counted;
 use jarvis_perf::tables::{ReportError, ReportOptions, Table, tree_options};
 use jarvis_report::OutputFile;
 use jarvis_report::render::merged_tree::{self, Roots};
@@ -136,7 +137,7 @@ fn usable(path: &Path, trace: &Trace, tree: &Tree) -> Result<(), Failure> {
         return Err(Failure::new(exit::INPUT, format!("{}: {error}", path.display())).help(error.help()));
     }
     let what = if is_empty { "no GPU events" } else { "no GPU event with a recorded launch" };
-    let what = format!("{}: {what} among {} events", path.display(), trace.len());
+    let what = format!("{}: {what} among {}", path.display(), counted(trace.len(), "event"));
     let help = "record with ProfilerActivity.CPU and ProfilerActivity.CUDA (also on ROCm), with a warm-up step";
     Err(Failure::new(exit::INPUT, what).help(help))
 }

@@ -4,6 +4,7 @@ use std::mem::ManuallyDrop;
 use std::path::Path;
 
 use clap::Args;
+use jarvis_analyze::texts::counted;
 use jarvis_trace::{
     At, Device, Diagnostics, Id, Ns, Population, Summary, Timeline, Trace, TrackSummary, Tree, TreeOptions, Vendor,
     side_by_side,
@@ -66,9 +67,9 @@ struct View<'a> {
 impl View<'_> {
     fn text(&self) -> String {
         let mut out = Lines::default();
-        let events = thousands(self.trace.len() as u64);
+        let events = counted(thousands(self.trace.len() as u64), "event");
         let cut = if is_truncated(self.defects) { " (the file is cut off)" } else { "" };
-        out.line("trace", &format!("{}: {events} events{cut}", self.path.display()));
+        out.line("trace", &format!("{}: {events}{cut}", self.path.display()));
         self.recorded_on(&mut out);
         if let Some((start, end)) = self.summary.span {
             out.line("span", &format!("{} of recording", duration(end - start)));

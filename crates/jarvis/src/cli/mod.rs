@@ -38,6 +38,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use jarvis_analyze::texts::counted;
 use jarvis_trace::{Defect, Diagnostics, ReadOptions, Severity, Trace};
 
 use crate::exit;
@@ -221,12 +222,13 @@ impl Session {
         self.log(1, || {
             let (took, read) = (began.elapsed(), read.load(Ordering::Relaxed));
             let rate = layout::amount((read as f64 / took.as_secs_f64()) as u64);
-            let events = info::thousands(trace.len() as u64);
-            format!("read {name}: {events} events, {} at {rate}/s, in {took:.1?}", layout::amount(read))
+            let events = counted(info::thousands(trace.len() as u64), "event");
+            format!("read {name}: {events}, {} at {rate}/s, in {took:.1?}", layout::amount(read))
         });
         self.log(2, || {
             let devices: Vec<String> = trace.facts().devices().into_iter().map(|d| d.name).collect();
-            format!("{} threads at most; devices of the trace: {}", options.threads, devices.join(", "))
+            let threads = counted(options.threads, "thread");
+            format!("{threads} at most; devices of the trace: {}", devices.join(", "))
         });
         for (d, count, _) in trace.diagnostics().seen() {
             self.log(2, || format!("{} {count}x [{}]: {}", d.id, d.severity.name(), d.meaning));

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jarvis_analyze::texts::counted;
 use jarvis_perf::nearest::nearest;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{ReportOptions, build_report};
@@ -270,7 +271,6 @@ fn meant(asked: &[String], rows: &[Row]) -> String {
 fn summary(made: &Packages, folder: &Path) -> String {
     let mut text = String::new();
     for package in &made.packages {
-        let counted = |n: usize, thing: &str| format!("{n} {thing}{}", if n == 1 { "" } else { "s" });
         let entries = format!("{} of {}", counted(package.calls, "call"), counted(package.entries, "shape"));
         let peak = package.efficiency_percent.map_or_else(String::new, |p| format!(", {p:.0} % of the roof"));
         let path = folder.join(&package.package);

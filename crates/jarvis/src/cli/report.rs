@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use jarvis_analyze::program::Program;
 use jarvis_analyze::system::gaps::Gaps;
+use jarvis_analyze::texts::counted;
 use jarvis_perf::extension::Extension;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{Report, ReportError, ReportOptions, Sheet, build_report};
@@ -371,8 +372,7 @@ fn warn_of_strangers(session: &Session, folder: &Path, ours: &[PathBuf]) {
 fn warn_of_gaps(session: &Session, report: &Report) {
     let (count, us) = report.rows.unlinked;
     if count > 0 {
-        let events =
-            if count == 1 { "1 GPU event".to_owned() } else { format!("{} GPU events", thousands(count as u64)) };
+        let events = counted(thousands(count as u64), "GPU event");
         let recorded = report.diagnostics.count(Defect::UnlinkedGpuEvent) == count as u64;
         let launch = if recorded { "recorded" } else { "known" };
         session.note(&format!(

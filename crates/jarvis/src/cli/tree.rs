@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::mem::ManuallyDrop;
 
 use clap::{ArgGroup, Args};
+use jarvis_analyze::texts::counted;
 use jarvis_perf::nearest::nearest;
 use jarvis_trace::tree::{ForwardLink, NameIndex, SubtreeText};
 use jarvis_trace::{
@@ -247,9 +248,9 @@ fn kernels_text(view: TreeView<'_>, e: EventId, out: &mut String) {
     let total = duration(busy(view, &kernels));
     let _ = writeln!(
         out,
-        "UID: {e}, Name: {}: {} GPU events, busy {total}",
+        "UID: {e}, Name: {}: {}, busy {total}",
         trace.name(e),
-        thousands(kernels.len() as u64)
+        counted(thousands(kernels.len() as u64), "GPU event")
     );
     for &k in kernels.iter() {
         let track = trace.track(trace.track_id(k));

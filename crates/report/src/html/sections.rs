@@ -2,6 +2,7 @@
 
 use jarvis_analyze::rank;
 use jarvis_analyze::rounding::{shown, shown_ms};
+use jarvis_analyze::texts::counted;
 use jarvis_trace::InOrder;
 
 use super::cards::{self, Links};
@@ -51,9 +52,9 @@ pub(crate) fn meta(m: &mut Markup, s: &Source<'_>, who: Option<&'static str>) {
         m.leaf("span", &[], text);
     };
     let steps = s.summary.steps.len();
-    add(format!("{} events", thousands(s.summary.events() as usize)));
+    add(counted(thousands(s.summary.events() as usize), "event"));
     if steps > 0 {
-        add(format!("{steps} step{}", if steps == 1 { "" } else { "s" }));
+        add(counted(steps, "step"));
     }
     match s.platform {
         Some(p) => {

@@ -124,7 +124,7 @@ fn attention(analysis: &Analysis, metrics: &CategoryMetrics, place: Place) -> Ve
         let share = 100.0 * time / analysis.prepared.utilization.computation_time_ms.max(f64::MIN_POSITIVE);
         lines.push((
             "Attention in separate operations",
-            format!("{} ms in {calls} calls ({}% of compute)", ms(time), pct(share)),
+            format!("{} ms in {} ({}% of compute)", ms(time), counted(calls, "call"), pct(share)),
         ));
     }
     lines

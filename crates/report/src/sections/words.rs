@@ -5,6 +5,7 @@ use jarvis_analyze::finding::{Finding, PatternId, Priority, Range};
 use jarvis_analyze::prepare::args::SEPARATOR;
 use jarvis_analyze::prepared::{BoundType, Efficiency, EfficiencySource};
 use jarvis_analyze::rounding::{shown, shown_ms};
+pub(crate) use jarvis_analyze::texts::counted;
 
 use crate::blocks::Line;
 
@@ -21,11 +22,6 @@ pub(crate) fn ms(value: f64) -> String {
 /// Microseconds: `1142.5`.
 pub(crate) fn us(value: f64) -> String {
     shown(value, 1)
-}
-
-/// A number of things: `1 call`, `2 calls`.
-pub(crate) fn counted(count: usize, thing: &str) -> String {
-    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
 /// `16.70 to 19.80 ms`, or one number where both ends are the same.

@@ -7,6 +7,7 @@ use jarvis_analyze::finding::{Finding, Priority};
 use jarvis_analyze::prepare::warnings::several_gpus;
 use jarvis_analyze::rank;
 use jarvis_analyze::rounding::{shown, shown_ms};
+use jarvis_analyze::texts::counted;
 
 use crate::cli::info::thousands;
 use crate::cli::layout::{WIDTH, cut, wrapped};
@@ -41,14 +42,12 @@ impl View<'_> {
 
     fn head(&self, out: &mut String, style: Style) {
         let p = &self.options.platform;
-        let events = thousands(self.analyzed.summary.events());
-        let steps = self.analyzed.analysis.prepared.program.steps;
-        let steps = match steps {
+        let events = counted(thousands(self.analyzed.summary.events()), "event");
+        let steps = match self.analyzed.analysis.prepared.program.steps {
             0 => String::new(),
-            1 => ", 1 step".to_owned(),
-            many => format!(", {many} steps"),
+            steps => format!(", {}", counted(steps, "step")),
         };
-        let _ = writeln!(out, "{}: {events} events{steps}", style.strong(&self.options.labels.trace_path));
+        let _ = writeln!(out, "{}: {events}{steps}", style.strong(&self.options.labels.trace_path));
         let rate = p.peak("matrix_bf16").map_or(String::new(), |f| format!(", {} TFLOPS bf16", number(f.value)));
         let _ = writeln!(out, "measured against {}: {} TB/s{rate}", p.name, number(p.mem_bw_gbps.value / 1e3));
         let u = &self.analyzed.analysis.prepared.utilization;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use jarvis_analyze::compare::reports::read::{self, ReadTableError};
+use jarvis_analyze::texts::counted;
 use jarvis_perf::tables::Table;
 
 use crate::cli::Failure;
@@ -59,7 +60,7 @@ fn damaged(path: &Path, error: &ReadTableError) -> Failure {
 pub(super) fn tags(reports: &[PathBuf], names: &[String], parity: bool) -> Result<Vec<String>, Failure> {
     if !names.is_empty() {
         if names.len() != reports.len() {
-            let what = format!("{} names for {} reports", names.len(), reports.len());
+            let what = format!("{} for {}", counted(names.len(), "name"), counted(reports.len(), "report"));
             return Err(Failure::usage(what).help("give --names one name a report, in their order"));
         }
         return Ok(names.to_vec());

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use jarvis_analyze::compare::reports::Comparison;
+use jarvis_analyze::texts::counted;
 use jarvis_perf::tables::{Cell, Table};
 use jarvis_trace::InOrder;
 use serde_json::{Value, json};
@@ -105,10 +106,10 @@ impl View<'_> {
             out.push_str("\nwritten\n");
             let sheets = self.comparison.tables.len();
             if let Some(path) = &self.places.workbook {
-                let _ = writeln!(out, "  {}: {sheets} sheets", path.display());
+                let _ = writeln!(out, "  {}: {}", path.display(), counted(sheets, "sheet"));
             }
             if let Some(folder) = &self.places.csv_folder {
-                let _ = writeln!(out, "  {}: {sheets} files", folder.join("").display());
+                let _ = writeln!(out, "  {}: {}", folder.join("").display(), counted(sheets, "file"));
             }
         }
         out

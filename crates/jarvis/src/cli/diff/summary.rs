@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use jarvis_analyze::compare::tree::{LcaGroup, LcaStatus, Presence};
+use jarvis_analyze::texts::counted;
 use serde_json::{Value, json};
 
 use super::Diff;
@@ -57,10 +58,10 @@ impl View<'_> {
         for (side, path) in self.paths.iter().enumerate() {
             let _ = writeln!(
                 out,
-                "trace {}: {}: {} GPU events, {:.3} ms",
+                "trace {}: {}: {}, {:.3} ms",
                 side + 1,
                 path.display(),
-                thousands(totals.kernels[side] as u64),
+                counted(thousands(totals.kernels[side] as u64), "GPU event"),
                 totals.us[side] / 1e3
             );
         }
@@ -124,7 +125,7 @@ impl View<'_> {
 
     fn written(&self, out: &mut String) {
         if let Some(folder) = self.files.first().and_then(|f| f.parent()) {
-            let _ = writeln!(out, "\nwritten\n  {}: {} files", folder.join("").display(), self.files.len());
+            let _ = writeln!(out, "\nwritten\n  {}: {}", folder.join("").display(), counted(self.files.len(), "file"));
         }
     }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use jarvis_analyze::texts::counted;
 use jarvis_perf::platform::{Basis, Platform};
 use jarvis_perf::roofline::Bound;
 use jarvis_perf::tables::{KernelRow, Report, Sheet, UnifiedRow};
@@ -35,8 +36,8 @@ pub(super) struct View<'a> {
 impl View<'_> {
     pub(super) fn text(&self) -> String {
         let mut out = String::new();
-        let events = thousands(self.trace.len() as u64);
-        let _ = writeln!(out, "{}: {events} events", self.path.display());
+        let events = counted(thousands(self.trace.len() as u64), "event");
+        let _ = writeln!(out, "{}: {events}", self.path.display());
         let _ = writeln!(out, "{}", self.measured_against());
         out.push('\n');
         self.timeline(&mut out);
@@ -121,10 +122,10 @@ impl View<'_> {
             let _ = writeln!(out, "  {}: open it in a browser", path.display());
         }
         if let Some(path) = &self.places.workbook {
-            let _ = writeln!(out, "  {}: {sheets} sheets", path.display());
+            let _ = writeln!(out, "  {}: {}", path.display(), counted(sheets, "sheet"));
         }
         if let Some(folder) = &self.places.csv_folder {
-            let _ = writeln!(out, "  {}: {sheets} files", folder.join("").display());
+            let _ = writeln!(out, "  {}: {}", folder.join("").display(), counted(sheets, "file"));
         }
     }
 

@@ -9,7 +9,7 @@ use crate::Versus;
 use crate::blocks::{Block, Line, Table};
 use crate::language::in_prose;
 use crate::sections::fair::appendix::{packages, peaks};
-use crate::sections::words::{cell, figure};
+use crate::sections::words::{cell, counted, figure};
 
 /// The part.
 pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
@@ -101,8 +101,9 @@ fn method(v: &Versus<'_>) -> Vec<String> {
             shown(WORTH_PERCENT, 0)
         ),
         format!(
-            "Copies between host and device are left out of the matching: {} rows of the reference, {} of the target.",
-            c.host_copies.reference, c.host_copies.target
+            "Copies between host and device are left out of the matching: {} of the reference, {} of the target.",
+            counted(c.host_copies.reference, "row"),
+            c.host_copies.target
         ),
         match c.same_collectives {
             None => "Neither side communicates between GPUs.".to_owned(),

@@ -251,9 +251,12 @@ impl Analysis {
 
     /// What is said in the place of recommendations, if there are none.
     pub fn nothing_recommended(&self) -> String {
+        let told = nothing_recommended(&self.outcomes, &self.findings);
         let idle = self.system.as_ref().and_then(|s| s.where_idle(&self.prepared.utilization));
-        let told = [Some(nothing_recommended(&self.outcomes, &self.findings)), idle];
-        told.into_iter().flatten().collect::<Vec<_>>().join(" ")
+        match idle.filter(|_| told == NO_BOTTLENECK) {
+            Some(idle) => format!("{told} {idle}"),
+            None => told,
+        }
     }
 
     /// The findings that tell a pattern of a category: of its kind, and of its rows.
@@ -273,6 +276,9 @@ impl Analysis {
     }
 }
 
+/// Said where there is none.
+const NO_BOTTLENECK: &str = "No bottleneck exceeds the thresholds.";
+
 /// Bottlenecks may be there all the same: without a performance model nothing can be said of what they could save, and
 /// findings of low priority recommend nothing.
 fn nothing_recommended(outcomes: &[CategoryOutcome], findings: &[Finding]) -> String {
@@ -286,7 +292,7 @@ fn nothing_recommended(outcomes: &[CategoryOutcome], findings: &[Finding]) -> St
         );
     }
     if findings.is_empty() && bottlenecks().next().is_none() {
-        "No bottleneck exceeds the thresholds.".to_owned()
+        NO_BOTTLENECK.to_owned()
     } else {
         "What exceeds the thresholds is of low priority: no change is worth a recommendation.".to_owned()
     }

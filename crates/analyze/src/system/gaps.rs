@@ -93,7 +93,7 @@ impl GapClass {
             Self::LaunchQueue => "work was queued; the usual pause between kernels",
             Self::DeviceWait => "work was queued; waits for another stream, event or rank",
             Self::HostSync => "the host had waited for the GPU within a step",
-            Self::StepSync => "between steps: the host had waited for the GPU or was in the profiler",
+            Self::StepSync => "the host had waited for the GPU between steps, or was in the profiler there",
             Self::HostAlloc => "the host allocates or frees memory",
             Self::HostData => "the host prepares input",
             Self::HostWork => "the host runs operations or Python code",

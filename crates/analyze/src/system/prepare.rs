@@ -9,7 +9,6 @@ use super::gaps::{GapClass, Gaps};
 use super::host_bound::HostBound;
 use super::kernels::Kernels;
 use super::recording::Recording;
-use super::texts::ms_and_percent;
 use crate::prepared::Utilization;
 use crate::rounding::shown_ms;
 
@@ -55,9 +54,9 @@ impl System {
         let class = GapClass::ALL.into_iter().rev().max_by_key(|&class| self.gaps.class(class).time)?;
         (utilization.idle_time_percent > CARD_PERCENT).then(|| {
             format!(
-                "The GPU is idle for {}: {} ms of it in gaps of class `{}` ({}).",
-                ms_and_percent(utilization.idle_time_ms, utilization.idle_time_percent),
+                "{} of {} ms idle time lies in `{}` gaps: {}.",
                 shown_ms(self.gaps.class(class).time.as_ms()),
+                shown_ms(utilization.idle_time_ms),
                 class.as_str(),
                 class.meaning()
             )

@@ -360,7 +360,7 @@ fn works(recording: &Recording<'_>, first_calls: &FirstCalls) -> (Vec<Work>, i64
 /// Whether a GPU event starts while the one before it on its stream comes to its end: a launch may be allowed to, so that
 /// what it prepares is ready by then.
 fn on_heels(before: &GpuEvent, g: &GpuEvent) -> bool {
-    (before.end - g.start).0 * 2 <= (before.end - before.start).0
+    (before.end - g.start).0 <= (before.end - before.start).0 / 2
 }
 
 impl Work {

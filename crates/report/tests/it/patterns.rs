@@ -90,7 +90,7 @@ fn what_ran_before_the_window_asks_for_no_section_and_copies_stand_with_their_op
         Analysed::of("early", &b.build(), "H200").unwrap().fair()
     };
     let (fair, with_late) = (told(false), told(true));
-    assert!(fair.contains("they are left out") && !fair.contains("Kernels Without Operations"), "{fair}");
+    assert!(fair.contains("it is left out") && !fair.contains("Kernels Without Operations"), "{fair}");
     assert!(
         !fair.contains("start the profiler before") && with_late.contains("start the profiler before"),
         "{with_late}"

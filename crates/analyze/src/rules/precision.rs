@@ -60,12 +60,14 @@ fn is_tf32(row: &Row) -> bool {
     row.efficiency.compute_spec.as_deref() == Some("matrix_tf32")
 }
 
-/// Peak of the row's precision and of the lower one. Work in TF32 has a lower one still, with the same range of numbers.
+/// Peak of the row's precision and of the lower one. Convolutions compute in TF32 unless that is switched off, products
+/// only where somebody chose it: whoever did has weighed speed against accuracy.
 fn peaks(p: &Prepared, row: &Row) -> Option<(f64, f64)> {
     let spec = row.efficiency.compute_spec.as_deref()?;
+    let full = matches!(spec, "matrix_fp32" | "matrix_fp64") || is_tf32(row) && &*row.category == "convolution";
     // Recurrent layers compute so too, but no analyzer tells it of them.
-    let full = matches!(spec, "matrix_fp32" | "matrix_tf32" | "matrix_fp64") && category::is_matrix(&row.category);
-    Some((row.efficiency.resolved_peak_maf.filter(|_| full)?, p.platform.peak(LOWER)?.value))
+    let told = full && category::is_matrix(&row.category);
+    Some((row.efficiency.resolved_peak_maf.filter(|_| told)?, p.platform.peak(LOWER)?.value))
 }
 
 /// What a row would save in the lower precision: its time falls as the peaks rise, at an efficiency that [`scaled_ms`]
@@ -128,7 +130,8 @@ fn told_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
 fn memory_bound(p: &Prepared) -> Vec<&Row> {
     let full = |r: &&Row| match r.efficiency.compute_spec.as_deref() {
         Some("vector_fp32" | "vector_fp64") => !category::is_matrix(&r.category) && !r.is_host_copy,
-        Some("matrix_fp32" | "matrix_tf32" | "matrix_fp64") => is_memory_bound(r),
+        Some("matrix_fp32" | "matrix_fp64") => is_memory_bound(r),
+        Some("matrix_tf32") => is_memory_bound(r) && &*r.category == "convolution",
         _ => false,
     };
     p.rows.iter().filter(full).collect()
@@ -168,8 +171,6 @@ pub(crate) fn say_advice(cx: &CategoryCx<'_>, row: &Row, said: &mut Said) {
         ("convolution", Some("NVIDIA")) if !is_tf32(row) => TextId::A_PRECISION_CONV,
         ("convolution", _) => TextId::A_PRECISION_BF16,
         ("sdpa_fwd" | "sdpa_bwd", _) => TextId::A_FLASH_HALF,
-        // Somebody has chosen it already, so there is nothing wrong with it.
-        _ if is_tf32(row) => TextId::A_PRECISION_TF32,
         _ => TextId::A_PRECISION,
     };
     said.model(text, &[("dtype", dtype(row))]);

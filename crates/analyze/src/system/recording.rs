@@ -37,6 +37,10 @@ const LONG_COPY: Ns = Ns(20_000);
 /// Host time before the copy that a step begins with: less is what it takes to call it.
 const PREPARING: Ns = Ns(500_000);
 
+/// So much before a small copy: numbers of words take little room. Fewer bytes than this are one number and no input.
+const PREPARING_SMALL: Ns = Ns(2_000_000);
+const SMALLEST_INPUT: i64 = 1 << 10;
+
 /// Without recorded steps, synchronizations of the whole device outside of operations tell them apart, if there are at
 /// least this many launches for each.
 const LAUNCHES_PER_STEP: usize = 10;
@@ -278,13 +282,18 @@ impl<'a> Recording<'a> {
             let (from, to) = self.steps[step];
             let first = self.launches.get(self.launches.partition_point(|&l| l < from));
             let is_first = launch.start < to && first == Some(&launch.start);
-            if !is_first || CopyDirection::of(trace, g.event) != CopyDirection::HostToDevice || !is_large(trace, g) {
+            if !is_first || CopyDirection::of(trace, g.event) != CopyDirection::HostToDevice {
                 continue;
             }
+            let least = match bytes_of(trace, g) {
+                _ if is_large(trace, g) => PREPARING,
+                Some(bytes) if bytes >= SMALLEST_INPUT => PREPARING_SMALL,
+                _ => continue,
+            };
             let track = trace.track_id(launch.call);
             let waited = self.waits[..self.waits.partition_point(|w| w.end <= launch.start)].iter().rev();
             let waited = waited.take_while(|w| w.end > from).find(|w| w.track == track).map_or(from, |w| w.end);
-            if launch.start - waited >= PREPARING {
+            if launch.start - waited >= least {
                 prepared.push((track, waited, launch.start));
             }
         }
@@ -398,9 +407,13 @@ fn wait_of(trace: &Trace, event: EventId) -> Option<Wait> {
     Some(Wait { event, track, start, end, at_boundary: false, copy: false, awaited: None })
 }
 
+fn bytes_of(trace: &Trace, copy: &GpuEvent) -> Option<i64> {
+    trace.arg(copy.event, "bytes").and_then(jarvis_trace::Arg::as_int)
+}
+
 /// Whether a copy is more than a value read. Where its size is missing its time tells.
 fn is_large(trace: &Trace, copy: &GpuEvent) -> bool {
-    match trace.arg(copy.event, "bytes").and_then(jarvis_trace::Arg::as_int) {
+    match bytes_of(trace, copy) {
         Some(bytes) => bytes >= LARGE_COPY,
         None => copy.end - copy.start >= LONG_COPY,
     }

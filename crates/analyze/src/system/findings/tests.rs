@@ -440,6 +440,34 @@ fn only_recorded_steps_are_counted_as_steps() {
 }
 
 #[test]
+fn what_a_step_does_before_it_copies_to_the_device_is_input() {
+    // host  |-- load() --||copy||op||op| ... |wait|...
+    let is_input = |ready_us: f64, direction: &str, bytes: i64| {
+        let mut host = Host::default();
+        for step in 0..3 {
+            let start = host.now;
+            host.b.python("train.py(7): load", host.now, ready_us);
+            host.now += ready_us;
+            host.b.launch("cudaMemcpyAsync", host.now, 4.0, 1000 + step);
+            let at = (host.now + 8.0).max(host.gpu + 1.0);
+            host.b.gpu("gpu_memcpy", direction, at, 5.0, 1000 + step, 7).arg("bytes", bytes);
+            host.gpu = at + 5.0;
+            for _ in 0..40 {
+                host.op("aten::mm", 20.0, 25.0);
+            }
+            host.end_step(step as usize, start);
+        }
+        names(&found(&host.b)).contains(&"input_starved")
+    };
+    let to_device = "Memcpy HtoD (Pageable -> Device)";
+    assert!(is_input(600.0, to_device, 1 << 20));
+    assert!(is_input(2500.0, to_device, 1 << 14), "numbers of words are small");
+    assert!(!is_input(1500.0, to_device, 1 << 14), "so little may be the calls themselves");
+    assert!(!is_input(2500.0, to_device, 8), "one number is no input");
+    assert!(!is_input(2500.0, "Memcpy DtoD (Device -> Device)", 1 << 20));
+}
+
+#[test]
 fn input_is_a_finding_of_its_own() {
     // host  |-- dataloader 2 ms --||op||op| ... |wait||-- dataloader 2 ms --||op| ...
     // GPU                            |k| |k| ...                               |k| ...

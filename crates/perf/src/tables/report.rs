@@ -212,11 +212,12 @@ pub fn build_report_around<T: Send, U>(
     let cx = Context::new(trace, tree, lists, options);
     let (of_first, filled) = both(|| first(tree, lists), || fill(cx, &gpu));
     (report.rows, report.ready.any_op) = (filled.rows, filled.any_op);
-    let rows = &report.rows;
+    let (rows, gpu) = (&report.rows, &gpu);
     let (operations, of_then) = match filled.operations {
         Sheets::Made(operations) => (operations, then(&report, of_first)),
+        // What they are made from goes with the thread that makes them.
         Sheets::ToBeMade(mut cx) => {
-            both(|| operations(&mut cx, &gpu, &rows.launchers, &rows.unified), || then(&report, of_first))
+            both(move || operations(&mut cx, gpu, &rows.launchers, &rows.unified), || then(&report, of_first))
         }
     };
     (report.rows.op_sheets, report.ready.overlaps) = operations;

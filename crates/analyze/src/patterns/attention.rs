@@ -15,12 +15,12 @@
 //! Only the product of the leading dimensions has to agree, so 3-D and 4-D forms match each other. Saved is what the
 //! operations take less what a fused kernel would: the roofline time R of the same attention, at worst and at best at
 //! the ends of the band for the longer of queries and keys (15% to 40% up to 1023 tokens, 20% to 55% up to 2047, 40% to
-//! 65% up to 4095, 40% to 75% up to 4096, 50% to 75% beyond), but never slower than the two matrix products take now.
-//! Heads of at most 64 are taken to reach at most 34% to 50%, unless their products are in fp32; where memory bounds
-//! short sequences, it is at least 60% at best. With one query for 64 keys or more it is a matter of reading them, at 70%
-//! to 98% of the bandwidth. What was cast to a larger type for the products is taken as it was. A causal mask halves
-//! the work at best and takes a third off at worst; the backward does 2.5 times the work at 0.6 of the efficiency; dropout
-//! adds its random numbers.
+//! 65% up to 4095, 40% to 75% up to 4096, 50% to 75% beyond), but never slower than the two matrix products take now,
+//! or 1.15 times that in full precision. Heads of at most 64 are taken to reach at most 34% to 50%, unless their
+//! products are in fp32; where memory bounds short sequences, it is at least 60% at best. With one query for 64 keys or
+//! more it is a matter of reading them, at 70% to 98% of the bandwidth. What was cast to a larger type for the products
+//! is taken as it was. A causal mask halves the work at best and takes a third off at worst; the backward does 2.5
+//! times the work at 0.6 of the efficiency; dropout adds its random numbers.
 //!
 //! # What to do
 //! Call `scaled_dot_product_attention`.

@@ -181,6 +181,7 @@ mod tests {
                 percent(SMALL_HEADS.0, SMALL_HEADS.1)
             ),
             format!("it is at least {:.0}% at best", 100.0 * MANY_SHORT),
+            format!("{FULL_PRECISION_PRODUCTS} times that in full precision"),
             format!("one query for {KEYS_FOR_EACH} keys"),
             format!("reading them, at {} of the bandwidth", percent(FEW_QUERIES.0, FEW_QUERIES.1)),
             format!("the backward does {BACKWARD_WORK} times the work at {BACKWARD_EFFICIENCY} of the efficiency"),

@@ -1,4 +1,7 @@
-//! From patterns to findings: one for each change to make, whatever number of shapes it shows in.
+//! From patterns to findings: one for each change to make, whatever number of shapes it shows in. What is said of it stands
+//! in [`said`].
+
+mod said;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,18 +13,16 @@ use serde_json::Value as Json;
 
 use super::candidates::is_fusion;
 use super::scene::Scene;
-use super::show::{ms, one};
-use super::words::{attention_parts, fused_call, is_alike, likewise, short_ops};
+use super::show::ms;
 use super::{Code, Confidence, Pattern, is_worth};
-use super::{attention, looped, moe, norm, optimizer};
-use crate::finding::{Evidence, Finding, FindingOperation, Impact, MOST_OPERATIONS, Paths, Priority, Range};
+use super::{attention, moe};
+use crate::finding::{Evidence, Finding, FindingOperation, Impact, MOST_OPERATIONS, Priority, Range};
 use crate::prepare::args::SEPARATOR;
 use crate::prepare::place;
 use crate::prepared::Row;
 use crate::program::{Leaf, LeafId, RowId};
 use crate::system::host_bound::{HostBound, Limit, Replaced, Replacement};
-use crate::system::texts::bytes;
-use crate::texts::{TextId, counted, quoted};
+use crate::texts::counted;
 
 /// Most groups whose numbers the basis repeats.
 const MOST_BASES: usize = 3;
@@ -30,10 +31,6 @@ const CRITICAL_PERCENT: f64 = 15.0;
 const HIGH_PERCENT: f64 = 10.0;
 /// At least this share of its time must be gained for a critical pattern other than attention.
 const CRITICAL_GAIN: f64 = 0.7;
-/// Below this many tokens attention gains less.
-const SHORT_SEQUENCE: i64 = 1024;
-/// Speed-ups of attention below this are not called typical.
-const TYPICAL_GAIN: f64 = 3.0;
 
 /// Kernels that stay of each find: one fused one, or two where a gradient of the weights is a reduction of its own.
 const LAUNCHES_LEFT: [usize; 2] = [1, 2];
@@ -314,183 +311,6 @@ impl Maker<'_, '_> {
         } else {
             Priority::Medium
         }
-    }
-
-    fn title(&self) -> String {
-        let what = match self.first().code {
-            Code::UnfusedAttention | Code::UnfusedAttentionBackward => "Unfused attention",
-            Code::RepeatedKvHeads => "Key/value heads repeated before attention",
-            Code::SdpaCopyOverhead => "Copies around attention",
-            Code::MoeExpertLoop => "Experts run one after another",
-            Code::LoopedGemms => "Small GEMMs run one after another",
-            Code::UnfusedRecurrence => "Recurrent layer written out step by step",
-            Code::UnfusedRmsNorm => "Unfused RMS norm",
-            Code::UnfusedLayerNorm => match &*self.fact("name") {
-                "group norm" => "Unfused group norm",
-                "instance norm" => "Unfused instance norm",
-                _ => "Unfused layer norm",
-            },
-            Code::UnfusedBatchNorm => "Unfused batch norm",
-            Code::UnfusedRope => "Unfused rotary embedding",
-            Code::UnfusedSwiglu => "Unfused gated activation",
-            Code::UnfusedGelu => "Unfused GELU",
-            Code::UnfusedOptimizer => "Optimizer step of small kernels",
-            Code::ElementwiseChain => "Chain of elementwise operations",
-            Code::GemmEpilogue => "Elementwise work after matrix products",
-            Code::UnfusedModule => "Module of separate kernels",
-            Code::Recomputation => "Forward work recomputed in the backward pass",
-        };
-        let elsewhere = if self.apart().is_empty() { "" } else { " and elsewhere" };
-        match &self.first().module {
-            Some(module) => format!("{what} in {}{elsewhere}", quoted(module)),
-            None => what.to_owned(),
-        }
-    }
-
-    fn fact(&self, name: &str) -> String {
-        let fact = self.first().facts.iter().find(|f| f.0 == name);
-        fact.map_or_else(|| "-".to_owned(), |f| f.1.clone())
-    }
-
-    /// Groups in other places or of other operations: what is said of the largest does not hold for them.
-    fn apart(&self) -> Vec<&Pattern> {
-        self.patterns.iter().copied().filter(|p| !is_alike(self.first(), p)).collect()
-    }
-
-    fn issue(&self) -> String {
-        let first = self.first();
-        let alike = || self.patterns.iter().filter(|p| is_alike(first, p));
-        let instances: usize = alike().filter(|p| p.code == first.code).map(|p| p.instances).sum();
-        let (time, calls) = (ms(alike().map(|p| p.total_ms()).sum()), counted(instances, "call"));
-        let backward = Self::backward_of(&alike().copied().collect::<Vec<_>>());
-        let kernels = counted(first.ops.len(), "kernel");
-        let loose = first.module.is_none();
-        let (r, n) = (self.fact("r"), first.ops.len().to_string());
-        let text = match first.code {
-            Code::UnfusedAttention | Code::UnfusedAttentionBackward => {
-                if loose {
-                    TextId::I_UNFUSED_LOOSE
-                } else {
-                    TextId::I_UNFUSED
-                }
-            }
-            Code::RepeatedKvHeads => TextId::I_KV,
-            Code::SdpaCopyOverhead => TextId::I_SDPA_COPY,
-            Code::MoeExpertLoop if loose => TextId::I_EXPERTS_LOOSE,
-            Code::MoeExpertLoop => TextId::I_EXPERTS,
-            Code::LoopedGemms if loose => TextId::I_LOOP_LOOSE,
-            Code::LoopedGemms => TextId::I_LOOP,
-            Code::UnfusedRecurrence if loose => TextId::I_RECURRENT_LOOSE,
-            Code::UnfusedRecurrence => TextId::I_RECURRENT,
-            Code::UnfusedOptimizer => TextId::I_OPT,
-            Code::Recomputation => TextId::I_RECOMPUTE,
-            Code::GemmEpilogue => TextId::I_EPILOGUE,
-            _ if loose => TextId::I_FUSION_LOOSE,
-            _ => TextId::I_FUSION,
-        };
-        let counts = first.code.is_loop() || first.code == Code::UnfusedOptimizer;
-        let n = if counts { self.fact("n") } else { n };
-        let parts = attention_parts(self.scene, &first.leaves[0]);
-        let said = text.fill(&[
-            ("module", first.module.as_deref().unwrap_or_default()),
-            ("n", &n),
-            ("time", &time),
-            ("calls", &calls),
-            ("backward", &backward),
-            ("kernels", &kernels),
-            ("r", &r),
-            ("op", &first.anchor),
-            ("list", &short_ops(first)),
-            ("parts", &parts),
-        ]);
-        likewise(&self.apart()).map_or_else(|| said.clone(), |places| format!("{said} {places}"))
-    }
-
-    /// How much of the time of patterns is their backward's, whose kernels no list has; nothing without one.
-    fn backward_of(patterns: &[&Pattern]) -> String {
-        let of = |p: &Pattern| match p.code {
-            Code::UnfusedAttentionBackward => p.total_ms(),
-            _ => p.backward_ms,
-        };
-        let total: f64 = patterns.iter().map(|p| of(p)).sum();
-        if total > 0.0 { format!(", {} ms of it in the backward pass", ms(total)) } else { String::new() }
-    }
-
-    fn paths(&self, time_ms: f64, saved: Range) -> Paths {
-        let first = self.first();
-        let n = first.ops.len().to_string();
-        let compile = || match first.ops.len() {
-            1 => TextId::A_COMPILE_INTO.plain(),
-            _ if first.stretches > 1 => TextId::A_COMPILE_GROUPS.fill(&[("n", &first.stretches.to_string())]),
-            _ => TextId::A_COMPILE.fill(&[("n", &n)]),
-        };
-        let algorithmic = match first.code {
-            Code::UnfusedAttention | Code::UnfusedAttentionBackward => self.attention_path(time_ms, saved),
-            Code::RepeatedKvHeads => vec![TextId::A_GQA.plain()],
-            Code::SdpaCopyOverhead => vec![TextId::A_STRIDED.plain()],
-            Code::MoeExpertLoop => vec![TextId::A_MOE_FUSE.plain(), TextId::A_BATCH.plain(), TextId::N_MOE.plain()],
-            Code::LoopedGemms => {
-                let apart = first.facts.iter().any(|f| f.0 == looped::APART);
-                vec![if apart { TextId::A_LOOP_APART } else { TextId::A_LOOP }.plain(), TextId::A_BATCH.plain()]
-            }
-            Code::UnfusedRecurrence => vec![TextId::A_RECURRENT.fill(&[("layer", &self.fact("layer"))])],
-            Code::UnfusedOptimizer => {
-                let by_hand = first.facts.iter().any(|f| f.0 == optimizer::BY_HAND);
-                vec![if by_hand { TextId::A_FOREACH_OWN } else { TextId::A_FOREACH }.plain()]
-            }
-            Code::Recomputation => vec![TextId::A_RECOMPUTE.plain()],
-            Code::UnfusedRmsNorm | Code::UnfusedLayerNorm if self.fact("name").ends_with(norm::OVER_CHANNELS) => {
-                vec![fused_call(&self.fact("name")), TextId::A_NORM_CHANNELS.plain(), compile()]
-            }
-            Code::UnfusedRmsNorm | Code::UnfusedLayerNorm | Code::UnfusedBatchNorm | Code::UnfusedGelu => {
-                vec![fused_call(&self.fact("name")), compile()]
-            }
-            // No call of the library has them: the sentence itself names the compiler.
-            Code::UnfusedRope | Code::UnfusedSwiglu => vec![fused_call(&self.fact("name"))],
-            Code::ElementwiseChain | Code::UnfusedModule => vec![compile()],
-            Code::GemmEpilogue => {
-                let results: f64 = first.leaves[0].iter().map(|l| self.scene.look(l.index()).result_bytes()).sum();
-                let size = bytes((2.0 * results) as i64);
-                vec![TextId::A_FUSE.fill(&[("list", &quoted(&first.anchor)), ("size", &size)])]
-            }
-        };
-        let mut kernel = vec![TextId::B_REPLAY.plain()];
-        if first.code == Code::UnfusedAttention {
-            kernel.insert(0, TextId::B_UNFUSED.plain());
-        }
-        Paths { algorithmic, kernel }
-    }
-
-    fn attention_path(&self, time_ms: f64, saved: Range) -> Vec<String> {
-        let times = |saved: f64| time_ms / (time_ms - saved).max(time_ms / 100.0);
-        let (low, high) = (times(saved.low), times(saved.high));
-        let text = if high < TYPICAL_GAIN { TextId::A_FLASH_SMALL } else { TextId::A_FLASH };
-        let mut path = vec![text.fill(&[("low", &one(low)), ("high", &one(high))])];
-        if self.first().facts.iter().any(|f| f.0 == attention::AVERAGED) {
-            path.push(TextId::A_NEED_WEIGHTS.plain());
-        }
-        if let Some((_, heads)) = self.first().facts.iter().find(|f| f.0 == attention::TURNS) {
-            let own = self.first().stretches > 1;
-            let text = if own { TextId::A_FLASH_HEADS_OWN } else { TextId::A_FLASH_HEADS };
-            path.push(text.fill(&[("n", heads)]));
-        }
-        let lengths = self.patterns.iter().flat_map(|p| &p.facts).filter(|f| f.0 == "n");
-        let short: BTreeSet<i64> = lengths.filter_map(|f| f.1.parse().ok()).filter(|n| *n < SHORT_SEQUENCE).collect();
-        if !short.is_empty() {
-            let short: Vec<String> = short.iter().map(i64::to_string).collect();
-            path.push(TextId::A_FLASH_SHORT.fill(&[("n", &short.join(", "))]));
-        }
-        path
-    }
-
-    fn basis(&self) -> String {
-        let mut bases: Vec<&str> = self.patterns.iter().take(MOST_BASES).map(|p| p.basis.as_str()).collect();
-        let more = self.patterns.len().saturating_sub(MOST_BASES);
-        let rest = format!("{more} smaller groups alike.");
-        if more > 0 {
-            bases.push(&rest);
-        }
-        bases.join(" ")
     }
 
     /// The operations with most time, each at least with one shape, how many there are, and the time of those left out.

@@ -1,14 +1,13 @@
 //! `jarvis analyze`: the main job. Reads a trace, judges it, writes the output folder, prints one screen.
 
+mod destination;
 mod questions;
 mod summary;
 mod versus;
 
-use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _};
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -17,21 +16,17 @@ use jarvis_analyze::texts::counted;
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::require_gpu_work;
-use jarvis_report::check::Problem;
-use jarvis_report::render::xlsx::Cuts;
-use jarvis_report::{OutputFile, RunLabels};
-use jarvis_trace::{Diagnostics, Trace};
-use serde_json::json;
+use jarvis_report::RunLabels;
+use jarvis_trace::Trace;
 
-use super::layout::amount;
+use self::destination::{Log, Output};
 use super::platform_args::PlatformArgs;
 use super::remote::{self, PlaceArgs};
 use super::report::{FOLDER, beside, extension};
-use super::sheets::warn_of_cuts;
-use super::{Failure, LONG_VERSION, Outlet, Session, Stages, Work, resident};
+use super::{Failure, Outlet, Session, Stages, Work, resident};
 use crate::exit;
-use crate::output::{self, Batch, OutputError, Staging};
-use crate::pipeline::{AnalyzeError, AnalyzeOptions, Emit, Files, ReplayChoice, Shelf, analyze_watched, quick_check};
+use crate::output::{self, Batch};
+use crate::pipeline::{AnalyzeError, AnalyzeOptions, Emit, Files, ReplayChoice, analyze_watched, quick_check};
 
 /// The machine form of the result.
 pub(super) const FINDINGS: &str = "findings.json";
@@ -379,159 +374,6 @@ fn flags(args: &AnalyzeArgs) -> Vec<String> {
     flags
 }
 
-/// What the log of a run tells.
-struct Log<'a> {
-    stages: &'a [(&'static str, Duration)],
-    analysis: &'a Analysis,
-    diagnostics: &'a [&'a Diagnostics],
-}
-
-/// Where the files of a run go.
-struct Output<'a> {
-    session: &'a Session,
-    folder: &'a Path,
-    /// Files of the user that results are made of.
-    inputs: Vec<&'a Path>,
-    /// Writes files as they are made, unless they go to another machine.
-    staging: Option<Arc<Staging>>,
-}
-
-impl<'a> Output<'a> {
-    fn to(session: &'a Session, folder: &'a Path, inputs: Vec<&'a Path>) -> Self {
-        let is_here = matches!(session.outlet, Outlet::Here);
-        Self { session, folder, inputs, staging: is_here.then(|| Arc::new(Staging::begin(folder))) }
-    }
-
-    /// No files yet.
-    fn files(&self) -> Files {
-        self.staging.as_ref().map_or_else(Files::default, |staging| Files::on(Arc::clone(staging) as Arc<dyn Shelf>))
-    }
-
-    /// Why there are no files.
-    fn failure(&self, error: AnalyzeError) -> Failure {
-        match error {
-            AnalyzeError::Write { path, error } => OutputError::File { path: self.folder.join(path), error }.into(),
-            error => error.into(),
-        }
-    }
-
-    /// Checks and writes the files, all of them or none, and returns the machine form of the findings if it is asked for.
-    fn write(
-        &self,
-        files: &Files,
-        cuts: Cuts,
-        log: &Log<'_>,
-        check: fn(&Files) -> Vec<Problem>,
-    ) -> Result<(Vec<u8>, SelfCheck), Failure> {
-        warn_of_cuts(self.session, cuts);
-        let began = Instant::now();
-        let problems = check(files);
-        if let Some(first) = problems.first() {
-            // The files are of use all the same, so they are written before the command fails.
-            let more = problems.len() - 1;
-            self.session.warn(&format!("a fault of jarvis, please report it: {first} (and {more} more in {RUN_LOG})"));
-        }
-        let log = OutputFile::new(RUN_LOG, run_log(log, &problems, began.elapsed(), files));
-        // Where a file was put away, it is only until it gets its name.
-        let findings = if self.session.common.json { files.find(Path::new(FINDINGS)).transpose()? } else { None };
-        match &self.session.outlet {
-            Outlet::Here => self.publish(files, Some(log))?,
-            Outlet::There(peer) => {
-                let mut files = files.to_vec()?;
-                files.push(log);
-                peer.deliver(files)?;
-            }
-        }
-        Ok((findings.unwrap_or_default().into_owned(), SelfCheck::of(&problems)))
-    }
-
-    /// Gives files their names in the folder, and writes those first that are not there yet.
-    fn publish(&self, files: &Files, log: Option<OutputFile>) -> Result<(), OutputError> {
-        let (session, folder) = (self.session, self.folder);
-        session.stage("writing", || {
-            let mut batch = self.staging.as_deref().map_or_else(Batch::default, Batch::on);
-            batch.spares(self.inputs.iter().copied());
-            for file in files.each() {
-                session.log(2, || format!("{}: {}", file.path.display(), amount(file.len() as u64)));
-                if let Some(temporary) = file.away() {
-                    batch.add_staged(folder, file.path, temporary)?;
-                } else {
-                    let failed = |error| OutputError::File { path: folder.join(file.path), error };
-                    batch.add_bytes(folder, file.path, file.read().map_err(failed)?)?;
-                }
-            }
-            if let Some(log) = log {
-                batch.add(folder, log)?;
-            }
-            // Results of another trace or of other options would look like results of this run.
-            batch.replaces(folder, listed);
-            let count = batch.paths().count();
-            batch.write()?;
-            session.log(1, || format!("{} in {}", counted(count, "file"), folder.display()));
-            Ok(())
-        })
-    }
-}
-
-/// What our own check said of the files.
-#[must_use]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SelfCheck {
-    Holds,
-    Fails,
-}
-
-impl SelfCheck {
-    fn of(problems: &[Problem]) -> Self {
-        if problems.is_empty() { Self::Holds } else { Self::Fails }
-    }
-
-    /// Results that contradict themselves are no success, whatever else holds.
-    fn outcome(self) -> Result<(), Failure> {
-        match self {
-            Self::Holds => Ok(()),
-            Self::Fails => Err(Failure::new(exit::FAULT, "the results fail a check of their own")
-                .help(format!("please report it with `self_check` of {RUN_LOG}; the files are written all the same"))),
-        }
-    }
-}
-
-/// Files that an earlier run into the folder says it wrote.
-fn listed(folder: &Path) -> Vec<PathBuf> {
-    let text = std::fs::read(folder.join(RUN_LOG)).unwrap_or_default();
-    let log: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-    let files = log["files"].as_array().into_iter().flatten();
-    // Older versions wrote names alone.
-    files.filter_map(|file| Some(PathBuf::from(file["path"].as_str().or_else(|| file.as_str())?))).collect()
-}
-
-fn run_log(log: &Log<'_>, self_check: &[Problem], check_took: Duration, files: &Files) -> Vec<u8> {
-    let stages = log.stages.iter().copied().chain([("self_check", check_took)]);
-    let stages: Vec<_> =
-        stages.map(|(name, took)| json!({"stage": name, "ms": took.as_micros() as f64 / 1e3})).collect();
-    let failures: Vec<_> = log.analysis.failures().map(|o| &*o.category).collect();
-    let diagnostics: Vec<_> = log
-        .diagnostics
-        .iter()
-        .flat_map(|diagnostics| diagnostics.seen())
-        .map(|(d, count, _)| json!({"id": d.id, "count": count, "meaning": d.meaning, "remedy": d.remedy}))
-        .collect();
-    let written: BTreeMap<String, usize> =
-        files.each().map(|file| (file.path.to_string_lossy().replace('\\', "/"), file.len())).collect();
-    let log = json!({
-        "schema_version": 2,
-        "version": env!("CARGO_PKG_VERSION"),
-        "build": LONG_VERSION,
-        "stages": stages,
-        "failed_categories": failures,
-        "warnings": log.analysis.warnings,
-        "data_quality": diagnostics,
-        "self_check": self_check,
-        "files": written.iter().map(|(path, bytes)| json!({"path": path, "bytes": bytes})).collect::<Vec<_>>(),
-    });
-    format!("{log:#}\n").into_bytes()
-}
-
 /// A category that failed is told, and a failure of the command if the user asked for that.
 fn failed_categories(session: &Session, analysis: &Analysis) -> Result<(), Failure> {
     let failed: Vec<&str> = analysis.failures().map(|o| &*o.display).collect();
@@ -559,18 +401,4 @@ impl From<AnalyzeError> for Failure {
 /// Whether both ends of the conversation are a person.
 fn is_conversation() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn results_that_fail_our_own_check_are_a_fault() {
-        assert!(SelfCheck::of(&[]).outcome().is_ok());
-        let problems = quick_check(&Files::default());
-        assert!(!problems.is_empty());
-        let failure = SelfCheck::of(&problems).outcome().unwrap_err();
-        assert_eq!((failure.status, failure.is_told()), (exit::FAULT, false));
-    }
 }

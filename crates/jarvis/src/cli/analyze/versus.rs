@@ -15,9 +15,9 @@ use jarvis_perf::tables::{ReportError, require_gpu_work};
 use jarvis_report::RunLabels;
 use jarvis_trace::{Trace, side_by_side};
 
+use super::destination::{Log, Output};
 use super::{
-    AnalyzeArgs, Inputs, Log, Output, failed_categories, has_package, inputs_of, labels, log_analysis, questions,
-    warn_of_replay,
+    AnalyzeArgs, Inputs, failed_categories, has_package, inputs_of, labels, log_analysis, questions, warn_of_replay,
 };
 use crate::cli::harmless::harmless;
 use crate::cli::platform_args::{PlatformArgs, unknown_device};

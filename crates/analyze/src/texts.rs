@@ -254,7 +254,7 @@ mod tests {
         include_str!("rules/words.rs"),
         include_str!("rules/outcome.rs"),
         include_str!("rules/drive.rs"),
-        include_str!("patterns/findings.rs"),
+        include_str!("patterns/findings/said.rs"),
     ];
 
     #[test]

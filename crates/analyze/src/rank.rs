@@ -20,7 +20,7 @@ const HIGH_GAIN: f64 = 10.0;
 
 /// Saving that is reached even at the low end of its range, in percent of the window, from which a change is at least of
 /// high priority: it must not stand behind one that may bring nothing.
-const SURE_GAIN: f64 = 5.0;
+pub(crate) const SURE_GAIN: f64 = 5.0;
 
 /// Expected savings below these, in percent of the window, are not critical, and of medium priority at most.
 const NOT_CRITICAL_GAIN: f64 = HIGH_GAIN;

@@ -158,7 +158,9 @@ impl Claims {
             return 1.0;
         }
         let steps = self.of_row(row).filter(|(c, _)| c.pattern.tier() != Tier::Compute);
-        1.0 - steps.map(|(_, share)| share).sum::<f64>().min(1.0)
+        let steps = steps.map(|(_, share)| share).sum::<f64>();
+        // Where steps alone were recorded, nothing is left that could be rated without them.
+        if steps < COVERED { 1.0 - steps } else { 1.0 }
     }
 
     /// The candidate with the largest share of a row that is claimed as a whole.

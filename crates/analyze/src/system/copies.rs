@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use jarvis_trace::{Arg, Clock, EventId, GpuWork, InOrder, IntervalSet, Ns};
+use jarvis_trace::{Clock, EventId, GpuWork, InOrder, IntervalSet, Ns};
 
 use super::direction::CopyDirection;
 use super::host_bound::HostBound;
-use super::recording::{GpuEvent, Recording};
+use super::recording::{GpuEvent, Recording, bytes_of};
 use crate::finding::Range;
 
 /// Bytes a nanosecond that a copy of page-locked memory reaches at least: a link of sixteen fourth-generation lanes.
@@ -82,7 +82,7 @@ impl Copies {
         let mut spans: [Vec<(Ns, Ns)>; 4] = Default::default();
         for g in recording.gpu.iter().filter(|g| g.work == GpuWork::Memcpy) {
             let direction = CopyDirection::of(recording.trace, g.event);
-            let bytes = bytes_of(recording, g.event);
+            let bytes = known_bytes(recording, g);
             spans[direction as usize].push((g.start, g.end));
             let sum = &mut copies.by_direction[direction as usize];
             let time = g.end - g.start;
@@ -146,8 +146,8 @@ pub(crate) struct Works {
     pub(crate) memcpy: IntervalSet<Ns>,
 }
 
-fn bytes_of(recording: &Recording<'_>, copy: EventId) -> i64 {
-    recording.trace.arg(copy, "bytes").and_then(Arg::as_int).unwrap_or(0).max(0)
+fn known_bytes(recording: &Recording<'_>, copy: &GpuEvent) -> i64 {
+    bytes_of(recording.trace, copy).unwrap_or(0).max(0)
 }
 
 fn is_pageable(recording: &Recording<'_>, copy: EventId) -> bool {
@@ -192,7 +192,7 @@ impl Better {
                 continue;
             }
             any = true;
-            let (time, size) = ((g.end - g.start).0, bytes_of(recording, g.event) as f64);
+            let (time, size) = ((g.end - g.start).0, known_bytes(recording, g) as f64);
             better.hidden[i] = time;
             if is_pageable(recording, g.event) {
                 better.by_host += time;

@@ -25,6 +25,7 @@ use super::texts::{counted, list, ms_and_percent, quoted, short};
 use super::{flags, selections};
 use crate::finding::{Evidence, FindingOperation, PatternId, Range};
 use crate::program::Program;
+use crate::rank::SURE_GAIN;
 use crate::rounding::{shown, shown_ms};
 
 /// Late launches have to make up this share of the window and of the idle time, in percent, to be its cause.
@@ -49,10 +50,6 @@ const WAITS_OF_LATE: f64 = 6.5;
 
 /// First calls with this share of the gaps after waits, in percent, are what takes the time, and not the waits.
 const FIRST_OF_WAITS: f64 = 50.0;
-
-/// Waits without which the window is surely shorter by this share, in percent, are urgent however short the gaps right
-/// after them are.
-const SURELY_MUCH: f64 = 5.0;
 
 /// Input has to make up this share of the window, in percent.
 const INPUT_OF_WINDOW: f64 = 5.0;
@@ -362,7 +359,8 @@ pub(crate) fn host_sync(cx: &Cx<'_>, program: Option<&Program>) -> Option<Judged
     if idle > CARD_PERCENT {
         severity = severity.min(Severity::above(cut * idle, IDLE));
     }
-    if 100.0 * saved_ms.low >= SURELY_MUCH * gaps.window.as_ms() {
+    // What surely brings much is urgent however short the gaps right after the waits are.
+    if 100.0 * saved_ms.low >= SURE_GAIN * gaps.window.as_ms() {
         severity = severity.min(Severity::High);
     }
     if is_optimizers(cx) {

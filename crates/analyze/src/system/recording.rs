@@ -407,7 +407,8 @@ fn wait_of(trace: &Trace, event: EventId) -> Option<Wait> {
     Some(Wait { event, track, start, end, at_boundary: false, copy: false, awaited: None })
 }
 
-fn bytes_of(trace: &Trace, copy: &GpuEvent) -> Option<i64> {
+/// Bytes of a copy, where they are recorded.
+pub(super) fn bytes_of(trace: &Trace, copy: &GpuEvent) -> Option<i64> {
     trace.arg(copy.event, "bytes").and_then(jarvis_trace::Arg::as_int)
 }
 

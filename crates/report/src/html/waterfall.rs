@@ -120,6 +120,7 @@ pub(crate) mod tests {
         assert_eq!(w.fixes[1].after, Range { low: 2.0, high: 3.0 });
         assert_eq!(Waterfall::of(&findings, 0.0, 0.0), Waterfall::default());
     }
+
     #[test]
     fn a_cause_that_goes_with_another_is_not_mended_twice() {
         let experts = Finding { pattern: PatternId::MOE_EXPERT_LOOP, ..finding(1, "experts", 6.0, 8.0) };

@@ -18,11 +18,12 @@ use jarvis_perf::extension::Extension;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{ArgLists, Report, ReportError, ReportOptions, Sheet, build_report_around};
 use jarvis_report::check::{self, Folder, Level, Problem};
-use jarvis_report::render::{csv, xlsx};
+use jarvis_report::data::{OpsCsv, OpsFiles, Stems};
+use jarvis_report::render::{TextRow, csv, xlsx};
 use jarvis_report::replay::ReplayError;
 use jarvis_report::{Run, RunLabels, data, html, sections};
 use jarvis_trace::side_by_side::{both, joined};
-use jarvis_trace::{Diagnostics, Population, Summary, Trace, Tree};
+use jarvis_trace::{Population, Summary, Trace, Tree};
 
 pub use compare::{ComparedTraces, compare_traces, compare_traces_watched};
 pub use files::{FileRef, Files, OpenFile, Shelf};
@@ -101,8 +102,9 @@ pub enum AnalyzeError {
 pub struct Analyzed {
     /// The analysis.
     pub analysis: Analysis,
-    /// What was odd about the recording.
-    pub diagnostics: Diagnostics,
+    /// The performance report it was made from, with what was odd about the recording. Who ends soon can keep it: to give
+    /// back so many rows takes a while.
+    pub report: Report,
     /// What is in the trace.
     pub summary: Summary,
     /// All files, with paths relative to the output folder.
@@ -144,24 +146,29 @@ pub fn analyze_watched(
     let mut clock = StageClock::new(progress, "perf_report");
     let Surveyed { mut report, groundwork, summary, judging } =
         surveyed(&trace, options, Scope::Standalone, || clock.then("groundwork"))?;
-    // Nothing that follows asks for launchers.
-    drop(std::mem::take(&mut report.rows.launchers));
     clock.then("analysis");
+    // Nothing that follows asks for launchers.
+    let launchers = std::mem::take(&mut report.rows.launchers);
     let (drawing, judgement) = both(
-        || html::Drawing::of(&groundwork, &report, &summary, &trace),
+        || {
+            drop(launchers);
+            html::Drawing::of(&groundwork, &report, &summary, &trace)
+        },
         || groundwork.judge(&trace, &report, &judging),
     );
     let mut analysis = Analysis::on(groundwork, judgement);
     clock.then("replay_packages");
     let chosen = replay::choose(&trace, &report, &analysis, &options.replay, &[]);
     // All is known that the trace can tell.
-    drop((trace, std::mem::take(&mut report.tree), std::mem::take(&mut report.arg_lists)));
-    let sheets = Sheets::of(report.sheets(), "");
+    let known = (trace, std::mem::take(&mut report.tree), std::mem::take(&mut report.arg_lists));
+    let (replay, ()) = both(|| replay::replay(chosen, &mut analysis), || drop(known));
+    let replay = replay?;
+    let stems = Stems::of(&analysis);
+    let sheets = Sheets::of(report.sheets(), "").with(OpsCsv::of(&analysis.prepared, &stems));
     let made = std::thread::scope(|scope| {
         // They depend on nothing that follows, so they are made beside it.
         let more = files.more();
         let beside = scope.spawn(|| sheets.make(more));
-        let replay = replay::replay(chosen, &mut analysis)?;
         let (labels, replayed) = (&options.labels, &*replay.entries);
         let all = &*sheets.all;
         let run =
@@ -171,7 +178,7 @@ pub fn analyze_watched(
         clock.then("reports");
         files.put_all(sections::files(&run));
         clock.then("page");
-        let linked = linked(files.paths(), all, "");
+        let linked = linked(files.paths(), &sheets);
         files.put_all(drawing.files(&run, &linked));
         if options.emit.contains(&Emit::AnalysisMd) {
             files.put_all(sections::analysis_md::files(&run));
@@ -182,12 +189,11 @@ pub fn analyze_watched(
         let (more, cuts) = joined(beside)?;
         files.append(more);
         files.sort();
-        Ok::<_, AnalyzeError>((cuts, replay.missed))
+        Ok::<_, AnalyzeError>(cuts)
     });
-    let (cuts, replay_missed) = made?;
     drop(sheets);
-    let (diagnostics, stages) = (report.diagnostics, clock.finish());
-    Ok(Analyzed { analysis, diagnostics, summary, files, cuts, replay_missed, stages })
+    let (cuts, replay_missed) = (made?, replay.missed);
+    Ok(Analyzed { analysis, report, summary, files, cuts, replay_missed, stages: clock.finish() })
 }
 
 /// Checks of `jarvis check` that files about to be written do not pass: a fault of ours, and none of the trace.
@@ -275,11 +281,11 @@ fn slashed(path: &Path) -> String {
     path.to_string_lossy().replace('\\', "/")
 }
 
-/// Files that the page can link to, with this before the name of the folder of sheets.
-fn linked<'a>(files: impl Iterator<Item = &'a Path>, sheets: &[Sheet<'_>], prefix: &str) -> Vec<String> {
-    let written = files.map(slashed);
-    let sheets = sheets.iter().map(|sheet| format!("{prefix}{CSV_FOLDER}/{}.csv", sheet.name));
-    written.chain(sheets).collect()
+/// Files that the page can link to: these and those of the sheets.
+fn linked<'a>(files: impl Iterator<Item = &'a Path>, sheets: &Sheets<'_>) -> Vec<String> {
+    let beside = sheets.ops.into_iter().flat_map(OpsCsv::paths);
+    let of_sheets = sheets.csv.iter().map(|(path, _)| slashed(path));
+    files.map(slashed).chain(of_sheets).chain(beside.map(|path| slashed(&path))).collect()
 }
 
 /// The performance report on its way to files.
@@ -288,6 +294,8 @@ struct Sheets<'a> {
     prefix: String,
     /// For each sheet the path of its CSV file, and whether somebody has begun it.
     csv: Vec<(PathBuf, AtomicBool)>,
+    /// Files that are written beside one of them.
+    ops: Option<OpsCsv<'a>>,
 }
 
 impl<'a> Sheets<'a> {
@@ -296,7 +304,12 @@ impl<'a> Sheets<'a> {
         let folder = format!("{prefix}{CSV_FOLDER}");
         let paths = csv::paths(all.iter().map(|sheet| &*sheet.name), &folder);
         let csv = paths.map(|path| (path, AtomicBool::new(false))).collect();
-        Self { all, prefix: prefix.to_owned(), csv }
+        Self { all, prefix: prefix.to_owned(), csv, ops: None }
+    }
+
+    /// The same, and the rows of each category.
+    fn with(self, ops: OpsCsv<'a>) -> Self {
+        Self { ops: Some(ops), ..self }
     }
 
     /// Adds the workbook, and with each of its sheets the CSV file unless somebody else makes it.
@@ -304,19 +317,21 @@ impl<'a> Sheets<'a> {
         let path = PathBuf::from(format!("{}{WORKBOOK}", self.prefix));
         let mut workbook = xlsx::Workbook::begin(files.begin(&path), &self.all, xlsx::LongNames::default());
         for (at, sheet) in self.all.iter().enumerate() {
-            let mut csv = self.claim(at).map(|path| csv::Writer::begin(files.begin(path), sheet, csv::Texts::Guarded));
-            let made = workbook.add(sheet, &[], |row| csv.as_mut().map_or(Ok(()), |csv| csv.row(row)));
-            let ended = made.and_then(|()| csv.map_or(Ok(()), |csv| files.end(csv.finish()?)));
-            ended.map_err(failed_at(&self.csv[at].0))?;
+            let mut beside = Beside {
+                csv: self.claim(at).map(|path| csv::Writer::begin(files.begin(path), sheet, csv::Texts::Guarded)),
+                ops: self.ops_of(sheet).map(|ops| ops.begin(sheet, |path| files.begin(path))),
+            };
+            let made = workbook.add(sheet, &[], |row| beside.row(row));
+            made.and_then(|()| beside.finish(&mut files)).map_err(failed_at(&self.csv[at].0))?;
         }
         let (file, cuts) = workbook.finish().map_err(|error| AnalyzeError::of_workbook(&path, error))?;
         files.end(file).map_err(failed_at(&path))?;
         Ok((files, cuts))
     }
 
-    /// Adds CSV files that nobody has begun, the last ones first.
+    /// Adds CSV files that nobody has begun, the last ones first. That with others beside it is made with the workbook.
     fn help(&self, files: &mut Files) -> Result<(), AnalyzeError> {
-        for (at, sheet) in self.all.iter().enumerate().rev() {
+        for (at, sheet) in self.all.iter().enumerate().rev().filter(|(_, sheet)| self.ops_of(sheet).is_none()) {
             let Some(path) = self.claim(at) else { continue };
             let written = csv::write(files.begin(path), sheet, csv::Texts::Guarded);
             written.and_then(|file| files.end(file)).map_err(failed_at(path))?;
@@ -324,10 +339,35 @@ impl<'a> Sheets<'a> {
         Ok(())
     }
 
+    /// What is written beside this sheet.
+    fn ops_of(&self, sheet: &Sheet<'_>) -> Option<OpsCsv<'a>> {
+        self.ops.filter(|_| sheet.name == OpsCsv::SHEET)
+    }
+
     /// The path of a CSV file if nobody else makes it.
     fn claim(&self, at: usize) -> Option<&Path> {
         let (path, begun) = &self.csv[at];
         (!begun.swap(true, Ordering::Relaxed)).then_some(path)
+    }
+}
+
+/// What is written of a sheet beside the workbook.
+struct Beside<'a> {
+    csv: Option<csv::Writer<OpenFile>>,
+    ops: Option<OpsFiles<'a, OpenFile>>,
+}
+
+impl Beside<'_> {
+    fn row(&mut self, row: &TextRow) -> io::Result<()> {
+        let Some(csv) = &mut self.csv else { return Ok(()) };
+        let record = csv.row(row)?;
+        self.ops.as_mut().map_or(Ok(()), |ops| ops.row(row, record))
+    }
+
+    fn finish(self, files: &mut Files) -> io::Result<()> {
+        let csv = self.csv.map(csv::Writer::finish).transpose()?;
+        let ops = self.ops.map(OpsFiles::finish).transpose()?;
+        csv.into_iter().chain(ops.into_iter().flatten()).try_for_each(|file| files.end(file))
     }
 }
 

@@ -290,7 +290,8 @@ fn finish(output: &Output<'_>, trace: Trace, options: &AnalyzeOptions, read: Dur
     analyzed.stages.insert(0, ("read", read));
     let files = std::mem::take(&mut analyzed.files);
     let replayed = has_package(&files);
-    let log = Log { stages: &analyzed.stages, analysis: &analyzed.analysis, diagnostics: &[&analyzed.diagnostics] };
+    let log =
+        Log { stages: &analyzed.stages, analysis: &analyzed.analysis, diagnostics: &[&analyzed.report.diagnostics] };
     log_analysis(session, &analyzed.analysis);
     let (findings, checked) = output.write(&files, analyzed.cuts, &log, quick_check)?;
     if session.common.json {
@@ -301,7 +302,7 @@ fn finish(output: &Output<'_>, trace: Trace, options: &AnalyzeOptions, read: Dur
     }
     warn_of_replay(session, &options.replay, replayed, &analyzed.replay_missed);
     checked.outcome()?;
-    session.report(Path::new(&options.labels.trace_path), &analyzed.diagnostics)?;
+    session.report(Path::new(&options.labels.trace_path), &analyzed.report.diagnostics)?;
     failed_categories(session, &analyzed.analysis)
 }
 

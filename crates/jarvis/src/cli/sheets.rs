@@ -3,9 +3,9 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use jarvis_perf::tables::{Cell, Sheet};
+use jarvis_perf::tables::Sheet;
 use jarvis_report::OutputFile;
-use jarvis_report::render::{csv, xlsx};
+use jarvis_report::render::{TextRow, csv, xlsx};
 
 use super::{Failure, Session};
 use crate::exit;
@@ -36,13 +36,13 @@ impl Sheets<'_> {
         let mut files = Vec::new();
         for ((at, sheet), path) in self.all.iter().enumerate().zip(paths) {
             let mut csv = self.csv_folder.map(|folder| (folder, csv::Writer::begin(Vec::new(), sheet, self.texts)));
-            let mut cells = |row: &[Cell]| csv.as_mut().map_or(Ok(()), |(_, csv)| csv.row(row));
+            let mut cells = |row: &TextRow| csv.as_mut().map_or(Ok(()), |(_, csv)| csv.row(row).map(drop));
             match &mut workbook {
                 Some((_, workbook)) => {
                     let hidden = self.hidden.get(at).map_or(&[][..], Vec::as_slice);
                     workbook.add(sheet, hidden, cells).map_err(|error| failed(error.into()))?;
                 }
-                None => (0..sheet.rows()).try_for_each(|row| cells(&sheet.row(row).collect::<Vec<_>>()))?,
+                None => (0..sheet.rows()).try_for_each(|row| cells(&TextRow::of(sheet, row)))?,
             }
             if let Some((folder, csv)) = csv {
                 files.push((folder, OutputFile::new(path, csv.finish()?)));

@@ -7,6 +7,7 @@ use jarvis_analyze::comparative::{Both, Comparative, Gate};
 use jarvis_analyze::compare::reports::{CompareOptions, NamedReport, SheetGroup, compare_tables};
 use jarvis_analyze::metrics::Scope;
 use jarvis_perf::tables::{Report, ReportError, Sheet, Table};
+use jarvis_report::data::{OpsCsv, Stems};
 use jarvis_report::render::xlsx;
 use jarvis_report::{OutputFile, Run, Versus, data, html, sections};
 use jarvis_trace::side_by_side::{both, joined};
@@ -91,9 +92,11 @@ pub fn compare_traces_watched(
     let chosen = replay::choose(traces.target, &target.report, &target.analysis, &options.target.replay, &further);
     let replay = replay::replay(chosen, &mut target.analysis)?;
     clock.then("reports");
+    let stems = Stems::of(&target.analysis);
+    let ops = OpsCsv::of(&target.analysis.prepared, &stems);
     let sheets = Both {
         reference: Sheets::of(Sheet::of(&reference.tables), "reference_"),
-        target: Sheets::of(Sheet::of(&target.tables), "target_"),
+        target: Sheets::of(Sheet::of(&target.tables), "target_").with(ops),
     };
     let made = std::thread::scope(|scope| {
         let (more, further) = (files.more(), files.more());
@@ -107,7 +110,7 @@ pub fn compare_traces_watched(
         files.put_all(data::compared_files(&versus));
         files.put_all(sections::compared_files(&versus));
         clock.then("page");
-        let linked = linked(files.paths(), &sheets.target.all, "target_");
+        let linked = linked(files.paths(), &sheets.target);
         files.put(html::compared_page(&versus, traces, &linked));
         clock.then("comparison_workbook");
         let (both, mut cuts) = workbook(&reference.tables, &target.tables)?;
@@ -120,6 +123,7 @@ pub fn compare_traces_watched(
         }
         Ok::<_, AnalyzeError>(cuts)
     });
+    drop(sheets);
     let cuts = made?;
     files.put_all(replay.files);
     Ok(ComparedTraces {

@@ -28,6 +28,11 @@ pub struct Head<'a> {
 /// Where cells come from.
 trait Cells: Send + Sync {
     fn cell(&self, row: usize, column: usize) -> Cell;
+
+    /// Whether a column is known to hold no whole number.
+    fn has_no_ints(&self, _column: usize) -> bool {
+        false
+    }
 }
 
 impl<'a> Sheet<'a> {
@@ -61,9 +66,11 @@ impl<'a> Sheet<'a> {
         (0..self.rows).map(move |row| self.cell(row, column))
     }
 
-    /// For each column, whether whole numbers are shown as `8.0`; see [`Column::shows_floats`].
+    /// For each column, whether whole numbers are shown as `8.0`; see [`Column::shows_floats`]. Where there are none, no
+    /// cell is made to find out.
     pub fn shows_floats(&self) -> Vec<bool> {
-        (0..self.heads.len()).map(|column| shows_floats(self.column(column))).collect()
+        let shows = |column| self.cells.has_no_ints(column) || shows_floats(self.column(column));
+        (0..self.heads.len()).map(shows).collect()
     }
 
     /// All cells at once.
@@ -111,15 +118,25 @@ impl Cells for &Table {
 /// Makes a cell of a row.
 type Accessor<R> = Box<dyn Fn(&R) -> Cell + Send + Sync>;
 
-/// Rows and an accessor for each column.
+/// Rows, and for each column its format and accessor.
 struct OfRows<'a, R> {
     rows: &'a [R],
-    columns: Vec<Accessor<R>>,
+    columns: Vec<(Format, Accessor<R>)>,
 }
 
 impl<R: Sync> Cells for OfRows<'_, R> {
     fn cell(&self, row: usize, column: usize) -> Cell {
-        self.columns[column](&self.rows[row])
+        let cell = self.columns[column].1(&self.rows[row]);
+        debug_assert!(
+            !(matches!(cell, Cell::Int(_)) && self.has_no_ints(column)),
+            "{cell:?} among fractions: the column must be plain"
+        );
+        cell
+    }
+
+    /// Times, shares and quantities are never counted.
+    fn has_no_ints(&self, column: usize) -> bool {
+        self.columns[column].0 != Format::Plain
     }
 }
 
@@ -229,7 +246,7 @@ impl<R: 'static> Columns<R> {
         let mut columns = Vec::with_capacity(self.0.len());
         for Col { header, format, cell } in self.0 {
             heads.push(Head { text: header, format });
-            columns.push(cell);
+            columns.push((format, cell));
         }
         let shown = if heads.is_empty() { 0 } else { rows.len() };
         Sheet { name: name.into(), heads, rows: shown, cells: Box::new(OfRows { rows, columns }) }

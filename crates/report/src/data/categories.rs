@@ -1,4 +1,4 @@
-//! Files of the compute categories: rows, metadata, metrics, tree data.
+//! Files of the compute categories beside their rows: metadata, metrics, tree data.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -7,21 +7,20 @@ use jarvis_analyze::metrics::{Bottleneck, CategoryFile, CategoryMetrics, Metadat
 use jarvis_analyze::prepared::Category;
 use jarvis_analyze::rules::{CategoryOutcome, analyzer};
 
-use super::ops_csv::OpsCsv;
-use super::{CATEGORY_DATA, METADATA, Stems, json, write_json};
+use super::lines::Lines;
+use super::{CATEGORY_DATA, METADATA, Stems, json, write_json, write_json_in};
 use crate::{OutputFile, Pieces, Run, Taker};
+
+/// Levels of metrics that have lines: the file, its lists, the fields of their entries.
+const LEVELS: usize = 3;
 
 /// All of them, most time first.
 pub(crate) fn write(run: &Run<'_>, stems: &Stems, taker: &mut dyn Taker) {
     let a = run.analysis;
-    let ops = OpsCsv::of(run);
     for outcome in &a.outcomes {
         let stem = stems.get(&outcome.category);
         let path = |folder: &str, end: &str| PathBuf::from(format!("{folder}/{stem}{end}"));
         let category = a.prepared.category(&outcome.category);
-        if let Some(category) = category {
-            taker.write(&path(CATEGORY_DATA, "_ops.csv"), &|out| ops.write(category, out));
-        }
         taker.write(&path(CATEGORY_DATA, "_metrics.json"), &|out| metrics(run, outcome, out));
         if category.is_some() {
             let known = a.tree_data.iter().find(|(key, _)| *key == outcome.category);
@@ -54,8 +53,9 @@ fn metrics(run: &Run<'_>, outcome: &CategoryOutcome, out: &mut Pieces<'_>) -> io
         MetricsFile::Full(full) => full,
         MetricsFile::Short(short) => return write_json(short, out),
     };
-    let mut file =
-        |metrics: &CategoryMetrics| write_json(&CategoryFile { metrics, prepared: &run.analysis.prepared }, out);
+    let mut file = |metrics: &CategoryMetrics| {
+        write_json_in(Lines::down_to(LEVELS), &CategoryFile { metrics, prepared: &run.analysis.prepared }, out)
+    };
     let made = |b: &Bottleneck| {
         let entry = run.replay.iter().find(|r| b.replay.recommended && r.op == *b.operation)?;
         Some(entry.path.rsplit('/').next().unwrap_or(&entry.path))

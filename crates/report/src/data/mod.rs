@@ -2,7 +2,8 @@
 //! a JSON Schema of each kind of file.
 //!
 //! JSON is written straight from the values of the analysis: two spaces, keys in the order of the fields, numbers
-//! rounded as they are written, no value that is not a number.
+//! rounded as they are written, no value that is not a number. Metrics, with thousands of operations in some traces, have a
+//! line for each field of an operation and none for what it holds.
 
 mod categories;
 mod comparison;
@@ -19,6 +20,7 @@ use serde::Serialize;
 use serde_json::Serializer;
 
 use lines::Lines;
+pub use ops_csv::{OpsCsv, OpsFiles};
 pub use stems::Stems;
 
 use crate::{OutputFile, Pieces, Run, Taker, Versus, in_memory};
@@ -41,19 +43,19 @@ pub(crate) const COMPARISON: &str = "category_data/comparison_metrics.json";
 /// What the model seems to be.
 pub(crate) const MODEL_INFO: &str = "metadata/model_info.json";
 
-/// All of them.
+/// All of them but [`OpsCsv`], which is written beside a sheet.
 pub fn files(run: &Run<'_>) -> Vec<OutputFile> {
     let mut files = Vec::new();
     each_file(run, &mut files);
     files
 }
 
-/// All of them, each as soon as it is made.
+/// The same, each as soon as it is made.
 pub fn each_file(run: &Run<'_>, taker: &mut dyn Taker) {
     write(run, None, taker);
 }
 
-/// All of a comparison: those of the target, with what the reference adds.
+/// Likewise all of a comparison: those of the target, with what the reference adds.
 pub fn compared_files(versus: &Versus<'_>) -> Vec<OutputFile> {
     let mut files = Vec::new();
     write(&versus.target, Some(versus), &mut files);
@@ -83,8 +85,13 @@ pub(crate) fn json(value: &impl Serialize) -> Vec<u8> {
 
 /// Writes a value as a JSON file.
 fn write_json(value: &impl Serialize, out: &mut Pieces<'_>) -> io::Result<()> {
+    write_json_in(Lines::default(), value, out)
+}
+
+/// The same in this layout.
+fn write_json_in(lines: Lines, value: &impl Serialize, out: &mut Pieces<'_>) -> io::Result<()> {
     // All keys are texts or whole numbers, so nothing but the writing can fail.
-    value.serialize(&mut Serializer::with_formatter(&mut *out, Lines::default()))?;
+    value.serialize(&mut Serializer::with_formatter(&mut *out, lines))?;
     out.write_all(b"\n")
 }
 

@@ -17,7 +17,7 @@ use jarvis_perf::tables::{Cell, Sheet, Table};
 use jarvis_trace::pyliteral;
 
 use crate::OutputFile;
-use crate::render::names;
+use crate::render::{TextRow, names};
 
 /// What becomes of texts that a spreadsheet would take for formulas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,11 +55,10 @@ pub fn render(table: &Table, texts: Texts) -> Vec<u8> {
 /// Writes one sheet.
 pub fn write<W: Write>(out: W, sheet: &Sheet<'_>, texts: Texts) -> io::Result<W> {
     let mut writer = Writer::begin(out, sheet, texts);
-    let mut cells = Vec::with_capacity(sheet.heads().len());
-    for row in 0..sheet.rows() {
-        cells.clear();
-        cells.extend(sheet.row(row));
-        writer.row(&cells)?;
+    let mut row = TextRow::default();
+    for at in 0..sheet.rows() {
+        row.fill(sheet, at);
+        writer.row(&row)?;
     }
     writer.finish()
 }
@@ -83,35 +82,42 @@ impl<W: Write> Writer<W> {
         Self { out, records, floats: sheet.shows_floats() }
     }
 
-    /// Writes the cells of the next row.
-    pub fn row(&mut self, cells: &[Cell]) -> io::Result<()> {
-        self.records.record(cells.iter().zip(&self.floats).map(|(cell, &floats)| Field { cell, floats }));
-        if self.records.out.len() < BLOCK { Ok(()) } else { self.flush() }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.write_all(self.records.out.as_bytes())?;
-        self.records.out.clear();
-        Ok(())
+    /// Writes the cells of the next row. Returns the record, with the end of its line.
+    pub fn row(&mut self, row: &TextRow) -> io::Result<&str> {
+        self.records.pass_on(&mut self.out)?;
+        let start = self.records.out.len();
+        let fields = row.texts().zip(&self.floats);
+        self.records.record(fields.map(|((cell, text), &floats)| Field { cell, floats, text: Some(text) }));
+        Ok(&self.records.out[start..])
     }
 
     /// All rows were written.
     pub fn finish(mut self) -> io::Result<W> {
-        self.flush()?;
+        self.records.flush(&mut self.out)?;
         Ok(self.out)
     }
 }
 
-/// A cell, and whether it shows whole numbers as `8.0`.
-pub(crate) struct Field<C> {
+/// A cell.
+pub(crate) struct Field<'a, C> {
     pub(crate) cell: C,
+    /// Whether it shows whole numbers as `8.0`.
     pub(crate) floats: bool,
+    /// The text of a fraction, if somebody has made it.
+    pub(crate) text: Option<&'a str>,
+}
+
+impl Field<'_, Cell> {
+    /// A cell that nobody has looked at.
+    pub(crate) fn of(cell: Cell, floats: bool) -> Self {
+        Self { cell, floats, text: None }
+    }
 }
 
 /// Records in the making.
 #[derive(Debug)]
 pub(crate) struct Records {
-    pub(crate) out: String,
+    out: String,
     texts: Texts,
 }
 
@@ -133,12 +139,27 @@ impl Records {
         if any { end_record(&mut self.out, 0) } else { self.out.push('\n') }
     }
 
-    pub(crate) fn record<C: Borrow<Cell>>(&mut self, fields: impl Iterator<Item = Field<C>>) {
+    /// Appends a record.
+    pub(crate) fn record<'a, C: Borrow<Cell>>(&mut self, fields: impl Iterator<Item = Field<'a, C>>) {
+        let start = self.out.len();
+        self.fields(fields, start);
+        end_record(&mut self.out, start);
+    }
+
+    /// Appends a record of which somebody has written the first fields.
+    pub(crate) fn extended<'a, C: Borrow<Cell>>(&mut self, known: &str, more: impl Iterator<Item = Field<'a, C>>) {
+        let start = self.out.len();
+        self.out.push_str(known.strip_suffix('\n').unwrap_or(known));
+        self.fields(more, start);
+        end_record(&mut self.out, start);
+    }
+
+    /// Appends fields to the record that began at `start`.
+    fn fields<'a, C: Borrow<Cell>>(&mut self, fields: impl Iterator<Item = Field<'a, C>>, start: usize) {
         let Self { out, texts } = self;
         let mut whole = itoa::Buffer::new();
-        let start = out.len();
-        for (i, Field { cell, floats }) in fields.enumerate() {
-            if i > 0 {
+        for (i, Field { cell, floats, text }) in fields.enumerate() {
+            if i > 0 || out.len() > start {
                 out.push(',');
             }
             match cell.borrow() {
@@ -148,11 +169,25 @@ impl Records {
                 Cell::Int(i) if floats => pyliteral::push_float(out, *i as f64),
                 Cell::Int(i) => out.push_str(whole.format(*i)),
                 Cell::Float(x) if x.is_nan() => {}
-                Cell::Float(x) => pyliteral::push_float(out, *x),
+                Cell::Float(x) => match text {
+                    Some(text) => out.push_str(text),
+                    None => pyliteral::push_float(out, *x),
+                },
                 Cell::Text(text) => push_text(out, text, *texts),
             }
         }
-        end_record(out, start);
+    }
+
+    /// Writes what is there if it is worth it.
+    pub(crate) fn pass_on(&mut self, out: &mut impl Write) -> io::Result<()> {
+        if self.out.len() < BLOCK { Ok(()) } else { self.flush(out) }
+    }
+
+    /// Writes what is there.
+    pub(crate) fn flush(&mut self, out: &mut impl Write) -> io::Result<()> {
+        out.write_all(self.out.as_bytes())?;
+        self.out.clear();
+        Ok(())
     }
 }
 

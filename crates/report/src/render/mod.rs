@@ -8,4 +8,7 @@ pub(crate) mod names;
 pub mod op_map;
 pub(crate) mod png;
 pub(crate) mod raster;
+mod row;
 pub mod xlsx;
+
+pub use row::TextRow;

@@ -17,11 +17,11 @@ mod texts;
 use std::io::{self, Cursor};
 use std::ops::AddAssign;
 
-use jarvis_perf::tables::{Cell, Sheet, Table};
+use jarvis_perf::tables::{Sheet, Table};
 use zip::result::ZipError;
 
 pub use super::names::LongNames;
-use crate::render::names;
+use crate::render::{TextRow, names};
 use archive::Archive;
 pub use archive::Target;
 use texts::Texts;
@@ -129,13 +129,13 @@ impl<W: Target> Workbook<W> {
         Self { archive, texts: Texts::default(), cuts: Cuts::default(), added: 0 }
     }
 
-    /// Adds the next sheet with some columns hidden, as [`render_hiding`] does. The cells of each row are shown to `each`
-    /// too: who writes the same sheet elsewhere need not make them again.
+    /// Adds the next sheet with some columns hidden, as [`render_hiding`] does. Each row is shown to `each` too: who
+    /// writes the same sheet elsewhere need not make it again.
     pub fn add(
         &mut self,
         sheet: &Sheet<'_>,
         hidden: &[bool],
-        each: impl FnMut(&[Cell]) -> io::Result<()>,
+        each: impl FnMut(&TextRow) -> io::Result<()>,
     ) -> io::Result<()> {
         self.added += 1;
         self.archive.start(&format!("xl/worksheets/sheet{}.xml", self.added));

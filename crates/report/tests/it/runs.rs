@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use jarvis_analyze::analysis::{Analysis, AnalysisOptions};
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{Report, ReportOptions, Sheet, Table, build_report};
+use jarvis_report::data::{OpsCsv, Stems};
+use jarvis_report::render::TextRow;
 use jarvis_report::render::csv::{self, Texts};
 use jarvis_report::{OutputFile, ReplayEntry, Run, RunLabels, data, sections};
 use jarvis_trace::{ReadOptions, Summary, Trace};
@@ -64,7 +66,23 @@ impl Analysed {
 
     /// The machine files by name.
     pub(crate) fn data(&self) -> BTreeMap<String, Vec<u8>> {
-        named(data::files(&self.run()))
+        let mut files = data::files(&self.run());
+        files.extend(self.ops());
+        named(files)
+    }
+
+    /// The rows of each category.
+    fn ops(&self) -> Vec<OutputFile> {
+        let Some(sheet) = self.sheets.iter().find(|sheet| sheet.name == OpsCsv::SHEET) else { return Vec::new() };
+        let stems = Stems::of(&self.analysis);
+        let ops = OpsCsv::of(&self.analysis.prepared, &stems);
+        let mut csv = csv::Writer::begin(Vec::new(), sheet, Texts::Guarded);
+        let mut files = ops.begin(sheet, |_| Vec::new());
+        for row in 0..sheet.rows() {
+            let row = TextRow::of(sheet, row);
+            files.row(&row, csv.row(&row).unwrap()).unwrap();
+        }
+        ops.paths().zip(files.finish().unwrap()).map(|(path, bytes)| OutputFile { path, bytes }).collect()
     }
 
     /// The sheets of the performance report by name.

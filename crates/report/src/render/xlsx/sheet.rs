@@ -9,7 +9,7 @@ use jarvis_perf::tables::{Cell, Format, Head, Sheet};
 use super::archive::{Archive, Target};
 use super::texts::{Texts, push_escaped};
 use super::{Cuts, parts};
-use crate::render::names;
+use crate::render::{TextRow, names};
 
 /// Longest text of a cell, in UTF-16 units.
 const TEXT_LIMIT: usize = 32_767;
@@ -46,14 +46,14 @@ pub(super) fn write(
     hidden: &[bool],
     is_first: bool,
     texts: &mut Texts,
-    mut each: impl FnMut(&[Cell]) -> io::Result<()>,
+    mut each: impl FnMut(&TextRow) -> io::Result<()>,
 ) -> io::Result<Cuts> {
     let (columns, rows) = held(sheet);
     let heads = &sheet.heads()[..columns];
     let mut cuts = Cuts { texts: 0, rows: sheet.rows() - rows, columns: sheet.heads().len() - columns };
     let mut xml = head(sheet, heads, hidden, is_first);
     let columns: Vec<String> = (0..columns).map(letters).collect();
-    let (mut row_text, mut whole, mut decimal) = (itoa::Buffer::new(), itoa::Buffer::new(), zmij::Buffer::new());
+    let (mut row_text, mut whole) = (itoa::Buffer::new(), itoa::Buffer::new());
     if !columns.is_empty() {
         xml.push_str("<row r=\"1\">");
         for head in heads {
@@ -64,18 +64,17 @@ pub(super) fn write(
         }
         xml.push_str("</row>");
     }
-    let mut cells = Vec::with_capacity(sheet.heads().len());
+    let mut made = TextRow::default();
     for row in 0..sheet.rows() {
-        cells.clear();
-        cells.extend(sheet.row(row));
-        each(&cells)?;
+        made.fill(sheet, row);
+        each(&made)?;
         if row >= rows {
             continue;
         }
         let row_text = row_text.format(row + 2);
         push(&mut xml, &["<row r=\"", row_text, "\">"]);
         let mut follows = true;
-        for ((value, head), column) in cells.iter().zip(heads).zip(&columns) {
+        for (((value, fraction), head), column) in made.texts().zip(heads).zip(&columns) {
             if is_blank(value) {
                 follows = false;
                 continue;
@@ -100,7 +99,7 @@ pub(super) fn write(
                 Cell::Int(i) => text(&i.to_string().into()),
                 Cell::Float(x) if x.is_infinite() => text(&Arc::from(if *x > 0.0 { "inf" } else { "-inf" })),
                 // The shortest text that reads back as this number.
-                Cell::Float(x) => content(&mut xml, parts::fraction(head.format), decimal.format_finite(*x)),
+                Cell::Float(_) => content(&mut xml, parts::fraction(head.format), fraction),
                 Cell::Text(long) => match fitting(long, &mut cuts) {
                     None => text(long),
                     Some(cut) => text(&cut.into()),

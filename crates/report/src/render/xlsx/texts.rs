@@ -13,8 +13,8 @@ use super::archive::{Archive, Target};
 /// The texts of a workbook, each once, in the order they first stand in it.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
-    /// Places in `order`.
-    known: HashTable<u32>,
+    /// Places in `order`, with what they were found by: the texts are long.
+    known: HashTable<(u64, u32)>,
     order: Vec<Arc<str>>,
     uses: usize,
     hasher: RandomState,
@@ -24,15 +24,19 @@ impl Texts {
     /// The number of a text.
     pub(super) fn number(&mut self, text: &Arc<str>) -> u32 {
         self.uses += 1;
-        let hash = |text: &str| self.hasher.hash_one(text);
-        let known =
-            self.known.entry(hash(text), |&at| self.order[at as usize] == *text, |&at| hash(&self.order[at as usize]));
+        let hash = self.hasher.hash_one(&**text);
+        let is_same = |other: &Arc<str>| Arc::ptr_eq(other, text) || other == text;
+        let known = self.known.entry(
+            hash,
+            |&(other, at)| other == hash && is_same(&self.order[at as usize]),
+            |&(hash, _)| hash,
+        );
         match known {
-            Entry::Occupied(known) => *known.get(),
+            Entry::Occupied(known) => known.get().1,
             Entry::Vacant(place) => {
                 // So many texts fit into no memory.
                 let number = self.order.len() as u32;
-                place.insert(number);
+                place.insert((hash, number));
                 self.order.push(Arc::clone(text));
                 number
             }
@@ -58,19 +62,20 @@ impl Texts {
     }
 }
 
-/// A text as XML has it.
+/// A text as XML has it in an attribute.
 pub(super) fn escaped(text: &str) -> String {
     let mut xml = String::with_capacity(text.len());
     push_escaped(&mut xml, text);
-    xml
+    xml.replace('"', "&quot;")
 }
 
-/// Appends a text as XML has it. Characters that XML can't hold are written by their number, as spreadsheets do, and so
+/// Appends a text as XML has it between tags, where quotes and most ends of tags stand as they are. Characters that XML can't hold are written by their number, as spreadsheets do, and so
 /// is the beginning of what would otherwise be taken for such a number.
 pub(super) fn push_escaped(xml: &mut String, text: &str) {
-    // Names are full of underscores, and hardly any begins such a number.
-    let underscores = memchr::memmem::find(text.as_bytes(), b"_x").is_some();
-    let may_need = |&byte: &u8| MAY_NEED[usize::from(byte)] || (byte == b'_' && underscores);
+    // Names are full of these, and hardly any needs something else in its place.
+    let has = |what: &[u8]| memchr::memmem::find(text.as_bytes(), what).is_some();
+    let (numbers, ends) = (has(b"_x"), has(b"]]>"));
+    let may_need = |&byte: &u8| MAY_NEED[usize::from(byte)] || (byte == b'_' && numbers) || (byte == b'>' && ends);
     let (mut written, mut from) = (0, 0);
     while let Some(found) = text.as_bytes()[from..].iter().position(may_need) {
         let at = from + found;
@@ -80,8 +85,7 @@ pub(super) fn push_escaped(xml: &mut String, text: &str) {
         let instead = match c {
             '&' => "&amp;",
             '<' => "&lt;",
-            '>' => "&gt;",
-            '"' => "&quot;",
+            '>' if text[..at].ends_with("]]") => "&gt;",
             '_' if is_number(rest) => "_x005F_",
             '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => "",
             _ => continue,
@@ -97,7 +101,7 @@ pub(super) fn push_escaped(xml: &mut String, text: &str) {
     xml.push_str(&text[written..]);
 }
 
-/// First bytes of characters that can't always stand as they are, but for the underscore.
+/// First bytes of characters that can't always stand as they are, but for the underscore and the end of a tag.
 const MAY_NEED: [bool; 256] = {
     let mut may = [false; 256];
     let mut control = 0;
@@ -107,8 +111,6 @@ const MAY_NEED: [bool; 256] = {
     }
     may[b'&' as usize] = true;
     may[b'<' as usize] = true;
-    may[b'>' as usize] = true;
-    may[b'"' as usize] = true;
     // U+FFFE and U+FFFF begin with this byte, as few others do.
     may[0xef] = true;
     may
@@ -128,7 +130,8 @@ mod tests {
     fn xml_holds_every_text() {
         let cases = [
             ("plain_text", "plain_text"),
-            ("a<b & \"c\">", "a&lt;b &amp; &quot;c&quot;&gt;"),
+            ("a<b & \"c\">", "a&lt;b &amp; &quot;c&quot;>"),
+            ("a[b[c]]>d]>", "a[b[c]]&gt;d]>"),
             ("\0\x1b\r\t\n", "_x0000__x001B__x000D_\t\n"),
             ("_x0041_", "_x005F_x0041_"),
             ("_x41 _xyz_", "_x41 _xyz_"),

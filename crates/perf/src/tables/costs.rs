@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use jarvis_trace::tree::Annotations;
-use jarvis_trace::{Arg, EventId, EventKind, Key, StrId, Trace, Tree, pyliteral};
+use jarvis_trace::{Arg, EventId, EventKind, Key, StrId, Trace, Tree};
 use rapidhash::RapidHashMap;
 
 use super::context::RowName;
@@ -63,7 +63,6 @@ pub(crate) struct ParamsId(u32);
 pub(crate) struct Costed {
     pub(crate) cost: Result<Cost, ModelError>,
     pub(crate) params: Arc<[(Cow<'static, str>, Value)]>,
-    pub(crate) params_text: Option<Arc<str>>,
     pub(crate) params_id: ParamsId,
     pub(crate) source: Option<ModelSource>,
     /// The best the platform could do.
@@ -410,16 +409,15 @@ impl<'a> Costs<'a> {
     ) -> Costed {
         let timeless = |p| Roofline::new(cost.as_ref().ok()?, 0.0, p, &self.quirks);
         let roofline = self.platform.and_then(timeless);
-        let texts = ParamTexts::of(&params);
-        let known = self.params.get(texts.group.as_str()).copied();
+        let columns = param_columns(&params);
+        let known = self.params.get(columns.as_str()).copied();
         let params_id = known.unwrap_or_else(|| {
             let next = ParamsId(self.params.len() as u32);
-            self.params.insert(texts.group.into(), next);
+            self.params.insert(columns.into(), next);
             next
         });
         Costed {
             cost,
-            params_text: (!params.is_empty()).then(|| texts.literal.into()),
             params: params.into(),
             params_id,
             source,
@@ -463,29 +461,13 @@ fn tensor_dtype(lists: &InputLists) -> Option<&str> {
     dims.iter().zip(types.iter()).find(|(d, name)| tensor(d) && sized(name)).map(|(_, name)| name.as_str())
 }
 
-/// Parameters as text.
-struct ParamTexts {
-    /// As one mapping literal.
-    literal: String,
-    /// What the `param:` columns of a row read: those without a value are blank like those that are not there.
-    group: String,
-}
-
-impl ParamTexts {
-    fn of(params: &[(Cow<'static, str>, Value)]) -> Self {
-        let (mut literal, mut group) = (String::with_capacity(256), String::with_capacity(256));
-        literal.push('{');
-        for (i, (key, value)) in params.iter().enumerate() {
-            literal.push_str(if i > 0 { ", " } else { "" });
-            pyliteral::push_str(&mut literal, key);
-            literal.push_str(": ");
-            let at = literal.len();
-            value.push_to(&mut literal);
-            if *value != Value::None {
-                group.extend([key, "=", &literal[at..], ";"]);
-            }
-        }
-        literal.push('}');
-        Self { literal, group }
+/// What the `param:` columns of a row read: those without a value are blank like those that are not there.
+fn param_columns(params: &[(Cow<'static, str>, Value)]) -> String {
+    let mut columns = String::with_capacity(256);
+    for (key, value) in params.iter().filter(|(_, value)| *value != Value::None) {
+        columns.extend([key, "="]);
+        value.push_to(&mut columns);
+        columns.push(';');
     }
+    columns
 }

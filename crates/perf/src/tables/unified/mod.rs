@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use jarvis_trace::InOrder;
+use jarvis_trace::{InOrder, pyliteral};
 use rapidhash::RapidHashSet;
 
 pub(crate) use collect::collect;
@@ -76,8 +76,6 @@ pub struct RowModel {
     pub roofline: Option<(f64, Bound)>,
     /// Parameters of the model, in its order.
     pub params: Arc<[(Cow<'static, str>, Value)]>,
-    /// Parameters as a mapping literal.
-    pub params_text: Option<Arc<str>>,
     /// Whose numbers these are.
     pub source: Option<ModelSource>,
     /// Bytes over the link between host and device.
@@ -226,7 +224,6 @@ impl RowModel {
             compute_spec: metrics.compute_spec.map(Into::into),
             roofline: costed.roofline.map(|r| (r.time_us, r.bound)),
             params: Arc::clone(&costed.params),
-            params_text: costed.params_text.clone(),
             source: costed.source,
             host_bytes: costed.host_bytes,
             torch_flops: costed.torch_flops,
@@ -312,7 +309,7 @@ pub(crate) fn head(shape: &Shape) -> Columns<UnifiedRow> {
 /// The columns after the kernels.
 pub(crate) fn tail(shape: &Shape) -> Columns<UnifiedRow> {
     Columns::<UnifiedRow>::new()
-        .plain("perf_params", |r| maybe_text(r.model.as_ref().and_then(|m| m.params_text.as_ref())))
+        .plain("perf_params", |r| r.model.as_ref().map_or(Cell::Missing, params))
         .plain("has_perf_model", |r| Cell::Bool(r.has_perf_model))
         .when(shape.source, |c| c.plain(MODEL_SOURCE, |r| source(r.model.as_ref())))
         .when(shape.call_stack, |c| {
@@ -320,6 +317,23 @@ pub(crate) fn tail(shape: &Shape) -> Columns<UnifiedRow> {
                 .plain("call_stack_full", |r| maybe_text(r.call_stack.as_ref().map(|s| &s.full)))
         })
         .and(percent_columns(|r| r.percent))
+}
+
+/// The parameters of a model as a mapping literal, where it has any.
+fn params(model: &RowModel) -> Cell {
+    if model.params.is_empty() {
+        return Cell::Missing;
+    }
+    let mut literal = String::with_capacity(256);
+    literal.push('{');
+    for (i, (key, value)) in model.params.iter().enumerate() {
+        literal.push_str(if i > 0 { ", " } else { "" });
+        pyliteral::push_str(&mut literal, key);
+        literal.push_str(": ");
+        value.push_to(&mut literal);
+    }
+    literal.push('}');
+    Cell::Text(literal.into())
 }
 
 /// Header of the column that says whose model made a row's numbers.

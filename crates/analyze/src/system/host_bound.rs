@@ -248,16 +248,18 @@ impl HostBound {
 
     /// What it brings to have input when it is needed, in milliseconds of the window. A step that begins with fetching
     /// input is longer than what the window shows of it: the share that the input has of both, from the first step on,
-    /// is what the window gets shorter by. Low without half of the input: the other half may be the first touch of data
-    /// that has to be fetched in any case; high without the gaps that it takes. All times are as recorded: how much less
-    /// the profiler slows input down than all else is not known, so no more is promised than what the recording shows.
+    /// is what the window gets shorter by. Low as recorded without half of the input: the other half may be the first
+    /// touch of data that has to be fetched in any case. High without the gaps that it takes or, where the host limits the
+    /// rest of the step, with that rest as short as it may be without the profiler, which does not slow down those who
+    /// wait for input.
     pub(crate) fn saved_input(&self, gaps: Ns, before: Ns) -> Range {
         let scenario = Scenario { without: Without::Input, ..Scenario::RECORDED };
-        let [recorded, ..] = self.recorded;
-        let [without] = self.schedule.run(&scenario, [1.0]);
-        let rerun = self.saved_by(speedup(recorded + before, without));
+        let [recorded, at_least, at_most, _] = self.recorded;
+        let without = self.schedule.run(&scenario, [1.0, self.slowdown.0, self.slowdown.1]);
+        let saved = |recorded: Ns, without: Ns| self.saved_by(speedup(recorded + before, without));
         let gone = self.saved_by(speedup(self.window + before, self.window - gaps));
-        Range::new(rerun.min(gone) / 2.0, gone)
+        let [rerun, least, most] = [(recorded, 0), (at_least, 1), (at_most, 2)].map(|(w, n)| saved(w, without[n]));
+        Range::new(rerun.min(gone) / 2.0, gone.max(least).max(most))
     }
 
     /// What a saving of kernel time brings end to end, in milliseconds of the window: as recorded, and with a host as

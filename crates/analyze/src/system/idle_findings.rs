@@ -533,8 +533,10 @@ pub(crate) fn input_starved(cx: &Cx<'_>) -> Option<Judged> {
         time: starved.time,
         saved_ms,
         basis: format!(
-            "High without these gaps{share}; low is half of what the recorded schedule, run again without the time spent \
-             on input, gives.",
+            "High without these gaps{share}, or with the rest of the host's time 1/{} of the recorded if that is more (the \
+             profiler slows down who works and not who waits); low is half of what the recorded schedule, run again \
+             without the time spent on input, gives.",
+            host.slowdown().1
         ),
         algorithmic: vec![
             "Load in other processes and ahead of time: `DataLoader(num_workers=..., prefetch_factor=..., \

@@ -416,15 +416,7 @@ impl<'a> Costs<'a> {
             self.params.insert(columns.into(), next);
             next
         });
-        Costed {
-            cost,
-            params: params.into(),
-            params_id,
-            source,
-            roofline,
-            host_bytes: None,
-            torch_flops: None,
-        }
+        Costed { cost, params: params.into(), params_id, source, roofline, host_bytes: None, torch_flops: None }
     }
 }
 

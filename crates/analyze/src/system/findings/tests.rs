@@ -471,27 +471,31 @@ fn what_a_step_does_before_it_copies_to_the_device_is_input() {
 fn input_is_a_finding_of_its_own() {
     // host  |-- dataloader 2 ms --||op||op| ... |wait||-- dataloader 2 ms --||op| ...
     // GPU                            |k| |k| ...                               |k| ...
-    let build = |input: f64| {
+    let build = |input: f64, call: f64| {
         let mut host = Host::default();
         for step in 0..3 {
             let start = host.now;
             host.b.python("torch/utils/data/dataloader.py(1): __next__", host.now, input);
             host.now += input;
             for _ in 0..40 {
-                host.op("aten::mm", 20.0, 25.0);
+                host.op("aten::mm", call, 25.0);
             }
             host.end_step(step, start);
         }
         host.b
     };
-    let all = found(&build(2000.0));
+    let all = found(&build(2000.0, 20.0));
     assert_eq!(names(&all), ["input_starved"]);
     assert_eq!(all[0].priority, Priority::Critical);
     // 3 ms a step, of which 1 ms is left: half of the input gone gives 1.5x, all of it 3x.
     assert!(all[0].impact.speedup.high > 2.7 && all[0].impact.speedup.high < 3.2, "{:?}", all[0].impact);
     assert!(all[0].impact.speedup.low > 1.3 && all[0].impact.speedup.low < 1.6, "{:?}", all[0].impact);
     assert!(all[0].issue.contains("before the first launch"));
-    assert_eq!(names(&found(&build(40.0))), [""; 0], "5 % of the window are worth a word, 4.6 % are not");
+    assert_eq!(names(&found(&build(40.0, 20.0))), [""; 0], "5 % of the window are worth a word, 4.6 % are not");
+    // 2 ms more of 80 us a call: as recorded 1.6x, and with calls of 32 us without the profiler 2.6x.
+    let slowed = found(&build(2000.0, 80.0)).into_iter().find(|f| f.pattern.as_str() == "input_starved").unwrap();
+    assert!(slowed.impact.speedup.high > 2.3 && slowed.impact.speedup.high < 2.7, "{:?}", slowed.impact);
+    assert!(slowed.impact.speedup.low > 1.15 && slowed.impact.speedup.low < 1.4, "{:?}", slowed.impact);
 }
 
 #[test]
@@ -531,8 +535,7 @@ fn what_the_profiler_does_between_steps_is_not_the_programs() {
 }
 
 #[test]
-fn no_more_input_goes_than_was_recorded() {
-    // The rest of the step is the host's too, and might be faster without the profiler.
+fn input_goes_and_the_rest_of_a_host_may_be_faster_without_the_profiler() {
     let mut host = Host::default();
     for step in 0..2 {
         let start = host.now;
@@ -548,7 +551,11 @@ fn no_more_input_goes_than_was_recorded() {
     let gaps = system(&host.b).gaps;
     let (input, step) = (f.time_ms + gaps.input_before.as_ms(), (gaps.window + gaps.input_before).as_ms());
     assert!((3.9..4.1).contains(&input) && (7.9..8.2).contains(&step), "{input} {step}");
-    assert!(f.impact.speedup.high <= step / (step - input), "{:?}", f.impact);
+    // Who waits for input is not slowed down, so it may be a larger part of the program than of the recording.
+    let rest = (step - input) / 2.5;
+    let (recorded, at_most) = (step / (step - input), (rest + input) / rest);
+    assert!(f.impact.speedup.high > recorded && f.impact.speedup.high < at_most + 0.1, "{:?}", f.impact);
+    assert!(f.impact.speedup.low < recorded, "{:?}", f.impact);
     assert!(
         f.issue.ends_with(&format!("with them it is {} of {} ms.", shown_ms(input), shown_ms(step))),
         "{}",

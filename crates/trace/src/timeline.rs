@@ -1,5 +1,7 @@
 //! What the GPU did with its time: computing, communicating, copying, or nothing.
 
+use std::cmp::Reverse;
+
 use crate::clock::{Clock, Us};
 use crate::diagnostics::{At, Defect, Diagnostics};
 use crate::interval::IntervalSet;
@@ -62,7 +64,8 @@ pub fn is_communication_name(name: &str) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Population {
     /// Those whose launch was recorded, and what else ran between the first and the last of them: it kept the GPU busy,
-    /// whoever launched it. What had ended before the first was launched before the recording.
+    /// whoever launched it. What of that reaches out takes along what ran beside it: of no time are only some events
+    /// counted. What had ended before was launched before the recording.
     #[default]
     Window,
     /// Those whose launch was recorded.
@@ -83,10 +86,19 @@ impl Population {
 }
 
 fn within(trace: &Trace, tree: &Tree) -> Vec<EventId> {
-    let linked = || tree.linked_gpu_events().filter_map(|e| Ns::span_of(trace, e));
-    let (first, last) = linked().fold((Ns(i64::MAX), Ns(i64::MIN)), |w, s| (w.0.min(s.0), w.1.max(s.1)));
-    let runs_within = |e| Ns::span_of(trace, e).is_some_and(|(start, end)| start < last && end > first);
+    let span = |e: EventId| Ns::span_of(trace, e);
+    let linked = tree.linked_gpu_events().filter_map(span);
+    let (first, last) = linked.fold((Ns(i64::MAX), Ns(i64::MIN)), |w, s| (w.0.min(s.0), w.1.max(s.1)));
     let all = tree.all_gpu_events().iter().copied();
+    let mut others: Vec<(Ns, Ns)> = all.clone().filter(|&e| !tree.is_linked(e)).filter_map(span).collect();
+    // Back from what ends last, so that each is seen when all that could reach it were.
+    others.sort_unstable_by_key(|&(_, end)| Reverse(end));
+    let reaches_back = |first: Ns, &(start, end): &(Ns, Ns)| if end > first { first.min(start) } else { first };
+    let first = others.iter().filter(|&&(start, _)| start < last).fold(first, reaches_back);
+    others.sort_unstable();
+    let reaches_on = |last: Ns, &(start, end): &(Ns, Ns)| if start < last { last.max(end) } else { last };
+    let last = others.iter().filter(|&&(_, end)| end > first).fold(last, reaches_on);
+    let runs_within = |e| span(e).is_some_and(|(start, end)| start < last && end > first);
     all.filter(|&e| tree.is_linked(e) || runs_within(e)).collect()
 }
 

@@ -403,7 +403,9 @@ fn unlinked(trace: &Trace, tree: &Tree, gpu: &GpuTime) -> [(usize, f64); 3] {
     if events.is_empty() {
         return [all; 3];
     }
+    let counted = unlinked(&gpu.events);
     let begin = tree.linked_gpu_events().filter_map(|e| trace.ts(e)).min();
-    events.retain(|&e| begin.is_some_and(|begin| trace.end(e).is_some_and(|end| end <= begin)));
-    [all, sum(&events), sum(&unlinked(&gpu.events))]
+    let is_before = |e| begin.is_some_and(|begin| trace.end(e).is_some_and(|end| end <= begin));
+    events.retain(|e| is_before(*e) && counted.binary_search(e).is_err());
+    [all, sum(&events), sum(&counted)]
 }

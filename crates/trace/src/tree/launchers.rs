@@ -100,7 +100,6 @@ impl TreeView<'_> {
             let name = self.trace.name_id(k);
             let known = &mut communicates[name.index()];
             communication == Communication::Exclude
-                && self.trace.kind(k) == EventKind::Kernel
                 && *known.get_or_insert_with(|| is_communication_name(self.trace.text(name)))
         };
         let mut owned: Vec<(EventId, EventId)> = self

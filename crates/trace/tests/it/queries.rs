@@ -71,11 +71,13 @@ fn launchers_skip_frames_and_execute_and_come_in_order_of_start() {
     b.kernel("kb", 100.0, 10.0, 2);
     b.kernel("nccl_AllReduce", 300.0, 10.0, 3);
     b.kernel("kb2", 200.0, 10.0, 4);
+    b.gpu("gpu_memset", "ncclMemset", 320.0, 10.0, 5, 7);
     b.cpu_op("execute", 0.0, 90.0);
     b.cpu_op("b", 10.0, 40.0);
     b.launch("cudaLaunchKernel", 20.0, 5.0, 2);
     b.launch("cudaLaunchKernel", 30.0, 5.0, 4);
     b.launch("ncclLaunch", 60.0, 5.0, 3);
+    b.launch("cudaMemsetAsync", 70.0, 5.0, 5);
     b.cpu_op("a", 400.0, 50.0).on(1, 2);
     b.launch("cudaLaunchKernel", 410.0, 5.0, 1).on(1, 2);
     let trace = b.build();
@@ -89,7 +91,10 @@ fn launchers_skip_frames_and_execute_and_come_in_order_of_start() {
         launchers.iter().map(show).collect::<Vec<_>>().join(", ")
     };
     assert_eq!(show(Communication::Exclude), "b: kb kb2, a: ka");
-    assert_eq!(show(Communication::Include), "b: kb kb2, ncclLaunch: nccl_AllReduce, a: ka");
+    assert_eq!(
+        show(Communication::Include),
+        "b: kb kb2, ncclLaunch: nccl_AllReduce, cudaMemsetAsync: ncclMemset, a: ka"
+    );
     let all = view.launchers(Communication::Include);
     assert!(all.iter().all(|l| l.kernels.iter().all(|&k| view.launcher_of(k) == Some(l.event))));
     assert_eq!(view.direct_busy(all.iter().next().unwrap()), Us(20.0));

@@ -136,6 +136,28 @@ fn what_runs_between_linked_events_keeps_the_gpu_busy() {
     assert_eq!(of(Population::All), (Us(300.0), Us(90.0)));
 }
 
+/// Of the time that it adds to the window nothing else may be left out.
+#[test]
+fn what_reaches_out_of_the_window_takes_along_what_ran_beside_it() {
+    // stream 7   |old||old||old|  |old||old|  |k1|   |k2| |late|
+    // stream 20                 |-- lost --------|   |-- lost --|  |later|
+    let mut b = TraceBuilder::new();
+    for (number, at) in [(1, 100.0), (2, 120.0)] {
+        b.launch("cudaLaunchKernel", 1.0, 1.0, number);
+        b.kernel("k", at, 10.0, number);
+    }
+    let lost = [(10.0, 9.0, 7), (20.0, 9.0, 7), (30.0, 9.0, 7), (60.0, 9.0, 7), (70.0, 9.0, 7), (135.0, 9.0, 7)];
+    let beside = [(50.0, 55.0, 20), (125.0, 20.0, 20), (150.0, 20.0, 20)];
+    for (number, (at, us, stream)) in lost.into_iter().chain(beside).enumerate() {
+        b.gpu("kernel", "lost", at, us, 90 + number as i64, stream);
+    }
+    let trace = b.build();
+    let tree = Tree::build(&trace, TreeOptions::default());
+    let events = Population::Window.of(&trace, &tree);
+    let timeline = Timeline::<Us>::of(&trace, &events, None).unwrap();
+    assert_eq!((events.len(), timeline.total), (7, Us(95.0)));
+}
+
 #[test]
 fn small_parts_are_not_lost_in_a_sum() {
     assert_eq!(compensated_sum([1e16, 1.0, 1.0, -1e16]).to_bits(), 2.0f64.to_bits());

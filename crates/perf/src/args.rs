@@ -72,6 +72,11 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// Whether an argument is a number of the program and no tensor.
+    pub fn is_number(&self, i: usize) -> bool {
+        self.dtype_or_empty(i).eq_ignore_ascii_case("Scalar")
+    }
+
     /// `D[i][j]`.
     pub fn dim(&self, i: usize, j: usize) -> Result<i64, ModelError> {
         let shape = self.shape(i)?;

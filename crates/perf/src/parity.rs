@@ -127,6 +127,9 @@ quirks! {
     transposed_groups_ignored,
     /// F47: the bias gradient of a convolution is counted in elements instead of bytes.
     bias_gradient_unsized,
+    /// Not numbered: the rotary embedding of queries and keys takes their second dimension for all heads, and fails
+    /// without keys.
+    rotated_heads_flat,
     /// F49: resampling by scale factors fails.
     scale_factors_fail,
     /// Operations without a model in the reference have none, not even the generic count.

@@ -29,28 +29,54 @@ const NEVER_WHOLE_OF_TWO: &[&str] = &["aten::atan2", "aten::div", "aten::true_di
 /// `aten::sigmoid(x)` and its likes, one operation an element; a second tensor is the output.
 pub fn unary(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
-    let name = args.dtype(0)?;
-    let elements = args.numel(0)?;
-    let input = args.size(0, quirks)?;
     let output = match () {
         () if args.has_tensor(1) => args.size(1, quirks)?,
-        () if NEVER_WHOLE.contains(&call.name) && !quirks.whole_results_stay_whole => dtype::float_size(name, quirks),
-        () => input,
+        () if NEVER_WHOLE.contains(&call.name) && !quirks.whole_results_stay_whole => {
+            dtype::float_size(args.dtype(0)?, quirks)
+        }
+        () => args.size(0, quirks)?,
     };
-    let bytes = Bytes::new().and(args.read_numel(0, quirks)?, input).and(elements, output).total();
-    Tally::vector(unary_params(args, quirks)?, elements, bytes, name, quirks).boxed()
+    one_read_one_write(args, output, quirks)
+}
+
+/// The first operand read and a result of `written` bytes an element.
+fn one_read_one_write(args: Args<'_>, written: Option<i64>, quirks: &Quirks) -> Read {
+    let elements = args.numel(0)?;
+    let bytes = Bytes::new().and(args.read_numel(0, quirks)?, args.size(0, quirks)?).and(elements, written).total();
+    Tally::vector(unary_params(args, quirks)?, elements, bytes, args.dtype(0)?, quirks).boxed()
 }
 
 /// `aten::pow(x, exponent)`, `aten::clamp_min(x, bound)`: the second argument, if a tensor, is read too. The
 /// reference takes it for the output.
 pub fn unary_with_operand(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
-    if quirks.expanded_operands_in_full || !args.has_tensor(1) {
+    if quirks.expanded_operands_in_full {
         return unary(call, quirks);
+    }
+    if !args.has_tensor(1) {
+        let written = result_size(call, args, quirks).ok().flatten();
+        return one_read_one_write(args, written.or(args.size(0, quirks)?), quirks);
     }
     let out = broadcast(args.shape(0)?, args.shape(1)?)?;
     let bytes = operand_bytes(call, args, &out, quirks)?;
-    Tally::vector(unary_params(args, quirks)?, Count::of(&out), bytes, args.dtype(0)?, quirks).boxed()
+    Tally::vector(unary_params(args, quirks)?, Count::of(&out), bytes, worked_in(args, [0, 1])?, quirks).boxed()
+}
+
+/// The type that two operands are worked in: a number beside a tensor does not decide it.
+pub(crate) fn worked_in(args: Args<'_>, slots: [usize; 2]) -> Result<&str, ModelError> {
+    let tensor = slots.into_iter().find(|&slot| args.has_tensor(slot));
+    args.dtype(tensor.unwrap_or(slots[0]))
+}
+
+/// The type of an operand. A number has that of its text.
+fn operand_type(args: Args<'_>, slot: usize) -> Result<&str, ModelError> {
+    let name = args.dtype(slot)?;
+    Ok(match args.literal(slot) {
+        Ok(Value::Float(_)) if args.is_number(slot) => "double",
+        Ok(Value::Int(_)) if args.is_number(slot) => "long int",
+        Ok(Value::Bool(_)) if args.is_number(slot) => "bool",
+        _ => name,
+    })
 }
 
 /// `aten::copy_(destination, source)`.
@@ -107,7 +133,7 @@ fn result_size(call: &OpCall<'_>, args: Args<'_>, quirks: &Quirks) -> Result<Opt
         return parity::binary_result_size(args, quirks);
     }
     let operand =
-        |i: usize| Ok::<_, ModelError>(Operand { dtype: args.dtype(i)?, zero_dim: args.shape(i)?.is_empty() });
+        |i: usize| Ok::<_, ModelError>(Operand { dtype: operand_type(args, i)?, zero_dim: args.shape(i)?.is_empty() });
     let (a, b) = (operand(0)?, operand(1)?);
     // A third input of a division says how to round, mostly in a word that is not recorded: then the result is whole.
     let rounded = args.len() > 2 && args.concrete_or_empty(2) != "None";
@@ -169,7 +195,8 @@ fn binary_with(call: &OpCall<'_>, quirks: &Quirks, with_output: bool) -> Read {
         ("stride_input2", args.shown_stride(1, quirks)?),
         ("stride_output", if with_output { args.shown_stride(2, quirks)? } else { Value::None }),
     ];
-    Tally::vector(params, Count::of(&out), bytes, args.dtype(0)?, quirks).boxed()
+    let label = if quirks.zero_dim_first_operand_widens { args.dtype(0)? } else { worked_in(args, [0, 1])? };
+    Tally::vector(params, Count::of(&out), bytes, label, quirks).boxed()
 }
 
 /// `aten::replication_pad2d(x, padding)`: pairs of borders, the last dimension's first.

@@ -58,10 +58,13 @@ pub(crate) fn rope_flat(call: &OpCall<'_>, quirks: &Quirks) -> Result<Box<dyn Pe
     let head_width = int_or(args, 3, args.last_dim(1)?);
     let rotated = args.dim(4, 1).unwrap_or(head_width);
     let heads = |slot| -> Result<Count, ModelError> {
-        let heads = Count::from(args.dim(slot, 1)?).div_floor(head_width);
-        heads.ok_or_else(|| ModelError::fail("the heads have no width"))
+        // Heads may have a dimension of their own.
+        let widths = if quirks.rotated_heads_flat { args.shape(slot)?.get(1..2) } else { args.shape(slot)?.get(1..) };
+        let width = Count::of(widths.ok_or_else(|| ModelError::fail("no dimension of heads"))?);
+        width.div_floor(head_width).ok_or_else(|| ModelError::fail("the heads have no width"))
     };
-    let elements = Count::from(args.dim(1, 0)?) * (heads(1)? + heads(2)?) * rotated;
+    let keys = if args.has_tensor(2) || quirks.rotated_heads_flat { heads(2)? } else { Count::ZERO };
+    let elements = Count::from(args.dim(1, 0)?) * (heads(1)? + keys) * rotated;
     Ok(rotation(elements, args.dtype_or_empty(1), vec![("num_elements", elements.into())], quirks))
 }
 

@@ -4,7 +4,6 @@ use crate::args::Args;
 use crate::call::OpCall;
 use crate::count::Count;
 use crate::dtype;
-use crate::models::elementwise::unary_params;
 use crate::models::tally::{Tally, in_out};
 use crate::models::{Cost, ModelError, Params, Read};
 use crate::parity::Quirks;
@@ -150,7 +149,11 @@ pub fn scaled_fp8(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let elements = args.numel(1)?;
     let bytes = args.size(1, quirks)?.map(|size| elements * size + elements);
-    let mut params = unary_params(args, quirks)?;
-    params[0].1 = Value::shape(args.shape(1)?);
+    let params = vec![
+        ("op_shape", Value::shape(args.shape(1)?)),
+        ("dtype_in_out", Value::texts(&[args.dtype(1)?, args.dtype(0)?])),
+        ("stride_input", args.shown_stride(1, quirks)?),
+        ("stride_output", args.shown_stride(0, quirks)?),
+    ];
     Tally::vector(params, 2 * elements, bytes, args.dtype(1)?, quirks).boxed()
 }

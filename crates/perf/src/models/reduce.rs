@@ -64,7 +64,10 @@ pub fn pair(call: &OpCall<'_>, quirks: &Quirks) -> Read {
 
 /// `aten::max(x)`, `aten::max(x, dim, keepdim)`, `aten::min`.
 pub fn extremum(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    if !quirks.reduction_to_one_element && Args::of(call).has_tensor(1) {
+    let args = Args::of(call);
+    // One without dimensions has a type; a dimension to reduce is a number.
+    let second = args.len() == 2 && !args.dtype_or_empty(1).is_empty() && !args.is_number(1);
+    if !quirks.reduction_to_one_element && (args.has_tensor(1) || second && args.concrete_or_empty(1).is_empty()) {
         // The greater of two tensors, element by element.
         return crate::models::elementwise::binary_without_output(call, quirks);
     }

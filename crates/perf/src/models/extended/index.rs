@@ -5,7 +5,7 @@ use crate::args::Args;
 use crate::call::{Dims, OpCall};
 use crate::count::Count;
 use crate::launch;
-use crate::models::elementwise::broadcast;
+use crate::models::elementwise::{broadcast, is_in_place};
 use crate::models::extended::{tensor_params, wrapped};
 use crate::models::tally::{Bytes, Tally};
 use crate::models::{ModelError, Params, Read};
@@ -106,33 +106,40 @@ fn picked_by(call: &OpCall<'_>, quirks: &Quirks, index: usize) -> Read {
 }
 
 /// `placed` elements read, and their places read and written.
-fn placed(args: Args<'_>, placed: Count, index: Count, quirks: &Quirks) -> Read {
-    touched(args, placed, placed + 2 * reached(args, placed)?, index, quirks)
+fn placed(call: &OpCall<'_>, placed: Count, index: Count, quirks: &Quirks) -> Read {
+    touched(call, placed, placed + 2 * reached(Args::of(call), placed)?, index, quirks)
 }
 
-/// `placed` elements handled for `moved` reads and writes, all of the first operand's type.
-fn touched(args: Args<'_>, placed: Count, moved: Count, index: Count, quirks: &Quirks) -> Read {
-    let bytes = Bytes::new().and(moved, args.size(0, quirks)?).and(index, Some(8)).total();
+/// `placed` elements handled for `moved` reads and writes, all of the first operand's type. What does not work in place
+/// copies that operand first.
+fn touched(call: &OpCall<'_>, placed: Count, moved: Count, index: Count, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    let copied = if is_in_place(call) { Count::ZERO } else { args.stored_numel(0)? + args.numel(0)? };
+    let bytes = Bytes::new().and(moved + copied, args.size(0, quirks)?).and(index, Some(8)).total();
     Tally::vector(tensor_params(args, 0)?, placed, bytes, args.dtype(0)?, quirks).boxed()
 }
 
-/// `aten::scatter_add(x, dim, index, source)`: one place for each index.
+/// `aten::scatter_add(x, dim, index, source)`: one place for each index. A number as the source is only written.
 pub fn scatter(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
-    placed(args, args.numel(2)?, args.stored_numel(2)?, quirks)
+    let (count, index) = (args.numel(2)?, args.stored_numel(2)?);
+    if args.is_number(3) {
+        return touched(call, count, reached(args, count)?, index, quirks);
+    }
+    placed(call, count, index, quirks)
 }
 
 /// `aten::index_add(x, dim, index, source)`: a slice of the source for each index.
 pub fn index_add(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
-    placed(args, args.numel(3)?, args.stored_numel(2)?, quirks)
+    placed(call, args.numel(3)?, args.stored_numel(2)?, quirks)
 }
 
 /// `aten::index_copy(x, dim, index, source)`: as [`index_add`], but nothing of `x` is read.
 pub fn index_copy(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let source = args.numel(3)?;
-    touched(args, source, reached(args, source)? + args.stored_numel(3)?, args.stored_numel(2)?, quirks)
+    touched(call, source, reached(args, source)? + args.stored_numel(3)?, args.stored_numel(2)?, quirks)
 }
 
 /// `aten::index_fill_(x, dim, index, value)`: a slice written for each index.
@@ -154,12 +161,12 @@ pub fn index_put(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let indices = args.shapes(1).unwrap_or_default();
     if !indices.is_empty() {
         let (count, index) = indexed(args.shape(0)?, &indices)?;
-        return touched(args, count, passes * reached(args, count)? + values, index, quirks);
+        return touched(call, count, passes * reached(args, count)? + values, index, quirks);
     }
     // The indices are not in the trace: one for each row of the values.
     let rows = args.shape(2)?.first().ok_or_else(|| ModelError::fail("neither indices nor values have a shape"))?;
     let count = args.numel(2)?;
-    touched(args, count, passes * reached(args, count)? + values, Count::from(*rows), quirks)
+    touched(call, count, passes * reached(args, count)? + values, Count::from(*rows), quirks)
 }
 
 /// `aten::index(x, indices)`; the indices are often not in the trace: then what the kernel's launch picks.

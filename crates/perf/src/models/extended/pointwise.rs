@@ -5,7 +5,7 @@ use crate::args::Args;
 use crate::call::OpCall;
 use crate::count::Count;
 use crate::dtype::{self, Operand};
-use crate::models::elementwise::{broadcast, is_in_place, operand_bytes};
+use crate::models::elementwise::{broadcast, is_in_place, operand_bytes, worked_in};
 use crate::models::extended::tensor_params;
 use crate::models::tally::{Bytes, Tally, in_out};
 use crate::models::{ModelError, Params, Read};
@@ -172,16 +172,18 @@ pub fn binary(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let out = broadcast(args.shape(0)?, args.shape(1)?)?;
     let bytes = operand_bytes(call, args, &out, quirks)?;
-    Tally::vector(binary_params(args)?, Count::of(&out), bytes, args.dtype(0)?, quirks).boxed()
+    Tally::vector(binary_params(args)?, Count::of(&out), bytes, worked_in(args, [0, 1])?, quirks).boxed()
 }
 
-/// `eq(a, b)`, `lt`, `logical_and`, …: one byte a result.
+/// `eq(a, b)`, `lt`, `logical_and`, …: one byte a result, in place one of the first operand.
 pub fn comparison(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let out = Count::of(&broadcast(args.shape(0)?, args.shape(1)?)?);
-    let bytes = Bytes::new().and(args.stored_numel(0)?, args.size(0, quirks)?);
-    let bytes = bytes.and(args.stored_numel(1)?, args.size(1, quirks)?).and(out, Some(1)).total();
-    Tally::vector(binary_params(args)?, out, bytes, args.dtype(0)?, quirks).boxed()
+    let first = args.size(0, quirks)?;
+    let written = if is_in_place(call) { first } else { Some(1) };
+    let bytes = Bytes::new().and(args.stored_numel(0)?, first);
+    let bytes = bytes.and(args.stored_numel(1)?, args.size(1, quirks)?).and(out, written).total();
+    Tally::vector(binary_params(args)?, out, bytes, worked_in(args, [0, 1])?, quirks).boxed()
 }
 
 /// `aten::where(condition, a, b)`.
@@ -195,7 +197,7 @@ pub fn choice(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let bytes = bytes.and(args.stored_numel(2)?, args.size(2, quirks)?).and(Count::of(&out), written).total();
     let params =
         vec![("op_shape", Value::shape(&out)), ("dtype_in_out", Value::texts(&[args.dtype(1)?, args.dtype(2)?]))];
-    Tally::vector(params, Count::of(&out), bytes, args.dtype(1)?, quirks).boxed()
+    Tally::vector(params, Count::of(&out), bytes, worked_in(args, [1, 2])?, quirks).boxed()
 }
 
 /// `addcmul(x, a, b, value)`, `addcdiv`, `lerp(x, end, weight)`: three reads and a write.
@@ -242,17 +244,23 @@ pub fn full(call: &OpCall<'_>, quirks: &Quirks) -> Read {
 fn created_with(call: &OpCall<'_>, quirks: &Quirks, type_slot: usize) -> Read {
     let args = Args::of(call);
     let sizes = args.literal_ints(0)?;
-    let text = args.concrete_or_empty(type_slot);
-    // PyTorch's default type is f32.
-    let size = if text.is_empty() { Some(4) } else { args.int(type_slot).ok().and_then(dtype::size_of_code) };
+    if args.concrete_or_empty(type_slot).is_empty() {
+        // It is that of the value or of the program's choice: what fills the tensor knows it.
+        return Err(ModelError::fail("the type is not in the trace"));
+    }
+    let size = args.int(type_slot).ok().and_then(dtype::size_of_code);
     let n = Count::of(&sizes);
     let params = vec![("op_shape", Value::shape(&sizes))];
     Tally::vector(params, Count::ZERO, size.map(|size| n * size), "", quirks).boxed()
 }
 
-/// `aten::arange(start, end, step, out)`.
+/// `aten::arange(start, end, step, out)`. Others have a type, a layout and a device instead of a step and an output, and
+/// call this one.
 pub fn arange(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
+    if args.len() != 4 || args.is_number(3) {
+        return Err(ModelError::fail("no output among the arguments"));
+    }
     let span = (args.float(1)? - args.float(0)?) / args.float(2)?;
     if !span.is_finite() {
         return Err(ModelError::fail("endless range"));

@@ -22,14 +22,7 @@ struct Windows {
 impl Windows {
     /// Kernel, stride and padding from slot `first` on; then, for maxima, the dilation; then the rounding.
     fn read(args: Args<'_>, first: usize, rank: usize, dilated: bool) -> Result<Self, ModelError> {
-        let list = |slot: usize| -> Result<Vec<i64>, ModelError> {
-            let values = args.literal_ints(slot)?;
-            match values.len() {
-                1 => Ok(vec![values[0]; rank]),
-                n if n == rank => Ok(values),
-                n => Err(ModelError::fail(format!("{n} steps for {rank} dimensions"))),
-            }
-        };
+        let list = |slot: usize| for_each_dim(args.literal_ints(slot)?, rank);
         let kernel = list(first)?;
         // An empty stride means the kernel's size.
         let stride = if args.literal_ints(first + 1)?.is_empty() { kernel.clone() } else { list(first + 1)? };
@@ -54,6 +47,15 @@ impl Windows {
             output.push(count);
         }
         Ok(output)
+    }
+}
+
+/// A number for each dimension; a lone one is that of all.
+fn for_each_dim(values: Vec<i64>, rank: usize) -> Result<Vec<i64>, ModelError> {
+    match values.len() {
+        1 => Ok(vec![values[0]; rank]),
+        n if n == rank => Ok(values),
+        n => Err(ModelError::fail(format!("{n} steps for {rank} dimensions"))),
     }
 }
 
@@ -119,7 +121,8 @@ pub fn avg_pool_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let (outputs, n) = (args.numel(0)?, args.numel(1)?);
     let bytes = args.size(0, quirks)?.map(|size| (n + outputs) * size);
-    let flops = outputs * Count::of(&args.literal_ints(2)?);
+    let kernel = for_each_dim(args.literal_ints(2)?, rank_checked(call, args.shape(1)?)?)?;
+    let flops = outputs * Count::of(&kernel);
     Tally::vector(tensor_params(args, 1)?, flops, bytes, args.dtype(0)?, quirks).boxed()
 }
 

@@ -101,7 +101,7 @@ texts! {
     A_QUANT_CHECK  "A-QUANT-CHECK"  "Validate the quantization scheme and its calibration for this shape.";
     A_SPARSE       "A-SPARSE"       "If the weights are sparse, a sparsity-aware operation applies; sparsity is not visible in a trace.";
     A_PAD          "A-PAD"          "Pad {dim} from {v} to {v2}; {waste}% of the tile area is padding.";
-    A_PAD_ALIGN    "A-PAD-ALIGN"    "Pad {dim} from {v} to {v2}: rows of {v} `{dtype}` values are not a multiple of 16 bytes.";
+    A_PAD_ALIGN    "A-PAD-ALIGN"    "Pad {pads}: rows of {rows} `{dtype}` values are not a multiple of 16 bytes.";
     A_CHANNELS_LAST "A-CHANNELS-LAST" "Convert the model with `model.to(memory_format=torch.channels_last)`: NHWC instead of NCHW removes the transposes (typically 30-45% of convolution time; here {pct}%).";
     A_CHANNELS_LAST_3D "A-CHANNELS-LAST-3D" "Convert the model with `model.to(memory_format=torch.channels_last_3d)`: NDHWC instead of NCDHW removes the transposes ({pct}% of convolution time here).";
     A_LAYOUT_1D    "A-LAYOUT-1D"    "Consider 2-D convolutions of height one with channels innermost: tensors of 1-D convolutions have no memory format to choose, and transposes are {pct}% of convolution time.";

@@ -484,9 +484,11 @@ fn pause_us(program: &Program) -> f64 {
     pauses.get(pauses.len() / 2).copied().filter(|p| *p <= LONGEST_PAUSE_US).unwrap_or(0.0)
 }
 
-/// Whether a leaf begins another sequence than the one before it stands in.
+/// Whether a leaf begins another sequence than the one before it stands in. Within one call of a module a pause of the host
+/// is no end: it may collect its garbage there, or load a kernel.
 pub(crate) fn breaks(previous: &Leaf, leaf: &Leaf) -> bool {
-    begins_another_run(previous, leaf) || leaf.start > previous.end + SEQUENCE_GAP
+    let in_one_module = previous.module.is_some() && previous.module == leaf.module;
+    begins_another_run(previous, leaf) || !in_one_module && leaf.start > previous.end + SEQUENCE_GAP
 }
 
 /// Whether a leaf belongs to another thread or profiler step than the one before it, or one of them to the optimizer.

@@ -173,7 +173,7 @@ fn class(cx: &CategoryCx<'_>, judged: &Judged<'_>) -> GemmClass {
         tile_count: fit.map(|f| f.tiles),
         tiles_per_cu: cx.prepared.compute_units.and_then(tiles_per_unit),
         padding_percent: fit.map(|f| round(f.padding_percent, 2)),
-        aligned: shape.as_ref().map(|s| s.unaligned().is_none()),
+        aligned: shape.as_ref().map(|s| s.unaligned().is_empty()),
         shape: shape.map(|Shape { m, n, k, batch, dtype, .. }| GemmShape { m, n, k, batch, dtype }),
     }
 }

@@ -182,8 +182,12 @@ impl Schedule {
         let (&first, &last) = (opened.first()?, opened.last()?);
         let (mut busy, mut waited, mut until) = (0, 0, self.works.first()?.start);
         for work in &self.works {
-            // Pauses between queued kernels stay.
-            waited += (work.start - until - USUAL_QUEUE_GAP).max(0);
+            // The usual pauses between queued kernels stay, and so do waits of the device: only what had been queued has
+            // kept a long gap.
+            let is_device_wait = work.linked && work.gap >= LONGEST_QUEUE_GAP;
+            if !is_device_wait {
+                waited += (work.start - until - USUAL_QUEUE_GAP).max(0);
+            }
             busy += (work.end - work.start.max(until)).max(0);
             until = until.max(work.end);
         }

@@ -373,12 +373,17 @@ fn in_a_window_the_parts_must_stand_close() {
     };
     assert_eq!(draw(8).patterns(Code::UnfusedAttention).len(), 1);
     draw(9).none(Code::UnfusedAttention);
-    // Nor may the host pause between them.
-    let mut s = Sketch::new();
-    s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], 100.0).pause();
-    s.op("aten::_softmax", &[&[B, H, N, N], &[], &[]], 300.0);
-    s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 100.0);
-    s.none(Code::UnfusedAttention);
+    // Nor may the host pause between them, unless it does within a call of a module.
+    let paused = |s: &mut Sketch| {
+        s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], 100.0).pause();
+        s.op("aten::_softmax", &[&[B, H, N, N], &[], &[]], 300.0);
+        s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 100.0);
+    };
+    let (mut bare, mut module) = (Sketch::new(), Sketch::new());
+    paused(&mut bare);
+    bare.none(Code::UnfusedAttention);
+    module.module("Attention_0", paused);
+    module.one(Code::UnfusedAttention);
 }
 
 #[test]

@@ -94,12 +94,13 @@ fn padding(cx: &CategoryCx<'_>, row: &Row, s: &Shape) -> Option<RowPattern> {
 }
 
 fn unaligned(cx: &CategoryCx<'_>, row: &Row, s: &Shape) -> Option<RowPattern> {
-    let (dim, value, next) = s.unaligned()?;
+    let odd = s.unaligned();
     let slow = row.efficiency.judged().is_some_and(|e| e < cx.limit(Threshold::GemmUnaligned));
-    slow.then(|| {
-        let evidence =
-            vec![format!("rows of {dim}={value} {} values are no multiple of 16 bytes; {next} are", quoted(&s.dtype))];
-        RowPattern::new(code::UNALIGNED_SHAPE, evidence)
+    (slow && !odd.is_empty()).then(|| {
+        let told = |(dim, value, next): (&str, i64, i64)| {
+            format!("rows of {dim}={value} {} values are no multiple of 16 bytes; {next} are", quoted(&s.dtype))
+        };
+        RowPattern::new(code::UNALIGNED_SHAPE, odd.into_iter().map(told).collect())
     })
 }
 
@@ -190,8 +191,12 @@ pub(super) fn say_skinny(cx: &CategoryCx<'_>, row: &Row, shape: Option<&Shape>, 
 
 pub(super) fn say_padding(row: &Row, shape: Option<&Shape>, j: &Judgement, said: &mut Said) {
     let Some(s) = shape else { return };
-    if let Some((dim, value, next)) = s.unaligned().filter(|_| j.has(code::UNALIGNED_SHAPE)) {
-        let values = [("dim", dim), ("v", &*value.to_string()), ("v2", &next.to_string()), ("dtype", &s.dtype)];
+    let odd = s.unaligned();
+    if !odd.is_empty() && j.has(code::UNALIGNED_SHAPE) {
+        let pads: Vec<String> = odd.iter().map(|(dim, v, next)| format!("{dim} from {v} to {next}")).collect();
+        let mut rows: Vec<String> = odd.iter().map(|(_, v, _)| v.to_string()).collect();
+        rows.dedup();
+        let values = [("pads", &*pads.join(" and ")), ("rows", &rows.join(" and ")), ("dtype", &s.dtype)];
         said.model(TextId::A_PAD_ALIGN, &values);
     } else if let (Some(fit), Some(tile)) = (s.tiles(row), row.tile) {
         // The dimension that wastes more of its last tile.

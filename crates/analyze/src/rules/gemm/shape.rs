@@ -105,16 +105,19 @@ impl Shape {
         }
     }
 
-    /// The first dimension that lies along memory and is no multiple of the alignment: name, size, next multiple. Only
-    /// the lengths of contiguous rows matter to kernels, so an odd M of row-major operands does no harm.
-    pub(super) fn unaligned(&self) -> Option<(&'static str, i64, i64)> {
-        let step = ALIGNMENT / self.element.filter(|&e| e > 0 && e <= ALIGNMENT)?;
+    /// The dimensions that lie along memory and are no multiples of the alignment: name, size, next multiple. Only the
+    /// lengths of contiguous rows matter to kernels, so an odd M of row-major operands does no harm.
+    pub(super) fn unaligned(&self) -> Vec<(&'static str, i64, i64)> {
+        let Some(element) = self.element.filter(|&e| e > 0 && e <= ALIGNMENT) else { return Vec::new() };
+        let step = ALIGNMENT / element;
         let first = if self.columns.0 { ("M", self.m) } else { ("K", self.k) };
         let second = if self.columns.1 { ("K", self.k) } else { ("N", self.n) };
-        let dims = [first, second, ("N", self.n)];
+        let mut odd = vec![first, second, ("N", self.n)];
         // One row or column is a product with a vector, whose kernels have no such wish.
-        let odd = dims.into_iter().find(|&(_, v)| v > 1 && v % step != 0)?;
-        Some((odd.0, odd.1, next_multiple(odd.1, step)))
+        odd.retain(|&(_, v)| v > 1 && v % step != 0);
+        odd.sort_unstable();
+        odd.dedup();
+        odd.into_iter().map(|(dim, v)| (dim, v, next_multiple(v, step))).collect()
     }
 
     /// Part of the GPU that the output's tiles can keep busy, 0 to 1; `None` where splitting the inner dimension could

@@ -82,11 +82,17 @@ fn a_queue_from_before_the_window_does_not_hide_the_host() {
 /// Two steps of operations that take the host this long, kernels of 100 µs; the first launches are late, and with
 /// `waits` each step ends with a wait.
 fn late_start(host_us: f64, waits: bool) -> System {
+    late_start_on(host_us, waits, 0.0)
+}
+
+/// The same on a device that waits this long before each kernel.
+fn late_start_on(host_us: f64, waits: bool, device_us: f64) -> System {
     let mut host = Host::default();
     for number in 0..2 {
         let start = host.now;
         for i in 0..20 {
             let late = if number == 0 && i < 3 { 300.0 } else { 0.0 };
+            host.gpu += device_us;
             host.op("aten::mm", host_us + late, 100.0);
         }
         if waits {
@@ -109,6 +115,9 @@ fn a_host_that_comes_to_be_ahead_is_no_limit() {
     assert!(window > 4.0 && window < 4.06, "{window}");
     let saved = settled.unprofiled(Range::new(1.0, 1.0));
     close(saved.low, settled.window().ms() / window);
+    // What the device waits for comes again.
+    let waiting = late_start_on(30.0, false, 50.0).host.unprofiled_window().ms();
+    assert!(waiting > window + 1.7 && waiting < window + 2.0, "{waiting}");
     // It would come again in each step that waits, and the host is never ahead if it takes longer than the kernels.
     assert!(!late_start(30.0, true).host.has_settled());
     let slow = late_start(300.0, false).host;

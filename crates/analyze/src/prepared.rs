@@ -365,6 +365,9 @@ pub struct Row {
     pub launcher_path: Arc<str>,
 }
 
+/// Steps that take no more than this of the time that goes are gone: the rest is rounding.
+const STEPS_GONE: f64 = 1.02;
+
 impl Row {
     /// Whether no model tells its efficiency, a lower bound of its bytes at most. Copies over the link between host and
     /// device need none, and matrix work without a peak rate has one.
@@ -407,7 +410,7 @@ impl Row {
     /// The row without some steps of its calls: their work is what it was, in so much of the time. More than `anomaly`
     /// percent of peak can't be.
     pub(crate) fn without_steps(&self, share: f64, anomaly: f64) -> Self {
-        let mut part = Self { count: self.count, ..self.part(share) };
+        let mut part = Self { count: self.count, kernels: self.kernels_beside_steps(1.0 - share), ..self.part(share) };
         let e = &mut part.efficiency;
         let rates = [&mut e.efficiency_percent, &mut e.efficiency_percent_mean];
         let rates = rates.into_iter().chain([&mut e.tflops_achieved, &mut e.tb_s_achieved]);
@@ -417,6 +420,16 @@ impl Row {
             *us *= share;
         }
         part
+    }
+
+    /// Its kernels without those of the steps that take this share of its time. If that is not all that its steps take,
+    /// some of them stay, and names do not tell which.
+    fn kernels_beside_steps(&self, share: f64) -> Arc<[KernelStat]> {
+        let us = |kernels: &[&KernelStat]| kernels.iter().map(|k| k.total_us).sum::<f64>();
+        let (steps, own): (Vec<&KernelStat>, Vec<&KernelStat>) =
+            self.kernels.iter().partition(|k| kernel_names::is_step(&k.name));
+        let all_go = us(&steps) <= STEPS_GONE * share * (us(&steps) + us(&own));
+        if own.is_empty() || !all_go { Arc::clone(&self.kernels) } else { own.into_iter().cloned().collect() }
     }
 
     /// The row as if only so much of its time and calls were there: the rest is told elsewhere.

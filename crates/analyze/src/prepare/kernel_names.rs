@@ -92,6 +92,14 @@ pub fn is_transpose(name: &str) -> bool {
     TRANSPOSES.iter().any(|part| lower.contains(part))
 }
 
+/// Parts of the names of the framework's own kernels that add, sum up or copy, and compute no product.
+const STEPS: &[&str] = &["elementwise", "reduce_kernel", "copy", "Copy"];
+
+/// Whether a kernel is a step beside the work that an operation with products is for: a bias, a sum, a copy.
+pub fn is_step(name: &str) -> bool {
+    is_copy_or_fill(name) || is_native(name) && STEPS.iter().any(|part| name.contains(part))
+}
+
 /// How the names of copies and fills begin, with all makers.
 const COPIES_AND_FILLS: &[&str] = &["Memcpy", "Memset", "__amd_rocclr_", "MEMORY_COPY_", "CopyHostTo", "CopyDeviceTo"];
 
@@ -216,6 +224,23 @@ mod tests {
         assert_eq!(split("Cijk_MT128x160x64_GSU1_x"), None);
         assert_eq!(split("nvjet_sm90_hsh_64x128_64x8_2x1_v_bz_splitK_NTN"), Some(0));
         assert_eq!(split("plain"), None);
+    }
+
+    #[test]
+    fn steps_beside_products() {
+        let steps = [
+            "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::CUDAFunctor_add>>",
+            "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>",
+            "void at::native::(anonymous namespace)::CatArrayBatchedCopy_contig<float>",
+            "Memcpy DtoD (Device -> Device)",
+        ];
+        assert!(steps.into_iter().all(is_step));
+        let products = [
+            "void at::native::(anonymous namespace)::conv_depthwise2d_forward_kernel<3>",
+            "cublasLt::splitKreduce_kernel<32, 16>",
+            "sm90_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize256x64x32",
+        ];
+        assert!(!products.into_iter().any(is_step));
     }
 
     #[test]

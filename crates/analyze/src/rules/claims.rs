@@ -138,7 +138,7 @@ impl Claims {
 
     /// A row as it is judged: without the steps of its calls, beside the matrix work that it is rated by, which patterns
     /// claim.
-    pub(crate) fn judged_part<'r>(&self, prepared: &Prepared, row: &'r Row) -> Cow<'r, Row> {
+    pub fn judged_part<'r>(&self, prepared: &Prepared, row: &'r Row) -> Cow<'r, Row> {
         match self.own_share(prepared, row.id) {
             own if own < COVERED => Cow::Owned(row.without_steps(own, prepared.thresholds.get(Threshold::EffAnomaly))),
             _ => Cow::Borrowed(row),

@@ -235,10 +235,14 @@ pub(crate) fn is_backward(row: &Row) -> bool {
     row.direction == Direction::Backward || row.name.contains("backward")
 }
 
-/// The row's main kernel: the one with most time that is no layout change.
+/// The row's main kernel: the one with most time that is no layout change and, where products are what the operation is
+/// for, no step beside them. No library chose the kernel that adds the bias of a convolution.
 pub(crate) fn main_kernel(row: &Row) -> Option<&str> {
     let names = || row.kernels.iter().rev().map(|k| &*k.name);
-    names().find(|n| !kernel_names::is_transpose(n)).or_else(|| names().next())
+    let has_steps = matches!(&*row.category, "gemm" | "convolution");
+    let computes = |n: &&str| !kernel_names::is_transpose(n);
+    let is_own = |n: &&str| computes(n) && !(has_steps && kernel_names::is_step(n));
+    names().find(is_own).or_else(|| names().find(computes)).or_else(|| names().next())
 }
 
 /// Arguments for a sentence.

@@ -39,7 +39,9 @@ pub(crate) fn bottleneck(
         ("Efficiency", efficiency(b).into()),
     ];
     if let Some(row) = largest {
-        facts.push(("Kernels", kernels(Kernels::of(&analysis.prepared, row))));
+        // Steps that are told elsewhere are no part of what it says.
+        let judged = analysis.claims.judged_part(&analysis.prepared, row);
+        facts.push(("Kernels", kernels(Kernels::of(&analysis.prepared, &judged))));
         facts.push(("Called from", called_from(row)));
     }
     facts.push(("Why", reasons(b).into()));

@@ -8,6 +8,7 @@ use super::cx::CategoryCx;
 use super::fix::{Calls, Fix};
 use super::layout::turned_ms;
 use super::outcome::CategoryOutcome;
+use super::precision;
 use super::words::speaks_of_package;
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, MOST_OPERATIONS, Paths, PatternId, Priority, Range};
 use crate::metrics::short_name;
@@ -349,6 +350,12 @@ impl Draft {
     /// What several were merged to has a largest shape and an efficiency of its own: title, issue and the numbers of its
     /// advice are those of all of it.
     fn in_its_words(mut self, metrics: &[&CategoryMetrics], left: &Left<'_>) -> Self {
+        if self.pattern == PatternId::FULL_PRECISION_GEMM && !self.is_bottleneck {
+            if let Some(told) = precision::retold(left.prepared, &self.rows, self.time_ms) {
+                (self.title, self.issue) = told;
+            }
+            return self;
+        }
         if self.basis.len() < 2 || !self.is_bottleneck {
             return self;
         }

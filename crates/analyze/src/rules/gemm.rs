@@ -263,7 +263,7 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
     }
     said.bound(cx, group);
     if j.has(precision::CODE) {
-        precision::say_issue(cx, row, group.time_ms, &mut said);
+        precision::say_issue(cx.prepared, &[(row, group.time_ms)], &mut said);
     }
     if j.has(code::FEW_TILES) && !said.ids.contains(&TextId::A_BATCH.id()) {
         // Layers one after another need each other's results, as far as a trace tells.

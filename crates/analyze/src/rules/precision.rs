@@ -2,6 +2,7 @@
 
 use jarvis_perf::roofline::MB;
 
+use super::Shares;
 use super::cx::CategoryCx;
 use super::judge::RowPattern;
 use super::layout::{Layout, transposes, turned_ms};
@@ -152,11 +153,50 @@ fn leads(cx: &CategoryCx<'_>) -> bool {
     others.map(time).all(|other| other < own)
 }
 
-/// Says that so much work of a row's kind runs in full precision.
-pub(crate) fn say_issue(cx: &CategoryCx<'_>, row: &Row, time_ms: f64, said: &mut Said) {
-    let Some((peak, lower)) = peaks(cx.prepared, row) else { return };
-    let values = [("time", &*shown_ms(time_ms)), ("dtype", dtype(row)), ("peak", &shown(peak, 0))];
+/// Work in one precision: the first of its rows, and the time of all.
+type Work<'r> = (&'r Row, f64);
+
+/// Work in each precision, most time first, of rows with the time that is meant.
+fn by_precision<'r>(rows: impl Iterator<Item = Work<'r>>) -> Vec<Work<'r>> {
+    let mut parts: Vec<Work<'r>> = Vec::new();
+    for (row, ms) in rows {
+        match parts.iter_mut().find(|(first, _)| dtype(first) == dtype(row)) {
+            Some((_, sum)) => *sum += ms,
+            None => parts.push((row, ms)),
+        }
+    }
+    parts.order_by(|a, b| b.1.total_cmp(&a.1));
+    parts
+}
+
+/// Says how much work runs in each full precision.
+pub(crate) fn say_issue(prepared: &Prepared, parts: &[Work<'_>], said: &mut Said) {
+    let Some((&(row, time_ms), further)) = parts.split_first() else { return };
+    let Some((peak, lower)) = peaks(prepared, row) else { return };
+    let clause = |&(row, ms): &Work<'_>| {
+        let peak = peaks(prepared, row).map_or_else(|| "-".to_owned(), |(peak, _)| shown(peak, 0));
+        format!(", {} ms in {} ({peak} TFLOPS/s peak)", shown_ms(ms), dtype(row))
+    };
+    let more: String = further.iter().map(clause).collect();
+    let values = [("time", &*shown_ms(time_ms)), ("dtype", dtype(row)), ("peak", &shown(peak, 0)), ("more", &more)];
     said.also(TextId::I_FP32, &[&values[..], &[("peak16", &shown(lower, 0))]].concat());
+}
+
+/// Title and issue of what findings of several categories were merged to, or of what others left of one: they are about
+/// these shares of rows, which take so long without changes of layout.
+pub(super) fn retold(prepared: &Prepared, shares: &Shares, time_ms: f64) -> Option<(String, String)> {
+    let mut rows: Vec<(&Row, f64)> = shares.iter().map(|(&r, &share)| (prepared.row(r), share)).collect();
+    rows.order_by(|a, b| crate::prepare::order(a.0, b.0));
+    let mut parts = by_precision(rows.iter().map(|&(row, share)| (row, matrix_ms(row).min(share * row.time_ms))));
+    let all: f64 = parts.iter().map(|(_, ms)| ms).sum();
+    parts.iter_mut().filter(|_| all > 0.0).for_each(|(_, ms)| *ms *= time_ms / all);
+    let mut said = Said::default();
+    say_issue(prepared, &parts, &mut said);
+    parts.first().filter(|_| !said.issue.is_empty()).map(|(row, _)| (title(row), said.issue))
+}
+
+fn title(row: &Row) -> String {
+    format!("Matrix work in {}", dtype(row))
 }
 
 /// The precision of a row, as sentences write it.
@@ -218,10 +258,11 @@ fn finding(
     (memory_bound, capped): (&[&Row], bool),
 ) -> Promoted {
     let ms = |rows: &[&Row]| rows.iter().map(|r| matrix_ms(r)).sum::<f64>();
-    let (time_ms, told_ms, largest) = (ms(rows), ms(told), rows[0]);
+    let (time_ms, told_ms) = (ms(rows), ms(told));
+    let parts = by_precision(rows.iter().map(|r| (*r, matrix_ms(r))));
+    let largest = parts[0].0;
     let mut said = Said::default();
-    let alike: Vec<&Row> = rows.iter().copied().filter(|r| dtype(r) == dtype(largest)).collect();
-    say_issue(cx, largest, ms(&alike), &mut said);
+    say_issue(cx.prepared, &parts, &mut said);
     say_advice(cx, largest, &mut said);
     said.selection(largest);
     said.replay();
@@ -240,7 +281,7 @@ fn finding(
     let explains: Vec<RowId> = rows.iter().map(|r| r.id).collect();
     Promoted {
         pattern: PatternId::FULL_PRECISION_GEMM,
-        title: format!("Matrix work in {}", dtype(largest)),
+        title: title(largest),
         issue: said.issue,
         algorithmic: said.algorithmic,
         kernel: said.kernel,

@@ -26,6 +26,9 @@ pub(crate) const CARD_PERCENT: f64 = 15.0;
 /// Idle time above this share, in percent, is worth a line.
 const LINE_PERCENT: f64 = 5.0;
 
+/// Short kernels above this share of all, in percent, make launches costly.
+pub(super) const SHORT_PERCENT: f64 = 30.0;
+
 /// What idle time could fall to, in percent.
 const TARGET_PERCENT: f64 = 20.0;
 
@@ -318,7 +321,7 @@ fn patterns(system: &System) -> Vec<IdlePattern> {
         found.push(IdlePattern { name, severity, evidence, impact: idle.clone(), solution });
     };
     let short = kernels.short_percent();
-    if short > 30.0 {
+    if short > SHORT_PERCENT {
         let evidence = kernels.short_told();
         add(
             "launch_overhead",

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use jarvis_trace::{InOrder, Ns};
 
-use super::cpu_idle::{ACTIVITY_ROWS, CARD_PERCENT};
+use super::cpu_idle::{ACTIVITY_ROWS, CARD_PERCENT, SHORT_PERCENT};
 use super::findings::{Cx, Draft, Judged, timeline_evidence};
 use super::gaps::{GapClass, Gaps, HostActivity, Tally};
 use super::host_bound::{Fix, HostBound, Limit};
@@ -213,7 +213,9 @@ fn launch_actions(cx: &Cx<'_>) -> Vec<String> {
     actions.push(capture_action(cx));
     let compiled = cx.system.host.compiled_share > MOSTLY_COMPILED;
     if !compiled {
-        actions.push("Fuse small kernels and cut host time per operation with `torch.compile`.".to_owned());
+        // Where kernels are long, none is too small to be launched by itself.
+        let fuse = if cx.system.kernels.short_percent() > SHORT_PERCENT { "Fuse small kernels and cut" } else { "Cut" };
+        actions.push(format!("{fuse} host time per operation with `torch.compile`."));
     }
     actions.push("Overlap host work with the GPU, or give each launch more work with larger batches.".to_owned());
     let memory = gaps.class(GapClass::HostAlloc);

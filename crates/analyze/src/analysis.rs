@@ -159,7 +159,7 @@ impl Groundwork {
         let fusion_candidates = fusion_candidates(&scene, &patterns);
         let fusion = fusion_metrics(&scene, &patterns);
         let mut warnings = prepared.warnings.clone();
-        warnings.extend(system.iter().flat_map(System::notes));
+        warnings.extend(system.iter().flat_map(|s| s.notes(&prepared.utilization)));
         Judgement {
             scope: options.scope,
             patterns,

@@ -180,9 +180,10 @@ impl Maker<'_, '_> {
             return (scaled, if more { text } else { String::new() });
         }
         let replacements: Vec<Replacement> = self.patterns.iter().flat_map(|p| self.replacements(p)).collect();
-        let text = " The GPU waits for the host here, so the range is what the recorded schedule gives with these \
-                    launches replaced.";
-        (host.clip_fusion(&replacements), text.to_owned())
+        let late = if host.awaits_device { "Some launches come late" } else { "The GPU waits for the host" };
+        let text =
+            format!(" {late} here, so the range is what the recorded schedule gives with these launches replaced.");
+        (host.clip_fusion(&replacements), text)
     }
 
     /// What is saved where only compiled functions take the place of kernels: a step is no shorter than their call.

@@ -332,6 +332,11 @@ impl Gaps {
         GapClass::ALL.into_iter().filter(|c| c.is_late()).map(|c| self.class(c).time).sum()
     }
 
+    /// Whether the GPU waits for itself or for others during most of its idle time, and not for the host.
+    pub fn awaits_device(&self) -> bool {
+        percent(self.class(GapClass::DeviceWait).time, self.idle()) > 50.0
+    }
+
     /// First calls of operations, if they are a good part of what is late.
     pub fn slow_first_calls(&self) -> Option<&FirstCalls> {
         Some(&self.first_calls).filter(|first| percent(first.time, self.late()) > FIRST_OF_LATE)

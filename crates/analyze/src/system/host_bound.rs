@@ -115,6 +115,8 @@ pub struct HostBound {
     pub unprofiled_ms: Range,
     /// Which part of the host's time passes in compiled code.
     pub compiled_share: f64,
+    /// Whether most idle time is no matter of the host.
+    pub awaits_device: bool,
 }
 
 impl HostBound {
@@ -132,8 +134,19 @@ impl HostBound {
         let window = gaps.window - gaps.first_calls.at_start();
         let (fixed, limit) = (Default::default(), Limit::Gpu);
         let settled = schedule.settled();
-        let mut host =
-            Self { schedule, slowdown, window, recorded, settled, fixed, limit, unprofiled_ms, compiled_share };
+        let awaits_device = gaps.awaits_device();
+        let mut host = Self {
+            schedule,
+            slowdown,
+            window,
+            recorded,
+            settled,
+            fixed,
+            limit,
+            unprofiled_ms,
+            compiled_share,
+            awaits_device,
+        };
         let [as_recorded, _, at_most] = host.speedups(None, Fix::Graph).map(|speedup| 1.0 - 1.0 / speedup);
         host.limit = if settled.is_some() {
             Limit::Gpu
@@ -386,18 +399,22 @@ impl HostBound {
     /// What reports have to say beside savings of kernel time; nothing if the GPU is the limit.
     pub fn note(&self) -> Option<String> {
         let (least, most) = self.slowdown;
+        let waits = if self.awaits_device {
+            "For the smaller part of its idle time the GPU waits for late launches"
+        } else {
+            "The GPU waits for the host in this trace"
+        };
         match self.limit {
             Limit::Gpu => None,
             Limit::HostWhileProfiled => Some(format!(
-                "The GPU waits for the host in this trace, but would not if the profiler slowed the host down by a \
+                "{waits}, but would not if the profiler slowed the host down by a \
                  factor of {most} ({least} to {most} is usual). Savings of kernel time are limited to what they bring \
                  in the recorded schedule at their low end.",
             )),
-            Limit::Host => Some(
-                "The GPU waits for the host in this trace: a shorter kernel saves nothing where the next launch comes \
+            Limit::Host => Some(format!(
+                "{waits}: a shorter kernel saves nothing where the next launch comes \
                  later than its end. Savings of kernel time are limited to what they bring in the recorded schedule."
-                    .to_owned(),
-            ),
+            )),
         }
     }
 

@@ -43,13 +43,20 @@ impl System {
         Some(Self { gaps, host, copies, communication, kernels })
     }
 
-    /// What reports have to say about the recording beside the numbers: what GPU graphs hide, what is there only once, and
-    /// what a slow host means for savings of kernel time.
-    pub fn notes(&self) -> Vec<String> {
-        [self.kernels.graph_note(), self.first_calls_note(), self.host.note()].into_iter().flatten().collect()
+    /// What reports have to say about the recording beside the numbers: what GPU graphs hide, what is there only once, what
+    /// the GPU itself waits for, and what a slow host means for savings of kernel time.
+    pub fn notes(&self, utilization: &Utilization) -> Vec<String> {
+        let all =
+            [self.kernels.graph_note(), self.first_calls_note(), self.device_wait_note(utilization), self.host.note()];
+        all.into_iter().flatten().collect()
     }
 
-    /// Where idle time lies, if it is worth a word and no recommendation has one for it.
+    /// That idle time lies in waits of the GPU for itself or for others, if most of it does: no finding speaks of those.
+    pub fn device_wait_note(&self, utilization: &Utilization) -> Option<String> {
+        self.where_idle(utilization).filter(|_| self.gaps.awaits_device())
+    }
+
+    /// Where idle time lies, if it is worth a word.
     pub fn where_idle(&self, utilization: &Utilization) -> Option<String> {
         let class = GapClass::ALL.into_iter().rev().max_by_key(|&class| self.gaps.class(class).time)?;
         (utilization.idle_time_percent > CARD_PERCENT).then(|| {
@@ -77,5 +84,43 @@ impl System {
             shown_ms(self.gaps.window.as_ms()),
             first.shown_names()
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::system::fixture::{Host, system, utilization};
+
+    /// Twenty kernels that are queued at once, with a wait of the device before each, and as many that are launched late.
+    fn waits(device_us: f64) -> Host {
+        let mut host = Host::default();
+        for step in 0..2 {
+            let start = host.now;
+            for _ in 0..20 {
+                host.op("aten::mm", 10.0, 100.0);
+                host.gpu += device_us;
+            }
+            host.end_step(2 * step, start);
+            let start = host.now;
+            for _ in 0..20 {
+                host.op("aten::add", 100.0, 5.0);
+            }
+            host.end_step(2 * step + 1, start);
+        }
+        host
+    }
+
+    #[test]
+    fn waits_of_the_device_are_told_beside_whatever_is_found() {
+        let notes = |device_us: f64| {
+            let Host { b, .. } = waits(device_us);
+            system(&b).notes(&utilization(&b))
+        };
+        let told = notes(400.0);
+        assert!(told[0].contains("ms idle time lies in `device_wait` gaps: work was queued"), "{told:?}");
+        assert!(told[1].starts_with("For the smaller part of its idle time"), "{told:?}");
+        assert!(told.iter().all(|note| !note.contains("waits for the host")), "{told:?}");
+        let told = notes(50.0);
+        assert!(told[0].starts_with("The GPU waits for the host in this trace") && told.len() == 1, "{told:?}");
     }
 }

@@ -9,6 +9,9 @@ pub(crate) use crate::texts::{counted, quoted};
 pub const PROFILER_COST: &str = "Host times in a trace include the profiler's own cost, so the end-to-end gain without \
                                  the profiler is smaller.";
 
+/// What to do where the GPU waits for itself or for others.
+pub const DEVICE_WAIT_ACTION: &str = "Check stream dependencies; overlap communication.";
+
 /// Closes the idle section.
 pub const VIEWER: &str = "For visual inspection open the trace in the Perfetto UI at the positions above.";
 

@@ -149,7 +149,7 @@ fn a_replayed_graph_is_no_launch_problem() {
     let case = Case::open(&path);
     assert_eq!(case.findings(), []);
     assert_eq!((case.system.kernels.graph_replays, case.system.kernels.replayed), (8, 1808));
-    let notes = case.system.notes();
+    let notes = case.system.notes(&case.utilization);
     assert!(notes[0].contains("The operations inside a graph are not recorded"), "{notes:?}");
     let metrics = CpuIdleMetrics::of(&case.system, &case.utilization);
     assert!(metrics.idle_flagged, "idle time is still there and still told");

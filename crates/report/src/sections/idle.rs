@@ -2,7 +2,7 @@
 
 use jarvis_analyze::system::Severity;
 use jarvis_analyze::system::cpu_idle::{CpuIdleMetrics, GapAnalysis};
-use jarvis_analyze::system::texts::VIEWER;
+use jarvis_analyze::system::texts::{DEVICE_WAIT_ACTION, VIEWER};
 use jarvis_analyze::thresholds::Threshold;
 use jarvis_trace::shortened;
 
@@ -178,13 +178,18 @@ pub(crate) fn severity(severity: Severity) -> &'static str {
 fn recommendations(run: &Run<'_>, level: u8) -> Vec<Block> {
     let mut blocks = vec![Block::heading(level, "Recommendations")];
     let found: Vec<_> = run.analysis.findings.iter().filter(|f| f.category == KEY).collect();
-    if found.is_empty() {
+    let system = run.analysis.system.as_ref();
+    // No finding speaks of these waits, but something can be done about them.
+    let of_device = system.and_then(|s| s.device_wait_note(&run.analysis.prepared.utilization));
+    if let Some(note) = &of_device {
+        blocks.push(Block::paragraph(format!("{} {}", sentence(note), DEVICE_WAIT_ACTION)));
+    } else if found.is_empty() {
         blocks.push(Block::paragraph("No change is worth a recommendation."));
     }
     for f in found {
         blocks.extend(advice(run, f, level + 1));
     }
-    if let Some(note) = run.analysis.system.as_ref().and_then(|s| s.host.note()) {
+    if let Some(note) = system.and_then(|s| s.host.note()) {
         blocks.push(Block::paragraph(sentence(&note)));
     }
     blocks

@@ -1,6 +1,7 @@
 //! Patterns on the pages of their categories, in made-up programs.
 
 use jarvis_analyze::finding::PatternId;
+use jarvis_analyze::program::LeafId;
 use jarvis_trace::TraceBuilder;
 
 use crate::runs::Analysed;
@@ -98,4 +99,57 @@ fn what_ran_before_the_window_asks_for_no_section_and_copies_stand_with_their_op
     assert!(with_late.contains("Kernels Without Operations"), "{with_late}");
     assert!(fair.contains("| `aten::copy_` | Elementwise | 0.30 (0.30 copied) | 0.0 |"), "{fair}");
     assert!(fair.contains("| `aten::mm` | GEMM | 0.30 | 100.0 |"), "{fair}");
+}
+
+#[test]
+fn steps_that_are_fused_elsewhere_are_no_kernels_of_a_bottleneck() {
+    const CONV: &str = "sm90_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_x";
+    let mut b = TraceBuilder::new();
+    for i in 0..10 {
+        let at = 30.0 * f64::from(i);
+        b.cpu_op("aten::convolution", at, 25.0)
+            .arg("Input Dims", "[[64, 256, 56, 56], [256, 256, 3, 3], [256], [], [], [], [], [], []]")
+            .arg(
+                "Input type",
+                r#"["c10::Half", "c10::Half", "", "ScalarList", "ScalarList", "ScalarList", "Scalar", "ScalarList", "Scalar"]"#,
+            )
+            .arg("Concrete Inputs", r#"["", "", "", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"]"#);
+        let steps = [("aten::cudnn_convolution", CONV), ("aten::add_", "vectorized_elementwise_kernel")];
+        for (step, (name, kernel)) in (0..2).zip(steps) {
+            let (host, number) = (at + 1.0 + 10.0 * f64::from(step), i64::from(2 * i + step) + 1);
+            b.cpu_op(name, host, 8.0);
+            b.launch("cudaLaunchKernel", host + 1.0, 2.0, number);
+            b.kernel(kernel, 1000.0 + 2000.0 * number as f64, 1000.0, number);
+        }
+    }
+    let mut run = Analysed::of("bias", &b.build(), "H200").unwrap();
+    let listed = |run: &Analysed| {
+        let page = page(run, "convolution");
+        page.lines().find(|l| l.starts_with("- **Kernels:** ")).unwrap().to_owned()
+    };
+    assert!(listed(&run).contains("elementwise"), "{}", listed(&run));
+    let leaves = (0..run.analysis.prepared.program.leaves.len() as u32).map(LeafId).collect();
+    run.analysis.claims.add_leaves("Block", PatternId::UNFUSED_MODULE, 10, &run.analysis.prepared, &leaves);
+    assert!(listed(&run).contains("xmma_fprop") && !listed(&run).contains("elementwise"), "{}", listed(&run));
+}
+
+#[test]
+fn waits_of_the_device_have_their_action() {
+    // Host   |launch||launch| ...
+    // GPU            |k|     |k|     |k| ...      launches are there long before
+    let mut b = TraceBuilder::new();
+    for i in 0..10 {
+        let host = 10.0 * f64::from(i);
+        b.cpu_op("aten::mm", host, 9.0);
+        b.launch("cudaLaunchKernel", host + 1.0, 0.5, i.into());
+        b.kernel("gemm", 1000.0 + 300.0 * f64::from(i), 100.0, i.into());
+    }
+    let run = Analysed::of("waits", &b.build(), "H200").unwrap();
+    let told = "1.80 of 1.80 ms idle time lies in `device_wait` gaps: work was queued; waits for another stream, event or \
+                rank.";
+    let pages = run.pages();
+    let idle = &pages.iter().find(|p| p.path == "system_findings/cpu_idle_findings.md").unwrap().text;
+    assert!(idle.contains(&format!("{told} Check stream dependencies; overlap communication.")), "{idle}");
+    assert!(!idle.contains("No change is worth a recommendation."), "{idle}");
+    assert!(run.fair().contains(&format!("- {told}")), "{}", run.fair());
 }

@@ -70,6 +70,18 @@ fn late_launches_of_small_kernels_are_launch_bound() {
     assert!(f.time_ms > 3.0 && f.percent_of_total > 80.0);
 }
 
+#[test]
+fn only_small_kernels_are_to_be_fused_where_launches_come_late() {
+    for (kernel_us, told) in [
+        (5.0, "Fuse small kernels and cut host time per operation with `torch.compile`."),
+        (20.0, "Cut host time per operation with `torch.compile`."),
+    ] {
+        let all = found(&steps(80.0, kernel_us).b);
+        assert_eq!(names(&all), ["launch_bound"]);
+        assert!(all[0].paths.algorithmic.iter().any(|a| a == told), "{kernel_us}: {:?}", all[0].paths.algorithmic);
+    }
+}
+
 /// Steps of ten operations on tensors of these sizes, one for each step; the first call with a size takes the host 3 ms.
 fn of_sizes(sizes: &[i64]) -> Host {
     let mut host = Host::default();
@@ -96,7 +108,8 @@ fn first_calls_with_new_shapes_are_told_of() {
     assert_eq!(names(&all), ["launch_bound"]);
     assert!(all[0].issue.contains("ms of it pass in calls (`aten::mm`) that are the first with"), "{}", all[0].issue);
     assert!(all[0].paths.algorithmic[0].starts_with("Keep to few shapes"), "{:?}", all[0].paths);
-    assert!(system.notes()[0].contains("are called for the first time with their arguments"), "{:?}", system.notes());
+    let notes = system.notes(&utilization(&host.b));
+    assert!(notes[0].contains("are called for the first time with their arguments"), "{notes:?}");
     assert!(first.go_on());
     let early = crate::system::fixture::system(&of_sizes(&[16, 32, 16, 32, 16, 32]).b);
     let early = early.gaps.slow_first_calls().unwrap();
@@ -150,7 +163,8 @@ fn compiling_is_told_as_such() {
     let first = system.gaps.slow_first_calls().unwrap();
     assert_eq!((first.names.as_slice(), first.go_on()), (&["torch.compile".into()][..], false));
     // Advice on the recording is no change to the program, and what it leaves out is nobody's saving.
-    assert!(system.notes()[0].contains("Record a later part of the run"), "{:?}", system.notes());
+    let notes = system.notes(&utilization(&host.b));
+    assert!(notes[0].contains("Record a later part of the run"), "{notes:?}");
     let (all, before) = (found(&host.b), found(&steps(50.0, 5.0).b));
     let (f, without) = (&all[0], &before[0]);
     assert!(f.paths.algorithmic.iter().all(|a| !a.contains("Record a later part")), "{:?}", f.paths);
@@ -253,7 +267,8 @@ fn a_replayed_graph_is_not_launch_bound_and_says_what_is_missing() {
     let s = system(&b);
     assert_eq!(s.kernels.graph_replays, 2);
     assert_eq!(names(&findings(&s, &utilization(&b), None)), [""; 0]);
-    assert!(s.notes()[0].starts_with("80 GPU events were launched by 2 GPU graph replays."), "{:?}", s.notes());
+    let notes = s.notes(&utilization(&b));
+    assert!(notes[0].starts_with("80 GPU events were launched by 2 GPU graph replays."), "{notes:?}");
 }
 
 /// Two steps with a read after every tenth operation.

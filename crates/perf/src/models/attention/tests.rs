@@ -114,6 +114,13 @@ fn packed_sequences() {
     let odd = varlen::Packing { sequences_kv: 1, longest_kv: 4096.0, ..packing };
     assert!(sum(odd, REFERENCE).is_err());
     close(sum(odd, CORRECT).unwrap(), 2.0 * 32.0 * 2048.0 * 4096.0 * 256.0);
+    // The greatest length that a program allows, not one of a sequence: no more than the tokens there are.
+    let allowed = varlen::Packing { longest_q: 32_768.0, longest_kv: 32_768.0, ..packing };
+    close(sum(allowed, CORRECT).unwrap(), square(4096.0));
+    assert!(sum(allowed, REFERENCE).unwrap() > 60.0 * square(4096.0));
+    let alone = varlen::Packing { sequences_q: 1, sequences_kv: 1, ..allowed };
+    close(sum(alone, CORRECT).unwrap(), square(4096.0));
+    close(sum(alone, REFERENCE).unwrap(), square(32_768.0));
 }
 
 #[test]

@@ -19,8 +19,8 @@ pub(crate) struct Packing {
 }
 
 impl Packing {
-    /// One sequence of the greatest length, the others alike in what is left. A lower bound: attention grows with
-    /// the square, and equal lengths have the smallest sum of squares.
+    /// One sequence of the greatest length, the others alike in what is left. A lower bound if there is one of that
+    /// length: attention grows with the square, and equal lengths have the smallest sum of squares.
     pub(super) fn sum(
         &self,
         total: &Geometry,
@@ -28,7 +28,10 @@ impl Packing {
         quirks: &Quirks,
     ) -> Result<f64, ModelError> {
         let of = |n_q: f64, n_kv: f64| number(&Geometry { n_q: n_q as i64, n_kv: n_kv as i64, ..*total });
-        let longest = of(self.longest_q, self.longest_kv)?;
+        // Programs often name the most that they allow; no sequence is longer than all of them.
+        let there = |longest: f64, all: i64| if quirks.varlen_unguarded { longest } else { longest.min(all as f64) };
+        let (longest_q, longest_kv) = (there(self.longest_q, total.n_q), there(self.longest_kv, total.n_kv));
+        let longest = of(longest_q, longest_kv)?;
         if self.sequences_q <= 1 {
             return Ok(longest);
         }
@@ -38,8 +41,8 @@ impl Packing {
         }
         let others = (self.sequences_q - 1) as f64;
         let least = if quirks.varlen_unguarded { f64::NEG_INFINITY } else { 0.0 };
-        let rest_q = ((total.n_q as f64 - self.longest_q) / others).floor().max(least);
-        let rest_kv = ((total.n_kv as f64 - self.longest_kv) / others_kv as f64).floor().max(least);
+        let rest_q = ((total.n_q as f64 - longest_q) / others).floor().max(least);
+        let rest_kv = ((total.n_kv as f64 - longest_kv) / others_kv as f64).floor().max(least);
         Ok(longest + others * of(rest_q, rest_kv)?)
     }
 }

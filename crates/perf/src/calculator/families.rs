@@ -5,6 +5,7 @@ use crate::calculator::keys::{Fallback, Family, Form, Given, Key};
 use crate::calculator::norm::NORM;
 use crate::calculator::written::Written;
 use crate::calculator::{CalculatorError, Outcome, failed};
+use crate::count::Count;
 use crate::models::Cost;
 use crate::models::attention::{self, Mask, Scores};
 use crate::models::conv::{self, Gradients};
@@ -92,17 +93,17 @@ fn sdpa(given: &Given<'_>) -> Result<Outcome, CalculatorError> {
     };
     let (dtype, bytes) = given.whole_dtype("dtype")?;
     let flash = given.flag("flash")?;
-    let (flops, traffic) = if given.flag("bwd")? {
+    let (flops, traffic, kept) = if given.flag("bwd")? {
         // Scores that were kept are not computed again: one product of the width of a key less.
         let recomputed = geometry.backward_flops(mask, Scores::Recomputed, QUIRKS);
         let again = attention::Geometry { d_v: 0, ..geometry }.flops(mask, QUIRKS);
         let flops = if flash { recomputed } else { recomputed.and_then(|all| Ok(all - again?)) };
-        (flops, geometry.backward_elements())
+        (flops, geometry.backward_elements(), geometry.kept_bytes(bytes))
     } else {
-        (geometry.flops(mask, QUIRKS), geometry.elements())
+        (geometry.flops(mask, QUIRKS), geometry.elements(), Count::ZERO)
     };
     let flops = flops.map_err(|error| failed(given.model, &error))?;
-    let moved = (traffic.query_side + traffic.key_side - geometry.unseen_elements(mask)) * bytes;
+    let moved = (traffic.query_side + traffic.key_side - geometry.unseen_elements(mask)) * bytes + kept;
     let mut outcome = Outcome::new(Cost::matrix(flops, Some(moved.to_f64()), dtype.precision));
     if mask == Mask::CausalFromStart && geometry.n_q != geometry.n_kv {
         let note =

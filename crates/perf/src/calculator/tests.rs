@@ -63,6 +63,9 @@ fn attention_by_hand() {
     // Backward: 2·2·4·100·(64 + 128 + 64), sums 2·10·96·(4 − 2); without the scores once more 2·2·4·100·64 less.
     assert_eq!(numbers(&format!("{full} bwd")).0, 409_600.0 + 3840.0);
     assert_eq!(numbers(&format!("{full} bwd flash=no")).0, 409_600.0 + 3840.0 - 102_400.0);
+    // Q, K, V and their gradients, the output and its gradient, and 4 bytes for each of the 2·10·4 rows.
+    let moved = 2.0 * (2.0 * (40.0 * 64.0 + 20.0 * 96.0) + 2.0 * 40.0 * 32.0) * 2.0 + 80.0 * 4.0;
+    assert_eq!(numbers(&format!("{full} bwd")).1, moved);
     // 4 bytes an element.
     assert_eq!(numbers(&format!("{full} dtype=fp32")).1, 46_080.0);
 }
@@ -159,6 +162,7 @@ fn a_real_operation_has_the_numbers_of_its_call() {
     assert_eq!(numbers(concrete).1, 64.0 * 6.0);
     let backward = "aten::_scaled_dot_product_flash_attention dims=1x2x4x8,1x2x4x8,1x2x4x8,,,,,, types=bf16";
     assert!(numbers(&format!("{backward} bwd")).0 > numbers(backward).0);
+    assert_eq!(numbers(&format!("{backward} bwd")), numbers("sdpa B=1 N_Q=4 H_Q=2 d=8 bwd"));
 }
 
 #[test]

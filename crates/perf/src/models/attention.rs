@@ -167,6 +167,12 @@ impl Geometry {
             key_side: 2 * self.keys_and_values(),
         }
     }
+
+    /// Bytes that the backward pass reads of what the forward pass made: the output, `size` bytes an element, and the
+    /// sum of each row.
+    pub fn kept_bytes(&self, size: i64) -> Count {
+        self.queries() * (Count::from(self.d_v) * size + 4_i64.into())
+    }
 }
 
 /// Whether the backward pass finds the scores in memory.
@@ -245,9 +251,7 @@ impl Attention {
         let flops = self.over_sequences(|geometry| geometry.backward_flops(self.mask, self.scores, &self.quirks))?;
         let mut bytes = self.sizes.bytes(self.geometry.backward_elements());
         if !self.quirks.attention_bias_free {
-            // The output and the row sums of the forward pass are read too.
-            let rows = self.geometry.queries();
-            bytes = bytes.zip(self.sizes.query).map(|(b, size)| b + rows * self.geometry.d_v * size + rows * 4);
+            bytes = bytes.zip(self.sizes.query).map(|(b, size)| b + self.geometry.kept_bytes(size));
         }
         self.cost(flops, bytes)
     }

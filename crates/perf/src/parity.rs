@@ -78,6 +78,8 @@ quirks! {
     unformulated_rows_vanish,
     /// F23: `aiter::linear_attention_with_output_base` never gets its step annotation.
     linear_attention_unannotated,
+    /// F24: the type of a paged KV cache is not looked at.
+    paged_cache_type_unknown,
     /// F25: a zero-dim first operand sizes the output of a binary operation.
     zero_dim_first_operand_widens,
     /// F26: in-place binary operations size their output by the wider operand.

@@ -238,6 +238,7 @@ pub(crate) fn paged_ragged(call: &OpCall<'_>, quirks: &Quirks) -> Result<Box<dyn
         return Err(ModelError::fail(format!("input 3 has {} dimensions, not 2 or more", keys.len())));
     };
     let n_kv = sums.context.sk.saturating_add(sums.generation.sk);
+    let cache_type = Some(args.dtype_or_empty(3)).filter(|t| !t.is_empty() && !quirks.paged_cache_type_unknown);
     Ok(Box::new(Attention {
         shape: Shape { n_q, h_q, n_kv, h_kv, d_qk, d_v: args.last_dim(4)? },
         sums,
@@ -245,7 +246,7 @@ pub(crate) fn paged_ragged(call: &OpCall<'_>, quirks: &Quirks) -> Result<Box<dyn
         window: configured_window(call, quirks),
         window_on_context: true,
         dtype_q: args.dtype_or_empty(2).to_owned(),
-        dtype_kv: None,
+        dtype_kv: cache_type.map(str::to_owned),
         quirks: *quirks,
     }))
 }

@@ -92,6 +92,9 @@ quirks! {
     precision_labels_missing,
     /// F30: `bitsandbytes::int8_linear_matmul` reads N from the wrong axis and stores 2-byte results.
     int8_weight_axes_swapped,
+    /// Not numbered: the inference libraries' products take the first two dimensions of an input for M and K, though it may
+    /// have three, and do not look whether K is that of the weights.
+    product_rows_by_first_dim,
     /// F31: `vllm::gemm_with_dynamic_quant` sizes the packed weight like the activation.
     packed_weight_as_activation,
     /// Not numbered: `aten::_scaled_mm` takes the pairs of packed 4-bit numbers for numbers.

@@ -17,9 +17,19 @@ fn size(name: &str, quirks: &Quirks) -> Option<f64> {
     dtype::size(name, quirks).map(|s| s as f64)
 }
 
-/// A (M × K) in slot 0, weights (N × K) in slot 1.
-fn weights_by_rows(args: Args<'_>, bias: bool) -> Result<Product, ModelError> {
-    Ok(Product { batch: 1, m: args.dim(0, 0)?, n: args.dim(1, 0)?, k: args.dim(0, 1)?, bias })
+/// A (M × K) in slot 0, weights (N × K) in slot 1. The rows of A may have several dimensions.
+fn weights_by_rows(args: Args<'_>, bias: bool, quirks: &Quirks) -> Result<Product, ModelError> {
+    if quirks.product_rows_by_first_dim {
+        return Ok(Product { batch: 1, m: args.dim(0, 0)?, n: args.dim(1, 0)?, k: args.dim(0, 1)?, bias });
+    }
+    let Some((&k, rows)) = args.shape(0)?.split_last() else {
+        return Err(ModelError::fail("input 0 has no dimensions"));
+    };
+    let [n, depth] = args.sizes(1)?;
+    if depth != k {
+        return Err(ModelError::fail(format!("rows of {k} do not fit weights of {depth}")));
+    }
+    Ok(Product { batch: 1, m: Count::of(rows).to_i64(), n, k, bias })
 }
 
 /// B, M, N, K, bias and the types of A, B and the output.
@@ -37,7 +47,7 @@ fn batch_first_params(product: &Product, types: &[&str]) -> Params {
 /// 8-bit operands with scales per block or token.
 pub fn a8w8(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
-    let product = weights_by_rows(args, false)?;
+    let product = weights_by_rows(args, false, quirks)?;
     let (a, b) = (args.dtype_or_empty(0), args.dtype_or_empty(1));
     let mut params = batch_first_params(&product, &[a, b, BF16]);
     if args.len() > 3 {
@@ -61,7 +71,7 @@ pub fn a8w8(call: &OpCall<'_>, quirks: &Quirks) -> Read {
 /// `vllm::rocm_unquantized_gemm(x, weight, bias)`.
 pub fn unquantized(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
-    let product = weights_by_rows(args, args.has_tensor(2))?;
+    let product = weights_by_rows(args, args.has_tensor(2), quirks)?;
     let types = [args.dtype(0)?, args.dtype(1)?, args.dtype_or_empty(2)];
     let [a, b, third] = types.map(|t| size(t, quirks));
     let out = if product.bias { third } else { b };
@@ -89,26 +99,26 @@ fn sixteen_bit(call: &OpCall<'_>, quirks: &Quirks, product: Product, out: &str) 
 /// `aiter::gemm_a16w16_atomic_(x, weight, …, out)`.
 pub fn a16w16_atomic(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
-    sixteen_bit(call, quirks, weights_by_rows(args, false)?, args.dtype(3).unwrap_or(BF16))
+    sixteen_bit(call, quirks, weights_by_rows(args, false, quirks)?, args.dtype(3).unwrap_or(BF16))
 }
 
 /// `aiter::gemm_a16w16(x, weight, bias, …)`.
 pub fn a16w16(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
-    sixteen_bit(call, quirks, weights_by_rows(args, args.has_tensor(2))?, args.dtype(0)?)
+    sixteen_bit(call, quirks, weights_by_rows(args, args.has_tensor(2), quirks)?, args.dtype(0)?)
 }
 
 /// `aiter::_gemm_a16w16_asm(x, weight, out, …)`.
 pub fn a16w16_asm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let named = Some(args.dtype_or_empty(2)).filter(|t| dtype::size(t, quirks).is_some());
-    sixteen_bit(call, quirks, weights_by_rows(args, false)?, named.unwrap_or(args.dtype(0)?))
+    sixteen_bit(call, quirks, weights_by_rows(args, false, quirks)?, named.unwrap_or(args.dtype(0)?))
 }
 
 /// `aiter::gemm_afp4wfp4_`: two packed 4-bit operands.
 pub fn afp4wfp4(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
-    let stored = weights_by_rows(args, false)?;
+    let stored = weights_by_rows(args, false, quirks)?;
     let product = Product { k: stored.k.saturating_mul(2), ..stored };
     let sizes = OperandSizes { a: Some(0.5), b: Some(0.5), out: Some(2.0), bias: Some(0.0) };
     Gemm {
@@ -183,7 +193,7 @@ pub fn int8_linear_matmul(call: &OpCall<'_>, quirks: &Quirks) -> Read {
         return super::scaled_mm(call, quirks);
     }
     let args = Args::of(call);
-    let product = weights_by_rows(args, false)?;
+    let product = weights_by_rows(args, false, quirks)?;
     let mut sizes = OperandSizes::uniform(args.size(0, quirks)?);
     sizes.out = Some(4.0);
     Gemm {

@@ -41,13 +41,11 @@ fn packed(call: &OpCall<'_>, quirks: &Quirks, stored: Product, slots: &Slots) ->
         ("dtype_scaleA", args.dtype(slots.scale_a)?.into()),
         ("dtype_scaleB", args.dtype(slots.scale_b)?.into()),
     ]);
-    Gemm {
-        product,
-        bytes: Some(bytes(args, &product, slots, quirks)?.to_f64()),
-        precision: dtype::precision(args.dtype(slots.a)?, quirks),
-        params,
-    }
-    .finish(call, quirks)
+    // The operands may be recorded as plain bytes.
+    let precision =
+        if quirks.precision_labels_missing { dtype::precision(args.dtype(slots.a)?, quirks) } else { Some("fp4") };
+    Gemm { product, bytes: Some(bytes(args, &product, slots, quirks)?.to_f64()), precision, params }
+        .finish(call, quirks)
 }
 
 /// Packed operands, their scales, a 16-bit output.

@@ -158,14 +158,19 @@ impl<'a> Args<'a> {
         if quirks.missing_strides_fail { self.stride_param(i) } else { Ok(self.stride_param(i).unwrap_or(Value::None)) }
     }
 
-    /// Elements of slot `i` that memory really holds: dimensions of stride 0 (expanded ones) count once.
-    pub fn stored_numel(&self, i: usize) -> Result<Count, ModelError> {
-        let shape = self.shape(i)?;
-        let Ok(stride) = self.stride(i) else { return Ok(Count::of(shape)) };
-        if stride.len() != shape.len() || shape.contains(&0) {
-            return Ok(Count::of(shape));
+    /// `D[i]` as memory holds it: dimensions of stride 0 (expanded ones) have one entry.
+    pub fn stored_shape(&self, i: usize) -> Result<Vec<i64>, ModelError> {
+        let mut shape = self.shape(i)?.to_vec();
+        let stride = self.stride(i).unwrap_or(&[]);
+        if stride.len() == shape.len() && !shape.contains(&0) {
+            shape.iter_mut().zip(stride).filter(|(_, step)| **step == 0).for_each(|(size, _)| *size = 1);
         }
-        Ok(shape.iter().zip(stride).filter(|&(_, &step)| step != 0).fold(Count::ONE, |n, (&d, _)| n * d))
+        Ok(shape)
+    }
+
+    /// Elements of slot `i` that memory really holds: expanded dimensions count once.
+    pub fn stored_numel(&self, i: usize) -> Result<Count, ModelError> {
+        self.stored_shape(i).map(|shape| Count::of(&shape))
     }
 
     /// Elements of slot `i` that are read: those in memory. The reference counts expanded dimensions in full (F27).
@@ -304,6 +309,7 @@ mod tests {
         let args = Args::new(&inputs);
         assert_eq!(args.numel(0), Ok(Count::from(6_i64)));
         assert_eq!(args.stored_numel(0), Ok(Count::from(3_i64)));
+        assert_eq!(args.stored_shape(0), Ok(vec![1, 3]));
     }
 
     #[test]

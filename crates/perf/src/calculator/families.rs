@@ -103,7 +103,7 @@ fn sdpa(given: &Given<'_>) -> Result<Outcome, CalculatorError> {
         (geometry.flops(mask, QUIRKS), geometry.elements(), Count::ZERO)
     };
     let flops = flops.map_err(|error| failed(given.model, &error))?;
-    let moved = (traffic.query_side + traffic.key_side - geometry.unseen_elements(mask)) * bytes + kept;
+    let moved = (traffic.total() - geometry.unseen_elements(mask)) * bytes + kept;
     let mut outcome = Outcome::new(Cost::matrix(flops, Some(moved.to_f64()), dtype.precision));
     if mask == Mask::CausalFromStart && geometry.n_q != geometry.n_kv {
         let note =

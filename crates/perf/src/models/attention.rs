@@ -155,7 +155,8 @@ impl Geometry {
     /// Q, K and V read, the output written.
     pub fn elements(&self) -> Traffic {
         Traffic {
-            query_side: self.queries() * (Count::from(self.d_qk) + self.d_v.into()),
+            query_side: self.queries() * self.d_qk,
+            output_side: self.queries() * self.d_v,
             key_side: self.keys_and_values(),
         }
     }
@@ -163,7 +164,8 @@ impl Geometry {
     /// Q, K, V and the output gradient read, three gradients written.
     pub fn backward_elements(&self) -> Traffic {
         Traffic {
-            query_side: self.queries() * (2 * Count::from(self.d_qk) + self.d_v.into()),
+            query_side: 2 * self.queries() * self.d_qk,
+            output_side: self.queries() * self.d_v,
             key_side: 2 * self.keys_and_values(),
         }
     }
@@ -184,25 +186,40 @@ pub enum Scores {
     Kept,
 }
 
-/// Elements moved that have the queries' type, and those that have the keys'.
+/// Elements moved, by the tensor that has their type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traffic {
-    /// Queries, output and their gradients.
+    /// Queries and their gradient.
     pub query_side: Count,
+    /// The output or its gradient.
+    pub output_side: Count,
     /// Keys, values and their gradients.
     pub key_side: Count,
+}
+
+impl Traffic {
+    /// All elements.
+    pub fn total(self) -> Count {
+        self.query_side + self.output_side + self.key_side
+    }
 }
 
 /// Bytes of an element on each side; `None` where the type is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sizes {
     pub(crate) query: Option<i64>,
+    pub(crate) output: Option<i64>,
     pub(crate) key: Option<i64>,
 }
 
 impl Sizes {
+    fn uniform(size: Option<i64>) -> Self {
+        Self { query: size, output: size, key: size }
+    }
+
     fn bytes(self, traffic: Traffic) -> Option<Count> {
-        Some(traffic.query_side * self.query? + traffic.key_side * self.key?)
+        let Traffic { query_side, output_side, key_side } = traffic;
+        Some(query_side * self.query? + output_side * self.output? + key_side * self.key?)
     }
 }
 
@@ -251,7 +268,7 @@ impl Attention {
         let flops = self.over_sequences(|geometry| geometry.backward_flops(self.mask, self.scores, &self.quirks))?;
         let mut bytes = self.sizes.bytes(self.geometry.backward_elements());
         if !self.quirks.attention_bias_free {
-            bytes = bytes.zip(self.sizes.query).map(|(b, size)| b + self.geometry.kept_bytes(size));
+            bytes = bytes.zip(self.sizes.output).map(|(b, size)| b + self.geometry.kept_bytes(size));
         }
         self.cost(flops, bytes)
     }

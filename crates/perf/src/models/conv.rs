@@ -218,6 +218,10 @@ pub fn convolution_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     };
     let mut model = model(args, geometry, &layout, Bias { counted: wanted.bias, shown }, quirks)?;
     model.itself = Some(wanted);
+    if !quirks.convolution_mask_ignored {
+        let mask = [wanted.input, wanted.weight, wanted.bias].map(Value::Bool);
+        model.params.push(("output_mask", Value::List(mask.to_vec())));
+    }
     Ok(Box::new(model))
 }
 

@@ -18,6 +18,14 @@ fn inputs(shapes: &[&[i64]], dtype: &str, concrete: &[&str]) -> InputLists {
     }
 }
 
+/// The same with another type in one slot.
+fn with_type(mut inputs: InputLists, slot: usize, dtype: &str) -> InputLists {
+    let mut types = inputs.types.unwrap().to_vec();
+    dtype.clone_into(&mut types[slot]);
+    inputs.types = Some(types.into());
+    inputs
+}
+
 fn call<'a>(name: &'a str, inputs: &'a InputLists, kernels: &'a [&'a str]) -> OpCall<'a> {
     OpCall { name, inputs, kernels, launches: &[], sequence: None, annotation: None, extra: &[], forward: None }
 }
@@ -156,4 +164,49 @@ fn kernel_names_add_parameters() {
     };
     assert_eq!(shown(REFERENCE), "B=1 transpose=(True, False)");
     assert_eq!(shown(CORRECT), "B=1 transpose=(True, False) tile_m=256 tile_n=128 tile_k=64");
+}
+
+/// Calls whose costs differ must not share a row of a category sheet, and rows are told apart by parameters.
+#[test]
+fn what_decides_the_cost_is_a_parameter() {
+    let packed = |sequences: i64, longest: &str| {
+        let q: &[i64] = &[4096, 32, 128];
+        let concrete = ["", "", "", "", "", longest, longest, "0.", "True"];
+        inputs(&[q, q, q, &[sequences + 1], &[sequences + 1], &[], &[], &[], &[]], "c10::BFloat16", &concrete)
+    };
+    let masked = |mask: &str| {
+        let shapes: [&[i64]; 3] = [&[8, 128, 28, 28], &[8, 64, 56, 56], &[128, 64, 3, 3]];
+        inputs(&shapes, "float", &["", "", "", "", "[2, 2]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1", mask])
+    };
+    let scaled = |bias: &[i64], out: &str| {
+        let concrete = ["", "", "", "", "", "", out, "True"];
+        inputs(&[&[128, 256], &[256, 512], &[], &[], bias, &[], &[], &[]], "c10::Float8_e4m3fn", &concrete)
+    };
+    let biased = |bias: &[i64], dtype: &str| {
+        let q: &[i64] = &[2, 32, 1024, 128];
+        with_type(
+            inputs(&[q, q, q, bias, &[], &[], &[]], "c10::BFloat16", &["", "", "", "", "True", "0.", "False"]),
+            3,
+            dtype,
+        )
+    };
+    let with_output = |given: &[i64]| {
+        let q: &[i64] = &[2, 1024, 32, 128];
+        with_type(inputs(&[q, q, q, &[], &[], &[], given], "c10::Float8_e4m3fn", &[]), 6, "float")
+    };
+    let (dense, row): (&[i64], &[i64]) = (&[2, 32, 1024, 1024], &[2, 1, 1, 1024]);
+    let pairs = [
+        ("aten::_flash_attention_forward", packed(1, "4096"), packed(64, "64")),
+        ("aten::convolution_backward", masked("[True, True, False]"), masked("[False, True, False]")),
+        ("aten::_scaled_mm", scaled(&[], "15"), scaled(&[], "6")),
+        ("aten::_scaled_dot_product_efficient_attention", biased(&[], ""), biased(row, "float")),
+        ("aten::_scaled_dot_product_efficient_attention", biased(row, "float"), biased(dense, "float")),
+        ("aten::_scaled_dot_product_efficient_attention", biased(dense, "float"), biased(dense, "bool")),
+        ("flash_attn_3::fwd", with_output(&[]), with_output(&[2, 1024, 32, 128])),
+    ];
+    for (name, one, other) in &pairs {
+        let [one, other] = [one, other].map(|inputs| evaluate(&call(name, inputs, &[]), CORRECT));
+        assert_ne!(one.cost.unwrap(), other.cost.unwrap(), "{name}");
+        assert_ne!(one.params, other.params, "{name}");
+    }
 }

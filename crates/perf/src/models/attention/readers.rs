@@ -60,9 +60,10 @@ pub(super) fn size_params(geometry: &Geometry) -> Params {
 /// Real element sizes of q and k; the reference takes two bytes for everything (F10).
 pub(super) fn element_sizes(args: Args<'_>, q: usize, quirks: &Quirks) -> Result<Sizes, ModelError> {
     if quirks.attention_two_bytes {
-        return Ok(Sizes { query: Some(2), key: Some(2) });
+        return Ok(Sizes::uniform(Some(2)));
     }
-    Ok(Sizes { query: args.size(q, quirks)?, key: args.size(q + 1, quirks)? })
+    let query = args.size(q, quirks)?;
+    Ok(Sizes { query, output: query, key: args.size(q + 1, quirks)? })
 }
 
 /// What is expanded of q, k and v from slot `q` on, and of the `given` tensors before them. The reference counts it (F27).
@@ -95,6 +96,8 @@ struct Options {
     bias: Option<usize>,
     /// How far a query sees; only with the masks that count from the end.
     window: Window,
+    /// Slot of the output that a call may be given, of those whose output is wider than 8-bit queries.
+    wide_output: Option<usize>,
 }
 
 /// How many keys before and behind its own place a query sees; `None` for all.
@@ -150,6 +153,7 @@ impl Options {
             strides: false,
             bias: None,
             window: Window::default(),
+            wide_output: None,
         }
     }
 
@@ -190,11 +194,24 @@ impl Options {
             precision = dtype::precision(args.dtype(a)?, quirks);
             params.push(("dtype_A_B", Value::texts(&[args.dtype(a)?, args.dtype(b)?])));
         }
+        if let Lengths::Packed(packing) = lengths {
+            params.extend(packing.params());
+        }
         params.extend(self.window.params());
-        let bias_bytes = match self.bias.filter(|&slot| args.has_tensor(slot) && !quirks.attention_bias_free) {
-            Some(slot) => args.stored_numel(slot)? * args.known_size(slot, quirks)?,
-            None => Count::ZERO,
-        };
+        let mut bias_bytes = Count::ZERO;
+        if let Some(slot) = self.bias.filter(|&slot| args.has_tensor(slot) && !quirks.attention_bias_free) {
+            bias_bytes = args.stored_numel(slot)? * args.known_size(slot, quirks)?;
+            params.push(("bias_shape", Value::shape(&args.stored_shape(slot)?)));
+            params.push(("bias_dtype", args.dtype(slot)?.into()));
+        }
+        let mut sizes = element_sizes(args, self.q, quirks)?;
+        if let Some(slot) = self.wide_output {
+            let given = dtype::size(args.dtype_or_empty(slot), quirks).filter(|_| args.has_tensor(slot));
+            sizes.output = given.or(sizes.query.map(|size| size.max(2)));
+        }
+        if sizes.output != sizes.query {
+            params.push(("output_size", sizes.output.into()));
+        }
         // The gradient that a backward call is given stands before q.
         let given = usize::from(self.is_backward && self.q > 0);
         Ok(Attention {
@@ -202,7 +219,7 @@ impl Options {
             mask,
             scores: self.scores,
             lengths,
-            sizes: element_sizes(args, self.q, quirks)?,
+            sizes,
             bias_bytes,
             expanded: expanded(args, self.q, given, quirks),
             precision,
@@ -235,8 +252,7 @@ pub fn flash_attn_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let mut model = options.model(args, geometry, Lengths::Equal, quirks)?;
     // The one attention for which the reference looks at the type.
     if quirks.attention_two_bytes {
-        let size = args.size(0, quirks)?;
-        model.sizes = Sizes { query: size, key: size };
+        model.sizes = Sizes::uniform(args.size(0, quirks)?);
     }
     Ok(Box::new(model))
 }
@@ -280,7 +296,7 @@ pub fn aiter_wrapper_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     aiter(call, quirks, 1, 4).read(call, quirks)
 }
 
-/// `flash_attn_3::fwd(q, k, v, …, offsets in slots 7 and 8, longest in 12 and 13, causal in 24, window in 25 and 26)`. The
+/// `flash_attn_3::fwd(q, k, v, …, output in slot 6, offsets in 7 and 8, longest in 12 and 13, causal in 24, window in 25 and 26)`. The
 /// reference knows no packed sequences here.
 pub fn flash_attn_3_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
@@ -288,7 +304,8 @@ pub fn flash_attn_3_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     if quirks.varlen_unguarded {
         return options.read(call, quirks);
     }
-    packed_or_equal(args, Options { window: Window::read(args, 25, quirks), ..options }, quirks, 7, 12)
+    let window = Window::read(args, 25, quirks);
+    packed_or_equal(args, Options { window, wide_output: Some(6), ..options }, quirks, 7, 12)
 }
 
 /// `aiter::_flash_attn_backward(dout, q, k, v, …, dropout, scale, causal, window_left, window_right, …)`; the reference takes
@@ -330,8 +347,13 @@ pub fn evoformer(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     ]);
     let mut bias_bytes = Count::ZERO;
     if !quirks.attention_bias_free {
+        let mut shapes = Vec::new();
         for slot in [3, 4].into_iter().filter(|&slot| args.has_tensor(slot)) {
             bias_bytes = bias_bytes + args.stored_numel(slot)? * args.known_size(slot, quirks)?;
+            shapes.push(Value::shape(&args.stored_shape(slot)?));
+        }
+        if !shapes.is_empty() {
+            params.push(("bias_shape", Value::List(shapes)));
         }
     }
     let size = if quirks.attention_two_bytes { Some(2) } else { dtype::size(name, quirks) };
@@ -340,7 +362,7 @@ pub fn evoformer(call: &OpCall<'_>, quirks: &Quirks) -> Read {
         mask: Mask::Full,
         scores: Scores::Kept,
         lengths: Lengths::Equal,
-        sizes: Sizes { query: size, key: size },
+        sizes: Sizes::uniform(size),
         bias_bytes,
         expanded: Expanded::default(),
         precision: dtype::precision(name, quirks),

@@ -19,8 +19,7 @@ fn causal_attention_of_a_language_model() {
     // Each query sees itself and what came before: 559·560/2 pairs.
     close(g.flops(Mask::CausalFromStart, CORRECT).unwrap(), 2.0 * 16.0 * 16.0 * 128.0 * 559.0 * 560.0 / 2.0);
     // 4·(16·559·16·64)·2 bytes in all
-    let traffic = g.elements();
-    assert_eq!((traffic.query_side + traffic.key_side) * 2, Count::from(4 * 16 * 559 * 16 * 64 * 2_i64));
+    assert_eq!(g.elements().total() * 2, Count::from(4 * 16 * 559 * 16 * 64 * 2_i64));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::call::OpCall;
 use crate::dtype;
 use crate::models::attention::readers::{Window, element_sizes, expanded, joined, size_params};
 use crate::models::attention::{Attention, Geometry, Lengths, Mask, Scores};
-use crate::models::{ModelError, Read};
+use crate::models::{ModelError, Params, Read};
 use crate::parity::Quirks;
 use crate::value::Value;
 
@@ -19,6 +19,15 @@ pub(crate) struct Packing {
 }
 
 impl Packing {
+    pub(super) fn params(&self) -> Params {
+        vec![
+            ("num_seqs_q", self.sequences_q.into()),
+            ("num_seqs_kv", self.sequences_kv.into()),
+            ("max_seqlen_q", self.longest_q.into()),
+            ("max_seqlen_kv", self.longest_kv.into()),
+        ]
+    }
+
     /// One sequence of the greatest length, the others alike in what is left. A lower bound if there is one of that
     /// length: attention grows with the square, and equal lengths have the smallest sum of squares.
     pub(super) fn sum(
@@ -86,11 +95,8 @@ fn read(call: &OpCall<'_>, quirks: &Quirks, layout: &Layout) -> Read {
         ("causal", causal.into()),
         ("flash_impl", true.into()),
         ("dtype_A_B", Value::texts(&[q, k])),
-        ("num_seqs_q", packing.sequences_q.into()),
-        ("num_seqs_kv", packing.sequences_kv.into()),
-        ("max_seqlen_q", packing.longest_q.into()),
-        ("max_seqlen_kv", packing.longest_kv.into()),
     ]);
+    params.extend(packing.params());
     params.extend(window.params());
     Ok(Box::new(Attention {
         geometry,

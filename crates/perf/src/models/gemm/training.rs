@@ -50,13 +50,12 @@ pub fn scaled_mm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     // Bytes are those of the pairs, sums run over the numbers.
     let packed = args.dtype(0)?.eq_ignore_ascii_case(PACKED_PAIRS) && !quirks.packed_pairs_as_numbers;
     let product = if packed { Product { k: product.k.saturating_mul(2), ..product } } else { product };
-    Gemm {
-        product,
-        bytes,
-        precision: dtype::precision(args.dtype(0)?, quirks),
-        params: plain_params(args, &product, 0, 1)?,
+    let mut params = plain_params(args, &product, 0, 1)?;
+    if !quirks.bias_by_input_count {
+        params.extend(named.map(|size| ("output_size", size.into())));
+        params.extend(bias.then(|| ("bias_dtype", args.dtype_or_empty(4).into())));
     }
-    .finish(call, quirks)
+    Gemm { product, bytes, precision: dtype::precision(args.dtype(0)?, quirks), params }.finish(call, quirks)
 }
 
 /// `tex_ts::te_gemm_ts`: A in slot 0, B in 5, output in 10, bias in 18; BLAS flags in 4 and 9.

@@ -62,12 +62,12 @@ fn sizes(args: Args<'_>, quirks: &Quirks) -> Sizes {
     Sizes { input, output }
 }
 
-fn size_params(group: Group, count: usize, sizes: Sizes) -> Params {
+fn size_params(group: Group, count: Count, sizes: Sizes) -> Params {
     vec![
         ("M", group.m.into()),
         ("K", group.k.into()),
         ("N", group.n.into()),
-        ("G", Count::from(count).into()),
+        ("G", count.into()),
         ("bpe_in", sizes.input.into()),
         ("bpe_out", sizes.output.into()),
     ]
@@ -95,7 +95,8 @@ pub fn grouped(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let (Some(input), Some(output)) = (sizes.input, sizes.output) else {
         return Err(ModelError::fail("the size of an operand's type is unknown"));
     };
-    let weights = Count::from(count) * group.k * group.n;
+    let count = Count::from(count);
+    let weights = count * group.k * group.n;
     Ok(Box::new(GroupedGemm {
         flops: group.flops(),
         bytes: Some((group.m * group.k + weights) * input + group.m * group.n * output),
@@ -138,11 +139,12 @@ pub fn variable_k(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     };
     let sizes = sizes(args, quirks);
     let total = Group { m, ..*first };
-    let mut params = size_params(total, groups.len(), sizes);
+    let cuts = cuts(args, &groups, quirks);
+    let mut params = size_params(total, cuts.map_or(Count::from(groups.len()), Count::from), sizes);
     params.push(("group_pairs", Value::List(groups.iter().map(pair_param).collect())));
     Ok(Box::new(GroupedGemm {
         flops: groups.iter().map(|group| group.flops()).sum(),
-        bytes: variable_bytes(args, &groups, sizes, quirks),
+        bytes: variable_bytes(&groups, cuts, sizes),
         precision: dtype::precision(args.dtype_or_empty(0), quirks),
         params,
         torch_flops: None,
@@ -166,13 +168,17 @@ fn variable_groups(args: Args<'_>) -> Result<Vec<Group>, ModelError> {
     Ok(a.iter().zip(&b).map(|(x, y)| Group { m: x.0.into(), k: x.1, n: y.1 }).collect())
 }
 
-fn variable_bytes(args: Args<'_>, groups: &[Group], sizes: Sizes, quirks: &Quirks) -> Option<Count> {
+/// Groups that the rows of two whole matrices are cut into; `None` for lists of matrices. The reference does not cut
+/// (F32).
+fn cuts(args: Args<'_>, groups: &[Group], quirks: &Quirks) -> Option<i64> {
+    let whole = groups.len() == 1 && args.shape_or_empty(0).len() == 2 && !quirks.grouped_output_as_weight;
+    whole.then(|| args.shape_or_empty(2).first().copied().unwrap_or(1))
+}
+
+fn variable_bytes(groups: &[Group], cuts: Option<i64>, sizes: Sizes) -> Option<Count> {
     let (input, output) = (sizes.input?, sizes.output?);
     // Two whole matrices share their rows; each group of rows gives a K × N gradient (F32).
-    if let ([one], false) = (groups, quirks.grouped_output_as_weight)
-        && args.shape_or_empty(0).len() == 2
-    {
-        let count = args.shape_or_empty(2).first().copied().unwrap_or(1);
+    if let ([one], Some(count)) = (groups, cuts) {
         let gradients = Count::from(count) * one.k * one.n;
         return Some((one.m * one.k + one.m * one.n) * input + gradients * output);
     }

@@ -210,3 +210,13 @@ fn what_decides_the_cost_is_a_parameter() {
         assert_ne!(one.params, other.params, "{name}");
     }
 }
+
+#[test]
+fn groups_of_a_weight_gradient_are_those_of_its_bytes() {
+    let inputs = inputs(&[&[4096, 1024], &[4096, 2048], &[8]], "c10::BFloat16", &[]);
+    let groups = |quirks| {
+        let params = evaluate(&call("primus_turbo::grouped_gemm_variable_k", &inputs, &[]), quirks).params;
+        params.into_iter().find(|(name, _)| *name == "G").unwrap().1.to_string()
+    };
+    assert_eq!((groups(REFERENCE).as_str(), groups(CORRECT).as_str()), ("1", "8"));
+}

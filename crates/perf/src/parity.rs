@@ -180,6 +180,9 @@ quirks! {
     /// Not numbered: a call that casts its arguments for its own operation, as under autocast, is rated by the types
     /// before the cast, and the casts' time is its own.
     casting_calls_make_rows,
+    /// Not numbered: a function of an attention library is rated by its own arguments, though only the operation inside it
+    /// is recorded with the window.
+    attention_functions_make_rows,
     /// With Python frames in the tree, a frame that launches kernels itself makes a row of `unified_perf_summary`.
     frames_make_rows,
     /// Tree 7: GPU events whose launch was not recorded leave a hole in the timeline where they ran between others.

@@ -6,7 +6,7 @@ mod varlen;
 pub use readers::{
     aiter_backward, aiter_forward, aiter_mha_backward, aiter_wrapper_backward, aiter_wrapper_forward,
     aten_cudnn_backward, aten_efficient_backward, aten_flash_backward, aten_packed_forward, aten_sdpa_bias,
-    aten_sdpa_flash, evoformer, flash_attn_3_forward, flash_attn_backward, flash_attn_forward,
+    aten_sdpa_flash, evoformer, flash_attn_3_forward, flash_attn_backward, flash_attn_forward, flash_attn_function,
 };
 pub use varlen::{flash_attn_varlen_backward, flash_attn_varlen_forward};
 

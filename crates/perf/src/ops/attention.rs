@@ -5,7 +5,7 @@ use crate::models::Reader;
 use crate::models::attention::{
     aiter_backward, aiter_forward, aiter_mha_backward, aiter_wrapper_backward, aiter_wrapper_forward,
     aten_cudnn_backward, aten_efficient_backward, aten_flash_backward, aten_packed_forward, aten_sdpa_bias,
-    aten_sdpa_flash, evoformer, flash_attn_3_forward, flash_attn_backward, flash_attn_forward,
+    aten_sdpa_flash, evoformer, flash_attn_3_forward, flash_attn_backward, flash_attn_forward, flash_attn_function,
     flash_attn_varlen_backward, flash_attn_varlen_forward,
 };
 
@@ -28,7 +28,7 @@ const fn extended_backward(name: &'static str, reader: Reader) -> OpEntry {
 #[rustfmt::skip]
 pub(super) const OPS: &[OpEntry] = &[
     forward("EvoformerAttention",                                                        evoformer),
-    forward("FlashAttnFunc",                                                             flash_attn_forward),
+    forward("FlashAttnFunc",                                                             flash_attn_function),
     backward("aiter::_flash_attn_backward",                                              aiter_backward),
     forward("aiter::_flash_attn_forward",                                                aiter_forward),
     forward("aiter::fmha_v3_fwd",                                                        aiter_forward),

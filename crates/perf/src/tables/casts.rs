@@ -1,5 +1,6 @@
 //! Calls that cast their arguments and then call their own operation again, as autocast has them: the types they were
-//! given are not those that are computed in, so the call inside stands for the work, and each cast for itself.
+//! given are not those that are computed in, so the call inside stands for the work, and each cast for itself. So does
+//! the call inside a function that is recorded without what decides the cost.
 
 use jarvis_trace::{EventId, EventKind};
 use rapidhash::RapidHashMap;
@@ -7,10 +8,18 @@ use rapidhash::RapidHashMap;
 use super::context::Context;
 use crate::call::InputLists;
 use crate::dtype;
+use crate::ops;
 use crate::parity::Quirks;
 
 /// How far above the working call the casting one may be.
 const FARTHEST: usize = 10;
+
+/// A function of the attention libraries. Its window is a pair, of which the trace keeps nothing; the operation inside it
+/// has the two numbers.
+const WINDOWLESS: &str = "FlashAttnFunc";
+
+/// Category of what does its work.
+const ATTENTION: &str = "SDPA_fwd";
 
 /// The calls of a trace that only cast, and those that do their work.
 #[derive(Debug, Clone, Default)]
@@ -44,7 +53,7 @@ impl Casts {
 }
 
 impl Context<'_> {
-    /// Notes the calls around a modelled one that only cast for it. A call of another operation that makes a row of its
+    /// Notes the calls around a modelled one that only cast for it, or that it says more than. A call of another operation that makes a row of its
     /// own is no way to it.
     pub(crate) fn note_casts(&mut self, inner: EventId) {
         let (trace, tree) = (self.trace, self.tree);
@@ -57,11 +66,24 @@ impl Context<'_> {
                         self.casts.add(outer, inner);
                     }
                 }
+                EventKind::CpuOp if self.is_told_by(outer, inner) => {
+                    if !self.works_itself(outer) {
+                        self.casts.add(outer, inner);
+                    }
+                }
                 EventKind::CpuOp if !self.has_model(outer) => {}
                 EventKind::PythonFunction => {}
                 _ => return,
             }
         }
+    }
+
+    /// Whether the cost of a call is told by another one inside it alone.
+    fn is_told_by(&self, outer: EventId, inner: EventId) -> bool {
+        let (outer, inner) = (self.trace.name(outer), self.trace.name(inner));
+        outer == WINDOWLESS
+            && !self.quirks.attention_functions_make_rows
+            && ops::find(inner).is_some_and(|entry| entry.category == ATTENTION)
     }
 
     /// Whether a call launches something that no call inside it does: then it does more than to cast.

@@ -1,4 +1,5 @@
-//! Under autocast a call casts its arguments and then calls its own operation again: the inner call is the work.
+//! Under autocast a call casts its arguments and then calls its own operation again: the inner call is the work. So is the
+//! operation inside a function that is recorded with less than it.
 
 use jarvis_perf::tables::{Report, ReportOptions, build_report};
 use jarvis_trace::{Fidelity, TraceBuilder};
@@ -115,4 +116,55 @@ fn backward_work_is_rated_by_the_types_after_the_cast() {
         assert_eq!(cells(&report, "SDPA_bwd", "Compute Spec"), ["matrix_bf16"]);
         assert_eq!(cells(&report, "SDPA_bwd", "Kernel Time (µs)_sum"), ["100.0"]);
     }
+}
+
+/// Attention over 1024 keys, causal, with its number in the backward pass and what stands behind the flag.
+fn attention(b: &mut TraceBuilder, (name, ts, dur): (&str, f64, f64), behind: [&str; 2]) {
+    let texts =
+        |texts: &[&str]| format!("[{}]", texts.iter().map(|t| format!("\"{t}\"")).collect::<Vec<_>>().join(", "));
+    let tensor = "[1, 1024, 4, 64]";
+    b.cpu_op(name, ts, dur)
+        .on(1, 1)
+        .arg("Input Dims", format!("[{tensor}, {tensor}, {tensor}, [], [], [], [], []]"))
+        .arg("Input type", texts(&[HALF, HALF, HALF, "Scalar", "Scalar", "Scalar", "", "Scalar"]))
+        .arg("Concrete Inputs", texts(&["", "", "", "0.", "0.125", "True", behind[0], behind[1]]))
+        .arg("Input Strides", "[[262144, 256, 64, 1], [262144, 256, 64, 1], [262144, 256, 64, 1], [], [], [], [], []]")
+        .arg("Sequence number", 7);
+}
+
+/// A function is recorded without its window, the operation inside with it; its backward work is known by the function
+/// alone.
+#[test]
+fn a_window_is_that_of_the_operation_inside() {
+    let mut b = TraceBuilder::new();
+    attention(&mut b, ("FlashAttnFunc", 0.0, 90.0), ["", "0."]);
+    attention(&mut b, ("flash_attn::_flash_attn_forward", 30.0, 50.0), ["127", "0"]);
+    kernel(&mut b, 1, 32.0, "work", 40.0);
+    op(&mut b, 2, ("autograd::engine::evaluate_function: FlashAttnFuncBackward", 200.0, 60.0), &[], Some(7));
+    op(&mut b, 2, ("FlashAttnFuncBackward", 201.0, 50.0), &[], Some(7));
+    kernel(&mut b, 2, 203.0, "gradient", 100.0);
+    let [parity, default] = reports(&b);
+    let summary = |report, header| cells(report, "unified_perf_summary", header);
+    assert_eq!(summary(&parity, "name"), ["FlashAttnFuncBackward", "FlashAttnFunc"]);
+    assert_eq!(summary(&default, "name"), ["FlashAttnFuncBackward", "flash_attn::_flash_attn_forward"]);
+    // A query sees itself and 127 keys before it: 128·129/2 + 896·128 pairs; 2·4 heads·(2·64) and (5·64) wide.
+    let pairs = 128.0 * 129.0 / 2.0 + 896.0 * 128.0;
+    let gflops: Vec<f64> = summary(&default, "GFLOPS").iter().map(|text| text.parse().unwrap()).collect();
+    for (ours, width) in gflops.iter().zip([320.0, 128.0]) {
+        assert!((ours - pairs * 8.0 * width / 1e9).abs() < 1e-9, "{gflops:?}");
+    }
+    assert_eq!(cells(&default, "SDPA_fwd", "name"), ["flash_attn::_flash_attn_forward"]);
+    assert_eq!(cells(&default, "SDPA_bwd", "name"), ["flash_attn::_flash_attn_forward"]);
+    assert_eq!(cells(&default, "SDPA_bwd", "Kernel Time (µs)_sum"), ["100.0"]);
+}
+
+/// Where no operation inside is recorded, the function's own arguments are all there is.
+#[test]
+fn a_function_without_an_operation_inside_keeps_its_row() {
+    let mut b = TraceBuilder::new();
+    attention(&mut b, ("FlashAttnFunc", 0.0, 90.0), ["", "0."]);
+    kernel(&mut b, 1, 32.0, "work", 40.0);
+    let [_, default] = reports(&b);
+    assert_eq!(cells(&default, "unified_perf_summary", "name"), ["FlashAttnFunc"]);
+    assert_eq!(cells(&default, "SDPA_fwd", "name"), ["FlashAttnFunc"]);
 }

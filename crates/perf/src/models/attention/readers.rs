@@ -233,9 +233,17 @@ impl Options {
 /// `flash_attn::_flash_attn_forward(q, k, v, dropout, scale, causal, window_left, window_right, …)`.
 pub fn flash_attn_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
+    Options { window: Window::read(args, 6, quirks), ..flash_attn(args)? }.read(call, quirks)
+}
+
+/// `FlashAttnFunc(q, k, v, dropout, scale, causal, window, softcap, …)`; of the window the trace keeps nothing.
+pub fn flash_attn_function(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    flash_attn(Args::of(call))?.read(call, quirks)
+}
+
+fn flash_attn(args: Args<'_>) -> Result<Options, ModelError> {
     let options = Options::new(0, Axes::LengthFirst, args.float(3)?, false);
-    let window = Window::read(args, 6, quirks);
-    Options { causal: args.literal(5)?, strides: true, window, ..options }.read(call, quirks)
+    Ok(Options { causal: args.literal(5)?, strides: true, ..options })
 }
 
 /// `flash_attn::_flash_attn_backward(dout, q, k, v, …, dropout, scale, causal, window_left, window_right)`; causal unless it

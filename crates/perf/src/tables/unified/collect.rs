@@ -1,5 +1,5 @@
 //! Which events become rows of `unified_perf_summary`: the tree is cut so that every kernel stands in one row, under
-//! the outermost operation that a model knows and that does not only cast for itself, else under the operation that
+//! the outermost operation that a model knows and whose work no call inside it stands for, else under the operation that
 //! launched it.
 
 use std::borrow::Cow;
@@ -194,6 +194,7 @@ impl Collector<'_, '_> {
             return None;
         }
         let working = self.cx.casts.working(event);
+        let name = self.cx.name_of(working);
         let kernels = self.cx.kernels_by_start(working);
         let inputs = self.cx.inputs_of(working);
         let cost = self.cx.cost(&Call { event: working, name, inputs, kernels: &kernels, pass: Pass::Backward });

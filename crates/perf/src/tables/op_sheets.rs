@@ -341,6 +341,9 @@ fn move_backward(cx: &Context<'_>, forward: &mut OpSheet, backward: &mut OpSheet
     backward.rows.retain(|row| !TAKEN_OFF.contains(&&*row.name));
     if !like_reference {
         backward.rows.order_by(OpSheetRow::order);
+        // Those of the moved rows alone would be blank columns.
+        let OpSheet { rows, params, .. } = forward;
+        params.retain(|name| rows.iter().any(|row| row.param(name).is_some()));
     }
 }
 

@@ -343,6 +343,32 @@ fn backward_work_is_known_by_its_forward_operation() {
 }
 
 #[test]
+fn parameters_of_backward_operations_stand_on_their_sheet_alone() {
+    let mut m = Maker::new();
+    let steps = r#""[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1""#;
+    let (x, w, y) = ("[8, 64, 56, 56]", "[128, 64, 3, 3]", "[8, 128, 56, 56]");
+    for (at, name, dims, concrete) in [
+        (0.0, "aten::convolution", format!("[{x}, {w}, []]"), format!(r#"["", "", "", {steps}]"#)),
+        (
+            50.0,
+            "aten::convolution_backward",
+            format!("[{y}, {x}, {w}]"),
+            format!(r#"["", "", "", "", {steps}, "[False, True, False]"]"#),
+        ),
+    ] {
+        m.b.cpu_op(name, at, 20.0)
+            .arg("Input Dims", dims)
+            .arg("Input type", r#"["float", "float", "float"]"#)
+            .arg("Concrete Inputs", concrete);
+        m.kernel(at + 1.0, "conv", 100.0 + at, 20.0, 7);
+    }
+    let [_, default] = both(&m.b, &ReportOptions::default());
+    assert_eq!(cells(&default, "CONV_bwd", "param: output_mask"), ["[False, True, False]"]);
+    let forward = default.table("CONV_fwd").unwrap();
+    assert!(forward.column("param: output_mask").is_none() && forward.column("param: stride").is_some());
+}
+
+#[test]
 fn what_has_no_formula_keeps_its_row_by_default() {
     let mut m = Maker::new();
     m.op("aten::instance_norm_backward", 0.0, 20.0).kernel(1.0, "k", 100.0, 10.0, 7);

@@ -272,7 +272,7 @@ impl Analysis {
 
     /// The finding that tells a bottleneck.
     pub fn finding_of_bottleneck(&self, b: &Bottleneck) -> Option<&Finding> {
-        telling(&self.findings, &self.told, b.finding, &b.rows)
+        telling(&self.findings, &self.told, (b.finding, b.time_ms.0), &b.rows)
     }
 }
 
@@ -326,18 +326,19 @@ impl ToldRows {
     }
 }
 
-/// The finding that tells a bottleneck of this kind and of these rows, most time first: the one of its kind that speaks of
-/// a part of the largest, be the rest told elsewhere; else the one that speaks of most of it, else one of its tier that
-/// speaks of a part, else the one of the next.
+/// The finding that tells a bottleneck of this kind and time and of these rows, most time first: the one of its kind that speaks of most of its time, be the rest of its largest row
+/// told elsewhere; else the one that speaks of most of that row, else one of its tier that speaks of a part, else the one
+/// of the next row.
 fn telling<'f>(
     findings: &'f [Finding],
     told: &ToldRows,
-    kind: Option<PatternId>,
+    (kind, ms): (Option<PatternId>, f64),
     rows: &[RowId],
 ) -> Option<&'f Finding> {
     let &largest = rows.first()?;
     let part = |f: &&Finding| f.tier == Tier::Compute && f.rows.iter().any(|(row, s)| *row == largest && *s > 0.0);
-    let own = findings.iter().find(|f| part(f) && kind == Some(f.pattern));
+    let is_own = |f: &&Finding| kind == Some(f.pattern) && 2.0 * f.time_ms >= ms;
+    let own = findings.iter().find(|f| part(f) && is_own(f));
     let of = |row| told.finding(row).map(|at| &findings[at]);
     let most = own.or_else(|| of(largest)).or_else(|| findings.iter().find(part));
     most.or_else(|| rows.iter().find_map(|r| of(*r)))
@@ -348,7 +349,7 @@ fn telling<'f>(
 fn settle_priorities(outcomes: &mut [CategoryOutcome], findings: &[Finding]) {
     let told = ToldRows::of(findings);
     for b in outcomes.iter_mut().flat_map(CategoryOutcome::bottlenecks_mut) {
-        if let Some(finding) = telling(findings, &told, b.finding, &b.rows) {
+        if let Some(finding) = telling(findings, &told, (b.finding, b.time_ms.0), &b.rows) {
             b.priority = finding.priority;
         }
     }

@@ -73,18 +73,21 @@ fn about(tier: Tier, rows: &[(u32, f64)]) -> Finding {
 
 #[test]
 fn a_bottleneck_is_told_by_what_speaks_of_most_of_it() {
-    let told_of = |kind: Option<PatternId>, fused: f64, rows: &[u32]| {
+    let told_of = |kind: Option<PatternId>, ms: f64, fused: f64, rows: &[u32]| {
         let all = [about(Tier::Fusion, &[(0, fused)]), about(Tier::Compute, &[(0, 0.2), (1, 1.0)])];
         let rows: Vec<RowId> = rows.iter().map(|&r| RowId(r)).collect();
-        telling(&all, &ToldRows::of(&all), kind, &rows).map(|f| f.tier)
+        telling(&all, &ToldRows::of(&all), (kind, ms), &rows).map(|f| f.tier)
     };
-    let told = |fused: f64, rows: &[u32]| told_of(None, fused, rows);
+    let told = |fused: f64, rows: &[u32]| told_of(None, 1.0, fused, rows);
     assert_eq!(told(0.8, &[0]), Some(Tier::Fusion), "advice and level are those of one finding");
     assert_eq!(told(0.4, &[0]), Some(Tier::Compute), "its own, though of a part");
     assert_eq!(told(0.0, &[2, 1]), Some(Tier::Compute), "that of the next row");
     assert_eq!(told(0.8, &[2]), None);
-    let own = about(Tier::Compute, &[]).pattern;
-    assert_eq!(told_of(Some(own), 0.8, &[0]), Some(Tier::Compute), "what is left of it is told by its own");
-    assert_eq!(told_of(Some(own), 0.8, &[2]), None);
-    assert_eq!(told_of(Some(PatternId::TINY_GEMMS), 0.8, &[0]), Some(Tier::Fusion), "it has none of its own");
+    let Finding { pattern, time_ms, .. } = about(Tier::Compute, &[]);
+    let own = |ms: f64, row: u32| told_of(Some(pattern), ms, 0.8, &[row]);
+    assert_eq!(own(1.9 * time_ms, 0), Some(Tier::Compute), "what is left of it is told by its own");
+    assert_eq!(own(2.1 * time_ms, 0), Some(Tier::Fusion), "unless that tells of less than the half");
+    assert_eq!(own(time_ms, 2), None);
+    let others = told_of(Some(PatternId::TINY_GEMMS), time_ms, 0.8, &[0]);
+    assert_eq!(others, Some(Tier::Fusion), "it has none of its own");
 }

@@ -173,10 +173,12 @@ impl Document {
             Some(_) => {}
         }
         let entry = if buf[pos] == b'"' { general::key(buf, pos) } else { Err(Stop::Malformed) };
-        let found = entry.and_then(|(key, _, value_at)| match (&buf[key.0..key.1], buf.get(value_at)) {
-            (_, None) => Err(Stop::Incomplete),
-            (b"traceEvents", Some(b'[')) => Ok((key, None, value_at + 1)),
-            _ => general::value(buf, value_at).map(|(value, end)| (key, Some((value, value_at)), end)),
+        let found = entry.and_then(|(key, escaped, value_at)| {
+            match (&*general::spelled(buf, key, escaped), buf.get(value_at)) {
+                (_, None) => Err(Stop::Incomplete),
+                (b"traceEvents", Some(b'[')) => Ok((key, None, value_at + 1)),
+                _ => general::value(buf, value_at).map(|(value, end)| (key, Some((value, value_at)), end)),
+            }
         });
         match found {
             Ok((_, None, next)) => {

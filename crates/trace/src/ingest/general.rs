@@ -1,6 +1,8 @@
 //! The general event parser: any layout, tolerant of everything writers get wrong. It is the judge of what an event
 //! says; the fast path ([`super::shapes`]) only ever agrees with it.
 
+use std::borrow::Cow;
+
 use super::number::{self, Number};
 use super::scan::{brackets_end, skip_blanks, string_end};
 use crate::model::Place;
@@ -34,6 +36,19 @@ pub(super) struct Field {
     pub(super) value: Raw,
 }
 
+impl Field {
+    /// The name that its key spells.
+    pub(super) fn key_text<'b>(&self, buf: &'b [u8]) -> Cow<'b, [u8]> {
+        spelled(buf, self.key, self.key_escaped)
+    }
+}
+
+/// What the string at a span spells: writers may escape any character.
+pub(super) fn spelled(buf: &[u8], (start, end): (usize, usize), escaped: bool) -> Cow<'_, [u8]> {
+    let raw = &buf[start..end];
+    if escaped { Cow::Owned(unescape(raw).0) } else { Cow::Borrowed(raw) }
+}
+
 /// What was seen besides the fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Oddities {
@@ -44,8 +59,7 @@ pub(super) struct Oddities {
 pub(super) fn event(buf: &[u8], pos: usize, fields: &mut Vec<Field>) -> Result<(usize, Oddities), Stop> {
     let mut oddities = Oddities::default();
     let end = object(buf, pos, |key, key_escaped, value_at| {
-        let is_args = &buf[key.0..key.1] == b"args";
-        if !is_args {
+        if *spelled(buf, key, key_escaped) != *b"args" {
             let (value, end) = value(buf, value_at)?;
             fields.push(Field { place: Place::Event, key, key_escaped, value });
             return Ok(end);
@@ -239,6 +253,16 @@ mod tests {
         assert_eq!(fields.len(), 5);
         assert_eq!((fields[1].place, fields[1].value), (Place::Args, Raw::Json { start: 28, end: 36 }));
         assert_eq!(fields[2].value, Raw::Null);
+    }
+
+    #[test]
+    fn an_escaped_key_is_the_name_that_it_spells() {
+        let text = br#"{"n\u0061me": "mm", "\u0061rgs": {"a": 1}, "\u0061rg": 2}"#;
+        let mut fields = Vec::new();
+        event(text, 0, &mut fields).unwrap();
+        let found: Vec<_> = fields.iter().map(|f| (f.place, f.key_text(text).into_owned())).collect();
+        let expected = [(Place::Event, "name"), (Place::Args, "a"), (Place::Event, "arg")];
+        assert_eq!(found, expected.map(|(place, key)| (place, key.as_bytes().to_vec())));
     }
 
     #[test]

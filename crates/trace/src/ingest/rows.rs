@@ -1,6 +1,8 @@
 //! From the fields of one event to a row of the columns.
 
-use super::general::{Field, Oddities, Raw, unescape};
+use std::borrow::Cow;
+
+use super::general::{Field, Oddities, Raw, spelled, unescape};
 use super::number::{self, Number};
 use crate::diagnostics::{At, Defect, Diagnostics};
 use crate::model::{Columns, Id, Layout, MISSING_TIME, Place, Slot, Store, StrId, Track, TrackId};
@@ -103,15 +105,15 @@ impl Rows {
         let mut row = Row { name: self.no_name, pid: Id::Null, tid: Id::Null, ts: MISSING_TIME, dur: MISSING_TIME };
         let mut slots = Vec::with_capacity(kept.len());
         let values_at = self.columns.values.len();
-        for (i, field) in kept.iter().enumerate() {
-            let key = &buf[field.key.0..field.key.1];
-            if kept[i + 1..].iter().any(|f| f.place == field.place && &buf[f.key.0..f.key.1] == key) {
+        let keys: Vec<Cow<'_, [u8]>> = kept.iter().map(|field| field.key_text(buf)).collect();
+        for (i, (field, key)) in kept.iter().zip(&keys).enumerate() {
+            if kept[i + 1..].iter().zip(&keys[i + 1..]).any(|(f, k)| f.place == field.place && k == key) {
                 self.count(Defect::DuplicateKey);
                 lesson.usable = false;
                 continue;
             }
             lesson.usable &= !field.key_escaped;
-            if field.place == Place::Args || !self.known_field(buf, field, &mut row, lesson) {
+            if field.place == Place::Args || !self.known_field(buf, key, field.value, &mut row, lesson) {
                 self.argument(buf, field, &mut slots, lesson);
             }
         }
@@ -127,22 +129,22 @@ impl Rows {
     }
 
     /// Handles the fields every event has; `false` if this is none of them.
-    fn known_field(&mut self, buf: &[u8], field: &Field, row: &mut Row, lesson: &mut Lesson) -> bool {
-        match &buf[field.key.0..field.key.1] {
+    fn known_field(&mut self, buf: &[u8], key: &[u8], value: Raw, row: &mut Row, lesson: &mut Lesson) -> bool {
+        match key {
             b"ph" => {
-                if let Raw::Text { start, end, .. } = field.value
-                    && end == start + 1
+                if let Raw::Text { start, end, escaped } = value
+                    && let [phase] = *spelled(buf, (start, end), escaped)
                 {
-                    lesson.phase = buf[start];
+                    lesson.phase = phase;
                 }
             }
             b"cat" => {
-                lesson.category = match field.value {
+                lesson.category = match value {
                     Raw::Text { start, end, escaped } => Some(self.fixed_text(&buf[start..end], escaped, lesson)),
                     _ => None,
                 }
             }
-            b"name" => match field.value {
+            b"name" => match value {
                 Raw::Text { start, end, escaped } => {
                     row.name = self.text(&buf[start..end], escaped);
                     lesson.steps.push(Step { start, end, read: Read::Name });
@@ -153,10 +155,10 @@ impl Rows {
                 }
                 _ => lesson.usable = false,
             },
-            b"pid" => row.pid = self.id(buf, field.value, Read::Pid, lesson),
-            b"tid" => row.tid = self.id(buf, field.value, Read::Tid, lesson),
-            b"ts" => row.ts = self.time(buf, field.value, Read::Ts, lesson),
-            b"dur" => row.dur = self.time(buf, field.value, Read::Dur, lesson),
+            b"pid" => row.pid = self.id(buf, value, Read::Pid, lesson),
+            b"tid" => row.tid = self.id(buf, value, Read::Tid, lesson),
+            b"ts" => row.ts = self.time(buf, value, Read::Ts, lesson),
+            b"dur" => row.dur = self.time(buf, value, Read::Dur, lesson),
             _ => return false,
         }
         true

@@ -37,6 +37,7 @@ enum Mark {
 
 const PASS: &str = "pass the profiler's trace file, usually *.pt.trace.json or *.json.gz";
 const RECORD: &str = "jarvis reads PyTorch profiler traces: record one with torch.profiler and export_chrome_trace";
+const WORKBOOK: &str = "pass the trace it was made from; jarvis compare takes reports such as this one";
 const EXECUTION: &str = "jarvis needs the profiler's own trace (export_chrome_trace), which has the GPU's times";
 
 /// Kinds of files that are recognised; the first that fits.
@@ -51,6 +52,9 @@ pub const NOT_TRACES: &[NotATrace] = &[
     NotATrace { name: "an SQLite database (an Nsight Systems or rocprof export)", mark: Mark::Begins(b"SQLite format 3"), help: RECORD },
     NotATrace { name: "an Nsight Systems report",     mark: Mark::Begins(b"NVIDIA Nsight Systems"), help: RECORD },
     NotATrace { name: "a PyTorch checkpoint",         mark: Mark::With(b"PK\x03\x04", b"data.pkl"), help: PASS },
+    NotATrace { name: "a workbook",                   mark: Mark::With(b"PK\x03\x04", b"xl/"), help: WORKBOOK },
+    // Other programs put what tells a workbook too far inside.
+    NotATrace { name: "a workbook",                   mark: Mark::Ends(&[".xlsx", ".xlsm"]), help: WORKBOOK },
     NotATrace { name: "a zip archive",                mark: Mark::Begins(b"PK\x03\x04"), help: "unzip it and pass the .json inside" },
     NotATrace { name: "a tar archive",                mark: Mark::At(257, b"ustar"), help: "unpack it (tar -xf FILE) and pass the .json or .json.gz inside" },
     NotATrace { name: "zstd-compressed data",         mark: Mark::Begins(b"\x28\xb5\x2f\xfd"), help: "unpack it first: zstd -d FILE" },

@@ -149,6 +149,7 @@ fn what_is_no_trace_is_told() {
         (b"SQLite format 3\0", "SQLite"),
         (b"PK\x03\x04....", "zip"),
         (b"PK\x03\x04....archive/data.pkl", "checkpoint"),
+        (b"PK\x03\x04....[Content_Types].xml....xl/workbook.xml", "workbook"),
         (&tar, "a tar archive"),
         (b"\x80\x04\x95\x10}\x94(\x8c\x08segments", "memory snapshot"),
         (b"\x80\x04\x95\x10}\x94(\x8c\x08weights", "pickle"),

@@ -6,9 +6,10 @@ use std::mem::ManuallyDrop;
 use clap::{ArgGroup, Args};
 use jarvis_analyze::texts::counted;
 use jarvis_perf::nearest::nearest;
+use jarvis_perf::tables::{ReportOptions, tree_options};
 use jarvis_trace::tree::{ForwardLink, NameIndex, SubtreeText};
 use jarvis_trace::{
-    Arg, Clock, EventId, EventKind, Fidelity, InOrder, Key, Ns, Place, Trace, Tree, TreeOptions, TreeView, pyliteral,
+    Arg, Clock, EventId, EventKind, Fidelity, InOrder, Key, Ns, Place, Trace, Tree, TreeView, pyliteral,
 };
 use serde_json::{Map, Value, json};
 
@@ -102,12 +103,11 @@ pub(crate) fn run(session: &Session, args: &TreeArgs) -> Result<(), Failure> {
     if !args.parity {
         args.known_fields(&trace)?;
     }
-    let mut options = TreeOptions::default();
+    let fidelity = if args.parity { Fidelity::Reference } else { Fidelity::Correct };
+    // The tree of `jarvis report`: the reference nests by times in floats.
+    let mut options = tree_options(&ReportOptions { fidelity, ..ReportOptions::default() });
     if args.python {
         options = options.with_python();
-    }
-    if args.parity {
-        options.fidelity = Fidelity::Reference;
     }
     let tree = ManuallyDrop::new(session.stage("call tree", || Tree::build(&trace, options)));
     let view = tree.view(&trace);

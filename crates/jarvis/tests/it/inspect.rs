@@ -103,6 +103,32 @@ fn parents_kernels_and_json() {
     assert_eq!(answer["events"][0]["kernels"][0]["dur_us"], 12.28);
 }
 
+/// Two calls that begin together, the shorter one first: the reference closes the longer one with it.
+const BEGIN_TOGETHER: &str = r#"{"traceEvents": [
+{"ph":"X","cat":"cpu_op","name":"root","pid":1,"tid":1,"ts":0,"dur":200,"args":{}},
+{"ph":"X","cat":"cpu_op","name":"inner","pid":1,"tid":1,"ts":10,"dur":5,"args":{}},
+{"ph":"X","cat":"cpu_op","name":"outer","pid":1,"tid":1,"ts":10,"dur":20,"args":{}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":16,"dur":1,"args":{"correlation":1}},
+{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":310,"dur":5,"args":{"stream":7,"correlation":1}}]}"#;
+
+#[test]
+fn under_parity_the_tree_is_that_of_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.json");
+    std::fs::write(&trace, BEGIN_TOGETHER).unwrap();
+    let trace = trace.to_str().unwrap();
+    for (more, caller) in [(&[][..], "outer"), (&["--parity"], "root")] {
+        let tree = jarvis(&[&["tree", trace, "--uid", "4", "--parents"][..], more].concat());
+        let second = tree.out.split("2-up:").nth(1).unwrap_or_default();
+        assert!(second.lines().nth(1).is_some_and(|line| line.ends_with(caller)), "{caller}: {}", tree.out);
+        let out = folder.path().join(caller);
+        let report = ["report", trace, "-o", out.to_str().unwrap(), "--quiet"];
+        assert_eq!(jarvis(&[&report[..], more].concat()).status, 0);
+        let table = std::fs::read_to_string(out.join("perf_report_csvs/ops_summary.csv")).unwrap();
+        assert!(table.lines().nth(1).is_some_and(|row| row.starts_with(caller)), "{caller}: {table}");
+    }
+}
+
 /// Forward work with its backward, which follows it on another thread.
 const BACKWARD: &str = r#"{"traceEvents": [
 {"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":0,"dur":9,"args":{"Sequence number":4,"External id":1}},

@@ -15,7 +15,7 @@ use jarvis_perf::tables::{ReportError, ReportOptions, Table, tree_options};
 use jarvis_report::OutputFile;
 use jarvis_report::render::merged_tree::{self, Roots};
 use jarvis_report::render::{csv, op_map as op_map_json};
-use jarvis_trace::{EventId, EventKind, Fidelity, Step, Trace, Tree, TreeView};
+use jarvis_trace::{EventId, EventKind, Fidelity, Ns, Step, Trace, Tree, TreeView};
 
 use super::values::whole;
 use super::{Failure, Session, Work};
@@ -62,6 +62,23 @@ struct Diff<'a> {
     summary: Vec<LcaRow>,
     totals: Totals,
     groups: Vec<LcaGroup>,
+    unlinked: [Unlinked; 2],
+}
+
+/// GPU events of a trace without a recorded launch. They belong to no call, so they are not compared.
+#[derive(Debug, Clone, Copy)]
+struct Unlinked {
+    events: usize,
+    us: f64,
+}
+
+impl Unlinked {
+    fn of(view: TreeView<'_>) -> Self {
+        let (tree, trace) = (view.tree(), view.trace());
+        let unlinked = || tree.all_gpu_events().iter().filter(|&&e| !tree.is_linked(e));
+        let ns: i64 = unlinked().filter_map(|&e| trace.dur(e)).map(|d| d.0).sum();
+        Self { events: unlinked().count(), us: Ns(ns).as_us() }
+    }
 }
 
 impl<'a> Diff<'a> {
@@ -72,7 +89,7 @@ impl<'a> Diff<'a> {
         let texts = tables::row_texts(one, two, &merged, &rows);
         let (summary, totals) = lca_summary(&texts, rows.identical);
         let groups = lca_groups(&summary);
-        Self { views, merged, rows, texts, summary, totals, groups }
+        Self { views, merged, rows, texts, summary, totals, groups, unlinked: views.map(Unlinked::of) }
     }
 
     /// Whether the traces do the same work in the same time.

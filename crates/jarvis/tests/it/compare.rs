@@ -268,6 +268,33 @@ fn a_diff_is_one_screen_and_its_files_are_whole() {
 }
 
 #[test]
+fn what_is_not_compared_is_told() {
+    let run = diff("h200/attn_fused.json.gz", "h200/attn_fused.json.gz", &[]);
+    assert!(!run.out.contains("not compared"), "{}", run.out);
+    let out = tempfile::tempdir().unwrap();
+    let path = out.path().join("t.json");
+    fs::write(
+        &path,
+        r#"{"traceEvents": [
+{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":0,"dur":9,"args":{}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":2,"dur":2,"args":{"correlation":7}},
+{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":20,"dur":5,"args":{"stream":7,"correlation":7}},
+{"ph":"X","cat":"kernel","name":"lost","pid":0,"tid":7,"ts":30,"dur":1500,"args":{"stream":7,"correlation":8}},
+{"ph":"X","cat":"kernel","name":"lost","pid":0,"tid":7,"ts":2000,"dur":501.75,"args":{"stream":7,"correlation":9}}]}"#,
+    )
+    .unwrap();
+    let (lost, whole) = (path.to_str().unwrap(), fixture("h200/attn_fused.json.gz"));
+    let run = jarvis(&["diff", lost, whole.to_str().unwrap()]);
+    let first = run.out.lines().next().unwrap();
+    let told = "1 GPU event, 0.005 ms (not compared: 2 without a recorded launch, 2.002 ms)";
+    assert!(first.ends_with(told), "{first}");
+    let run = jarvis(&["diff", lost, whole.to_str().unwrap(), "--json"]);
+    let answer: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(answer["unlinked_gpu_events"], serde_json::json!([2, 0]));
+    assert_eq!(answer["unlinked_gpu_us"], serde_json::json!([2001.75, 0.0]));
+}
+
+#[test]
 fn traces_without_gpu_work_can_not_be_compared() {
     let run = diff("h200/attn_fused.json.gz", "handmade/cpu_only.json", &[]);
     assert_eq!(run.status, 3);

@@ -7,7 +7,7 @@ use jarvis_analyze::compare::tree::{LcaGroup, LcaStatus, Presence};
 use jarvis_analyze::texts::counted;
 use serde_json::{Value, json};
 
-use super::Diff;
+use super::{Diff, Unlinked};
 use crate::cli::info::thousands;
 use crate::cli::layout::cut;
 
@@ -58,11 +58,12 @@ impl View<'_> {
         for (side, path) in self.paths.iter().enumerate() {
             let _ = writeln!(
                 out,
-                "trace {}: {}: {}, {:.3} ms",
+                "trace {}: {}: {}, {:.3} ms{}",
                 side + 1,
                 path.display(),
                 counted(thousands(totals.kernels[side] as u64), "GPU event"),
-                totals.us[side] / 1e3
+                totals.us[side] / 1e3,
+                left_out(self.diff.unlinked[side])
             );
         }
         if self.diff.is_same() {
@@ -149,6 +150,8 @@ impl View<'_> {
             "identical": self.diff.is_same(),
             "gpu_events": totals.kernels,
             "gpu_us": totals.us,
+            "unlinked_gpu_events": self.diff.unlinked.map(|u| u.events),
+            "unlinked_gpu_us": self.diff.unlinked.map(|u| u.us),
             "calls": {"both": both, "only_trace1": one, "only_trace2": two},
             "work": self.states().iter().map(state).collect::<Vec<_>>(),
             "groups": self.diff.groups.len(),
@@ -160,6 +163,15 @@ impl View<'_> {
         }
         whole
     }
+}
+
+/// How much of a trace is not compared; nothing where all of it is.
+fn left_out(unlinked: Unlinked) -> String {
+    if unlinked.events == 0 {
+        return String::new();
+    }
+    let events = thousands(unlinked.events as u64);
+    format!(" (not compared: {events} without a recorded launch, {:.3} ms)", unlinked.us / 1e3)
 }
 
 /// Operation, the call it is compared under where that is another, and its shapes.

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use jarvis_perf::settings_text::{self, Form};
 use serde_json::Value as Json;
 
 /// What a threshold means and where its value comes from.
@@ -48,8 +49,8 @@ thresholds! {
     BnRatioOk              "bn.ratio_ok"                      0.6    "ratio" "J"    "a norm at this share of the baseline or more is fine";
     BottleneckEfficiency   "bottleneck.efficiency"            40.0   "%"     "S000, S001, S004" "an operation at or above this is no bottleneck, unless its own band says otherwise";
     BottleneckShare        "bottleneck.percent_of_category"   5.0    "%"     "S000, S001, S004" "share of its category above which an operation counts";
-    CompareKernelIssue     "compare.kernel_issue_delta"       100.0  "%"     "S003" "slower than expected by more than this is a kernel issue";
-    CompareTinyGemm        "compare.tiny_gemm_factor"         5.0    "ratio" "S003" "tiny products may be this much slower than their roofline";
+    CompareKernelIssue     "compare.kernel_issue_delta"       100.0  "%"     "S003" "slower than the reference by more than this, and than its hardware explains, is a kernel issue";
+    CompareTinyGemm        "compare.tiny_gemm_factor"         5.0    "ratio" "S003" "tiny products that take more than this times the reference's time are a kernel issue";
     CompareTolerance       "compare.tolerance"                0.25   "ratio" "J"    "how far a ratio may lie from the expected one";
     ConvDepthwiseHigh      "conv.band.depthwise.high"         50.0   "%"     "S004" "upper end expected of depthwise convolutions";
     ConvDepthwiseLow       "conv.band.depthwise.low"          30.0   "%"     "S004" "lower end expected of depthwise convolutions";
@@ -229,10 +230,11 @@ impl Thresholds {
 
     /// The defaults with the overrides of a TOML or JSON text.
     pub fn from_text(text: &str) -> Result<Self, ThresholdError> {
-        let map: serde_json::Map<String, Json> = if text.trim_start().starts_with('{') {
-            serde_json::from_str(text).map_err(|e| ThresholdError::Text(e.to_string()))?
-        } else {
-            toml::from_str(text).map_err(|e| ThresholdError::Text(e.message().to_owned()))?
+        let text = settings_text::without_mark(text);
+        let map: serde_json::Map<String, Json> = match settings_text::form(text) {
+            Form::Object => serde_json::from_str(text).map_err(|e| ThresholdError::Text(e.to_string()))?,
+            Form::Toml => toml::from_str(text).map_err(|e| ThresholdError::Text(e.message().to_owned()))?,
+            Form::List => return Err(ThresholdError::Text("expected an object, found a list".to_owned())),
         };
         Self::with_overrides(&map)
     }
@@ -288,6 +290,21 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_at_the_beginning_is_no_part_of_the_text() {
+        for text in ["\u{feff}{\"bn.low\": 1}", "\u{feff}\"bn.low\" = 1", "\u{feff}[bn]\nlow = 1"] {
+            assert_eq!(Thresholds::from_text(text).unwrap().get(Threshold::BnLow), 1.0, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_comparisons_go_by_is_told_as_it_is() {
+        // Both are about the time of the reference, not about what the hardware suggests.
+        for threshold in [Threshold::CompareKernelIssue, Threshold::CompareTinyGemm] {
+            assert!(threshold.info().doc.contains("reference"), "{}", threshold.info().doc);
+        }
+    }
+
+    #[test]
     fn wrong_overrides_say_what_is_wrong() {
         let error = Thresholds::from_text("[gem]\ntime_ms = 1").unwrap_err();
         assert_eq!(error.to_string(), "no threshold is called `gem.time_ms`");
@@ -297,5 +314,7 @@ mod tests {
         let error = Thresholds::from_text("\"gemm.time_ms\" = -1").unwrap_err();
         assert!(matches!(error, ThresholdError::Value { .. }));
         assert!(matches!(Thresholds::from_text("{").unwrap_err(), ThresholdError::Text(_)));
+        let error = Thresholds::from_text("[{\"gemm.time_ms\": 1}]").unwrap_err();
+        assert_eq!(error.to_string(), "thresholds: expected an object, found a list");
     }
 }

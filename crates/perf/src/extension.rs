@@ -16,6 +16,7 @@ use crate::expr::{Expr, Item, Scope, is_parameter_name};
 use crate::models::{ComputeUnit, Cost, ModelError};
 use crate::nearest::nearest;
 use crate::parity::Quirks;
+use crate::settings_text::without_mark;
 use crate::value::Value;
 use document::{Entry, Node, NodeKind, Source};
 use jarvis_trace::InOrder;
@@ -86,7 +87,7 @@ pub struct Extension {
 impl Extension {
     /// Reads a file's text, TOML or JSON. `label` is what errors call the file.
     pub fn parse(text: &str, label: &str) -> Result<Self, ExtensionError> {
-        let source = Arc::new(Source { label: label.to_owned(), text: text.to_owned() });
+        let source = Arc::new(Source { label: label.to_owned(), text: without_mark(text).to_owned() });
         let mut read: Vec<(ExtensionOp, Range<usize>)> = Vec::new();
         for entry in source.entries()? {
             let NodeKind::Table(tables) = entry.value.kind else {

@@ -35,5 +35,6 @@ pub mod ops;
 pub mod parity;
 pub mod platform;
 pub mod roofline;
+pub mod settings_text;
 pub mod tables;
 pub mod value;

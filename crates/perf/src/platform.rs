@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value};
 
 use crate::nearest::nearest;
+use crate::settings_text::without_mark;
 
 /// The files shipped with the binary, in the order in which they are listed.
 const FILES: &[&str] = &[
@@ -382,7 +383,7 @@ enum Origin {
 }
 
 fn parse(text: &str, origin: Origin) -> Result<Platform, PlatformError> {
-    let value: Value = serde_json::from_str(text).map_err(|e| PlatformError::Json(e.to_string()))?;
+    let value: Value = serde_json::from_str(without_mark(text)).map_err(|e| PlatformError::Json(e.to_string()))?;
     let Value::Object(root) = &value else {
         return Err(PlatformError::Json(format!("expected an object, found {}", kind(&value))));
     };

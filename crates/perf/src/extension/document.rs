@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use toml::de::{DeTable, DeValue};
 
 use super::{ExtensionError, MAX_FILE_BYTES};
+use crate::settings_text::{self, Form};
 
 /// Longest part of a line that an error shows.
 const SHOWN_COLUMNS: usize = 120;
@@ -56,13 +57,20 @@ impl NodeKind {
 }
 
 impl Source {
-    /// The entries of the file, in its own order. A first character `{` means JSON.
+    /// The entries of the file, in its own order.
     pub(super) fn entries(&self) -> Result<Vec<Entry>, ExtensionError> {
         if self.text.len() > MAX_FILE_BYTES {
             let message = format!("the file has {} bytes, at most {MAX_FILE_BYTES} are allowed", self.text.len());
             return Err(self.error(0..0, message, None));
         }
-        if self.text.trim_start().starts_with('{') { self.json(&self.text, 0) } else { self.toml() }
+        match settings_text::form(&self.text) {
+            Form::Object => self.json(&self.text, 0),
+            Form::Toml => self.toml(),
+            Form::List => {
+                let bracket = self.text.find('[').unwrap_or(0);
+                Err(self.error(bracket..bracket + 1, "expected an object, found a list".to_owned(), None))
+            }
+        }
     }
 
     /// Line and column of a byte, both from 1; columns count characters.

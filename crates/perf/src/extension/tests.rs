@@ -33,6 +33,23 @@ fn error(text: &str) -> String {
 }
 
 #[test]
+fn a_mark_at_the_beginning_is_no_part_of_the_file() {
+    let json = r#"{"op": {"aten::foo": {"category": "foo"}}}"#;
+    let toml = "[op.\"aten::foo\"]\ncategory = \"foo\"\n";
+    for text in [json, toml] {
+        let plain = Extension::parse(text, "x.toml").map(|e| e.get("aten::foo").is_some());
+        let marked = Extension::parse(&format!("\u{feff}{text}"), "x.toml").map(|e| e.get("aten::foo").is_some());
+        assert_eq!(marked, plain, "{text}");
+    }
+}
+
+#[test]
+fn a_list_is_told_to_be_one() {
+    let said = error("\n [{\"op\": 1}]");
+    assert!(said.starts_with("x.toml:2:2: expected an object, found a list"), "{said}");
+}
+
+#[test]
 fn the_softmax_of_the_manual() {
     let extension = Extension::parse(documented("toml")[0], "softmax.toml").unwrap();
     let op = extension.get("aten::softmax").unwrap();

@@ -212,6 +212,12 @@ fn a_bad_arch_file_is_told_which_key() {
 }
 
 #[test]
+fn a_mark_at_the_beginning_is_no_part_of_an_arch_file() {
+    let marked = format!("\u{feff}{H200_ARCH}");
+    assert_eq!(Platform::from_arch_json(&marked).unwrap(), Platform::from_arch_json(H200_ARCH).unwrap());
+}
+
+#[test]
 fn options_replace_figures() {
     let mi300x = Platform::find("MI300X").unwrap();
     let overrides = Overrides { peak_hbm_tbs: Some(4.0), peak_maf_tflops: Some(600.0), memory_gb: Some(128.0) };

@@ -18,6 +18,7 @@
 
 pub mod blocks;
 pub mod check;
+mod checksum;
 pub mod data;
 pub mod html;
 pub mod language;
@@ -27,5 +28,6 @@ pub mod replay;
 mod run;
 pub mod sections;
 
+pub use checksum::{Checksum, RunningChecksum};
 pub use output::{OutputFile, Pieces, Taker, in_memory};
 pub use run::{ReplayEntry, Run, RunLabels, Versus};

@@ -19,6 +19,7 @@ use jarvis_perf::tables::require_gpu_work;
 use jarvis_report::RunLabels;
 use jarvis_trace::Trace;
 
+pub(super) use self::destination::file_entry;
 use self::destination::{Log, Output};
 use super::platform_args::PlatformArgs;
 use super::remote::{self, PlaceArgs};

@@ -32,7 +32,7 @@ pub(crate) fn run(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
     }
     for (name, file) in &read.files {
         folder.size(name.clone(), file.size);
-        if is_package(name) {
+        if !is_looked_at(name) {
             // One that can't be read is not the one that was written.
             let path = args.folder.join(name);
             folder.file_read_by(name.clone(), move || std::fs::read(&path).unwrap_or_default().into());
@@ -85,9 +85,10 @@ const READ: [&str; 3] = ["json", "md", "csv"];
 /// Folders deeper than this are not part of an output.
 const DEEPEST: usize = 4;
 
-/// Whether a file is a replay package: large, and read only to see whether it is whole.
-fn is_package(name: &str) -> bool {
-    name.strip_prefix("replay_packages/").is_some_and(|file| file.strip_suffix(".zip").is_some())
+/// Whether the contents of a file are looked at. The others may be large, and are read only to see whether they are
+/// whole.
+fn is_looked_at(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|e| READ.iter().any(|r| e == *r))
 }
 
 /// A file of the folder.
@@ -126,8 +127,7 @@ impl Contents {
                 self.add(&entry.path(), &name, depth + 1)?;
                 self.folders.push(name);
             } else if kind.is_file() {
-                let read = Path::new(&name).extension().is_some_and(|e| READ.iter().any(|r| e == *r));
-                let bytes = if read {
+                let bytes = if is_looked_at(&name) {
                     std::fs::read(entry.path()).map_err(|e| unreadable(&entry.path(), e))?
                 } else {
                     Vec::new()

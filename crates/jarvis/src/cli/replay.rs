@@ -7,14 +7,14 @@ use jarvis_analyze::texts::counted;
 use jarvis_perf::nearest::nearest;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{ReportOptions, build_report};
-use jarvis_report::OutputFile;
 use jarvis_report::replay::{
     self, Candidate, Listed, Matching, Origin, Packages, ReplayError, Replayer, Row, Selection, Tier,
 };
+use jarvis_report::{Checksum, OutputFile};
 use jarvis_trace::Diagnostics;
 use serde_json::{Value as Json, json};
 
-use super::analyze::RUN_LOG;
+use super::analyze::{RUN_LOG, file_entry};
 use super::layout::cut;
 use super::platform_args::PlatformArgs;
 use super::report::FOLDER;
@@ -252,7 +252,7 @@ fn relogged(root: &Path, files: &[OutputFile]) -> Option<OutputFile> {
     for file in files {
         let path = file.path.to_string_lossy().replace('\\', "/");
         listed.retain(|known| known["path"] != *path);
-        listed.push(json!({"path": path, "bytes": file.bytes.len()}));
+        listed.push(file_entry(&path, file.bytes.len(), Checksum::of(&file.bytes)));
     }
     listed.sort_by(|a, b| a["path"].as_str().cmp(&b["path"].as_str()));
     Some(OutputFile::new(RUN_LOG, format!("{log:#}\n").into_bytes()))

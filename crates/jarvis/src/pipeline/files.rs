@@ -4,11 +4,11 @@
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::fs::File;
-use std::io::{self, BufWriter, Cursor, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Cursor, IntoInnerError, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jarvis_report::{OutputFile, Pieces, Taker, in_memory};
+use jarvis_report::{Checksum, OutputFile, Pieces, RunningChecksum, Taker, in_memory};
 use jarvis_trace::InOrder as _;
 
 /// A smaller file stays in memory even if it was put away: it may be read again.
@@ -34,8 +34,67 @@ pub struct OpenFile {
 #[derive(Debug)]
 enum Out {
     /// And where it lies.
-    Away(BufWriter<File>, PathBuf),
+    Away(BufWriter<Summed>, PathBuf),
     Memory(Cursor<Vec<u8>>),
+}
+
+/// A file whose checksum is made of the bytes as they pass.
+#[derive(Debug)]
+struct Summed {
+    file: File,
+    /// Of the bytes so far; `None` once the writer went back to change some.
+    sum: Option<Box<RunningChecksum>>,
+    /// How many bytes passed.
+    len: u64,
+}
+
+impl Summed {
+    fn new(file: File) -> Self {
+        Self { file, sum: Some(Box::default()), len: 0 }
+    }
+
+    /// The checksum of the finished file, which lies at `path`. It is read again only if parts were changed: as a rule
+    /// that is the workbook alone, and the system still has it in memory.
+    fn finish(self, path: &Path) -> io::Result<Checksum> {
+        self.sum.map_or_else(|| sum_of(File::open(path)?), |sum| Ok(sum.sum()))
+    }
+}
+
+impl Write for Summed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.file.write(bytes)?;
+        if let Some(sum) = &mut self.sum {
+            sum.add(&bytes[..count]);
+            self.len += count as u64;
+        }
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for Summed {
+    fn seek(&mut self, place: SeekFrom) -> io::Result<u64> {
+        let at = self.file.seek(place)?;
+        if at != self.len {
+            self.sum = None;
+        }
+        Ok(at)
+    }
+}
+
+/// The checksum of a file, read piece by piece.
+fn sum_of(mut file: impl Read) -> io::Result<Checksum> {
+    let mut sum = RunningChecksum::default();
+    let mut piece = vec![0; 256 << 10];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(sum.sum()),
+            count => sum.add(&piece[..count]),
+        }
+    }
 }
 
 impl Write for OpenFile {
@@ -73,6 +132,7 @@ pub struct Files {
 #[derive(Debug)]
 struct Place {
     len: usize,
+    checksum: Checksum,
     /// Nothing if it was put away and is large.
     bytes: Option<Vec<u8>>,
     /// Where it was put away.
@@ -81,7 +141,7 @@ struct Place {
 
 impl Place {
     fn memory(bytes: Vec<u8>) -> Self {
-        Self { len: bytes.len(), bytes: Some(bytes), away: None }
+        Self { len: bytes.len(), checksum: Checksum::of(&bytes), bytes: Some(bytes), away: None }
     }
 
     fn read(&self) -> io::Result<Cow<'_, [u8]>> {
@@ -115,6 +175,11 @@ impl<'a> FileRef<'a> {
         self.place.len
     }
 
+    /// Their checksum.
+    pub fn checksum(&self) -> Checksum {
+        self.place.checksum
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -146,16 +211,16 @@ impl Files {
     pub fn put(&mut self, file: OutputFile) {
         let OutputFile { path, bytes } = file;
         let away = self.shelf.as_ref().and_then(|shelf| shelf.put_away(&path, &bytes));
-        let len = bytes.len();
+        let (len, checksum) = (bytes.len(), Checksum::of(&bytes));
         let bytes = (away.is_none() || len < WORTH_IT).then_some(bytes);
-        self.list.push((path, Place { len, bytes, away }));
+        self.list.push((path, Place { len, checksum, bytes, away }));
     }
 
     /// Begins a file that is written piece by piece. It is one of these when it [has ended](Self::end).
     pub(super) fn begin(&self, path: &Path) -> OpenFile {
         let begun = self.shelf.as_ref().and_then(|shelf| shelf.begin(path));
         let memory = || Out::Memory(Cursor::default());
-        let out = begun.map_or_else(memory, |(place, file)| Out::Away(BufWriter::new(file), place));
+        let out = begun.map_or_else(memory, |(place, file)| Out::Away(BufWriter::new(Summed::new(file)), place));
         OpenFile { path: path.to_path_buf(), out }
     }
 
@@ -166,7 +231,8 @@ impl Files {
         match out {
             Out::Away(mut file, place) => {
                 let len = file.seek(SeekFrom::End(0))? as usize;
-                self.list.push((path, Place { len, bytes: None, away: Some(place) }));
+                let checksum = file.into_inner().map_err(IntoInnerError::into_error)?.finish(&place)?;
+                self.list.push((path, Place { len, checksum, bytes: None, away: Some(place) }));
             }
             Out::Memory(memory) => self.put(OutputFile::new(path, memory.into_inner())),
         }
@@ -272,6 +338,7 @@ mod tests {
         for (found, file) in files.each().zip(&all) {
             assert_eq!((found.path, found.len()), (file.path.as_path(), file.bytes.len()));
             assert_eq!(*found.read().unwrap(), *file.bytes);
+            assert_eq!(found.checksum(), Checksum::of(&file.bytes));
         }
         let mut more = files.more();
         more.put(file("e", 5, 3 * WORTH_IT));
@@ -297,6 +364,7 @@ mod tests {
         assert!(files.each().map(|f| f.away().is_some()).eq([true, false]));
         for file in files.each() {
             assert_eq!((file.len(), &*file.read().unwrap()), (16, &b"my iece by piece"[..]));
+            assert_eq!(file.checksum(), Checksum::of(b"my iece by piece"));
         }
     }
 
@@ -311,6 +379,7 @@ mod tests {
         let expected = |count: u32| (0..count).flat_map(line).collect::<Vec<_>>();
         for (file, count) in files.each().zip([100_000, 100_000, 10, 100_000]) {
             assert!(*file.read().unwrap() == expected(count) && file.len() == expected(count).len(), "{:?}", file.path);
+            assert_eq!(file.checksum(), Checksum::of(&expected(count)));
         }
         assert!(files.each().map(|f| f.away().is_some()).eq([true, false, true, false]));
         assert!(files.list.iter().map(|(_, place)| place.bytes.is_some()).eq([false, true, true, true]));

@@ -88,6 +88,11 @@ impl<'a> Folder<'a> {
         self.sizes.get(name).copied()
     }
 
+    /// Whether the files lie on disk; a run that is about to write them checks them before.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        !self.sizes.is_empty()
+    }
+
     /// All names, in order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(String::as_str)

@@ -119,6 +119,7 @@ pub fn check(folder: &Folder<'_>) -> Vec<Problem> {
         Box::new(|problems| reports::check(folder, facts, problems)),
         Box::new(|problems| analysis_md::check(folder, facts, problems)),
         Box::new(|problems| written::leftovers(folder, problems)),
+        Box::new(|problems| written::log(folder, problems)),
     ];
     for name in folder.ending(".json") {
         parts.push(Box::new(move |problems| document(folder, name, facts, schemas, problems)));

@@ -396,13 +396,25 @@ fn on_disk(log: &Value, change: impl FnOnce(&mut Files)) -> Vec<String> {
 
 #[test]
 fn what_a_run_wrote_must_still_be_there_whole() {
-    let log = || good().iter().map(|(name, text)| json!({"path": name, "bytes": text.len()})).collect::<Value>();
+    let entry = |(name, text): (&String, &String)| json!({"path": name, "bytes": text.len(), "crc32": crate::Checksum::of(text.as_bytes()).to_string()});
+    let log = || good().iter().map(entry).collect::<Value>();
     assert_eq!(on_disk(&log(), |_| {}), [] as [&str; 0]);
+    let gone = |f: &mut Files| drop(f.remove("run_log.json"));
+    let told = "FAIL written run_log.json: missing; it tells which files the run wrote, and their checksums";
+    assert_eq!(on_disk(&log(), gone), [told]);
     let svg = || json!([{"path": "improvement.svg", "bytes": 10}]);
     assert_eq!(on_disk(&svg(), |_| {}), ["FAIL written improvement.svg: missing; run_log.json lists it"]);
     let cut = |f: &mut Files| drop(f.insert("improvement.svg".into(), "<svg/>".into()));
     assert_eq!(on_disk(&svg(), cut), ["FAIL written improvement.svg: 6 bytes, run_log.json says 10"]);
-    // A log of names alone, as older versions wrote it.
+    // As long as before, and something else.
+    let table = json!([{"path": "table.csv", "bytes": 9, "crc32": "cbf43926"}]);
+    let as_it_was = |f: &mut Files| drop(f.insert("table.csv".into(), "123456789".into()));
+    assert_eq!(on_disk(&table, as_it_was), [] as [&str; 0]);
+    let damaged = |f: &mut Files| drop(f.insert("table.csv".into(), "123456780".into()));
+    let told = "FAIL written table.csv: not what the run wrote: its CRC-32 is b2288182, run_log.json says cbf43926";
+    assert_eq!(on_disk(&table, damaged), [told]);
+    // A log without checksums or of names alone, as older versions wrote it.
+    assert_eq!(on_disk(&json!([{"path": "table.csv", "bytes": 9}]), damaged), [] as [&str; 0]);
     assert_eq!(on_disk(&json!(["improvement.svg"]), |_| {}), [] as [&str; 0]);
     // What a person adds is no fault; what a killed run left is told.
     let added = |f: &mut Files| drop(f.insert("notes.txt".into(), "x".into()));

@@ -1,4 +1,5 @@
-//! What a run wrote is still there, whole: files and their sizes as its log has them, packages as the index has them.
+//! What a run wrote is still there, whole: files, their sizes and checksums as its log has them, packages as the index
+//! has them.
 //! All of it is about files on disk; a run that is about to write them knows what it has.
 
 use sha2::{Digest, Sha256};
@@ -6,6 +7,7 @@ use sha2::{Digest, Sha256};
 use super::folder::{Folder, Problems};
 use super::json::Json;
 use super::list;
+use crate::Checksum;
 use crate::replay::index::hex;
 
 /// The log of a run.
@@ -33,18 +35,37 @@ pub(super) fn document(folder: &Folder<'_>, name: &str, document: &Json<'_>, pro
     }
 }
 
-/// Files with the sizes that they had. Logs of older versions tell no sizes, and nothing can be said of them.
+/// A folder on disk has a log: without it nobody can tell whether the other files are whole.
+pub(super) fn log(folder: &Folder<'_>, problems: &mut Problems) {
+    if folder.is_on_disk() && !folder.has(LOG) {
+        problems.fail("written", LOG, "missing; it tells which files the run wrote, and their checksums");
+    }
+}
+
+/// Files with the sizes and checksums that they had. Logs of older versions tell no checksums or not even sizes, and
+/// less can be said of them.
 fn listed(folder: &Folder<'_>, log: &Json<'_>, problems: &mut Problems) {
-    let files = list(&log["files"]).filter_map(|file| Some((file["path"].as_str()?, file["bytes"].as_u64()?)));
-    for (name, bytes) in files {
+    let files =
+        list(&log["files"]).filter_map(|file| Some((file["path"].as_str()?, file["bytes"].as_u64()?, &file["crc32"])));
+    for (name, bytes, sum) in files {
         match folder.size_of(name) {
             None => problems.fail("written", name, format!("missing; {LOG} lists it")),
             Some(found) if found != bytes => {
                 problems.fail("written", name, format!("{found} bytes, {LOG} says {bytes}"));
             }
-            Some(_) => {}
+            Some(_) => {
+                if let Some(problem) = sum.as_str().and_then(|sum| other_sum(folder, name, sum)) {
+                    problems.fail("written", name, problem);
+                }
+            }
         }
     }
+}
+
+/// What is to be said of a file whose checksum is not this one.
+fn other_sum(folder: &Folder<'_>, name: &str, sum: &str) -> Option<String> {
+    let found = Checksum::of(&folder.bytes(name)?).to_string();
+    (found != sum).then(|| format!("not what the run wrote: its CRC-32 is {found}, {LOG} says {sum}"))
 }
 
 /// Packages are what they were when they were made. Only those on disk can have changed.

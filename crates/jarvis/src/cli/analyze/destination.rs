@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::texts::counted;
-use jarvis_report::OutputFile;
 use jarvis_report::check::Problem;
 use jarvis_report::render::xlsx::Cuts;
+use jarvis_report::{Checksum, OutputFile};
 use jarvis_trace::Diagnostics;
 use serde_json::json;
 
@@ -19,7 +19,7 @@ use super::super::{Failure, LONG_VERSION, Outlet, Session};
 use super::{FINDINGS, RUN_LOG};
 use crate::exit;
 use crate::output::{Batch, OutputError, Staging};
-use crate::pipeline::{AnalyzeError, Files, Shelf};
+use crate::pipeline::{AnalyzeError, FileRef, Files, Shelf};
 
 /// What the log of a run tells.
 pub(super) struct Log<'a> {
@@ -158,10 +158,13 @@ fn run_log(log: &Log<'_>, self_check: &[Problem], check_took: Duration, files: &
         .flat_map(|diagnostics| diagnostics.seen())
         .map(|(d, count, _)| json!({"id": d.id, "count": count, "meaning": d.meaning, "remedy": d.remedy}))
         .collect();
-    let written: BTreeMap<String, usize> =
-        files.each().map(|file| (file.path.to_string_lossy().replace('\\', "/"), file.len())).collect();
+    let entry = |file: FileRef<'_>| {
+        let path = file.path.to_string_lossy().replace('\\', "/");
+        (path.clone(), file_entry(&path, file.len(), file.checksum()))
+    };
+    let written: BTreeMap<String, serde_json::Value> = files.each().map(entry).collect();
     let log = json!({
-        "schema_version": 2,
+        "schema_version": 3,
         "version": env!("CARGO_PKG_VERSION"),
         "build": LONG_VERSION,
         "stages": stages,
@@ -169,9 +172,14 @@ fn run_log(log: &Log<'_>, self_check: &[Problem], check_took: Duration, files: &
         "warnings": log.analysis.warnings,
         "data_quality": diagnostics,
         "self_check": self_check,
-        "files": written.iter().map(|(path, bytes)| json!({"path": path, "bytes": bytes})).collect::<Vec<_>>(),
+        "files": written.into_values().collect::<Vec<_>>(),
     });
     format!("{log:#}\n").into_bytes()
+}
+
+/// What the log tells of a file.
+pub(in crate::cli) fn file_entry(path: &str, bytes: usize, checksum: Checksum) -> serde_json::Value {
+    json!({"path": path, "bytes": bytes, "crc32": checksum.to_string()})
 }
 
 #[cfg(test)]

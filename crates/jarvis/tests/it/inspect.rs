@@ -109,7 +109,9 @@ const BEGIN_TOGETHER: &str = r#"{"traceEvents": [
 {"ph":"X","cat":"cpu_op","name":"inner","pid":1,"tid":1,"ts":10,"dur":5,"args":{}},
 {"ph":"X","cat":"cpu_op","name":"outer","pid":1,"tid":1,"ts":10,"dur":20,"args":{}},
 {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":16,"dur":1,"args":{"correlation":1}},
-{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":310,"dur":5,"args":{"stream":7,"correlation":1}}]}"#;
+{"ph":"s","cat":"ac2g","name":"ac2g","id":1,"pid":1,"tid":1,"ts":16},
+{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":310,"dur":5,"args":{"stream":7,"correlation":1}},
+{"ph":"f","bp":"e","cat":"ac2g","name":"ac2g","id":1,"pid":0,"tid":7,"ts":310}]}"#;
 
 #[test]
 fn under_parity_the_tree_is_that_of_the_report() {
@@ -118,7 +120,7 @@ fn under_parity_the_tree_is_that_of_the_report() {
     std::fs::write(&trace, BEGIN_TOGETHER).unwrap();
     let trace = trace.to_str().unwrap();
     for (more, caller) in [(&[][..], "outer"), (&["--parity"], "root")] {
-        let tree = jarvis(&[&["tree", trace, "--uid", "4", "--parents"][..], more].concat());
+        let tree = jarvis(&[&["tree", trace, "--uid", "5", "--parents"][..], more].concat());
         let second = tree.out.split("2-up:").nth(1).unwrap_or_default();
         assert!(second.lines().nth(1).is_some_and(|line| line.ends_with(caller)), "{caller}: {}", tree.out);
         let out = folder.path().join(caller);

@@ -32,12 +32,12 @@ pub(crate) fn run(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
     }
     for (name, file) in &read.files {
         folder.size(name.clone(), file.size);
-        if !is_looked_at(name) {
+        if is_looked_at(name) {
+            folder.file(name.clone(), &file.bytes);
+        } else {
             // One that can't be read is not the one that was written.
             let path = args.folder.join(name);
             folder.file_read_by(name.clone(), move || std::fs::read(&path).unwrap_or_default().into());
-        } else {
-            folder.file(name.clone(), &file.bytes);
         }
     }
     if !folder.is_output() {

@@ -51,7 +51,8 @@ impl Normalization {
 /// Recordings with the same number of these calls are equally long: this share of the time must be of such.
 const SAME_CALLS_SHARE: f64 = 0.9;
 
-/// By steps that are marked, else by calls of the outermost module; `None` if there is neither.
+/// By steps that are marked, else by calls of the outermost module if both sides make as many; `None` if there is
+/// neither. Different numbers of calls need not be different numbers of steps.
 pub(crate) fn by_steps(sides: Both<&Prepared>) -> Option<Normalization> {
     let marked = Both::of(sides, |p| p.program.steps);
     let (steps, reason) = if marked.reference > 0 && marked.target > 0 {
@@ -59,7 +60,7 @@ pub(crate) fn by_steps(sides: Both<&Prepared>) -> Option<Normalization> {
     } else {
         let outer = Both::of(sides, outermost);
         let (reference, target) = (outer.reference?, outer.target?);
-        if reference.0 != target.0 {
+        if reference != target {
             return None;
         }
         (Both { reference: reference.1, target: target.1 }, format!("both traces call the module `{}`", reference.0))
@@ -141,11 +142,12 @@ pub(crate) fn calls_and_ms(parts: &[Part]) -> (f64, f64) {
     parts.iter().fold((0.0, 0.0), |(calls, ms), p| (calls + p.calls, ms + p.ms))
 }
 
-/// The class of the outermost module with most leaves, and its calls.
+/// The class of the outermost module with most leaves, and the calls of that module: a model that is called layer by
+/// layer has many of the class in a step.
 fn outermost(p: &Prepared) -> Option<(String, u32)> {
     let outer = p.program.modules.iter().filter(|m| m.parent.is_none());
     let largest = outer.clone().max_by_key(|m| m.leaves.len())?;
-    let calls = outer.filter(|m| m.base == largest.base).count() as u32;
+    let calls = outer.filter(|m| m.name == largest.name).count() as u32;
     Some((largest.base.to_string(), calls))
 }
 

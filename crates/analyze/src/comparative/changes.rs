@@ -201,6 +201,13 @@ impl Comparative {
         let floor = WORTH_PERCENT / 100.0 * self.totals.reference.total_ms;
         self.changes.iter().filter(move |c| c.ms.delta().abs() >= floor)
     }
+
+    /// Whether the hardware explains a change, and each of its operations that is told apart.
+    pub fn is_explained(&self, change: &Change) -> bool {
+        let is_expected = |verdict: Option<Verdict>| verdict.is_some_and(Verdict::is_expected);
+        let mut members = change.operations.iter().filter_map(|&at| self.operations.get(at));
+        is_expected(change.verdict) && members.all(|o| !o.is_notable() || is_expected(o.verdict))
+    }
 }
 
 /// Idle time, with what the sides wait for.

@@ -64,6 +64,16 @@ fn the_example_of_the_requirements_is_reproduced() {
 }
 
 #[test]
+fn the_hardware_explains_a_sum_only_if_it_explains_its_parts() {
+    let Some(c) = timesformer() else { return };
+    let is_product = |change: &&Change| change.what.contains("`aten::bmm`");
+    let is_expected = |change: &&Change| change.verdict.is_some_and(Verdict::is_expected);
+    let sum = c.changes.iter().filter(is_product).find(is_expected).unwrap();
+    assert!(!c.is_explained(sum), "one of its shapes is not: {}", sum.what);
+    assert!(c.changes.iter().any(|change| c.is_explained(change)));
+}
+
+#[test]
 fn a_fix_is_named_with_what_it_brought() {
     // Before, after, what the largest change is and says.
     let pairs = [

@@ -29,6 +29,17 @@ pub enum GapSource {
     Idle,
     /// Kernels run one after the other that run beside each other in the reference.
     Overlap,
+    /// Only copies go on.
+    Copies,
+    /// Only communication goes on.
+    Communication,
+}
+
+impl GapSource {
+    /// Whether it is about time in which nothing computes.
+    fn is_beside_computation(self) -> bool {
+        matches!(self, Self::Idle | Self::Copies | Self::Communication)
+    }
 }
 
 /// A gap: something the target could do in less time.
@@ -52,7 +63,7 @@ pub struct Gap {
     pub expected: Option<ExpectedRatio>,
     /// What closing it saves.
     pub saved_ms: f64,
-    /// The same in percent of the target's computation time; none for idle time, which is no part of it.
+    /// The same in percent of the target's computation time; none for time in which nothing computes.
     pub saved_percent_of_compute: Option<f64>,
     /// The same in percent of the target's total time.
     pub saved_percent_of_total: f64,
@@ -86,14 +97,28 @@ impl Gap {
     }
 }
 
+/// What is known of when the GPU does what.
+pub(crate) struct Timeline<'a> {
+    /// The GPU's time.
+    pub(crate) totals: Both<&'a SideTotals>,
+    /// What the target would save if its kernels ran beside each other as the reference's do.
+    pub(crate) lost_overlap_ms: f64,
+    /// Whether the recordings are equally long, or times are of one step.
+    pub(crate) is_comparable: bool,
+    /// Whether both sides run the same collectives; none if neither has any.
+    pub(crate) same_collectives: Option<bool>,
+}
+
 /// The gaps, those that save most first.
 pub(crate) fn gaps(
     analyses: Both<&Analysis>,
     operations: &[Compared],
     changes: &[Change],
-    totals: Both<&SideTotals>,
-    lost_overlap_ms: f64,
+    timeline: &Timeline<'_>,
 ) -> Vec<Gap> {
+    let totals = timeline.totals;
+    // What the reference has lost is nothing that it does without.
+    let is_whole = analyses.reference.prepared.losses.is_empty();
     let target = analyses.target;
     let limits = &target.prepared.thresholds;
     let mut found: Vec<Gap> = Vec::new();
@@ -108,20 +133,23 @@ pub(crate) fn gaps(
     let unmatched = changes.iter().find(|c| c.kind == ChangeKind::Unmatched);
     let is_more =
         |c: &&Change| c.ms.ratio().is_none_or(|r| r > tolerance) && 100.0 * c.ms.delta() >= WORTH_PERCENT * compute;
-    if let Some(c) = unmatched.filter(is_more) {
+    if let Some(c) = unmatched.filter(is_more).filter(|_| is_whole) {
         found.push(of_unmatched(analyses, c.ms));
     }
-    let idle = Both::of(totals, |t| t.idle_ms);
-    if 100.0 * idle.delta() >= WORTH_PERCENT * totals.target.total_ms {
-        found.push(of_idle(&target.findings, idle));
-    }
-    if 100.0 * lost_overlap_ms >= WORTH_PERCENT * totals.target.total_ms && lost_overlap_ms > 0.0 {
-        found.push(of_overlap(lost_overlap_ms));
+    if timeline.is_comparable {
+        let idle = Some(of_idle(&target.findings, Both::of(totals, |t| t.idle_ms))).filter(|_| is_whole);
+        let copies = of_copies(&target.findings, changes, totals).filter(|_| is_whole);
+        let compares_collectives = is_whole && timeline.same_collectives == Some(true);
+        let communication = of_communication(&target.findings, changes, totals).filter(|_| compares_collectives);
+        let overlap = Some(of_overlap(timeline.lost_overlap_ms));
+        let is_worth = |gap: &Gap| 100.0 * gap.saved_ms >= WORTH_PERCENT * totals.target.total_ms && gap.saved_ms > 0.0;
+        found.extend([idle, copies, communication, overlap].into_iter().flatten().filter(is_worth));
     }
     let percent_of = |ms: f64, all: f64| if all > 0.0 { 100.0 * ms / all } else { 0.0 };
     for gap in &mut found {
         gap.saved_percent_of_total = percent_of(gap.saved_ms, totals.target.total_ms);
-        gap.saved_percent_of_compute = (gap.source != GapSource::Idle).then(|| percent_of(gap.saved_ms, compute));
+        let is_part = !gap.source.is_beside_computation();
+        gap.saved_percent_of_compute = is_part.then(|| percent_of(gap.saved_ms, compute));
     }
     let least = limits.get(Threshold::ReportMinPercent);
     found.retain(|gap| gap.saved_percent_of_compute.unwrap_or(gap.saved_percent_of_total) >= least);
@@ -279,15 +307,43 @@ fn investigate(c: &Compared) -> String {
 pub(crate) const WAITS: [PatternId; 3] = [PatternId::LAUNCH_BOUND, PatternId::HOST_SYNC, PatternId::INPUT_STARVED];
 
 fn of_idle(findings: &[Finding], idle: Both<f64>) -> Gap {
-    let wait = findings.iter().find(|f| WAITS.contains(&f.pattern));
-    let mut paths = wait.map(|f| f.paths.clone()).unwrap_or_default();
+    let paths = paths_of(findings, &WAITS, "See `system_findings/cpu_idle_findings.md` for what the GPU waits for.");
+    Gap::new(GapSource::Idle, "GPU idle time", "cpu_idle", idle, paths)
+}
+
+/// Copies that operations make are compared with those.
+fn of_copies(findings: &[Finding], changes: &[Change], totals: Both<&SideTotals>) -> Option<Gap> {
+    let ms = changes.iter().find(|c| c.kind == ChangeKind::Copies)?.ms;
+    let see = "See `system_findings/multi_kernel_findings.md` for what copies, and let it run beside computation.";
+    let paths = paths_of(findings, &[PatternId::BLOCKING_COPIES], see);
+    Some(exposed(Gap::new(GapSource::Copies, "Exposed memory copies", "multi_kernel", ms, paths), totals))
+}
+
+fn of_communication(findings: &[Finding], changes: &[Change], totals: Both<&SideTotals>) -> Option<Gap> {
+    let ms = changes.iter().find(|c| c.kind == ChangeKind::Communication)?.ms;
+    let see = "See `system_findings/multi_kernel_findings.md` for the collectives, and overlap them with computation.";
+    let paths = paths_of(findings, &[PatternId::EXPOSED_COMMUNICATION], see);
+    Some(exposed(Gap::new(GapSource::Communication, "Exposed communication", "multi_kernel", ms, paths), totals))
+}
+
+/// A gap that saves no more than what the target takes longer without computing: where the reference waited instead,
+/// nothing is lost.
+fn exposed(gap: Gap, totals: Both<&SideTotals>) -> Gap {
+    let longer = Both::of(totals, |t| t.total_ms - t.computation_ms).delta();
+    Gap { saved_ms: gap.saved_ms.min(longer), ..gap }
+}
+
+/// What the target's own finding of one of these patterns says, else where to look.
+fn paths_of(findings: &[Finding], patterns: &[PatternId], see: &str) -> Paths {
+    let told = findings.iter().find(|f| patterns.contains(&f.pattern));
+    let mut paths = told.map(|f| f.paths.clone()).unwrap_or_default();
     if paths.algorithmic.is_empty() {
-        paths.algorithmic.push("See `system_findings/cpu_idle_findings.md` for what the GPU waits for.".to_owned());
+        paths.algorithmic.push(see.to_owned());
     }
     if paths.kernel.is_empty() {
         paths.kernel.push("None: not a kernel matter.".to_owned());
     }
-    Gap::new(GapSource::Idle, "GPU idle time", "cpu_idle", idle, paths)
+    paths
 }
 
 fn of_unmatched(analyses: Both<&Analysis>, ms: Both<f64>) -> Gap {

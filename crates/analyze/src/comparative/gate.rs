@@ -123,6 +123,10 @@ impl Gate {
 
     /// The times that the limit is about.
     fn measured(&self, c: &Comparative) -> Result<Both<f64>, String> {
+        // What is lost would count as time that is saved.
+        if let Some(sides) = c.incomplete_sides() {
+            return Err(format!("a part of the recording of the {sides} is lost"));
+        }
         let is_per_call = c.normalization.mode == Mode::PerCall;
         if is_per_call && percent_of_calls(c) < COVERAGE_PERCENT {
             return Err(format!(

@@ -34,6 +34,7 @@ pub use work::{Part, Place};
 
 use changes::Recorded;
 use compared::Scene;
+use gaps::Timeline;
 use matching::{Matched, Surplus, matched};
 use work::Work;
 
@@ -156,6 +157,8 @@ pub struct Comparative {
     pub gates: Vec<Checked>,
     /// What is missing from the recordings, and of which side.
     pub losses: Vec<String>,
+    /// Which recordings miss a part.
+    pub is_incomplete: Both<bool>,
     /// What a reader of the numbers should know; losses first, because they say what the numbers are of.
     pub warnings: Vec<String>,
 }
@@ -194,15 +197,20 @@ impl Comparative {
         });
         let recorded = Recorded { totals: totals.as_ref(), kernel_ms, copies };
         let changes = changes::changes(&operations, &left, &recorded, &waits, &target.prepared.thresholds);
-        // Recordings of different length have different amounts of overlap anyway.
-        let lost_overlap_ms = if normalization.mode == Mode::PerCall { 0.0 } else { recorded.lost_overlap_ms() };
-        let gaps = gaps::gaps(analyses, &operations, &changes, totals.as_ref(), lost_overlap_ms);
+        let timeline = Timeline {
+            totals: totals.as_ref(),
+            lost_overlap_ms: recorded.lost_overlap_ms(),
+            is_comparable: normalization.mode != Mode::PerCall,
+            same_collectives,
+        };
+        let gaps = gaps::gaps(analyses, &operations, &changes, &timeline);
         let mut out = Self {
             by_name: by_name(&scene, &operations),
             categories: by_category(&scene, &operations, &category_ms),
             dominant: dominant(&target.prepared),
             warnings: Vec::new(),
             losses: losses(Both::of(sides, |p| &*p.losses)),
+            is_incomplete: Both::of(sides, |p| !p.losses.is_empty()),
             gone: Vec::new(),
             new: Vec::new(),
             same_collectives,
@@ -232,6 +240,16 @@ impl Comparative {
     /// Checks limits.
     pub fn check(&mut self, gates: &[Gate]) {
         self.gates = gates.iter().map(|gate| gate.check(self)).collect();
+    }
+
+    /// The sides whose recordings miss a part, in words; none if both are whole.
+    pub(crate) fn incomplete_sides(&self) -> Option<&'static str> {
+        match (self.is_incomplete.reference, self.is_incomplete.target) {
+            (false, false) => None,
+            (true, false) => Some("reference"),
+            (false, true) => Some("target"),
+            (true, true) => Some("reference and of the target"),
+        }
     }
 
     /// Whether nothing that is worth telling differs.

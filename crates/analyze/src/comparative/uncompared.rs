@@ -7,9 +7,10 @@ use std::sync::Arc;
 use jarvis_trace::{GpuWork, InOrder};
 
 use super::both::Both;
-use super::changes::{launcher, launchers, listed};
+use super::changes::{Change, ChangeKind, launcher, launchers, listed};
+use super::steps::Mode;
 use super::work::Part;
-use super::{COVERAGE_PERCENT, Comparative};
+use super::{COVERAGE_PERCENT, Comparative, WORTH_PERCENT};
 use crate::prepared::Prepared;
 use crate::rounding::{shown, shown_ms};
 
@@ -65,7 +66,7 @@ impl Comparative {
     /// What is to be said where nothing is found to improve. What was not compared may well take longer.
     pub fn no_gap(&self) -> String {
         if !self.is_hardly_matched() {
-            return "The target takes nowhere longer than its hardware explains.".to_owned();
+            return self.nothing_longer();
         }
         let mut text = if self.operations.is_empty() {
             format!("No operation could be compared: {}.", self.why_unmatched())
@@ -83,6 +84,34 @@ impl Comparative {
                 shown_ms(ms.reference),
                 shown_ms(ms.target)
             );
+        }
+        text
+    }
+
+    /// What is to be said where operations are compared and none takes longer. Other time may.
+    fn nothing_longer(&self) -> String {
+        const BESIDE: [ChangeKind; 3] = [ChangeKind::Idle, ChangeKind::Copies, ChangeKind::Communication];
+        let floor = WORTH_PERCENT / 100.0 * self.totals.target.total_ms;
+        let is_comparable = self.normalization.mode != Mode::PerCall;
+        let is_longer = |c: &&Change| BESIDE.contains(&c.kind) && c.ms.delta() > 0.0 && c.ms.delta() >= floor;
+        let longer: Vec<&Change> = self.changes.iter().filter(is_longer).collect();
+        let incomplete = self.incomplete_sides();
+        if is_comparable && longer.is_empty() && incomplete.is_none() {
+            return "The target takes nowhere longer than its hardware explains.".to_owned();
+        }
+        let mut text =
+            "Of the operations that both sides run, none takes the target longer than its hardware explains."
+                .to_owned();
+        if !is_comparable {
+            text += " Times in which nothing computes can't be compared: the numbers of calls differ.";
+            return text;
+        }
+        for c in longer {
+            let ms = Both::of(c.ms, shown_ms);
+            text += &format!(" {}: {} ms in the reference, {} ms in the target.", c.what, ms.reference, ms.target);
+        }
+        if let Some(sides) = incomplete {
+            text += &format!(" A part of the recording of the {sides} is lost, so the rest is not judged.");
         }
         text
     }

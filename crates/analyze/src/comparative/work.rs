@@ -95,6 +95,29 @@ struct Tally {
     us: f64,
 }
 
+/// What a row adds up to without the calls that have lost kernels.
+struct Whole {
+    calls: f64,
+    kernels: f64,
+    ms: f64,
+}
+
+/// How many kernels most leaves of a name have in a row. Of a recording that misses a part, leaves that have fewer have
+/// lost some.
+fn usual_kernels(leaves: &[Leaf]) -> BTreeMap<(RowId, &str), usize> {
+    let mut counts: BTreeMap<(RowId, &str), Vec<usize>> = BTreeMap::new();
+    for leaf in leaves {
+        if let Some(row) = leaf.row {
+            counts.entry((row, &leaf.name)).or_default().push(leaf.kernels.len());
+        }
+    }
+    let upper_median = |mut counts: Vec<usize>| {
+        counts.sort_unstable();
+        counts.get(counts.len() / 2).copied().unwrap_or_default()
+    };
+    counts.into_iter().map(|(key, counts)| (key, upper_median(counts))).collect()
+}
+
 impl Work {
     /// The work of a side, in steps of which the recording has so many.
     pub(crate) fn of(p: &Prepared, steps: f64) -> Self {
@@ -103,6 +126,8 @@ impl Work {
         let mut bare: BTreeMap<(Arc<str>, Place), Tally> = BTreeMap::new();
         let mut collectives: BTreeSet<&Arc<str>> = BTreeSet::new();
         let mut copies = Copies::default();
+        let usual = if p.losses.is_empty() { BTreeMap::new() } else { usual_kernels(&p.program.leaves) };
+        let mut cut: BTreeMap<RowId, Tally> = BTreeMap::new();
         for leaf in &p.program.leaves {
             if !leaf.kernels.is_empty() && leaf.kernels.iter().all(|k| k.work == GpuWork::Communication) {
                 collectives.extend(leaf.kernels.iter().map(|k| &k.name));
@@ -115,7 +140,10 @@ impl Work {
             };
             *(if is_apart { &mut copies.apart_ms } else { &mut copies.in_parts_ms }) += copied / 1e3 / steps;
             let place = places.of_leaf(&p.program, leaf);
+            let is_cut = |row| usual.get(&(row, &*leaf.name)).is_some_and(|usual| leaf.kernels.len() < *usual);
             let tally = match leaf.row {
+                // As a call it would seem to take next to no time.
+                Some(row) if is_cut(row) => cut.entry(row).or_default(),
                 Some(row) => rows.entry((row, place)).or_default(),
                 None if is_apart => continue,
                 None => bare.entry((Arc::clone(&leaf.name), place)).or_default(),
@@ -140,6 +168,12 @@ impl Work {
             let us: f64 = own.iter().map(|(_, t)| t.us).sum();
             let leaves: f64 = own.iter().map(|(_, t)| t.leaves).sum();
             let launched: f64 = row.kernels.iter().map(|k| k.count as f64).sum();
+            let lost = cut.remove(&row.id).unwrap_or_default();
+            let whole = Whole {
+                calls: row.count as f64 * leaves / (leaves + lost.leaves),
+                kernels: launched - lost.kernels,
+                ms: row.time_ms * us / (us + lost.us),
+            };
             let part = |place: Place, calls: f64, kernels: f64, ms: f64| Part {
                 row: Some(row.id),
                 name: Arc::clone(&row.name),
@@ -152,7 +186,7 @@ impl Work {
             if us > 0.0 {
                 parts.extend(own.iter().map(|(place, t)| {
                     let share = t.leaves / leaves;
-                    part((*place).clone(), row.count as f64 * share, launched * share, row.time_ms * t.us / us)
+                    part((*place).clone(), whole.calls * share, whole.kernels * share, whole.ms * t.us / us)
                 }));
             } else if row.time_ms > 0.0 && !row.kernels.iter().any(|k| collectives.contains(&k.name)) {
                 let place = Place { direction: row.direction, modules: "".into() };

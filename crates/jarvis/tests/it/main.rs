@@ -32,4 +32,5 @@ mod support;
 mod traces;
 mod truncation;
 mod versus;
+mod versus_timeline;
 mod versus_verdicts;

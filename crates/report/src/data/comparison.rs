@@ -455,7 +455,7 @@ fn gap_operation(c: &Compared) -> GapOperation<'_> {
 fn gap<'a>(v: &'a Versus<'_>, g: &'a Gap) -> GapFile<'a> {
     let compared = match g.source {
         GapSource::Operation(at) => v.comparative.operations.get(at),
-        GapSource::Cause(_) | GapSource::Unmatched | GapSource::Idle | GapSource::Overlap => None,
+        _ => None,
     };
     let package = g.replay.iter().find_map(|op| v.target.replay.iter().find(|r| r.op == *op));
     let (pattern, members) = match g.source {
@@ -473,6 +473,8 @@ fn gap<'a>(v: &'a Versus<'_>, g: &'a Gap) -> GapFile<'a> {
             GapSource::Unmatched => "unmatched",
             GapSource::Idle => "idle",
             GapSource::Overlap => "overlap",
+            GapSource::Copies => "copies",
+            GapSource::Communication => "communication",
         },
         pattern,
         operations,

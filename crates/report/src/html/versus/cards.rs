@@ -40,7 +40,7 @@ fn tone(rank: usize) -> &'static str {
 fn card(m: &mut Markup, scene: &Scene<'_>, gap: &Gap, beside: &[String]) {
     let compared = match gap.source {
         GapSource::Operation(at) => scene.versus.comparative.operations.get(at).map(|c| (at, c)),
-        GapSource::Cause(_) | GapSource::Unmatched | GapSource::Idle | GapSource::Overlap => None,
+        _ => None,
     };
     let id = format!("gap-{}", gap.rank);
     m.open("article", &[("class", &tone(gap.rank)), ("id", &id), ("tabindex", &"-1")]);
@@ -52,6 +52,8 @@ fn card(m: &mut Markup, scene: &Scene<'_>, gap: &Gap, beside: &[String]) {
         GapSource::Unmatched => "no counterpart",
         GapSource::Idle => "idle",
         GapSource::Overlap => "overlap",
+        GapSource::Copies => "copies",
+        GapSource::Communication => "communication",
     };
     m.leaf("span", &[("class", &"badge")], badge).raw("</header>");
     let pair = Pair { ms: gap.ms, expected: gap.expected };
@@ -100,11 +102,8 @@ fn details(m: &mut Markup, scene: &Scene<'_>, gap: &Gap, compared: Option<(usize
         }
     } else if gap.source == GapSource::Unmatched {
         m.raw("<p><a href=\"#unmatched\">Both lists of what has no counterpart</a></p>");
-    } else if gap.source == GapSource::Idle {
-        const IDLE: &str = "system_findings/cpu_idle_findings.md";
-        if beside.iter().any(|f| f == IDLE) {
-            m.raw("<p>What the GPU waits for: ").leaf("a", &[("href", &IDLE)], IDLE).raw("</p>");
-        }
+    } else if let Some((what, file)) = seen_in(gap.source).filter(|(_, file)| beside.iter().any(|f| f == file)) {
+        m.raw("<p>").text(what).raw(": ").leaf("a", &[("href", &file)], file).raw("</p>");
     }
     if let GapSource::Cause(_) = gap.source {
         members(m, scene, gap);
@@ -113,6 +112,16 @@ fn details(m: &mut Markup, scene: &Scene<'_>, gap: &Gap, compared: Option<(usize
         m.raw("<p>Replay package: ").leaf("code", &[], &package.path).raw("</p>");
     }
     m.raw("</details>");
+}
+
+/// Which file tells more of time in which nothing computes, and what of it.
+fn seen_in(source: GapSource) -> Option<(&'static str, &'static str)> {
+    match source {
+        GapSource::Idle => Some(("What the GPU waits for", "system_findings/cpu_idle_findings.md")),
+        GapSource::Copies => Some(("What is copied", "system_findings/multi_kernel_findings.md")),
+        GapSource::Communication => Some(("What is communicated", "system_findings/multi_kernel_findings.md")),
+        _ => None,
+    }
 }
 
 /// The operations that one change explains.

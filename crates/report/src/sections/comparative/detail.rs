@@ -43,7 +43,13 @@ pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
                 (Some(anchor(gap)), title, entry(v, gap, o))
             })),
             GapSource::Cause(_) => sections.push((Some(anchor(gap)), gap.title.clone(), cause(v, gap))),
-            GapSource::Idle => sections.push((Some(anchor(gap)), "GPU Idle Time".to_owned(), idle(gap))),
+            GapSource::Idle => sections.push((Some(anchor(gap)), "GPU Idle Time".to_owned(), aside(gap, &IDLE))),
+            GapSource::Copies => {
+                sections.push((Some(anchor(gap)), "Exposed Memory Copies".to_owned(), aside(gap, &COPIES)));
+            }
+            GapSource::Communication => {
+                sections.push((Some(anchor(gap)), "Exposed Communication".to_owned(), aside(gap, &COMMUNICATION)));
+            }
             GapSource::Overlap => {
                 sections.push((Some(anchor(gap)), "Overlap of Kernels".to_owned(), overlap(v, gap)));
             }
@@ -254,16 +260,41 @@ fn kernel(p: &Prepared, o: &Compared, is_reference: bool) -> Line {
     Line::code(&short(first)).and_prose(&tile.unwrap_or_default())
 }
 
-fn idle(gap: &Gap) -> Vec<Block> {
+/// What is said of time in which nothing computes.
+struct Aside {
+    metric: &'static str,
+    expected: &'static str,
+    seen_in: &'static str,
+}
+
+const IDLE: Aside = Aside {
+    metric: "Idle",
+    expected: "NO - the host decides how long the GPU waits.",
+    seen_in: "`system_findings/cpu_idle_findings.md`",
+};
+
+const COPIES: Aside = Aside {
+    metric: "Copies that nothing overlaps",
+    expected: "NO - the program decides what is copied, and what runs beside it.",
+    seen_in: "`system_findings/multi_kernel_findings.md`",
+};
+
+const COMMUNICATION: Aside = Aside {
+    metric: "Communication that nothing overlaps",
+    expected: "NO - the program decides what runs beside it; one rank can't tell waiting from transfer.",
+    seen_in: "`system_findings/multi_kernel_findings.md`",
+};
+
+fn aside(gap: &Gap, said: &Aside) -> Vec<Block> {
     let mut table = Table::new(&["Metric", ">Reference", ">Target", ">Δ", "Expected?"]);
     let time = Both::of(gap.ms, |t| cell(format!("{} ms", ms(t))));
-    table.row([cell("Idle"), time.reference, time.target, cell(delta(gap.ms.delta_percent())), cell("No")]);
+    table.row([cell(said.metric), time.reference, time.target, cell(delta(gap.ms.delta_percent())), cell("No")]);
     vec![
         Block::Table(table),
         Block::facts([
-            ("Expected based on hardware?", "NO - the host decides how long the GPU waits.".to_owned()),
+            ("Expected based on hardware?", said.expected.to_owned()),
             ("ACTION", further(gap)),
-            ("Seen in", "`system_findings/cpu_idle_findings.md`".to_owned()),
+            ("Seen in", said.seen_in.to_owned()),
         ]),
     ]
 }

@@ -47,10 +47,8 @@ fn icon(rank: usize) -> &'static str {
 /// Where the details of a gap stand.
 pub(super) fn anchor(gap: &Gap) -> String {
     match gap.source {
-        GapSource::Operation(_) | GapSource::Cause(_) | GapSource::Idle | GapSource::Overlap => {
-            format!("cmp-{}", gap.rank)
-        }
         GapSource::Unmatched => "cmp-unmatched".to_owned(),
+        _ => format!("cmp-{}", gap.rank),
     }
 }
 
@@ -113,6 +111,12 @@ fn told(gap: &Gap) -> String {
         GapSource::Idle => {
             format!("Target waits {} ms, reference {} ms ({})", ms(gap.ms.target), ms(gap.ms.reference), delta(percent))
         }
+        GapSource::Copies => {
+            format!("Target only copies for {} ms, reference for {} ms", ms(gap.ms.target), ms(gap.ms.reference))
+        }
+        GapSource::Communication => {
+            format!("Target only communicates for {} ms, reference for {} ms", ms(gap.ms.target), ms(gap.ms.reference))
+        }
         GapSource::Overlap => format!(
             "{} ms of kernels run beside others in the reference and one after the other on target",
             ms(gap.ms.target)
@@ -132,7 +136,9 @@ fn impact(gap: &Gap) -> String {
     let reached = match gap.source {
         GapSource::Operation(_) if gap.precision.is_some() => "the precision of the reference is used",
         GapSource::Operation(_) | GapSource::Cause(_) => "the hardware-expected time is reached",
-        GapSource::Idle | GapSource::Unmatched => "the time of the reference is reached",
+        GapSource::Idle | GapSource::Unmatched | GapSource::Copies | GapSource::Communication => {
+            "the time of the reference is reached"
+        }
         GapSource::Overlap => "as much is overlapped as in the reference",
     };
     format!("{} ms ({}) if {reached}", ms(gap.saved_ms), share(gap))

@@ -237,8 +237,8 @@ fn priorities(v: &Versus<'_>) -> Vec<Block> {
         Block::heading(3, "Step 7: Priorities"),
         Block::paragraph(
             "Saved is the target's time less the reference's times the expected ratio, never more than what is above \
-             the roofline; where the types differ, the ratio and the roofline are those of the reference's types. Idle \
-             time is given as a share of the GPU time. Operations below 1% of target compute and savings below 0.5% are left out.",
+             the roofline; where the types differ, the ratio and the roofline are those of the reference's types. Time \
+             in which nothing computes is given as a share of the GPU time. Operations below 1% of target compute and savings below 0.5% are left out.",
         ),
     ];
     let mut table = Table::new(&["Rank", "Operation", "About", ">Saved (ms)", ">Share"]);
@@ -249,6 +249,8 @@ fn priorities(v: &Versus<'_>) -> Vec<Block> {
             GapSource::Unmatched => "work without a counterpart",
             GapSource::Idle => "idle time",
             GapSource::Overlap => "overlap of kernels",
+            GapSource::Copies => "copies that nothing overlaps",
+            GapSource::Communication => "communication that nothing overlaps",
         };
         table.row([cell(g.rank.to_string()), Line::prose(&g.title), cell(about), cell(ms(g.saved_ms)), cell(share(g))]);
     }

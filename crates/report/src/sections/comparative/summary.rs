@@ -1,6 +1,6 @@
 //! The executive summary of a comparison: one paragraph, one table, at most six findings.
 
-use jarvis_analyze::comparative::{Both, Change, ChangeKind, Compared, Gap, GapSource, TotalOf, Verdict};
+use jarvis_analyze::comparative::{Both, Change, ChangeKind, Compared, Gap, GapSource, Mode, TotalOf, Verdict};
 use jarvis_trace::InOrder;
 
 use super::{calls, delta, expected_delta, platforms, title_of};
@@ -82,7 +82,9 @@ fn metrics(v: &Versus<'_>) -> Table {
     }
     let matched = Both::of(c.coverage_percent, |p| cell(format!("{}%", pct(p))));
     table.row([cell("Matched time"), matched.reference, matched.target, cell("-")]);
-    let steps = Both::of(c.normalization.steps, |n| cell(calls(f64::from(n))));
+    // Without steps, times are divided by one, which is no number of steps.
+    let is_known = c.normalization.mode == Mode::PerStep;
+    let steps = Both::of(c.normalization.steps, |n| cell(if is_known { calls(f64::from(n)) } else { "-".to_owned() }));
     table.row([cell("Steps"), steps.reference, steps.target, cell("-")]);
     table
 }
@@ -104,6 +106,8 @@ fn findings(v: &Versus<'_>) -> Vec<Line> {
         ChangeKind::Idle => !has_gap(v, GapSource::Idle),
         ChangeKind::Overlap => !has_gap(v, GapSource::Overlap),
         ChangeKind::Unmatched => !has_gap(v, GapSource::Unmatched),
+        ChangeKind::Copies => !has_gap(v, GapSource::Copies),
+        ChangeKind::Communication => !has_gap(v, GapSource::Communication),
         _ => !is_told(v, change, &large),
     };
     let room = MOST_FINDINGS - lines.len();
@@ -181,6 +185,10 @@ fn gap(v: &Versus<'_>, g: &Gap) -> Line {
             g.title
         ));
     }
+    if matches!(g.source, GapSource::Copies | GapSource::Communication) {
+        let time = Both::of(g.ms, ms);
+        return Line::prose(&format!("{}: {} to {} ms - investigate.", g.title, time.reference, time.target));
+    }
     if g.source == GapSource::Unmatched {
         // The change names the operations.
         let change = v.comparative.changes.iter().find(|c| c.kind == ChangeKind::Unmatched);
@@ -223,7 +231,7 @@ pub(super) fn change(v: &Versus<'_>, c: &Change) -> Line {
         ms(c.ms.reference),
         ms(c.ms.target),
         delta(Some(share)),
-        if c.verdict.is_some_and(Verdict::is_expected) && differ { "; the hardware explains it" } else { "" }
+        if v.comparative.is_explained(c) && differ { "; the hardware explains it" } else { "" }
     ))
 }
 

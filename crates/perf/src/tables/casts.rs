@@ -53,8 +53,8 @@ impl Casts {
 }
 
 impl Context<'_> {
-    /// Notes the calls around a modelled one that only cast for it, or that it says more than. A call of another operation that makes a row of its
-    /// own is no way to it.
+    /// Notes the calls around a modelled one that only cast for it, or that it says more than. A call of another operation
+    /// that makes a row of its own is no way to it.
     pub(crate) fn note_casts(&mut self, inner: EventId) {
         let (trace, tree) = (self.trace, self.tree);
         let name = trace.name_id(inner);

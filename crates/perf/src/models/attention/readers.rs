@@ -304,8 +304,8 @@ pub fn aiter_wrapper_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     aiter(call, quirks, 1, 4).read(call, quirks)
 }
 
-/// `flash_attn_3::fwd(q, k, v, …, output in slot 6, offsets in 7 and 8, longest in 12 and 13, causal in 24, window in 25 and 26)`. The
-/// reference knows no packed sequences here.
+/// `flash_attn_3::fwd(q, k, v, …)`: output in slot 6, offsets in 7 and 8, longest in 12 and 13, causal in 24, window in 25
+/// and 26. The reference knows no packed sequences here.
 pub fn flash_attn_3_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let options = untyped(call, quirks, 0, 0.0, args.is_true(24));

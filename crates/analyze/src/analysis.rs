@@ -326,9 +326,9 @@ impl ToldRows {
     }
 }
 
-/// The finding that tells a bottleneck of this kind and time and of these rows, most time first: the one of its kind that speaks of most of its time, be the rest of its largest row
-/// told elsewhere; else the one that speaks of most of that row, else one of its tier that speaks of a part, else the one
-/// of the next row.
+/// The finding that tells a bottleneck of this kind and time and of these rows, most time first: the one of its kind that
+/// speaks of most of its time, be the rest of its largest row told elsewhere; else the one that speaks of most of that
+/// row, else one of its tier that speaks of a part, else the one of the next row.
 fn telling<'f>(
     findings: &'f [Finding],
     told: &ToldRows,

@@ -76,8 +76,8 @@ impl Unlinked {
     fn of(view: TreeView<'_>) -> Self {
         let (tree, trace) = (view.tree(), view.trace());
         let unlinked = || tree.all_gpu_events().iter().filter(|&&e| !tree.is_linked(e));
-        let ns: i64 = unlinked().filter_map(|&e| trace.dur(e)).map(|d| d.0).sum();
-        Self { events: unlinked().count(), us: Ns(ns).as_us() }
+        let time: Ns = unlinked().filter_map(|&e| trace.dur(e)).sum();
+        Self { events: unlinked().count(), us: time.as_us() }
     }
 }
 

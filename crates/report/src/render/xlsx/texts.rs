@@ -69,8 +69,9 @@ pub(super) fn escaped(text: &str) -> String {
     xml.replace('"', "&quot;")
 }
 
-/// Appends a text as XML has it between tags, where quotes and most ends of tags stand as they are. Characters that XML can't hold are written by their number, as spreadsheets do, and so
-/// is the beginning of what would otherwise be taken for such a number.
+/// Appends a text as XML has it between tags, where quotes and most ends of tags stand as they are. Characters that XML
+/// can't hold are written by their number, as spreadsheets do, and so is the beginning of what would otherwise be taken
+/// for such a number.
 pub(super) fn push_escaped(xml: &mut String, text: &str) {
     // Names are full of these, and hardly any needs something else in its place.
     let has = |what: &[u8]| memchr::memmem::find(text.as_bytes(), what).is_some();

@@ -103,8 +103,8 @@ pub struct HostBound {
     schedule: Schedule,
     slowdown: (f64, f64),
     window: Ns,
-    /// The window without any change if the profiler cost nothing, least, most, and what is usual.
-    recorded: [Ns; 4],
+    /// The window without any change if the profiler cost nothing, least, and most.
+    recorded: [Ns; 3],
     /// The window once the host has come to be ahead of the GPU, if it does.
     settled: Option<Ns>,
     /// The window with each [`Fix`], if the profiler cost nothing, least, and most: several findings ask for the same.
@@ -127,8 +127,8 @@ impl HostBound {
         let schedule = Schedule::of(&recording, gaps);
         drop(recording);
         let (least, most) = slowdown;
-        let recorded = schedule.run(&Scenario::RECORDED, [1.0, least, most, usual(slowdown)]);
-        let [_, at_least, at_most, _] = recorded;
+        let recorded = schedule.run(&Scenario::RECORDED, [1.0, least, most]);
+        let [_, at_least, at_most] = recorded;
         let unprofiled_ms = Range::new(at_most.ms(), at_least.ms());
         // Savings are shares of the window without what is left out of the schedule.
         let window = gaps.window - gaps.first_calls.at_start();
@@ -184,8 +184,7 @@ impl HostBound {
     /// End-to-end speed-up of a change if the profiler cost nothing, least, and most, compared with the program as
     /// recorded or with another change made.
     fn speedups(&self, before: Option<Fix>, after: Fix) -> [f64; 3] {
-        let [nothing, least, most, _] = self.recorded;
-        let before = before.map_or([nothing, least, most], |fix| self.fixed(fix));
+        let before = before.map_or(self.recorded, |fix| self.fixed(fix));
         let after = self.fixed(after);
         std::array::from_fn(|n| speedup(before[n], after[n]))
     }
@@ -235,7 +234,7 @@ impl HostBound {
 
     /// The most a change saves over what the profiler may have done.
     fn most_saved(&self, scenario: &Scenario<'_>) -> f64 {
-        let [_, recorded @ .., _] = self.recorded;
+        let [_, recorded @ ..] = self.recorded;
         let after = self.schedule.run(scenario, [self.slowdown.0, self.slowdown.1]);
         let saved = std::array::from_fn::<f64, 2, _>(|n| self.saved_by(speedup(recorded[n], after[n])));
         saved.into_iter().fold(0.0, f64::max)
@@ -253,7 +252,7 @@ impl HostBound {
     }
 
     fn saved_by_copies(&self, scenario: &Scenario<'_>) -> Range {
-        let [_, before @ .., _] = self.recorded;
+        let [_, before @ ..] = self.recorded;
         let after = self.schedule.run(scenario, [self.slowdown.0, self.slowdown.1]);
         let [a, b]: [f64; 2] = std::array::from_fn(|n| self.saved_by(speedup(before[n], after[n])));
         Range::new(a, b)
@@ -267,7 +266,7 @@ impl HostBound {
     /// wait for input.
     pub(crate) fn saved_input(&self, gaps: Ns, before: Ns) -> Range {
         let scenario = Scenario { without: Without::Input, ..Scenario::RECORDED };
-        let [recorded, at_least, at_most, _] = self.recorded;
+        let [recorded, at_least, at_most] = self.recorded;
         let without = self.schedule.run(&scenario, [1.0, self.slowdown.0, self.slowdown.1]);
         let saved = |recorded: Ns, without: Ns| self.saved_by(speedup(recorded + before, without));
         let gone = self.saved_by(speedup(self.window + before, self.window - gaps));
@@ -275,10 +274,10 @@ impl HostBound {
         Range::new(rerun.min(gone) / 2.0, gone.max(least).max(most))
     }
 
-    /// What a saving of kernel time brings end to end, in milliseconds of the window: as recorded, and with a host as
-    /// fast as it may be without the profiler, the low end of the first and the high end of the second. The kernels are
-    /// GPU events by UID; each gets shorter in proportion to its time. A window that is shorter without the profiler
-    /// gets shorter by as large a share of it.
+    /// What a saving of kernel time brings end to end, in milliseconds of the window: the low end with a host as slow as
+    /// it may be (as recorded, where it is the limit), the high end with one as fast as it may be without the profiler.
+    /// The kernels are GPU events by UID; each gets shorter in proportion to its time. A window that is shorter without
+    /// the profiler gets shorter by as large a share of it.
     pub fn clip_range(&self, saved_ms: Range, kernels: &[u32]) -> Range {
         let positions = self.positions(kernels);
         let [low, high] = [saved_ms.low, saved_ms.high].map(|saved| self.clip_at(saved, &positions));
@@ -386,7 +385,7 @@ impl HostBound {
             left_behind,
             ..Scenario::RECORDED
         };
-        let [_, recorded @ .., _] = self.recorded;
+        let [_, recorded @ ..] = self.recorded;
         let [a, b] = self.shares_saved(&changed, [self.slowdown.0, self.slowdown.1], recorded);
         Range::new(a, b)
     }
@@ -425,13 +424,14 @@ impl HostBound {
         positions
     }
 
-    /// Least and most of what a change saves, as the same share of the recorded window. Where the host is ahead, what
-    /// the profiler could do at worst matters less: its usual cost is the end there.
+    /// Least and most of what a change saves, as the same share of the recorded window. Where the host is ahead even
+    /// under the profiler, only a large change makes it the limit, and then it is the host without the profiler that is:
+    /// in twelve measured pairs from fp32 to bf16 it issued a step 1.4 to 2.4 times as fast as recorded.
     fn shares(&self, changed: &Scenario<'_>) -> Range {
         let (least, most) = self.slowdown;
-        let [nothing, at_least, at_most, at_usual] = self.recorded;
-        let (most, at_most) = if self.limit == Limit::Gpu { (usual(self.slowdown), at_usual) } else { (most, at_most) };
-        let all = self.shares_saved(changed, [1.0, least, most], [nothing, at_least, at_most]);
+        let [nothing, at_least, at_most] = self.recorded;
+        let (cautious, before) = if self.limit == Limit::Gpu { (least, at_least) } else { (1.0, nothing) };
+        let all = self.shares_saved(changed, [cautious, least, most], [before, at_least, at_most]);
         Range::new(all.into_iter().fold(f64::INFINITY, f64::min), all.into_iter().fold(0.0, f64::max))
     }
 
@@ -467,11 +467,6 @@ fn turn(replacements: &[Replacement]) -> f64 {
 /// What is left of the host time if this part of what can go goes.
 fn faster(left: f64, part: f64) -> f64 {
     1.0 - part * (1.0 - left)
-}
-
-/// What the profiler usually costs, between least and most.
-fn usual((least, most): (f64, f64)) -> f64 {
-    (least * most).sqrt()
 }
 
 fn speedup(before: Ns, after: Ns) -> f64 {

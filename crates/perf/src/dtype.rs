@@ -111,6 +111,23 @@ pub fn size_of_code(code: i64) -> Option<i64> {
     }
 }
 
+/// Bytes of one element by the name that a communication record gives its type; `None` if the type is unknown.
+pub fn communicated_size(name: &str, quirks: &Quirks) -> Option<i64> {
+    match name {
+        "Double" | "Long" => Some(8),
+        "Float" | "Int" => Some(4),
+        "BFloat16" | "Half" | "Short" => Some(2),
+        "Bool" | "Byte" => Some(1),
+        _ if quirks.communicated_sizes_missing => None,
+        "ComplexDouble" => Some(16),
+        "ComplexFloat" | "UInt64" => Some(8),
+        "ComplexHalf" | "UInt32" => Some(4),
+        "UInt16" => Some(2),
+        "Char" => Some(1),
+        other => other.starts_with("Float8_").then_some(1),
+    }
+}
+
 /// Kinds of number in the order in which PyTorch promotes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
@@ -249,6 +266,28 @@ mod tests {
         ] {
             assert_eq!(size(name, &Quirks::REFERENCE), reference, "{name}");
             assert_eq!(size(name, &Quirks::NONE), correct, "{name}");
+        }
+    }
+
+    #[test]
+    fn sizes_of_what_is_communicated_in_both_fidelities() {
+        for (name, reference, correct) in [
+            ("Double", Some(8), Some(8)),
+            ("Float", Some(4), Some(4)),
+            ("BFloat16", Some(2), Some(2)),
+            ("Byte", Some(1), Some(1)),
+            ("ComplexDouble", None, Some(16)),
+            ("ComplexFloat", None, Some(8)),
+            ("UInt32", None, Some(4)),
+            ("UInt16", None, Some(2)),
+            ("Char", None, Some(1)),
+            ("Float8_e4m3fn", None, Some(1)),
+            ("Float8_e5m2fnuz", None, Some(1)),
+            ("float", None, None),
+            ("", None, None),
+        ] {
+            assert_eq!(communicated_size(name, &Quirks::REFERENCE), reference, "{name}");
+            assert_eq!(communicated_size(name, &Quirks::NONE), correct, "{name}");
         }
     }
 

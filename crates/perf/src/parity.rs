@@ -166,6 +166,10 @@ quirks! {
     driver_launches_overlooked,
     /// Tables 14: collectives with a missing field vanish from `coll_analysis`.
     incomplete_collectives_vanish,
+    /// Not numbered: `coll_analysis` knows the sizes of nine types; 8-bit floats and others have none.
+    communicated_sizes_missing,
+    /// Not numbered: `coll_analysis` of a single recording calls every rank 0.
+    every_rank_is_0,
     /// Tables 15: the caps on rows are accepted and ignored.
     caps_ignored,
     /// Cells list kernels one by one, however many a call launches.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jarvis_perf::dtype;
+use jarvis_perf::parity::Quirks;
 use jarvis_trace::{Arg, EventId, EventKind, GpuWork, InOrder, IntervalSet, Key, Ns};
 
 use super::copies::Works;
@@ -16,25 +18,6 @@ const KERNEL_WORDS: [&str; 5] = ["allreduce", "all_reduce", "allgather", "reduce
 
 /// Operations that stand around launches of communication kernels.
 const OPERATIONS: [&str; 2] = ["record_param_comms", "c10d::"];
-
-/// Bytes of an element by the names that communication records use.
-const ELEMENT_BYTES: [(&str, i64); 15] = [
-    ("BFloat16", 2),
-    ("Bool", 1),
-    ("Byte", 1),
-    ("Char", 1),
-    ("ComplexDouble", 16),
-    ("ComplexFloat", 8),
-    ("Double", 8),
-    ("Float", 4),
-    ("Float8_e4m3fn", 1),
-    ("Float8_e4m3fnuz", 1),
-    ("Float8_e5m2", 1),
-    ("Half", 2),
-    ("Int", 4),
-    ("Long", 8),
-    ("Short", 2),
-];
 
 /// How many of the longest kernels are kept.
 const LONGEST: usize = 10;
@@ -191,7 +174,7 @@ fn kind(recording: &Recording<'_>, event: EventId) -> Kind {
     let text = |key: &str| trace.arg(event, key).as_ref().and_then(Arg::as_str).map(Arc::<str>::from);
     let number = |key: &str| trace.arg(event, key).and_then(Arg::as_int);
     let dtype = text("dtype");
-    let size = dtype.as_deref().and_then(|d| ELEMENT_BYTES.iter().find(|(name, _)| *name == d)).map(|e| e.1);
+    let size = dtype.as_deref().and_then(|d| dtype::communicated_size(d, &Quirks::NONE));
     let bytes = number("In msg nelems").zip(size).and_then(|(count, size)| count.checked_mul(size));
     (text("Collective name").unwrap_or_else(|| UNNAMED.into()), number("Group size"), dtype, bytes)
 }
@@ -199,11 +182,6 @@ fn kind(recording: &Recording<'_>, event: EventId) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn element_sizes_are_sorted_and_unique() {
-        assert!(ELEMENT_BYTES.windows(2).all(|w| w[0].0 < w[1].0));
-    }
 
     #[test]
     fn communication_is_told_from_elementwise_broadcasts() {

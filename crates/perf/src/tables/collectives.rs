@@ -1,12 +1,14 @@
 //! `coll_analysis`: kernels of communication libraries by what they exchanged.
 
-use jarvis_trace::{Arg, EventId, EventKind, InOrder, Key, pyliteral};
+use jarvis_trace::{Arg, EventId, EventKind, InOrder, Key, Trace, pyliteral};
 
 use super::context::Context;
 use super::sheet::{Columns, Stat, count, group_by, number};
 use super::stats::Stats;
 use super::texts::tuple_text;
 use super::{Cell, Format, Sheet};
+use crate::dtype;
+use crate::parity::Quirks;
 
 /// The arguments that tell collectives apart, in column order.
 const FIELDS: [&str; 10] = [
@@ -28,19 +30,6 @@ const DTYPE: usize = 4;
 const IN_ELEMENTS: usize = 5;
 const OUT_ELEMENTS: usize = 6;
 const STREAM: usize = 9;
-
-/// Bytes of an element, by the names that communication records use.
-const SIZES: [(&str, f64); 9] = [
-    ("Float", 4.0),
-    ("Int", 4.0),
-    ("Long", 8.0),
-    ("BFloat16", 2.0),
-    ("Bool", 1.0),
-    ("Byte", 1.0),
-    ("Double", 8.0),
-    ("Half", 2.0),
-    ("Short", 2.0),
-];
 
 /// Value of a field.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,6 +107,8 @@ impl CollectiveRow {
 pub struct Collectives {
     /// The rows, most time first.
     pub rows: Vec<CollectiveRow>,
+    /// The rank that was recorded; 0 if that is not known.
+    rank: i64,
     /// Which number columns have gaps and so show all their numbers with a point.
     gaps: [bool; 10],
 }
@@ -142,8 +133,8 @@ impl Collectives {
                 let first = &kernels[group[0]];
                 CollectiveRow {
                     fields: first.fields.clone(),
-                    in_mb: megabytes(&first.fields, IN_ELEMENTS),
-                    out_mb: megabytes(&first.fields, OUT_ELEMENTS),
+                    in_mb: megabytes(&first.fields, IN_ELEMENTS, &cx.quirks),
+                    out_mb: megabytes(&first.fields, OUT_ELEMENTS, &cx.quirks),
                     us: Stats::of(group.iter().map(|&i| kernels[i].us)),
                     example: first.event,
                 }
@@ -151,12 +142,14 @@ impl Collectives {
             .collect();
         rows.order_by(|a, b| a.fields.each_ref().map(Field::order).cmp(&b.fields.each_ref().map(Field::order)));
         rows.order_by(|a, b| b.us.sum.total_cmp(&a.us.sum));
-        Self { rows, gaps }
+        let rank = if rows.is_empty() || cx.quirks.every_rank_is_0 { None } else { rank(cx.trace) };
+        Self { rows, rank: rank.unwrap_or(0), gaps }
     }
 
     /// The sheet.
     pub(crate) fn sheet(&self) -> Sheet<'_> {
-        let mut columns = Columns::<CollectiveRow>::new().plain("rank", |_| Cell::Int(0));
+        let rank = self.rank;
+        let mut columns = Columns::<CollectiveRow>::new().plain("rank", move |_| Cell::Int(rank));
         for (i, header) in FIELDS.into_iter().enumerate() {
             let gaps = self.gaps[i];
             columns = columns.plain(header, move |r| match &r.fields[i] {
@@ -205,8 +198,21 @@ fn fill_groups(kernels: &mut [Collective]) {
     }
 }
 
-fn megabytes(fields: &[Field; 10], elements: usize) -> Option<f64> {
+/// The rank of a recording: what its header tells, else the calls of the group that all ranks are in.
+fn rank(trace: &Trace) -> Option<i64> {
+    let told = trace.facts().value("distributedInfo").and_then(|info| info["rank"].as_i64());
+    told.or_else(|| {
+        // In any other group the number is the place within that group.
+        let is_of_all = |&e: &EventId| {
+            trace.name(e) == "record_param_comms"
+                && matches!(trace.arg(e, "Process Group Description"), Some(Arg::Text("default_pg")))
+        };
+        trace.events().filter(is_of_all).find_map(|e| trace.arg(e, "Rank").and_then(Arg::as_int))
+    })
+}
+
+fn megabytes(fields: &[Field; 10], elements: usize, quirks: &Quirks) -> Option<f64> {
     let Field::Text(dtype) = &fields[DTYPE] else { return None };
-    let size = SIZES.iter().find(|(name, _)| name == dtype)?.1;
-    Some(fields[elements].number()? * size / crate::roofline::MB)
+    let size = dtype::communicated_size(dtype, quirks)?;
+    Some(fields[elements].number()? * size as f64 / crate::roofline::MB)
 }

@@ -171,6 +171,54 @@ fn collectives_by_what_they_exchange() {
     assert!(both(&m.b, &off)[0].table("coll_analysis").is_none());
 }
 
+/// A call of all ranks and a kernel for each type, one after the other.
+fn exchanges(types: &[&str]) -> Maker {
+    let mut m = Maker::new();
+    m.op("c10d::allreduce_", 0.0, 50.0);
+    for (i, dtype) in types.iter().enumerate() {
+        m.b.launch("cudaLaunchKernel", 1.0 + i as f64, 1.0, m.next);
+        m.b.gpu("kernel", "ncclDevKernel_AllReduce", 1e3 * (i as f64 + 1.0), 90.0 - i as f64, m.next, 4)
+            .arg("Process Group Name", "0")
+            .arg("Process Group Ranks", "(0, 1)")
+            .arg("Collective name", "allreduce")
+            .arg("Group size", 2)
+            .arg("dtype", *dtype)
+            .arg("In msg nelems", 1 << 20)
+            .arg("Out msg nelems", 1 << 21)
+            .arg("In split size", "()")
+            .arg("Out split size", "()");
+        m.next += 1;
+    }
+    m
+}
+
+#[test]
+fn collectives_of_any_type_have_a_size() {
+    let m = exchanges(&["Float", "Float8_e4m3fn", "UInt32", "Mystery"]);
+    let [parity, default] = both(&m.b, &ReportOptions::default());
+    let (sent, received) = ("In msg size (MB)_first", "Out msg size (MB)_first");
+    assert_eq!(cells(&default, "coll_analysis", sent), ["4.0", "1.0", "4.0", ""]);
+    assert_eq!(cells(&default, "coll_analysis", received), ["8.0", "2.0", "8.0", ""]);
+    assert_eq!(cells(&parity, "coll_analysis", sent), ["4.0", "", "", ""]);
+}
+
+#[test]
+fn collectives_are_those_of_the_recorded_rank() {
+    let ranks = |m: &Maker| both(&m.b, &ReportOptions::default()).map(|r| cells(&r, "coll_analysis", "rank").join(" "));
+    let mut m = exchanges(&["Float"]);
+    assert_eq!(ranks(&m), ["0", "0"]);
+    // The place within a group of some ranks tells nothing.
+    let call = |m: &mut Maker, group: &str, rank: i64| {
+        m.b.cpu_op("record_param_comms", 60.0, 5.0).arg("Process Group Description", group).arg("Rank", rank);
+    };
+    call(&mut m, "tp", 1);
+    assert_eq!(ranks(&m), ["0", "0"]);
+    call(&mut m, "default_pg", 5);
+    assert_eq!(ranks(&m), ["0", "5"]);
+    m.b.fact("distributedInfo", r#"{"backend": "nccl", "rank": 2, "world_size": 4}"#);
+    assert_eq!(ranks(&m), ["0", "2"]);
+}
+
 #[test]
 fn recomputed_work_is_told_apart() {
     // thread 1  |-- forward 0..100 --|        |-- torch/utils/checkpoint.py(1): recompute_fn 200..300 --|

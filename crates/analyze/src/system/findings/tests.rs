@@ -740,6 +740,10 @@ fn copies_as_fast_as_the_link_can_only_be_fewer() {
 // stream 7   |-- mm 0..1000 ------|
 // stream 9        |-- nccl 600..600+us ---------|
 fn exchange(us: f64) -> TraceBuilder {
+    exchange_of("BFloat16", us)
+}
+
+fn exchange_of(dtype: &str, us: f64) -> TraceBuilder {
     let mut b = TraceBuilder::new();
     b.launch("cudaLaunchKernel", -10.0, 5.0, 1);
     b.launch("cudaLaunchKernel", -5.0, 5.0, 2);
@@ -747,7 +751,7 @@ fn exchange(us: f64) -> TraceBuilder {
     b.gpu("kernel", "ncclDevKernel_AllReduce_Sum_bf16", 600.0, us, 2, 9)
         .arg("Collective name", "allreduce")
         .arg("Group size", 8)
-        .arg("dtype", "BFloat16")
+        .arg("dtype", dtype)
         .arg("In msg nelems", 1_048_576);
     b
 }
@@ -767,6 +771,14 @@ fn exposed_communication_lists_collectives_and_its_limits() {
     assert_eq!(metrics.cross_validation.status, "PASS", "{:?}", metrics.cross_validation);
     assert!((metrics.overlap_assessment.overlap_ratio.unwrap().0 - 0.4).abs() < 1e-9);
     assert!(metrics.nccl_blocking_assessment.flagged && metrics.overlap_assessment.flagged);
+}
+
+#[test]
+fn messages_of_any_type_have_a_size() {
+    for (dtype, size) in [("Float8_e5m2fnuz", "1.0 MiB"), ("UInt16", "2.0 MiB"), ("UInt32", "4.0 MiB")] {
+        let all = found(&exchange_of(dtype, 1000.0));
+        assert_eq!(all[0].evidence[1].fact, format!("`allreduce` over 8 ranks, {dtype}, {size}: 1 call, 1.00 ms"));
+    }
 }
 
 #[test]

@@ -36,7 +36,7 @@ def arguments(argv):
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("ir", nargs="?", default=os.path.join(here, "replay_ir.json"), help="replay_ir.json")
     p.add_argument("--device", default=default, help="cuda (also for ROCm) or cpu [%(default)s]")
-    p.add_argument("--op", "--op-filter", default="", metavar="TEXT", help="only entries with this in their id")
+    p.add_argument("--op", "--op-filter", default="", metavar="TEXT", help="only entries whose id has it")
     p.add_argument("--op-limit", type=int, metavar="N", help="only the first N entries")
     p.add_argument("--id", help="only this entry")
     p.add_argument("--warmup", type=int, default=10, metavar="N", help="untimed calls, also at least 50 ms [10]")
@@ -51,6 +51,7 @@ def arguments(argv):
     p.add_argument("--verify", action="store_true", help="compare the result with the CPU's in a wider type")
     p.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help="import it first")
     p.add_argument("--isolate", action="store_true", help="one process per entry")
+    p.add_argument("--no-isolate", dest="isolate", action="store_false", help=argparse.SUPPRESS)
     p.add_argument("--dry-run", action="store_true", help="build the arguments, call nothing")
     p.add_argument("--max-gflop", type=float, metavar="X", help="build but do not call what takes more work")
     p.add_argument("--seed", type=int, default=0, metavar="N")
@@ -314,8 +315,9 @@ def summary(results):
 def isolated(entry, argv, args):
     """Runs one entry in a process of its own, so that a crash stays there."""
     out = "%s.%d.tmp" % (args.json, os.getpid())
-    rest = [word for word in argv if word != "--isolate"]
-    command = [sys.executable, os.path.abspath(__file__)] + rest + ["--id", entry["id"], "--json", out]
+    # The last word holds, however the first was shortened: a process that isolated again would never end.
+    own = ["--no-isolate", "--id", entry["id"], "--json", out]
+    command = [sys.executable, os.path.abspath(__file__)] + argv + own
     status = subprocess.run(command, stdout=subprocess.DEVNULL).returncode
     try:
         with open(out) as file:
@@ -328,10 +330,15 @@ def isolated(entry, argv, args):
             os.remove(out)
 
 
+def is_meant(name, text):
+    """Whether a text chooses an entry. A number in it is a whole one: #1 is not #10."""
+    return name.endswith(text) if re.search(r"#\d+$", text) else text in name
+
+
 def chosen(args):
     with open(args.ir) as file:
         entries = json.load(file)
-    entries = [e for e in entries if args.op in e["id"] and (args.id is None or e["id"] == args.id)]
+    entries = [e for e in entries if is_meant(e["id"], args.op) and (args.id is None or e["id"] == args.id)]
     return entries[: args.op_limit]
 
 

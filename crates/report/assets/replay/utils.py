@@ -308,15 +308,24 @@ def random_floats(count, dtype, device, generator, init):
 
 
 def is_number(got):
-    """Whether a tensor has no dimensions and a type of Python's own: beside others it is a number of the program."""
+    """Whether a tensor has no dimensions and a type of Python's own: it may be a number of the program."""
     return not got.dims and torch_dtype(got.type) in (torch.float64, torch.int64)
 
 
-def guess(arg, got, recorded):
+def takes_number(arg, names):
+    """Whether PyTorch makes a tensor of a Python number that is given for an argument; `names` are those of all.
+
+    Everything else lies on the device: an index, a state, a sum, the source of a copy, and what is written to.
+    """
+    left = arg.name == "self" and not {"exponent", "other"}.isdisjoint(names)
+    return not arg.written and (left or arg.name in ("exponent", "other", "value"))
+
+
+def guess(arg, got, recorded, names):
     """Description of a tensor for which the entry says nothing: the operation was not known when it was written."""
     shape, note = got.dims, None
     dtype = torch_dtype(got.type)
-    wrapped = is_number(got) and not re.search(r"philox|seed|rng", arg.name)
+    wrapped = takes_number(arg, names) and is_number(got)
     wrapped = wrapped and any(r.kind == "tensor" and not is_number(r) for r in recorded)
     value = {"shape": shape, "dtype": got.type, "strides": got.strides, "device": "cpu" if wrapped else "gpu"}
     if wrapped:
@@ -396,7 +405,7 @@ class Call:
             if hint is not None and hint["kind"] == "tensor":
                 value = hint["value"]
             else:
-                value, note = guess(arg, got, self.recorded)
+                value, note = guess(arg, got, self.recorded, [other.name for other in self.overload.args])
                 if note:
                     self.builder.assumptions.append(note)
             if arg.written and overlaps(got.dims, got.strides):
@@ -419,18 +428,28 @@ class Call:
         return [self.builder.tensor(arg.name, {"shape": d, "strides": s, "dtype": dtype}) for d, s in items]
 
     def nothing(self, arg):
+        if arg.kind == "String" and not arg.list:
+            return self.text(arg)
         if arg.kind == "DeviceObj" and not arg.list:
             return self.device
         if arg.optional:
             return None
         if arg.has_default:
-            if arg.kind == "String":
-                note = "string argument %s is not recorded; default %r used" % (arg.name, arg.default)
-                self.builder.assumptions.append(note)
             return arg.default
         if arg.kind in ("Generator", "Tensor") and not arg.list:
             return None
         raise Skip("Argument %s of type %s cannot be rebuilt." % (arg.name, arg.kind))
+
+    def text(self, arg):
+        """No text is recorded, so whatever is taken is told; the entry tells of what it names itself."""
+        hint = self.hints.get(arg.name)
+        if hint is not None and hint["kind"] == "str":
+            return hint["value"]
+        if not arg.optional and not arg.has_default:
+            raise Skip("Argument %s of type %s cannot be rebuilt." % (arg.name, arg.kind))
+        used = "none" if arg.optional else "default %r" % arg.default
+        self.builder.assumptions.append("string argument %s is not recorded; %s used" % (arg.name, used))
+        return None if arg.optional else arg.default
 
     def number(self, arg, got):
         value = got.value

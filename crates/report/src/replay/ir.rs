@@ -79,7 +79,8 @@ const MODULES: &[(&str, &str)] = &[
 pub(crate) fn rebuild(op: &str, row: &Row, inputs: Option<&[Input]>) -> Result<Rebuilt, String> {
     refuse_by_name(op, row)?;
     let inputs = inputs.ok_or(words::NO_SHAPES)?;
-    refuse_by_inputs(inputs)?;
+    let found = schema::resolve(op, inputs);
+    refuse_by_inputs(found, inputs)?;
     let space = op.split("::").next().unwrap_or_default();
     let mut rebuilt = Rebuilt {
         overload: None,
@@ -92,7 +93,7 @@ pub(crate) fn rebuild(op: &str, row: &Row, inputs: Option<&[Input]>) -> Result<R
     if DATA_DEPENDENT.iter().any(|name| op.starts_with(name)) {
         rebuilt.assumptions.push(words::DATA_DEPENDENT.to_owned());
     }
-    let Some(found) = schema::resolve(op, inputs) else {
+    let Some(found) = found else {
         if !schema::is_known(op) {
             return Ok(rebuilt);
         }
@@ -135,11 +136,11 @@ fn refuse_by_name(op: &str, row: &Row) -> Result<(), String> {
     Ok(())
 }
 
-fn refuse_by_inputs(inputs: &[Input]) -> Result<(), String> {
+fn refuse_by_inputs(found: Option<&Schema>, inputs: &[Input]) -> Result<(), String> {
     if inputs.iter().any(|input| input.given() == Given::UnknownTensors) {
         return Err(words::UNKNOWN_LIST.to_owned());
     }
-    if computes_nothing(inputs) {
+    if computes_nothing(found, inputs) {
         return Err(words::NOTHING.to_owned());
     }
     match inputs.iter().find(|input| input.given() == Given::Tensor && dtype(&input.kind).is_none()) {
@@ -180,7 +181,8 @@ fn arguments(found: &Schema, inputs: &[Input], row: &Row, notes: &mut Vec<String
         let (kind, value, assumed) = match given {
             Given::Tensor => tensor(found, at, inputs, notes)?,
             Given::Tensors => tensor_list(arg, input, inputs, row, notes),
-            Given::Nothing => nothing(arg, notes)?,
+            Given::Nothing if arg.kind().base == "str" => text(found, at, inputs, row, notes)?,
+            Given::Nothing => nothing(arg)?,
             Given::Scalar(value) => scalar(arg, &value)?,
             Given::List(items) => list(arg, &items),
             Given::UnknownTensors | Given::Unknown => return Err(words::opaque(arg.name, &arg.text)),
@@ -271,22 +273,52 @@ fn list_type(inputs: &[Input], row: &Row) -> String {
     .to_owned()
 }
 
-fn nothing(arg: &Argument, notes: &mut Vec<String>) -> Result<Part, String> {
+fn nothing(arg: &Argument) -> Result<Part, String> {
     let kind = arg.kind();
     match kind.base {
         "Device" => Ok(("device", json!("gpu"), false)),
         "Generator" => Ok(("generator", Json::Null, false)),
         // A list of tensors that may be missing is never recorded.
         "Tensor" if kind.is_list && kind.optional_items => Err(words::INDEX_LIST.to_owned()),
-        "str" if !kind.optional => {
-            let default = arg.default.ok_or_else(|| words::opaque(arg.name, &arg.text))?.trim_matches(['"', '\'']);
-            notes.push(format!("string argument {} is not recorded; default {default} used", arg.name));
-            Ok(("str", json!(default), true))
-        }
         // A tensor that is not defined is recorded like one that is missing.
         "Tensor" if !kind.is_list => Ok(("none", Json::Null, false)),
         _ if kind.optional || arg.default.is_some() => Ok(("none", Json::Null, false)),
         _ => Err(words::opaque(arg.name, &arg.text)),
+    }
+}
+
+/// No text is recorded, so whatever is taken is told.
+fn text(found: &Schema, at: usize, inputs: &[Input], row: &Row, notes: &mut Vec<String>) -> Result<Part, String> {
+    let arg = &found.arguments[at];
+    let (value, told) = if let Some((mode, why)) = rounding(found, arg, inputs, row) {
+        (Some(mode), format!("{mode} used: {why}"))
+    } else if arg.kind().optional {
+        (None, "none used".to_owned())
+    } else {
+        let default = arg.default.ok_or_else(|| words::opaque(arg.name, &arg.text))?.trim_matches(['"', '\'']);
+        (Some(default), format!("default {default} used"))
+    };
+    notes.push(format!("string argument {} is not recorded; {told}", arg.name));
+    Ok((if value.is_some() { "str" } else { "none" }, json!(value), true))
+}
+
+/// How a division rounds, and what tells so: without rounding it is another operation.
+fn rounding(found: &Schema, arg: &Argument, inputs: &[Input], row: &Row) -> Option<(&'static str, &'static str)> {
+    if arg.name != "rounding_mode" {
+        return None;
+    }
+    let is_named = |part: &str| row.kernels.iter().any(|kernel| kernel.name.contains(part));
+    let writes_whole_numbers = found
+        .arguments
+        .iter()
+        .zip(inputs)
+        .any(|(arg, input)| arg.written && dtype(&input.kind).is_some_and(|d| d.1 == Family::Int));
+    if is_named("div_floor_kernel") {
+        Some(("floor", "the kernel is named so"))
+    } else if is_named("div_trunc_kernel") {
+        Some(("trunc", "the kernel is named so"))
+    } else {
+        writes_whole_numbers.then_some(("floor", "the result is whole numbers"))
     }
 }
 

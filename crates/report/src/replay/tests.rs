@@ -130,6 +130,48 @@ fn a_list_has_the_type_that_its_kernel_names() {
     }
 }
 
+/// The only argument of a kind that a call of the trace gets: its name, value and whether it is a guess; and the notes.
+fn made(name: &str, args: Args, kernel: &str, argument: &str) -> (serde_json::Value, Vec<String>) {
+    let rows = Sketch::new().op(name, args, kernel).rows();
+    let rebuilt = entry(&rows[0]).unwrap().rebuilt;
+    let call = serde_json::to_value(rebuilt.call.unwrap()).unwrap();
+    let lists = ["list_pos_args", "list_kwargs"].map(|list| call[list].as_array().unwrap().clone());
+    let part = lists.concat().into_iter().find(|part| part["arg_name"] == argument).unwrap();
+    (serde_json::json!([part["kind"], part["value"], part["assumed"]]), rebuilt.assumptions)
+}
+
+#[test]
+fn a_text_is_never_taken_without_a_word() {
+    let divide: Args = ("[[8], [8], []]", r#"["float", "float", ""]"#, r#"["", "", ""]"#);
+    let whole: Args = ("[[8], [8], []]", r#"["long int", "long int", ""]"#, r#"["", "", ""]"#);
+    let floor = "void at::native::vectorized_elementwise_kernel<2, at::native::binary_internal::div_floor_kernel_cuda(";
+    let trunc = "void at::native::vectorized_elementwise_kernel<2, at::native::binary_internal::div_trunc_kernel_cuda(";
+    let plain = "void at::native::vectorized_elementwise_kernel<4, at::native::binary_internal::DivFunctor<float>";
+    for (name, args, kernel, value, told) in [
+        ("aten::div", divide, floor, Some("floor"), "floor used: the kernel is named so"),
+        ("aten::div", divide, trunc, Some("trunc"), "trunc used: the kernel is named so"),
+        ("aten::div", divide, plain, None, "none used"),
+        ("aten::div_", whole, trunc, Some("trunc"), "trunc used: the kernel is named so"),
+        ("aten::div_", whole, "k", Some("floor"), "floor used: the result is whole numbers"),
+    ] {
+        let (part, notes) = made(name, args, kernel, "rounding_mode");
+        assert_eq!(part, serde_json::json!([if value.is_some() { "str" } else { "none" }, value, true]), "{name}");
+        assert!(notes.contains(&format!("string argument rounding_mode is not recorded; {told}")), "{notes:?}");
+    }
+    let gelu: Args = ("[[8, 4], []]", r#"["float", ""]"#, r#"["", ""]"#);
+    let (part, notes) = made("aten::gelu", gelu, "k", "approximate");
+    assert_eq!(part, serde_json::json!(["str", "none", true]));
+    assert_eq!(notes, ["string argument approximate is not recorded; default none used"]);
+}
+
+#[test]
+fn a_range_is_made_though_its_result_is_empty_before() {
+    let range: Args =
+        ("[[], [], [], [0]]", r#"["Scalar", "Scalar", "Scalar", "long int"]"#, r#"["0", "4096", "1", ""]"#);
+    let (part, _) = made("aten::arange", range, "elementwise_kernel_with_index", "out");
+    assert_eq!((&part[0], &part[1]["init"], &part[1]["shape"]), (&"tensor".into(), &"empty".into(), &[0].into()));
+}
+
 #[test]
 fn an_anonymous_package_does_not_tell_the_gpu() {
     use std::io::Read as _;

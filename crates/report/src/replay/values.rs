@@ -131,7 +131,7 @@ pub(crate) fn fill(schema: &Schema, at: usize, inputs: &[Input]) -> Result<Fill,
     if arg.is_out || (at == 0 && OVERWRITING.contains(&schema.name)) {
         return Ok(Fill::of(Init::Empty));
     }
-    if is_wrapped_number(arg, input, inputs) {
+    if is_wrapped_number(schema, arg, input, inputs) {
         return Ok(Fill { on_host: true, ..Fill::of(Init::Ones) });
     }
     match family {
@@ -150,15 +150,21 @@ fn is_positive(schema: &Schema, arg: &Argument) -> bool {
 }
 
 /// A tensor without dimensions of Python's own types beside a tensor that is not: a number of the program.
-fn is_wrapped_number(arg: &Argument, input: &Input, inputs: &[Input]) -> bool {
-    // The state of a random generator lies on the device.
-    if arg.name.starts_with("philox") || arg.name.contains("seed") || arg.name.contains("rng") {
-        return false;
-    }
+fn is_wrapped_number(schema: &Schema, arg: &Argument, input: &Input, inputs: &[Input]) -> bool {
     let is_number = |input: &Input| {
         input.dims.one().is_empty() && dtype(&input.kind).is_some_and(|d| ["float64", "int64"].contains(&d.0))
     };
-    is_number(input) && inputs.iter().any(|other| other.given() == Given::Tensor && !is_number(other))
+    takes_number(schema, arg)
+        && is_number(input)
+        && inputs.iter().any(|other| other.given() == Given::Tensor && !is_number(other))
+}
+
+/// Whether PyTorch makes a tensor of a Python number that is given for an argument. Everything else lies on the device:
+/// an index, a state, a sum, the source of a copy, and what is written to.
+fn takes_number(schema: &Schema, arg: &Argument) -> bool {
+    let is_operand = |name: &str| ["exponent", "other"].contains(&name);
+    let is_left_operand = arg.name == "self" && schema.arguments.iter().any(|other| is_operand(other.name));
+    !arg.written && (is_left_operand || is_operand(arg.name) || arg.name == "value")
 }
 
 fn whole_numbers(schema: &Schema, at: usize, inputs: &[Input]) -> Result<Fill, String> {
@@ -231,13 +237,15 @@ fn number(input: &Input) -> Option<i64> {
     }
 }
 
-/// Whether every tensor of a call is empty.
-pub(crate) fn computes_nothing(inputs: &[Input]) -> bool {
-    let mut tensors = inputs.iter().filter(|input| input.given() == Given::Tensor).peekable();
-    let is_empty = |input: &Input| match &input.dims {
+/// Whether every tensor that a call starts from is empty. Results are made larger as needed.
+pub(crate) fn computes_nothing(schema: Option<&Schema>, inputs: &[Input]) -> bool {
+    let is_out = |at: usize| schema.and_then(|s| s.arguments.get(at)).is_some_and(|arg| arg.is_out);
+    let given = inputs.iter().enumerate().filter(|(at, input)| input.given() == Given::Tensor && !is_out(*at));
+    let is_empty = |(_, input): (usize, &Input)| match &input.dims {
         Sizes::One(sizes) => sizes.contains(&0),
         Sizes::Many(_) => false,
     };
+    let mut tensors = given.peekable();
     tensors.peek().is_some() && tensors.all(is_empty)
 }
 
@@ -295,9 +303,47 @@ mod tests {
     }
 
     #[test]
+    fn only_an_operand_can_be_a_number_of_the_program() {
+        let (whole, double, x) = (tensor("long int", &[]), tensor("double", &[]), tensor("float", &[1, 64]));
+        let flags = [number("-1"), number("False"), number("False")];
+        let with = |tensors: &[&Input], rest: &[Input]| {
+            let tensors: Vec<Input> = tensors.iter().map(|&input| input.clone()).collect();
+            [tensors, rest.to_vec()].concat()
+        };
+        // An index stays within what it addresses.
+        let select = [x.clone(), number("0"), whole.clone()];
+        assert_eq!(of("aten::index_select", 2, &select), Ok(Fill::within(Init::Index, 0, 1)));
+        assert_eq!(of("aten::embedding", 1, &with(&[&x, &whole], &flags)), Ok(Fill::within(Init::Index, 0, 1)));
+        let loss = with(&[&tensor("double", &[10]), &whole, &tensor("", &[])], &[number("1"), number("-100")]);
+        assert_eq!(of("aten::nll_loss_forward", 1, &loss), Ok(Fill::within(Init::Index, 0, 10)));
+        // What is written to, and the gradient of a sum.
+        let add = with(&[&double, &tensor("float", &[])], &[number("1")]);
+        assert_eq!(of("aten::add_", 0, &add), Ok(Fill::of(Init::Normal)));
+        let back = with(&[&double, &tensor("double", &[8]), &tensor("double", &[8])], &[number("1")]);
+        assert_eq!(of("aten::mse_loss_backward", 0, &back), Ok(Fill::of(Init::Normal)));
+        // A number of the program would be a copy from the host.
+        let copied = of("aten::copy_", 1, &with(&[&tensor("float", &[]), &whole], &[number("False")])).unwrap();
+        assert!(!copied.on_host && copied.assumed);
+        for (op, at, inputs) in [
+            ("aten::sub", 0, with(&[&double, &x], &[number("1")])),
+            ("aten::add_", 1, with(&[&x, &double], &[number("1")])),
+            ("aten::pow", 1, with(&[&x, &double], &[])),
+            ("aten::masked_fill", 2, with(&[&x, &tensor("bool", &[1, 64]), &double], &[])),
+            ("aten::where", 2, with(&[&tensor("bool", &[1, 64]), &x, &double], &[])),
+        ] {
+            assert!(of(op, at, &inputs).unwrap().on_host, "{op}");
+        }
+    }
+
+    #[test]
     fn nothing_to_compute_is_seen() {
-        assert!(computes_nothing(&[tensor("float", &[0, 3]), number("1")]));
-        assert!(!computes_nothing(&[tensor("float", &[0]), tensor("float", &[1])]));
-        assert!(!computes_nothing(&[number("1")]));
+        assert!(computes_nothing(None, &[tensor("float", &[0, 3]), number("1")]));
+        assert!(!computes_nothing(None, &[tensor("float", &[0]), tensor("float", &[1])]));
+        assert!(!computes_nothing(None, &[number("1")]));
+        // The result of a range is empty until the call makes it as long as it has to be.
+        let range = [number("0"), number("4096"), number("1"), tensor("long int", &[0])];
+        assert!(!computes_nothing(resolve("aten::arange", &range), &range));
+        let product = [tensor("float", &[0, 3]), tensor("float", &[3, 0]), tensor("float", &[0])];
+        assert!(computes_nothing(resolve("aten::mm", &product), &product));
     }
 }

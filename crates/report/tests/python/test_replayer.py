@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 import unittest
+from unittest import mock
 
 import torch
 
@@ -158,6 +159,49 @@ class Values(unittest.TestCase):
         self.assertTrue(utils.OFFSETS.search("cu_seqlens_q") and utils.OFFSETS.search("kv_indptr"))
         self.assertTrue(utils.ADDRESSES.search("block_tables") and utils.ADDRESSES.search("seq_lens"))
         self.assertFalse(utils.ADDRESSES.search("input") or utils.ADDRESSES.search("indent"))
+
+    def test_only_an_operand_can_be_a_number_of_the_program(self):
+        def guessed(op, at, *inputs):
+            recorded = [utils.Recorded(raw) for raw in inputs]
+            args = utils.resolve(entry(op, *inputs), recorded).args
+            return utils.guess(args[at], recorded[at], recorded, [arg.name for arg in args])[0]
+
+        whole, double, x = tensor(kind="long int"), tensor(kind="double"), tensor(1, 64)
+        for op, at, inputs in [
+            ("aten::sub", 0, (double, x, ONE)), ("aten::add_", 1, (x, double, ONE)), ("aten::pow", 1, (x, double)),
+            ("aten::masked_fill", 2, (x, tensor(1, 64, kind="bool"), double)),
+            ("aten::where", 2, (tensor(1, 64, kind="bool"), x, double)),
+        ]:
+            self.assertEqual(guessed(op, at, *inputs)["device"], "cpu", op)
+        for op, at, inputs in [
+            ("aten::add_", 0, (double, tensor(), ONE)), ("aten::copy_", 1, (tensor(), whole, NO)),
+            ("aten::mse_loss_backward", 0, (double, tensor(8, kind="double"), tensor(8, kind="double"), ONE)),
+        ]:
+            self.assertEqual(guessed(op, at, *inputs)["device"], "gpu", op)
+        with self.assertRaisesRegex(utils.Skip, "Index argument index: no safe values known"):
+            build("aten::index_select", x, number("0"), whole)
+
+    def test_a_text_is_never_taken_without_a_word(self):
+        x = tensor(4)
+        none = "string argument rounding_mode is not recorded; none used"
+        self.assertEqual(build("aten::div", x, x, NONE).assumptions, [none])
+
+        def divided(kind, value):
+            mode = {"arg_name": "rounding_mode", "arg_type": "str?", "kind": kind, "value": value, "assumed": True}
+            ir = {"list_pos_args": [hinted("self", x), hinted("other", x)], "list_kwargs": [mode]}
+            return build("aten::div", x, x, NONE, replay_ir=ir, overload="Tensor_mode")
+
+        floor = divided("str", "floor")
+        self.assertEqual((floor.kwargs["rounding_mode"], floor.assumptions), ("floor", []))
+        with torch.no_grad():
+            self.assertTrue(torch.equal(floor(), floor().floor()))
+        plain = divided("none", None)
+        self.assertEqual((plain.kwargs["rounding_mode"], plain.assumptions), (None, [none]))
+
+    def test_a_range_is_made_as_long_as_it_has_to_be(self):
+        call = build("aten::arange", number("0"), number("5"), ONE, tensor(0, kind="long int"))
+        for _ in range(2):
+            self.assertEqual(call().tolist(), [0, 1, 2, 3, 4])
 
     def test_missing_arguments(self):
         call = build("aten::gelu", tensor(4), NONE)
@@ -419,13 +463,27 @@ class CommandLine(unittest.TestCase):
         self.assertIn("float[8x4], float[4x6]", printed)
         self.assertEqual(len(self.run_with(both, "--op", "neg")[2]["entries"]), 1)
         self.assertEqual(len(self.run_with(both, "--op-limit", "1")[2]["entries"]), 1)
+        many = [entry("aten::neg", F(4), id="aten::neg#%d" % n) for n in range(12)]
+        for text, meant in [("#1", [1]), ("neg#11", [11]), ("#", range(12)), ("neg", range(12))]:
+            found = self.run_with(many, "--op", text, "--dry-run")[2]["entries"]
+            self.assertEqual([e["id"] for e in found], ["aten::neg#%d" % n for n in meant])
         self.assertEqual(len(self.run_with(both, "--dry-run")[2]["entries"]), 2)
         with contextlib.redirect_stderr(io.StringIO()):
             self.assertEqual(batched_replay.main(["/nowhere/ir.json"]), 2)
 
     def test_isolated_entries_run_in_their_own_process(self):
-        status, _, results = self.run_with([entry("aten::neg", F(4))], "--isolate")
-        self.assertEqual((status, results["entries"][0]["status"]), (0, "ok"))
+        both = [entry("aten::neg", F(4)), entry("aten::exp", F(4))]
+        status, _, results = self.run_with(both, "--isolate")
+        self.assertEqual((status, [e["status"] for e in results["entries"]]), (0, ["ok", "ok"]))
+
+    def test_isolated_entries_are_not_isolated_again(self):
+        for word in ("--isolate", "--isol", "--iso"):
+            argv = [word, "--op", "neg"]
+            with mock.patch("batched_replay.subprocess.run") as started:
+                started.return_value.returncode = 0
+                batched_replay.isolated(entry("aten::neg", F(4)), argv, batched_replay.arguments(argv))
+            inner = batched_replay.arguments(started.call_args[0][0][2:])
+            self.assertEqual((inner.isolate, inner.id, inner.op), (False, "aten::neg#0", "neg"))
 
 
 if __name__ == "__main__":

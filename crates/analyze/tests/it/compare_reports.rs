@@ -105,6 +105,23 @@ fn sheets_that_one_report_lacks_are_compared_all_the_same() {
 }
 
 #[test]
+fn kernels_of_a_report_in_another_form_are_left_out_with_a_word() {
+    let old =
+        sheet("kernel_summary", "name,Total Kernel Time (ms),Mean Kernel Time (µs),Count\nk,3,1500,2\nl,1,500,2\n");
+    let new = kernels([4.0, 2.0]);
+    let left_out =
+        |tag: &str| format!("sheet kernel_summary of {tag} is left out: it has not the columns that the others have");
+    for (reports, tag, key) in [
+        ([("new", vec![new.clone()]), ("old", vec![old.clone()])], "old", "Kernel name"),
+        ([("old", vec![old]), ("new", vec![new])], "new", "name"),
+    ] {
+        let result = compare(&reports, Fidelity::Correct, &[SheetGroup::KernelSummary]).unwrap();
+        assert_eq!(result.notes, [left_out(tag)]);
+        assert!(texts(&result.tables[0], key).iter().all(|name| !name.is_empty()), "no row without a name");
+    }
+}
+
+#[test]
 fn numbers_follow_their_columns() {
     let timeline = |rows: &str| vec![sheet("gpu_timeline", &format!("type,time ms,percent\n{rows}"))];
     let reports = [("a", timeline("busy,2,50\nzero,0,0\n")), ("b", timeline("busy,3,60\nnew,1,1\nzero,1,1\n"))];

@@ -178,8 +178,21 @@ fn specs(
         if !lacking.is_empty() {
             notes.push(format!("there is no sheet {} in {}", spec.source, lacking.join(", ")));
         }
+        let is_other = |r: &&NamedReport<'_>| find(r, &spec.source).is_some_and(|t| is_of_other_form(t, spec, quirks));
+        let other: Vec<&str> = reports.iter().filter(is_other).map(|r| r.tag).collect();
+        if !other.is_empty() {
+            let (sheet, tags) = (&spec.source, other.join(", "));
+            notes.push(format!("sheet {sheet} of {tags} is left out: it has not the columns that the others have"));
+        }
     }
     Ok(specs)
+}
+
+/// Whether a table has none of the columns that the rows of a sheet are told apart by, as those of other versions may.
+/// All its rows would be one.
+fn is_of_other_form(table: &Table, spec: &SheetSpec, quirks: Quirks) -> bool {
+    let has_key = spec.keys.iter().any(|key| table.column(key).is_some());
+    !quirks.rows_multiply && table.rows() > 0 && !has_key
 }
 
 /// Fails where the reference does: on sheets that the first report must have, and on those of it that another lacks.
@@ -201,11 +214,14 @@ fn has(report: &NamedReport<'_>, sheet: &str) -> Result<(), CompareError> {
     }
 }
 
-/// The tables of a sheet, one a report; empty where a report lacks it.
+/// The tables of a sheet, one a report; empty where a report lacks it, or has it in another form.
 fn tables_of(spec: &SheetSpec, reports: &[NamedReport<'_>], quirks: Quirks) -> Vec<Table> {
     let empty = || Table { name: spec.source.clone(), columns: Vec::new() };
     let table = |report: &NamedReport<'_>| {
         let Some(table) = find(report, &spec.source) else { return empty() };
+        if is_of_other_form(table, spec, quirks) {
+            return empty();
+        }
         if quirks.rows_multiply {
             return table.clone();
         }

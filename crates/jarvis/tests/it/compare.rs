@@ -170,6 +170,20 @@ fn workbooks_and_folders_are_the_same_reports() {
 }
 
 #[test]
+fn the_report_of_a_comparison_is_that_of_its_target() {
+    let root = tempfile::tempdir().unwrap();
+    let [before, after] = ["attn_unfused", "attn_fused"].map(|name| fixture(&format!("h200/{name}.json.gz")));
+    let both = root.path().join("both");
+    let [before, after, out] = [&before, &after, &both].map(|p| p.to_str().unwrap());
+    let run = jarvis(&["analyze", after, "--reference", before, "-o", out, "-q"]);
+    assert_eq!(run.status, 0, "{}", run.err);
+    let alone = report("attn_fused", &root.path().join("alone"));
+    let run = compare([&alone, &both], ["alone", "both"], &root.path().join("out"), &["--sheets", "ops_summary"]);
+    assert_eq!((run.status, run.err.as_str()), (0, ""));
+    assert!(run.out.contains("no difference"), "{}", run.out);
+}
+
+#[test]
 fn the_summary_tells_what_was_compared() {
     let root = tempfile::tempdir().unwrap();
     let (one, two) = (report("attn_fused", &root.path().join("one")), report("attn_unfused", &root.path().join("two")));

@@ -11,16 +11,20 @@ use crate::cli::Failure;
 use crate::exit;
 
 /// Names that say nothing about what is in a report: the folder above does.
-const USUAL: [&str; 4] = ["perf_report", "perf_report_csvs", "analysis_output", "comparison_csvs"];
+const USUAL: [&str; 5] =
+    ["perf_report", "perf_report_csvs", "target_perf_report_csvs", "analysis_output", "comparison_csvs"];
 /// Endings that say nothing either.
 const ENDINGS: [&str; 3] = ["_perf_report_csvs", "_perf_report", "_csvs"];
+
+/// Folders of CSV files in an output folder. Of a comparison, the report is the target's.
+const INNER: [&str; 2] = ["perf_report_csvs", "target_perf_report_csvs"];
 
 /// The tables of a report.
 pub(super) fn read(path: &Path) -> Result<Vec<Table>, Failure> {
     if path.is_dir() {
-        // The output folder of `jarvis report` holds its CSV files in a folder of their own.
-        let inner = path.join("perf_report_csvs");
-        return folder(if inner.is_dir() { &inner } else { path });
+        // The output folders of `jarvis report` and `jarvis analyze` hold their CSV files in a folder of their own.
+        let inner = INNER.iter().map(|name| path.join(name)).find(|inner| inner.is_dir());
+        return folder(inner.as_deref().unwrap_or(path));
     }
     let bytes = fs::read(path).map_err(|error| unreadable(path, &error))?;
     if !bytes.starts_with(b"PK") {

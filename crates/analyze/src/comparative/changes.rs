@@ -199,7 +199,13 @@ impl Comparative {
     /// Differences that are worth telling: of at least this share of the reference's time, in percent.
     pub fn large_changes(&self) -> impl Iterator<Item = &Change> {
         let floor = WORTH_PERCENT / 100.0 * self.totals.reference.total_ms;
-        self.changes.iter().filter(move |c| c.ms.delta().abs() >= floor)
+        self.changes.iter().filter(move |c| c.ms.delta().abs() >= floor && self.is_compared(c))
+    }
+
+    /// Whether a change says more than that one recording is longer.
+    pub(crate) fn is_compared(&self, change: &Change) -> bool {
+        let is_in_unit = self.is_to_scale || change.kind != ChangeKind::Unmatched;
+        self.uncomparable.is_none() || change.kind.is_of_kernels() && is_in_unit
     }
 
     /// Whether the hardware explains a change, and each of its operations that is told apart.

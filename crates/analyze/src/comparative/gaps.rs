@@ -105,6 +105,8 @@ pub(crate) struct Timeline<'a> {
     pub(crate) lost_overlap_ms: f64,
     /// Whether the recordings are equally long, or times are of one step.
     pub(crate) is_comparable: bool,
+    /// Whether what has no counterpart is in the same unit on both sides.
+    pub(crate) is_to_scale: bool,
     /// Whether both sides run the same collectives; none if neither has any.
     pub(crate) same_collectives: Option<bool>,
 }
@@ -117,8 +119,9 @@ pub(crate) fn gaps(
     timeline: &Timeline<'_>,
 ) -> Vec<Gap> {
     let totals = timeline.totals;
-    // What the reference has lost is nothing that it does without.
-    let is_whole = analyses.reference.prepared.losses.is_empty();
+    // What the reference has lost is nothing that it does without. Of a target that misses a part, marks of steps may
+    // be gone and their work not.
+    let is_whole = [analyses.reference, analyses.target].iter().all(|a| a.prepared.losses.is_empty());
     let target = analyses.target;
     let limits = &target.prepared.thresholds;
     let mut found: Vec<Gap> = Vec::new();
@@ -133,17 +136,17 @@ pub(crate) fn gaps(
     let unmatched = changes.iter().find(|c| c.kind == ChangeKind::Unmatched);
     let is_more =
         |c: &&Change| c.ms.ratio().is_none_or(|r| r > tolerance) && 100.0 * c.ms.delta() >= WORTH_PERCENT * compute;
-    if let Some(c) = unmatched.filter(is_more).filter(|_| is_whole) {
+    if let Some(c) = unmatched.filter(is_more).filter(|_| is_whole && timeline.is_to_scale) {
         found.push(of_unmatched(analyses, c.ms));
     }
-    if timeline.is_comparable {
-        let idle = Some(of_idle(&target.findings, Both::of(totals, |t| t.idle_ms))).filter(|_| is_whole);
-        let copies = of_copies(&target.findings, changes, totals).filter(|_| is_whole);
-        let compares_collectives = is_whole && timeline.same_collectives == Some(true);
+    if timeline.is_comparable && is_whole {
+        let idle = of_idle(&target.findings, totals);
+        let copies = of_copies(&target.findings, changes, totals);
+        let compares_collectives = timeline.same_collectives == Some(true);
         let communication = of_communication(&target.findings, changes, totals).filter(|_| compares_collectives);
-        let overlap = Some(of_overlap(timeline.lost_overlap_ms));
+        let overlap = of_overlap(timeline.lost_overlap_ms);
         let is_worth = |gap: &Gap| 100.0 * gap.saved_ms >= WORTH_PERCENT * totals.target.total_ms && gap.saved_ms > 0.0;
-        found.extend([idle, copies, communication, overlap].into_iter().flatten().filter(is_worth));
+        found.extend([Some(idle), copies, communication, Some(overlap)].into_iter().flatten().filter(is_worth));
     }
     let percent_of = |ms: f64, all: f64| if all > 0.0 { 100.0 * ms / all } else { 0.0 };
     for gap in &mut found {
@@ -306,9 +309,10 @@ fn investigate(c: &Compared) -> String {
 /// Patterns that say what the GPU waits for while it is idle.
 pub(crate) const WAITS: [PatternId; 3] = [PatternId::LAUNCH_BOUND, PatternId::HOST_SYNC, PatternId::INPUT_STARVED];
 
-fn of_idle(findings: &[Finding], idle: Both<f64>) -> Gap {
+fn of_idle(findings: &[Finding], totals: Both<&SideTotals>) -> Gap {
+    let idle = Both::of(totals, |t| t.idle_ms);
     let paths = paths_of(findings, &WAITS, "See `system_findings/cpu_idle_findings.md` for what the GPU waits for.");
-    Gap::new(GapSource::Idle, "GPU idle time", "cpu_idle", idle, paths)
+    exposed(Gap::new(GapSource::Idle, "GPU idle time", "cpu_idle", idle, paths), totals)
 }
 
 /// Copies that operations make are compared with those.
@@ -322,15 +326,26 @@ fn of_copies(findings: &[Finding], changes: &[Change], totals: Both<&SideTotals>
 fn of_communication(findings: &[Finding], changes: &[Change], totals: Both<&SideTotals>) -> Option<Gap> {
     let ms = changes.iter().find(|c| c.kind == ChangeKind::Communication)?.ms;
     let see = "See `system_findings/multi_kernel_findings.md` for the collectives, and overlap them with computation.";
-    let paths = paths_of(findings, &[PatternId::EXPOSED_COMMUNICATION], see);
+    let mut paths = paths_of(findings, &[PatternId::EXPOSED_COMMUNICATION], see);
+    paths.algorithmic.push(
+        "Some of it may be waiting for ranks that compute longer: one rank can't tell waiting from transfer."
+            .to_owned(),
+    );
     Some(exposed(Gap::new(GapSource::Communication, "Exposed communication", "multi_kernel", ms, paths), totals))
 }
 
-/// A gap that saves no more than what the target takes longer without computing: where the reference waited instead,
-/// nothing is lost.
+/// A gap that saves no more than what the target takes longer beside computing.
 fn exposed(gap: Gap, totals: Both<&SideTotals>) -> Gap {
-    let longer = Both::of(totals, |t| t.total_ms - t.computation_ms).delta();
-    Gap { saved_ms: gap.saved_ms.min(longer), ..gap }
+    Gap { saved_ms: gap.saved_ms.min(longer_beside_computing(totals)), ..gap }
+}
+
+/// What the target takes longer in all because of times in which nothing computes. Where the reference waited instead,
+/// nothing is lost; where it computed instead, it does not show that the target can do without: kernels that take less
+/// time lay bare how long the host takes.
+pub(crate) fn longer_beside_computing(totals: Both<&SideTotals>) -> f64 {
+    let in_all = Both::of(totals, |t| t.total_ms).delta();
+    let beside = Both::of(totals, |t| t.total_ms - t.computation_ms).delta();
+    in_all.min(beside)
 }
 
 /// What the target's own finding of one of these patterns says, else where to look.
@@ -398,12 +413,39 @@ mod tests {
             ..finding(Tier::System, Priority::High, 1.0, 2.0)
         };
         let advice = |findings: &[Finding]| {
-            let gap = of_idle(findings, Both { reference: 1.0, target: 5.0 });
+            let gap = of_idle(findings, Both { reference: &waiting(1.0, 4.0), target: &waiting(5.0, 4.0) });
             gap.paths.algorithmic.first().cloned().unwrap_or_default()
         };
         let repeated = told(PatternId::RECOMPUTATION, "Checkpoint fewer layers.");
         assert!(advice(std::slice::from_ref(&repeated)).starts_with("See `system_findings/"));
         assert_eq!(advice(&[repeated, told(PatternId::HOST_SYNC, "Do not wait.")]), "Do not wait.");
+    }
+
+    fn waiting(idle_ms: f64, computation_ms: f64) -> SideTotals {
+        SideTotals { total_ms: idle_ms + computation_ms, idle_ms, computation_ms, ..SideTotals::default() }
+    }
+
+    #[test]
+    #[expect(clippy::float_cmp, reason = "the numbers are exact")]
+    fn waiting_saves_what_the_reference_shows_can_be_done_without() {
+        let saved = |reference: SideTotals, target: SideTotals| {
+            of_idle(&[], Both { reference: &reference, target: &target }).saved_ms
+        };
+        assert_eq!(saved(waiting(1.0, 4.0), waiting(5.0, 4.0)), 4.0);
+        assert_eq!(saved(waiting(1.0, 4.0), waiting(3.0, 2.0)), 0.0, "the kernels take less, the whole as much");
+        assert_eq!(saved(waiting(1.0, 4.0), waiting(3.0, 3.0)), 1.0);
+        assert!(saved(waiting(1.0, 4.0), waiting(2.0, 1.0)) < 0.0, "the whole takes less");
+        // A rank that waits for one that computes longer.
+        let rank = |computation_ms: f64, exposed_comm_ms: f64| SideTotals {
+            total_ms: computation_ms + exposed_comm_ms,
+            computation_ms,
+            exposed_comm_ms,
+            ..SideTotals::default()
+        };
+        let (slow, fast) = (rank(9.0, 2.0), rank(6.0, 5.0));
+        let totals = Both { reference: &slow, target: &fast };
+        let gap = Gap::new(GapSource::Communication, "", "", Both::of(totals, |t| t.exposed_comm_ms), Paths::default());
+        assert_eq!(exposed(gap, totals).saved_ms, 0.0);
     }
 
     #[test]

@@ -5,13 +5,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::both::Both;
-use super::changes::Change;
 use super::compared::Compared;
-use super::matching::MatchLevel;
 use super::steps::Mode;
-use super::{COVERAGE_PERCENT, Comparative};
+use super::{COVERAGE_PERCENT, Comparative, ms_of_calls};
 use crate::prepare::args::SEPARATOR;
 use crate::prepare::category::{CATEGORIES, category_of};
+use crate::rounding::shown;
 use jarvis_perf::extension::Extension;
 use jarvis_perf::ops;
 use jarvis_trace::InOrder;
@@ -130,9 +129,9 @@ impl Gate {
         let is_per_call = c.normalization.mode == Mode::PerCall;
         if is_per_call && percent_of_calls(c) < COVERAGE_PERCENT {
             return Err(format!(
-                "no steps are known, the numbers of calls differ, and only {:.0}% of the target's kernel time is of \
-                 calls that the reference makes too",
-                percent_of_calls(c)
+                "{}; {}% of the target's kernel time is of calls that the reference makes too",
+                c.normalization.reason,
+                shown(percent_of_calls(c), 0)
             ));
         }
         let kernels = |is_own: &dyn Fn(&Compared) -> bool| {
@@ -144,19 +143,18 @@ impl Gate {
             () if self.what != TOTAL => Ok(kernels(&|k| *k.category == *self.what)),
             // How long the GPU waits in recordings of unknown length says nothing.
             () if is_per_call => Ok(kernels(&|_| true)),
-            () if c.normalization.has_other_length() => c.pace.ok_or_else(|| {
-                "the traces hold different numbers of steps, and it can't be told where one begins on the GPU"
-                    .to_owned()
-            }),
-            () => Ok(Both::of(c.totals.as_ref(), |t| t.total_ms)),
+            () => match &c.uncomparable {
+                Some(why) => Err(why.clone()),
+                None => Ok(Both::of(c.totals.as_ref(), |t| t.total_ms)),
+            },
         }
     }
 
     /// What takes the target more time.
     fn rows(&self, c: &Comparative) -> Vec<(String, Both<f64>)> {
         let mut rows: Vec<(String, Both<f64>)> = if self.what == TOTAL {
-            let is_told = |change: &&Change| c.normalization.mode != Mode::PerCall || change.kind.is_of_kernels();
-            c.changes.iter().filter(is_told).map(|change| (change.what.clone(), change.ms)).collect()
+            let told = c.changes.iter().filter(|change| c.is_compared(change));
+            told.map(|change| (change.what.clone(), change.ms)).collect()
         } else {
             let own = c.operations.iter().filter(|o| *o.category == *self.what);
             let own = own.map(|o| (format!("`{}` {}", o.name, o.args.replace(SEPARATOR, ", ")), o.ms));
@@ -172,11 +170,10 @@ impl Gate {
     }
 }
 
-/// How much of the target's kernel time is of calls that the reference makes too: what the scale of the rest rests on.
+/// How much of the target's kernel time is of calls that the reference makes too.
 fn percent_of_calls(c: &Comparative) -> f64 {
-    let rows = c.operations.iter().filter(|o| o.level != Some(MatchLevel::Module));
     let all: f64 = c.categories.iter().map(|k| k.ms.target).sum();
-    if all > 0.0 { 100.0 * rows.map(|o| o.ms.target).sum::<f64>() / all } else { 0.0 }
+    if all > 0.0 { 100.0 * ms_of_calls(&c.operations) / all } else { 0.0 }
 }
 
 #[cfg(test)]

@@ -117,8 +117,8 @@ pub(crate) fn matched(sides: Both<&Prepared>, work: Both<Vec<Part>>, surplus: Su
         // What has no counterpart is as much longer or shorter as the rest.
         found.factor = found.matches.iter().map(|m| m.ms().reference).sum::<f64>() / recorded_ms;
     }
-    // How much of a place the reference has lost is not known: what is left of it says nothing of the target.
-    if sides.reference.losses.is_empty() {
+    // How much of a place a side has lost is not known: what is left of it says nothing.
+    if sides.reference.losses.is_empty() && sides.target.losses.is_empty() {
         by_place(&mut found);
     }
     let factor = found.factor;

@@ -36,6 +36,7 @@ use changes::Recorded;
 use compared::Scene;
 use gaps::Timeline;
 use matching::{Matched, Surplus, matched};
+use steps::Calls;
 use work::Work;
 
 use crate::analysis::Analysis;
@@ -51,6 +52,11 @@ pub const DIFFERENCE_PERCENT: f64 = 10.0;
 
 /// Less matched kernel time than this is worth a warning, in percent.
 const COVERAGE_PERCENT: f64 = 80.0;
+
+/// Whether a part of a kernel time is enough of it to speak for the whole.
+fn is_covered(part: f64, all: f64) -> bool {
+    100.0 * part >= COVERAGE_PERCENT * all
+}
 
 /// Two times that differ by less than this share are the same.
 const SAME: f64 = 0.005;
@@ -93,6 +99,11 @@ impl SideTotals {
             comm_ms: u.total_comm_time_ms / steps,
         }
     }
+
+    /// The same with what the GPU waits in a step, where the recording as a whole tells another time.
+    fn waiting(self, idle_ms: f64) -> Self {
+        Self { idle_ms, total_ms: self.busy_ms + idle_ms, ..self }
+    }
 }
 
 /// What bounds most of the target's compute time.
@@ -118,6 +129,10 @@ impl Dominant {
     }
 }
 
+/// Why totals can't be compared where the numbers of steps differ.
+const UNKNOWN_BEGIN: &str =
+    "the traces hold different numbers of steps, and it can't be told where one begins on the GPU";
+
 /// A finished comparison.
 #[derive(Debug, Clone)]
 pub struct Comparative {
@@ -125,8 +140,11 @@ pub struct Comparative {
     pub normalization: Normalization,
     /// The GPU's time.
     pub totals: Both<SideTotals>,
-    /// Time of a step where recordings of different numbers of steps are compared, which totals do not tell.
-    pub pace: Option<Both<f64>>,
+    /// Why the totals, and times in which nothing computes, can't be compared; none if they can.
+    pub uncomparable: Option<String>,
+    /// Whether what has no counterpart is in the same unit on both sides: of one step, of recordings that are equally
+    /// long, or scaled as most of the work is.
+    pub is_to_scale: bool,
     /// Kernel time that is matched, in percent of that of the side.
     pub coverage_percent: Both<f64>,
     /// What bounds most of the target's compute time.
@@ -170,7 +188,16 @@ impl Comparative {
         let sides = Both::of(analyses, |a| &a.prepared);
         let (normalization, work) = comparable(sides);
         let steps = Both::of(normalization.steps, f64::from);
-        let totals = Both::of(sides.zip(steps), |(p, steps)| SideTotals::of(p, steps));
+        let mut totals = Both::of(sides.zip(steps), |(p, steps)| SideTotals::of(p, steps));
+        let idle_ms = if normalization.has_other_length() { steps::idle_ms(analyses) } else { None };
+        if let Some(idle_ms) = idle_ms {
+            totals = Both::of(totals.zip(idle_ms), |(totals, idle_ms)| totals.waiting(idle_ms));
+        }
+        let uncomparable = match normalization.mode {
+            Mode::PerCall => Some(normalization.reason.clone()),
+            Mode::PerStep if normalization.has_other_length() && idle_ms.is_none() => Some(UNKNOWN_BEGIN.to_owned()),
+            Mode::PerStep | Mode::Total => None,
+        };
         let surplus = if normalization.mode == Mode::PerCall { Surplus::Scaled } else { Surplus::LeftOver };
         let kernel_ms = Both::of(work.as_ref(), Work::ms);
         let communicated = Both::of(analyses, |a| a.system.as_ref().map_or(&[][..], |s| &s.communication.collectives));
@@ -197,10 +224,12 @@ impl Comparative {
         });
         let recorded = Recorded { totals: totals.as_ref(), kernel_ms, copies };
         let changes = changes::changes(&operations, &left, &recorded, &waits, &target.prepared.thresholds);
+        let is_to_scale = normalization.mode != Mode::PerCall || is_covered(ms_of_calls(&operations), kernel_ms.target);
         let timeline = Timeline {
             totals: totals.as_ref(),
             lost_overlap_ms: recorded.lost_overlap_ms(),
-            is_comparable: normalization.mode != Mode::PerCall,
+            is_comparable: uncomparable.is_none(),
+            is_to_scale,
             same_collectives,
         };
         let gaps = gaps::gaps(analyses, &operations, &changes, &timeline);
@@ -214,7 +243,8 @@ impl Comparative {
             gone: Vec::new(),
             new: Vec::new(),
             same_collectives,
-            pace: steps::pace(sides).filter(|_| normalization.has_other_length()),
+            uncomparable,
+            is_to_scale,
             normalization,
             totals,
             coverage_percent,
@@ -230,7 +260,7 @@ impl Comparative {
             out.same_kernels = uncompared::same_kernels(sides, steps);
         }
         out.warnings.clone_from(&out.losses);
-        out.warnings.extend(warnings(&out, steps::marks(sides)));
+        out.warnings.extend(warnings(&out));
         let told = Both::of(analyses, |a| patterns(a, &[Tier::Compute, Tier::Fusion, Tier::System]));
         out.gone = told.reference.iter().copied().filter(|p| !told.target.contains(p)).collect();
         out.new = told.target.iter().copied().filter(|p| !told.reference.contains(p)).collect();
@@ -294,7 +324,13 @@ fn comparable(sides: Both<&Prepared>) -> (Normalization, Both<Work>) {
             work.reference.parts.iter().filter(|p| p.row.is_some_and(|r| ids.contains(&r))).cloned().collect();
         Both { reference: steps::calls_and_ms(&own), target: steps::calls_and_ms(&m.parts.target) }
     });
-    (steps::by_calls(steps::marks(sides), rows), work)
+    let calls = Calls::of(rows, Both::of(work.as_ref(), Work::ms), uncompared::run_as_often(sides));
+    (steps::by_calls(steps::marks(sides), &calls), work)
+}
+
+/// The target's time in calls that the reference makes too: what the scale of the rest rests on.
+fn ms_of_calls(operations: &[Compared]) -> f64 {
+    operations.iter().filter(|o| o.level != Some(MatchLevel::Module)).map(|o| o.ms.target).sum()
 }
 
 fn sorted(mut left: Both<Vec<Part>>) -> Both<Vec<Part>> {
@@ -376,7 +412,7 @@ fn losses(sides: Both<&[String]>) -> Vec<String> {
     [of("target", sides.target), of("reference", sides.reference)].concat()
 }
 
-fn warnings(c: &Comparative, marks: &str) -> Vec<String> {
+fn warnings(c: &Comparative) -> Vec<String> {
     let mut warnings = Vec::new();
     for (side, percent) in [("reference", c.coverage_percent.reference), ("target", c.coverage_percent.target)] {
         if percent < COVERAGE_PERCENT {
@@ -387,16 +423,23 @@ fn warnings(c: &Comparative, marks: &str) -> Vec<String> {
     }
     if c.normalization.mode == Mode::PerCall {
         warnings.push(format!(
-            "Steps are not compared, since {marks}, and the numbers of calls differ: operations are compared call by \
-             call, totals are not comparable, and a limit on the slowdown is one on the kernel time."
+            "Steps are not compared, since {}: operations are compared call by call, totals are not comparable, and a \
+             limit on the slowdown is one on the kernel time.",
+            c.normalization.reason
         ));
     }
-    if c.normalization.has_other_length() && c.pace.is_none() {
-        warnings.push(
-            "The traces hold different numbers of steps and it can't be told where one begins on the GPU: gaps between \
-             steps count differently on both sides, and a limit on the slowdown can't be checked."
+    if c.normalization.has_other_length() {
+        let Both { reference, target } = c.normalization.steps;
+        warnings.push(match &c.uncomparable {
+            Some(_) => "The traces hold different numbers of steps and it can't be told where one begins on the GPU: \
+                        gaps between steps count differently on both sides, and a limit on the slowdown can't be \
+                        checked."
                 .to_owned(),
-        );
+            None => format!(
+                "The traces hold different numbers of steps, {reference} and {target}. The time in which the GPU has \
+                 nothing to do is that of as many of the last steps of each, all other times are of all their steps."
+            ),
+        });
     }
     if c.same_collectives == Some(false) {
         warnings.push("The sides do not run the same collectives, so communication is not compared.".to_owned());

@@ -8,9 +8,9 @@ use jarvis_trace::{GpuWork, InOrder};
 
 use super::both::Both;
 use super::changes::{Change, ChangeKind, launcher, launchers, listed};
-use super::steps::Mode;
+use super::gaps::longer_beside_computing;
 use super::work::Part;
-use super::{COVERAGE_PERCENT, Comparative, WORTH_PERCENT};
+use super::{COVERAGE_PERCENT, Comparative, WORTH_PERCENT, is_covered};
 use crate::prepared::Prepared;
 use crate::rounding::{shown, shown_ms};
 
@@ -25,17 +25,36 @@ pub struct SameKernel {
     pub runs: Both<f64>,
 }
 
+/// Time and runs of the kernels of a side, by name.
+type ByName<'a> = BTreeMap<&'a Arc<str>, (f64, f64)>;
+
+fn by_name(p: &Prepared) -> ByName<'_> {
+    let mut found = ByName::new();
+    let kernels = p.program.leaves.iter().flat_map(|leaf| leaf.kernels.iter());
+    for kernel in kernels.filter(|k| !k.is_copy && k.work != GpuWork::Communication) {
+        let known = found.entry(&kernel.name).or_default();
+        *known = (known.0 + kernel.us / 1e3, known.1 + 1.0);
+    }
+    found
+}
+
+/// Whether most of the kernels of either side run on the other too, and as often.
+pub(super) fn run_as_often(sides: Both<&Prepared>) -> bool {
+    let named = Both::of(sides, by_name);
+    let is_most = |own: &ByName<'_>, other: &ByName<'_>| {
+        let is_same = |name: &Arc<str>, runs: f64| other.get(name).is_some_and(|(_, n)| (runs - n).abs() < 0.5);
+        let ms = |of: &dyn Fn(&Arc<str>, f64) -> bool| {
+            own.iter().filter(|(name, (_, runs))| of(name, *runs)).map(|(_, (ms, _))| ms).sum::<f64>()
+        };
+        let all = ms(&|_, _| true);
+        all > 0.0 && is_covered(ms(&is_same), all)
+    };
+    is_most(&named.reference, &named.target) && is_most(&named.target, &named.reference)
+}
+
 /// The kernels that both sides run, those with the largest difference first.
 pub(super) fn same_kernels(sides: Both<&Prepared>, steps: Both<f64>) -> Vec<SameKernel> {
-    let by_name = Both::of(sides, |p| {
-        let mut found: BTreeMap<&Arc<str>, (f64, f64)> = BTreeMap::new();
-        let kernels = p.program.leaves.iter().flat_map(|leaf| leaf.kernels.iter());
-        for kernel in kernels.filter(|k| !k.is_copy && k.work != GpuWork::Communication) {
-            let known = found.entry(&kernel.name).or_default();
-            *known = (known.0 + kernel.us / 1e3, known.1 + 1.0);
-        }
-        found
-    });
+    let by_name = Both::of(sides, by_name);
     let one = |(name, target): (&&Arc<str>, &(f64, f64))| {
         let of = Both { reference: *by_name.reference.get(*name)?, target: *target };
         let per_step = Both::of(of.zip(steps), |((ms, runs), steps)| (ms / steps, runs / steps));
@@ -49,6 +68,9 @@ pub(super) fn same_kernels(sides: Both<&Prepared>, steps: Both<f64>) -> Vec<Same
     same.order_by(|a, b| b.ms.delta().abs().total_cmp(&a.ms.delta().abs()).then_with(|| a.name.cmp(&b.name)));
     same
 }
+
+/// Times in which nothing computes.
+const BESIDE: [ChangeKind; 3] = [ChangeKind::Idle, ChangeKind::Copies, ChangeKind::Communication];
 
 impl Comparative {
     /// Whether so little is matched that the operations say little of the whole.
@@ -71,10 +93,16 @@ impl Comparative {
         let mut text = if self.operations.is_empty() {
             format!("No operation could be compared: {}.", self.why_unmatched())
         } else {
+            let percent = self.coverage_percent;
+            let (side, percent) = if percent.reference < percent.target {
+                ("reference", percent.reference)
+            } else {
+                ("target", percent.target)
+            };
             format!(
-                "Only {}% of the target's kernel time could be compared by operation, and of that nothing takes longer \
+                "Only {}% of the {side}'s kernel time could be compared by operation, and of that nothing takes longer \
                  than the hardware explains.",
-                shown(self.coverage_percent.target, 1)
+                shown(percent, 1)
             )
         };
         if !self.same_kernels.is_empty() {
@@ -90,30 +118,38 @@ impl Comparative {
 
     /// What is to be said where operations are compared and none takes longer. Other time may.
     fn nothing_longer(&self) -> String {
-        const BESIDE: [ChangeKind; 3] = [ChangeKind::Idle, ChangeKind::Copies, ChangeKind::Communication];
         let floor = WORTH_PERCENT / 100.0 * self.totals.target.total_ms;
-        let is_comparable = self.normalization.mode != Mode::PerCall;
         let is_longer = |c: &&Change| BESIDE.contains(&c.kind) && c.ms.delta() > 0.0 && c.ms.delta() >= floor;
         let longer: Vec<&Change> = self.changes.iter().filter(is_longer).collect();
         let incomplete = self.incomplete_sides();
-        if is_comparable && longer.is_empty() && incomplete.is_none() {
+        if self.uncomparable.is_none() && longer.is_empty() && incomplete.is_none() {
             return "The target takes nowhere longer than its hardware explains.".to_owned();
         }
         let mut text =
             "Of the operations that both sides run, none takes the target longer than its hardware explains."
                 .to_owned();
-        if !is_comparable {
-            text += " Times in which nothing computes can't be compared: the numbers of calls differ.";
+        if let Some(why) = &self.uncomparable {
+            text += &format!(" Times in which nothing computes can't be compared: {why}.");
             return text;
         }
         for c in longer {
             let ms = Both::of(c.ms, shown_ms);
-            text += &format!(" {}: {} ms in the reference, {} ms in the target.", c.what, ms.reference, ms.target);
+            text += &format!(" {}: {} ms in the reference, {} ms in the target", c.what, ms.reference, ms.target);
+            text += self.why_no_gap(c).map_or_else(|| ".".to_owned(), |why| format!("; {why}.")).as_str();
         }
         if let Some(sides) = incomplete {
             text += &format!(" A part of the recording of the {sides} is lost, so the rest is not judged.");
         }
         text
+    }
+
+    /// Why a time in which nothing computes is no place to improve though it is longer, if the totals tell.
+    pub fn why_no_gap(&self, change: &Change) -> Option<&'static str> {
+        let floor = WORTH_PERCENT / 100.0 * self.totals.target.total_ms;
+        let is_longer = BESIDE.contains(&change.kind) && change.ms.delta() > 0.0;
+        let is_known = self.uncomparable.is_none() && self.incomplete_sides().is_none();
+        (is_longer && is_known && longer_beside_computing(self.totals.as_ref()) < floor)
+            .then_some("in all the target takes no longer for it: the reference computes in that time, or waits for something else")
     }
 
     /// Why operations have no counterpart.

@@ -20,7 +20,7 @@
 
 use std::sync::Arc;
 
-use jarvis_trace::{EventId, InOrder, Ns, Population, StrId, Trace, Tree};
+use jarvis_trace::{EventId, InOrder, IntervalSet, Ns, Population, StrId, Trace, Tree};
 use rapidhash::RapidHashMap;
 
 use super::activity::{Activity, activities};
@@ -235,6 +235,8 @@ pub struct MidStepWait {
 /// All waits of the GPU.
 #[derive(Debug, Clone, Default)]
 pub struct Gaps {
+    /// When the first GPU event started.
+    pub begin: Ns,
     /// From the first start to the last end of GPU events.
     pub window: Ns,
     /// Time in which any of them ran.
@@ -327,6 +329,12 @@ impl Gaps {
         self.window - self.busy
     }
 
+    /// Time in which nothing ran within these spans, which do not overlap.
+    pub fn idle_within(&self, spans: &[(Ns, Ns)]) -> Ns {
+        let gaps = self.gaps.iter().map(|gap| (self.begin + gap.start, self.begin + gap.start + gap.length));
+        gaps.collect::<IntervalSet<Ns>>().intersect(&spans.iter().copied().collect()).measure()
+    }
+
     /// Time of all gaps whose launch came too late.
     pub fn late(&self) -> Ns {
         GapClass::ALL.into_iter().filter(|c| c.is_late()).map(|c| self.class(c).time).sum()
@@ -376,6 +384,7 @@ struct Tables<'a, 'r> {
 impl<'a, 'r> Tables<'a, 'r> {
     fn new(recording: &'r Recording<'a>) -> Self {
         let gaps = Gaps {
+            begin: recording.extent.0,
             steps: recording.step_count(),
             has_steps: !recording.steps.is_empty(),
             has_frames: recording.has_frames,

@@ -198,3 +198,127 @@ fn layers_that_are_called_one_by_one_are_no_steps() {
     let fair = told(folder.path(), &[]);
     assert!(fair.contains("| Total GPU Time | 0.16 ms | 0.16 ms | 0.0% |"), "{fair}");
 }
+
+/// Steps of one product each that the host marks, with this much time between their kernels.
+fn steps(path: &Path, count: usize, between_us: u32) {
+    sketch(path, &vec![("aten::mm", SQUARES, BF16, 200); count], between_us);
+    let text = fs::read_to_string(path).unwrap();
+    let mark = |i: usize| {
+        let (name, at) = (format!("ProfilerStep#{i}"), 10 * i);
+        format!(r#"{{"ph":"X","cat":"user_annotation","name":"{name}","pid":1,"tid":1,"ts":{at},"dur":9}}"#)
+    };
+    let (first, rest) = text.split_once(",\n").unwrap();
+    let begin = &first[..first.find("{\"ph\"").unwrap()];
+    let marks: Vec<String> = (0..count).map(mark).collect();
+    fs::write(path, format!("{begin}{},\n{rest}", marks.join(",\n"))).unwrap();
+}
+
+#[test]
+fn what_a_limit_measures_is_what_the_report_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    // (steps and time between them, of the reference and of the target; what a step takes)
+    for (reference, target, ms, sources_of) in [
+        ((1, 0), (4, 1000), [0.2, 0.2], &[][..]),
+        ((4, 1000), (1, 0), [0.2, 0.2], &[]),
+        ((2, 1000), (4, 1000), [1.2, 1.2], &[]),
+        ((2, 100), (4, 1000), [0.3, 1.2], &["idle"]),
+    ] {
+        steps(&path("r.json"), reference.0, reference.1);
+        steps(&path("t.json"), target.0, target.1);
+        run(folder.path(), &["--fail-on", "slowdown=5%"]);
+        let all = comparison(folder.path());
+        let (gate, total) = (&all["gates"][0], &all["total_ms"]);
+        assert_eq!((&gate["reference_ms"], &gate["target_ms"]), (&total["reference"], &total["target"]), "{all:#}");
+        assert_eq!(gate["measured_percent"], total["delta_percent"]);
+        assert_eq!((&total["reference"], &total["target"]), (&ms[0].into(), &ms[1].into()), "{reference:?} {target:?}");
+        assert_eq!(sources(folder.path()), sources_of, "{reference:?} {target:?}");
+        let fair = fair(folder.path());
+        assert!(fair.contains("The traces hold different numbers of steps"), "{fair}");
+    }
+}
+
+#[test]
+fn recordings_with_too_little_in_common_are_not_compared_as_a_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    // A captured graph is recorded without operations; one operation is called once however long the recording is.
+    let common = ("aten::gelu", SQUARE, BF16, 2);
+    for (reference, target, mode, status) in [
+        (&[][..], 1, "total", "held"),
+        (&[], 3, "per_call", "not_comparable"),
+        (&[common], 3, "per_call", "not_comparable"),
+    ] {
+        for (name, times) in [("r.json", 1), ("t.json", target)] {
+            let path = folder.path().join(name);
+            let work = [("aten::mm", SQUARES, BF16, 200), ("aten::silu", SQUARE, BF16, 100)].repeat(times);
+            sketch(&path, &[reference, &work].concat(), 10);
+            without_steps(&path);
+            if name == "t.json" {
+                by_line(&path, |line| match line {
+                    _ if line.contains("aten::gelu") || !line.contains("\"cpu_op\"") => {
+                        line.replace("cudaLaunchKernel", "cudaGraphLaunch")
+                    }
+                    _ => line.replace("\"cat\":\"cpu_op\",", ""),
+                });
+            }
+        }
+        run(folder.path(), &["--fail-on", "slowdown=50%"]);
+        let all = comparison(folder.path());
+        assert_eq!(
+            (&all["normalization"]["mode"], &all["gates"][0]["status"]),
+            (&mode.into(), &status.into()),
+            "{all:#}"
+        );
+        assert_eq!(sources(folder.path()), Vec::<String>::new(), "{all:#}");
+        let is_known = mode == "total";
+        assert_eq!(all["total_ms"]["delta_percent"].is_null(), !is_known);
+        let fair = fair(folder.path());
+        assert_eq!(fair.contains("too little runs on both sides to tell"), !is_known, "{fair}");
+        assert!(!fair.contains("the calls are as many"), "{fair}");
+    }
+}
+
+#[test]
+fn waiting_that_faster_kernels_lay_bare_is_no_place_to_improve() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, us, idle) in [("r.json", 400, 100), ("t.json", 200, 300)] {
+        sketch(&folder.path().join(name), &[("aten::mm", SQUARES, BF16, us); 4], idle);
+    }
+    let fair = told(folder.path(), &[]);
+    assert_eq!(sources(folder.path()), Vec::<String>::new(), "{fair}");
+    assert_eq!(fair.matches("in all the target takes no longer for it").count(), 2, "{fair}");
+    // A rank that computes less waits longer for the others.
+    for (name, us, waits) in [("r.json", 900, 200), ("t.json", 600, 500)] {
+        let path = folder.path().join(name);
+        sketch(&path, &[("aten::mm", SQUARES, BF16, us), ("beside", "[[1000000]]", BF16, waits)], 0);
+        by_line(&path, collective);
+    }
+    let fair = told(folder.path(), &[]);
+    assert_eq!(sources(folder.path()), Vec::<String>::new(), "{fair}");
+    assert!(fair.contains("in all the target takes no longer for it"), "{fair}");
+}
+
+#[test]
+fn work_of_steps_whose_marks_are_lost_is_no_work_that_the_reference_does_without() {
+    let folder = tempfile::tempdir().unwrap();
+    steps(&folder.path().join("r.json"), 3, 0);
+    let target = folder.path().join("t.json");
+    steps(&target, 3, 0);
+    let is_lost = |line: &str| ["ProfilerStep#1", "ProfilerStep#2"].iter().any(|mark| line.contains(mark));
+    by_line(&target, |line| if is_lost(line) { String::new() } else { line.to_owned() });
+    cut_off(&target);
+    run(folder.path(), &[]);
+    let fair = fair(folder.path());
+    assert_eq!(sources(folder.path()), Vec::<String>::new(), "{fair}");
+    assert!(!fair.contains("does without them"), "{fair}");
+}
+
+#[test]
+fn the_side_that_is_hardly_matched_is_the_one_that_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let both = ("aten::mm", SQUARES, BF16, 200);
+    sketch(&folder.path().join("r.json"), &[both, ("aten::gelu", SQUARE, BF16, 100)], 0);
+    sketch(&folder.path().join("t.json"), &[both], 0);
+    let fair = told(folder.path(), &[]);
+    assert!(fair.contains("Only 66.7% of the reference's kernel time could be compared by operation"), "{fair}");
+}

@@ -418,7 +418,10 @@ pub(crate) fn comparison<'a>(v: &'a Versus<'_>) -> Comparison<'a> {
     let p = &v.reference.analysis.prepared;
     let peaks = Peaks::of(p);
     let path = v.reference.labels.trace_path.as_str();
-    let total = |of: fn(&SideTotals) -> f64| Sides::from(Both::of(c.totals.as_ref(), of));
+    let total = |of: fn(&SideTotals) -> f64| {
+        let sides = Sides::from(Both::of(c.totals.as_ref(), of));
+        Sides { delta_percent: sides.delta_percent.filter(|_| c.uncomparable.is_none()), ..sides }
+    };
     Comparison {
         reference: ReferenceRead {
             path,

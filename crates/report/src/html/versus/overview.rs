@@ -33,11 +33,6 @@ fn total(scene: &Scene<'_>, of: TotalOf) -> Both<f64> {
     Both::of(scene.versus.comparative.totals.as_ref(), of)
 }
 
-/// Whether the totals of both sides are of the same work.
-fn is_comparable(scene: &Scene<'_>) -> bool {
-    scene.versus.comparative.normalization.mode != Mode::PerCall
-}
-
 /// What the unit of times is in a sentence.
 fn unit(scene: &Scene<'_>) -> &'static str {
     match scene.versus.comparative.normalization.mode {
@@ -53,7 +48,9 @@ fn headline(m: &mut Markup, scene: &Scene<'_>) {
     if c.is_same() {
         m.text("No difference: the target does the same work in the same time, ");
         m.leaf("b", &[], format!("{} ms", shown_ms(ms.target))).text(format!("{} on the GPU.", unit(scene)));
-    } else if is_comparable(scene) {
+    } else if let Some(why) = &c.uncomparable {
+        m.text(format!("The totals of the recordings are not comparable: {why}. Operations are."));
+    } else {
         m.text("The target takes ").leaf("b", &[], format!("{} ms", shown_ms(ms.target)));
         m.text(format!("{} on the GPU, the reference {} ms", unit(scene), shown_ms(ms.reference)));
         if let Some(delta) = ms.delta_percent() {
@@ -66,8 +63,6 @@ fn headline(m: &mut Markup, scene: &Scene<'_>) {
             m.text(": ").leaf("b", &[], words);
         }
         m.text(".");
-    } else {
-        m.text("The recordings hold different numbers of calls, so their totals are not comparable; operations are.");
     }
     m.close("p").open("p", &[("class", &"note")]);
     let over: f64 = c.gaps.iter().map(|g| g.saved_ms).sum();
@@ -91,7 +86,7 @@ fn tiles(m: &mut Markup, scene: &Scene<'_>) {
     };
     tile("reference_ms", "Reference", shown_ms(ms.reference), " ms");
     tile("target_ms", "Target", shown_ms(ms.target), " ms");
-    if let Some(delta) = ms.delta_percent().filter(|_| is_comparable(scene)) {
+    if let Some(delta) = ms.delta_percent().filter(|_| c.uncomparable.is_none()) {
         tile("delta_percent", "Difference", percent(delta).trim_end_matches(" %").to_owned(), " %");
     }
     tile("gaps", "To improve", c.gaps.len().to_string(), if c.gaps.len() == 1 { " place" } else { " places" });

@@ -109,7 +109,7 @@ fn timing(v: &Versus<'_>) -> Vec<Block> {
             cell(ms(time.reference)),
             cell(ms(time.target)),
             cell(ms(time.delta())),
-            cell(delta(time.delta_percent())),
+            cell(delta(time.delta_percent().filter(|_| v.comparative.uncomparable.is_none()))),
         ]);
     }
     let mut blocks = vec![Block::heading(3, "Step 3: Overall Timing"), Block::Table(table)];

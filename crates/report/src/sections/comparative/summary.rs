@@ -52,10 +52,14 @@ fn paragraph(v: &Versus<'_>) -> String {
     let [reference, target] = platforms(v);
     let mut text = if c.is_same() { format!("{NO_DIFFERENCE} ") } else { String::new() };
     text += &format!(
-        "Target platform compute time is {} ms ({} different from reference). This suggests {}. Times are {}; \
-         reference {reference}, target {target}.",
+        "Target platform compute time is {} ms ({}). This suggests {}. Times are {}; reference {reference}, target \
+         {target}.",
         ms(compute.target),
-        delta(compute.delta_percent()),
+        if c.normalization.mode == Mode::PerCall {
+            format!("reference {} ms, which is not comparable", ms(compute.reference))
+        } else {
+            format!("{} different from reference", delta(compute.delta_percent()))
+        },
         c.dominant.words(),
         c.normalization.unit(),
     );
@@ -78,7 +82,8 @@ fn metrics(v: &Versus<'_>) -> Table {
             continue;
         }
         let text = |time: f64| cell(format!("{} ms", ms(time)));
-        table.row([cell(name), text(time.reference), text(time.target), cell(delta(time.delta_percent()))]);
+        let percent = time.delta_percent().filter(|_| c.uncomparable.is_none());
+        table.row([cell(name), text(time.reference), text(time.target), cell(delta(percent))]);
     }
     let matched = Both::of(c.coverage_percent, |p| cell(format!("{}%", pct(p))));
     table.row([cell("Matched time"), matched.reference, matched.target, cell("-")]);
@@ -113,7 +118,8 @@ fn findings(v: &Versus<'_>) -> Vec<Line> {
     let room = MOST_FINDINGS - lines.len();
     lines.extend(c.large_changes().filter(is_new).take(room).map(|change| self::change(v, change)));
     if lines.is_empty() {
-        lines.push("No difference is larger than 1% of the reference's time.".into());
+        let which = if c.uncomparable.is_some() { "No difference that can be compared" } else { "No difference" };
+        lines.push(format!("{which} is larger than 1% of the reference's time.").into());
     }
     lines
 }
@@ -225,13 +231,14 @@ pub(super) fn change(v: &Versus<'_>, c: &Change) -> Line {
     let share = if total.reference > 0.0 { 100.0 * c.ms.delta() / total.reference } else { 0.0 };
     let [reference, target] = platforms(v);
     let differ = reference != target;
+    let explained = Some("the hardware explains it").filter(|_| v.comparative.is_explained(c) && differ);
+    let why = explained.or_else(|| v.comparative.why_no_gap(c)).map_or(String::new(), |why| format!("; {why}"));
     Line::prose(&format!(
-        "{}: {} to {} ms ({} of the reference's GPU time){}.",
+        "{}: {} to {} ms ({} of the reference's GPU time){why}.",
         c.what,
         ms(c.ms.reference),
         ms(c.ms.target),
         delta(Some(share)),
-        if v.comparative.is_explained(c) && differ { "; the hardware explains it" } else { "" }
     ))
 }
 

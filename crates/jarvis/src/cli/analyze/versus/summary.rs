@@ -62,7 +62,12 @@ impl View<'_> {
             [("GPU time", |t| t.total_ms), ("computing", |t| t.computation_ms), ("idle", |t| t.idle_ms)];
         let _ = writeln!(out, "times {}", c.normalization.unit());
         for (name, of) in rows {
-            let _ = writeln!(out, "  {name:<10} {}", side_by_side(Both::of(c.totals.as_ref(), of)));
+            let ms = Both::of(c.totals.as_ref(), of);
+            let text = match &c.uncomparable {
+                None => side_by_side(ms),
+                Some(_) => format!("{} and {} ms, not comparable", shown_ms(ms.reference), shown_ms(ms.target)),
+            };
+            let _ = writeln!(out, "  {name:<10} {text}");
         }
         let matched = Both::of(c.coverage_percent, |p| shown(p, 1));
         let _ =
@@ -77,7 +82,8 @@ impl View<'_> {
         }
         let _ = writeln!(out, "\n{}", style.strong("What differs"));
         if c.large_changes().next().is_none() {
-            let _ = writeln!(out, "  nothing by more than {WORTH_PERCENT}% of the reference's time");
+            let what = if c.uncomparable.is_some() { "nothing that can be compared, " } else { "nothing " };
+            let _ = writeln!(out, "  {what}by more than {WORTH_PERCENT}% of the reference's time");
         }
         for change in c.large_changes().take(SHOWN) {
             let difference = change.ms.delta();

@@ -77,18 +77,19 @@ impl Shape {
         self.mq.max(self.nk)
     }
 
-    /// Roofline time in microseconds with this share of the products' work.
-    pub(crate) fn roofline_us(&self, scene: &Scene<'_>, work: f64) -> f64 {
-        let (arithmetic, memory) = self.sides_us(scene, work);
-        arithmetic.max(memory)
+    /// Roofline time in microseconds with this share of the products' work; `None` where the platform has no rate for it.
+    fn roofline_us(&self, scene: &Scene<'_>, work: f64) -> Option<f64> {
+        Some((self.arithmetic_us(scene)? * work).max(self.memory_us(scene)))
     }
 
-    /// The two sides of the roofline: arithmetic and memory.
-    fn sides_us(&self, scene: &Scene<'_>, work: f64) -> (f64, f64) {
+    fn arithmetic_us(&self, scene: &Scene<'_>) -> Option<f64> {
         let [b, m, n, d, dv] = [self.batch, self.mq, self.nk, self.d, self.dv].map(|x| x as f64);
-        let flops = 2.0 * b * m * n * (d + dv) * work;
-        let bytes = b * (m * d + n * d + n * dv + m * dv) * element_size(&self.dtype);
-        (flops / scene.flops_per_us(self.spec.as_deref()), bytes / scene.bytes_per_us())
+        Some(2.0 * b * m * n * (d + dv) / scene.flops_per_us(self.spec.as_deref())?)
+    }
+
+    fn memory_us(&self, scene: &Scene<'_>) -> f64 {
+        let [b, m, n, d, dv] = [self.batch, self.mq, self.nk, self.d, self.dv].map(|x| x as f64);
+        b * (m * d + n * d + n * dv + m * dv) * element_size(&self.dtype) / scene.bytes_per_us()
     }
 
     /// Shares of the roofline: at worst, at best.
@@ -98,8 +99,7 @@ impl Shape {
         }
         let n = self.longest();
         let (worst, best) = BANDS.iter().find(|b| n <= b.0).map_or(BAND_OF_LONG, |b| (b.1, b.2));
-        let (arithmetic, memory) = self.sides_us(scene, 1.0);
-        if memory > arithmetic {
+        if self.arithmetic_us(scene).is_some_and(|arithmetic| self.memory_us(scene) > arithmetic) {
             return (worst, best.max(MANY_SHORT));
         }
         if self.d.max(self.dv) > SMALL_HEAD || self.is_full_precision() {
@@ -127,7 +127,11 @@ pub(crate) fn fused(scene: &Scene<'_>, shape: &Shape, products_us: f64, backward
     let (worst, best) = shape.efficiency(scene);
     let (worst_work, best_work) = shape.work();
     let (times, efficiency) = if backward { (BACKWARD_WORK, BACKWARD_EFFICIENCY) } else { (1.0, 1.0) };
-    let time = |work: f64, share: f64| shape.roofline_us(scene, work * times) / (share * efficiency);
+    let time = |work: f64, share: f64| match shape.roofline_us(scene, work * times) {
+        Some(roofline_us) => roofline_us / (share * efficiency),
+        // Nothing tells how fast the products could be, so they stay as fast as they are.
+        None => (products_us * work).max(shape.memory_us(scene)),
+    };
     let scores = numel(&[shape.batch, shape.mq, shape.nk]) as f64;
     let dropout = if shape.dropout { scores * DROPOUT_INSTRUCTIONS / scene.instructions_per_us() } else { 0.0 };
     let best_us = time(best_work, best);
@@ -140,21 +144,32 @@ pub(crate) fn fused(scene: &Scene<'_>, shape: &Shape, products_us: f64, backward
 pub(crate) fn basis(scene: &Scene<'_>, shape: &Shape, time: Fused, backward: bool) -> String {
     let (worst_work, best_work) = shape.work();
     let times = if backward { BACKWARD_WORK } else { 1.0 };
-    let percent = |work: f64, us: f64| format!("{:.0}", 100.0 * shape.roofline_us(scene, work * times) / us);
-    format!(
-        "fused {}attention of {} heads, {}x{} tokens has a roofline of {} us{} and takes {} us a call at {}% of it",
+    let kernel = format!(
+        "fused {}attention of {} heads, {}x{} tokens",
         if backward { "backward " } else { "" },
         shape.batch,
         shape.mq,
         shape.nk,
-        show::one(shape.roofline_us(scene, times)),
+    );
+    let takes = span(&show::one(time.best_us), &show::one(time.worst_us));
+    let roofline = |work: f64| shape.roofline_us(scene, work * times);
+    let (Some(whole), Some(at_worst), Some(at_best)) = (roofline(1.0), roofline(worst_work), roofline(best_work))
+    else {
+        return format!(
+            "{kernel} takes {takes} us a call with products as fast as they are now: without a peak rate for their \
+             precision it is not known how fast they could be"
+        );
+    };
+    let percent = |roofline: f64, us: f64| format!("{:.0}", 100.0 * roofline / us);
+    format!(
+        "{kernel} has a roofline of {} us{} and takes {takes} us a call at {}% of it",
+        show::one(whole),
         match shape.causal {
             Causal::No => "",
             Causal::Maybe => " (half if the mask is causal)",
             Causal::Yes => " (half of it causal)",
         },
-        span(&show::one(time.best_us), &show::one(time.worst_us)),
-        span(&percent(worst_work, time.worst_us), &percent(best_work, time.best_us)),
+        span(&percent(at_worst, time.worst_us), &percent(at_best, time.best_us)),
     )
 }
 

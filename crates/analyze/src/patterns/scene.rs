@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jarvis_perf::call::{Dims, InputLists, OpCall};
 use jarvis_perf::dtype;
-use jarvis_perf::models::{self, Cost, elementwise::broadcast};
+use jarvis_perf::models::{self, ComputeUnit, Cost, elementwise::broadcast};
 use jarvis_perf::parity::Quirks;
 use jarvis_perf::platform::Platform;
 use jarvis_trace::Ns;
@@ -380,16 +380,20 @@ impl<'a> Scene<'a> {
         self.platform.mem_bw_gbps.value * 1e3
     }
 
-    /// Best rate for a Compute Spec in operations a microsecond; bf16 where it is unknown.
-    pub(crate) fn flops_per_us(&self, spec: Option<&str>) -> f64 {
-        let peak = spec.and_then(|s| self.platform.peak(s)).or_else(|| self.platform.peak("matrix_bf16"));
-        peak.map_or(f64::INFINITY, |p| p.value * 1e6)
+    /// Best rate for a Compute Spec in operations a microsecond; `None` where the platform has none.
+    pub(crate) fn flops_per_us(&self, spec: Option<&str>) -> Option<f64> {
+        Some(self.platform.peak(spec?)?.value * 1e6)
     }
 
-    /// The two sides of a leaf's roofline, in microseconds: arithmetic and memory.
+    /// The two sides of a leaf's roofline, in microseconds: arithmetic and memory. `None` for matrix work whose rate is
+    /// not known; that of vector lanes is then taken to cost nothing.
     pub(crate) fn sides_us(&self, look: &Look<'_>) -> Option<(f64, f64)> {
         let cost = look.cost.as_ref()?;
-        let arithmetic = cost.flops.map_or(0.0, |f| f / self.flops_per_us(cost.spec().as_deref()));
+        let arithmetic = match (cost.flops.filter(|&flops| flops > 0.0), self.flops_per_us(cost.spec().as_deref())) {
+            (Some(flops), Some(rate)) => flops / rate,
+            (Some(_), None) if cost.unit == ComputeUnit::Matrix => return None,
+            _ => 0.0,
+        };
         Some((arithmetic, cost.bytes? / self.bytes_per_us()))
     }
 

@@ -40,6 +40,30 @@ fn products_with_a_softmax_between_are_attention_in_a_module() {
 }
 
 #[test]
+fn products_without_a_peak_rate_stay_as_fast_as_they_are() {
+    let drawn = |platform: &'static str| {
+        let mut s = Sketch::new();
+        s.on(platform).dtype("float").module("SelfAttention_0", |s| {
+            s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], 1000.0);
+            s.op("aten::_softmax", &[&[B, H, N, N], &[], &[]], 3000.0);
+            s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 1000.0);
+        });
+        s.look(|_, patterns, findings| {
+            let rates: Vec<Option<f64>> = findings[0].operations.iter().map(|o| o.efficiency_percent).collect();
+            (patterns[0].fused_ms.unwrap(), patterns[0].basis.clone(), rates)
+        })
+    };
+    let (fused, basis, rates) = drawn("H200");
+    assert!(fused.low < 1.9 && basis.contains("has a roofline of"), "{fused:?} {basis}");
+    assert!(rates.iter().all(Option::is_some));
+    // The platform has a rate for bf16 and none for fp32.
+    let (fused, basis, rates) = drawn("MI400");
+    assert!((fused.low - 2.0).abs() < 1e-9 && (fused.high - 2.0).abs() < 1e-9, "{fused:?}");
+    assert!(basis.contains("as fast as they are now") && !basis.contains("roofline"), "{basis}");
+    assert_eq!(rates.iter().filter(|rate| rate.is_some()).count(), 1, "the softmax alone: {rates:?}");
+}
+
+#[test]
 fn no_more_parts_are_named_than_there_are() {
     let issue = |draw: &dyn Fn(&mut Sketch)| {
         let mut s = Sketch::new();

@@ -26,6 +26,7 @@ pub(super) struct Sketch {
     calls: i64,
     total_us: f64,
     dtype: Option<&'static str>,
+    platform: Option<&'static str>,
     thread: i64,
 }
 
@@ -38,6 +39,16 @@ impl Sketch {
     pub(super) fn dtype(&mut self, name: &'static str) -> &mut Self {
         self.dtype = Some(name);
         self
+    }
+
+    /// Sets the platform, which is an H200 else.
+    pub(super) fn on(&mut self, platform: &'static str) -> &mut Self {
+        self.platform = Some(platform);
+        self
+    }
+
+    fn platform(&self) -> &'static Platform {
+        Platform::find(self.platform.unwrap_or("H200")).unwrap()
     }
 
     /// An operation with one kernel of so many microseconds.
@@ -231,7 +242,7 @@ impl Sketch {
         let trace = self.builder.build();
         let tree = Tree::build(&trace, TreeOptions::default().with_python());
         let program = Program::of(&trace, &tree, &Summary::of(&trace), &jarvis_perf::tables::ArgLists::default());
-        let platform = Platform::find("H200").unwrap();
+        let platform = self.platform();
         let baseline = Baseline {
             bandwidth_tbs: 4.32,
             efficiency_percent: 90.0,
@@ -250,7 +261,7 @@ impl Sketch {
 
     /// The whole analysis.
     pub(super) fn analysis(&self) -> Analysis {
-        let (trace, platform) = (self.builder.build(), Platform::find("H200").unwrap());
+        let (trace, platform) = (self.builder.build(), self.platform());
         let options = ReportOptions { platform: Some(platform.clone()), ..ReportOptions::default() };
         let report = build_report(&trace, &options).unwrap();
         Analysis::of(&trace, &report, platform, &AnalysisOptions::default())

@@ -32,8 +32,12 @@ const GEMM: Family = Family {
         DTYPE,
         Key::optional("dtype_b", Form::DType, "", "type of the second operand, if another")
             .fallback(Fallback::Key("dtype")),
-        Key::required("out_dtype", Form::DType, "type of the result; 16 bits for products of 8 bits and less")
-            .fallback(Fallback::Absent),
+        Key::required(
+            "out_dtype",
+            Form::DType,
+            "type of the result; 32 bits for products of int8, 16 for others of 8 bits and less",
+        )
+        .fallback(Fallback::Absent),
     ],
     run: gemm,
 };
@@ -47,7 +51,12 @@ fn gemm(given: &Given<'_>) -> Result<Outcome, CalculatorError> {
         bias: given.flag("bias")?,
     };
     let (a, b) = (given.dtype("dtype")?, given.dtype("dtype_b")?);
-    let out = if given.text("out_dtype").is_some() { given.dtype("out_dtype")?.bytes } else { a.bytes.max(2.0) };
+    let out = match a.precision {
+        _ if given.text("out_dtype").is_some() => given.dtype("out_dtype")?.bytes,
+        // Whole numbers are added up in 32 bits.
+        Some("int8") => 4.0,
+        _ => a.bytes.max(2.0),
+    };
     let sizes = OperandSizes { a: Some(a.bytes), b: Some(b.bytes), out: Some(out), bias: Some(out) };
     Ok(Outcome::new(Cost::matrix(product.flops().to_f64(), product.bytes(&sizes), a.precision)))
 }

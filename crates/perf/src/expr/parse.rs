@@ -89,7 +89,8 @@ impl Parser<'_> {
     }
 
     fn expression(&mut self, min: u8) -> Result<(), ExprError> {
-        if self.depth >= MAX_DEPTH {
+        // The outermost expression stands in no brackets.
+        if self.depth > MAX_DEPTH {
             return Err(ExprError::new(self.span(), format!("nested more than {MAX_DEPTH} deep")));
         }
         self.depth += 1;

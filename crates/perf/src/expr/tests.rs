@@ -221,6 +221,8 @@ fn size_is_bounded() {
         let error = Expr::parse(&open.repeat(MAX_LENGTH / open.len()), &[]).unwrap_err();
         assert_eq!(error.message, format!("nested more than {MAX_DEPTH} deep"), "{open}");
     }
+    let nested = |levels: usize| "(".repeat(levels) + "1" + &")".repeat(levels);
+    assert!(Expr::parse(&nested(MAX_DEPTH), &[]).is_ok() && Expr::parse(&nested(MAX_DEPTH + 1), &[]).is_err());
     let error = Expr::parse(&"1+".repeat(MAX_LENGTH), &[]).unwrap_err();
     assert_eq!(error.message, "the expression has 8192 bytes, at most 4096 are allowed");
     // Long but flat is fine.

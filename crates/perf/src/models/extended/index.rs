@@ -48,6 +48,9 @@ pub fn embedding(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     Tally::vector(index_params(args, 1)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
 }
 
+/// Slot of the weights of rows, one for each index.
+const BAG_WEIGHTS: usize = 6;
+
 /// `aten::_embedding_bag(table, index, offsets, scale, mode, sparse, weights, include_last, …)`: a row for each index, added
 /// up into one for each bag; the bag of each index is written for the backward pass.
 pub fn embedding_bag(call: &OpCall<'_>, quirks: &Quirks) -> Read {
@@ -56,8 +59,14 @@ pub fn embedding_bag(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let bags = Count::from(args.dim(2, 0)?.saturating_sub(i64::from(args.is_true(7))).max(0));
     let picked = index * width;
     let bytes = Bytes::new().and(reached(args, picked)? + bags * width, args.size(0, quirks)?);
-    let bytes = bytes.and(2 * index + bags, args.size(1, quirks)?).total();
-    Tally::vector(index_params(args, 1)?, picked, bytes, args.dtype(0)?, quirks).boxed()
+    let mut bytes = bytes.and(2 * index + bags, args.size(1, quirks)?);
+    let is_weighted = args.has_tensor(BAG_WEIGHTS);
+    if is_weighted {
+        bytes = bytes.and(args.stored_numel(BAG_WEIGHTS)?, args.size(BAG_WEIGHTS, quirks)?);
+    }
+    // A weighted row is multiplied before it is added.
+    let flops = if is_weighted { 2 * picked } else { picked };
+    Tally::vector(index_params(args, 1)?, flops, bytes.total(), args.dtype(0)?, quirks).boxed()
 }
 
 /// `aten::embedding_dense_backward(grad, index, rows, …)`: the whole table's gradient is written, the touched rows

@@ -4,6 +4,7 @@ use crate::args::Args;
 use crate::call::OpCall;
 use crate::count::Count;
 use crate::dtype::{self, Operand};
+use crate::models::extended::other_shape;
 use crate::models::tally::{Bytes, Tally, in_out};
 use crate::models::{Cost, ModelError, Params, Read};
 use crate::parity::{self, Quirks};
@@ -59,7 +60,9 @@ pub fn unary_with_operand(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     }
     let out = broadcast(args.shape(0)?, args.shape(1)?)?;
     let bytes = operand_bytes(call, args, &out, quirks)?;
-    Tally::vector(unary_params(args, quirks)?, Count::of(&out), bytes, worked_in(args, [0, 1])?, quirks).boxed()
+    let mut params = unary_params(args, quirks)?;
+    params.extend(other_shape(args, 1, "operand_shape"));
+    Tally::vector(params, Count::of(&out), bytes, worked_in(args, [0, 1])?, quirks).boxed()
 }
 
 /// The type that two operands are worked in: a number beside a tensor does not decide it.
@@ -90,7 +93,9 @@ pub fn copy(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let elements = args.numel(0)?;
     let (destination, source) = (args.size(0, quirks)?, args.size(1, quirks)?);
     let bytes = Bytes::new().and(elements, destination).and(args.stored_numel(1)?, source).total();
-    let mut tally = Tally::vector(unary_params(args, quirks)?, elements, bytes, args.dtype(0)?, quirks);
+    let mut params = unary_params(args, quirks)?;
+    params.extend(other_shape(args, 1, "source_shape"));
+    let mut tally = Tally::vector(params, elements, bytes, args.dtype(0)?, quirks);
     if crosses_host_link(call.kernels) {
         // Keeps the two kinds of copy apart where calls are put together by their parameters.
         tally.params.push(("link", "host".into()));

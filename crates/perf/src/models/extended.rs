@@ -31,6 +31,12 @@ fn tensor_params(args: Args<'_>, slot: usize) -> Result<Params, ModelError> {
     ])
 }
 
+/// The shape of another operand as a parameter, where it is not that of the tensor in slot 0: it decides the bytes.
+pub(crate) fn other_shape(args: Args<'_>, slot: usize, key: &'static str) -> Option<(&'static str, Value)> {
+    let shape = args.shape(slot).ok().filter(|shape| Ok(*shape) != args.shape(0))?;
+    args.has_tensor(slot).then(|| (key, Value::shape(shape)))
+}
+
 /// Index of dimension `dim` of a shape of `rank` dimensions; negative ones count from the end.
 fn wrapped(dim: i64, rank: usize) -> Result<usize, ModelError> {
     let at = if dim < 0 { dim.saturating_add(rank as i64) } else { dim };

@@ -38,6 +38,9 @@ enum Output {
     Pair,
 }
 
+/// Parameter: bytes of an element of the result, where they are not those of the input.
+const OUTPUT_BYTES: &str = "output_bytes_per_elem";
+
 const SUM: Form = Form { dims: 1, lone_dim: false, output: Output::Sum { dtype: 3 }, weight: 1 };
 const PLAIN: Form = Form { dims: 1, lone_dim: false, output: Output::Same, weight: 1 };
 
@@ -84,9 +87,11 @@ pub fn truth(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     reduce(call, quirks, Form { lone_dim: true, output: Output::Bool, ..PLAIN })
 }
 
-/// `aten::norm(x, p, dims, …)`, `aten::linalg_norm(x, ord, dims, …)`.
+/// `aten::norm(x, p, dims, …)`, `aten::norm(x, p, dtype)`, `aten::linalg_norm(x, ord, dims, …)`.
 pub fn norm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    reduce(call, quirks, Form { dims: 2, lone_dim: true, ..PLAIN })
+    let with_type = Args::of(call).len() == 3;
+    let output = if with_type { Output::Sum { dtype: 2 } } else { Output::Same };
+    reduce(call, quirks, Form { dims: 2, lone_dim: !with_type, output, ..PLAIN })
 }
 
 /// `aten::linalg_vector_norm(x, ord, dims, keepdim, dtype)`: a product and a sum an element.
@@ -102,7 +107,11 @@ pub fn cumulative(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let input = dtype::size(name, quirks);
     let output = if quirks.reduction_to_one_element { input } else { sum_size(args, 2, quirks) };
     let bytes = Bytes::new().and(elements, input).and(elements, output).total();
-    finish(params(call.name, name, elements, elements), elements, bytes, name, quirks)
+    let mut params = params(call.name, name, elements, elements);
+    if output != input {
+        params.extend(output.map(|size| (OUTPUT_BYTES, size.into())));
+    }
+    finish(params, elements, bytes, name, quirks)
 }
 
 /// Elements of the input; none if the call has no inputs.
@@ -122,8 +131,16 @@ fn reduce(call: &OpCall<'_>, quirks: &Quirks, form: Form) -> Read {
     let reduced = reduced_dims(args, form)?;
     let outputs = kept_elements(args.shape_or_empty(0), reduced.as_deref());
     let written = output_size(args, form, reduced.is_some(), quirks);
-    let bytes = Bytes::new().and(args.stored_numel(0)?, size).and(outputs, written).total();
-    finish(params(call.name, name, elements, outputs), form.weight * elements, bytes, name, quirks)
+    let stored = args.stored_numel(0)?;
+    let bytes = Bytes::new().and(stored, size).and(outputs, written).total();
+    let mut params = params(call.name, name, elements, outputs);
+    if stored != elements {
+        params.push(("stored_input_elems", stored.into()));
+    }
+    if matches!(form.output, Output::Sum { .. }) && written != size {
+        params.extend(written.map(|size| (OUTPUT_BYTES, size.into())));
+    }
+    finish(params, form.weight * elements, bytes, name, quirks)
 }
 
 fn finish(params: Params, flops: Count, bytes: Option<Count>, name: &str, quirks: &Quirks) -> Read {

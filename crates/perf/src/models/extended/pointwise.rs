@@ -6,7 +6,7 @@ use crate::call::OpCall;
 use crate::count::Count;
 use crate::dtype::{self, Operand};
 use crate::models::elementwise::{broadcast, is_in_place, operand_bytes, worked_in};
-use crate::models::extended::tensor_params;
+use crate::models::extended::{other_shape, tensor_params};
 use crate::models::tally::{Bytes, Tally, in_out};
 use crate::models::{ModelError, Params, Read};
 use crate::parity::Quirks;
@@ -83,7 +83,12 @@ fn gradient(call: &OpCall<'_>, quirks: &Quirks, weight: i64) -> Read {
     let n = args.numel(0)?;
     let size = args.size(0, quirks)?;
     let bytes = Bytes::new().and(args.stored_numel(0)?, size).and(args.stored_numel(saved)?, args.size(saved, quirks)?);
-    Tally::vector(tensor_params(args, 0)?, weight * n, bytes.and(n, size).total(), args.dtype(0)?, quirks).boxed()
+    let mut params = tensor_params(args, 0)?;
+    let saved_type = args.dtype(saved)?;
+    if saved_type != args.dtype(0)? {
+        params.push(("saved_dtype", saved_type.into()));
+    }
+    Tally::vector(params, weight * n, bytes.and(n, size).total(), args.dtype(0)?, quirks).boxed()
 }
 
 /// `hardtanh_backward(grad, x)`, `leaky_relu_backward`.
@@ -121,7 +126,9 @@ pub fn masked_fill(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let n = Count::of(&broadcast(args.shape(0)?, args.shape_or_empty(1))?);
     let mask = args.stored_numel(1).unwrap_or_default();
     let bytes = Bytes::new().and(args.stored_numel(0)? + n, args.size(0, quirks)?).and(mask, Some(1)).total();
-    Tally::vector(tensor_params(args, 0)?, n, bytes, args.dtype(0)?, quirks).boxed()
+    let mut params = tensor_params(args, 0)?;
+    params.extend(other_shape(args, 1, "mask_shape"));
+    Tally::vector(params, n, bytes, args.dtype(0)?, quirks).boxed()
 }
 
 /// `aten::clamp(x, least, most)`: limits that are tensors are read too.
@@ -136,7 +143,9 @@ pub fn clamp(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     }
     let n = Count::of(&out);
     let bytes = bytes.and(n, args.size(0, quirks)?).total();
-    Tally::vector(tensor_params(args, 0)?, n, bytes, args.dtype(0)?, quirks).boxed()
+    let mut params = tensor_params(args, 0)?;
+    params.extend(other_shape(args, 1, "least_shape").into_iter().chain(other_shape(args, 2, "most_shape")));
+    Tally::vector(params, n, bytes, args.dtype(0)?, quirks).boxed()
 }
 
 /// `aten::glu(x, dim)`: one half times the sigmoid of the other.

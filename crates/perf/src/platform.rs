@@ -146,7 +146,7 @@ pub struct Platform {
     pub derive_matrix: bool,
     /// What a reader of the figures should know.
     pub notes: Vec<String>,
-    /// Why they may not be those of the traced GPU, where it was recognised by likeness.
+    /// Why they may not be those of the traced GPU, where it was recognised by likeness; what of an arch file is no rate.
     pub doubt: Option<String>,
 }
 
@@ -275,7 +275,7 @@ impl Platform {
     }
 
     /// Reads an arch file: `{"name", "mem_bw_gbps", "memory_gb", "max_achievable_tflops": {spec: TFLOPS}}`. Keys
-    /// beyond these, and specs that no operation asks for, are ignored; the figures are taken as they stand.
+    /// beyond these are ignored, and specs that there are not are named in `doubt`; the figures are taken as they stand.
     pub fn from_arch_json(text: &str) -> Result<Self, PlatformError> {
         parse(text, Origin::User)
     }
@@ -419,7 +419,7 @@ fn parse(text: &str, origin: Origin) -> Result<Platform, PlatformError> {
         peaks,
         derive_matrix: false,
         notes: Vec::new(),
-        doubt: None,
+        doubt: unknown_specs(rates.keys().filter(|spec| !is_compute_spec(spec))),
     };
     if origin == Origin::Shipped {
         platform.num_cus = figure("num_cus")?.map(|f| f.value as u32);
@@ -433,6 +433,20 @@ fn is_compute_spec(spec: &str) -> bool {
     let precision = spec.strip_prefix("matrix_").or_else(|| spec.strip_prefix("vector_"));
     let known = COMPUTE_SPECS.iter().filter_map(|spec| spec.strip_prefix("matrix_"));
     precision.is_some_and(|precision| known.into_iter().any(|known| known == precision))
+}
+
+/// Tells of rates whose keys are no Compute Specs, which no operation asks for.
+fn unknown_specs<'k>(keys: impl Iterator<Item = &'k String>) -> Option<String> {
+    let told: Vec<String> = keys
+        .map(|key| {
+            let whole = COMPUTE_SPECS.iter().find(|spec| spec.rsplit('_').next() == Some(key)).copied();
+            let meant = whole.or_else(|| nearest(key, COMPUTE_SPECS.iter().copied()));
+            let meant = meant.map_or_else(String::new, |spec| format!(" (did you mean `{spec}`?)"));
+            format!("`{}`{meant}", key.replace('`', "'"))
+        })
+        .collect();
+    let verb = if told.len() == 1 { "is no Compute Spec" } else { "are no Compute Specs" };
+    (!told.is_empty()).then(|| format!("{} in max_achievable_tflops {verb} and not used", told.join(", ")))
 }
 
 /// The keys that only shipped files have.

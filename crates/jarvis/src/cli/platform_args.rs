@@ -38,6 +38,14 @@ pub(crate) struct Chosen {
     pub(crate) doubt: Option<String>,
 }
 
+impl Chosen {
+    /// What the user named.
+    pub(crate) fn named(platform: Option<Platform>) -> Self {
+        let doubt = platform.as_ref().and_then(|platform| platform.doubt.clone());
+        Self { platform, doubt }
+    }
+}
+
 impl PlatformArgs {
     /// The figures that the user gives.
     pub(crate) fn overrides(&self) -> Overrides {
@@ -96,7 +104,7 @@ impl PlatformArgs {
     pub(crate) fn choose(&self, trace: &Trace) -> Result<Chosen, Failure> {
         // A device that is known goes before lone figures: those then replace some of its own.
         if self.platform.is_some() || self.arch.is_some() {
-            return Ok(Chosen { platform: self.named()?, doubt: None });
+            return Ok(Chosen::named(self.named()?));
         }
         if let Some(found) = of_device(trace) {
             let mut platform = found.platform.with_overrides(&self.overrides())?;

@@ -172,6 +172,15 @@ fn an_arch_file_may_hold_more_and_less() {
     let arch = Platform::from_arch_json(text).unwrap();
     assert_eq!((arch.name.as_str(), arch.memory_gb, arch.num_cus), ("custom", None, None));
     assert_eq!(arch.peaks.len(), 3);
+    let told = arch.doubt.as_deref().unwrap();
+    assert!(told.contains("`matrix_bf17` (did you mean `matrix_bf16`?), `sparse_bf16`"), "{told}");
+    assert!(told.ends_with("in max_achievable_tflops are no Compute Specs and not used"), "{told}");
+    let short = r#"{"mem_bw_gbps": 1, "max_achievable_tflops": {"bf16": 990}}"#;
+    assert_eq!(
+        Platform::from_arch_json(short).unwrap().doubt.as_deref(),
+        Some("`bf16` (did you mean `matrix_bf16`?) in max_achievable_tflops is no Compute Spec and not used")
+    );
+    assert_eq!(Platform::from_arch_json(H200_ARCH).unwrap().doubt, None);
     assert_eq!(arch.peak("matrix_fp16"), None, "nothing is derived for a user's file");
 }
 

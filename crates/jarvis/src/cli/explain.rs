@@ -86,10 +86,7 @@ impl<'a> Answer<'a> {
         if self.by_prefix {
             line("known as", &format!("every operation whose name begins with `{}`", entry.name));
         }
-        match ops::category(self.name, None, &Quirks::NONE) {
-            "other" => line("category", "other, unless its first kernel's name tells (elementwise, reduce, …)"),
-            category => line("category", category),
-        }
+        line("category", &category_text(ops::category(self.name, None, &Quirks::NONE)));
         if let Some(backward) = entry.backward_category {
             line("backward", &format!("its backward work is counted as {backward}"));
         }
@@ -105,7 +102,12 @@ impl<'a> Answer<'a> {
         let model = entry.reader.is_some() && entry.source != ModelSource::Extended;
         line(
             "--parity",
-            &format!("category {category}, {}", if model { "the reference's formula" } else { "no model" }),
+            &format!(
+                "category {}{} {}",
+                category_text(category),
+                if is_by_kernel(category) { ";" } else { "," },
+                if model { "the reference's formula" } else { "no model" }
+            ),
         );
         if entry.reader.is_some() && !needs_trace(self.name) {
             line("try", &format!("jarvis model {} dims=… types=…", self.name));
@@ -158,10 +160,24 @@ impl<'a> Answer<'a> {
             "backward_category": entry.backward_category, "sheet": ops::sheet(entry, &Quirks::NONE),
             "has_model": entry.reader.is_some(), "model": ops::about(entry),
             "model_source": entry.reader.map(|_| entry.source.as_str()),
+            "category_by_kernel": is_by_kernel(ops::category(self.name, None, &Quirks::NONE)),
             "parity_category": ops::category(self.name, None, &Quirks::REFERENCE),
+            "parity_category_by_kernel": is_by_kernel(ops::category(self.name, None, &Quirks::REFERENCE)),
             "parity_model": entry.reader.is_some() && entry.source != ModelSource::Extended,
         })
     }
+}
+
+/// Whether the first kernel of a call may give it another category than this one, which is that of its name.
+fn is_by_kernel(category: &str) -> bool {
+    category == "other"
+}
+
+fn category_text(category: &str) -> String {
+    if is_by_kernel(category) {
+        return format!("{category}, unless its first kernel's name tells (elementwise, reduce, …)");
+    }
+    category.to_owned()
 }
 
 fn source(entry: &OpEntry) -> &'static str {

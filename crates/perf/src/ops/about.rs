@@ -25,11 +25,11 @@ const ABOUT: &[(&str, &str)] = &[
     ("SDPA_bwd", "five products over the query and key pairs that the mask leaves; Q, the output gradient, and of K and V what some query sees, read, three gradients written"),
     ("SDPA_fwd", "2 FLOPs for each query and key pair that the mask leaves, head and element of Q K' and P V; Q, and of K and V what some query sees, read, the output written"),
     ("SSM_fwd", "the scan's products and the convolution before it; inputs, states and output"),
-    ("elementwise", "one FLOP for each output element; every operand read once as it is stored, the result written"),
+    ("elementwise", "FLOPs for each output element by its function: 1 for sums, products, comparisons and copies, 2 for roots, 4 for exponentials and the like, 8 for gelu, 2 more for a gradient, none where it only fills; every operand that is read once as it is stored, the result written"),
     ("mHC", "the projection's products and a few FLOPs for each element of the streams; streams and weights once"),
     ("multi_tensor_apply", "a few FLOPs for each element of the lists; every list that is read or written once"),
     ("other", "a formula of its own: what it must read and what it writes, and its FLOPs where it has any"),
-    ("reduce", "one FLOP for each input element (5 for softmax); the input read once, the result written"),
+    ("reduce", "FLOPs for each input element: 1, for a norm of a vector 2, for softmax 5, its gradient 4, with a mask 6; the input read once, the result written"),
     ("triton", "the operations in the kernel's name, weighted, for each element; its tensors once"),
 ];
 

@@ -115,6 +115,11 @@ quirks! {
     triton_unknown_word_zeroes,
     /// F39: Triton precision labels are long names that match no platform figure.
     triton_long_precision_names,
+    /// Calls of different cost share a row of an operation's sheet where the parameters shown there are equal, and the row
+    /// has the first one's numbers.
+    unlike_calls_in_one_row,
+    /// A row whose calls ran different kernels shows the first call's, and no sign of the others.
+    mixed_kernels_unmarked,
     /// A call without FLOPs has no metrics at all, not even those of its bytes.
     metrics_blank_without_flops,
     /// A call without FLOPs, or without a rate listed for its Compute Spec, has no roofline, although its bytes would

@@ -1,6 +1,7 @@
 //! Costs of calls. A model runs once for all calls that it could not tell apart.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use jarvis_trace::tree::Annotations;
@@ -54,7 +55,7 @@ pub(crate) struct Call<'k> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct CostId(u32);
 
-/// Costs whose parameters read the same.
+/// Costs that stand in one row of a sheet: their parameters read the same, and so do their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ParamsId(u32);
 
@@ -409,7 +410,13 @@ impl<'a> Costs<'a> {
     ) -> Costed {
         let timeless = |p| Roofline::new(cost.as_ref().ok()?, 0.0, p, &self.quirks);
         let roofline = self.platform.and_then(timeless);
-        let columns = param_columns(&params);
+        let mut columns = param_columns(&params);
+        if let Ok(Cost { flops, bytes, unit, precision }) = &cost
+            && !self.quirks.unlike_calls_in_one_row
+        {
+            // What decides the cost need not be among the parameters.
+            let _ = write!(columns, "{flops:?} {bytes:?} {unit:?} {precision:?}");
+        }
         let known = self.params.get(columns.as_str()).copied();
         let params_id = known.unwrap_or_else(|| {
             let next = ParamsId(self.params.len() as u32);

@@ -308,6 +308,7 @@ fn set_first_occurrences(cx: &Context<'_>, launchers: &LauncherRows, rows: &mut 
 pub(crate) fn args_sheet<'a>(options: &ReportOptions, rows: &'a [UniqueArgsRow]) -> Sheet<'a> {
     args_head(options)
         .and(kernel_columns("kernel_details_summary", |r| &r.kernels))
+        .and(mixed_column(options, rows, |r| &r.kernels))
         .and(percent_columns(|r| r.percent))
         .sheet("ops_unique_args", rows)
 }
@@ -335,4 +336,10 @@ pub(crate) fn kernel_columns<R: 'static>(header: &'static str, get: fn(&R) -> &K
     Columns::<R>::new()
         .plain(header, move |r| Cell::Text(get(r).text().unwrap_or_else(|| "[]".to_owned()).into()))
         .plain("trunc_kernel_details", move |r| cell(get(r).short_text()))
+}
+
+/// Marks rows whose calls ran other kernels than the first, whose names the row shows; where there are any.
+pub(crate) fn mixed_column<R: 'static>(options: &ReportOptions, rows: &[R], get: fn(&R) -> &KernelList) -> Columns<R> {
+    let any = !options.quirks().mixed_kernels_unmarked && rows.iter().any(|r| get(r).mixed);
+    Columns::<R>::new().when(any, |c| c.plain("mixed_kernels", move |r| Cell::Bool(get(r).mixed)))
 }

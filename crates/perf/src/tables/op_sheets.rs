@@ -11,7 +11,7 @@ use super::context::{Context, NUM_KERNELS, RECOMPUTE, RowName};
 use super::costs::{Call, CostId, ParamsId, Pass};
 use super::inputs::ArgTexts;
 use super::kernel_list::KernelList;
-use super::launchers::kernel_columns;
+use super::launchers::{kernel_columns, mixed_column};
 use super::options::ReportOptions;
 use super::sheet::{Columns, Stat, count, group_by, maybe_bool, maybe_text, number, text};
 use super::stats::Stats;
@@ -301,7 +301,8 @@ pub(crate) fn op_sheets(cx: &mut Context<'_>) -> (Vec<OpSheet>, Vec<FamilyCalls>
         if events.is_empty() {
             continue;
         }
-        for part in family_calls(cx, family, events) {
+        let mut parts = family_calls(cx, family, events);
+        for part in &parts {
             let mut rows = rows(cx, &part.calls, |_| None);
             rows.order_by(OpSheetRow::order);
             rows.shrink_to_fit();
@@ -313,9 +314,10 @@ pub(crate) fn op_sheets(cx: &mut Context<'_>) -> (Vec<OpSheet>, Vec<FamilyCalls>
                 move_backward(cx, forward, &mut sheet);
             }
             sheets.push(sheet);
-            if cx.options.include_overlap {
-                kept.push(part);
-            }
+        }
+        if cx.options.include_overlap {
+            move_backward_calls(cx, &mut parts);
+            kept.extend(parts);
         }
     }
     sheets.retain(|sheet| !sheet.rows.is_empty());
@@ -347,6 +349,19 @@ fn move_backward(cx: &Context<'_>, forward: &mut OpSheet, backward: &mut OpSheet
     }
 }
 
+/// The same for the calls that the sheets of overlaps are made of, which the reference leaves where they are.
+fn move_backward_calls(cx: &Context<'_>, parts: &mut [FamilyCalls]) {
+    let [forward, backward] = parts else { return };
+    if cx.quirks.attention_backward_on_forward_sheet {
+        return;
+    }
+    let (moved, kept): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut forward.calls).into_iter().partition(|call| is_backward(cx.trace.text(call.name)));
+    forward.calls = kept;
+    backward.calls.extend(moved);
+    backward.calls.retain(|call| !TAKEN_OFF.contains(&cx.trace.text(call.name)));
+}
+
 impl OpSheet {
     /// The family whose sheet it is, without the direction.
     pub fn family(&self) -> &'static str {
@@ -357,6 +372,7 @@ impl OpSheet {
     pub(crate) fn sheet(&self, options: &ReportOptions) -> Sheet<'_> {
         self.head(options)
             .and(kernel_columns("kernel_details__summarize_kernel_stats", |r| &r.kernels))
+            .and(mixed_column(options, &self.rows, |r| &r.kernels))
             .and(tail())
             .sheet(&*self.name, &self.rows)
     }

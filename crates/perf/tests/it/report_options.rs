@@ -246,6 +246,96 @@ fn recomputed_work_is_told_apart() {
 }
 
 #[test]
+fn calls_of_different_cost_have_rows_of_their_own() {
+    let mut m = Maker::new();
+    let calls = [("[64, 1024]", "c10::BFloat16"), ("[1, 1024]", "c10::BFloat16"), ("[64, 1024]", "c10::BFloat16")];
+    for (name, at) in [("aten::copy_", 0.0), ("aten::pow", 1000.0)] {
+        for (i, (second, dtype)) in calls.into_iter().enumerate() {
+            let ts = at + 100.0 * i as f64;
+            m.b.cpu_op(name, ts, 20.0)
+                .arg("Input Dims", format!("[[64, 1024], {second}]"))
+                .arg("Input type", format!(r#"["c10::BFloat16", "{dtype}"]"#))
+                .arg("Input Strides", "[[1024, 1], [1024, 1]]")
+                .arg("Concrete Inputs", r#"["", ""]"#);
+            m.kernel(ts + 1.0, "k", ts + 5.0, 10.0, 7);
+        }
+    }
+    let [parity, default] = both(&m.b, &ReportOptions::default());
+    let sheet = |report: &Report, column: &str| cells(report, "UnaryElementwise", column);
+    assert_eq!(sheet(&parity, "name_count"), ["3", "3"], "as the reference has them");
+    assert_eq!(sheet(&default, "name_count"), ["2", "2", "1", "1"]);
+    let mb = |elements: f64| (2.0 * elements / 1_048_576.0).to_string();
+    let expected = [2.0 * 65536.0, 3.0 * 65536.0, 66560.0, 2.0 * 65536.0 + 1024.0].map(mb);
+    assert_eq!(sheet(&default, "Data Moved (MB)_first"), expected);
+    assert_eq!(sheet(&default, "param: source_shape"), ["", "", "(1, 1024)", ""]);
+    assert_eq!(sheet(&default, "param: operand_shape"), ["", "", "", "(1, 1024)"]);
+    assert!(parity.table("UnaryElementwise").unwrap().column("param: source_shape").is_none());
+}
+
+#[test]
+fn a_call_that_lost_its_kernel_does_not_decide_how_fast_the_others_are() {
+    let mut m = Maker::new();
+    m.op("aten::mm", 0.0, 20.0).kernel(1.0, "gemm", 5.0, 10.0, 7);
+    m.op("aten::mm", 30.0, 20.0).kernel(31.0, "Memset (Device)", 35.0, 0.01, 7);
+    let options = ReportOptions { platform: Some(Platform::find("H200").unwrap().clone()), ..ReportOptions::default() };
+    let [_, default] = both(&m.b, &options);
+    let row = &default.rows.unified.rows[0];
+    let (best_us, _) = row.model.as_ref().unwrap().roofline.unwrap();
+    let expected = 100.0 * 2.0 * best_us / 10.01;
+    assert!((row.efficiency_percent().unwrap() - expected).abs() < 1e-9);
+    assert!(row.pct_roofline.mean().unwrap() > 100.0 * expected);
+}
+
+#[test]
+fn rows_of_different_kernels_are_marked() {
+    let mut m = Maker::new();
+    m.op("aten::mm", 0.0, 20.0).kernel(1.0, "gemm_a", 5.0, 10.0, 7);
+    m.op("aten::mm", 30.0, 20.0).kernel(31.0, "gemm_b", 35.0, 10.0, 7);
+    m.op("my::op", 60.0, 20.0).kernel(61.0, "k", 65.0, 5.0, 7);
+    let [parity, default] = both(&m.b, &ReportOptions::default());
+    for (sheet, marks) in
+        [("ops_unique_args", &["True", "False"][..]), ("unified_perf_summary", &["True", "False"]), ("GEMM", &["True"])]
+    {
+        assert_eq!(cells(&default, sheet, "mixed_kernels"), marks, "{sheet}");
+        assert!(parity.table(sheet).unwrap().column("mixed_kernels").is_none(), "{sheet}");
+    }
+    let mut alike = Maker::new();
+    alike.op("aten::mm", 0.0, 20.0).kernel(1.0, "gemm", 5.0, 10.0, 7);
+    let [_, default] = both(&alike.b, &ReportOptions::default());
+    assert!(default.table("GEMM").unwrap().column("mixed_kernels").is_none(), "only where there is any");
+}
+
+#[test]
+fn backward_operations_stand_on_the_backward_sheets_of_overlaps() {
+    let mut m = Maker::new();
+    let (image, weight) = ("[8, 16, 32, 32]", "[16, 16, 3, 3]");
+    let numbers = r#""[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1""#;
+    m.b.cpu_op("aten::convolution", 0.0, 20.0)
+        .arg("Input Dims", format!("[{image}, {weight}, [], [], [], [], [], [], []]"))
+        .arg(
+            "Input type",
+            r#"["float", "float", "", "ScalarList", "ScalarList", "ScalarList", "Scalar", "ScalarList", "Scalar"]"#,
+        )
+        .arg("Concrete Inputs", format!(r#"["", "", "", {numbers}]"#));
+    m.kernel(1.0, "conv", 100.0, 50.0, 7);
+    m.b.cpu_op("aten::convolution_backward", 30.0, 20.0)
+        .arg("Input Dims", format!("[{image}, {image}, {weight}, [], [], [], [], [], [], [], []]"))
+        .arg("Input type", r#"["float", "float", "float", "ScalarList", "ScalarList", "ScalarList", "ScalarList", "Scalar", "ScalarList", "Scalar", "ScalarList"]"#)
+        .arg("Concrete Inputs", format!(r#"["", "", "", "[0]", {numbers}, "[True, True, False]"]"#));
+    m.kernel(31.0, "conv_back", 200.0, 50.0, 7);
+    let options = ReportOptions { include_overlap: true, ..ReportOptions::default() };
+    let [parity, default] = both(&m.b, &options);
+    for sheet in ["CONV_fwd", "CONV_fwd_kl_overlap"] {
+        assert_eq!(cells(&default, sheet, "name"), ["aten::convolution"], "{sheet}");
+    }
+    for sheet in ["CONV_bwd", "CONV_bwd_kl_overlap"] {
+        assert_eq!(cells(&default, sheet, "name"), ["aten::convolution_backward"], "{sheet}");
+    }
+    assert_eq!(cells(&parity, "CONV_fwd_kl_overlap", "name").len(), 2, "as the reference has them");
+    assert!(parity.table("CONV_bwd_kl_overlap").is_none());
+}
+
+#[test]
 fn overlapping_kernels_are_named() {
     // stream 7  |-- gemm 100..200 --|      |-- gemm 300..400 --|
     // stream 8            |-- copy 150..250 --|

@@ -103,7 +103,7 @@ fn plain_row(source: &Source<'_>, trace: &Trace, texts: &mut Texts, row: &Unifie
         count: row.calls.len(),
         ms: Ms(ms),
         percent: Percent(if total_ms > 0.0 { 100.0 * ms / total_ms } else { 0.0 }),
-        efficiency: row.pct_roofline.mean().map(Percent),
+        efficiency: row.efficiency_percent().map(Percent),
         anomaly: false,
         bound: model.and_then(|m| m.roofline).map(|(_, bound)| match bound {
             Bound::Compute => "compute",

@@ -18,7 +18,7 @@ use super::call_stack::{CallStacks, StackCells};
 use super::context::{CallIdentity, Context, KeyColumns, identity_columns};
 use super::costs::{CostId, Costed};
 use super::kernel_list::KernelList;
-use super::launchers::{LauncherRows, kernel_columns, percent_columns};
+use super::launchers::{LauncherRows, kernel_columns, mixed_column, percent_columns};
 use super::options::ReportOptions;
 use super::sheet::{Columns, Stat, count, group_by, maybe_text, number};
 use super::stats::{Stats, percentages};
@@ -47,6 +47,8 @@ pub struct UnifiedRow {
     pub tflops_per_s: Stats,
     /// The best time in percent of the time taken.
     pub pct_roofline: Stats,
+    /// Best time and time taken of the calls that have a roofline, in microseconds.
+    pub rated_us: (f64, f64),
     /// Time of the calls' kernels in microseconds.
     pub kernel_us: Stats,
     /// Kernels, position by position.
@@ -114,6 +116,7 @@ impl Unified {
         let shape = Shape::of(options, &self.rows);
         head(&shape)
             .and(kernel_columns("kernel_details_summary", |r| &r.kernels))
+            .and(mixed_column(options, &self.rows, |r| &r.kernels))
             .and(tail(&shape))
             .sheet("unified_perf_summary", &self.rows)
     }
@@ -147,6 +150,13 @@ pub(crate) fn set_percentages(rows: &mut [UnifiedRow]) {
 }
 
 impl UnifiedRow {
+    /// The best time of all calls in percent of the time they took. Unlike the mean over calls, one call whose kernels
+    /// were not all recorded does not decide it.
+    pub fn efficiency_percent(&self) -> Option<f64> {
+        let (best_us, taken_us) = self.rated_us;
+        (taken_us > 0.0).then(|| 100.0 * best_us / taken_us)
+    }
+
     /// Most kernel time first, then by UID.
     pub(crate) fn order(&self, other: &Self) -> Ordering {
         other.kernel_us.sum.total_cmp(&self.kernel_us.sum).then(self.ex_uid.cmp(&other.ex_uid))
@@ -174,6 +184,7 @@ impl UnifiedRow {
             tb_per_s: Stats::of(members().filter_map(|c| c.speed(cx).rates.tb_per_s)),
             tflops_per_s: Stats::of(members().filter_map(|c| c.speed(cx).rates.tflops_per_s)),
             pct_roofline: Stats::of(members().filter_map(|c| c.speed(cx).pct_roofline)),
+            rated_us: rated_us(cx, members()),
             kernel_us: Stats::of(members().map(|c| c.kernel_us)),
             kernels,
             has_perf_model: first.has_perf_model || modelled,
@@ -182,6 +193,14 @@ impl UnifiedRow {
             calls: group,
         }
     }
+}
+
+/// Best time and time taken of the calls that have a roofline.
+fn rated_us<'c>(cx: &Context<'_>, calls: impl Iterator<Item = &'c UnifiedCall>) -> (f64, f64) {
+    let best_us = |call: &UnifiedCall| Some(cx.costs.get(call.cost?).roofline?.time_us);
+    calls
+        .filter_map(|call| Some((best_us(call)?, call.kernel_us)))
+        .fold((0.0, 0.0), |sums, (best, taken)| (sums.0 + best, sums.1 + taken))
 }
 
 impl RowModel {

@@ -90,19 +90,22 @@ pub(crate) fn rate(work: &Work, platform: &Platform, anomaly: f64) -> Efficiency
     out.tb_s_achieved = bytes.map(|b| b * n / work.us / MICRO);
     out.flops_per_byte = flops.zip(bytes.filter(|&b| b > 0.0)).map(|(f, b)| f / b);
     out.efficiency_percent_mean = work.mean_percent;
+    if out.lacks_rate {
+        // What its bytes alone would take says nothing of work that arithmetic may well bound.
+        return out;
+    }
     let both = flops.is_some() && bytes.is_some();
     let Some(side) = binding(compute, memory, work.prefer, both) else { return out };
     out.source = match work.source {
         Some(ModelSource::Generic) => EfficiencySource::ByteEstimate,
-        _ if out.lacks_rate => EfficiencySource::ByteEstimate,
         _ if !both => EfficiencySource::ComputeSpec,
         _ if fallback && side.bound == BoundType::Compute => EfficiencySource::Bf16Fallback,
         _ => EfficiencySource::Roofline,
     };
     let percent = 100.0 * side.best_us * n / work.us;
-    // A lower bound does not tell what binds, nor how short the operation could be if its arithmetic is left out.
+    // A lower bound does not tell what binds.
     out.bound_type = Some(side.bound).filter(|_| out.source != EfficiencySource::ByteEstimate);
-    out.roofline_time_us = Some(side.best_us).filter(|_| !out.lacks_rate);
+    out.roofline_time_us = Some(side.best_us);
     out.efficiency_percent = Some(percent);
     out.is_anomaly = percent > anomaly;
     out.warning = match () {
@@ -177,12 +180,12 @@ mod tests {
         let bytes = rate(&work(None, Some(480e6 / MB), Some("vector_fp32"), 1000.0), h200(), 110.0);
         assert_eq!((bytes.source, bytes.bound_type), (EfficiencySource::ComputeSpec, Some(BoundType::Memory)));
         assert!((bytes.efficiency_percent.unwrap() - 20.0).abs() < 1e-9);
-        // Vector work of a precision without a peak is rated by bandwidth alone; of matrix work that is a lower bound.
+        // Vector work of a precision without a peak is rated by bandwidth alone; matrix work is not rated.
         let odd = |spec| rate(&work(Some(1e6), Some(480e6 / MB), Some(spec), 1000.0), h200(), 110.0);
         assert_eq!(odd("vector_int8").source, EfficiencySource::Roofline);
         assert_eq!((odd("vector_int8").bound_type, odd("vector_int8").lacks_rate), (Some(BoundType::Memory), false));
         let matrix = odd("matrix_fp4");
-        assert_eq!((matrix.source, matrix.judged()), (EfficiencySource::ByteEstimate, None));
+        assert_eq!((matrix.source, matrix.efficiency_percent), (EfficiencySource::None, None));
         assert_eq!((matrix.bound_type, matrix.roofline_time_us, matrix.lacks_rate), (None, None, true));
         // An unknown one as bf16.
         let fallback = rate(&work(Some(990.0), Some(1.0), None, 4000.0), h200(), 110.0);

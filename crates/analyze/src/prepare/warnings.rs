@@ -1,6 +1,7 @@
 //! What a reader of the numbers should know before believing them, in a fixed order.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use jarvis_perf::platform::{Platform, Source};
 use jarvis_perf::tables::Report;
@@ -258,18 +259,26 @@ fn derived_peaks(p: &Prepared) -> Option<String> {
     (!specs.is_empty()).then(|| format!("Derived peaks are used for {}.", specs.join(", ")))
 }
 
-/// Told of matrix work whose peak rate the platform does not have.
 fn missing_rates(p: &Prepared) -> Option<String> {
-    let rows: Vec<&Row> = p.rows.iter().filter(|r| r.efficiency.lacks_rate).collect();
-    let specs: BTreeSet<&str> =
-        rows.iter().map(|r| r.efficiency.compute_spec.as_deref().unwrap_or("matrix_bf16")).collect();
-    let ms: f64 = rows.iter().map(|r| r.time_ms).sum();
-    (!rows.is_empty()).then(|| {
+    let rows = p.rows.iter().filter(|r| r.efficiency.lacks_rate);
+    let spec = |r: &'_ Row| r.efficiency.compute_spec.clone().unwrap_or_else(|| "matrix_bf16".into());
+    without_rate(&p.platform, rows.map(|r| (spec(r), r.time_ms)))
+}
+
+/// Told of matrix work whose peak rate the platform does not have: the Compute Spec and the milliseconds of each part.
+pub fn without_rate(platform: &Platform, work: impl IntoIterator<Item = (Arc<str>, f64)>) -> Option<String> {
+    let mut specs: BTreeSet<Arc<str>> = BTreeSet::new();
+    let mut ms = 0.0;
+    for (spec, part_ms) in work {
+        specs.insert(spec);
+        ms += part_ms;
+    }
+    (!specs.is_empty()).then(|| {
         format!(
             "{} has no peak rate for {}: how close {} ms of matrix work come to the hardware is not known. `--arch FILE` \
              can give the rate.",
-            quoted(&p.platform.name),
-            specs.into_iter().collect::<Vec<_>>().join(", "),
+            quoted(&platform.name),
+            specs.iter().map(|spec| &**spec).collect::<Vec<_>>().join(", "),
             shown_ms(ms)
         )
     })

@@ -128,11 +128,11 @@ pub(crate) fn row_mark(run: &Run<'_>, row: &Row) -> String {
     if row.is_host_copy {
         return HOST_COPY.to_owned();
     }
-    if row.efficiency.efficiency_percent.is_none() {
-        return NO_MODEL.to_owned();
-    }
     if row.efficiency.lacks_rate {
         return NO_RATE.to_owned();
+    }
+    if row.efficiency.efficiency_percent.is_none() {
+        return NO_MODEL.to_owned();
     }
     let metrics = analysis.outcomes.iter().filter(|o| o.category == row.category).find_map(|o| o.metrics());
     let bottleneck = metrics.and_then(|m| m.bottlenecks.iter().find(|b| b.rows.contains(&row.id)));

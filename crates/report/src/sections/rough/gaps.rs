@@ -87,10 +87,7 @@ fn estimated(run: &Run<'_>) -> Vec<Block> {
     let told = [
         (EfficiencySource::ComputeSpec, "only one side of the roofline is known"),
         (EfficiencySource::Bf16Fallback, "the precision is not recognised; rated as bf16"),
-        (
-            EfficiencySource::ByteEstimate,
-            "only a lower bound of the bytes, or no peak rate, is known; marked ≥ and never called slow",
-        ),
+        (EfficiencySource::ByteEstimate, "only a lower bound of the bytes is known; marked ≥ and never called slow"),
     ];
     let items = told.into_iter().filter_map(|(source, what)| {
         let (rows, share) = of(source);

@@ -43,6 +43,9 @@ pub(crate) fn run(session: &Session, args: &ModelArgs) -> Result<(), Failure> {
         None => families_text(),
         Some(op) => {
             let platform = args.platform.without_trace()?;
+            if let Some(doubt) = platform.as_ref().and_then(|platform| platform.doubt.as_ref()) {
+                session.warn(doubt);
+            }
             let given: Vec<(&str, Option<&str>)> =
                 args.keys.iter().map(|k| k.split_once('=').map_or((k.as_str(), None), |(k, v)| (k, Some(v)))).collect();
             let found = calculate(op, &given)?;
@@ -135,6 +138,8 @@ fn estimate_text(best: &Estimate, platform: &Platform, spec: &str) -> String {
             Bound::MemoryBytesOnly => "memory bound, as far as bytes tell",
         };
         let _ = writeln!(out, "  {:<12}{}: {bound}{knee}", "at best", time(roofline.time_us));
+    } else if best.memory_us.is_some_and(|us| us > 0.0) {
+        let _ = writeln!(out, "  {:<12}not known without the rate", "at best");
     }
     out
 }

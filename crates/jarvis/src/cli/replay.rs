@@ -1,11 +1,14 @@
 //! `jarvis replay`: packages with which single operations can be run again without the model.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
+use jarvis_analyze::prepare::warnings::without_rate;
 use jarvis_analyze::texts::counted;
 use jarvis_perf::nearest::nearest;
 use jarvis_perf::platform::Platform;
+use jarvis_perf::roofline::lacks_matrix_rate;
 use jarvis_perf::tables::{ReportOptions, build_report};
 use jarvis_report::replay::{
     self, Candidate, Listed, Matching, Origin, Packages, ReplayError, Replayer, Row, Selection, Tier,
@@ -101,6 +104,9 @@ pub(crate) fn run(session: &Session, args: &ReplayArgs) -> Result<(), Failure> {
     selection.matching = if args.matching == How::Contains { Matching::Contains } else { Matching::Whole };
     selection.anonymous = args.anonymous;
     (selection.most_packages, selection.most_entries) = (args.max_packages, args.max_entries);
+    if let Some(told) = unrated(&source, &selection) {
+        session.warn(&told);
+    }
     let text = if args.list {
         listed(session, &replay::candidates(&source.rows, &selection))
     } else {
@@ -112,6 +118,17 @@ pub(crate) fn run(session: &Session, args: &ReplayArgs) -> Result<(), Failure> {
         session.print_text(&text)?;
     }
     session.report(&args.source, &source.diagnostics)
+}
+
+/// Told of matrix work that the platform has no rate for. Tables of an earlier run may know more than the platform.
+fn unrated(source: &Source, selection: &Selection) -> Option<String> {
+    let platform = source.platform.as_ref()?;
+    let is_meant = |row: &&Row| row.roofline_us.is_none() && selection.tier_of(&row.op).is_some();
+    let work = source.rows.iter().filter(is_meant).filter_map(|row| {
+        let spec = row.compute_spec.as_ref()?;
+        lacks_matrix_rate(row.flops, Some(spec), platform).then(|| (Arc::clone(spec), row.kernel_us.sum / 1e3))
+    });
+    without_rate(platform, work)
 }
 
 fn usual_folder(source: &Path) -> PathBuf {

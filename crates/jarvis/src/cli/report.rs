@@ -3,14 +3,17 @@
 mod summary;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
+use jarvis_analyze::prepare::warnings::without_rate;
 use jarvis_analyze::program::Program;
 use jarvis_analyze::system::gaps::Gaps;
 use jarvis_analyze::texts::counted;
 use jarvis_perf::extension::Extension;
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::{Report, ReportError, ReportOptions, Sheet, build_report};
+use jarvis_perf::roofline::lacks_matrix_rate;
+use jarvis_perf::tables::{Report, ReportError, ReportOptions, Sheet, UnifiedRow, build_report};
 use jarvis_report::html;
 use jarvis_report::render::csv;
 use jarvis_trace::side_by_side::joined;
@@ -240,7 +243,7 @@ pub(crate) fn run(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
     let named = args.platform.named()?;
     let trace = session.open(path, Work::Tables)?;
     // The reference has no roofline unless a platform is named.
-    let chosen = if args.parity { Chosen { platform: named, doubt: None } } else { args.platform.choose(&trace)? };
+    let chosen = if args.parity { Chosen::named(named) } else { args.platform.choose(&trace)? };
     if let Some(doubt) = &chosen.doubt {
         session.warn(doubt);
     }
@@ -255,11 +258,17 @@ pub(crate) fn run(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
     warn_of_gaps(session, &report);
     if !args.parity {
         warn_of_rates(session, &report);
+        if let Some(told) = chosen.platform.as_ref().and_then(|platform| unrated(platform, &report)) {
+            session.warn(&told);
+        }
     }
     let view = summary::View {
         path,
         trace: &trace,
         report: &report,
+        efficiency: if args.parity { |row| row.pct_roofline.mean() } else { UnifiedRow::efficiency_percent },
+        // The reference tells of one timeline alone.
+        gpus: if args.parity { &[] } else { &report.rows.devices },
         sheets: &sheets,
         platform: chosen.platform.as_ref(),
         places: &places,
@@ -387,7 +396,7 @@ const NOTED: usize = 60;
 
 /// Tells of efficiencies that no hardware can have.
 fn warn_of_rates(session: &Session, report: &Report) {
-    let rated = report.rows.unified.rows.iter().filter_map(|row| Some((row, row.pct_roofline.mean()?)));
+    let rated = report.rows.unified.rows.iter().filter_map(|row| Some((row, row.efficiency_percent()?)));
     let above: Vec<_> = rated.filter(|(_, percent)| *percent > 100.0).collect();
     let Some((row, percent)) = above.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
     let others = match above.len() - 1 {
@@ -400,6 +409,16 @@ fn warn_of_rates(session: &Session, report: &Report) {
         cut(&row.identity.name, NOTED),
         row.ex_uid
     ));
+}
+
+/// Told of matrix work that the platform has no rate for.
+fn unrated(platform: &Platform, report: &Report) -> Option<String> {
+    let work = report.rows.unified.rows.iter().filter_map(|row| {
+        let model = row.model.as_ref()?;
+        let spec = model.compute_spec.as_ref()?;
+        lacks_matrix_rate(model.gflops, Some(spec), platform).then(|| (Arc::clone(spec), row.kernel_us.sum / 1e3))
+    });
+    without_rate(platform, work)
 }
 
 impl From<ReportError> for Failure {

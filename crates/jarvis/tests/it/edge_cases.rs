@@ -341,6 +341,13 @@ fn two_gpus_of_an_unknown_model_are_told_in_every_report() {
     assert_eq!((devices.len(), told(0), told(1)), (2, ("0", 50.0), ("1", 50.0)));
     let check = jarvis(&["check", out]);
     assert_eq!(check.status, 0, "{}", check.out);
+
+    let report = |more: &[&str]| jarvis(&[&["report", path, "--no-xlsx", "--no-csv", "--no-html"], more].concat()).out;
+    let text = flat(&report(&[]));
+    assert!(text.contains("of that, 2 GPUs by themselves GPU 0 busy 0.300 50.0% GPU 1 busy 0.300 50.0%"), "{text}");
+    let summary: serde_json::Value = serde_json::from_str(&report(&["--json"])).unwrap();
+    assert_eq!(summary["gpus"][1], serde_json::json!({"device": 1, "busy_ms": 0.3, "computation_ms": 0.3}));
+    assert!(!report(&["--parity"]).contains("by themselves"));
 }
 
 /// A trace whose times begin later by this many microseconds.

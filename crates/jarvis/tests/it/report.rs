@@ -39,6 +39,33 @@ fn the_summary_fits_one_screen_and_names_the_files() {
 }
 
 #[test]
+fn matrix_work_without_a_peak_rate_is_not_rated_and_that_is_told() {
+    let out = tempfile::tempdir().unwrap();
+    let arch = out.path().join("arch.json");
+    fs::write(&arch, r#"{"name": "G", "mem_bw_gbps": 4800, "max_achievable_tflops": {"matrix_fp8": 1979}}"#).unwrap();
+    let options = ["--arch", arch.to_str().unwrap(), "--json"];
+    let run = report("h200/attn_unfused.json.gz", out.path(), &options);
+    assert_eq!(run.status, 0, "{}", run.err);
+    assert!(run.err.contains("warning: `G` has no peak rate for matrix_bf16: how close"), "{}", run.err);
+    let summary: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    let rated = |name: &str| {
+        let operations = summary["operations"].as_array().unwrap();
+        let found = operations.iter().find(|o| o["name"] == name).unwrap();
+        (found["efficiency_percent"].is_null(), found["bound"].is_null())
+    };
+    assert_eq!((rated("aten::mm"), rated("aten::_softmax")), ((true, true), (false, false)));
+
+    let trace = fixture("h200/attn_unfused.json.gz");
+    let list = ["replay", trace.to_str().unwrap(), "--list", "--op", "aten::mm", options[0], options[1], "--json"];
+    let run = jarvis(&list);
+    assert!(run.err.contains("warning: `G` has no peak rate for matrix_bf16"), "{}", run.err);
+    let listed: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert!(listed[0]["lost_ms"].is_null() && listed[0]["efficiency_percent"].is_null(), "{listed}");
+    let softmax = ["replay", trace.to_str().unwrap(), "--list", "--op", "aten::_softmax", options[0], options[1]];
+    assert_eq!(jarvis(&softmax).err, "", "only of what is asked for");
+}
+
+#[test]
 fn the_default_folder_lies_beside_the_trace() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("t.json.gz");

@@ -7,7 +7,8 @@ use jarvis_analyze::texts::counted;
 use jarvis_perf::platform::{Basis, Platform};
 use jarvis_perf::roofline::Bound;
 use jarvis_perf::tables::{KernelRow, Report, Sheet, UnifiedRow};
-use jarvis_trace::Trace;
+use jarvis_trace::timeline::Timeline;
+use jarvis_trace::{Id, Ns, Trace};
 use serde_json::{Value, json};
 
 use super::Places;
@@ -27,6 +28,10 @@ pub(super) struct View<'a> {
     pub(super) path: &'a Path,
     pub(super) trace: &'a Trace,
     pub(super) report: &'a Report,
+    /// How close a row comes to the roofline.
+    pub(super) efficiency: fn(&UnifiedRow) -> Option<f64>,
+    /// What each GPU did by itself.
+    pub(super) gpus: &'a [(Id, Timeline<Ns>)],
     pub(super) sheets: &'a [Sheet<'a>],
     pub(super) platform: Option<&'a Platform>,
     pub(super) places: &'a Places,
@@ -63,6 +68,23 @@ impl View<'_> {
         for row in self.report.rows.timeline.rows() {
             let _ = writeln!(out, "  {:<22}{:>12.3}{:>8.1}%", row.kind, row.ms, row.percent);
         }
+        if self.gpus.len() > 1 {
+            self.each_gpu(out);
+        }
+    }
+
+    /// Shares of one timeline hide that one GPU waits while another works.
+    fn each_gpu(&self, out: &mut String) {
+        let total_us = self.report.rows.timeline.total.0;
+        let _ = writeln!(out, "of that, {} GPUs by themselves", self.gpus.len());
+        for (id, gpu) in self.gpus.iter().take(TOP) {
+            let percent = if total_us > 0.0 { 1e5 * gpu.busy.as_ms() / total_us } else { 0.0 };
+            let name = format!("GPU {} busy", self.trace.id_text(*id));
+            let _ = writeln!(out, "  {name:<22}{:>12.3}{percent:>8.1}%", gpu.busy.as_ms());
+        }
+        if self.gpus.len() > TOP {
+            let _ = writeln!(out, "  and {} more (--json lists all)", self.gpus.len() - TOP);
+        }
     }
 
     /// Operations of the sheet that has them all, and how many more it has than are shown.
@@ -86,7 +108,7 @@ impl View<'_> {
         );
         let (rows, more) = self.top();
         for row in rows {
-            let efficiency = row.pct_roofline.mean().map_or("-".to_owned(), |pct| format!("{pct:.1}%"));
+            let efficiency = (self.efficiency)(row).map_or("-".to_owned(), |pct| format!("{pct:.1}%"));
             let ms = row.kernel_us.sum / 1e3;
             let share = row.percent.0;
             let _ = writeln!(
@@ -144,13 +166,13 @@ impl View<'_> {
             .map(|row| json!({"type": row.kind, "ms": row.ms, "percent": row.percent}))
             .collect();
         let sheet = |s: &Sheet<'_>| json!({"name": s.name, "rows": s.rows(), "columns": s.heads().len()});
-        json!({
+        let mut out = json!({
             "schema": "jarvis.report/1",
             "trace": self.path.to_string_lossy(),
             "events": self.trace.len(),
             "platform": platform,
             "gpu_timeline": timeline,
-            "operations": self.top().0.iter().map(operation).collect::<Vec<_>>(),
+            "operations": self.top().0.iter().map(|row| self.operation(row)).collect::<Vec<_>>(),
             "sheets": self.sheets.iter().map(sheet).collect::<Vec<_>>(),
             "page": self.places.page.as_ref().map(|p| p.to_string_lossy()),
             "workbook": self.places.workbook.as_ref().map(|p| p.to_string_lossy()),
@@ -160,19 +182,32 @@ impl View<'_> {
             "models_without_numbers": rows.model_failures.iter().map(|f| json!({
                 "operation": &*f.op, "reason": &*f.reason, "calls": f.calls, "example_uid": f.example,
             })).collect::<Vec<_>>(),
+        });
+        if !self.gpus.is_empty() {
+            let id = |id: Id| match id {
+                Id::Null => Value::Null,
+                Id::Int(i) => i.into(),
+                Id::Text(t) => self.trace.text(t).into(),
+            };
+            let gpu = |(device, t): &(Id, Timeline<Ns>)| {
+                let (busy_ms, computation_ms) = (t.busy.as_ms(), t.computation.as_ms());
+                json!({"device": id(*device), "busy_ms": busy_ms, "computation_ms": computation_ms})
+            };
+            out["gpus"] = self.gpus.iter().map(gpu).collect();
+        }
+        out
+    }
+
+    fn operation(&self, row: &UnifiedRow) -> Value {
+        let model = row.model.as_ref();
+        json!({
+            "name": &*row.identity.name, "category": &*row.identity.category, "uid": row.ex_uid, "calls": row.calls.len(),
+            "input_dims": row.identity.args.dims.as_deref(), "input_types": row.identity.args.types.as_deref(),
+            "gpu_ms": row.kernel_us.sum / 1e3, "percent": row.percent.0,
+            "efficiency_percent": (self.efficiency)(row), "bound": model.and_then(|m| m.roofline).map(|(_, b)| b.as_str()),
+            "model_source": model.and_then(|m| m.source).map(jarvis_perf::ops::ModelSource::as_str),
         })
     }
-}
-
-fn operation(row: &UnifiedRow) -> Value {
-    let model = row.model.as_ref();
-    json!({
-        "name": &*row.identity.name, "category": &*row.identity.category, "uid": row.ex_uid, "calls": row.calls.len(),
-        "input_dims": row.identity.args.dims.as_deref(), "input_types": row.identity.args.types.as_deref(),
-        "gpu_ms": row.kernel_us.sum / 1e3, "percent": row.percent.0,
-        "efficiency_percent": row.pct_roofline.mean(), "bound": model.and_then(|m| m.roofline).map(|(_, b)| b.as_str()),
-        "model_source": model.and_then(|m| m.source).map(jarvis_perf::ops::ModelSource::as_str),
-    })
 }
 
 /// Without operations the kernels tell.

@@ -36,6 +36,10 @@ fn products_by_hand() {
     assert_eq!(numbers("gemm M=128 N=512 K=256 B=4 bias"), (4.0 * 33_619_968.0, 4.0 * 459_776.0, spec("matrix_bf16")));
     // fp8 in, 16 bits out: 128·256 + 256·512 + 128·512·2.
     assert_eq!(numbers("gemm m=128 n=512 k=256 dtype=fp8"), (33_554_432.0, 294_912.0, spec("matrix_fp8")));
+    // int8 in, 32 bits out: 128·256 + 256·512 + 128·512·4, as the model of the real operation has it.
+    let int8 = numbers("gemm M=128 N=512 K=256 dtype=int8");
+    assert_eq!(int8, (33_554_432.0, 425_984.0, spec("matrix_int8")));
+    assert_eq!(numbers("aten::_int_mm dims=128x256,256x512 types=int8"), int8);
     // 4-bit weights: 128·256·2 + 256·512/2 + 128·512·2.
     assert_eq!(
         numbers("gemm M=128 N=512 K=256 dtype=bf16 dtype_b=fp4"),

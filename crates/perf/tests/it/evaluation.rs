@@ -50,6 +50,37 @@ fn numbers_that_no_correction_touches_stay_the_references() {
 }
 
 #[test]
+fn other_operands_are_parameters_where_they_decide_the_bytes() {
+    let x: &[i64] = &[64, 100];
+    let bf16 = |second: &[i64], concrete: &[&str]| inputs(&[x, second, &[]], "c10::BFloat16", concrete);
+    let params = |name: &str, inputs: &InputLists, quirks: &Quirks| {
+        let list = evaluate(&call(name, inputs, &[]), quirks).params;
+        let list: Vec<String> = list.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+        list.join(" ")
+    };
+    for (name, other, parameter) in [
+        ("aten::masked_fill", bf16(&[1, 100], &[]), "mask_shape=(1, 100)"),
+        ("aten::clamp", bf16(&[100], &[]), "least_shape=(100,)"),
+        ("aten::copy_", bf16(&[1, 100], &[]), "source_shape=(1, 100)"),
+        ("aten::pow", bf16(&[1, 100], &[]), "operand_shape=(1, 100)"),
+        ("aten::silu_backward", with_type(bf16(x, &[]), 1, "float"), "saved_dtype='float'"),
+        ("aten::cumsum", bf16(&[], &["", "1", "6"]), "output_bytes_per_elem=4"),
+        (
+            "aten::sum",
+            inputs(&[x, &[], &[], &[]], "c10::BFloat16", &["", "[1]", "False", "6"]),
+            "output_bytes_per_elem=4",
+        ),
+    ] {
+        let key = parameter.split('=').next().unwrap();
+        let told = params(name, &other, CORRECT);
+        assert!(told.contains(parameter), "{name}: {told}");
+        assert!(!params(name, &other, REFERENCE).contains(key), "{name}");
+        let plain = if name == "aten::cumsum" { bf16(&[], &["", "1", ""]) } else { bf16(x, &["", "", ""]) };
+        assert!(!params(name, &plain, CORRECT).contains(key), "{name}: only where it is not as usual");
+    }
+}
+
+#[test]
 fn operations_of_our_own_are_unknown_under_parity() {
     let x = inputs(&[&[8, 1024]], "c10::BFloat16", &[]);
     let gelu = call("aten::gelu", &x, &[]);

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use crate::models::{ComputeUnit, Cost};
+use crate::models::Cost;
 use crate::parity::Quirks;
 use crate::platform::Platform;
 
@@ -80,7 +80,7 @@ pub enum Bound {
     Compute,
     /// Device memory.
     Memory,
-    /// Device memory, as far as can be told: there is no arithmetic, or no rate for that of vector lanes.
+    /// Device memory, as far as can be told: there is no arithmetic, or no rate for it.
     MemoryBytesOnly,
 }
 
@@ -92,6 +92,12 @@ impl Bound {
             Self::Memory => "MEMORY_BOUND",
             Self::MemoryBytesOnly => "MEMORY_BOUND (bytes only)",
         }
+    }
+
+    /// Whether the time of such a roofline is only the least that is known: matrix work without a rate counts its bytes
+    /// alone, and its arithmetic may well take longer.
+    pub fn is_least(self, flops: Option<f64>, compute_spec: Option<&str>) -> bool {
+        self == Self::MemoryBytesOnly && is_matrix_work(flops, compute_spec)
     }
 }
 
@@ -107,8 +113,8 @@ pub struct Roofline {
 }
 
 impl Roofline {
-    /// Roofline of a call that kept the GPU busy for `time_us`. `None` without bytes, and for work of the matrix units
-    /// without a rate; under parity also without FLOPs or without a rate listed for exactly the call's Compute Spec.
+    /// Roofline of a call that kept the GPU busy for `time_us`. `None` without bytes; under parity also without FLOPs
+    /// or without a rate listed for exactly the call's Compute Spec.
     pub fn new(cost: &Cost, time_us: f64, platform: &Platform, quirks: &Quirks) -> Option<Self> {
         let bytes = cost.bytes?;
         let peak = cost.spec().and_then(|s| {
@@ -122,8 +128,6 @@ impl Roofline {
                 (compute_us.max(memory_us), if compute_us >= memory_us { Bound::Compute } else { Bound::Memory })
             }
             None if quirks.roofline_blank_without_rate || bytes <= 0.0 => return None,
-            // Its arithmetic may well take longer than its bytes, and how much longer is not known.
-            None if gflops.is_some() && cost.unit == ComputeUnit::Matrix => return None,
             None => (memory_us, Bound::MemoryBytesOnly),
         };
         let roofline = Self { time_us: best_us, bound, pct: None };
@@ -138,8 +142,11 @@ impl Roofline {
 
 /// Whether this is matrix work whose peak rate the platform does not have, so that the best time is not known.
 pub fn lacks_matrix_rate(flops: Option<f64>, compute_spec: Option<&str>, platform: &Platform) -> bool {
-    flops.is_some_and(|flops| flops > 0.0)
-        && compute_spec.is_some_and(|spec| spec.starts_with("matrix_") && platform.peak(spec).is_none())
+    is_matrix_work(flops, compute_spec) && compute_spec.is_some_and(|spec| platform.peak(spec).is_none())
+}
+
+fn is_matrix_work(flops: Option<f64>, compute_spec: Option<&str>) -> bool {
+    flops.is_some_and(|flops| flops > 0.0) && compute_spec.is_some_and(|spec| spec.starts_with("matrix_"))
 }
 
 fn gflops(flops: f64) -> f64 {
@@ -150,6 +157,7 @@ fn gflops(flops: f64) -> f64 {
 #[expect(clippy::unreadable_literal, reason = "cells of the reference's tables, copied as they stand")]
 mod tests {
     use super::*;
+    use crate::models::ComputeUnit;
 
     fn cost(flops: Option<f64>, bytes: Option<f64>, unit: ComputeUnit, precision: Option<&'static str>) -> Cost {
         Cost { flops, bytes, unit, precision: precision.map(Cow::Borrowed) }
@@ -228,20 +236,16 @@ mod tests {
     }
 
     #[test]
-    fn matrix_work_without_a_rate_has_no_roofline() {
-        let roofline = |cost: &Cost| Roofline::new(cost, 2000.0, h200(), &Quirks::NONE);
-        for precision in [Some("fp4"), None] {
-            let product = cost(Some(1e9), Some(4.8e9), ComputeUnit::Matrix, precision);
-            assert_eq!(roofline(&product), None, "{precision:?}");
-        }
-        // Without arithmetic there is nothing that its rate could tell.
-        let bytes = roofline(&matrix(0.0, 4.8e9, "fp4")).unwrap();
-        assert_eq!((bytes.time_us, bytes.bound), (1000.0, Bound::MemoryBytesOnly));
+    fn matrix_work_without_a_rate_is_known_as_such() {
         assert!(lacks_matrix_rate(Some(1e9), Some("matrix_fp4"), h200()));
         for (flops, spec) in [(1e9, "matrix_fp8"), (1e9, "vector_fp4"), (0.0, "matrix_fp4")] {
             assert!(!lacks_matrix_rate(Some(flops), Some(spec), h200()), "{flops} {spec}");
         }
         assert!(!lacks_matrix_rate(Some(1e9), None, h200()));
+        // The roofline that it has is no time to hold it against.
+        assert!(Bound::MemoryBytesOnly.is_least(Some(1e9), Some("matrix_fp4")));
+        assert!(!Bound::MemoryBytesOnly.is_least(Some(1e9), Some("vector_int8")));
+        assert!(!Bound::Memory.is_least(Some(1e9), Some("matrix_bf16")));
     }
 
     /// Rows of the reference's GEMM sheets for the H200 traces, at the fastest or the mean call as noted: FLOPs, bytes,

@@ -138,8 +138,6 @@ fn estimate_text(best: &Estimate, platform: &Platform, spec: &str) -> String {
             Bound::MemoryBytesOnly => "memory bound, as far as bytes tell",
         };
         let _ = writeln!(out, "  {:<12}{}: {bound}{knee}", "at best", time(roofline.time_us));
-    } else if best.memory_us.is_some_and(|us| us > 0.0) {
-        let _ = writeln!(out, "  {:<12}not known without the rate", "at best");
     }
     out
 }

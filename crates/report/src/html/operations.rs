@@ -6,7 +6,7 @@ use jarvis_analyze::prepared::{BoundType, Prepared, Row};
 use jarvis_analyze::program::RowId;
 use jarvis_analyze::rounding::{Ms, Percent, Ratio};
 use jarvis_perf::roofline::Bound;
-use jarvis_perf::tables::UnifiedRow;
+use jarvis_perf::tables::{RowModel, UnifiedRow};
 use jarvis_trace::Trace;
 use serde::Serialize;
 
@@ -105,7 +105,7 @@ fn plain_row(source: &Source<'_>, trace: &Trace, texts: &mut Texts, row: &Unifie
         percent: Percent(if total_ms > 0.0 { 100.0 * ms / total_ms } else { 0.0 }),
         efficiency: row.efficiency_percent().map(Percent),
         anomaly: false,
-        bound: model.and_then(|m| m.roofline).map(|(_, bound)| match bound {
+        bound: model.and_then(RowModel::best).map(|(_, bound)| match bound {
             Bound::Compute => "compute",
             Bound::Memory | Bound::MemoryBytesOnly => "memory",
         }),

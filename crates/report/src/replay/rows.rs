@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jarvis_perf::literal;
+use jarvis_perf::roofline::Bound;
 use jarvis_perf::roofline::MB;
-use jarvis_perf::tables::{ArgLists, ArgTexts, KernelList, ListIds, Report, ReportRows, Stats, UnifiedRow, input_ids};
+use jarvis_perf::tables::{
+    ArgLists, ArgTexts, KernelList, ListIds, Report, ReportRows, RowModel, Stats, UnifiedRow, input_ids,
+};
 use jarvis_perf::value::Value;
 use jarvis_trace::timeline::is_communication_name;
 use jarvis_trace::{Arg, EventId, EventKind, InOrder, StrId, Trace, Tree};
@@ -323,6 +326,7 @@ fn around(trace: &Trace, tree: &Tree, lists: &ArgLists, event: EventId) -> Vec<(
 
 fn of_unified(row: &UnifiedRow) -> Row {
     let model = row.model.as_ref();
+    let best = model.and_then(RowModel::best);
     Row {
         op: Arc::clone(&row.identity.name),
         category: Arc::clone(&row.identity.category),
@@ -331,9 +335,9 @@ fn of_unified(row: &UnifiedRow) -> Row {
         kernel_us: row.kernel_us,
         kernels: of_list(&row.kernels),
         percent_of_compute: 0.0,
-        efficiency_percent: row.pct_roofline.mean(),
-        bound: model.and_then(|m| m.roofline).map(|(_, bound)| bound_word(bound.as_str())),
-        roofline_us: model.and_then(|m| m.roofline).map(|(us, _)| us),
+        efficiency_percent: row.pct_roofline.mean().filter(|_| best.is_some()),
+        bound: best.map(|(_, bound)| bound_word(bound.as_str())),
+        roofline_us: best.map(|(us, _)| us),
         flops: model.and_then(|m| m.gflops).map(|g| g * 1e9),
         bytes: model.and_then(|m| m.data_moved_mb).map(mebibytes),
         compute_spec: model.and_then(|m| m.compute_spec.clone()),
@@ -421,6 +425,10 @@ impl Columns<'_> {
         let number = |name: &str| self.number(record, name);
         let us = |part: &str| number(&format!("Kernel Time (µs)_{part}"));
         let count = number("operation_count")? as usize;
+        // Of the cell as the table has it: what counts the bytes of matrix work alone is no time to hold it against.
+        let bytes_only = text("Roofline Bound") == Some(Bound::MemoryBytesOnly.as_str());
+        let is_least = bytes_only && Bound::MemoryBytesOnly.is_least(number("GFLOPS"), text("Compute Spec"));
+        let rated = |name: &str| number(name).filter(|_| !is_least);
         let args = ArgTexts {
             dims: text("Input Dims").map(Arc::from),
             types: text("Input type").map(Arc::from),
@@ -435,9 +443,9 @@ impl Columns<'_> {
             kernel_us: Stats::read(count, us("sum")?, us),
             kernels: text("kernel_details_summary").map_or_else(Vec::new, |cell| kernels_of_cell(cell, count)),
             percent_of_compute: number("Percentage (%)").unwrap_or_default(),
-            efficiency_percent: number("Pct Roofline_mean"),
-            bound: text("Roofline Bound").map(bound_word),
-            roofline_us: number("Roofline Time (µs)_first"),
+            efficiency_percent: rated("Pct Roofline_mean"),
+            bound: text("Roofline Bound").filter(|_| !is_least).map(bound_word),
+            roofline_us: rated("Roofline Time (µs)_first"),
             flops: number("GFLOPS").map(|g| g * 1e9),
             bytes: number("Data Moved (MB)").map(mebibytes),
             compute_spec: text("Compute Spec").map(Arc::from),

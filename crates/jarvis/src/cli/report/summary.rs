@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jarvis_analyze::texts::counted;
 use jarvis_perf::platform::{Basis, Platform};
 use jarvis_perf::roofline::Bound;
-use jarvis_perf::tables::{KernelRow, Report, Sheet, UnifiedRow};
+use jarvis_perf::tables::{KernelRow, Report, RowModel, Sheet, UnifiedRow};
 use jarvis_trace::timeline::Timeline;
 use jarvis_trace::{Id, Ns, Trace};
 use serde_json::{Value, json};
@@ -204,7 +204,7 @@ impl View<'_> {
             "name": &*row.identity.name, "category": &*row.identity.category, "uid": row.ex_uid, "calls": row.calls.len(),
             "input_dims": row.identity.args.dims.as_deref(), "input_types": row.identity.args.types.as_deref(),
             "gpu_ms": row.kernel_us.sum / 1e3, "percent": row.percent.0,
-            "efficiency_percent": (self.efficiency)(row), "bound": model.and_then(|m| m.roofline).map(|(_, b)| b.as_str()),
+            "efficiency_percent": (self.efficiency)(row), "bound": model.and_then(RowModel::best).map(|(_, b)| b.as_str()),
             "model_source": model.and_then(|m| m.source).map(jarvis_perf::ops::ModelSource::as_str),
         })
     }
@@ -230,7 +230,7 @@ fn label(row: &UnifiedRow) -> String {
 }
 
 fn bound(row: &UnifiedRow) -> &'static str {
-    match row.model.as_ref().and_then(|m| m.roofline) {
+    match row.model.as_ref().and_then(RowModel::best) {
         Some((_, Bound::Compute)) => "compute",
         Some((_, Bound::Memory)) => "memory",
         Some((_, Bound::MemoryBytesOnly)) => "memory (bytes only)",

@@ -153,6 +153,7 @@ impl UnifiedRow {
     /// The best time of all calls in percent of the time they took. Unlike the mean over calls, one call whose kernels
     /// were not all recorded does not decide it.
     pub fn efficiency_percent(&self) -> Option<f64> {
+        self.model.as_ref()?.best()?;
         let (best_us, taken_us) = self.rated_us;
         (taken_us > 0.0).then(|| 100.0 * best_us / taken_us)
     }
@@ -204,6 +205,11 @@ fn rated_us<'c>(cx: &Context<'_>, calls: impl Iterator<Item = &'c UnifiedCall>) 
 }
 
 impl RowModel {
+    /// The roofline if it tells how short a call could be.
+    pub fn best(&self) -> Option<(f64, Bound)> {
+        self.roofline.filter(|(_, bound)| !bound.is_least(self.gflops, self.compute_spec.as_deref()))
+    }
+
     /// Of the first call that has numbers; `None` if none has. Where calls differ (other kernels, other steps), each
     /// number is the first that is known.
     pub(crate) fn of(cx: &Context<'_>, costs: impl Iterator<Item = CostId>) -> Option<Self> {

@@ -67,6 +67,10 @@ fn is_tf32(row: &Row) -> bool {
     row.efficiency.compute_spec.as_deref() == Some("matrix_tf32")
 }
 
+fn is_fp64(row: &Row) -> bool {
+    row.efficiency.compute_spec.as_deref() == Some("matrix_fp64")
+}
+
 /// Peak of the row's precision and of the lower one. Convolutions compute in TF32 unless that is switched off, products
 /// only where somebody chose it: whoever did has weighed speed against accuracy.
 fn peaks(p: &Prepared, row: &Row) -> Option<(f64, f64)> {
@@ -128,7 +132,7 @@ fn is_dense(cx: &CategoryCx<'_>, row: &Row, lower: f64) -> bool {
 
 /// How many times fewer bytes the lower precision has.
 fn shrink(row: &Row) -> f64 {
-    if row.efficiency.compute_spec.as_deref() == Some("matrix_fp64") { 4.0 } else { 2.0 }
+    if is_fp64(row) { 4.0 } else { 2.0 }
 }
 
 /// What the bytes of a row take in the lower precision at peak bandwidth.
@@ -225,12 +229,14 @@ fn dtype(row: &Row) -> &str {
 }
 
 /// Says what to do about a row. The switch that lets matrix products compute in TF32 does not govern convolutions; theirs
-/// is one of a library that only some platforms have. Attention needs half precision for its best kernels.
+/// is one of a library that only some platforms have. Attention needs half precision for its best kernels. Neither
+/// autocast nor TF32 touches fp64.
 pub(crate) fn say_advice(cx: &CategoryCx<'_>, row: &Row, said: &mut Said) {
     let text = match (&*cx.category.key, cx.prepared.platform.vendor.as_deref()) {
+        ("sdpa_fwd" | "sdpa_bwd", _) => TextId::A_FLASH_HALF,
+        _ if is_fp64(row) => TextId::A_PRECISION_FP64,
         ("convolution", Some("NVIDIA")) if !is_tf32(row) => TextId::A_PRECISION_CONV,
         ("convolution", _) => TextId::A_PRECISION_BF16,
-        ("sdpa_fwd" | "sdpa_bwd", _) => TextId::A_FLASH_HALF,
         _ => TextId::A_PRECISION,
     };
     said.model(text, &[("dtype", dtype(row))]);
@@ -283,7 +289,9 @@ fn finding(
     let largest = parts[0].0;
     let mut said = Said::default();
     say_issue(cx.prepared, &parts, &mut said);
-    say_advice(cx, largest, &mut said);
+    for (row, _) in &parts {
+        say_advice(cx, row, &mut said);
+    }
     said.selection(largest);
     said.replay();
     let weight = Weight {

@@ -271,6 +271,25 @@ pub struct InARow {
     pub by_shapes: bool,
 }
 
+/// A link that copies go over. It is their limit, not the memory of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// Between host and device.
+    Host,
+    /// Between devices.
+    Devices,
+}
+
+impl Link {
+    /// As sentences say it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Host => "between host and device",
+            Self::Devices => "between devices",
+        }
+    }
+}
+
 /// A row of `unified_perf_summary` with what the analysis knows of it.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "columns of a table, each a fact of its own")]
@@ -291,8 +310,10 @@ pub struct Row {
     pub time_ms: f64,
     /// Of that, copies: what the timeline counts as such and not as computing.
     pub copied_ms: f64,
-    /// Of these, copies between host and device.
+    /// Of these, copies over a link: between host and device, or between devices.
     pub over_link_ms: f64,
+    /// The link that most of these go over.
+    pub link: Link,
     /// Per call in microseconds: mean, median, smallest, largest, standard deviation.
     pub mean_us: f64,
     /// Median.
@@ -344,8 +365,8 @@ pub struct Row {
     pub high_variance: bool,
     /// Host time beyond kernel time, if the row is host-dominated.
     pub sync_ms: Option<f64>,
-    /// Whether all it launches are copies between host and device.
-    pub is_host_copy: bool,
+    /// Whether all it launches are copies over a link.
+    pub is_link_copy: bool,
     /// Maker of its main kernel, from the name: data, never prose.
     pub library: Option<&'static str>,
     /// Tile of its main kernel.
@@ -369,11 +390,11 @@ pub struct Row {
 const STEPS_GONE: f64 = 1.02;
 
 impl Row {
-    /// Whether no model tells its efficiency, a lower bound of its bytes at most. Copies over the link between host and
-    /// device need none, and matrix work without a peak rate has one.
+    /// Whether no model tells its efficiency, a lower bound of its bytes at most. Copies over a link need none, and matrix
+    /// work without a peak rate has one.
     pub fn lacks_model(&self) -> bool {
         let unknown = matches!(self.efficiency.source, EfficiencySource::None | EfficiencySource::ByteEstimate);
-        unknown && !self.is_host_copy && !self.efficiency.lacks_rate
+        unknown && !self.is_link_copy && !self.efficiency.lacks_rate
     }
 
     /// Time of its kernels that compute: copies do not.

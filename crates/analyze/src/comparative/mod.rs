@@ -159,7 +159,7 @@ pub struct Comparative {
     pub left: Both<Vec<Part>>,
     /// Kernels that both sides run, where operations say little of the whole; the largest difference first.
     pub same_kernels: Vec<SameKernel>,
-    /// Rows left out because they copy between host and device.
+    /// Rows left out because they copy between host and device, or between devices.
     pub host_copies: Both<usize>,
     /// Whether both sides run the same collectives, of the same sizes and as often; none if neither has any.
     pub same_collectives: Option<bool>,
@@ -392,10 +392,10 @@ fn by_category(scene: &Scene<'_>, operations: &[Compared], times: &BTreeMap<Arc<
 
 fn dominant(target: &Prepared) -> Dominant {
     let time = |bound: BoundType| {
-        let rows = target.rows.iter().filter(|r| r.efficiency.bound_type == Some(bound) && !r.is_host_copy);
+        let rows = target.rows.iter().filter(|r| r.efficiency.bound_type == Some(bound) && !r.is_link_copy);
         rows.map(|r| r.time_ms).sum::<f64>()
     };
-    let half = 0.5 * target.rows.iter().filter(|r| !r.is_host_copy).map(|r| r.time_ms).sum::<f64>();
+    let half = 0.5 * target.rows.iter().filter(|r| !r.is_link_copy).map(|r| r.time_ms).sum::<f64>();
     if half > 0.0 && time(BoundType::Memory) > half {
         Dominant::Memory
     } else if half > 0.0 && time(BoundType::Compute) > half {

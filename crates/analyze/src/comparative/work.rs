@@ -72,7 +72,7 @@ impl Part {
 pub(crate) struct Work {
     /// In the order of the rows, then of the places.
     pub(crate) parts: Vec<Part>,
-    /// Rows that only copy between host and device.
+    /// Rows that only copy between host and device, or between devices.
     pub(crate) host_copies: usize,
     /// Time of the copies of a step.
     pub(crate) copies: Copies,
@@ -135,7 +135,7 @@ impl Work {
             }
             let copied = leaf.kernels.iter().filter(|k| k.work == GpuWork::Memcpy).map(|k| k.us).sum::<f64>();
             let is_apart = match leaf.row {
-                Some(row) => p.row(row).is_host_copy,
+                Some(row) => p.row(row).is_link_copy,
                 None => leaf.kernels.iter().all(|k| k.is_copy),
             };
             *(if is_apart { &mut copies.apart_ms } else { &mut copies.in_parts_ms }) += copied / 1e3 / steps;
@@ -155,7 +155,7 @@ impl Work {
         let mut parts = Vec::new();
         let mut host_copies = 0;
         for row in &p.rows {
-            if row.is_host_copy {
+            if row.is_link_copy {
                 host_copies += 1;
                 continue;
             }

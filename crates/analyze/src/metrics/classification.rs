@@ -151,7 +151,7 @@ pub struct ElementwiseClass {
     pub op_type: &'static str,
     /// Whether the baseline is taken from it.
     pub is_baseline: bool,
-    /// Whether it only copies between host and device.
+    /// Whether it only copies over a link: between host and device, or between devices.
     pub is_memcpy: bool,
     /// Whether its operands are contiguous.
     pub contiguous: bool,

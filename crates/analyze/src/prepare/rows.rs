@@ -127,7 +127,7 @@ fn one(
     let model = row.model.as_ref();
     let crosses = model.is_some_and(|m| m.host_bytes.is_some_and(|b| b > 0.0));
     let copied = if crosses { place.copied.known_over_link() } else { place.copied };
-    let is_host_copy = crosses || copied.is_all_over_link();
+    let is_link_copy = crosses || copied.is_all_over_link();
     let mut work = Work {
         gflops: model.and_then(|m| m.gflops),
         data_moved_mb: model.and_then(|m| m.data_moved_mb),
@@ -141,8 +141,8 @@ fn one(
     if work.gflops.is_none() && work.data_moved_mb.is_none() {
         fallback::fill(&mut work, name, direction, &inputs);
     }
-    if is_host_copy {
-        // The link to the host is the limit, not the device's memory.
+    if is_link_copy {
+        // The link is the limit, not the device's memory.
         (work.gflops, work.data_moved_mb) = (None, None);
     }
     let efficiency = efficiency(&work, place.beside, platform, thresholds);
@@ -158,6 +158,7 @@ fn one(
         over_link_ms: copied.over_link_us / 1e3,
         mean_us: row.kernel_us.mean().unwrap_or_default(),
         median_us: row.kernel_us.median().unwrap_or_default(),
+        link: copied.link(),
         min_us: row.kernel_us.min().unwrap_or_default(),
         max_us: row.kernel_us.max().unwrap_or_default(),
         std_us: row.kernel_us.std(),
@@ -185,7 +186,7 @@ fn one(
         cov: None,
         high_variance: false,
         sync_ms: timing::sync_ms(host_ms, time_ms, thresholds),
-        is_host_copy,
+        is_link_copy,
         has_perf_model: row.has_perf_model,
         call_site: call_site(&place.modules, direction),
         launcher_path: launcher_path(row, &place.modules),

@@ -96,7 +96,7 @@ fn copies_over_the_link_are_no_compute_time() {
     let [host, device] = [true, false].map(|host| {
         p.rows
             .iter()
-            .find(|r| &*r.name == "aten::copy_" && r.is_host_copy == host)
+            .find(|r| &*r.name == "aten::copy_" && r.is_link_copy == host)
             .unwrap_or_else(|| panic!("{:?}", p.rows))
     });
     assert!(host.count == 4 && host.percent_of_compute < 0.1 && host.percent_of_total > 95.0, "{host:?}");
@@ -135,6 +135,7 @@ fn what_the_timeline_calls_a_copy_is_no_compute_time() {
         ("gpu_memcpy", "CopyHostToDevice", true),
         ("kernel", "__amd_rocclr_copyBuffer", false),
         ("kernel", "MEMORY_COPY_DEVICE_TO_HOST", true),
+        ("gpu_memcpy", "Memcpy PtoP (Device -> Device)", true),
     ] {
         let p = prepared(kind, copy);
         let shares: f64 = p.categories.iter().map(|c| c.percent_of_compute).sum();
@@ -143,7 +144,7 @@ fn what_the_timeline_calls_a_copy_is_no_compute_time() {
         assert_eq!(top, ["aten::copy_", "aten::mm"], "{copy}");
         // Their time stands apart, and what stays on the device is still work that could be spared.
         let row = p.rows.iter().find(|r| &*r.name == "aten::copy_").unwrap();
-        assert_eq!((row.compute_ms(), row.copied_ms, row.is_host_copy), (0.0, 3.6, crosses), "{copy}");
+        assert_eq!((row.compute_ms(), row.copied_ms, row.is_link_copy), (0.0, 3.6, crosses), "{copy}");
         assert_eq!(row.work_ms() > 0.0, !crosses, "{copy}");
         assert!((p.category("elementwise").unwrap().time.copy_time_ms - 3.6).abs() < 1e-9, "{copy}");
         assert!(p.warnings.iter().all(|w| !w.contains(super::warnings::TIMES_APART)), "{copy}: {:?}", p.warnings);

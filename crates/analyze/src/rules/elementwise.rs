@@ -37,7 +37,8 @@ Fuse with the neighbouring operations (`torch.compile`); make inputs contiguous 
 operation for a kernel team.
 
 ## Limits
-Copies between host and device are not judged here. Small tensors take the time of a launch, whatever the bandwidth.";
+Copies between host and device, or between devices, are not judged here. Small tensors take the time of a launch,
+whatever the bandwidth.";
 
 const INFO: AnalyzerInfo = AnalyzerInfo {
     id: "elementwise",
@@ -125,7 +126,7 @@ impl Rules for Elementwise {
     fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
         let mut j = Judgement::usual(cx, row);
         j.finding = Some(PatternId::LOW_BANDWIDTH_ELEMENTWISE);
-        j.excluded = row.is_host_copy;
+        j.excluded = row.is_link_copy;
         j.patterns.extend(high_count(cx, row));
         if SIMPLE.contains(&&*row.name) {
             j.band = Some(SIMPLE_BAND);
@@ -144,7 +145,7 @@ impl Rules for Elementwise {
         Classification::Elementwise(ElementwiseClass {
             op_type: op_type(&row.name),
             is_baseline: cx.prepared.baseline.rows.contains(&row.uid),
-            is_memcpy: row.is_host_copy,
+            is_memcpy: row.is_link_copy,
             contiguous: odd_strides(row).is_none(),
             broadcast: is_broadcast(row),
             bytes_per_call_mb: row.data_moved_mb.map(|mb| round(mb, 3)),

@@ -91,7 +91,7 @@ impl Rules for Generic {
     fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
         let mut j = Judgement::usual(cx, row);
         let kind = kind(row);
-        j.excluded = kind == "communication" || row.is_host_copy;
+        j.excluded = kind == "communication" || row.is_link_copy;
         // Only bandwidth can be told of operations without rules of their own, and only of those that just move data.
         let memory = row.efficiency.bound_type == Some(BoundType::Memory) && row.efficiency.judged().is_some();
         let moves = matches!(kind, "memory" | "index" | "pooling" | "optimizer" | "resize");

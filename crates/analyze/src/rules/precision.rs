@@ -154,7 +154,7 @@ fn told_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
 /// changes it. (Under autocast some stay in fp32, which is why the cautious end leaves them out.)
 fn memory_bound(p: &Prepared) -> Vec<&Row> {
     let full = |r: &&Row| match r.efficiency.compute_spec.as_deref() {
-        Some("vector_fp32" | "vector_fp64") => !category::is_matrix(&r.category) && !r.is_host_copy,
+        Some("vector_fp32" | "vector_fp64") => !category::is_matrix(&r.category) && !r.is_link_copy,
         Some("matrix_fp32" | "matrix_fp64") => is_memory_bound(r),
         Some("matrix_tf32") => is_memory_bound(r) && &*r.category == "convolution",
         _ => false,

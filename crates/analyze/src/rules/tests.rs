@@ -134,15 +134,22 @@ fn nothing_can_be_counted_on_where_elements_meet_in_one_place() {
 }
 
 #[test]
-fn host_copies_are_not_judged() {
-    let mut scene = Scene::new();
-    let types = r#"["c10::BFloat16", "c10::BFloat16"]"#;
-    let dims = "[[8192, 4096], [8192, 4096]]";
-    scene.calls(4, &Call::new("aten::copy_", dims, types, &[("Memcpy HtoD (Pageable -> Device)", 9000.0)]));
-    scene.mm(1, [4096, 4096, 4096], 180.0);
-    let (outcomes, findings) = analyzed(&scene.prepared());
-    assert!(metrics(&outcomes, "elementwise").bottlenecks.is_empty());
-    assert_eq!(patterns(&findings), []);
+fn copies_over_links_are_not_judged() {
+    for copy in ["Memcpy HtoD (Pageable -> Device)", "Memcpy PtoP (Device -> Device)"] {
+        let mut scene = Scene::new();
+        scene.mm(1, [4096, 4096, 4096], 180.0);
+        for i in 0..4_i64 {
+            let (at, number) = (100.0 + 50.0 * i as f64, 100 + i);
+            let op = scene.builder.cpu_op("aten::copy_", at, 8.0);
+            op.arg("Input Dims", "[[8192, 4096], [8192, 4096]]");
+            op.arg("Input type", r#"["c10::BFloat16", "c10::BFloat16"]"#);
+            scene.builder.launch("cudaMemcpyAsync", at + 1.0, 2.0, number);
+            scene.builder.gpu("gpu_memcpy", copy, 9000.0 * number as f64, 9000.0, number, 7);
+        }
+        let (outcomes, findings) = analyzed(&scene.prepared());
+        assert!(metrics(&outcomes, "elementwise").bottlenecks.is_empty(), "{copy}");
+        assert_eq!(patterns(&findings), [], "{copy}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use jarvis_analyze::finding::{Finding, PatternId, Priority, Tier};
 use jarvis_analyze::metrics::SetAside;
-use jarvis_analyze::prepared::{Prepared, Row, TopOperation};
+use jarvis_analyze::prepared::{Link, Prepared, Row, TopOperation};
 use jarvis_analyze::program::RowId;
 use jarvis_analyze::rank;
 use jarvis_analyze::rounding::round;
@@ -21,15 +21,17 @@ const NOT_JUDGED: &str = "efficiency not judged";
 const NO_MODEL: &str = "no performance model";
 const NO_RATE: &str = "no peak rate for its precision";
 const HOST_COPY: &str = "copy between host and device";
+const PEER_COPY: &str = "copy between devices";
 
 /// Marks that name nothing else.
-pub(crate) const PLAIN_MARKS: [&str; 10] = [
+pub(crate) const PLAIN_MARKS: [&str; 11] = [
     WITHIN_EXPECTED,
     NOT_SLOW,
     NOT_JUDGED,
     NO_MODEL,
     NO_RATE,
     HOST_COPY,
+    PEER_COPY,
     SetAside::KernelFloor.mark(),
     SetAside::SmallShare.mark(),
     SetAside::BelowFloor.mark(),
@@ -125,8 +127,12 @@ pub(crate) fn row_mark(run: &Run<'_>, row: &Row) -> String {
             (true, false) => format!("{RECOMMENDATION}{}", f.rank),
         };
     }
-    if row.is_host_copy {
-        return HOST_COPY.to_owned();
+    if row.is_link_copy {
+        let mark = match row.link {
+            Link::Host => HOST_COPY,
+            Link::Devices => PEER_COPY,
+        };
+        return mark.to_owned();
     }
     if row.efficiency.lacks_rate {
         return NO_RATE.to_owned();

@@ -47,7 +47,7 @@ pub(crate) fn overview(analysis: &Analysis, metrics: &CategoryMetrics, place: Pl
 
 /// Whether there are operations that need a model, and none has one.
 fn no_model(analysis: &Analysis, metrics: &CategoryMetrics) -> bool {
-    let mut rated = metrics.rows(&analysis.prepared).filter(|row| !row.is_host_copy).peekable();
+    let mut rated = metrics.rows(&analysis.prepared).filter(|row| !row.is_link_copy).peekable();
     rated.peek().is_some() && rated.all(Row::lacks_model)
 }
 

@@ -33,10 +33,10 @@ impl Score {
     }
 
     /// Of a row: by its model, else by the rule of thumb. Nothing where its time can't be judged, nor of copies over the
-    /// link between host and device.
+    /// link.
     pub(crate) fn of(row: &Row) -> Option<(Self, Basis)> {
         let e = &row.efficiency;
-        if row.is_host_copy || e.is_anomaly || e.is_shared || e.lacks_rate {
+        if row.is_link_copy || e.is_anomaly || e.is_shared || e.lacks_rate {
             return None;
         }
         let (score, basis) = match e.judged() {

@@ -101,7 +101,7 @@ fn method(v: &Versus<'_>) -> Vec<String> {
             shown(WORTH_PERCENT, 0)
         ),
         format!(
-            "Copies between host and device are left out of the matching: {} of the reference, {} of the target.",
+            "Copies between host and device, or between devices, are left out of the matching: {} of the reference, {} of the target.",
             counted(c.host_copies.reference, "row"),
             c.host_copies.target
         ),

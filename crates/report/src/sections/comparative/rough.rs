@@ -61,7 +61,7 @@ fn setup(v: &Versus<'_>) -> Vec<Block> {
             (
                 "Left out",
                 cell(format!(
-                    "copies between host and device: {} and {} rows",
+                    "copies between host and device, or between devices: {} and {} rows",
                     c.host_copies.reference, c.host_copies.target
                 )),
             ),

@@ -2,7 +2,7 @@
 
 use jarvis_analyze::finding::{Finding, Priority};
 use jarvis_analyze::metrics::Fact;
-use jarvis_analyze::prepared::TopOperation;
+use jarvis_analyze::prepared::{Row, TopOperation};
 
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
@@ -65,8 +65,9 @@ pub(crate) fn paragraph(run: &Run<'_>) -> String {
         ms(u.total_time_ms),
         pct(u.computation_time_percent)
     );
-    if let Some(copying) = leading_host_copy(run) {
-        text += &format!(" Copies between host and device (`{}`) take longer than all computing.", name(copying));
+    if let Some(copying) = leading_link_copy(run) {
+        let link = copying.link.words();
+        text += &format!(" Copies {link} (`{}`) take longer than all computing.", name(&copying.name));
     } else if let Some(c) = p.categories.first() {
         text += &format!(" {} takes {}% of compute", c.display, pct(c.percent_of_compute));
         // The largest may only copy.
@@ -88,13 +89,13 @@ pub(crate) fn paragraph(run: &Run<'_>) -> String {
     text + " " + &outlook(run, &recommendations(run))
 }
 
-/// The operation that copies most between host and device, where such copies take longer than the GPU computes: no share
-/// of computing can be told of it.
-fn leading_host_copy<'a>(run: &Run<'a>) -> Option<&'a str> {
+/// The operation that copies most over links, where such copies take longer than the GPU computes: no share of computing
+/// can be told of it.
+fn leading_link_copy<'a>(run: &Run<'a>) -> Option<&'a Row> {
     let p = &run.analysis.prepared;
     let time_ms: f64 = p.rows.iter().map(|r| r.over_link_ms).sum();
     let most = p.rows.iter().reduce(|a, b| if b.over_link_ms > a.over_link_ms { b } else { a })?;
-    (time_ms > p.utilization.computation_time_ms).then_some(&*most.name)
+    (time_ms > p.utilization.computation_time_ms).then_some(most)
 }
 
 /// A name that fits into a sentence.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jarvis_analyze::prepare::kernel_names::is_copy_or_fill;
-use jarvis_analyze::prepared::{Prepared, Row};
+use jarvis_analyze::prepared::{Link, Prepared, Row};
 use jarvis_analyze::rounding::shown;
 use jarvis_analyze::thresholds::Threshold;
 
@@ -58,7 +58,10 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
 /// Why a row does not count.
 fn rejected(row: &Row, p: &Prepared) -> &'static str {
     match (row.data_moved_mb, row.efficiency.tb_s_achieved) {
-        _ if row.is_host_copy => "a copy between host and device",
+        _ if row.is_link_copy => match row.link {
+            Link::Host => "a copy between host and device",
+            Link::Devices => "a copy between devices",
+        },
         (None, _) | (_, None) => "no performance model",
         (Some(mb), _) if mb < p.thresholds.get(Threshold::BaselineMinMb) => "too small",
         (_, Some(t)) if t > p.peak_hbm_tbs() => "above the peak",

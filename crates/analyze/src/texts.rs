@@ -56,7 +56,7 @@ texts! {
     I_UNFUSED_LOOSE "I-UNFUSED-LOOSE" "Attention runs as {n} separate operations ({parts}): {time} ms over {calls}{backward}.";
     I_NOT_FLASH    "I-NOT-FLASH"    "Attention uses `{op}`, which is not a Flash Attention path.";
     I_SDPA_COPY    "I-SDPA-COPY"    "Q, K, V or the output are copied around `{op}`: {time} ms over {calls}.";
-    I_SDPA_BELOW   "I-SDPA-BELOW"   "Sequence length {n}: {eff}% of peak, expected {low}-{high}%.";
+    I_SDPA_BELOW   "I-SDPA-BELOW"   "Sequence length {n}: {eff}% of peak, expected {low}-{high}%{more}.";
     I_TRANSPOSE    "I-TRANSPOSE"    "{pct}% of convolution time is layout transposes ({count} kernels, {time} ms).";
     I_BN           "I-BN"           "{bn_eff}% of peak bandwidth while simple elementwise operations in this trace reach {base}%.";
     I_LOW_BASELINE "I-LOW-BASELINE" "Simple elementwise operations reach only {base}% of peak bandwidth; 70-80% is expected.";
@@ -132,7 +132,7 @@ texts! {
     B_BW           "B-BW"           "Close the bandwidth gap: {saved} ms of kernel time less at {ceiling}% of peak bandwidth.";
     B_TINY         "B-TINY"         "{factor}x slower than its roofline is above the 5x expected of batching overhead: kernel issue.";
     B_QUANT_REPLAY "B-QUANT-REPLAY" "Quantized kernels may need their own tuning; replay artifact recommended.";
-    B_SDPA         "B-SDPA"         "Tune the attention kernel for this shape (N={n}, head size {d}, {pattern}).";
+    B_SDPA         "B-SDPA"         "Tune the attention kernel for this shape (N={n}, head size {d}, {pattern}{more}).";
     B_UNFUSED      "B-UNFUSED"      "Optimizing the separate kernels gives limited gains (maybe 10-30%).";
     B_BN           "B-BN"           "The normalization kernel is the limit, not the hardware; native kernels take {pct}% of its time.";
     B_DEPTHWISE    "B-DEPTHWISE"    "Use specialized depthwise kernels.";

@@ -9,14 +9,14 @@ use serde_json::json;
 use super::AnalyzerInfo;
 use super::cx::CategoryCx;
 use super::drive::Rules;
-use super::judge::{Group, Judged, Judgement, RowPattern};
+use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
 use super::precision;
 use super::words::{Said, maybe};
 use crate::finding::PatternId;
 use crate::metrics::{CategoryMetrics, Classification, KernelBreakdown, SdpaClass, SdpaShape};
 use crate::prepared::Row;
 use crate::rounding::{round, shown};
-use crate::texts::{TextId, quoted};
+use crate::texts::{TextId, counted, quoted};
 use crate::thresholds::Threshold;
 use shape::{Kind, Shape, Workload};
 
@@ -86,6 +86,9 @@ const DECODE_QUERIES: i64 = 8;
 /// Head sizes that kernels are usually made for.
 const USUAL_HEADS: [i64; 5] = [32, 64, 96, 128, 256];
 
+/// Most sequence lengths that a sentence names beside that of the largest row.
+const MOST_LENGTHS: usize = 3;
+
 /// Share of cache reshaping above which its block size is worth a look, in percent.
 const RESHAPE_PERCENT: f64 = 10.0;
 
@@ -96,18 +99,22 @@ const PAGED_PERCENT: f64 = 70.0;
 #[derive(Debug)]
 pub(super) struct Sdpa;
 
+/// Whether a call decodes: a few queries against a longer cache.
+fn decodes(shape: &Shape) -> bool {
+    let few_queries = shape.n_q <= DECODE_QUERIES && shape.n_kv > shape.n_q;
+    shape.workload == Workload::Decode || few_queries
+}
+
 /// Expected efficiency of a shape, and the efficiency below which it is slow.
 fn band(cx: &CategoryCx<'_>, row: &Row, shape: &Shape) -> ((f64, f64), f64) {
     use Threshold as T;
     let pair = |low: T, high: T| (cx.limit(low), cx.limit(high));
     let n = shape.length();
     let kind = Kind::of(row);
-    let decode = shape.n_q <= DECODE_QUERIES && shape.n_kv > shape.n_q;
     let (mut band, short) = match shape.workload {
         Workload::Prefill if kind == Kind::Paged => (pair(T::SdpaPrefillLow, T::SdpaPrefillHigh), false),
         Workload::Mixed if kind == Kind::Paged => (pair(T::SdpaMixedLow, T::SdpaMixedHigh), false),
-        Workload::Decode => (pair(T::SdpaDecodeLow, T::SdpaDecodeHigh), true),
-        _ if decode => (pair(T::SdpaDecodeLow, T::SdpaDecodeHigh), true),
+        _ if decodes(shape) => (pair(T::SdpaDecodeLow, T::SdpaDecodeHigh), true),
         _ if n < 512 => (pair(T::SdpaBelow512Low, T::SdpaBelow512High), true),
         _ if n < SHORT => (pair(T::SdpaBelow1024Low, T::SdpaBelow1024High), true),
         _ if n < 2048 => (pair(T::SdpaBelow2048Low, T::SdpaBelow2048High), false),
@@ -302,10 +309,11 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
         said.replay();
         return said;
     };
-    let n = shape.length().to_string();
-    let eff = maybe(group.efficiency, 1);
-    let values = [("n", &*n), ("eff", &eff), ("low", &limit(low)), ("high", &limit(high))];
-    said.issue(TextId::I_SDPA_BELOW, &values);
+    let lengths = by_length(group);
+    let Some((own, others)) = lengths.split_first() else { return said };
+    let more = listed(others, |l| format!("; {}: {}%, expected {}", l.name(), l.efficiency(), l.expected()));
+    let values = [("n", &*own.name()), ("eff", &own.efficiency()), ("low", &limit(low)), ("high", &limit(high))];
+    said.issue(TextId::I_SDPA_BELOW, &[&values[..], &[("more", &more)]].concat());
     let kind = Kind::of(row);
     let not_flash = matches!(kind, Kind::FusedOther | Kind::MemoryEfficient);
     if not_flash {
@@ -330,10 +338,58 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
     if !not_flash {
         said.model(TextId::A_SDPA_SHAPE, &[("d", &d), ("b", &shape.b.to_string())]);
     }
-    said.kernel(TextId::B_SDPA, &[("n", &n), ("d", &d), ("pattern", shape.heads())]);
+    let also = listed(others, |l| format!("; also N={}", l.n));
+    let n = own.n.to_string();
+    said.kernel(TextId::B_SDPA, &[("n", &n), ("d", &d), ("pattern", shape.heads()), ("more", &also)]);
     said.replay();
     said.strides(row);
     said
+}
+
+/// Rows of a group with one sequence length, which are judged by one band.
+struct Length<'a> {
+    n: i64,
+    decodes: bool,
+    band: (f64, f64),
+    rows: Vec<&'a Row>,
+}
+
+impl Length<'_> {
+    fn name(&self) -> String {
+        if self.decodes { format!("{} (decode)", self.n) } else { self.n.to_string() }
+    }
+
+    fn efficiency(&self) -> String {
+        maybe(aggregate(self.rows.iter().copied()), 1)
+    }
+
+    fn expected(&self) -> String {
+        format!("{}-{}%", limit(self.band.0), limit(self.band.1))
+    }
+}
+
+/// The lengths in a group, that of its largest row first: an average over several fits the band of none.
+fn by_length<'a>(group: &Group<'a>) -> Vec<Length<'a>> {
+    let mut out: Vec<Length<'a>> = Vec::new();
+    for member in &group.members {
+        let (Some(shape), Some(band)) = (Shape::of(member.row), member.judgement.band) else { continue };
+        let (n, decodes) = (shape.length(), decodes(&shape));
+        match out.iter_mut().find(|l| (l.n, l.decodes) == (n, decodes)) {
+            Some(known) => known.rows.push(member.row),
+            None => out.push(Length { n, decodes, band, rows: vec![member.row] }),
+        }
+    }
+    out
+}
+
+/// The first few of some lengths in words, and how many more there are.
+fn listed(lengths: &[Length<'_>], words: impl Fn(&Length<'_>) -> String) -> String {
+    let mut text: String = lengths.iter().take(MOST_LENGTHS).map(words).collect();
+    match lengths.len().saturating_sub(MOST_LENGTHS) {
+        0 => {}
+        more => text.push_str(&format!("; {}", counted(more, "more length"))),
+    }
+    text
 }
 
 /// The way to a flash path, and the type that bars it: flash kernels take half precision only.

@@ -132,7 +132,7 @@ impl Said {
     }
 
     fn unmodeled(&mut self, cx: &CategoryCx<'_>, group: &Group<'_>) {
-        let (time, share) = (shown_ms(group.time_ms), shown(cx.of_compute(group.time_ms), 1));
+        let (time, share) = (shown_ms(group.time_ms), shown(cx.of_compute(group.work_ms()), 1));
         let op = short_name(&group.row().name);
         self.issue(TextId::I_UNMODELED, &[("op", &op), ("time", &time), ("pct", &share)]);
     }

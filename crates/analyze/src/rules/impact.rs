@@ -137,31 +137,71 @@ pub(crate) fn of_group(cx: &CategoryCx<'_>, group: &Group<'_>) -> BottleneckImpa
     };
     let (low, high) = ranges.iter().fold((0.0, 0.0), |(l, h), r| (l + r.low, h + r.high));
     let judgement = &group.largest().judgement;
-    let ceiling = judgement.ceiling;
     let targets = targets(cx, group, e, self::ceiling(group));
-    let reached = match low_target(e, judgement) {
+    let reached = match cautious_target(group) {
         _ if judgement.scatters => "nothing, since elements that meet in one place are added one by one".to_owned(),
-        Some(t) if is_looped(cx, group.row(), judgement) => {
+        Cautious::One(t) if is_looped(cx, group.row(), judgement) => {
             let calls = shown(cx.limit(Threshold::GemmTinyLoop), 0);
             format!("{}% of peak, and no more than {calls} calls made one", shown(t, 0))
         }
-        Some(t) => format!("{}% of peak", shown(t, 0)),
-        None => format!("{} of that", shown(cx.limit(Threshold::ImpactLowFactor), 2)),
+        Cautious::One(t) => format!("{}% of peak", shown(t, 0)),
+        Cautious::Bands => "the lower end of what is expected of each shape".to_owned(),
+        Cautious::Steps => "the next of 20, 50 and 80% of peak for each shape".to_owned(),
+        Cautious::PartOfHigh => format!("{} of that", shown(cx.limit(Threshold::ImpactLowFactor), 2)),
     };
     let left = group.time_ms - high;
-    let at = match () {
-        // Its shapes have ceilings of their own; that of the largest does not tell for all.
-        () if ceiling <= e => "at what each of its shapes can reach".to_owned(),
-        () if left > FLOOR_FACTOR * group.time_ms * e / ceiling => "with kernels that can't get any shorter".to_owned(),
-        () => format!("at {}%", shown(ceiling, 0)),
-    };
     let basis = format!(
-        "{} ms at {}% of peak would take {} ms {at}; the cautious end assumes {reached}",
+        "{} ms at {}% of peak would take {} ms {}; the cautious end assumes {reached}",
         shown_ms(group.time_ms),
         of_peak(e),
         shown_ms(left),
+        best_case(group, left),
     );
     BottleneckImpact { targets, saved_ms_low: Some(Ms(low)), saved_ms_high: Some(Ms(high)), basis }
+}
+
+/// What is left of a group at best, in words. Only where its kernels need that time just to run is it told so: shapes may
+/// have ceilings of their own.
+fn best_case(group: &Group<'_>, left_ms: f64) -> String {
+    let at_ceiling = |m: &&Judged<'_>| {
+        let e = m.row.efficiency.judged().unwrap_or_default();
+        m.row.time_ms - saved(m.row.time_ms, e, m.judgement.ceiling)
+    };
+    let without_floor: f64 = group.members.iter().map(at_ceiling).sum();
+    let ceiling = group.largest().judgement.ceiling;
+    let differs = |m: &&Judged<'_>| (m.judgement.ceiling - ceiling).abs() > f64::EPSILON;
+    match () {
+        () if left_ms > FLOOR_FACTOR * without_floor => "with kernels that can't get any shorter".to_owned(),
+        () if group.members.iter().any(differs) || group.efficiency.is_some_and(|e| e >= ceiling) => {
+            "at what each of its shapes can reach".to_owned()
+        }
+        () => format!("at {}%", shown(ceiling, 0)),
+    }
+}
+
+/// What the cautious end of a group assumes.
+enum Cautious {
+    /// All reach the same percentage of peak.
+    One(f64),
+    /// Each reaches the lower end of its own band.
+    Bands,
+    /// Each reaches the next step above where it is.
+    Steps,
+    /// No step lies above any: each saves a part of what it saves at best.
+    PartOfHigh,
+}
+
+fn cautious_target(group: &Group<'_>) -> Cautious {
+    let target = |m: &&Judged<'_>| low_target(m.row.efficiency.judged().unwrap_or_default(), &m.judgement);
+    let mut targets: Vec<f64> = group.members.iter().filter_map(target).collect();
+    let is_whole = targets.len() == group.members.len();
+    targets.dedup();
+    match targets[..] {
+        [] => Cautious::PartOfHigh,
+        [one] if is_whole => Cautious::One(one),
+        _ if group.members.iter().all(|m| m.judgement.floor_target.is_some()) => Cautious::Bands,
+        _ => Cautious::Steps,
+    }
 }
 
 fn target(cx: &CategoryCx<'_>, group: &Group<'_>, to: f64) -> Target {
@@ -226,6 +266,36 @@ mod tests {
         // The largest is where it can be, the other halves its time and more.
         assert!((last.saved_ms.0 - impact.saved_ms_high.unwrap().0).abs() < 0.01, "{impact:?}");
         assert!((last.target_percent.0 - 32.0).abs() < 0.2, "{last:?}");
+    }
+
+    #[test]
+    fn the_basis_names_what_was_assumed() {
+        let mut scene = crate::testing::Scene::new();
+        scene.mm(10, [4096, 4096, 4096], 694.0).mm(10, [4096, 8192, 2048], 347.0);
+        let prepared = scene.prepared();
+        let category = prepared.category("gemm").unwrap();
+        let claims = crate::rules::Claims::none();
+        let cx =
+            CategoryCx { prepared: &prepared, category, claims: &claims, scope: crate::metrics::Scope::Standalone };
+        let basis = |bands: [(f64, f64); 2]| {
+            let judged: Vec<Judged<'_>> = cx
+                .rows()
+                .zip(bands)
+                .map(|(row, (low, ceiling))| {
+                    let judgement = Judgement { ceiling, floor_target: Some(low), ..Judgement::default() };
+                    Judged { row, judgement, reasons: Vec::new(), set_aside: None }
+                })
+                .collect();
+            of_group(&cx, &crate::rules::judge::group(judged.iter().collect())).basis
+        };
+        let same = basis([(60.0, 80.0), (60.0, 80.0)]);
+        assert!(same.contains("ms at 80%; the cautious end assumes 60% of peak"), "{same}");
+        // Kernels of hundreds of microseconds can get shorter.
+        let apart = basis([(60.0, 80.0), (45.0, 50.0)]);
+        assert!(
+            apart.contains("at what each of its shapes can reach; the cautious end assumes the lower end"),
+            "{apart}"
+        );
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::place::names_backward;
+
 /// A category of the analysis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CategoryInfo {
@@ -115,7 +117,7 @@ fn by_name(name: &str, report_category: &str) -> Option<&'static str> {
         () if other
             && any(&["attention_forward", "attention_backward", "scaled_dot_product", "flash_attn", "fmha"]) =>
         {
-            Some(if any(&["backward", "bwd"]) { "sdpa_bwd" } else { "sdpa_fwd" })
+            Some(if names_backward(name) { "sdpa_bwd" } else { "sdpa_fwd" })
         }
         () if other && ["_grouped_mm", "::linear", "::matmul", "_int_mm"].iter().any(|end| n.ends_with(end)) => {
             Some("gemm")

@@ -62,9 +62,15 @@ pub(crate) fn collector(program: &Program, stretch: &[usize]) -> Option<usize> {
     matches!(&*leaf.name, "aten::cat" | "aten::stack").then_some(next)
 }
 
+/// Whether an operation's name says that it belongs to the backward pass.
+pub(crate) fn names_backward(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    ["backward", "bwd"].iter().any(|word| lower.contains(word))
+}
+
 /// The pass that most of a row's time belongs to.
 pub(crate) fn direction(name: &str, report_category: &str, leaves: &[&Leaf]) -> Direction {
-    let named = report_category.ends_with("_bwd") || name.ends_with("_backward") || name.contains("Backward");
+    let named = report_category.ends_with("_bwd") || names_backward(name);
     let known = [Direction::Forward, Direction::Backward, Direction::Optimizer];
     let time = |d: Direction| leaves.iter().filter(|l| l.direction == d).map(|l| l.us).sum::<f64>();
     let most = known.into_iter().max_by(|a, b| time(*a).total_cmp(&time(*b)).then(b.cmp(a)));
@@ -133,6 +139,15 @@ pub(crate) fn shares(program: &Program, leaves: impl Iterator<Item = usize>, row
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_tell_the_backward_pass() {
+        for name in ["x::flash_attn_bwd", "aten::convolution_backward", "MmBackward0", "aiter::fmha_v3_bwd"] {
+            assert_eq!(direction(name, "other", &[]), Direction::Backward, "{name}");
+        }
+        assert_eq!(direction("x::flash_attn_fwd", "SDPA_bwd", &[]), Direction::Backward, "its category says so");
+        assert_eq!(direction("x::flash_attn_fwd", "other", &[]), Direction::Unknown);
+    }
 
     #[test]
     fn the_innermost_telling_module_is_the_call_site() {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jarvis_perf::call::InputLists;
+use jarvis_perf::ops::ModelSource;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{KernelList, KernelStat, Report, UnifiedRow};
 use jarvis_trace::{Arg, EventId, Trace, side_by_side};
@@ -138,7 +139,8 @@ fn one(
         source: model.and_then(|m| m.source),
         prefer: Preferred::of(&place.category),
     };
-    if work.gflops.is_none() && work.data_moved_mb.is_none() {
+    let nothing_known = work.gflops.is_none() && work.data_moved_mb.is_none();
+    if nothing_known || work.source == Some(ModelSource::Generic) {
         fallback::fill(&mut work, name, direction, &inputs);
     }
     if is_link_copy {
@@ -156,9 +158,9 @@ fn one(
         time_ms,
         copied_ms: copied.us / 1e3,
         over_link_ms: copied.over_link_us / 1e3,
+        link: copied.link(),
         mean_us: row.kernel_us.mean().unwrap_or_default(),
         median_us: row.kernel_us.median().unwrap_or_default(),
-        link: copied.link(),
         min_us: row.kernel_us.min().unwrap_or_default(),
         max_us: row.kernel_us.max().unwrap_or_default(),
         std_us: row.kernel_us.std(),

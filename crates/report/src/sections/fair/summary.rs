@@ -1,6 +1,6 @@
 //! The executive summary: one paragraph, one table, the operations that take most time. At most twenty lines.
 
-use jarvis_analyze::finding::{Finding, Priority};
+use jarvis_analyze::finding::{Finding, PatternId, Priority};
 use jarvis_analyze::metrics::Fact;
 use jarvis_analyze::prepared::{Row, TopOperation};
 
@@ -148,7 +148,8 @@ fn metrics(run: &Run<'_>) -> Table {
     table
 }
 
-/// Whether attention runs on a fused kernel, as its analyzers saw it or as kernels without operations say.
+/// Whether attention runs on a fused kernel, as its analyzers saw it, as kernels without operations say, or as a pattern
+/// lets suppose that is too unsure for a category of its own.
 fn flash<'a>(run: &Run<'a>) -> &'a str {
     let said = run.analysis.outcomes.iter().filter(|o| o.analyzer == "sdpa").filter_map(|o| o.metrics());
     let mut said =
@@ -157,6 +158,9 @@ fn flash<'a>(run: &Run<'a>) -> &'a str {
     match said.next() {
         Some(said) => said,
         None if by_kernels() => "Yes, by the names of kernels without operations",
+        None if run.analysis.patterns.iter().any(|p| p.id == PatternId::UNFUSED_ATTENTION) => {
+            "No, as far as the trace tells: attention seems to run as separate operations"
+        }
         None => "No attention operations in the trace",
     }
 }

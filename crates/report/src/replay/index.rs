@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use jarvis_analyze::rounding::round;
 use jarvis_trace::InOrder;
 
-use super::describe::rounded;
 use super::rows::Row;
 use super::select::{Op, Tier};
 use super::{entry, layout};
@@ -15,8 +15,8 @@ use super::{entry, layout};
 /// Form of the file.
 const SCHEMA_VERSION: u32 = 1;
 
-/// By how much equal times differ once they are written: in the index to four decimals, in tables to some more.
-const ROUNDED_MS: f64 = 2e-4;
+/// By how much equal times differ once they are written: in the index to three decimals, in tables to some more.
+const ROUNDED_MS: f64 = 6e-4;
 
 /// A package.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -137,9 +137,9 @@ pub(crate) fn info(op: &Op<'_>, file: &str, bytes: &[u8]) -> PackageInfo {
         tier: op.tier,
         entries: op.entries.len(),
         calls: op.entries.iter().map(|e| e.row.count).sum(),
-        time_ms: rounded(op.us() / 1e3),
-        percent_of_compute: rounded(op.entries.iter().map(|e| e.row.percent_of_compute).sum()),
-        efficiency_percent: (taken > 0.0).then(|| rounded(100.0 * roof / taken)),
+        time_ms: round(op.us() / 1e3, 3),
+        percent_of_compute: round(op.entries.iter().map(|e| e.row.percent_of_compute).sum(), 2),
+        efficiency_percent: (taken > 0.0).then(|| round(100.0 * roof / taken, 2)),
         sha256: hex(&Sha256::digest(bytes)),
         assumptions,
     }

@@ -352,6 +352,26 @@ fn packages_are_capped_and_the_rest_is_named() {
 }
 
 #[test]
+fn the_index_rounds_like_every_file() {
+    let mut sketch = Sketch::new();
+    let one: Args = ("[[8, 4]]", r#"["float"]"#, r#"[""]"#);
+    for name in ["aten::neg", "aten::exp", "aten::sin"] {
+        sketch.call(name, Some(one), sketch.at, 50.0);
+        sketch.trace.launch("cudaLaunchKernel", sketch.at + 10.0, 1.0, sketch.correlation);
+        sketch.trace.kernel("k", 10_000.0 + sketch.at, 1234.567, sketch.correlation);
+        (sketch.at, sketch.correlation) = (sketch.at + 2000.0, sketch.correlation + 1);
+    }
+    let rows = sketch.rows();
+    let mut selection = Selection::of(["aten::*"], Tier::Recommended);
+    selection.most_packages = 2;
+    let made = packages(&rows, &selection, super::Origin::default(), &super::Replayer::new().unwrap()).unwrap();
+    let text = String::from_utf8(made.index.bytes.clone()).unwrap();
+    assert_eq!(text.matches("\"time_ms\": 1.235,").count(), 3, "{text}");
+    assert_eq!(text.matches("\"percent_of_compute\": 33.33,").count(), 2, "{text}");
+    assert!(made.packages.iter().all(|p| p.may_be_of(&rows, false)));
+}
+
+#[test]
 fn calls_are_counted_and_not_shapes() {
     let mut sketch = Sketch::new();
     for _ in 0..4 {

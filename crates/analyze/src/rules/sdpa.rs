@@ -313,6 +313,10 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
     let Some((own, others)) = lengths.split_first() else { return said };
     let more = listed(others, |l| format!("; {}: {}%, expected {}", l.name(), l.efficiency(), l.expected()));
     let values = [("n", &*own.name()), ("eff", &own.efficiency()), ("low", &limit(low)), ("high", &limit(high))];
+    // Of what has no model only the time is known.
+    if group.efficiency.is_none() {
+        said.bound(cx, group);
+    }
     said.issue(TextId::I_SDPA_BELOW, &[&values[..], &[("more", &more)]].concat());
     let kind = Kind::of(row);
     let not_flash = matches!(kind, Kind::FusedOther | Kind::MemoryEfficient);

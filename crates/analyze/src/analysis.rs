@@ -138,7 +138,7 @@ impl Groundwork {
                 (scene, patterns)
             },
         );
-        let claims = claims(prepared, &patterns, prepared.utilization.all_kernels_ms());
+        let claims = claims(prepared, &patterns);
         let mut outcomes = analyze_categories(prepared, &claims, options.scope);
         add_patterns(&mut outcomes, &scene, &patterns, &prepared.rows);
         let host = system.as_ref().map(|s| &s.host);
@@ -394,9 +394,10 @@ fn add_patterns(outcomes: &mut [CategoryOutcome], scene: &Scene<'_>, patterns: &
 }
 
 /// Patterns that are told as findings of their own claim what they explain; those that are sure flag what they hold.
-fn claims(prepared: &Prepared, patterns: &[Pattern], kernels_ms: f64) -> Claims {
+fn claims(prepared: &Prepared, patterns: &[Pattern]) -> Claims {
     let mut claims = Claims::none();
-    for p in patterns.iter().filter(|p| p.code != Code::Recomputation && p.is_promoted(kernels_ms)) {
+    let least_ms = patterns::least_saving_ms(&prepared.thresholds, prepared.utilization.all_kernels_ms());
+    for p in patterns.iter().filter(|p| p.code != Code::Recomputation && p.is_promoted(least_ms)) {
         let name = p.module.as_deref().unwrap_or(p.id.as_str());
         let leaves: BTreeSet<LeafId> = p.all_leaves().collect();
         claims.add_leaves(name, p.id, p.instances, prepared, &leaves);

@@ -120,6 +120,9 @@ pub struct FusionEstimate {
     /// Time now: kernels of one find times finds.
     #[serde(serialize_with = "rounding::as_ms")]
     pub time_ms: f64,
+    /// Pauses between the kernels that go with these; no part of their time.
+    #[serde(serialize_with = "rounding::as_ms")]
+    pub pauses_ms: f64,
     /// Time of the replacement at best.
     #[serde(serialize_with = "rounding::as_some_ms")]
     pub fused_time_ms: Option<f64>,
@@ -361,6 +364,7 @@ fn estimate(scene: &Scene<'_>, pattern: &Pattern) -> FusionEstimate {
         bound_type: if matrix { "compute" } else { "memory" },
         fusion_type: if matrix { "matrix_compute" } else { "memory_bound" },
         time_ms: pattern.total_ms(),
+        pauses_ms: pattern.pauses_ms,
         fused_time_ms: pattern.fused_ms.map(|f| f.low),
         savings_ms_low: low,
         savings_ms_high: high,

@@ -13,8 +13,8 @@ use serde_json::Value as Json;
 
 use super::candidates::is_fusion;
 use super::scene::Scene;
-use super::show::ms;
-use super::{Code, Confidence, Pattern, is_worth};
+use super::show::{ms, one};
+use super::{Code, Confidence, Pattern, is_worth, least_saving_ms};
 use super::{attention, moe};
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, MOST_OPERATIONS, Priority, Range};
 use crate::prepare::args::SEPARATOR;
@@ -54,6 +54,12 @@ const BACKWARD_AHEAD_US: (f64, f64) = (250.0, 600.0);
 /// on. Measured: 27 of all it does with 120 and 150 of them; a pair with 144 gained less than 10 would leave it.
 const FUSED_STEP_US: (f64, f64) = (3.0, 13.0);
 
+/// What [`Range::as_measured`] adds at both ends, in words.
+fn measured() -> String {
+    let most = one(100.0 * Range::MEASURED_TWICE);
+    format!(" Both ends allow {most}% for the error of measuring it.")
+}
+
 /// Findings of the patterns that are worth a change, most saving first. `rows` are those of the performance report, to
 /// tell whether the operations are among the top ones; without them shares of time decide alone. `host` says how much
 /// of a saving arrives where the GPU waits for the host.
@@ -67,11 +73,11 @@ pub fn findings(scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row], host: Opt
             None => groups.push(vec![pattern]),
         }
     }
-    let computation = scene.utilization.computation_time_ms;
+    let least_ms = least_saving_ms(scene.thresholds, scene.utilization.computation_time_ms);
     // What the GPU saves is sure, or the launches that go; where the host is the limit, one of them may be nothing.
     let worth = |m: &Maker<'_, '_>, f: &Finding| {
         let sure = scene.utilization.of_window(m.saved().low);
-        is_worth(Range::new(sure.max(f.impact.saved_ms.low), f.impact.saved_ms.high), computation)
+        is_worth(Range::new(sure.max(f.impact.saved_ms.low), f.impact.saved_ms.high), least_ms)
     };
     let heads = patterns.iter().filter(|p| p.code == Code::RepeatedKvHeads);
     let heads_ms = heads.filter_map(|p| p.saved_ms).map(|s| s.high).sum();
@@ -132,7 +138,7 @@ impl Maker<'_, '_> {
             time_ms: self.scene.utilization.of_window(time_ms),
             percent_of_total: self.scene.utilization.percent_of_total(time_ms),
             paths: self.paths(time_ms, gpu_saved),
-            impact: Impact::of(saved_ms, total, self.basis() + &limit + &heads),
+            impact: Impact::of(saved_ms, total, self.basis() + &limit + &heads + &measured()),
             replay_package: None,
             replay_reason: Some(format!("several operations in a row; the largest, uid {largest}, can be replayed")),
             rows: self.row_shares(),
@@ -167,12 +173,12 @@ impl Maker<'_, '_> {
             let text = if host.has_settled() {
                 format!(
                     " The GPU waits until the host has come to be ahead; from then on the window is about {window} ms \
-                     long, and the saving a larger part of it."
+                     long, and the saving a larger part of it; the same part of the traced window is told."
                 )
             } else {
                 format!(
                     " Without the profiler the window is about {window} ms long, and the saving a larger part of it at \
-                     the hopeful end."
+                     the hopeful end; the same part of the traced window is told."
                 )
             };
             // A hundredth more or less is no news.

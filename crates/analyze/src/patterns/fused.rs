@@ -7,6 +7,7 @@ use super::kind;
 use super::scene::Scene;
 use super::{Fused, show};
 use crate::finding::Range;
+use crate::prepared::Baseline;
 use crate::program::{Leaf, LeafId};
 use crate::system::texts::bytes;
 
@@ -29,6 +30,8 @@ const OF_OWN_AT_WORST: f64 = 0.75;
 const INSTRUCTIONS: (f64, f64) = (0.85, 1.15);
 /// Instructions of a power in general, as compiled on an H200.
 const POWER: f64 = 86.0;
+/// Arithmetic that makes a pass this many times as long is told.
+const NOTICED: f64 = 1.01;
 /// Of the shorter of memory and arithmetic, what does not hide behind the longer.
 const NOT_HIDDEN: f64 = 0.15;
 /// Smaller operations say nothing of the memory's speed.
@@ -74,8 +77,8 @@ impl Part {
         self
     }
 
-    /// Its time.
-    pub(crate) fn time(&self, scene: &Scene<'_>) -> Fused {
+    /// Shares of the peak bandwidth that it reaches: at best, at worst.
+    fn shares(&self, scene: &Scene<'_>) -> (f64, f64) {
         let base = scene.baseline_share();
         let best_share = (base * ABOVE_BASELINE).max(self.own_share).clamp(GOOD_SHARE, HIGHEST_SHARE);
         let exact = self.reads.1 - self.reads.0 < 1.0;
@@ -83,7 +86,12 @@ impl Part {
         let of_base =
             if self.reads.0 + self.writes >= STREAMING_BYTES { STREAMING_AT_WORST } else { OF_BASELINE_AT_WORST };
         let streaming = (base * of_base).max(own).max(SHARE_AT_WORST);
-        let worst_share = self.known_share.unwrap_or(if self.reduces { SHARE_AT_WORST } else { streaming });
+        (best_share, self.known_share.unwrap_or(if self.reduces { SHARE_AT_WORST } else { streaming }))
+    }
+
+    /// Its time.
+    pub(crate) fn time(&self, scene: &Scene<'_>) -> Fused {
+        let (best_share, worst_share) = self.shares(scene);
         let memory = |bytes: f64, share: f64| (bytes + self.writes) / (scene.bytes_per_us() * share);
         let vector = self.instructions / scene.instructions_per_us();
         let (least, most) = unlikely_together(
@@ -110,13 +118,39 @@ pub(crate) fn basis(scene: &Scene<'_>, parts: &[Part]) -> String {
         1 => format!("one pass moves {moved} and takes"),
         n => format!("{n} passes move {moved} and take"),
     };
-    let time = parts.iter().map(|p| p.time(scene)).fold(Fused::NOTHING, Fused::and);
+    let time = together(scene, parts);
+    format!("{passes} {}-{} us a call, {}", show::one(time.best_us), show::one(time.worst_us), bound(scene, parts))
+}
+
+/// The time of stretches that become a pass each.
+fn together(scene: &Scene<'_>, parts: &[Part]) -> Fused {
+    parts.iter().map(|p| p.time(scene)).fold(Fused::NOTHING, Fused::and)
+}
+
+/// What that time comes from: the bandwidth that it amounts to, beside the one of simple operations, or the shortest that
+/// a kernel takes.
+fn bound(scene: &Scene<'_>, parts: &[Part]) -> String {
+    let time = together(scene, parts);
+    if parts.iter().any(|p| p.time(scene).best_us <= SHORTEST_US.0) {
+        return format!("as no kernel takes less than {}-{} us", show::one(SHORTEST_US.0), show::one(SHORTEST_US.1));
+    }
+    let reached = |reads: fn(&Part) -> f64, us: f64| {
+        let bytes: f64 = parts.iter().map(|p| reads(p) + p.writes).sum();
+        100.0 * bytes / (us * scene.bytes_per_us())
+    };
+    let moving: Vec<Part> = parts.iter().map(|p| Part { instructions: 0.0, ..*p }).collect();
+    let computes = time.worst_us > NOTICED * together(scene, &moving).worst_us;
+    let baseline = show::one(100.0 * scene.baseline_share());
+    let simple = match scene.baseline.source {
+        Baseline::MEASURED => format!("simple operations reach {baseline}%"),
+        _ => format!("{baseline}% is assumed of simple operations"),
+    };
     format!(
-        "{passes} {}-{} us a call by the baseline of {}% of {} TB/s",
-        show::one(time.best_us),
-        show::one(time.worst_us),
-        show::one(100.0 * scene.baseline_share()),
+        "{}-{}% of {} TB/s{} ({simple})",
+        show::one(reached(|p| p.reads.1, time.worst_us)),
+        show::one(reached(|p| p.reads.0, time.best_us)),
         show::one(scene.platform.mem_bw_gbps.value / 1e3),
+        if computes { " with arithmetic" } else { "" },
     )
 }
 

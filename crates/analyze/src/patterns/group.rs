@@ -14,6 +14,9 @@ use crate::texts::counted;
 /// Of recomputed work, the least that checkpointing fewer layers saves.
 const RECOMPUTED_LEAST: f64 = 0.3;
 
+/// Shorter pauses are not told, in milliseconds.
+const SHOWN_MS: f64 = 0.001;
+
 /// One find.
 #[derive(Debug, Clone)]
 pub struct Instance {
@@ -147,13 +150,12 @@ fn pattern(scene: &Scene<'_>, key: Key, members: &[Instance]) -> Pattern {
         high: all.iter().map(|f| f.worst_us).sum::<f64>() / 1e3,
     });
     let matrix_ms = matrix_time(scene, members);
+    let is_fused = first.code != Code::Recomputation && fused_ms.is_some();
+    let pauses_ms = if is_fused { pauses_ms(scene, members) } else { 0.0 };
     let saved_ms = match first.code {
         // Fewer layers can be recomputed, seldom none.
         Code::Recomputation => Some(Range { low: RECOMPUTED_LEAST * time_ms, high: time_ms }),
-        _ => fused_ms.map(|f| {
-            let pauses = pauses_ms(scene, members);
-            fused::saved(time_ms + backward_ms + pauses, halo_ms, f, scene.matrix_ms - matrix_ms)
-        }),
+        _ => fused_ms.map(|f| fused::saved(time_ms + backward_ms + pauses_ms, halo_ms, f, scene.matrix_ms - matrix_ms)),
     };
     let all = |part: fn(&Instance) -> &Vec<LeafId>| members.iter().map(|m| part(m).clone()).collect::<Vec<_>>();
     let anchor = scene.program.leaf(first.anchor);
@@ -174,6 +176,7 @@ fn pattern(scene: &Scene<'_>, key: Key, members: &[Instance]) -> Pattern {
         time_ms,
         halo_ms,
         backward_ms,
+        pauses_ms,
         fused_ms,
         saved_ms,
         basis: String::new(),
@@ -214,6 +217,10 @@ fn basis(pattern: &Pattern, of_one: &str) -> String {
     }
     if pattern.backward_ms > 0.0 {
         parts.push(format!("their backward {} ms", ms(pattern.backward_ms)));
+    }
+    if pattern.pauses_ms >= SHOWN_MS {
+        let whose = if pattern.instances == 1 { "its" } else { "their" };
+        parts.push(format!("pauses between {whose} kernels {} ms", ms(pattern.pauses_ms)));
     }
     match pattern.fused_ms {
         Some(f) if f.high > 0.0 => format!("{}; {of_one}: {}-{} ms in all.", parts.join(", "), ms(f.low), ms(f.high)),

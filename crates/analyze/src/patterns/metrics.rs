@@ -2,7 +2,7 @@
 
 use super::findings::category;
 use super::scene::Scene;
-use super::{Confidence, Pattern};
+use super::{Confidence, Pattern, least_saving_ms};
 use crate::metrics::PatternMetrics;
 use crate::prepare::{percent, place};
 use crate::prepared::Row;
@@ -48,7 +48,7 @@ fn metrics(scene: &Scene<'_>, pattern: &Pattern, rows: &[Row], row_us: &[f64], i
         percent_of_compute: Percent(percent(pattern.total_ms(), computation_ms)),
         savings_ms_low: pattern.saved_ms.map(|s| Ms(s.low)),
         savings_ms_high: pattern.saved_ms.map(|s| Ms(s.high)),
-        notable: pattern.is_promoted(computation_ms),
+        notable: pattern.is_promoted(least_saving_ms(scene.thresholds, computation_ms)),
         spans: Some(pattern.id),
         promoted: None,
     }

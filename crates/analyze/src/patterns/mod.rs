@@ -42,6 +42,7 @@ use serde::Serialize;
 
 use crate::finding::{PatternId, Range};
 use crate::program::LeafId;
+use crate::thresholds::{Threshold, Thresholds};
 
 pub use claims::Claims;
 pub use findings::findings;
@@ -174,6 +175,8 @@ pub struct Pattern {
     pub halo_ms: f64,
     /// Time of the backward work they cause.
     pub backward_ms: f64,
+    /// Pauses between their kernels that go with these.
+    pub pauses_ms: f64,
     /// What the replacement would take, best and worst, all finds together.
     pub fused_ms: Option<Range>,
     /// What the change saves; nothing where too little is known.
@@ -199,18 +202,15 @@ pub struct Pattern {
     pub backward: Vec<Vec<LeafId>>,
 }
 
-/// Savings below this share of the computation time are no recommendation, in percent.
-pub const MIN_SAVING_PERCENT: f64 = 0.5;
-
 impl Pattern {
     /// All time that the change is about.
     pub fn total_ms(&self) -> f64 {
         self.time_ms + self.halo_ms + self.backward_ms
     }
 
-    /// Whether it is worth a recommendation in a trace that computes for so long.
-    pub fn is_promoted(&self, computation_ms: f64) -> bool {
-        self.confidence < Confidence::Low && self.saved_ms.is_some_and(|saved| is_worth(saved, computation_ms))
+    /// Whether it is worth a recommendation where one saves at least so much.
+    pub fn is_promoted(&self, least_ms: f64) -> bool {
+        self.confidence < Confidence::Low && self.saved_ms.is_some_and(|saved| is_worth(saved, least_ms))
     }
 
     /// All leaves: operations, copies around them, backward work.
@@ -219,9 +219,14 @@ impl Pattern {
     }
 }
 
+/// The least that a fusion saves to be a recommendation in a trace that computes for so long, in milliseconds.
+pub fn least_saving_ms(thresholds: &Thresholds, computation_ms: f64) -> f64 {
+    thresholds.get(Threshold::FusionMinPercent) / 100.0 * computation_ms
+}
+
 /// Whether a saving is sure to be one, and large enough to speak of.
-fn is_worth(saved: Range, computation_ms: f64) -> bool {
-    saved.low > 0.0 && 100.0 * saved.high >= MIN_SAVING_PERCENT * computation_ms
+fn is_worth(saved: Range, least_ms: f64) -> bool {
+    saved.low > 0.0 && saved.high >= least_ms
 }
 
 /// Looks for one family of patterns.

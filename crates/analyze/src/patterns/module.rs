@@ -1,7 +1,7 @@
 //! Modules whose kernels would be cheaper as fewer.
 //!
 //! # What it finds
-//! Modules of two to fifteen kernels in which neighbouring memory-bound operations are left that no other pattern
+//! Modules of two to fifteen kernels (`fusion.max_kernels`) in which neighbouring memory-bound operations are left that no other pattern
 //! explains.
 //!
 //! # Why it matters
@@ -9,7 +9,8 @@
 //!
 //! # How it is computed
 //! The operations are split at matrix products; each stretch of two or more becomes one pass over memory, as for
-//! chains. Operations without a model keep their time, and where they are too many nothing is promised.
+//! chains. Operations without a model keep their time, and where they are too many (`fusion.min_modeled_fraction_few`,
+//! `_many`) nothing is promised.
 //!
 //! # What to do
 //! Compile the module.
@@ -25,13 +26,13 @@ use super::kind::Kind;
 use super::scene::Scene;
 use super::{Code, Confidence, Fused};
 use crate::program::{LeafId, ModuleId, ModuleKind};
+use crate::thresholds::Threshold;
 use jarvis_trace::InOrder;
 
-/// Kernels that a module may have to be looked at.
-const KERNELS: std::ops::RangeInclusive<usize> = 2..=15;
-/// Share of the kernels that must have a model, for few kernels and for this many and more.
-const MODELED: (f64, f64) = (0.5, 0.75);
-const MANY_KERNELS: usize = 5;
+/// Fewer kernels are none to fuse.
+const LEAST_KERNELS: usize = 2;
+/// From so many operations on more of them must have a model.
+const MANY: usize = 5;
 
 /// Finds modules, innermost first.
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
@@ -55,7 +56,8 @@ fn of(scene: &Scene<'_>, claims: &Claims, id: ModuleId) -> Option<Instance> {
     let range = scene.program.module(id).leaves.clone();
     let kernels: usize = range.clone().map(|i| scene.leaf(i).kernels.len()).sum();
     let fused_already = |i: usize| matches!(scene.look(i).kind, Kind::Attention | Kind::Compiled | Kind::Grouped);
-    if !KERNELS.contains(&kernels) || range.clone().any(fused_already) {
+    let most = scene.thresholds.get(Threshold::FusionMaxKernels);
+    if kernels < LEAST_KERNELS || kernels as f64 > most || range.clone().any(fused_already) {
         return None;
     }
     let mut parts = chain::runs(scene, range, |i| claims.is_free(i));
@@ -67,7 +69,8 @@ fn of(scene: &Scene<'_>, claims: &Claims, id: ModuleId) -> Option<Instance> {
     let mut instance = Instance::new(scene, Code::UnfusedModule, leaves, anchor, &[], Confidence::Medium);
     instance.module = Some(id);
     let modeled = instance.leaves.iter().filter(|l| scene.look(l.index()).cost.is_some()).count() as f64;
-    let needed = if instance.leaves.len() >= MANY_KERNELS { MODELED.1 } else { MODELED.0 };
+    let many = instance.leaves.len() >= MANY;
+    let needed = scene.thresholds.get(if many { Threshold::FusionModeledMany } else { Threshold::FusionModeledFew });
     if modeled >= needed * instance.leaves.len() as f64 {
         instance.fused = Some(time);
         instance.basis = fused::basis(scene, &passes);

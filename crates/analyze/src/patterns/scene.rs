@@ -13,6 +13,7 @@ use rapidhash::RapidHashMap;
 use super::kind::{self, Kind};
 use crate::prepared::{Baseline, Prepared, Utilization};
 use crate::program::{Direction, Leaf, LeafId, ModuleId, OpAround, Program};
+use crate::thresholds::Thresholds;
 
 /// A host gap longer than this ends a sequence: what follows belongs to something else.
 const SEQUENCE_GAP: Ns = Ns(1_000_000);
@@ -260,6 +261,7 @@ pub struct Scene<'a> {
     pub(crate) platform: &'a Platform,
     pub(crate) baseline: &'a Baseline,
     pub(crate) utilization: &'a Utilization,
+    pub(crate) thresholds: &'a Thresholds,
     /// Equal calls share a look.
     looks: Vec<Look<'a>>,
     look_of: Vec<u32>,
@@ -286,6 +288,7 @@ impl<'a> Scene<'a> {
         platform: &'a Platform,
         baseline: &'a Baseline,
         utilization: &'a Utilization,
+        thresholds: &'a Thresholds,
     ) -> Self {
         let (looks, look_of) = looks(program);
         let is_matrix = |k: Kind| matches!(k, Kind::Matrix | Kind::Grouped | Kind::Convolution | Kind::Attention);
@@ -302,6 +305,7 @@ impl<'a> Scene<'a> {
             platform,
             baseline,
             utilization,
+            thresholds,
             sequence: numbered(program, breaks),
             run: numbered(program, begins_another_run),
             looks,
@@ -317,7 +321,8 @@ impl<'a> Scene<'a> {
 
     /// The same from what all analyzers see.
     pub fn of(prepared: &'a Prepared) -> Self {
-        Self::new(&prepared.program, &prepared.platform, &prepared.baseline, &prepared.utilization)
+        let Prepared { program, platform, baseline, utilization, thresholds, .. } = prepared;
+        Self::new(program, platform, baseline, utilization, thresholds)
     }
 
     pub(crate) fn len(&self) -> usize {

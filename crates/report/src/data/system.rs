@@ -88,7 +88,6 @@ pub(crate) fn present(run: &Run<'_>) -> Vec<SystemCategory> {
                 Threshold::FusionMinPercent,
                 Threshold::FusionModeledFew,
                 Threshold::FusionModeledMany,
-                Threshold::ImpactLowFactor,
             ],
             status: Status::Ok,
             rows: a.fusion_candidates.len(),

@@ -2,7 +2,7 @@
 
 use jarvis_analyze::finding::Finding;
 use jarvis_analyze::patterns::candidates::{FusionCandidate, FusionEstimate};
-use jarvis_analyze::patterns::{Confidence, Pattern};
+use jarvis_analyze::patterns::{Confidence, Pattern, least_saving_ms};
 
 use super::category::Place;
 use super::cross::is_recommendation;
@@ -42,8 +42,8 @@ fn all<'a>(run: &Run<'a>) -> impl Iterator<Item = Found<'a>> {
 
 /// Candidates whose saving is worth speaking of, most first.
 pub(crate) fn worth<'a>(run: &Run<'a>) -> Vec<Found<'a>> {
-    let floor =
-        jarvis_analyze::patterns::MIN_SAVING_PERCENT / 100.0 * run.analysis.prepared.utilization.computation_time_ms;
+    let p = &run.analysis.prepared;
+    let floor = least_saving_ms(&p.thresholds, p.utilization.computation_time_ms);
     let worth = |e: &FusionEstimate| {
         e.confidence < Confidence::Low
             && e.savings_ms_low.is_some_and(|s| s > 0.0)

@@ -4,6 +4,7 @@ use super::sketch::Sketch;
 use crate::finding::PatternId;
 use crate::patterns::candidates::fusion_candidates;
 use crate::patterns::{Code, Confidence};
+use crate::thresholds::Threshold;
 
 const X: &[i64] = &[8192, 8192];
 
@@ -451,4 +452,55 @@ fn sizes_are_in_the_unit_that_they_ask_for() {
     // In bf16, read once and written once.
     assert!(basis(X).contains("one pass moves 256.0 MiB and takes"), "{}", basis(X));
     assert!(basis(&[64, 96]).contains("one pass moves 24.0 KiB and takes"), "{}", basis(&[64, 96]));
+}
+
+#[test]
+fn the_bandwidth_of_a_basis_is_that_of_its_bytes_and_times() {
+    // A share of the peak for the worst and the best time, as the bytes give it.
+    let shares = |basis: &str, mib: f64| {
+        let between = |from: &str, to: &str| basis.split_once(from).unwrap().1.split_once(to).unwrap().0.to_owned();
+        let range =
+            |text: String| text.split_once('-').map(|(a, b)| [a, b].map(|n| n.parse::<f64>().unwrap())).unwrap();
+        let ([best, worst], told) = (range(between("and takes ", " us")), range(between("a call, ", "%")));
+        [(worst, told[0]), (best, told[1])].map(|(us, told)| (100.0 * mib * 1_048_576.0 / (us * 4.8e6), told))
+    };
+    let mut s = Sketch::new();
+    s.op("aten::mul", &[X, &[]], 60.0).op("aten::add", &[X, &[], &[]], 60.0).op("aten::neg", &[X], 60.0);
+    let basis = s.one(Code::ElementwiseChain).basis;
+    for (given, told) in shares(&basis, 256.0) {
+        assert!((given - told).abs() < 0.2, "{given} {basis}");
+    }
+    assert!(basis.contains("% of 4.8 TB/s with arithmetic (simple operations reach 90.0%)"), "{basis}");
+    let mut small = Sketch::new();
+    let x: &[i64] = &[64, 96];
+    small.op("aten::mul", &[x, &[]], 60.0).op("aten::add", &[x, &[], &[]], 60.0).op("aten::tanh", &[x], 60.0);
+    let basis = small.one(Code::ElementwiseChain).basis;
+    assert!(basis.contains("takes 2.0-4.0 us a call, as no kernel takes less than 2.0-4.0 us"), "{basis}");
+}
+
+#[test]
+fn limits_of_modules_are_those_in_force() {
+    let mut s = Sketch::new();
+    s.module("Scale_0", |s| {
+        s.op("aten::mul", &[X, &[]], 60.0).op("aten::add", &[X, X], 60.0);
+    });
+    assert!(s.one(Code::UnfusedModule).saved_ms.is_some());
+    s.limit(Threshold::FusionModeledFew, 1.1);
+    assert_eq!(s.one(Code::UnfusedModule).saved_ms, None, "more than all of it must have a model");
+    s.limit(Threshold::FusionMaxKernels, 1.0).none(Code::UnfusedModule);
+}
+
+#[test]
+fn more_of_a_module_with_many_operations_must_have_a_model() {
+    let mut s = Sketch::new();
+    s.module("Scale_0", |s| {
+        for _ in 0..2 {
+            s.op("aten::mul", &[X, &[]], 60.0).op("aten::add", &[X, X], 60.0).op("aten::cumsum", &[X, &[]], 60.0);
+        }
+        s.op("aten::mul", &[X, &[]], 60.0).op("aten::add", &[X, X], 60.0);
+    });
+    s.limit(Threshold::FusionModeledFew, 1.1);
+    assert!(s.one(Code::UnfusedModule).saved_ms.is_some(), "six operations are many");
+    s.limit(Threshold::FusionModeledMany, 1.1);
+    assert_eq!(s.one(Code::UnfusedModule).saved_ms, None);
 }

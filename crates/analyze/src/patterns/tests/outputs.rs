@@ -1,8 +1,10 @@
 //! Findings and files.
 
 use super::sketch::Sketch;
-use crate::patterns::Code;
+use crate::finding::Tier;
 use crate::patterns::candidates::{fusion, fusion_candidates, fusion_metrics};
+use crate::patterns::{Code, show};
+use crate::thresholds::Threshold;
 
 const X: &[i64] = &[8, 2048, 4096];
 const ROW: &[i64] = &[8, 2048, 1];
@@ -164,4 +166,28 @@ fn tree_data_tell_the_numbers_of_the_candidate() {
         assert_eq!(told.kernels_per_instance, candidate.kernel_count);
         assert!((told.time_ms.0 - candidate.total_kernel_time_us / 1e3).abs() < 1e-9);
     });
+}
+
+#[test]
+fn what_is_saved_follows_from_the_numbers_beside_it() {
+    let mut s = trace();
+    s.look(|scene, patterns, findings| {
+        let norm = patterns.iter().find(|p| p.code == Code::UnfusedRmsNorm).unwrap();
+        // Five of six kernels go, three times.
+        assert!((norm.pauses_ms - 15.0 * scene.pause_us / 1e3).abs() < 1e-9 && norm.pauses_ms > 0.0);
+        let (saved, fused) = (norm.saved_ms.unwrap().high, norm.fused_ms.unwrap().low);
+        assert!((norm.total_ms() + norm.pauses_ms - fused - saved).abs() < 1e-9);
+        let told = format!("3 calls take 0.91 ms, pauses between their kernels {} ms;", show::ms(norm.pauses_ms));
+        assert!(norm.basis.starts_with(&told), "{}", norm.basis);
+        let json = serde_json::to_value(fusion_metrics(scene, patterns)).unwrap();
+        let all = json["impact_estimates"].as_array().unwrap();
+        let one = all.iter().find(|e| e["pattern"] == "UNFUSED_RMSNORM").unwrap();
+        assert!((one["pauses_ms"].as_f64().unwrap() - norm.pauses_ms).abs() < 1e-3, "{one}");
+        let basis = &findings.iter().find(|f| f.title.contains("RMS")).unwrap().impact.basis;
+        assert!(basis.ends_with("Both ends allow 1.5% for the error of measuring it."), "{basis}");
+    });
+    // Most of the time is that of products: no fusion saves half of it.
+    s.limit(Threshold::FusionMinPercent, 50.0);
+    s.look(|_, _, findings| assert!(findings.is_empty(), "{findings:?}"));
+    assert!(s.analysis().findings.iter().all(|f| f.tier != Tier::Fusion));
 }

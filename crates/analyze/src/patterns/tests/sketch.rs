@@ -11,6 +11,7 @@ use crate::prepared::{Baseline, Utilization};
 use crate::program::Program;
 use crate::system::fixture::system;
 use crate::system::host_bound::HostBound;
+use crate::thresholds::{Threshold, Thresholds};
 
 /// What an operation works on: shapes, in the order of its arguments. An empty shape is a number.
 pub(super) type Dims<'a> = &'a [&'a [i64]];
@@ -28,11 +29,18 @@ pub(super) struct Sketch {
     dtype: Option<&'static str>,
     platform: Option<&'static str>,
     thread: i64,
+    thresholds: Thresholds,
 }
 
 impl Sketch {
     pub(super) fn new() -> Self {
         Self { thread: 1, ..Self::default() }
+    }
+
+    /// Sets a limit of the analysis.
+    pub(super) fn limit(&mut self, threshold: Threshold, value: f64) -> &mut Self {
+        self.thresholds.set(threshold, value);
+        self
     }
 
     /// Sets the type of the tensors that follow.
@@ -253,7 +261,7 @@ impl Sketch {
         let ms = self.total_us / 1e3 / streams;
         let (total_time_ms, computation_time_ms, kernel_time_ms) = (ms, ms, self.total_us / 1e3);
         let utilization = Utilization { total_time_ms, computation_time_ms, kernel_time_ms, ..Utilization::default() };
-        let scene = Scene::new(&program, platform, &baseline, &utilization);
+        let scene = Scene::new(&program, platform, &baseline, &utilization, &self.thresholds);
         let patterns = detect(&scene);
         let findings = findings(&scene, &patterns, &[], host);
         test(&scene, &patterns, &findings)
@@ -264,7 +272,8 @@ impl Sketch {
         let (trace, platform) = (self.builder.build(), self.platform());
         let options = ReportOptions { platform: Some(platform.clone()), ..ReportOptions::default() };
         let report = build_report(&trace, &options).unwrap();
-        Analysis::of(&trace, &report, platform, &AnalysisOptions::default())
+        let thresholds = self.thresholds.clone();
+        Analysis::of(&trace, &report, platform, &AnalysisOptions { thresholds, ..AnalysisOptions::default() })
     }
 
     /// The patterns with this code.

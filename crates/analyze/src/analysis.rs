@@ -20,14 +20,15 @@ use crate::patterns::candidates::{
 use crate::patterns::{self, Code, Pattern, Scene};
 use crate::prepare::tree_data::TreeData;
 use crate::prepare::{PrepareOptions, model_info};
-use crate::prepared::{Prepared, Row};
+use crate::prepared::{Prepared, Row, Utilization};
 use crate::program::{LeafId, Program, RowId};
 use crate::rank;
+use crate::rounding::{shown, shown_ms};
 use crate::rules::{CategoryOutcome, Claims, analyze_categories, compute_findings};
 use crate::system::gaps::Gaps;
 use crate::system::{self, System};
 use crate::texts::counted;
-use crate::thresholds::Thresholds;
+use crate::thresholds::{Threshold, Thresholds};
 
 /// How to analyse.
 #[derive(Debug, Clone)]
@@ -112,8 +113,12 @@ impl Groundwork {
         let Survey { summary, program, system } = survey;
         let prepare = PrepareOptions { thresholds: options.thresholds.clone() };
         let prepared = Prepared::on(program, trace, report, platform, &prepare);
-        let categorized = |s: System| System { kernels: s.kernels.with_categories(&report.rows.kernels), ..s };
-        (Self { prepared, system: system.map(categorized) }, summary)
+        let completed = |s: System| System {
+            kernels: s.kernels.with_categories(&report.rows.kernels),
+            card_percent: options.thresholds.get(Threshold::UtilIdleCard),
+            ..s
+        };
+        (Self { prepared, system: system.map(completed) }, summary)
     }
 
     /// What all analyzers see.
@@ -154,6 +159,7 @@ impl Groundwork {
         findings.extend(of_system);
         system::selections::tell_of_loops(&mut findings, &patterns, &prepared.program);
         fold_kernel_work(&mut findings, &outcomes);
+        tell_of_streams(&mut findings, &prepared.utilization);
         let findings = rank::ranked(findings, prepared, system.as_ref().is_some_and(|s| s.host.is_limit()));
         settle_priorities(&mut outcomes, &findings);
         let fusion_candidates = fusion_candidates(&scene, &patterns);
@@ -374,6 +380,23 @@ fn fold_kernel_work(findings: &mut [Finding], outcomes: &[CategoryOutcome]) {
             uid: b.tree_uids.first().copied(),
             fact: b.issue.clone(),
         });
+    }
+}
+
+/// Where streams or GPUs compute side by side, says what part of kernel times the times of the window are.
+fn tell_of_streams(findings: &mut [Finding], utilization: &Utilization) {
+    if !utilization.runs_side_by_side() {
+        return;
+    }
+    let told = format!(
+        "Kernels run side by side, {} ms of them in {} ms: kernel times count {}% in the window.",
+        shown_ms(utilization.kernel_time_ms),
+        shown_ms(utilization.computation_time_ms),
+        shown(utilization.of_window(100.0), 1)
+    );
+    for finding in findings.iter_mut().filter(|f| f.tier != Tier::System) {
+        let basis = &mut finding.impact.basis;
+        *basis = format!("{}. {told}", basis.trim_end_matches('.'));
     }
 }
 

@@ -91,3 +91,19 @@ fn a_bottleneck_is_told_by_what_speaks_of_most_of_it() {
     let others = told_of(Some(PatternId::TINY_GEMMS), time_ms, 0.8, &[0]);
     assert_eq!(others, Some(Tier::Fusion), "it has none of its own");
 }
+
+#[test]
+fn what_streams_make_of_kernel_times_is_told() {
+    let mut findings = norms().findings;
+    let before = findings.clone();
+    let mut utilization = Utilization { computation_time_ms: 4.0, kernel_time_ms: 4.0, ..Utilization::default() };
+    tell_of_streams(&mut findings, &utilization);
+    assert_eq!(findings, before, "one after another");
+    utilization.kernel_time_ms = 6.0;
+    tell_of_streams(&mut findings, &utilization);
+    let told = "Kernels run side by side, 6.00 ms of them in 4.00 ms: kernel times count 66.7% in the window.";
+    for (finding, before) in findings.iter().zip(&before) {
+        let basis = before.impact.basis.trim_end_matches('.');
+        assert_eq!(finding.impact.basis, format!("{basis}. {told}"));
+    }
+}

@@ -20,9 +20,6 @@ use crate::finding::Range;
 use crate::prepared::Utilization;
 use crate::rounding::{Ms, Percent, Ratio, Us, shown, shown_ms};
 
-/// Idle time above this share of the window, in percent, is worth a recommendation.
-pub(crate) const CARD_PERCENT: f64 = 15.0;
-
 /// Idle time above this share, in percent, is worth a line.
 const LINE_PERCENT: f64 = 5.0;
 
@@ -40,9 +37,9 @@ pub(super) const ACTIVITY_ROWS: usize = 10;
 pub struct CpuIdleMetrics {
     /// `OK`.
     pub status: &'static str,
-    /// By idle percent.
+    /// By idle percent without the edges of the capture.
     pub severity: Severity,
-    /// Above 15 %.
+    /// The same above `util.idle_card_percent`.
     pub idle_flagged: bool,
     /// The GPU's time.
     pub gpu_utilization: IdleUtilization,
@@ -54,7 +51,7 @@ pub struct CpuIdleMetrics {
     pub sync: Sync,
     /// What is typical of idle GPUs and holds here.
     pub patterns_detected: Vec<IdlePattern>,
-    /// If idle time fell to the target; 160 stands for 160 or more, see [`Range::MOST`].
+    /// If idle time without the edges fell to the target; 160 stands for 160 or more, see [`Range::MOST`].
     pub potential_speedup: Ratio,
     /// The target.
     pub target_idle_percent: Percent,
@@ -71,6 +68,8 @@ pub struct IdleUtilization {
     pub idle_time_ms: Ms,
     /// The same in percent.
     pub idle_time_percent: Percent,
+    /// The same with the edges of the capture left out of both.
+    pub idle_without_edges_percent: Percent,
     /// Some kernel computes, in percent.
     pub computation_percent: Percent,
     /// Only communication goes on, in percent.
@@ -210,18 +209,19 @@ pub struct IdlePattern {
 impl CpuIdleMetrics {
     /// The metrics of a trace.
     pub fn of(system: &System, utilization: &Utilization) -> Self {
-        let idle = utilization.idle_time_percent;
+        let idle = system.gaps.idle_without_edges_percent();
         // Never all of the window is saved, whatever is idle.
         let busy = (100.0 - idle).max(100.0 * (1.0 - Range::MOST));
         let potential = if idle > TARGET_PERCENT { (100.0 - TARGET_PERCENT) / busy } else { 1.0 };
         Self {
             status: "OK",
             severity: Severity::above(idle, IDLE),
-            idle_flagged: idle > CARD_PERCENT,
+            idle_flagged: idle > system.card_percent,
             gpu_utilization: IdleUtilization {
                 total_time_ms: Ms(utilization.total_time_ms),
                 idle_time_ms: Ms(utilization.idle_time_ms),
-                idle_time_percent: Percent(idle),
+                idle_time_percent: Percent(utilization.idle_time_percent),
+                idle_without_edges_percent: Percent(idle),
                 computation_percent: Percent(utilization.computation_time_percent),
                 communication_percent: Percent(utilization.exposed_comm_time_percent),
                 memcpy_percent: Percent(utilization.exposed_memcpy_time_percent),

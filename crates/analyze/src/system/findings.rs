@@ -9,7 +9,7 @@ use jarvis_trace::{Clock, InOrder, Ns};
 
 use super::System;
 use super::copy_findings::{blocking_copies, exposed_communication};
-use super::idle_findings::{host_sync, input_starved, launch_bound};
+use super::idle_findings::{host_sync, input_starved, launch_bound, memory_action};
 use super::recomputation::recomputation;
 use super::severity::Severity;
 use super::texts::{NO_KERNEL, PROFILER_COST};
@@ -40,8 +40,11 @@ impl Cx<'_> {
 /// makes flags that the host reads.
 pub fn findings(system: &System, utilization: &Utilization, program: Option<&Program>) -> Vec<Finding> {
     let cx = Cx { system, utilization };
-    let waits = host_sync(&cx, program);
+    let mut waits = host_sync(&cx, program);
     let launches = launch_bound(&cx, waits.as_ref());
+    if let (Some((_, waits)), None) = (&mut waits, &launches) {
+        waits.paths.algorithmic.extend(memory_action(&cx));
+    }
     let mut all: Vec<(Severity, Finding)> = [waits, launches, input_starved(&cx), blocking_copies(&cx)]
         .into_iter()
         .chain([exposed_communication(&cx), program.and_then(|p| recomputation(&cx, p))])

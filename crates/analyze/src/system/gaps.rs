@@ -350,11 +350,19 @@ impl Gaps {
         Some(&self.first_calls).filter(|first| percent(first.time, self.late()) > FIRST_OF_LATE)
     }
 
-    /// Idle time in percent of the window, capture edges, first calls at the start of a run and what the profiler does
-    /// between steps left out of both.
+    /// Idle time in percent of the window, capture edges left out of both.
     pub fn idle_without_edges_percent(&self) -> f64 {
-        let edges = self.class(GapClass::Edge).time + self.first_calls.at_start() + self.in_profiler.time;
-        percent(self.idle() - edges, self.window - edges)
+        self.idle_percent_without(self.class(GapClass::Edge).time)
+    }
+
+    /// The same, first calls at the start of a run and what the profiler does between steps left out as well.
+    pub fn idle_of_program_percent(&self) -> f64 {
+        let edges = self.class(GapClass::Edge).time;
+        self.idle_percent_without(edges + self.first_calls.at_start() + self.in_profiler.time)
+    }
+
+    fn idle_percent_without(&self, time: Ns) -> f64 {
+        percent(self.idle() - time, self.window - time)
     }
 }
 
@@ -414,11 +422,13 @@ impl<'a, 'r> Tables<'a, 'r> {
             }
         }
         let after = gap.after(recording);
-        let launch = recording.launch(after).filter(|_| class.is_late());
+        let launched = recording.launch(after);
+        let launch = launched.filter(|_| class.is_late());
         let until = launch.map_or(gap.to, |l| l.start.min(gap.to));
         let covered = |e: EventId| recording.overlap(e, (gap.from, until));
         let is_in = |e: EventId| covered(e) + covered(e) >= until - gap.from;
-        let late_by = launch.map_or(Ns(0), |l| l.start - gap.from);
+        let at_edge = launched.filter(|_| class == GapClass::Edge);
+        let late_by = launch.or(at_edge).map_or(Ns(0), |l| (l.start - gap.from).max(Ns(0)));
         if class.is_late() && class != GapClass::HostData && length >= first_calls::LONG {
             let waited = blamed.filter(|_| class == GapClass::HostSync);
             let events = [event.filter(|&e| is_in(e)), waited];

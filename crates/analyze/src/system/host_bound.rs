@@ -19,7 +19,8 @@
 //! ([`HostBound::clip_range`]), not launched at all ([`HostBound::clip_removal`]) or replaced by fewer
 //! ([`HostBound::clip_fusion`]), the last two giving back the host time of their launches too, and the difference of
 //! the windows is the saving. What operations take the host at the start of a run, when they are called for the first time
-//! with their arguments ([`super::first_calls`]), is no part of that schedule: no change is worth it.
+//! with their arguments ([`super::first_calls`]), is no part of that schedule: no change is worth it. Idle time at the
+//! edges of the capture stays as it is.
 //!
 //! **The profiler's share.** A profiled host is slower than a free one, the GPU is not. In some hundred recordings
 //! whose step time was also measured without the profiler, hosts that held the GPU up ran 1.4 to 2.4 times slower under
@@ -34,7 +35,7 @@ use std::sync::OnceLock;
 
 use jarvis_trace::{Clock, Ns};
 
-use super::gaps::Gaps;
+use super::gaps::{GapClass, Gaps};
 use super::recording::Recording;
 use super::rerun::{Fate, Scenario, Without};
 use super::schedule::Schedule;
@@ -147,7 +148,9 @@ impl HostBound {
             compiled_share,
             awaits_device,
         };
-        let [as_recorded, _, at_most] = host.speedups(None, Fix::Graph).map(|speedup| 1.0 - 1.0 / speedup);
+        // A share of the window without the edges of the capture.
+        let inner = (gaps.window - gaps.class(GapClass::Edge).time).ms() / gaps.window.ms().max(f64::MIN_POSITIVE);
+        let [as_recorded, _, at_most] = host.speedups(None, Fix::Graph).map(|speedup| (1.0 - 1.0 / speedup) / inner);
         host.limit = if settled.is_some() {
             Limit::Gpu
         } else if at_most > NOTICEABLE {

@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use jarvis_trace::{InOrder, Ns};
 
-use super::cpu_idle::{ACTIVITY_ROWS, CARD_PERCENT, SHORT_PERCENT};
+use super::cpu_idle::{ACTIVITY_ROWS, SHORT_PERCENT};
 use super::findings::{Cx, Draft, Judged, timeline_evidence};
-use super::gaps::{GapClass, Gaps, HostActivity, Tally};
+use super::gaps::{GapClass, Gaps, HostActivity, MidStepWait, Tally};
 use super::host_bound::{Fix, HostBound, Limit};
 use super::severity::{EXPOSED, IDLE, Severity};
 use super::texts::{counted, list, ms_and_percent, quoted, short};
@@ -56,6 +56,9 @@ const INPUT_OF_WINDOW: f64 = 5.0;
 
 /// Memory calls above this share of the idle time, in percent, are spoken of.
 const ALLOCATION_OF_IDLE: f64 = 10.0;
+
+/// Above this share they are the first thing to change.
+const MOSTLY_MEMORY: f64 = 50.0;
 
 /// With this share of the late time, in percent, the optimizer is what launches too much.
 const OPTIMIZER_OF_LATE: f64 = 50.0;
@@ -109,12 +112,12 @@ fn is_optimizers(cx: &Cx<'_>) -> bool {
 pub(crate) fn launch_bound(cx: &Cx<'_>, waits: Option<&Judged>) -> Option<Judged> {
     let (gaps, host) = (&cx.system.gaps, &cx.system.host);
     let late = late_launches(cx);
-    let idle = gaps.idle_without_edges_percent();
+    let idle = gaps.idle_of_program_percent();
     let at_start = gaps.first_calls.at_start();
     let no_part = at_start + gaps.in_profiler.time;
     let of_idle = super::gaps::percent(late.time, gaps.idle() - no_part);
     let of_window = super::gaps::percent(late.time, gaps.window - no_part);
-    if idle <= CARD_PERCENT || of_window < LATE_OF_WINDOW || of_idle < LATE_OF_IDLE {
+    if idle <= cx.system.card_percent || of_window < LATE_OF_WINDOW || of_idle < LATE_OF_IDLE {
         return None;
     }
     if host.limit == Limit::Gpu {
@@ -192,9 +195,10 @@ fn launch_basis(cx: &Cx<'_>, after_waits: bool) -> String {
     let (least, most) = cx.system.host.slowdown();
     let idle = ms_and_percent(cx.utilization.idle_time_ms, cx.utilization.idle_time_percent);
     let state = if after_waits { ", the host's waits removed," } else { "" };
+    let memory = if memory_action(cx).is_some() { " and memory calls as they are" } else { "" };
     format!(
         "The recorded schedule{state} run again for a profiler that slowed the host down {least} to {most} times: low \
-         with 45% less host time between launches, high with each step issued at once; idle time is {idle}.",
+         with 45% less host time between launches{memory}, high with each step issued at once; idle time is {idle}.",
     )
 }
 
@@ -210,6 +214,9 @@ fn launch_actions(cx: &Cx<'_>) -> Vec<String> {
             "Keep to few shapes, padded or sorted into buckets, so that first calls ({names}) are rare."
         ));
     }
+    let memory = memory_action(cx);
+    let mostly_memory = super::gaps::percent(gaps.class(GapClass::HostAlloc).time, gaps.idle()) > MOSTLY_MEMORY;
+    actions.extend(memory.clone().filter(|_| mostly_memory));
     actions.push(capture_action(cx));
     let compiled = cx.system.host.compiled_share > MOSTLY_COMPILED;
     if !compiled {
@@ -218,11 +225,7 @@ fn launch_actions(cx: &Cx<'_>) -> Vec<String> {
         actions.push(format!("{fuse} host time per operation with `torch.compile`."));
     }
     actions.push("Overlap host work with the GPU, or give each launch more work with larger batches.".to_owned());
-    let memory = gaps.class(GapClass::HostAlloc);
-    if super::gaps::percent(memory.time, gaps.idle()) > ALLOCATION_OF_IDLE {
-        let ms = shown_ms(memory.time.as_ms());
-        actions.push(format!("Reuse buffers and avoid allocation inside the step: {ms} ms of idle time pass in it."));
-    }
+    actions.extend(memory.filter(|_| !mostly_memory));
     if !gaps.has_frames {
         actions.push("Record with `with_stack=True` to see which Python code the launches wait for.".to_owned());
     } else if compiled {
@@ -233,6 +236,14 @@ fn launch_actions(cx: &Cx<'_>) -> Vec<String> {
         );
     }
     actions
+}
+
+/// What to do about memory calls, if a good part of the idle time passes in them.
+pub(crate) fn memory_action(cx: &Cx<'_>) -> Option<String> {
+    let (gaps, memory) = (&cx.system.gaps, cx.system.gaps.class(GapClass::HostAlloc));
+    let ms = shown_ms(memory.time.as_ms());
+    (super::gaps::percent(memory.time, gaps.idle()) > ALLOCATION_OF_IDLE)
+        .then(|| format!("Reuse buffers and avoid allocation inside the step: {ms} ms of idle time pass in it."))
 }
 
 /// To capture the step. What waits within it keeps it from being captured, however little the wait itself costs.
@@ -357,8 +368,8 @@ pub(crate) fn host_sync(cx: &Cx<'_>, program: Option<&Program>) -> Option<Judged
     let flags = program.map(flags::kernels).unwrap_or_default();
     let saved_ms = Range::new(saved_ms.low, saved_ms.high.max(host.most_without_flags(&flags, cut)));
     let mut severity = Severity::above(cx.percent(waits.time), EXPOSED);
-    let idle = gaps.idle_without_edges_percent();
-    if idle > CARD_PERCENT {
+    let idle = gaps.idle_of_program_percent();
+    if idle > cx.system.card_percent {
         severity = severity.min(Severity::above(cut * idle, IDLE));
     }
     // What surely brings much is urgent however short the gaps right after the waits are.
@@ -369,16 +380,18 @@ pub(crate) fn host_sync(cx: &Cx<'_>, program: Option<&Program>) -> Option<Judged
         severity = severity.milder();
     }
     let names = list(gaps.waiting_operations.iter().map(|o| &*o.name), 3);
+    let others = other_waits(gaps);
     let draft = Draft {
         pattern: PatternId::HOST_SYNC,
         category: "cpu_idle",
         severity,
-        title: format!("The host waits for the GPU within the step ({names})"),
+        title: format!("The host waits for the GPU within the step ({})", list(all_waits(gaps), 3)),
         issue: format!(
-            "{} {} the host waits for the GPU ({names}) and the queue runs dry: the gaps right after take {}.",
+            "{} {} the host waits for the GPU ({names}) and the queue runs dry: the gaps right after take {}.{}",
             counted(waits.count, "time"),
             within(gaps),
-            ms_and_percent(waits.time.as_ms(), cx.percent(waits.time))
+            ms_and_percent(waits.time.as_ms(), cx.percent(waits.time)),
+            told_of_others(&others)
         ),
         operations: waiting_operations(cx),
         time: waits.time,
@@ -401,6 +414,28 @@ fn within(gaps: &Gaps) -> String {
         1 => "in the trace".to_owned(),
         steps => format!("in {steps} parts of the trace that synchronizations tell apart"),
     }
+}
+
+/// Waits within the step after which no gap was charged to them: the GPU still had work, or the host did something else
+/// before the next launch. The schedule is run again without them as well.
+fn other_waits(gaps: &Gaps) -> Vec<&MidStepWait> {
+    let is_known = |w: &MidStepWait| gaps.waiting_operations.iter().any(|o| o.name == w.name);
+    gaps.mid_step_waits.iter().filter(|w| !is_known(w)).collect()
+}
+
+/// Names of all waits that the schedule is run again without, those that cost most first.
+fn all_waits(gaps: &Gaps) -> Vec<&str> {
+    let others = other_waits(gaps).into_iter().map(|w| &*w.name);
+    gaps.waiting_operations.iter().map(|o| &*o.name).chain(others).collect()
+}
+
+fn told_of_others(others: &[&MidStepWait]) -> String {
+    if others.is_empty() {
+        return String::new();
+    }
+    let times = counted(others.iter().map(|w| w.count).sum::<usize>(), "more time");
+    let names = list(others.iter().map(|w| &*w.name), 3);
+    format!(" It waits {times} ({names}) without such a gap; the range is for a step with none of these waits.")
 }
 
 fn waiting_operations(cx: &Cx<'_>) -> Vec<FindingOperation> {
@@ -431,15 +466,16 @@ fn wait_basis(cx: &Cx<'_>, cut: f64, flags: usize) -> String {
     }
     let flags = if flags > 0 { format!(" and the {} of flags", counted(flags, "kernel")) } else { String::new() };
     format!(
-        "The recorded schedule run again without these waits, for a profiler that slowed the host down {least} to \
+        "The recorded schedule run again without any of these waits, for a profiler that slowed the host down {least} to \
          {most} times or not at all: low with all other host work as it is, {high}{flags}; all late launches together make up {} ms.",
         shown_ms(cx.system.gaps.late().as_ms())
     )
 }
 
 fn wait_actions(cx: &Cx<'_>, reads_flags: bool) -> Vec<String> {
-    let all = cx.system.gaps.waiting_operations.iter().map(|o| &*o.name);
-    let (sized, reading): (Vec<&str>, Vec<&str>) = all.partition(|name| selections::is_sized_by_data(name));
+    let gaps = &cx.system.gaps;
+    let (sized, reading): (Vec<&str>, Vec<&str>) =
+        all_waits(gaps).into_iter().partition(|name| selections::is_sized_by_data(name));
     let mut actions = Vec::new();
     if !reading.is_empty() {
         actions.push(format!("Remove or batch device synchronizations and scalar reads ({}).", list(reading, 3)));
@@ -460,7 +496,8 @@ fn wait_actions(cx: &Cx<'_>, reads_flags: bool) -> Vec<String> {
     if is_optimizers(cx) {
         actions.insert(0, FUSED_OPTIMIZER.to_owned());
     }
-    let callers = places(cx.system.gaps.waiting_operations.iter().filter_map(|o| o.caller.as_ref()));
+    let others = other_waits(gaps).into_iter().flat_map(|w| &w.callers);
+    let callers = places(gaps.waiting_operations.iter().filter_map(|o| o.caller.as_ref()).chain(others));
     if !callers.is_empty() {
         actions.push(format!("They are called from {callers}."));
     }

@@ -1,16 +1,16 @@
 //! Everything the system tier sees, prepared once.
 
-use jarvis_trace::{Population, Trace, Tree};
+use jarvis_trace::{Ns, Population, Trace, Tree};
 
 use super::communication::{Communication, split};
 use super::copies::Copies;
-use super::cpu_idle::CARD_PERCENT;
 use super::gaps::{GapClass, Gaps};
 use super::host_bound::HostBound;
 use super::kernels::Kernels;
 use super::recording::Recording;
 use crate::prepared::Utilization;
-use crate::rounding::shown_ms;
+use crate::rounding::{shown, shown_ms};
+use crate::thresholds::Threshold;
 
 /// Everything the system tier sees.
 #[derive(Debug, Clone)]
@@ -25,6 +25,8 @@ pub struct System {
     pub communication: Communication,
     /// Kernels by number and length.
     pub kernels: Kernels,
+    /// Idle time above this share of the window, in percent, is worth a recommendation.
+    pub card_percent: f64,
 }
 
 impl System {
@@ -40,15 +42,16 @@ impl System {
         drop((works, communicating));
         let host = HostBound::of(recording, &gaps);
         copies.saved_ms = better.map(|b| b.saved(&host));
-        Some(Self { gaps, host, copies, communication, kernels })
+        let card_percent = Threshold::UtilIdleCard.info().default;
+        Some(Self { gaps, host, copies, communication, kernels, card_percent })
     }
 
     /// What reports have to say about the recording beside the numbers: what GPU graphs hide, what is there only once, what
     /// the GPU itself waits for, and what a slow host means for savings of kernel time.
     pub fn notes(&self, utilization: &Utilization) -> Vec<String> {
-        let all =
-            [self.kernels.graph_note(), self.first_calls_note(), self.device_wait_note(utilization), self.host.note()];
-        all.into_iter().flatten().collect()
+        let of_recording = [self.kernels.graph_note(), self.first_calls_note(), self.edge_note()];
+        let of_program = [self.device_wait_note(utilization), self.host.note()];
+        of_recording.into_iter().chain(of_program).flatten().collect()
     }
 
     /// That idle time lies in waits of the GPU for itself or for others, if most of it does: no finding speaks of those.
@@ -59,13 +62,27 @@ impl System {
     /// Where idle time lies, if it is worth a word.
     pub fn where_idle(&self, utilization: &Utilization) -> Option<String> {
         let class = GapClass::ALL.into_iter().rev().max_by_key(|&class| self.gaps.class(class).time)?;
-        (utilization.idle_time_percent > CARD_PERCENT).then(|| {
+        (utilization.idle_time_percent > self.card_percent).then(|| {
             format!(
                 "{} of {} ms idle time lies in `{}` gaps: {}.",
                 shown_ms(self.gaps.class(class).time.as_ms()),
                 shown_ms(utilization.idle_time_ms),
                 class.as_str(),
                 class.meaning()
+            )
+        })
+    }
+
+    /// That idle time at the edges of the capture says nothing, if there is any.
+    pub fn edge_note(&self) -> Option<String> {
+        let edges = self.gaps.class(GapClass::Edge).time;
+        (edges > Ns(0)).then(|| {
+            format!(
+                "{} of {} ms idle time lie at the edges of the recording, beside a lone first or last GPU event: no part \
+                 of the program. Without them the GPU is idle {}% of the time.",
+                shown_ms(edges.as_ms()),
+                shown_ms(self.gaps.idle().as_ms()),
+                shown(self.gaps.idle_without_edges_percent(), 1)
             )
         })
     }

@@ -230,18 +230,20 @@ impl<'a, const N: usize> Run<'a, N> {
         let read = if s.without == Without::Reads || self.last_fate != Fate::Stays { 0 } else { step.read };
         let fixed = if s.without == Without::Input { step.fixed - step.input } else { step.fixed };
         let profiler = (step.profiler as f64 * share(fate)).min(own);
-        let mut time = self.scaled((before + own - profiler) * factor + profiler + read as f64);
-        for time in &mut time {
-            *time += fixed;
-        }
-        time
+        let memory = (step.memory as f64 * share(fate)).min(own - profiler);
+        let time = self.scaled((before + own - profiler - memory) * factor + profiler + read as f64);
+        // A captured step has its memory.
+        let memory = if s.graph && !step.opens { 0 } else { memory as i64 };
+        time.map(|time| time + fixed + memory)
     }
 
     fn before_wait(&self, step: &Step, at_boundary: bool) -> [i64; N] {
         let s = self.scenario;
         let factor = if s.graph && !at_boundary { 0.0 } else { s.host };
         let read = if s.without == Without::Reads { 0 } else { step.read };
-        self.scaled((step.delta - step.read) as f64 * factor + read as f64)
+        let memory = if s.graph && !at_boundary { 0 } else { step.memory };
+        let time = self.scaled((step.delta - step.read - step.memory) as f64 * factor + read as f64);
+        time.map(|time| time + memory)
     }
 
     fn wait(&mut self, length: i64, awaited: u32, back: i64) {

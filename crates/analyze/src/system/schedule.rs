@@ -93,7 +93,10 @@ pub(super) struct Step {
     pub(super) carried: i64,
     /// Of `delta`: time in operations that read a value off the GPU in the middle of a step.
     pub(super) read: i64,
-    /// Of what belongs to the thing itself: time in the profiler between steps, which a faster program does not shorten.
+    /// Of what belongs to the thing itself: time in calls that get or give back memory. It is the driver's, which the
+    /// profiler does not slow down.
+    pub(super) memory: i64,
+    /// Of the rest of that: time in the profiler between steps, which a faster program does not shorten.
     pub(super) profiler: i64,
     /// Whether it is the first launch of a step.
     pub(super) opens: bool,
@@ -227,8 +230,8 @@ impl Schedule {
         // A call that launches a copy and waits for it launches first.
         acts.sort_by_key(|a| (a.at, a.until.is_some()));
         let late = LateLaunches::of(recording, gaps);
-        let reads = reads(recording);
-        let mut read_at = 0;
+        let (reads, memory) = (reads(recording), memory_calls(recording));
+        let (mut read_at, mut memory_at) = (0, 0);
         let mut opens = StepStarts { steps: &recording.steps, next: 0, pending: true };
         let mut clock = acts.first().map_or(recording.extent.0, |a| a.at);
         self.host_start = (clock - recording.extent.0).0;
@@ -244,10 +247,12 @@ impl Schedule {
                 input: 0,
                 carried: 0,
                 read: read.0,
+                memory: 0,
                 profiler: 0,
                 opens: false,
                 act: act.act,
             };
+            let in_memory_calls = overlap(&memory, &mut memory_at, clock, act.at).0;
             if let Act::Launch { .. } = act.act {
                 (step.fixed, step.input) = late.fixed(act.at, delta - read);
                 step.opens = opens.at_launch(act.at);
@@ -258,6 +263,7 @@ impl Schedule {
                 step.profiler = in_profiler.map_or(0, |i| gaps.profiler[i].1.0.min(step.own()));
                 before = act.operation;
             }
+            step.memory = in_memory_calls.min(step.own() - step.profiler).max(0);
             if let Act::Wait { at_boundary: true, .. } = act.act {
                 opens.pending = true;
             }
@@ -416,12 +422,27 @@ impl<'a> ByEnd<'a> {
     }
 }
 
-/// The waits that hold the host up, with what they wait for.
-fn waits(recording: &Recording<'_>, works: &ByEnd<'_>) -> Vec<Timed> {
+/// The threads that launch, in order.
+fn launching(recording: &Recording<'_>) -> Vec<TrackId> {
     let mut tracks: Vec<TrackId> =
         recording.gpu.iter().filter_map(|g| Some(recording.trace.track_id(recording.launch(g)?.call))).collect();
     tracks.sort_unstable();
     tracks.dedup();
+    tracks
+}
+
+/// Spans of calls that get or give back memory in threads that launch.
+fn memory_calls(recording: &Recording<'_>) -> Vec<(Ns, Ns)> {
+    let tracks = launching(recording);
+    let calls = tracks.into_iter().flat_map(|track| recording.allocations.of(track));
+    let mut spans: Vec<(Ns, Ns)> = calls.map(|&(_, from, to)| (from, to)).collect();
+    spans.sort_unstable();
+    spans
+}
+
+/// The waits that hold the host up, with what they wait for.
+fn waits(recording: &Recording<'_>, works: &ByEnd<'_>) -> Vec<Timed> {
+    let tracks = launching(recording);
     let mut waits: Vec<_> = recording.waits.iter().filter(|w| tracks.binary_search(&w.track).is_ok()).collect();
     waits.sort_unstable_by_key(|w| (w.start, w.event));
     let mut free = Ns(i64::MIN);
@@ -540,6 +561,8 @@ impl LateLaunches {
                     let input = input.next().unwrap_or_default();
                     list.push((at, input, input));
                 }
+                // What the capture has at its edges is no launch that could be faster.
+                GapClass::Edge => list.push((at, gap.late_by, Ns(0))),
                 GapClass::HostIdle if gap.late_by >= UNEXPLAINED => list.push((at, gap.late_by, Ns(0))),
                 _ => {}
             }

@@ -85,6 +85,9 @@ fn idle_line(run: &Run<'_>) -> Block {
             counted(s.kernels.count, "kernel"),
             us(s.kernels.mean_us())
         );
+        if let Some(edges) = s.edge_note() {
+            text += &format!(" {}", sentence(&edges));
+        }
     }
     Block::paragraph(text)
 }

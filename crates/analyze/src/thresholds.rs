@@ -31,6 +31,12 @@ macro_rules! thresholds {
             $(#[doc = $doc] $name,)*
         }
 
+        #[cfg(test)]
+        impl Threshold {
+            /// Names as source code has them.
+            const NAMES: &[&str] = &[$(stringify!($name)),*];
+        }
+
         /// All thresholds, in the order of [`Threshold`].
         pub const THRESHOLDS: &[ThresholdInfo] = &[
             $(ThresholdInfo { key: $key, default: $default, unit: $unit, origin: $origin, doc: $doc }),*
@@ -67,11 +73,11 @@ thresholds! {
     EffAnomaly             "eff.anomaly"                      110.0  "%"     "O"    "above this a measurement, a model or a peak is wrong";
     EffExcellent           "eff.excellent"                    80.0   "%"     "S002" "above this an efficiency is excellent; ceiling of compute-bound work";
     EffGood                "eff.good"                         60.0   "%"     "S002" "from here on an efficiency is good";
-    FairTopOps             "fair.top_ops_rows"                6.0    "rows"  "S003" "top operations in the short report";
-    FusionMaxKernels       "fusion.max_kernels"               15.0   "count" "N"    "a fusion candidate has at most this many kernels";
-    FusionMinPercent       "fusion.min_percent"               0.5    "%"     "J"    "a fusion saves at least this share of compute";
-    FusionModeledFew       "fusion.min_modeled_fraction_few"  0.5    "ratio" "N"    "modelled share of the kernels of a candidate with fewer than five";
-    FusionModeledMany      "fusion.min_modeled_fraction_many" 0.75   "ratio" "N"    "modelled share of the kernels of a candidate with five or more";
+    FairTopOps             "fair.top_ops_rows"                6.0    "rows"  "S003" "top operations in the short report, which has room for 7";
+    FusionMaxKernels       "fusion.max_kernels"               15.0   "count" "N"    "a module that no other pattern explains is a fusion candidate up to this many kernels";
+    FusionMinPercent       "fusion.min_percent"               0.5    "%"     "J"    "a fusion saves at least this share of compute to be a recommendation";
+    FusionModeledFew       "fusion.min_modeled_fraction_few"  0.5    "ratio" "N"    "share of such a module's operations that have a model, for its saving to be told; fewer than five operations";
+    FusionModeledMany      "fusion.min_modeled_fraction_many" 0.75   "ratio" "N"    "the same with five or more";
     GemmIntensityCompute   "gemm.intensity_compute"           200.0  "FLOP/B" "S001" "above this a product is called compute-bound by its intensity";
     GemmIntensityMemory    "gemm.intensity_memory"            100.0  "FLOP/B" "S001" "below this a product is called memory-bound by its intensity";
     GemmPadding            "gemm.padding_percent"             15.0   "%"     "J"    "more padding than this in the tiles is worth telling";
@@ -278,6 +284,36 @@ mod tests {
         }
         assert_eq!(Threshold::GemmTimeMs.key(), "gemm.time_ms");
         assert_eq!(Threshold::VariancePercent.key(), "variance.min_percent_of_total");
+    }
+
+    /// Sources below a folder, but for tests and for lists of what files tell.
+    fn sources(folder: &std::path::Path, all: &mut String) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() && !["tests", "data"].contains(&name) {
+                sources(&path, all);
+            } else if path.extension().is_some_and(|e| e == "rs") && !["tests.rs", "thresholds.rs"].contains(&name) {
+                let text = std::fs::read_to_string(&path).unwrap();
+                all.push_str(text.split("#[cfg(test)]\nmod tests {").next().unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn every_limit_is_read_by_something() {
+        let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut all = String::new();
+        for name in ["analyze", "report"] {
+            sources(&crates.join(name).join("src"), &mut all);
+        }
+        let is_read = |name: &&&str| {
+            let word = format!("Threshold::{name}");
+            let ends = |at: usize| !all[at + word.len()..].starts_with(|c: char| c.is_alphanumeric());
+            all.match_indices(&word).any(|(at, _)| ends(at))
+        };
+        let unread: Vec<_> = Threshold::NAMES.iter().filter(|name| !is_read(name)).collect();
+        assert!(unread.is_empty(), "nothing reads {unread:?}");
     }
 
     #[test]

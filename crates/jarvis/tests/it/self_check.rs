@@ -58,6 +58,21 @@ fn a_model_may_be_called_anything_that_can_be_seen() {
 }
 
 #[test]
+fn the_short_report_lists_as_many_operations_as_it_is_told_to() {
+    let out = tempfile::tempdir().unwrap();
+    let (trace, folder) = (fixture("h200/attn_unfused.json.gz"), out.path().join("out"));
+    let limits = out.path().join("limits.json");
+    fs::write(&limits, "{\"fair.top_ops_rows\": 2}").unwrap();
+    let [trace, to, limits] = [&trace, &folder, &limits].map(|path| path.to_str().unwrap());
+    let run = jarvis(&["analyze", trace, "-o", to, "--quiet", "--thresholds", limits]);
+    assert_eq!((run.status, run.err.as_str()), (0, ""));
+    let report = fs::read_to_string(folder.join("standalone_analysis_fair.md")).unwrap();
+    let (_, table) = report.split_once("### Top Operations").unwrap();
+    let rows = table.lines().take_while(|l| !l.starts_with("## ")).filter(|l| l.starts_with("| ")).count();
+    assert_eq!(rows, 2 + 2, "a head, a rule and two operations");
+}
+
+#[test]
 fn what_users_set_as_they_like_fails_no_check() {
     let out = tempfile::tempdir().unwrap();
     let (trace, folder) = (fixture("h200/attn_unfused.json.gz"), out.path().join("out"));
@@ -67,6 +82,7 @@ fn what_users_set_as_they_like_fails_no_check() {
     for (file, option, text) in [
         limits("{\"report.min_percent_of_compute\": 0}"),
         limits("{\"sync.ratio\": 0}"),
+        limits("{\"fair.top_ops_rows\": 10}"),
         category("sdpa (fwd)"),
         category("überops"),
         category("CON"),

@@ -3,6 +3,7 @@
 use jarvis_analyze::finding::{Finding, PatternId, Priority};
 use jarvis_analyze::metrics::Fact;
 use jarvis_analyze::prepared::{Row, TopOperation};
+use jarvis_analyze::thresholds::Threshold;
 
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
@@ -11,8 +12,8 @@ use crate::sections::cross::recommendations;
 use crate::sections::kernels::{LaunchedKernel, launched_without_operation, share};
 use crate::sections::words::{cell, counted, ms, ms_range, pct, speedup};
 
-/// Most operations of the table.
-const MOST_OPERATIONS: usize = 6;
+/// Most operations that leave the summary at twenty lines.
+const ROOM: usize = 7;
 
 /// With so few operations there is room for kernels, and for how many.
 const FEW_OPERATIONS: usize = 1;
@@ -167,8 +168,9 @@ fn flash<'a>(run: &Run<'a>) -> &'a str {
 
 fn top(run: &Run<'_>) -> Table {
     let p = &run.analysis.prepared;
+    let most = (p.thresholds.get(Threshold::FairTopOps) as usize).min(ROOM);
     let mut table = Table::new(&["Rank", "Operation", "Category", ">Time (ms)", ">% of Total Compute"]);
-    for t in p.top_operations.iter().take(MOST_OPERATIONS) {
+    for t in p.top_operations.iter().take(most) {
         let category = p.category_display(t);
         table.row([
             cell(t.rank.to_string()),
@@ -180,7 +182,7 @@ fn top(run: &Run<'_>) -> Table {
     }
     if p.top_operations.is_empty() {
         // Without operations the kernels have to stand for them.
-        for (i, k) in launched_without_operation(run).iter().take(MOST_OPERATIONS).enumerate() {
+        for (i, k) in launched_without_operation(run).iter().take(most).enumerate() {
             kernel_row(&mut table, i + 1, k, p.utilization.computation_time_ms);
         }
     }

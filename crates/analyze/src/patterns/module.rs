@@ -1,8 +1,8 @@
 //! Modules whose kernels would be cheaper as fewer.
 //!
 //! # What it finds
-//! Modules of two to fifteen kernels (`fusion.max_kernels`) in which neighbouring memory-bound operations are left that no other pattern
-//! explains.
+//! Modules of two to fifteen kernels (`fusion.max_kernels`) in which neighbouring memory-bound operations are left that
+//! no other pattern explains.
 //!
 //! # Why it matters
 //! What one of them writes the next one reads.

@@ -1,0 +1,87 @@
+//! Which idle time is whose, and what is said of it.
+
+use super::*;
+
+#[test]
+fn idle_time_is_worth_a_finding_above_the_limit_in_force() {
+    let b = steps(50.0, 5.0).b;
+    let of = |card_percent: f64| System { card_percent, ..system(&b) };
+    let flagged = |card_percent: f64| CpuIdleMetrics::of(&of(card_percent), &utilization(&b)).idle_flagged;
+    assert_eq!(names(&findings(&of(15.0), &utilization(&b), None)), ["launch_bound"]);
+    assert!(findings(&of(95.0), &utilization(&b), None).is_empty());
+    assert_eq!((flagged(15.0), flagged(95.0)), (true, false));
+}
+
+#[test]
+fn idle_time_at_the_edges_is_no_fault_of_the_host() {
+    let mut host = Host::default();
+    host.op("aten::zero_", 10.0, 1.0);
+    host.now += 5000.0;
+    let start = host.now;
+    for _ in 0..40 {
+        host.op("aten::mm", 10.0, 100.0);
+    }
+    host.end_step(0, start);
+    let (s, u) = (system(&host.b), utilization(&host.b));
+    assert!(u.idle_time_percent > 50.0 && s.gaps.class(GapClass::Edge).count == 1, "{u:?}");
+    let metrics = CpuIdleMetrics::of(&s, &u);
+    assert_eq!((metrics.severity, metrics.idle_flagged), (Severity::Acceptable, false));
+    let json = serde_json::to_value(&metrics).unwrap();
+    let percent = |name: &str| json["gpu_utilization"][name].as_f64().unwrap();
+    assert!(percent("idle_time_percent") > 50.0 && percent("idle_without_edges_percent") < 2.0, "{json}");
+    assert_eq!(s.host.limit, Limit::Gpu);
+    let notes = s.notes(&u);
+    assert!(notes.len() == 1 && notes[0].contains("lie at the edges of the recording"), "{notes:?}");
+}
+
+/// Two steps of kernels, each after a call that gets memory for so long.
+fn allocating(memory_us: f64, waits: bool) -> Host {
+    let mut host = Host::default();
+    for step in 0..2 {
+        let start = host.now;
+        for i in 0..20 {
+            if waits {
+                let back = host.gpu.max(host.now) + 5.0;
+                host.b.runtime("cudaEventSynchronize", host.now, back - host.now);
+                host.now = back + 1.0;
+            }
+            host.b.runtime("cudaMalloc", host.now, memory_us);
+            host.now += memory_us;
+            host.op("aten::mm", 10.0, 200.0);
+            if waits && i % 2 == 1 {
+                host.item();
+                host.op("aten::mm", 10.0, 200.0);
+            }
+        }
+        host.end_step(step, start);
+    }
+    host
+}
+
+#[test]
+fn memory_calls_are_as_slow_without_the_profiler() {
+    let host = allocating(300.0, false);
+    let s = system(&host.b);
+    assert_eq!(s.host.limit, Limit::Host, "the driver's time is not the profiler's");
+    let all = found(&host.b);
+    assert_eq!(names(&all), ["launch_bound"]);
+    assert_eq!(all[0].priority, Priority::Medium);
+    assert!(all[0].paths.algorithmic[0].starts_with("Reuse buffers"), "{:?}", all[0].paths);
+    assert!(all[0].impact.basis.contains("memory calls as they are"), "{}", all[0].impact.basis);
+    // As much host work of another kind may be the profiler's.
+    assert_ne!(system(&steps(310.0, 200.0).b).host.limit, Limit::Host);
+}
+
+#[test]
+fn all_waits_that_the_range_is_without_are_named() {
+    let host = allocating(100.0, true);
+    let all = found(&host.b);
+    let f = all.iter().find(|f| f.pattern == PatternId::HOST_SYNC).unwrap();
+    let both = "(`aten::item`, `cudaEventSynchronize`)";
+    assert!(f.title.ends_with(both), "{}", f.title);
+    assert!(f.paths.algorithmic[0].contains(both), "{:?}", f.paths);
+    assert!(f.issue.contains("more times (`cudaEventSynchronize`) without such a gap"), "{}", f.issue);
+    // What passes in memory calls is told once.
+    let told = all.iter().flat_map(|f| &f.paths.algorithmic).filter(|a| a.starts_with("Reuse buffers")).count();
+    assert_eq!(told, 1, "{all:?}");
+}

@@ -259,10 +259,9 @@ pub struct Bottleneck {
     pub count: usize,
     /// Kernel time, with that of copies.
     pub time_ms: Ms,
-    /// Of that, copies.
+    /// Of that, copies: they have no share of what computes.
     pub copy_time_ms: Ms,
-    /// Of the work in the category. Like the next: copies over links left out, copies within the device not, since priorities
-    /// and projections are made of them too.
+    /// Of the category.
     pub percent_of_category: Percent,
     /// Of the computation time.
     pub percent_of_compute: Percent,

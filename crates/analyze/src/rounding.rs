@@ -37,19 +37,24 @@ rounded! {
 /// For fields that hold a plain number: `#[serde(serialize_with = "rounding::as_ms")]`.
 macro_rules! fields {
     ($($name:ident $kind:ident;)*) => {
-        $(pub(crate) fn $name<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        $(
+        #[doc = concat!("A number as [`", stringify!($kind), "`].")]
+        pub fn $name<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
             $kind(*value).serialize(serializer)
-        })*
+        }
+        )*
     };
 }
 
 /// The same for fields that may hold none.
 macro_rules! optional_fields {
     ($($name:ident $kind:ident;)*) => {
-        $(#[expect(clippy::ref_option, reason = "the serializer's signature")]
-        pub(crate) fn $name<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+        $(
+        #[doc = concat!("A number as [`", stringify!($kind), "`], if there is one.")]
+        pub fn $name<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
             value.map($kind).serialize(serializer)
-        })*
+        }
+        )*
     };
 }
 

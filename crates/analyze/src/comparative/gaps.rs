@@ -140,13 +140,14 @@ pub(crate) fn gaps(
         found.push(of_unmatched(analyses, c.ms));
     }
     if timeline.is_comparable && is_whole {
-        let idle = of_idle(&target.findings, totals);
-        let copies = of_copies(&target.findings, changes, totals);
         let compares_collectives = timeline.same_collectives == Some(true);
-        let communication = of_communication(&target.findings, changes, totals).filter(|_| compares_collectives);
+        let communication = of_communication(&target.findings, changes).filter(|_| compares_collectives);
+        let idle = of_idle(&target.findings, totals);
+        let waits = [Some(idle), of_copies(&target.findings, changes), communication];
         let overlap = of_overlap(timeline.lost_overlap_ms);
         let is_worth = |gap: &Gap| 100.0 * gap.saved_ms >= WORTH_PERCENT * totals.target.total_ms && gap.saved_ms > 0.0;
-        found.extend([Some(idle), copies, communication, Some(overlap)].into_iter().flatten().filter(is_worth));
+        let waits = exposed(waits.into_iter().flatten().collect(), totals);
+        found.extend(waits.into_iter().chain([overlap]).filter(is_worth));
     }
     let percent_of = |ms: f64, all: f64| if all > 0.0 { 100.0 * ms / all } else { 0.0 };
     for gap in &mut found {
@@ -312,18 +313,18 @@ pub(crate) const WAITS: [PatternId; 3] = [PatternId::LAUNCH_BOUND, PatternId::HO
 fn of_idle(findings: &[Finding], totals: Both<&SideTotals>) -> Gap {
     let idle = Both::of(totals, |t| t.idle_ms);
     let paths = paths_of(findings, &WAITS, "See `system_findings/cpu_idle_findings.md` for what the GPU waits for.");
-    exposed(Gap::new(GapSource::Idle, "GPU idle time", "cpu_idle", idle, paths), totals)
+    Gap::new(GapSource::Idle, "GPU idle time", "cpu_idle", idle, paths)
 }
 
 /// Copies that operations make are compared with those.
-fn of_copies(findings: &[Finding], changes: &[Change], totals: Both<&SideTotals>) -> Option<Gap> {
+fn of_copies(findings: &[Finding], changes: &[Change]) -> Option<Gap> {
     let ms = changes.iter().find(|c| c.kind == ChangeKind::Copies)?.ms;
     let see = "See `system_findings/multi_kernel_findings.md` for what copies, and let it run beside computation.";
     let paths = paths_of(findings, &[PatternId::BLOCKING_COPIES], see);
-    Some(exposed(Gap::new(GapSource::Copies, "Exposed memory copies", "multi_kernel", ms, paths), totals))
+    Some(Gap::new(GapSource::Copies, "Exposed memory copies", "multi_kernel", ms, paths))
 }
 
-fn of_communication(findings: &[Finding], changes: &[Change], totals: Both<&SideTotals>) -> Option<Gap> {
+fn of_communication(findings: &[Finding], changes: &[Change]) -> Option<Gap> {
     let ms = changes.iter().find(|c| c.kind == ChangeKind::Communication)?.ms;
     let see = "See `system_findings/multi_kernel_findings.md` for the collectives, and overlap them with computation.";
     let mut paths = paths_of(findings, &[PatternId::EXPOSED_COMMUNICATION], see);
@@ -331,12 +332,19 @@ fn of_communication(findings: &[Finding], changes: &[Change], totals: Both<&Side
         "Some of it may be waiting for ranks that compute longer: one rank can't tell waiting from transfer."
             .to_owned(),
     );
-    Some(exposed(Gap::new(GapSource::Communication, "Exposed communication", "multi_kernel", ms, paths), totals))
+    Some(Gap::new(GapSource::Communication, "Exposed communication", "multi_kernel", ms, paths))
 }
 
-/// A gap that saves no more than what the target takes longer beside computing.
-fn exposed(gap: Gap, totals: Both<&SideTotals>) -> Gap {
-    Gap { saved_ms: gap.saved_ms.min(longer_beside_computing(totals)), ..gap }
+/// Gaps that together save no more than what the target takes longer beside computing; the largest have the first share
+/// of it.
+fn exposed(mut gaps: Vec<Gap>, totals: Both<&SideTotals>) -> Vec<Gap> {
+    gaps.order_by(|a, b| b.saved_ms.total_cmp(&a.saved_ms));
+    let mut left = longer_beside_computing(totals);
+    for gap in &mut gaps {
+        gap.saved_ms = gap.saved_ms.min(left);
+        left -= gap.saved_ms.max(0.0);
+    }
+    gaps
 }
 
 /// What the target takes longer in all because of times in which nothing computes. Where the reference waited instead,
@@ -429,7 +437,8 @@ mod tests {
     #[expect(clippy::float_cmp, reason = "the numbers are exact")]
     fn waiting_saves_what_the_reference_shows_can_be_done_without() {
         let saved = |reference: SideTotals, target: SideTotals| {
-            of_idle(&[], Both { reference: &reference, target: &target }).saved_ms
+            let totals = Both { reference: &reference, target: &target };
+            exposed(vec![of_idle(&[], totals)], totals)[0].saved_ms
         };
         assert_eq!(saved(waiting(1.0, 4.0), waiting(5.0, 4.0)), 4.0);
         assert_eq!(saved(waiting(1.0, 4.0), waiting(3.0, 2.0)), 0.0, "the kernels take less, the whole as much");
@@ -445,7 +454,21 @@ mod tests {
         let (slow, fast) = (rank(9.0, 2.0), rank(6.0, 5.0));
         let totals = Both { reference: &slow, target: &fast };
         let gap = Gap::new(GapSource::Communication, "", "", Both::of(totals, |t| t.exposed_comm_ms), Paths::default());
-        assert_eq!(exposed(gap, totals).saved_ms, 0.0);
+        assert_eq!(exposed(vec![gap], totals)[0].saved_ms, 0.0);
+        // What the target takes longer in all is saved once.
+        let own = |idle_ms: f64, exposed_comm_ms: f64| SideTotals {
+            total_ms: 8.0 + idle_ms + exposed_comm_ms,
+            computation_ms: 8.0 - 4.0 * f64::from(u8::from(idle_ms > 1.0)),
+            idle_ms,
+            exposed_comm_ms,
+            ..SideTotals::default()
+        };
+        let (reference, target) = (own(1.0, 1.0), SideTotals { total_ms: 12.0, ..own(4.0, 4.0) });
+        let totals = Both { reference: &reference, target: &target };
+        let communication =
+            Gap::new(GapSource::Communication, "", "", Both::of(totals, |t| t.exposed_comm_ms), Paths::default());
+        let both = exposed(vec![of_idle(&[], totals), communication], totals);
+        assert_eq!(both.iter().map(|gap| gap.saved_ms).sum::<f64>(), 2.0, "{both:?}");
     }
 
     #[test]

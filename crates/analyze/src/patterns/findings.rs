@@ -57,7 +57,7 @@ const FUSED_STEP_US: (f64, f64) = (3.0, 13.0);
 /// What [`Range::as_measured`] adds at both ends, in words.
 fn measured() -> String {
     let most = one(100.0 * Range::MEASURED_TWICE);
-    format!(" Both ends allow {most}% for the error of measuring it.")
+    format!(" Both ends allow up to {most}% for the error of measuring it.")
 }
 
 /// Findings of the patterns that are worth a change, most saving first. `rows` are those of the performance report, to

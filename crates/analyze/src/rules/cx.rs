@@ -42,8 +42,7 @@ impl<'a> CategoryCx<'a> {
         self.prepared.platform.peak("matrix_bf16").map(|f| f.value)
     }
 
-    /// Of the computation time, in percent. That of copies within the device's memory counts as well where an operation is
-    /// judged, as if they computed: they can be spared like kernels. The whole can then be more than 100.
+    /// Of the computation time, in percent.
     pub fn of_compute(&self, ms: f64) -> f64 {
         self.prepared.utilization.percent_of_compute(ms)
     }
@@ -53,8 +52,13 @@ impl<'a> CategoryCx<'a> {
         self.prepared.utilization.percent_of_total(ms)
     }
 
-    /// Of the work in the category, in percent: kernels, and copies within the device's memory.
-    pub fn of_category_work(&self, ms: f64) -> f64 {
+    /// How much work of the device weighs in percent of computing: copies within its memory as if they computed.
+    pub fn weight(&self, ms: f64) -> f64 {
+        self.of_compute(ms).min(100.0)
+    }
+
+    /// The same within the category.
+    pub fn weight_in_category(&self, ms: f64) -> f64 {
         percent(ms, self.category.time.work_ms)
     }
 

@@ -202,8 +202,8 @@ fn copies_to_host(row: &Row) -> bool {
 fn notes(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> Vec<String> {
     let told = |j: &Judged<'_>| {
         let is_large = || {
-            cx.of_category_work(j.row.work_ms()) > cx.limit(Threshold::BottleneckShare)
-                && cx.of_compute(j.row.work_ms()) >= cx.limit(Threshold::ReportMinPercent)
+            cx.weight_in_category(j.row.work_ms()) > cx.limit(Threshold::BottleneckShare)
+                && cx.weight(j.row.work_ms()) >= cx.limit(Threshold::ReportMinPercent)
         };
         match j.set_aside? {
             SetAside::BelowFloor => {
@@ -296,15 +296,17 @@ fn bottleneck(
     let rows = group.rows();
     let members = &group.members;
     let notable = members.iter().any(|m| m.judgement.patterns.iter().any(|p| p.notable));
-    let work_ms = group.work_ms();
+    let sum = |ms: fn(&Row) -> f64| members.iter().map(|m| ms(m.row)).sum::<f64>();
+    let work_ms = sum(Row::work_ms);
     let weight = Weight {
         in_top_ops: members.iter().any(|m| m.row.in_top_ops),
         efficiency: group.efficiency,
-        percent_of_category: cx.of_category_work(work_ms),
-        percent_of_compute: cx.of_compute(work_ms),
-        category_percent_of_compute: cx.of_compute(cx.category.time.work_ms),
+        percent_of_category: cx.weight_in_category(work_ms),
+        percent_of_compute: cx.weight(work_ms),
+        category_percent_of_compute: cx.weight(cx.category.time.work_ms),
         notable,
     };
+    let compute_ms = sum(Row::compute_ms);
     let below_band = members.iter().any(|m| m.reasons.contains(&reason::BELOW_BAND));
     let mut reasons: Vec<&'static str> = members.iter().flat_map(|m| m.reasons.iter().copied()).collect();
     reasons.sort_unstable();
@@ -330,9 +332,9 @@ fn bottleneck(
         member_count: members.len(),
         count: group.count(),
         time_ms: Ms(group.time_ms),
-        copy_time_ms: Ms(members.iter().map(|m| m.row.copied_ms).sum()),
-        percent_of_category: Percent(weight.percent_of_category),
-        percent_of_compute: Percent(weight.percent_of_compute),
+        copy_time_ms: Ms(sum(|row| row.copied_ms)),
+        percent_of_category: Percent(cx.of_category(compute_ms)),
+        percent_of_compute: Percent(cx.of_compute(compute_ms)),
         percent_of_total: Percent(cx.of_total(group.time_ms)),
         efficiency_percent: group.efficiency.map(Percent),
         bound_type: group.row().efficiency.bound_type,

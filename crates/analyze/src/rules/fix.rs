@@ -79,8 +79,13 @@ impl Fix {
             }
         }
         let text = || {
+            let schedule = if host.is_limit() {
+                "in the recorded schedule, where the GPU then waits for launches"
+            } else {
+                "where the GPU then waits for launches of a host without the profiler"
+            };
             format!(
-                "; of {} of kernel time so much is left in the recorded schedule, where the GPU then waits for launches",
+                "; of {} of kernel time so much is left {schedule}",
                 shown_range_ms(self.saved.low, self.saved.high)
             )
         };

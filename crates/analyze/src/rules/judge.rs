@@ -174,7 +174,7 @@ pub(crate) fn test<'a>(cx: &CategoryCx<'_>, row: &'a Row, judgement: Judgement, 
     if row.work_ms() > time_ms {
         reasons.push(reason::TIME_ABS);
     }
-    if cx.of_category_work(row.work_ms()) > cx.limit(Threshold::BottleneckShare) {
+    if cx.weight_in_category(row.work_ms()) > cx.limit(Threshold::BottleneckShare) {
         reasons.push(reason::TIME_SHARE);
     }
     let efficiency = &row.efficiency;
@@ -199,7 +199,7 @@ pub(crate) fn test<'a>(cx: &CategoryCx<'_>, row: &'a Row, judgement: Judgement, 
         () if !is_slow => None,
         () if at_kernel_floor(cx, row, &judgement) => Some(SetAside::KernelFloor),
         () if reasons.is_empty() => Some(SetAside::SmallShare),
-        () if cx.of_compute(row.work_ms()) < cx.limit(Threshold::ReportMinPercent) => Some(SetAside::BelowFloor),
+        () if cx.weight(row.work_ms()) < cx.limit(Threshold::ReportMinPercent) => Some(SetAside::BelowFloor),
         () => None,
     };
     reasons.extend(slow);
@@ -244,11 +244,6 @@ impl<'a> Group<'a> {
 
     pub(crate) fn rows(&self) -> Vec<RowId> {
         self.members.iter().map(|m| m.row.id).collect()
-    }
-
-    /// Time of kernels and of copies within the device's memory: its shares are made of it.
-    pub(crate) fn work_ms(&self) -> f64 {
-        self.members.iter().map(|m| m.row.work_ms()).sum()
     }
 
     pub(crate) fn count(&self) -> usize {

@@ -289,8 +289,10 @@ fn finding(
     let largest = parts[0].0;
     let mut said = Said::default();
     say_issue(cx.prepared, &parts, &mut said);
-    for (row, _) in &parts {
-        say_advice(cx, row, &mut said);
+    say_advice(cx, largest, &mut said);
+    // What is told of the others reaches fp64 as little as the other way round.
+    if let Some((other, _)) = parts.iter().find(|(row, _)| is_fp64(row) != is_fp64(largest)) {
+        say_advice(cx, other, &mut said);
     }
     said.selection(largest);
     said.replay();

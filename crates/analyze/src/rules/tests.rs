@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::outcome::outcome;
 use super::*;
-use crate::finding::{PatternId, Priority};
+use crate::finding::PatternId;
 use crate::metrics::{CategoryFile, MetricsFile, Scope, SetAside, ShortMetrics, Status};
 use crate::prepare::category::CATEGORIES;
 use crate::program::LeafId;
@@ -50,7 +50,7 @@ fn at(mb: f64, percent: f64) -> f64 {
 }
 
 #[test]
-fn copies_within_the_device_are_judged_by_the_share_that_is_told() {
+fn copies_within_the_device_are_judged_and_have_no_share_of_computing() {
     let mut scene = Scene::new();
     let two = r#"["c10::BFloat16", "c10::BFloat16"]"#;
     let copy = [("__amd_rocclr_copyBuffer", at(128.0, 20.0))];
@@ -64,11 +64,7 @@ fn copies_within_the_device_are_judged_by_the_share_that_is_told() {
     let [b] = &m.bottlenecks[..] else { panic!("{:?}", m.bottlenecks) };
     assert!(&*b.operation == "aten::copy_" && b.time_ms.0 > 1.0, "{b:?}");
     assert!((b.copy_time_ms.0 - b.time_ms.0).abs() < 1e-9, "{b:?}");
-    // They take four times as long as what computes.
-    assert!((b.percent_of_compute.0 - 400.0).abs() < 0.1 && (b.percent_of_category.0 - 80.0).abs() < 0.1, "{b:?}");
-    assert_eq!(b.priority_category, Priority::Critical);
-    let most = b.impact.targets.iter().map(|t| t.compute_percent.0).fold(0.0, f64::max);
-    assert!(most > 0.0 && most < b.percent_of_compute.0, "no part is more than the whole: {b:?}");
+    assert_eq!((b.percent_of_compute.0, b.percent_of_category.0), (0.0, 0.0));
     // Rows come in the order of their kernel time.
     let names: Vec<&str> = m.rows(&p).map(|row| &*row.name).collect();
     assert_eq!(names, ["aten::copy_", "aten::relu"]);

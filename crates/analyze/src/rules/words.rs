@@ -132,7 +132,8 @@ impl Said {
     }
 
     fn unmodeled(&mut self, cx: &CategoryCx<'_>, group: &Group<'_>) {
-        let (time, share) = (shown_ms(group.time_ms), shown(cx.of_compute(group.work_ms()), 1));
+        let compute_ms: f64 = group.members.iter().map(|m| m.row.compute_ms()).sum();
+        let (time, share) = (shown_ms(group.time_ms), shown(cx.of_compute(compute_ms), 1));
         let op = short_name(&group.row().name);
         self.issue(TextId::I_UNMODELED, &[("op", &op), ("time", &time), ("pct", &share)]);
     }

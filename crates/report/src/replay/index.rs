@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use jarvis_analyze::rounding::round;
+use jarvis_analyze::rounding;
 use jarvis_trace::InOrder;
 
 use super::rows::Row;
@@ -33,10 +33,13 @@ pub struct PackageInfo {
     #[serde(skip)]
     pub calls: usize,
     /// Kernel time of all calls of the entries.
+    #[serde(serialize_with = "rounding::as_ms")]
     pub time_ms: f64,
     /// Share of the time in which some kernel computes.
+    #[serde(serialize_with = "rounding::as_percent")]
     pub percent_of_compute: f64,
     /// The best time in percent of the time taken, over the entries that have one.
+    #[serde(serialize_with = "rounding::as_some_percent")]
     pub efficiency_percent: Option<f64>,
     /// Digest of the file.
     pub sha256: String,
@@ -52,6 +55,7 @@ pub struct Skipped {
     /// Arguments in one line.
     pub args: String,
     /// Kernel time of its calls.
+    #[serde(serialize_with = "rounding::as_ms")]
     pub time_ms: f64,
     /// Why.
     pub reason: String,
@@ -137,9 +141,9 @@ pub(crate) fn info(op: &Op<'_>, file: &str, bytes: &[u8]) -> PackageInfo {
         tier: op.tier,
         entries: op.entries.len(),
         calls: op.entries.iter().map(|e| e.row.count).sum(),
-        time_ms: round(op.us() / 1e3, 3),
-        percent_of_compute: round(op.entries.iter().map(|e| e.row.percent_of_compute).sum(), 2),
-        efficiency_percent: (taken > 0.0).then(|| round(100.0 * roof / taken, 2)),
+        time_ms: op.us() / 1e3,
+        percent_of_compute: op.entries.iter().map(|e| e.row.percent_of_compute).sum(),
+        efficiency_percent: (taken > 0.0).then(|| 100.0 * roof / taken),
         sha256: hex(&Sha256::digest(bytes)),
         assumptions,
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::index::{Cause, Skipped};
 use super::{COVERED, Entry, Row, describe, entry, told};
-use jarvis_analyze::rounding::round;
 use jarvis_trace::InOrder;
 
 impl Skipped {
@@ -201,7 +200,7 @@ fn left_out(row: &Row, cause: Cause, reason: String) -> Skipped {
     Skipped {
         op_name: row.op.to_string(),
         args: describe::args(row.inputs.as_deref()),
-        time_ms: round(row.kernel_us.sum / 1e3, 3),
+        time_ms: row.kernel_us.sum / 1e3,
         reason,
         cause,
     }

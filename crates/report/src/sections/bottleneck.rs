@@ -13,7 +13,7 @@ use crate::blocks::{Block, Line, Table};
 /// Most kernels that a bottleneck names.
 const MOST_KERNELS: usize = 3;
 
-/// What its time is of the time of computing, with what of it is copied.
+/// Its share of computing, in which copies have none.
 fn share(b: &Bottleneck) -> String {
     let of_compute = format!("{}% of compute", pct(b.percent_of_compute.0));
     match b.copy_time_ms.0 {

@@ -138,10 +138,10 @@ texts! {
     B_DEPTHWISE    "B-DEPTHWISE"    "Use specialized depthwise kernels.";
     B_STRIDE       "B-STRIDE"       "Inputs are not contiguous (strides {strides}); the replay can compare a contiguous copy.";
     N_EXPECTED     "N-EXPECTED"     "{eff}% is within the {low}-{high}% expected at sequence length {n}.";
-    N_KERNEL_FLOOR "N-KERNEL-FLOOR" "{op} {args}: {ms} ms in kernels of {us} us; kernels with next to nothing to do take {floor} us in this trace, so fewer or larger calls save time and faster kernels hardly do.";
+    N_KERNEL_FLOOR "N-KERNEL-FLOOR" "{op}: {ms} ms in kernels of {us} us; kernels with next to nothing to do take {floor} us in this trace, so fewer or larger calls save time and faster kernels hardly do.";
     N_NEAR_EXPECTED "N-NEAR-EXPECTED" "{eff}% is below the {low}-{high}% expected at sequence length {n}, but it counts as slow only below {slow}%.";
-    N_SYNC         "N-SYNC"         "Host time for these operations is {x}x their GPU time ({ms} ms, {part} of it in {ops}); this is a framework matter, not a kernel one.";
-    N_SYNC_COPY    "N-SYNC-COPY"    "Host time for these operations is {x}x their GPU time ({ms} ms, {part} of it in {ops}); in copies from device to host the host waits for work issued before.";
+    N_SYNC         "N-SYNC"         "Host time for {which} is {x}x their GPU time ({ms} ms, {part} of it in {ops}); this is a framework matter, not a kernel one.";
+    N_SYNC_COPY    "N-SYNC-COPY"    "Host time for {which} is {x}x their GPU time ({ms} ms, {part} of it in {ops}); in copies from device to host the host waits for work issued before.";
     N_SDPA_TILES   "N-SDPA-TILES"   "{op} on {b} x {h} heads: {tiles} for {cus} compute units.";
     N_MOE          "N-MOE"          "Expert load balance and routing cannot be seen in a trace; bytes assume uniform routing.";
     N_BN_COMMON    "N-BN-COMMON"    "BatchNorm takes {pct}% of compute (10-50% is common in convolutional networks).";

@@ -219,7 +219,7 @@ impl Comparative {
 /// Idle time, with what the sides wait for.
 fn idle(waits: &Both<Vec<PatternId>>) -> String {
     let list = |ids: &[PatternId]| match ids {
-        [] => "no wait".to_owned(),
+        [] => "nothing of the kind above Low".to_owned(),
         ids => ids.iter().map(|id| format!("`{}`", id.as_str())).collect::<Vec<_>>().join(", "),
     };
     let text = "Time in which the GPU has nothing to do";

@@ -173,19 +173,38 @@ fn host_time(cx: &CategoryCx<'_>) -> Option<String> {
     let mut rows: Vec<(&Row, f64)> = cx.rows().filter_map(|r| Some((r, r.sync_ms?))).collect();
     rows.order_by(|a, b| b.1.total_cmp(&a.1).then(a.0.id.cmp(&b.0.id)));
     let on_gpu: f64 = rows.iter().map(|(r, _)| r.time_ms).sum();
-    let factor = if on_gpu > 0.0 { (time.sync_time_ms + on_gpu) / on_gpu } else { f64::NAN };
+    let on_host = time.sync_time_ms + on_gpu;
+    let factor = if on_gpu > 0.0 { on_host / on_gpu } else { f64::NAN };
     let mut part = 0.0;
-    let named = rows.iter().take(HOST_ROWS).take_while(|(_, ms)| {
-        let wanted = part < time.sync_time_ms / 2.0;
-        part += if wanted { *ms } else { 0.0 };
+    let named = rows.iter().take(HOST_ROWS).take_while(|(r, ms)| {
+        let wanted = part < on_host / 2.0;
+        part += if wanted { *ms + r.time_ms } else { 0.0 };
         wanted
     });
     let names: Vec<String> = named.map(|(r, _)| named_calls(r)).collect();
     let in_copies: f64 = rows.iter().filter(|(r, _)| copies_to_host(r)).map(|(_, ms)| ms).sum();
     let text = if in_copies > time.sync_time_ms / 2.0 { TextId::N_SYNC_COPY } else { TextId::N_SYNC };
-    let (all, part) = (shown_ms(time.sync_time_ms), shown_ms(part));
+    let (all, part) = (shown_ms(on_host), shown_ms(part));
     let part = if part == all { "all".to_owned() } else { format!("{part} ms") };
-    Some(text.fill(&[("x", &shown(factor, 1)), ("ms", &all), ("part", &part), ("ops", &names.join(" and "))]))
+    let which = match cx.rows().count() {
+        n if n == rows.len() => "these operations".to_owned(),
+        n => format!("{} of these {n} operations", rows.len()),
+    };
+    let values = [("which", &*which), ("x", &shown(factor, 1)), ("ms", &all), ("part", &part)];
+    Some(text.fill(&[&values[..], &[("ops", &*listed(&names))]].concat()))
+}
+
+/// Names in a sentence.
+fn listed(names: &[String]) -> String {
+    match names {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        names => names.concat(),
+    }
+}
+
+/// A row with its arguments, if they are known.
+fn with_args(row: &Row) -> String {
+    format!("{} {}", quoted(&row.name), row.args).trim_end().to_owned()
 }
 
 /// A row with its arguments and how often it is called.
@@ -206,15 +225,11 @@ fn notes(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> Vec<String> {
                 && cx.weight(j.row.work_ms()) >= cx.limit(Threshold::ReportMinPercent)
         };
         match j.set_aside? {
-            SetAside::BelowFloor => {
-                let (name, ms) = (quoted(&j.row.name), shown_ms(j.row.time_ms));
-                Some(format!("{name} {}: {ms} ms, below floor", j.row.args))
-            }
+            SetAside::BelowFloor => Some(format!("{}: {} ms, below floor", with_args(j.row), shown_ms(j.row.time_ms))),
             SetAside::KernelFloor if is_large() => {
                 let kernels = j.row.only_kernels();
                 Some(TextId::N_KERNEL_FLOOR.fill(&[
-                    ("op", &quoted(&j.row.name)),
-                    ("args", &j.row.args),
+                    ("op", &with_args(j.row)),
                     ("ms", &shown_ms(kernels.ms)),
                     ("us", &shown(1e3 * kernels.ms / kernels.count, 1)),
                     ("floor", &shown(cx.prepared.kernel_floor_us, 1)),

@@ -289,7 +289,7 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
         }
     }
     said.selection(row);
-    if j.finding == Some(PatternId::LOW_EFFICIENCY_GEMM) {
+    if j.finding == Some(PatternId::LOW_EFFICIENCY_GEMM) && group.efficiency.is_some() {
         said.kernel(TextId::N_COUNTERS, &[]);
     }
     said.replay();

@@ -235,7 +235,8 @@ pub(crate) fn say_advice(cx: &CategoryCx<'_>, row: &Row, said: &mut Said) {
     let text = match (&*cx.category.key, cx.prepared.platform.vendor.as_deref()) {
         ("sdpa_fwd" | "sdpa_bwd", _) => TextId::A_FLASH_HALF,
         _ if is_fp64(row) => TextId::A_PRECISION_FP64,
-        ("convolution", Some("NVIDIA")) if !is_tf32(row) => TextId::A_PRECISION_CONV,
+        // Where some compute in TF32 the switch is on.
+        ("convolution", Some("NVIDIA")) if !cx.rows().any(is_tf32) => TextId::A_PRECISION_CONV,
         ("convolution", _) => TextId::A_PRECISION_BF16,
         _ => TextId::A_PRECISION,
     };

@@ -128,7 +128,7 @@ impl Maker<'_, '_> {
             Code::UnfusedAttention | Code::UnfusedAttentionBackward => self.attention_path(time_ms, saved),
             Code::RepeatedKvHeads => vec![TextId::A_GQA.plain()],
             Code::SdpaCopyOverhead => vec![TextId::A_STRIDED.plain()],
-            Code::MoeExpertLoop => vec![TextId::A_MOE_FUSE.plain(), TextId::A_BATCH.plain(), TextId::N_MOE.plain()],
+            Code::MoeExpertLoop => vec![TextId::A_MOE_FUSE.plain(), TextId::A_BATCH.plain()],
             Code::LoopedGemms => {
                 let apart = first.facts.iter().any(|f| f.0 == looped::APART);
                 vec![if apart { TextId::A_LOOP_APART } else { TextId::A_LOOP }.plain(), TextId::A_BATCH.plain()]

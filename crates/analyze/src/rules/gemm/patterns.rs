@@ -148,7 +148,11 @@ fn high_count(cx: &CategoryCx<'_>, row: &Row) -> Option<RowPattern> {
     let short = row.mean_us < cx.limit(Threshold::HighCountUs);
     let evidence = match () {
         () if row.count as f64 >= many => format!("{} calls of one shape", row.count),
-        () if calls as f64 >= many && short => format!("{calls} calls, {} us on average", shown(row.mean_us, 1)),
+        () if calls as f64 >= many && short => {
+            let alike = || cx.rows().filter(|r| r.name == row.name);
+            let (ms, count): (f64, usize) = (alike().map(|r| r.time_ms).sum(), alike().map(|r| r.count).sum());
+            format!("{calls} calls, {} us on average", shown(1e3 * ms / count.max(1) as f64, 1))
+        }
         () => return None,
     };
     Some(RowPattern::new(code::HIGH_COUNT, vec![evidence]))

@@ -40,16 +40,16 @@ fn all<'a>(run: &Run<'a>) -> impl Iterator<Item = Found<'a>> {
     run.analysis.fusion_candidates.iter().zip(&run.analysis.fusion.impact_estimates)
 }
 
-/// Candidates whose saving is worth speaking of, most first.
+/// Candidates whose saving of kernel time is worth speaking of, or that a finding speaks of together with others, most
+/// first.
 pub(crate) fn worth<'a>(run: &Run<'a>) -> Vec<Found<'a>> {
     let p = &run.analysis.prepared;
     let floor = least_saving_ms(&p.thresholds, p.utilization.computation_time_ms);
-    let worth = |e: &FusionEstimate| {
-        e.confidence < Confidence::Low
-            && e.savings_ms_low.is_some_and(|s| s > 0.0)
-            && e.savings_ms_high.is_some_and(|s| s >= floor)
+    let worth = |(c, e): &Found<'_>| {
+        let is_saved = e.confidence < Confidence::Low && e.savings_ms_low.is_some_and(|s| s > 0.0);
+        is_saved && (e.savings_ms_high.is_some_and(|s| s >= floor) || finding(run, c).is_some())
     };
-    all(run).filter(|(_, e)| worth(e)).collect()
+    all(run).filter(worth).collect()
 }
 
 /// `system_findings/kernel_fusion_findings.md`.
@@ -68,13 +68,13 @@ pub(crate) fn body(run: &Run<'_>, place: Place) -> Vec<Block> {
     let worth = worth(run);
     let m = &run.analysis.fusion;
     let mut text = format!(
-        "{} of operations that could run as one kernel, {} ms in all; {} a saving worth a change.",
+        "{} of operations that could run as one kernel, {} ms in all; {} a saving of kernel time worth speaking of.",
         counted(m.candidate_count, "group"),
         ms(m.total_time_ms),
         match worth.len() {
-            0 => "none promises".to_owned(),
-            1 => "1 promises".to_owned(),
-            n => format!("{n} promise"),
+            0 => "none brings".to_owned(),
+            1 => "1 brings".to_owned(),
+            n => format!("{n} bring"),
         }
     );
     if worth.is_empty() {

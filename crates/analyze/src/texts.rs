@@ -88,6 +88,7 @@ texts! {
     A_BATCH_IF     "A-BATCH-IF"     "If none of the small GEMMs needs the result of the one before it, batch them into one call (`torch.bmm` with a larger batch, or a grouped GEMM).";
     A_BATCH_TOKENS "A-BATCH-TOKENS" "Process more tokens per call to raise FLOPS/Byte.";
     A_COMPILE_BATCH "A-COMPILE-BATCH" "Try `torch.compile`; it can batch or fuse these calls automatically.";
+    A_CAPTURE      "A-CAPTURE"      "Profile one step without GPU graphs: the operation behind this kernel is not recorded, and what to change depends on it.";
     A_COMPILE      "A-COMPILE"      "Run this region under `torch.compile` to fuse the {n} adjacent operations.";
     A_COMPILE_WITH "A-COMPILE-WITH" "Run `{op}` and what stands next to it ({list}) under `torch.compile` to fuse them.";
     A_COMPILE_GROUPS "A-COMPILE-GROUPS" "Run this region under `torch.compile` to fuse each of the {n} groups of adjacent operations.";

@@ -334,6 +334,9 @@ fn bottleneck(
     // Replays of a GPU graph, or a recording without shapes.
     if members.iter().all(|m| m.row.inputs.dims.as_deref().is_none_or(<[_]>::is_empty)) {
         said.without_inputs();
+        if members.iter().all(|m| m.row.name.contains("GraphLaunch")) {
+            said.in_graph();
+        }
         replay = Replay { recommended: false, required: false, reason: "no recorded inputs".to_owned(), package: None };
     }
     if !replay.recommended {

@@ -78,6 +78,15 @@ impl Said {
         self.kernel(TextId::B_NO_INPUTS, &[]);
     }
 
+    /// What to change about a kernel of a replayed graph depends on the operation behind it; the compiler has done its part
+    /// where there are graphs, as a rule.
+    pub(crate) fn in_graph(&mut self) {
+        let compile = TextId::A_COMPILE_BATCH.id();
+        self.algorithmic.retain(|s| s.id != compile);
+        self.ids.retain(|id| *id != compile);
+        self.model(TextId::A_CAPTURE, &[]);
+    }
+
     /// No package is made of it, so none is spoken of. Something has to be said to a kernel team all the same.
     pub(crate) fn without_package(&mut self, row: &Row) {
         Self::without_replay(&mut self.kernel, &mut self.ids);

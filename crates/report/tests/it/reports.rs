@@ -227,7 +227,8 @@ fn twelve_recommendations_and_a_word_about_the_rest() {
 
 #[test]
 fn graph_replays_are_told_by_their_kernels() {
-    let fair = fixture("h200", "decode_graphed.json.gz").fair();
+    let a = fixture("h200", "decode_graphed.json.gz");
+    let fair = a.fair();
     assert!(fair.contains("GPU graph replay"), "{fair}");
     assert!(fair.contains("profile one step without GPU graphs"), "{fair}");
     assert!(fair.contains("Kernels Without Operations"), "{fair}");
@@ -241,6 +242,15 @@ fn graph_replays_are_told_by_their_kernels() {
     assert!(fair.contains("; kernels of several categories are launched by `cudaGraphLaunch`"), "{fair}");
     assert!(fair.contains("| `cudaGraphLaunch` | Several |"), "{fair}");
     assert!(!fair.contains("led by `cudaGraphLaunch`"), "what launches all is larger than any category: {fair}");
+    // What the compiler could do about kernels of unknown operations is not known.
+    let mut advice = a
+        .analysis
+        .outcomes
+        .iter()
+        .filter_map(|o| o.metrics())
+        .flat_map(|m| &m.bottlenecks)
+        .flat_map(|b| &b.algorithmic);
+    assert!(advice.all(|s| s.text.starts_with("Profile one step without GPU graphs")));
 }
 
 #[test]
@@ -257,6 +267,7 @@ fn attention_that_only_seems_to_be_there_is_told() {
 fn a_trace_without_operations_asks_for_them() {
     let a = fixture("handmade", "gpu_only.json");
     assert!(a.fair().contains("record the host too"));
+    assert!(a.fair().contains("| Flash Attention Usage | Not known: no operations are recorded |"), "{}", a.fair());
     assert!(a.rough().contains("no host operations"));
 }
 

@@ -162,7 +162,7 @@ fn flash<'a>(run: &Run<'a>) -> &'a str {
         None if run.analysis.patterns.iter().any(|p| p.id == PatternId::UNFUSED_ATTENTION) => {
             "No, as far as the trace tells: attention seems to run as separate operations"
         }
-        None if run.analysis.prepared.rows.is_empty() => "Not known: no operations are recorded",
+        None if run.summary.shaped_ops.1 == 0 => "Not known: no operations are recorded",
         None => "No attention operations in the trace",
     }
 }

@@ -280,7 +280,8 @@ fn instance(scene: &Scene<'_>, experts: &[&[Product]]) -> Option<Instance> {
     let rows = || experts.iter().map(|e| e[0].rows);
     let (least, most) = (rows().min().unwrap_or(0), rows().max().unwrap_or(0));
     let all = instance.leaves.iter().filter(|l| scene.look(l.index()).base == "nonzero").count().max(experts.len());
-    let loads = format!("{} matrix products each, {least} to {most} rows", experts[0].len());
+    // Evidence is that of the first of several loops.
+    let loads = format!("{} matrix products each, {least} to {most} rows in the first loop", experts[0].len());
     instance.evidence.push(if all > experts.len() {
         format!("{} of {all} experts have tokens: {loads}", experts.len())
     } else {

@@ -66,7 +66,7 @@ fn experts_on_parts_of_sorted_rows() {
     };
     let p = draw(&[700, 500, 900, 300], 2400).one(Code::MoeExpertLoop);
     assert_eq!((p.instances, p.ops.len()), (1, 1 + 4 * 3 + 2));
-    assert_eq!(p.evidence[0], "4 experts of 2 matrix products each, 300 to 900 rows");
+    assert_eq!(p.evidence[0], "4 experts of 2 matrix products each, 300 to 900 rows in the first loop");
     // Other rows than all together, few experts, equal loads.
     draw(&[700, 500, 900, 300], 2401).none(Code::MoeExpertLoop);
     draw(&[700, 500, 900], 2100).none(Code::MoeExpertLoop);
@@ -148,7 +148,10 @@ fn experts_without_tokens_belong_to_the_loop() {
     // The same load everywhere: that each expert's tokens are looked for says what it is.
     let p = s.op("aten::nonzero", &[&[512]], 9.0).one(Code::MoeExpertLoop);
     assert_eq!((p.instances, p.ops.len()), (1, 64 * 2 + 4 * 5));
-    assert_eq!(p.evidence[0], "4 of 64 experts have tokens: 2 matrix products each, 8192 to 8192 rows");
+    assert_eq!(
+        p.evidence[0],
+        "4 of 64 experts have tokens: 2 matrix products each, 8192 to 8192 rows in the first loop"
+    );
 }
 
 #[test]
@@ -198,7 +201,10 @@ fn searches_tell_a_loop_in_which_few_experts_have_tokens() {
     // The last expert of the loop counts as well.
     let p = draw(&[3, 15], 16, true).one(Code::MoeExpertLoop);
     assert_eq!(p.ops.len(), 16 * 2 + 2 * 5);
-    assert_eq!(p.evidence[0], "2 of 16 experts have tokens: 2 matrix products each, 8192 to 8192 rows");
+    assert_eq!(
+        p.evidence[0],
+        "2 of 16 experts have tokens: 2 matrix products each, 8192 to 8192 rows in the first loop"
+    );
     // Five kernels of its own and two of the search.
     assert_eq!(p.facts, [("n", "16".to_owned()), ("kernels", "7".to_owned())]);
     draw(&[1], 3, true).none(Code::MoeExpertLoop);

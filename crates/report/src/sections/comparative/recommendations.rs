@@ -58,8 +58,8 @@ pub(super) fn is_plain(name: &str) -> bool {
 }
 
 fn one(v: &Versus<'_>, gap: &Gap, earlier: &[Gap]) -> Vec<Block> {
-    let rank = gap.rank.to_string();
-    let name = if is_plain(&gap.name) { &gap.name } else { &rank };
+    let priority = format!("Priority {}", gap.rank);
+    let name = if is_plain(&gap.name) { &gap.name } else { &priority };
     let link =
         Line::prose("→ See ").and_link(&format!("Detailed Comparison: {name}"), &anchor(gap)).and_prose(" for details");
     let mut labels = vec![("Gap".to_owned(), Line::from(told(gap)))];

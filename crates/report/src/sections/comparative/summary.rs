@@ -251,7 +251,7 @@ pub(super) fn warnings(v: &Versus<'_>) -> Vec<Block> {
     items.extend(failed);
     let told = run.analysis.warnings.iter().filter(is_new).filter(|w| !capture::is_about_capture(run, w));
     let more = told.clone().count().saturating_sub(MOST_WARNINGS);
-    items.extend(told.take(MOST_WARNINGS).map(|w| Line::from(sentence(&shapes(w)))));
+    items.extend(told.take(MOST_WARNINGS).map(|w| Line::from(format!("Of the target: {}", sentence(&shapes(w))))));
     if more > 0 {
         items.push(Line::prose(&format!("{more} more in ")).and_code("findings.json").and_prose("."));
     }

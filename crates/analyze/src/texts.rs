@@ -222,6 +222,14 @@ pub(crate) fn quoted(name: &str) -> String {
     format!("`{}`", name_of(name))
 }
 
+/// Several things in a sentence: `a, b and c`.
+pub fn listed(things: &[String]) -> String {
+    match things {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        things => things.concat(),
+    }
+}
+
 /// A number of things: `1 gap`, `2 gaps`.
 pub fn counted(count: impl Display, thing: &str) -> String {
     let count = count.to_string();

@@ -17,7 +17,8 @@ use crate::prepared::Row;
 use crate::program::base_name;
 use crate::rounding::{Ms, Percent, shown, shown_ms};
 use crate::system::direction::CopyDirection;
-use crate::texts::{TextId, counted, quoted};
+use crate::system::kernels::is_graph_launch;
+use crate::texts::{TextId, counted, listed, quoted};
 use crate::thresholds::Threshold;
 use jarvis_trace::InOrder;
 
@@ -194,14 +195,6 @@ fn host_time(cx: &CategoryCx<'_>) -> Option<String> {
     Some(text.fill(&[&values[..], &[("ops", &*listed(&names))]].concat()))
 }
 
-/// Names in a sentence.
-fn listed(names: &[String]) -> String {
-    match names {
-        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
-        names => names.concat(),
-    }
-}
-
 /// A row with its arguments, if they are known.
 fn with_args(row: &Row) -> String {
     format!("{} {}", quoted(&row.name), row.args).trim_end().to_owned()
@@ -334,7 +327,7 @@ fn bottleneck(
     // Replays of a GPU graph, or a recording without shapes.
     if members.iter().all(|m| m.row.inputs.dims.as_deref().is_none_or(<[_]>::is_empty)) {
         said.without_inputs();
-        if members.iter().all(|m| m.row.name.contains("GraphLaunch")) {
+        if members.iter().all(|m| is_graph_launch(&m.row.name)) {
             said.in_graph();
         }
         replay = Replay { recommended: false, required: false, reason: "no recorded inputs".to_owned(), package: None };

@@ -242,26 +242,25 @@ pub(crate) fn estimates(cx: &CategoryCx<'_>) -> Vec<ImpactEstimate> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_group_projects_to_what_its_members_can_reach() {
+    /// Two products of equal work, the first in twice the time, judged by these: what is said of them as a group.
+    fn of_products(judgements: [Judgement; 2]) -> BottleneckImpact {
         let mut scene = crate::testing::Scene::new();
-        // 2·4096³ FLOPs take 138.8 us at the peak; the other takes as much work and less time.
+        // 2·4096³ FLOPs take 138.8 us at the peak.
         scene.mm(10, [4096, 4096, 4096], 694.0).mm(10, [4096, 8192, 2048], 347.0);
         let prepared = scene.prepared();
         let category = prepared.category("gemm").unwrap();
         let claims = crate::rules::Claims::none();
         let cx =
             CategoryCx { prepared: &prepared, category, claims: &claims, scope: crate::metrics::Scope::Standalone };
-        let judged: Vec<Judged<'_>> = cx
-            .rows()
-            .zip([20.0, 80.0])
-            .map(|(row, ceiling)| {
-                let judgement = Judgement { ceiling, ..Judgement::default() };
-                Judged { row, judgement, reasons: Vec::new(), set_aside: None }
-            })
-            .collect();
-        let group = crate::rules::judge::group(judged.iter().collect());
-        let impact = of_group(&cx, &group);
+        let rows = cx.rows().zip(judgements);
+        let judged: Vec<Judged<'_>> =
+            rows.map(|(row, judgement)| Judged { row, judgement, reasons: Vec::new(), set_aside: None }).collect();
+        of_group(&cx, &crate::rules::judge::group(judged.iter().collect()))
+    }
+
+    #[test]
+    fn a_group_projects_to_what_its_members_can_reach() {
+        let impact = of_products([20.0, 80.0].map(|ceiling| Judgement { ceiling, ..Judgement::default() }));
         let last = impact.targets.last().unwrap();
         // The largest is where it can be, the other halves its time and more.
         assert!((last.saved_ms.0 - impact.saved_ms_high.unwrap().0).abs() < 0.01, "{impact:?}");
@@ -270,23 +269,9 @@ mod tests {
 
     #[test]
     fn the_basis_names_what_was_assumed() {
-        let mut scene = crate::testing::Scene::new();
-        scene.mm(10, [4096, 4096, 4096], 694.0).mm(10, [4096, 8192, 2048], 347.0);
-        let prepared = scene.prepared();
-        let category = prepared.category("gemm").unwrap();
-        let claims = crate::rules::Claims::none();
-        let cx =
-            CategoryCx { prepared: &prepared, category, claims: &claims, scope: crate::metrics::Scope::Standalone };
         let basis = |bands: [(f64, f64); 2]| {
-            let judged: Vec<Judged<'_>> = cx
-                .rows()
-                .zip(bands)
-                .map(|(row, (low, ceiling))| {
-                    let judgement = Judgement { ceiling, floor_target: Some(low), ..Judgement::default() };
-                    Judged { row, judgement, reasons: Vec::new(), set_aside: None }
-                })
-                .collect();
-            of_group(&cx, &crate::rules::judge::group(judged.iter().collect())).basis
+            let judged = |(low, ceiling)| Judgement { ceiling, floor_target: Some(low), ..Judgement::default() };
+            of_products(bands.map(judged)).basis
         };
         let same = basis([(60.0, 80.0), (60.0, 80.0)]);
         assert!(same.contains("ms at 80%; the cautious end assumes 60% of peak"), "{same}");

@@ -57,7 +57,7 @@ impl Kernels {
         for g in &recording.gpu {
             if let Some(launch) = recording.launch(g) {
                 let name = trace.name_id(launch.call);
-                if *is_graph[name.index()].get_or_insert_with(|| trace.text(name).contains("GraphLaunch")) {
+                if *is_graph[name.index()].get_or_insert_with(|| is_graph_launch(trace.text(name))) {
                     replays.push(launch.call);
                 }
             }
@@ -113,6 +113,11 @@ impl Kernels {
             )
         })
     }
+}
+
+/// Whether a call, or a row made of the kernels below one, is the replay of a GPU graph.
+pub(crate) fn is_graph_launch(name: &str) -> bool {
+    name.contains("GraphLaunch")
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::rules::judge::{Judged, Judgement, RowPattern, aggregate};
 use crate::rules::priority::Weight;
 use crate::rules::words::{Said, maybe};
 use crate::rules::{impact, precision};
-use crate::texts::{TextId, quoted};
+use crate::texts::{TextId, listed, quoted};
 use crate::thresholds::Threshold;
 
 /// Codes of patterns.
@@ -200,7 +200,7 @@ pub(super) fn say_padding(row: &Row, shape: Option<&Shape>, j: &Judgement, said:
         let pads: Vec<String> = odd.iter().map(|(dim, v, next)| format!("{dim} from {v} to {next}")).collect();
         let mut rows: Vec<String> = odd.iter().map(|(_, v, _)| v.to_string()).collect();
         rows.dedup();
-        let values = [("pads", &*pads.join(" and ")), ("rows", &rows.join(" and ")), ("dtype", &s.dtype)];
+        let values = [("pads", &*listed(&pads)), ("rows", &listed(&rows)), ("dtype", &s.dtype)];
         said.model(TextId::A_PAD_ALIGN, &values);
     } else if let (Some(fit), Some(tile)) = (s.tiles(row), row.tile) {
         // The dimension that wastes more of its last tile.

@@ -132,11 +132,14 @@ fn told(gap: &Gap) -> String {
     }
 }
 
+/// From this share on a saving counts as all that the target takes longer: the rest is rounding.
+const WHOLE: f64 = 0.995;
+
 fn impact(gap: &Gap) -> String {
     let reached = match gap.source {
         GapSource::Operation(_) if gap.precision.is_some() => "the precision of the reference is used",
         GapSource::Operation(_) | GapSource::Cause(_) => "the hardware-expected time is reached",
-        GapSource::Idle | GapSource::Copies | GapSource::Communication if gap.saved_ms < 0.995 * gap.ms.delta() => {
+        GapSource::Idle | GapSource::Copies | GapSource::Communication if gap.saved_ms < WHOLE * gap.ms.delta() => {
             "it no longer makes the target slower: in the rest of that time the reference computes, or waits for something \
              else"
         }

@@ -14,13 +14,17 @@
 //! # How it is computed
 //! Only the product of the leading dimensions has to agree, so 3-D and 4-D forms match each other. Saved is what the
 //! operations take less what a fused kernel would: the roofline time R of the same attention, at worst and at best at
-//! the ends of the band for the longer of queries and keys (15% to 40% up to 1023 tokens, 20% to 55% up to 2047, 40% to
-//! 65% up to 4095, 40% to 75% up to 4096, 50% to 75% beyond), but never slower than the two matrix products take now,
-//! or 1.15 times that in full precision. Heads of at most 64 are taken to reach at most 34% to 50%, unless their
-//! products are in fp32; where memory bounds short sequences, it is at least 60% at best. With one query for 64 keys or
-//! more it is a matter of reading them, at 70% to 98% of the bandwidth. What was cast to a larger type for the products
-//! is taken as it was. A causal mask halves the work at best and takes a third off at worst; the backward does 2.5
-//! times the work at 0.6 of the efficiency; dropout adds its random numbers.
+//! the ends of the band for the longer of queries and keys (15% to 55% up to 1023 tokens, 20% to 65% up to 2047, 40% to
+//! 70% up to 4095, 40% to 75% up to 4096, 50% to 75% beyond), but never slower than the two matrix products take now,
+//! or 1.15 times that in full precision. Heads of 64 are taken to reach at most 34% to 50%, smaller ones that much less,
+//! and those between it and 128 are computed as 128, unless their products are in fp32, which reach 55% at best; where
+//! memory bounds short sequences, it is at least 75% at best. With one query for 64 keys or more it is a matter of
+//! reading them, at 70% to 98% of the bandwidth. What was cast to a larger type for the
+//! products is taken as it was. A causal mask halves the work at best and takes a third off at worst; one that differs by
+//! head or by key has to be read and leaves 45% to 65% of the efficiency. The backward does 2.5 times the work at 0.6 to
+//! 0.85 of the efficiency; dropout adds its random numbers. Each block of 128 queries of one head, however short the
+//! sequence, takes 2 to 3.4 us of a compute unit, 1.4 to 2.2 us up to 64 tokens with the memory-efficient backend, and up
+//! to 8 us with a mask: many short sequences may gain nothing.
 //!
 //! # What to do
 //! Call `scaled_dot_product_attention`.
@@ -135,8 +139,7 @@ impl Core {
     /// The find, with what a fused kernel takes.
     fn finish(self, scene: &Scene<'_>) -> Instance {
         let Self { mut instance, shape, products_us, turns, averaged, projected } = self;
-        let mut time = fused(scene, &shape, products_us, false);
-        time.worst_us += bias_bytes(scene, &instance.leaves, &shape) / scene.bytes_per_us();
+        let time = fused(scene, &shape, products_us, false);
         instance.basis = basis(scene, &shape, time, false) + &projected_basis(projected);
         instance.fused = Some(time.and(projected));
         describe(scene, &mut instance, &shape, turns);
@@ -187,6 +190,7 @@ fn core(scene: &Scene<'_>, softmax: usize) -> Option<Core> {
         dtype: element(scene, first),
         spec: scene.look(first).cost.as_ref().and_then(Cost::spec),
         causal: causal(scene, &instance.leaves, mq, nk),
+        reads_mask: reads_mask(scene, &instance.leaves, mq, nk),
         dropout: instance.leaves.iter().any(|l| scene.look(l.index()).kind == Kind::Random),
     };
     instance.halo = halo(scene, first, last, &shape);
@@ -309,16 +313,18 @@ fn differs_by_head(dims: &[i64]) -> bool {
     matches!(*dims, [.., heads, _, _] if heads > 1)
 }
 
-/// Bytes of what is added to each score of each head, as for relative positions: a fused kernel has to read it, for every
-/// sequence again at worst.
-fn bias_bytes(scene: &Scene<'_>, leaves: &[LeafId], shape: &Shape) -> f64 {
-    let is_bias =
-        |o: &Operand<'_>| matches!(*o.dims, [.., m, n] if (m, n) == (shape.mq, shape.nk)) && differs_by_head(o.dims);
-    let scores = numel(&[shape.batch, shape.mq, shape.nk]);
-    let added =
-        leaves.iter().map(|l| scene.look(l.index())).filter(|look| look.base == "add" && look.numel() == scores);
-    let laid_over = added.filter(|look| look.operands.iter().any(|o| is_bias(o) && o.numel() < scores));
-    laid_over.count().min(1) as f64 * scores as f64 * element_size(&shape.dtype)
+/// Whether something is laid over the scores that a fused kernel has to be given and reads: numbers for each head, as for
+/// relative positions, or for each key, as for padding. What is square and the same for all heads may be causal instead.
+fn reads_mask(scene: &Scene<'_>, leaves: &[LeafId], mq: i64, nk: i64) -> bool {
+    let is_mask = |o: &Operand<'_>| match *o.dims {
+        [.., m, n] if n == nk && (m == mq || m == 1) => m != n || differs_by_head(o.dims),
+        _ => false,
+    };
+    leaves.iter().map(|l| scene.look(l.index())).any(|look| {
+        let is_over_scores = matches!(look.full[..], [.., m, n] if m == mq && n == nk);
+        let laid_over = look.operands.iter().any(|o| is_mask(o) && o.numel() < look.numel());
+        matches!(look.base, "add" | "masked_fill" | "where") && is_over_scores && laid_over
+    })
 }
 
 /// Copies of Q, K and V before the first product and of the output after the second, up to the projections; scaling of
@@ -378,7 +384,8 @@ fn linked_backward(scene: &Scene<'_>, forward: &Instance) -> Option<Instance> {
     // Heads that ran one after another have a softmax each.
     let turns = leaves.iter().filter(|l| is_softmax(l)).count().max(1);
     let causal = causal(scene, &forward.leaves, shape.mq, shape.nk);
-    let mut shape = Shape { causal, batch: shape.batch.saturating_mul(turns as i64), ..shape };
+    let reads_mask = reads_mask(scene, &forward.leaves, shape.mq, shape.nk);
+    let mut shape = Shape { causal, reads_mask, batch: shape.batch.saturating_mul(turns as i64), ..shape };
     shape.as_before_casts(cast_from(scene, &forward.halo));
     let mut instance = Instance { code: Code::UnfusedAttentionBackward, anchor, ..forward.clone() };
     (instance.leaves, instance.halo) = (leaves, Vec::new());
@@ -423,6 +430,7 @@ fn backward_shape(scene: &Scene<'_>, softmax: LeafId, leaves: &[LeafId]) -> Opti
         dtype: element(scene, at),
         spec: scene.look(at).cost.as_ref().and_then(Cost::spec),
         causal: causal(scene, leaves, mq, nk),
+        reads_mask: reads_mask(scene, leaves, mq, nk),
         dropout: leaves
             .iter()
             .any(|l| matches!(scene.look(l.index()).base, "native_dropout_backward" | "_masked_scale")),

@@ -34,34 +34,58 @@ pub(crate) struct Shape {
     /// Compute Spec of its products.
     pub(crate) spec: Option<Cow<'static, str>>,
     pub(crate) causal: Causal,
+    /// Something is added to the scores that the kernel has to read: a bias for each head, or a mask for each key.
+    pub(crate) reads_mask: bool,
     pub(crate) dropout: bool,
 }
 
 /// Shares of the roofline that fused kernels reach, at worst and at best, by the longest sequence they hold for. The low
-/// ends are those of the expected bands.
-const BANDS: &[(i64, f64, f64)] = &[(1023, 0.15, 0.40), (2047, 0.20, 0.55), (4095, 0.40, 0.65), (4096, 0.40, 0.75)];
+/// ends are those of the expected bands, the high ones and all that follows was measured on an H200 (two hundred calls of
+/// `scaled_dot_product_attention` in bf16 with 16 to 4096 tokens, heads of 32 to 128, with and without masks).
+const BANDS: &[(i64, f64, f64)] = &[(1023, 0.15, 0.55), (2047, 0.20, 0.65), (4095, 0.40, 0.70), (4096, 0.40, 0.75)];
 const BAND_OF_LONG: (f64, f64) = (0.50, 0.75);
-/// At best, where so many short sequences are read that memory bounds them: 0.53 in a measured pair.
-const MANY_SHORT: f64 = 0.60;
+/// At best, where so many short sequences are read that memory bounds them.
+const MANY_SHORT: f64 = 0.75;
 /// The same with few queries for many keys, which take as long as it takes to read them: in two measured pairs 0.96, 0.97.
 const FEW_QUERIES: (f64, f64) = (0.70, 0.98);
 /// So few, in keys for each.
 const KEYS_FOR_EACH: i64 = 64;
-/// Small heads have half the products for each exponential, however long the sequence; where products are slow, in fp32,
-/// that does not show.
+/// Small heads have half the products for each exponential, however long the sequence, and half of that at half the size;
+/// where products are slow, in fp32, that does not show.
 const SMALL_HEAD: i64 = 64;
 const SMALL_HEADS: (f64, f64) = (0.34, 0.50);
+/// Larger ones are computed as if they were this large.
+const LARGE_HEAD: i64 = 128;
+/// At best in full precision.
+const FULL_PRECISION: f64 = 0.55;
+/// What is left of these shares where a mask has to be read.
+const WITH_MASK: (f64, f64) = (0.45, 0.65);
 /// Work that a causal mask leaves: at best half, at worst this, because blocks on the diagonal are computed whole and
 /// their rows are uneven.
 const CAUSAL_WORST: f64 = 2.0 / 3.0;
-/// The backward does so many times the work and is so much less efficient.
+/// The backward does so many times the work and is so much less efficient, at worst and at best: the longer the sequence,
+/// the less it shows, and where memory bounds it, it is half.
 const BACKWARD_WORK: f64 = 2.5;
-const BACKWARD_EFFICIENCY: f64 = 0.6;
+const BACKWARD_EFFICIENCY: (f64, f64) = (0.60, 0.85);
+const BACKWARD_OF_SHORT: f64 = 0.5;
 /// How much longer than the products alone a fused kernel may take in full precision, where its products are not those
 /// of a library: 1.05 times in a measured pair.
 const FULL_PRECISION_PRODUCTS: f64 = 1.15;
-/// Instructions for a random number where four are drawn at once.
-const DROPOUT_INSTRUCTIONS: f64 = 20.0;
+/// Instructions for a random number where four are drawn at once: forward, backward.
+const DROPOUT_INSTRUCTIONS: (f64, f64) = (28.0, 18.0);
+/// Queries of one head that a block of a fused kernel takes, however few there are.
+const QUERIES_OF_BLOCK: i64 = 128;
+/// What a block takes of a compute unit, however little it has to do, in microseconds at best and at worst: alone, with a
+/// mask, with one whose rows are no multiple of [`ALIGNED_BYTES`], and backward.
+const BLOCK_US: (f64, f64) = (2.0, 3.4);
+const BLOCK_WITH_MASK_US: (f64, f64) = (3.1, 4.7);
+const BLOCK_WITH_UNALIGNED_MASK_US: (f64, f64) = (3.1, 8.0);
+const BLOCK_BACKWARD_US: (f64, f64) = (3.6, 10.0);
+/// Up to so many tokens the kernels of the memory-efficient backend are faster: alone, with a mask.
+pub(crate) const SHORT: i64 = 64;
+const BLOCK_OF_SHORT_US: (f64, f64) = (1.4, 2.2);
+const BLOCK_OF_SHORT_WITH_MASK_US: (f64, f64) = (1.7, 3.0);
+const ALIGNED_BYTES: i64 = 16;
 
 impl Shape {
     /// Computes with another type, if there is one.
@@ -92,20 +116,56 @@ impl Shape {
         b * (m * d + n * d + n * dv + m * dv) * element_size(&self.dtype) / scene.bytes_per_us()
     }
 
+    /// Whether reading and writing takes longer than the products would.
+    fn is_memory_bound(&self, scene: &Scene<'_>) -> bool {
+        self.arithmetic_us(scene).is_some_and(|arithmetic| self.memory_us(scene) > arithmetic)
+    }
+
     /// Shares of the roofline: at worst, at best.
-    fn efficiency(&self, scene: &Scene<'_>) -> (f64, f64) {
+    fn efficiency(&self, scene: &Scene<'_>, backward: bool) -> (f64, f64) {
+        let (worst, best) = self.forward_efficiency(scene);
+        let masked = if self.reads_mask { WITH_MASK } else { (1.0, 1.0) };
+        let pass = match backward {
+            true if self.is_memory_bound(scene) => (BACKWARD_OF_SHORT, BACKWARD_OF_SHORT),
+            true => BACKWARD_EFFICIENCY,
+            false => (1.0, 1.0),
+        };
+        (worst * masked.0 * pass.0, best * masked.1 * pass.1)
+    }
+
+    fn forward_efficiency(&self, scene: &Scene<'_>) -> (f64, f64) {
         if self.mq.saturating_mul(KEYS_FOR_EACH) <= self.nk {
             return FEW_QUERIES;
         }
         let n = self.longest();
         let (worst, best) = BANDS.iter().find(|b| n <= b.0).map_or(BAND_OF_LONG, |b| (b.1, b.2));
-        if self.arithmetic_us(scene).is_some_and(|arithmetic| self.memory_us(scene) > arithmetic) {
+        if self.is_memory_bound(scene) {
             return (worst, best.max(MANY_SHORT));
         }
-        if self.d.max(self.dv) > SMALL_HEAD || self.is_full_precision() {
-            return (worst, best);
+        if self.is_full_precision() {
+            return (worst, best.min(FULL_PRECISION));
         }
-        (worst.min(SMALL_HEADS.0), best.min(SMALL_HEADS.1))
+        let head = self.d.max(self.dv);
+        let of = |size: i64| (head as f64 / size as f64).min(1.0);
+        if head > SMALL_HEAD {
+            return (worst, best * of(LARGE_HEAD));
+        }
+        (worst.min(SMALL_HEADS.0 * of(SMALL_HEAD)), best.min(SMALL_HEADS.1 * of(SMALL_HEAD)))
+    }
+
+    /// What its blocks take, however little each has to do: at best, at worst.
+    fn blocks_us(&self, scene: &Scene<'_>, backward: bool) -> (f64, f64) {
+        let Some(units) = scene.platform.num_cus else { return (0.0, 0.0) };
+        let each = match (backward, self.reads_mask) {
+            (true, _) => BLOCK_BACKWARD_US,
+            (false, false) if self.longest() <= SHORT => BLOCK_OF_SHORT_US,
+            (false, true) if self.longest() <= SHORT => BLOCK_OF_SHORT_WITH_MASK_US,
+            (false, false) => BLOCK_US,
+            (false, true) if self.nk * element_size(&self.dtype) as i64 % ALIGNED_BYTES == 0 => BLOCK_WITH_MASK_US,
+            (false, true) => BLOCK_WITH_UNALIGNED_MASK_US,
+        };
+        let blocks = self.batch as f64 * (self.mq as f64 / QUERIES_OF_BLOCK as f64).ceil();
+        (blocks * each.0 / f64::from(units), blocks * each.1 / f64::from(units))
     }
 
     fn is_full_precision(&self) -> bool {
@@ -114,6 +174,8 @@ impl Shape {
 
     fn work(&self) -> (f64, f64) {
         match self.causal {
+            // A mask that is read is read whole.
+            _ if self.reads_mask => (1.0, 1.0),
             Causal::No => (1.0, 1.0),
             Causal::Maybe => (1.0, 0.5),
             Causal::Yes => (CAUSAL_WORST, 0.5),
@@ -122,21 +184,24 @@ impl Shape {
 }
 
 /// Time of one fused kernel. `products_us` is what the matrix products take now: a fused kernel does the same products
-/// without storing their scores, so it is not slower than they are, but for [`FULL_PRECISION_PRODUCTS`].
+/// without storing their scores, so it is not slower than they are, but for [`FULL_PRECISION_PRODUCTS`] and where there is
+/// too little to do for each of its blocks.
 pub(crate) fn fused(scene: &Scene<'_>, shape: &Shape, products_us: f64, backward: bool) -> Fused {
-    let (worst, best) = shape.efficiency(scene);
+    let (worst, best) = shape.efficiency(scene, backward);
     let (worst_work, best_work) = shape.work();
-    let (times, efficiency) = if backward { (BACKWARD_WORK, BACKWARD_EFFICIENCY) } else { (1.0, 1.0) };
+    let times = if backward { BACKWARD_WORK } else { 1.0 };
     let time = |work: f64, share: f64| match shape.roofline_us(scene, work * times) {
-        Some(roofline_us) => roofline_us / (share * efficiency),
+        Some(roofline_us) => roofline_us / share,
         // Nothing tells how fast the products could be, so they stay as fast as they are.
         None => (products_us * work).max(shape.memory_us(scene)),
     };
     let scores = numel(&[shape.batch, shape.mq, shape.nk]) as f64;
-    let dropout = if shape.dropout { scores * DROPOUT_INSTRUCTIONS / scene.instructions_per_us() } else { 0.0 };
-    let best_us = time(best_work, best);
+    let draw = if backward { DROPOUT_INSTRUCTIONS.1 } else { DROPOUT_INSTRUCTIONS.0 };
+    let dropout = if shape.dropout { scores * draw / scene.instructions_per_us() } else { 0.0 };
+    let blocks = shape.blocks_us(scene, backward);
+    let best_us = time(best_work, best).max(blocks.0);
     let slower = if shape.is_full_precision() { FULL_PRECISION_PRODUCTS } else { 1.0 };
-    let worst_us = time(worst_work, worst).min(products_us * slower).max(best_us);
+    let worst_us = time(worst_work, worst).min(products_us * slower).max(blocks.1).max(best_us);
     Fused { best_us: best_us + dropout, worst_us: worst_us + dropout }
 }
 
@@ -161,10 +226,16 @@ pub(crate) fn basis(scene: &Scene<'_>, shape: &Shape, time: Fused, backward: boo
         );
     };
     let percent = |roofline: f64, us: f64| format!("{:.0}", 100.0 * roofline / us);
+    let bound = if shape.blocks_us(scene, backward).0 < time.best_us {
+        String::new()
+    } else {
+        format!(", which its {QUERIES_OF_BLOCK}-query blocks take however short the sequences are")
+    };
     format!(
-        "{kernel} has a roofline of {} us{} and takes {takes} us a call at {}% of it",
+        "{kernel} has a roofline of {} us{} and takes {takes} us a call at {}% of it{bound}",
         show::one(whole),
         match shape.causal {
+            _ if shape.reads_mask => ", reads a mask",
             Causal::No => "",
             Causal::Maybe => " (half if the mask is causal)",
             Causal::Yes => " (half of it causal)",
@@ -191,17 +262,27 @@ mod tests {
         let bands = format!("{}, {} beyond)", bands.join(", "), percent(BAND_OF_LONG.0, BAND_OF_LONG.1));
         let said = [
             bands.replacen(&format!("up to {}", BANDS[0].0), &format!("up to {} tokens", BANDS[0].0), 1),
+            format!("Heads of {SMALL_HEAD} are taken to reach at most {}", percent(SMALL_HEADS.0, SMALL_HEADS.1)),
+            format!("leaves {} of the efficiency", percent(WITH_MASK.0, WITH_MASK.1)),
+            format!("Each block of {QUERIES_OF_BLOCK} queries"),
             format!(
-                "Heads of at most {SMALL_HEAD} are taken to reach at most {}",
-                percent(SMALL_HEADS.0, SMALL_HEADS.1)
+                "takes {} to {} us of a compute unit, {} to {} us up to {SHORT} tokens",
+                BLOCK_US.0, BLOCK_US.1, BLOCK_OF_SHORT_US.0, BLOCK_OF_SHORT_US.1
             ),
+            format!("up to {} us with a mask", BLOCK_WITH_UNALIGNED_MASK_US.1),
+            format!("unless their products are in fp32, which reach {:.0}% at best", 100.0 * FULL_PRECISION),
+            format!("those between it and {LARGE_HEAD} are computed as {LARGE_HEAD}"),
             format!("it is at least {:.0}% at best", 100.0 * MANY_SHORT),
             format!("{FULL_PRECISION_PRODUCTS} times that in full precision"),
             format!("one query for {KEYS_FOR_EACH} keys"),
             format!("reading them, at {} of the bandwidth", percent(FEW_QUERIES.0, FEW_QUERIES.1)),
-            format!("the backward does {BACKWARD_WORK} times the work at {BACKWARD_EFFICIENCY} of the efficiency"),
+            format!(
+                "The backward does {BACKWARD_WORK} times the work at {} to {} of the efficiency",
+                BACKWARD_EFFICIENCY.0, BACKWARD_EFFICIENCY.1
+            ),
         ];
         let text = explained(Code::UnfusedAttention);
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for sentence in said {
             assert!(text.contains(&sentence), "{sentence}\n{text}");
         }

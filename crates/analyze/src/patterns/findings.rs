@@ -66,7 +66,11 @@ fn measured() -> String {
 pub fn findings(scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row], host: Option<&HostBound>) -> Vec<Finding> {
     let mut groups: Vec<Vec<&Pattern>> = Vec::new();
     // Repeated forward work is a matter of the schedule: the system tier tells it.
-    let told = |p: &&Pattern| p.confidence < Confidence::Low && p.saved_ms.is_some() && p.code != Code::Recomputation;
+    // What gains nothing at best stays as it is, as attention over a handful of tokens beside that over thousands.
+    let told = |p: &&Pattern| {
+        let may_gain = p.saved_ms.is_some_and(|saved| saved.high > 0.0);
+        p.confidence < Confidence::Low && may_gain && p.code != Code::Recomputation
+    };
     for pattern in patterns.iter().filter(told) {
         match groups.iter_mut().find(|g| same_change(g[0], pattern)) {
             Some(group) => group.push(pattern),

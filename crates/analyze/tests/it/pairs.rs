@@ -52,6 +52,8 @@ fn tiny_products_are_found() {
     let analysis = analyse(&path, "H200").unwrap();
     let gemm = analysis.outcomes.iter().find(|o| &*o.category == "gemm").unwrap().metrics().unwrap();
     assert!(gemm.patterns.iter().any(|p| p.pattern == "TINY_BATCHED_GEMM"));
-    // They are the products of attention, and that names the better fix.
-    assert_eq!(names(&analysis)[0], "unfused_attention");
+    // They are the products of attention, but of 8 tokens: its 37,632 blocks would take a fused kernel 0.4 ms at best (0.41
+    // measured), and all of it takes 0.24 ms as it is.
+    assert_eq!(names(&analysis)[0], "tiny_gemms");
+    assert!(!names(&analysis).contains(&"unfused_attention"));
 }

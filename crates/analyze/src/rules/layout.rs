@@ -5,7 +5,7 @@ use jarvis_perf::call::{Dims, InputLists};
 use super::cx::CategoryCx;
 use super::impact::{row_saved, saved, together};
 use super::judge::{Judged, Judgement, aggregate};
-use super::layout_loss::Losses;
+use super::layout_loss::{Losses, TurningNorms};
 use super::priority::Weight;
 use super::words::Said;
 use crate::finding::{PatternId, Priority, Range};
@@ -123,6 +123,8 @@ struct Fix<'a> {
     pools: Vec<&'a Row>,
     /// What else does, and is slower on such images.
     losses: Losses<'a>,
+    /// Norms that turn them back.
+    turning: TurningNorms,
     transposes: usize,
     transpose_ms: f64,
     outlook: Outlook,
@@ -133,7 +135,7 @@ struct Fix<'a> {
 enum Outlook {
     /// Nothing speaks against it.
     Good,
-    /// Group or instance norms take a good part: their kernels want channels first, so the images would be turned back.
+    /// Group or instance norms take a good part: they give images back channels first.
     Doubtful,
     /// The images are channels-last already.
     Done,
@@ -153,14 +155,16 @@ impl<'a> Fix<'a> {
                     && is_plain(&j.judgement)
                     && j.row.efficiency.judged().is_some_and(|e| e < j.judgement.slow_below)
         };
+        let turning = TurningNorms::of(&cx.prepared.rows);
         Self {
             convolutions: judged.iter().filter(touched).collect(),
             norms: norms(cx),
             pools: channels_first(cx).filter(|r| r.name.contains("pool") && is_image(r)).collect(),
             losses: Losses::of(&cx.prepared.rows),
+            turning,
             transposes: count,
             transpose_ms: ms,
-            outlook: outlook(cx, judged, ms),
+            outlook: outlook(cx, judged, ms, turning),
         }
     }
 
@@ -186,8 +190,15 @@ impl<'a> Fix<'a> {
                 Range::new(0.0, pools),
                 Range { low: -self.losses.ms.high, high: -self.losses.ms.low },
             ]),
-            Outlook::Doubtful | Outlook::Done | Outlook::NoFormat => Range::new(0.0, self.transpose_ms),
+            Outlook::Doubtful => Range::new(0.0, (self.staying_ms() - self.losses.ms.low).max(0.0)),
+            Outlook::Done | Outlook::NoFormat => Range::new(0.0, self.transpose_ms),
         }
+    }
+
+    /// Transposes that stay away where norms turn images back, less what it costs those.
+    fn staying_ms(&self) -> f64 {
+        let turned = self.convolutions.iter().filter(|j| transposes(j.row).0 > 0).map(|j| j.row.count).sum();
+        (self.turning.leave(turned) * self.transpose_ms - self.turning.loss_ms().low).max(0.0)
     }
 
     /// Of that, what the transposes stand for and the batch norms that they keep in the other layout.
@@ -197,7 +208,8 @@ impl<'a> Fix<'a> {
                 let low = cx.limit(Threshold::ImpactLowFactor) * self.transpose_ms;
                 Range::new(low, self.transpose_ms + norm_saving(cx, &self.norms).high)
             }
-            Outlook::Doubtful | Outlook::Done | Outlook::NoFormat => Range::new(0.0, self.transpose_ms),
+            Outlook::Doubtful => Range::new(0.0, self.staying_ms()),
+            Outlook::Done | Outlook::NoFormat => Range::new(0.0, self.transpose_ms),
         }
     }
 }
@@ -229,21 +241,16 @@ fn saved_by(cx: &CategoryCx<'_>, rows: &[&Row], target: f64, min_mb: f64) -> f64
     rows.map(|r| row_saved(cx, r, target)).sum()
 }
 
-fn outlook(cx: &CategoryCx<'_>, judged: &[Judged<'_>], transpose_ms: f64) -> Outlook {
+fn outlook(cx: &CategoryCx<'_>, judged: &[Judged<'_>], transpose_ms: f64, turning: TurningNorms) -> Outlook {
     let of = |which: &dyn Fn(&Row) -> bool| -> f64 {
         judged.iter().filter(|j| which(j.row)).map(|j| transposes(j.row).1).sum()
     };
     let last_ms = of(&|row| Layout::of(row) == Layout::ChannelsLast);
     let flat_ms = of(&|row| LayoutNames::of(row).is_none());
-    let others = cx.prepared.rows.iter().filter(|r| {
-        let kind = r.name.contains("group_norm") || r.name.contains("instance_norm");
-        &*r.category == "norm" && kind && is_image(r) && Layout::of(r) != Layout::ChannelsLast
-    });
-    let others_ms: f64 = others.map(|r| r.time_ms).sum();
     match () {
         () if last_ms > 0.5 * transpose_ms => Outlook::Done,
         () if flat_ms > 0.5 * transpose_ms => Outlook::NoFormat,
-        () if cx.of_category(others_ms) >= OTHER_NORMS_PERCENT => Outlook::Doubtful,
+        () if cx.of_category(turning.ms) >= OTHER_NORMS_PERCENT => Outlook::Doubtful,
         () => Outlook::Good,
     }
 }
@@ -296,7 +303,7 @@ pub(crate) fn pattern(
         savings_ms_high: Some(Ms(own.high)),
         notable: true,
         spans: None,
-        promoted: weighty.then(|| promoted(cx, &fix, share, saving)),
+        promoted: (weighty && saving.high > 0.0).then(|| promoted(cx, &fix, share, saving)),
         rows,
     })
 }
@@ -366,7 +373,14 @@ fn basis(cx: &CategoryCx<'_>, fix: &Fix<'_>, transpose_ms: &str, norm_ms: f64) -
             parts.push("tensors of 1-D convolutions have no other memory format, so that nothing is sure".to_owned());
         }
         Outlook::Doubtful => {
-            parts.push("group or instance norms want channels first and may take the gain back".to_owned());
+            let loss = fix.turning.loss_ms();
+            parts.push(format!(
+                "but {} of group or instance norms turn the images back for as many convolutions and take {}-{} ms longer \
+                 on channels-last ones",
+                counted(fix.turning.calls, "call"),
+                shown_ms(loss.low),
+                shown_ms(loss.high)
+            ));
         }
         Outlook::Good => {
             if !fix.norms.is_empty() {

@@ -22,6 +22,38 @@ const SLOWER: &[(&str, f64, f64)] = &[
 
 const CAT: &str = "aten::cat";
 
+/// The same of group and instance norms, forward and backward, of sixteen shapes and types. They give channels-first images
+/// back, whatever they get.
+const NORMS_SLOWER: (f64, f64) = (1.2, 3.0);
+
+/// Group and instance norms on images.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TurningNorms {
+    pub(super) calls: usize,
+    pub(super) ms: f64,
+}
+
+impl TurningNorms {
+    pub(super) fn of(rows: &[Row]) -> Self {
+        let is_one = |r: &&Row| {
+            let kind = r.name.contains("group_norm") || r.name.contains("instance_norm");
+            &*r.category == "norm" && kind && is_image(r) && Layout::of(r) != Layout::ChannelsLast
+        };
+        let count = |sum: Self, r: &Row| Self { calls: sum.calls + r.count, ms: sum.ms + r.time_ms };
+        rows.iter().filter(is_one).fold(Self { calls: 0, ms: 0.0 }, count)
+    }
+
+    /// How much longer they take on channels-last images, in milliseconds.
+    pub(super) fn loss_ms(self) -> Range {
+        Range::new(self.ms * (NORMS_SLOWER.0 - 1.0), self.ms * (NORMS_SLOWER.1 - 1.0))
+    }
+
+    /// Share of so many convolutions that does not get its images from one of them.
+    pub(super) fn leave(self, convolutions: usize) -> f64 {
+        (1.0 - self.calls as f64 / convolutions.max(1) as f64).max(0.0)
+    }
+}
+
 /// Rows that lose.
 #[derive(Debug)]
 pub(super) struct Losses<'a> {

@@ -64,7 +64,7 @@ patterns! {
     FULL_PRECISION_GEMM       Compute "full_precision_gemm"       "fp32 matrix work where a lower precision has a far higher roof";
     TINY_GEMMS                Compute "tiny_gemms"                "many small GEMMs, looped or with a huge batch, that could be one";
     MISALIGNED_GEMM           Compute "misaligned_gemm"           "a dimension that is not a multiple of what the fast kernels need";
-    MEMORY_BOUND_GEMM         Compute "memory_bound_gemm"         "a skinny GEMM bound by weight bytes";
+    MEMORY_BOUND_GEMM         Compute "memory_bound_gemm"         "a GEMM bound by the bytes it moves";
     QUANTIZED_GEMM            Compute "quantized_gemm"            "8-bit or smaller GEMMs under their band";
     UNFUSED_ATTENTION         Compute "unfused_attention"         "score and value products with softmax between them as separate kernels";
     ATTENTION_BELOW_BAND      Compute "attention_below_band"      "a fused attention kernel under the band for its sequence length";

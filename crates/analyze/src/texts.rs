@@ -39,7 +39,7 @@ texts! {
     I_MEMORY       "I-MEMORY"       "`{op}` moves {tbs} of {peak} TB/s ({eff}% of peak) on {args}; FLOPS/Byte {fpb}{knee} makes it memory-bound.";
     I_UNMODELED    "I-UNMODELED"    "`{op}` takes {time} ms ({pct}% of compute); no performance model covers it, so its efficiency is not known.";
     I_TINY         "I-TINY"         "{batch} matrices of {m}x{n}x{k} per call, {count} calls: {factor}x the roofline time.";
-    I_SKINNY       "I-SKINNY"       "One GEMM side is only {min}; {pct}% of the bytes are the weight, and {tbs} of {peak} TB/s is reached.";
+    I_SKINNY       "I-SKINNY"       "One GEMM side is only {min}; {pct}% of the bytes are the {what}, and {tbs} of {peak} TB/s is reached.";
     I_QUANT        "I-QUANT"        "Quantized GEMM ({dtype}) at {eff}% of its own peak ({peak} TFLOPS/s).";
     I_FP32         "I-FP32"         "{time} ms of matrix work runs in {dtype} ({peak} TFLOPS/s peak){more}; the lower-precision peak is {peak16} TFLOPS/s.";
     I_KV           "I-KV"           "Key/value heads are copied {r}x to match the query heads: {time} ms over {calls}.";

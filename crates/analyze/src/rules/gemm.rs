@@ -27,8 +27,9 @@ Matrix products: `mm`, `bmm`, `addmm`, `baddbmm`, scaled, grouped and vendor pro
 
 ## What it finds
 Products far below the peak of their precision or, if memory bounds them, below the peak bandwidth; and why, as far as
-shapes tell: many tiny products, skinny ones bound by their weight, full precision where a lower one has a far higher
-peak, sizes that do not fit the kernels, too few tiles to fill the GPU, quantized products below their own peak.
+shapes tell: many tiny products, skinny ones bound by the bytes of one operand, full precision where a lower one has a
+far higher peak, sizes that do not fit the kernels, too few tiles to fill the GPU, quantized products below their own
+peak.
 
 ## Why it matters
 Products are where most models spend their time, and their peak is far above everything else a GPU does: one at a
@@ -40,8 +41,8 @@ summed over calls. A row is a bottleneck if it takes more than `gemm.time_ms` or
 its efficiency is below `bottleneck.efficiency`. Tiles are read from kernel names.
 
 ## What to do
-Batch tiny products, process more tokens or quantize skinny ones, use bf16 or TF32 for full precision, pad odd sizes;
-else tune tiles, split the inner dimension, or replay the operation for a kernel team.
+Batch tiny products, process more tokens or quantize the weight where it is most of the bytes, use bf16 or TF32 for full
+precision, pad odd sizes; else tune tiles, split the inner dimension, or replay the operation for a kernel team.
 
 ## Limits
 Sparsity of weights, accuracy of quantization and what limits a kernel inside the chip are not visible in a trace. Tile
@@ -257,8 +258,6 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
     }
     if j.has(code::SKINNY_GEMM) {
         patterns::say_skinny(cx, row, shape.as_ref(), &mut said);
-        said.model(TextId::A_QUANT, &[]);
-        said.model(TextId::A_BATCH_TOKENS, &[]);
         said.bandwidth(cx, group);
     }
     said.bound(cx, group);
@@ -271,8 +270,7 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
     }
     if j.has(code::MEMORY_BOUND_LOW) {
         said.fuse(cx, row);
-        // Batched products multiply activations: there is no weight to quantize.
-        if !j.has(code::QUANTIZED_GEMM) && shape.as_ref().is_some_and(|s| s.batch == 1) {
+        if !j.has(code::QUANTIZED_GEMM) && shape.as_ref().is_some_and(Shape::is_weight_bound) {
             said.model(TextId::A_QUANT, &[]);
         }
         said.bandwidth(cx, group);

@@ -1,6 +1,6 @@
 //! Patterns that the shape and the kernel of a product show.
 
-use super::shape::Shape;
+use super::shape::{Heavy, Shape};
 use super::{over_roofline, shown_factor};
 use crate::finding::{PatternId, Range};
 use crate::metrics::{CategoryMetrics, Promoted};
@@ -180,17 +180,27 @@ pub(super) fn say_tiny(cx: &CategoryCx<'_>, row: &Row, shape: Option<&Shape>, sa
     }
 }
 
+/// What binds a skinny product, and what helps. Where its bytes are no weight's, only its neighbours can spare them.
 pub(super) fn say_skinny(cx: &CategoryCx<'_>, row: &Row, shape: Option<&Shape>, said: &mut Said) {
     let Some(s) = shape else { return };
-    let side = s.long_side() as f64;
-    let (weight, rest) = (side * s.k as f64, (s.short_side() as f64) * (side + s.k as f64));
-    let values: &[(&str, &str)] = &[
-        ("min", &s.short_side().to_string()),
-        ("pct", &shown(100.0 * weight / (weight + rest), 0)),
-        ("tbs", &maybe(row.efficiency.tb_s_achieved, 2)),
-        ("peak", &shown(cx.peak_tbs(), 2)),
-    ];
-    said.issue(TextId::I_SKINNY, values);
+    if let Some((heavy, share)) = s.heavy() {
+        let values: &[(&str, &str)] = &[
+            ("min", &s.short_side().to_string()),
+            ("pct", &shown(100.0 * share, 0)),
+            ("what", if heavy == Heavy::Weight { "weight" } else { "input" }),
+            ("tbs", &maybe(row.efficiency.tb_s_achieved, 2)),
+            ("peak", &shown(cx.peak_tbs(), 2)),
+        ];
+        said.issue(TextId::I_SKINNY, values);
+    }
+    if s.is_weight_bound() {
+        if quantized(row).is_none() {
+            said.model(TextId::A_QUANT, &[]);
+        }
+        said.model(TextId::A_BATCH_TOKENS, &[]);
+    } else {
+        said.fuse(cx, row);
+    }
 }
 
 pub(super) fn say_padding(row: &Row, shape: Option<&Shape>, j: &Judgement, said: &mut Said) {
@@ -231,18 +241,18 @@ pub(super) fn say_tiles(cx: &CategoryCx<'_>, row: &Row, shape: Option<&Shape>, s
     );
 }
 
-/// Skinny products that run well for what they are: only fewer bytes or more tokens help.
+/// Skinny products that run well for what they are: only fewer bytes of their weights or more tokens help. Where the bytes
+/// are others, nothing is to be said of them.
 pub(super) fn promote_skinny(cx: &CategoryCx<'_>, judged: &[Judged<'_>], metrics: &mut CategoryMetrics) {
-    let rows: Vec<&Judged<'_>> =
-        judged.iter().filter(|j| j.judgement.has(code::SKINNY_GEMM) && !j.is_bottleneck()).collect();
+    let runs_well = |j: &&Judged<'_>| j.judgement.has(code::SKINNY_GEMM) && !j.is_bottleneck();
+    let by_weight = |j: &&Judged<'_>| Shape::of(j.row).is_some_and(|s| s.is_weight_bound());
+    let rows: Vec<&Judged<'_>> = judged.iter().filter(runs_well).filter(by_weight).collect();
     let time_ms: f64 = rows.iter().map(|j| j.row.time_ms).sum();
     let weighty = cx.of_compute(time_ms) > cx.limit(Threshold::PriorityMediumShare);
     let Some(largest) = rows.first().filter(|_| weighty) else { return };
     let high: f64 = rows.iter().filter_map(|j| impact::row_range(cx, j.row, &j.judgement)).map(|r| r.high).sum();
     let mut said = Said::default();
     say_skinny(cx, largest.row, Shape::of(largest.row).as_ref(), &mut said);
-    said.model(TextId::A_QUANT, &[]);
-    said.model(TextId::A_BATCH_TOKENS, &[]);
     said.replay();
     let weight = Weight {
         in_top_ops: false,

@@ -10,6 +10,7 @@ use jarvis_perf::value::Value;
 use crate::prepare::args::short_type;
 use crate::prepared::{KernelTile, Row};
 use crate::rules::cx::CategoryCx;
+use crate::rules::words::is_backward;
 use crate::thresholds::{Threshold, Thresholds};
 
 /// Alignment that fast kernels want, in bytes.
@@ -36,7 +37,21 @@ pub(super) struct Shape {
     columns: (bool, bool),
     /// Whether M or N is what all groups of a grouped product have together.
     cut: bool,
+    /// Matrices of the second factor that are weights; `None` where it may be no weight.
+    weights: Option<i64>,
 }
+
+/// The operand of a product that holds most of its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heavy {
+    /// The second factor, a weight.
+    Weight,
+    /// The first factor, what a weight is applied to.
+    Input,
+}
+
+/// Of the bytes of a product, what most of them are at least.
+const MOST_BYTES: f64 = 0.5;
 
 /// How a product's output fits the tiles of its kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,7 +86,23 @@ impl Shape {
             element: kind.and_then(|t| dtype::size(t, &Quirks::NONE)),
             columns: (by_columns(row, 0), by_columns(row, 1)),
             cut: is_cut(row),
+            weights: weights(row, batch),
         })
+    }
+
+    /// The operand that holds most of the bytes, and its share of them, 0 to 1; `None` where it is not known which factor
+    /// is the weight.
+    pub(super) fn heavy(&self) -> Option<(Heavy, f64)> {
+        let [m, n, k, batch, weights] = [self.m, self.n, self.k, self.batch, self.weights?].map(|v| v as f64);
+        let (input, weight, output) = (batch * m * k, weights * n * k, batch * m * n);
+        let (heavy, bytes) = if weight > input { (Heavy::Weight, weight) } else { (Heavy::Input, input) };
+        let share = bytes / (input + weight + output);
+        (share >= MOST_BYTES).then_some((heavy, share))
+    }
+
+    /// Whether most of the bytes are a weight's: fewer of its bytes or more tokens for each of them help.
+    pub(super) fn is_weight_bound(&self) -> bool {
+        matches!(self.heavy(), Some((Heavy::Weight, _)))
     }
 
     pub(super) fn short_side(&self) -> i64 {
@@ -147,6 +178,17 @@ impl Shape {
             at_least: row.split == Some(0) || deep || self.cut,
         })
     }
+}
+
+/// Matrices of the second factor that are weights. Batched products multiply activations, in the backward pass either
+/// factor may be one, and a product with a vector may have its weight first. Groups have a weight each.
+fn weights(row: &Row, batch: i64) -> Option<i64> {
+    let groups = row.params.iter().find_map(|(key, value)| match value {
+        Value::Int(groups) if key == "G" => Some(*groups),
+        _ => None,
+    });
+    let unclear = is_backward(row) || row.name.ends_with("mv") || row.name.ends_with("mv_");
+    groups.or((batch == 1).then_some(1)).filter(|_| !unclear)
 }
 
 fn div_ceil(a: i64, b: i64) -> i64 {

@@ -28,6 +28,8 @@ pub struct DirectionCopies {
     pub count: usize,
     /// Their time.
     pub time: Ns,
+    /// Time in which any of them went on.
+    pub covered: Ns,
     /// The longest.
     pub longest: Ns,
     /// Bytes, where recorded.
@@ -70,6 +72,8 @@ pub struct Copies {
     pub covered: Ns,
     /// Time in which nothing else went on.
     pub exposed: Ns,
+    /// The same of copies between host and device, whichever way.
+    pub host_exposed: Ns,
     /// What faster and hidden copies between host and device would save, in milliseconds of the window; nothing where
     /// less than one percent of it is at stake.
     pub saved_ms: Option<Range>,
@@ -97,9 +101,17 @@ impl Copies {
             }
         }
         let hidden = works.computation.union(&works.communication);
-        for (sum, spans) in copies.by_direction.iter_mut().zip(spans) {
-            sum.exposed = IntervalSet::merge(spans).subtract(&hidden).measure();
+        let mut between = IntervalSet::default();
+        for (direction, spans) in CopyDirection::ALL.into_iter().zip(spans) {
+            let spans = IntervalSet::merge(spans);
+            let sum = &mut copies.by_direction[direction as usize];
+            sum.covered = spans.measure();
+            sum.exposed = spans.subtract(&hidden).measure();
+            if direction.is_host_device() {
+                between = between.union(&spans);
+            }
         }
+        copies.host_exposed = between.subtract(&hidden).measure();
         copies.covered = works.memcpy.measure();
         copies.exposed = works.memcpy.subtract(&hidden).measure();
         copies.operations.order_by(|a, b| {

@@ -10,7 +10,7 @@
 use jarvis_trace::{Clock, Ns};
 
 use super::communication::Collective;
-use super::copies::CopyOperation;
+use super::copies::{CopyOperation, DirectionCopies};
 use super::direction::CopyDirection;
 use super::findings::{Cx, Draft, Judged, timeline_evidence};
 use super::gaps::GapClass;
@@ -36,12 +36,12 @@ const ROWS: usize = 5;
 pub(crate) fn blocking_copies(cx: &Cx<'_>) -> Option<Judged> {
     let copies = &cx.system.copies;
     let ways = [CopyDirection::DeviceToHost, CopyDirection::HostToDevice].map(|d| (d, copies.direction(d)));
-    let exposed: Ns = ways.iter().map(|(_, sum)| sum.exposed).sum();
+    let exposed = copies.host_exposed;
     let behind = cx.system.gaps.behind_copies;
     let mut severity = Severity::above(cx.percent(exposed + behind.time), COPIES);
     // Copies of pinned memory that nobody waits for do not hold the host up; what is left is to overlap them, which
     // takes other work to do meanwhile.
-    if ways.iter().all(|(_, sum)| sum.pageable == 0 && sum.waited_for == 0) {
+    if ways.iter().all(|(_, sum)| is_asynchronous(sum)) {
         severity = severity.max(Severity::Medium);
     }
     let saved_ms = copies.saved_ms.filter(|_| severity.is_card())?;
@@ -76,6 +76,12 @@ pub(crate) fn blocking_copies(cx: &Cx<'_>) -> Option<Judged> {
             sum.waited_for,
         ));
     }
+    let both_ways = ways.iter().map(|(_, sum)| sum.exposed).sum::<Ns>() - exposed;
+    let at_once = if both_ways > Ns(0) {
+        format!("; {} ms of both ways at once count once", shown_ms(both_ways.ms()))
+    } else {
+        String::new()
+    };
     let (least, most) = cx.system.host.slowdown();
     let relieved = if ways.iter().any(|(_, sum)| sum.pageable > 0) {
         ", and a host that is faster elsewhere where it no longer copies itself"
@@ -92,7 +98,7 @@ pub(crate) fn blocking_copies(cx: &Cx<'_>) -> Option<Judged> {
         severity,
         title: "Copies between host and device that nothing hides".to_owned(),
         issue: format!(
-            "{}: {} with nothing else on the GPU, gaps after them included.{ahead}",
+            "{}: {} with nothing else on the GPU, gaps after them included{at_once}.{ahead}",
             parts.join("; "),
             ms_and_percent(time.ms(), cx.percent(time))
         ),
@@ -117,6 +123,11 @@ fn other_late_launches(cx: &Cx<'_>) -> Ns {
     classes.into_iter().map(|class| cx.system.gaps.class(class).time).sum()
 }
 
+/// Whether the host neither copies itself nor waits: pinned memory, and nothing that asks for the result.
+fn is_asynchronous(copies: &DirectionCopies) -> bool {
+    copies.pageable == 0 && copies.waited_for == 0
+}
+
 fn copy_actions(cx: &Cx<'_>) -> Vec<String> {
     let copies = &cx.system.copies;
     // Operations are known only where their launches were recorded.
@@ -127,7 +138,13 @@ fn copy_actions(cx: &Cx<'_>) -> Vec<String> {
     };
     let mut actions = Vec::new();
     let to_host = copies.direction(CopyDirection::DeviceToHost);
-    if to_host.exposed > Ns(0) {
+    if to_host.exposed > Ns(0) && is_asynchronous(to_host) {
+        actions.push(format!(
+            "Let computation of the next step go on beside these copies{}; where they take longer than it, copy less: \
+             smaller types, or results kept on the device.",
+            by(CopyDirection::DeviceToHost)
+        ));
+    } else if to_host.exposed > Ns(0) {
         actions.push(format!(
             "Keep data on the device, batch host reads and look at `.item()` and `.cpu()`{}; copy \
              results into pinned buffers with `non_blocking=True` on a stream of their own.",
@@ -135,7 +152,7 @@ fn copy_actions(cx: &Cx<'_>) -> Vec<String> {
         ));
     }
     let to_device = copies.direction(CopyDirection::HostToDevice);
-    if to_device.exposed > Ns(0) && to_device.pageable == 0 && to_device.waited_for == 0 {
+    if to_device.exposed > Ns(0) && is_asynchronous(to_device) {
         actions.push(format!(
             "Begin these copies{} a step ahead so that computation hides them; where they take longer than \
              it, copy less: smaller types, or data kept on the device.",

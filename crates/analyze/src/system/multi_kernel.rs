@@ -69,7 +69,7 @@ pub struct MemcpyAssessment {
     pub flagged: bool,
     /// Copies of all directions.
     pub total_count: usize,
-    /// Their time.
+    /// Time in which any of them went on.
     pub total_time_ms: Ms,
     /// Of the window.
     pub percent_of_total: Percent,
@@ -84,7 +84,7 @@ pub struct CopyIssue {
     pub direction: &'static str,
     /// Copies.
     pub count: usize,
-    /// Their time.
+    /// Time in which any of them went on.
     pub time_ms: Ms,
     /// Of the window.
     pub percent_of_total: Percent,
@@ -193,11 +193,11 @@ impl MultiKernelMetrics {
 fn memcpy_assessment(system: &System) -> MemcpyAssessment {
     let copies = &system.copies;
     let window = system.gaps.window;
-    let time: Ns = copies.by_direction.iter().map(|d| d.time).sum();
     let mut issues: Vec<CopyIssue> = Vec::new();
     for direction in CopyDirection::ALL.into_iter().filter(|d| d.is_host_device()) {
         let sum = copies.direction(direction);
-        let percent = super::gaps::percent(sum.time, window);
+        // Copies at the same time take the window once.
+        let percent = super::gaps::percent(sum.covered, window);
         let severity = copy_severity(percent, sum.count);
         if severity < Severity::Acceptable {
             issues.push(copy_issue(direction, sum, percent, severity));
@@ -208,8 +208,8 @@ fn memcpy_assessment(system: &System) -> MemcpyAssessment {
         severity: issues.first().map_or(Severity::Acceptable, |i| i.severity),
         flagged: issues.iter().any(|i| i.percent_of_total.0 > FLAGGED_PERCENT || i.count > COPIES_COUNT[1]),
         total_count: copies.count(),
-        total_time_ms: Ms(time.as_ms()),
-        percent_of_total: Percent(super::gaps::percent(time, window)),
+        total_time_ms: Ms(copies.covered.as_ms()),
+        percent_of_total: Percent(super::gaps::percent(copies.covered, window)),
         issues,
     }
 }
@@ -230,7 +230,7 @@ fn copy_issue(direction: CopyDirection, sum: &DirectionCopies, percent: f64, sev
     CopyIssue {
         direction: direction.as_str(),
         count: sum.count,
-        time_ms: Ms(sum.time.as_ms()),
+        time_ms: Ms(sum.covered.as_ms()),
         percent_of_total: Percent(percent),
         avg_bytes: sum.bytes / (sum.count as i64).max(1),
         severity,

@@ -737,6 +737,46 @@ fn copies_as_fast_as_the_link_can_only_be_fewer() {
     assert!(f.paths.algorithmic[0].contains("copy less") && !f.paths.algorithmic[0].contains("pin_memory"));
 }
 
+#[test]
+fn copies_both_ways_at_once_take_the_window_once() {
+    // Two steps of pinned copies on streams of their own, 2000 us, at the same time, then 2000 us of kernels.
+    //
+    // GPU   stream 9  |-- HtoD --|            |-- HtoD --|
+    //       stream 11 |-- DtoH --|            |-- DtoH --|
+    //       stream 7             |k||k||k||k|            |k||k||k||k|
+    let mut host = Host::default();
+    for step in 0..2_i32 {
+        let start = f64::from(step) * 4000.0 + 40.0;
+        host.now = host.now.max(start - 40.0);
+        for (way, (name, stream)) in
+            [("Memcpy HtoD (Pinned -> Device)", 9), ("Memcpy DtoH (Device -> Pinned)", 11)].into_iter().enumerate()
+        {
+            let id = 1000 + 2 * i64::from(step) + way as i64;
+            host.b.cpu_op("aten::copy_", host.now, 10.0);
+            host.b.launch("cudaMemcpyAsync", host.now + 2.0, 5.0, id);
+            host.b.gpu("gpu_memcpy", name, start, 2000.0, id, stream).arg("bytes", 100 << 20);
+            host.now += 12.0;
+        }
+        host.now = start + 1990.0;
+        for _ in 0..4 {
+            host.op("aten::mm", 20.0, 500.0);
+        }
+    }
+    let all = found(&host.b);
+    let f = all.iter().find(|f| f.pattern == PatternId::BLOCKING_COPIES).unwrap();
+    assert!((f.time_ms - 4.0).abs() < 0.1 && f.percent_of_total < 60.0, "{} {}", f.time_ms, f.percent_of_total);
+    assert!(f.issue.contains("3.99 ms of both ways at once count once"), "{}", f.issue);
+    // They are asynchronous already.
+    assert!(
+        f.paths.algorithmic.iter().all(|t| t.contains("copy less") && !t.contains("non_blocking")),
+        "{:?}",
+        f.paths
+    );
+    let system = system(&host.b);
+    let told = crate::system::multi_kernel::MultiKernelMetrics::of(&system, &utilization(&host.b)).memcpy_assessment;
+    assert!((told.total_time_ms.0 - 4.0).abs() < 0.1 && told.percent_of_total.0 < 60.0, "{told:?}");
+}
+
 /// A gradient exchange beside some computation.
 //
 // stream 7   |-- mm 0..1000 ------|

@@ -42,8 +42,8 @@ pub fn call_site(modules: &[Arc<str>], direction: Direction) -> &'static str {
 pub(crate) fn leaves_by_row(program: &Program, rows: usize) -> Vec<Vec<usize>> {
     let mut out = vec![Vec::new(); rows];
     for (i, leaf) in program.leaves.iter().enumerate() {
-        if let Some(row) = leaf.row {
-            out[row.index()].push(i);
+        if let Some(of_row) = leaf.row.and_then(|row| out.get_mut(row.index())) {
+            of_row.push(i);
         }
     }
     out

@@ -20,6 +20,7 @@ use crate::rounding::{round, shown};
 use crate::texts::TextId;
 use crate::thresholds::{Threshold, Thresholds};
 use patterns::code;
+pub(super) use patterns::is_looped;
 use shape::Shape;
 
 const DOC: &str = "\

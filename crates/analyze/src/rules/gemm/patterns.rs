@@ -4,7 +4,7 @@ use super::shape::{Heavy, Shape};
 use super::{over_roofline, shown_factor};
 use crate::finding::{PatternId, Range};
 use crate::metrics::{CategoryMetrics, Promoted};
-use crate::prepared::{BoundType, Row};
+use crate::prepared::{BoundType, Prepared, Row};
 use crate::rounding::{shown, shown_ms};
 use crate::rules::cx::CategoryCx;
 use crate::rules::judge::{Judged, Judgement, RowPattern, aggregate};
@@ -52,9 +52,9 @@ pub(super) fn of(cx: &CategoryCx<'_>, row: &Row, shape: Option<&Shape>) -> Vec<R
 }
 
 fn tiny(cx: &CategoryCx<'_>, row: &Row, s: &Shape) -> Option<RowPattern> {
-    (s.is_tiny_batched(row, &cx.prepared.thresholds) || is_looped(cx, row)).then(|| {
+    (s.is_tiny_batched(row, &cx.prepared.thresholds) || is_looped(cx.prepared, row)).then(|| {
         let mut evidence = vec![format!("{} matrices per call", s.batch), format!("M={} N={} K={}", s.m, s.n, s.k)];
-        if is_looped(cx, row) {
+        if is_looped(cx.prepared, row) {
             evidence.push(format!("{} calls one after another", row.back_to_back.calls));
         }
         evidence.extend(over_roofline(row).map(|f| format!("{}x the roofline time", shown(f, 1))));
@@ -64,9 +64,9 @@ fn tiny(cx: &CategoryCx<'_>, row: &Row, s: &Shape) -> Option<RowPattern> {
 
 /// Many calls in a row with nothing between them, each of which could be done before a kernel has started and ended: what
 /// one call gives the next does not use, so they could be one.
-fn is_looped(cx: &CategoryCx<'_>, row: &Row) -> bool {
-    let short = row.efficiency.roofline_time_us.is_some_and(|us| us < cx.prepared.kernel_floor_us);
-    row.back_to_back.calls as f64 >= cx.limit(Threshold::GemmTinyLoop) && short
+pub(in crate::rules) fn is_looped(p: &Prepared, row: &Row) -> bool {
+    let short = row.efficiency.roofline_time_us.is_some_and(|us| us < p.kernel_floor_us);
+    row.back_to_back.calls as f64 >= p.thresholds.get(Threshold::GemmTinyLoop) && short
 }
 
 fn skinny(cx: &CategoryCx<'_>, row: &Row, s: &Shape) -> Option<RowPattern> {
@@ -173,8 +173,8 @@ pub(super) fn say_tiny(cx: &CategoryCx<'_>, row: &Row, shape: Option<&Shape>, sa
             ("factor", &factor),
         ],
     );
-    let depends = is_looped(cx, row) && row.back_to_back.by_shapes;
-    said.model(if depends { TextId::A_BATCH_IF } else { TextId::A_BATCH }, &[]);
+    let apart = is_looped(cx.prepared, row) && !row.back_to_back.by_shapes;
+    said.model(if apart { TextId::A_BATCH } else { TextId::A_BATCH_IF }, &[]);
     if over_roofline(row).is_some_and(|f| f > cx.limit(Threshold::GemmTinyFactor)) {
         said.kernel(TextId::B_TINY, &[("factor", &factor)]);
     }

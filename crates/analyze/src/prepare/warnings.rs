@@ -56,14 +56,7 @@ pub(crate) fn warnings(p: &Prepared, report: &Report) -> Vec<String> {
         let percent = row.efficiency.efficiency_percent.unwrap_or_default();
         out.push(beyond_peak(&row.name, &row.args, percent));
     }
-    for row in p.rows.iter().filter(|r| r.high_variance) {
-        let cov = shown(row.cov.unwrap_or_default(), 2);
-        out.push(format!(
-            "The times of {} vary widely: deviation {cov} of the mean, {} ms in all.",
-            quoted(&row.name),
-            shown_ms(row.time_ms)
-        ));
-    }
+    out.extend(p.rows.iter().filter(|r| r.high_variance).map(varying));
     out.extend(time_sum(p));
     let in_graphs = report.rows.kernels.iter().any(|k| k.category.as_deref() == Some("graph"));
     out.extend(not_recorded(p, in_graphs).into_iter().map(str::to_owned));
@@ -139,8 +132,8 @@ pub fn several_gpus(devices: &[DeviceTime]) -> Option<String> {
     };
     let count = devices.len();
     Some(format!(
-        "{count} GPUs in one recording: shares are of the time in which any of them works. Of the whole window {told}; \
-         for the rest each is idle."
+        "{count} GPUs in one recording: the timeline tells when any of them works, and shares of operations are of the \
+         kernel time of all of them. Of the whole window {told}; for the rest each is idle."
     ))
 }
 
@@ -241,7 +234,11 @@ fn time_sum(p: &Prepared) -> Option<String> {
     let compute = p.utilization.computation_time_ms;
     let far = compute > 0.0 && (sum - compute).abs() > TIME_SUM_TOLERANCE / 100.0 * compute;
     far.then(|| {
-        let why = if sum > compute { "streams overlap" } else { "kernels belong to no operation" };
+        let why = match p.devices.len() {
+            _ if sum < compute => "kernels belong to no operation",
+            0 | 1 => "streams overlap",
+            _ => "several GPUs work at the same time",
+        };
         let (sum, compute) = (shown_ms(sum), shown_ms(compute));
         format!("{TIMES_APART} {sum} ms, computation time is {compute} ms: {why}.")
     })
@@ -286,9 +283,24 @@ pub fn without_rate(platform: &Platform, work: impl IntoIterator<Item = (Arc<str
 
 /// Told of what is faster than the hardware.
 fn beyond_peak(name: &str, args: &str, percent: f64) -> String {
-    // Lists of tensors have no shape to tell.
-    let on = if args.is_empty() { String::new() } else { format!(" on {}", args::in_prose(args)) };
-    format!("{}{on} reaches {}% of peak: verify the measurement.", quoted(name), shown(percent, 1))
+    format!("{}{} reaches {}% of peak: verify the measurement.", quoted(name), on(args), shown(percent, 1))
+}
+
+/// Calls alike are told apart from others of the same operation by their inputs, and by their number where none are known.
+fn varying(row: &Row) -> String {
+    format!(
+        "The times of {}{} vary widely ({}): deviation {} of the mean, {} ms in all.",
+        quoted(&row.name),
+        on(&row.args),
+        counted(row.count, "call"),
+        shown(row.cov.unwrap_or_default(), 2),
+        shown_ms(row.time_ms)
+    )
+}
+
+/// What an operation works on. Lists of tensors have no shape to tell.
+fn on(args: &str) -> String {
+    if args.is_empty() { String::new() } else { format!(" on {}", args::in_prose(args)) }
 }
 
 #[cfg(test)]
@@ -431,5 +443,27 @@ mod tests {
         let told = |args| beyond_peak("aten::add", args, 114.84);
         assert_eq!(told("(2,3) fp32"), "`aten::add` on (2,3) fp32 reaches 114.8% of peak: verify the measurement.");
         assert_eq!(told(""), "`aten::add` reaches 114.8% of peak: verify the measurement.");
+    }
+
+    #[test]
+    fn gpus_at_the_same_time_are_no_streams() {
+        let mut p = crate::testing::Scene::new().mm(4, [512, 512, 512], 100.0).prepared();
+        p.utilization.computation_time_ms = 0.2;
+        let why = |p: &Prepared| time_sum(p).unwrap().rsplit(": ").next().unwrap().to_owned();
+        assert_eq!(why(&p), "streams overlap.");
+        let device = |number: &str| DeviceTime {
+            device: number.to_owned(),
+            computation_time_ms: 0.2,
+            exposed_comm_time_ms: 0.0,
+            exposed_memcpy_time_ms: 0.0,
+            busy_time_ms: 0.2,
+            busy_time_percent: 100.0,
+            idle_time_ms: 0.0,
+            idle_time_percent: 0.0,
+        };
+        p.devices = vec![device("0"), device("1")];
+        assert_eq!(why(&p), "several GPUs work at the same time.");
+        let told = several_gpus(&p.devices).unwrap();
+        assert!(told.contains("shares of operations are of the kernel time of all of them."), "{told}");
     }
 }

@@ -154,7 +154,12 @@ fn warnings(cx: &CategoryCx<'_>) -> Vec<String> {
         }
         if row.high_variance {
             let cov = row.cov.unwrap_or_default();
-            out.push(format!("{}: times vary widely (deviation {} of the mean)", quoted(&row.name), shown(cov, 2)));
+            let args = if row.args.is_empty() { String::new() } else { format!(" {}", row.args) };
+            let (calls, cov) = (counted(row.count, "call"), shown(cov, 2));
+            out.push(format!(
+                "{}{args}: times of {calls} vary widely (deviation {cov} of the mean)",
+                quoted(&row.name)
+            ));
         }
     }
     out.extend(host_time(cx));

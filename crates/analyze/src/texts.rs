@@ -72,7 +72,9 @@ texts! {
     A_FLASH_PATH   "A-FLASH-PATH"   "Use `torch.nn.functional.scaled_dot_product_attention` with inputs that its flash backend accepts (half precision, no dense mask).";
     A_FLASH_HALF   "A-FLASH-HALF"   "Run attention in bf16 or fp16 first; the flash backend of `torch.nn.functional.scaled_dot_product_attention` takes no {dtype}.";
     A_FLASH_SHORT  "A-FLASH-SHORT"  "At sequence length {n} the gain is smaller; measure this shape before migrating.";
+    A_FLASH_VARIES "A-FLASH-VARIES" "At sequence length {n} fused kernels differ most from shape to shape; measure this one before migrating.";
     A_PRECISION    "A-PRECISION"    "Run the matrix work under bf16 autocast, or for part of that gain allow TF32 with `torch.set_float32_matmul_precision(\"high\")`.";
+    A_PRECISION_MATRIX "A-PRECISION-MATRIX" "Run the matrix work under bf16 autocast.";
     A_PRECISION_CONV "A-PRECISION-CONV" "Run the convolutions under bf16 autocast, or for part of that gain allow TF32 with `torch.backends.cudnn.allow_tf32 = True`.";
     A_PRECISION_BF16 "A-PRECISION-BF16" "Run the convolutions under bf16 autocast.";
     A_PRECISION_FP64 "A-PRECISION-FP64" "Make the fp64 tensors bf16 where accuracy allows (`.to(torch.bfloat16)` on the model and its inputs), or float32 for part of that gain: autocast and TF32 leave fp64 as it is.";
@@ -122,7 +124,7 @@ texts! {
     A_CHUNKED      "A-CHUNKED"      "Split long prompts into chunks.";
     A_DEPTHWISE_LAST "A-DEPTHWISE-LAST" "Convert the model and its inputs to channels-last (`model.to(memory_format=torch.channels_last)`): in half precision the depthwise kernels of a library then take the place of the framework's own, which ran here.";
     A_LIMITED      "A-LIMITED"      "Limited: this operation type is usually well optimized.";
-    A_SDPA_SHAPE   "A-SDPA-SHAPE"   "Attention is already fused; only shape changes (head size {d}, batch {b}) would help.";
+    A_SDPA_SHAPE   "A-SDPA-SHAPE"   "Attention is already fused; only another shape than head size {d} and batch {b} would help.";
     B_REPLAY       "B-REPLAY"       "Replay artifact recommended for kernel team to investigate and optimize.";
     B_ASK_PACKAGE  "B-ASK-PACKAGE"  "A kernel team can get a replay package with `jarvis replay TRACE --op NAME`; none was written for these operations.";
     B_NO_INPUTS    "B-NO-INPUTS"    "No replay package can be made: the trace has no recorded inputs for these kernels.";

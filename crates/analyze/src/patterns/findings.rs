@@ -23,6 +23,7 @@ use crate::prepared::Row;
 use crate::program::{Leaf, LeafId, RowId};
 use crate::system::host_bound::{HostBound, Limit, Replaced, Replacement};
 use crate::texts::counted;
+use crate::thresholds::Threshold;
 
 /// Most groups whose numbers the basis repeats.
 const MOST_BASES: usize = 3;
@@ -85,8 +86,9 @@ pub fn findings(scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row], host: Opt
     };
     let heads = patterns.iter().filter(|p| p.code == Code::RepeatedKvHeads);
     let heads_ms = heads.filter_map(|p| p.saved_ms).map(|s| s.high).sum();
+    let leaves_in_row: Vec<usize> = place::leaves_by_row(scene.program, rows.len()).iter().map(Vec::len).collect();
     let made = groups.iter().filter_map(|g| {
-        let maker = Maker { scene, rows, patterns: g, host, heads_ms };
+        let maker = Maker { scene, rows, leaves_in_row: &leaves_in_row, patterns: g, host, heads_ms };
         Some(maker.finding()).filter(|f| worth(&maker, f))
     });
     let mut findings: Vec<Finding> = made.collect();
@@ -109,6 +111,7 @@ fn same_change(a: &Pattern, b: &Pattern) -> bool {
 struct Maker<'a, 'p> {
     scene: &'a Scene<'a>,
     rows: &'a [Row],
+    leaves_in_row: &'a [usize],
     patterns: &'p [&'p Pattern],
     host: Option<&'a HostBound>,
     /// What not repeating key/value heads saves at best.
@@ -141,7 +144,7 @@ impl Maker<'_, '_> {
             operations_left_out_ms,
             time_ms: self.scene.utilization.of_window(time_ms),
             percent_of_total: self.scene.utilization.percent_of_total(time_ms),
-            paths: self.paths(time_ms, gpu_saved),
+            paths: self.paths(),
             impact: Impact::of(saved_ms, total, self.basis() + &limit + &heads + &measured()),
             replay_package: None,
             replay_reason: Some(format!("several operations in a row; the largest, uid {largest}, can be replayed")),
@@ -336,7 +339,7 @@ impl Maker<'_, '_> {
         let mut known: RapidHashMap<(&str, *const InputLists), usize> = RapidHashMap::default();
         for id in self.leaves() {
             let leaf = self.scene.program.leaf(id);
-            let roofline = self.scene.roofline_us(self.scene.look(id.index())).unwrap_or(f64::NAN);
+            let roofline = self.roofline_us(id).unwrap_or(f64::NAN);
             // Equal calls share their inputs.
             let at = *known.entry((&leaf.name, Arc::as_ptr(&leaf.inputs))).or_insert_with(|| {
                 found.push(Sum { id, count: 0, ms: 0.0, roofline_us: 0.0 });
@@ -362,17 +365,31 @@ impl Maker<'_, '_> {
         let room = MOST_OPERATIONS - listed.len();
         listed.extend(rest.drain(..room.min(rest.len())));
         listed.order_by(longest_first);
+        // What exceeds the peak by so much is not right, as for rows; nor is what is no number.
+        let anomaly = self.scene.thresholds.get(Threshold::EffAnomaly);
         let left_out_ms = rest.iter().map(|sum| sum.ms).sum();
         let shown = |sum: Sum| {
             let percent = 100.0 * sum.roofline_us / (sum.ms * 1e3);
             FindingOperation {
                 count: sum.count,
                 time_ms: sum.ms,
-                efficiency_percent: Some(percent).filter(|p| p.is_finite()),
+                efficiency_percent: Some(percent).filter(|&p| p <= anomaly),
                 ..self.operation(sum.id, self.scene.program.leaf(sum.id))
             }
         };
         (listed.into_iter().map(shown).collect(), total, left_out_ms)
+    }
+
+    /// What a leaf would take at best: as its row is judged where that has nothing else, so that the same calls are not
+    /// rated in two ways, else by its own cost.
+    fn roofline_us(&self, id: LeafId) -> Option<f64> {
+        let leaf = self.scene.program.leaf(id);
+        let row =
+            leaf.row.and_then(|r| self.rows.get(r.index())).filter(|r| self.leaves_in_row[r.id.index()] == r.count);
+        match row.map(|r| &r.efficiency) {
+            Some(e) if e.efficiency_percent.is_some() => e.judged().map(|percent| percent / 100.0 * leaf.us),
+            _ => self.scene.roofline_us(self.scene.look(id.index())),
+        }
     }
 
     fn operation(&self, id: LeafId, leaf: &Leaf) -> FindingOperation {

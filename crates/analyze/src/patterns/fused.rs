@@ -5,11 +5,12 @@
 
 use super::kind;
 use super::scene::Scene;
-use super::{Fused, show};
+use super::{Fused, Pattern, show};
 use crate::finding::Range;
 use crate::prepared::Baseline;
 use crate::program::{Leaf, LeafId};
 use crate::system::texts::bytes;
+use crate::texts::listed;
 
 /// At best a fused kernel moves bytes this much better than the simple operations of the trace do.
 const ABOVE_BASELINE: f64 = 1.05;
@@ -45,6 +46,11 @@ const LOW_FACTOR: f64 = 0.60;
 const MATRIX_LOSS: f64 = 0.12;
 /// Rows up to this long stay in registers, so that a reduction over them takes no second pass.
 const ROW_IN_REGISTERS: i64 = 1024;
+
+/// No part of a program is told to become more times faster than this.
+const MOST_GAIN: f64 = 100.0;
+/// Shorter times are not told, in milliseconds.
+pub(crate) const SHOWN_MS: f64 = 0.001;
 
 /// A stretch of operations that becomes one pass over memory.
 #[derive(Debug, Clone, Copy, Default)]
@@ -220,9 +226,61 @@ pub(crate) fn passes(feedback_reductions: usize, row: i64) -> f64 {
 /// What is saved where `time` and `halo` become `fused` and `matrix_ms` of matrix work stays; all in milliseconds.
 pub(crate) fn saved(time_ms: f64, halo_ms: f64, fused: Range, matrix_ms: f64) -> Range {
     let high = time_ms + halo_ms - fused.low;
-    let cautious = (time_ms + LOW_FACTOR * halo_ms - fused.high).max(0.0);
+    let cautious = (time_ms + halo_ms - kept_ms(halo_ms) - fused.high).max(0.0);
     let low = (cautious - MATRIX_LOSS * matrix_ms.max(0.0)).max(LOW_FACTOR * cautious);
     Range { low: low.min(high.max(0.0)), high: high.max(0.0) }
+}
+
+/// Copies around the operations that stay at worst.
+fn kept_ms(halo_ms: f64) -> f64 {
+    (1.0 - LOW_FACTOR) * halo_ms
+}
+
+/// What becomes of a pattern's time where one call takes its place, in milliseconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Change {
+    /// Kernels and the pauses between them now.
+    pub(crate) now: f64,
+    /// What takes their place, at best and at worst.
+    pub(crate) fused: Range,
+    /// Copies that stay at worst.
+    pub(crate) kept: f64,
+    /// How much longer matrix work elsewhere takes at worst.
+    pub(crate) slower: f64,
+}
+
+impl Change {
+    /// All that becomes of patterns.
+    pub(crate) fn of<'p>(patterns: impl IntoIterator<Item = &'p Pattern>) -> Self {
+        patterns.into_iter().filter_map(Self::of_one).fold(Self::default(), |a, b| Self {
+            now: a.now + b.now,
+            fused: Range::new(a.fused.low + b.fused.low, a.fused.high + b.fused.high),
+            kept: a.kept + b.kept,
+            slower: a.slower + b.slower,
+        })
+    }
+
+    fn of_one(pattern: &Pattern) -> Option<Self> {
+        let (fused, saved) = (pattern.fused_ms?, pattern.saved_ms?);
+        let (now, kept) = (pattern.total_ms() + pattern.pauses_ms, kept_ms(pattern.halo_ms));
+        let slower = (now - kept - fused.high).max(0.0) - saved.low;
+        Some(Self { now, fused, kept, slower: slower.max(0.0) })
+    }
+
+    /// How many times faster it is, at worst and at best.
+    pub(crate) fn gain(&self) -> Range {
+        let times = |left: f64| self.now / left.max(self.now / MOST_GAIN);
+        Range::new(times(self.fused.high + self.kept), times(self.fused.low))
+    }
+
+    /// What the low end leaves out besides the time of what takes the place; nothing where that is next to nothing.
+    pub(crate) fn low_end(&self) -> Option<String> {
+        let copies = (self.kept >= SHOWN_MS).then(|| format!("{} ms of the copies stay", show::ms(self.kept)));
+        let slower = (self.slower >= SHOWN_MS)
+            .then(|| format!("matrix work elsewhere, then bound by power, takes {} ms longer", show::ms(self.slower)));
+        let parts: Vec<String> = copies.into_iter().chain(slower).collect();
+        (!parts.is_empty()).then(|| format!("At the low end {}.", listed(&parts)))
+    }
 }
 
 #[cfg(test)]

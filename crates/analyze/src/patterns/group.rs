@@ -14,9 +14,6 @@ use crate::texts::counted;
 /// Of recomputed work, the least that checkpointing fewer layers saves.
 const RECOMPUTED_LEAST: f64 = 0.3;
 
-/// Shorter pauses are not told, in milliseconds.
-const SHOWN_MS: f64 = 0.001;
-
 /// One find.
 #[derive(Debug, Clone)]
 pub struct Instance {
@@ -218,7 +215,7 @@ fn basis(pattern: &Pattern, of_one: &str) -> String {
     if pattern.backward_ms > 0.0 {
         parts.push(format!("their backward {} ms", ms(pattern.backward_ms)));
     }
-    if pattern.pauses_ms >= SHOWN_MS {
+    if pattern.pauses_ms >= fused::SHOWN_MS {
         let whose = if pattern.instances == 1 { "its" } else { "their" };
         parts.push(format!("pauses between {whose} kernels {} ms", ms(pattern.pauses_ms)));
     }

@@ -238,9 +238,16 @@ pub(crate) fn say_advice(cx: &CategoryCx<'_>, row: &Row, said: &mut Said) {
         // Where some compute in TF32 the switch is on.
         ("convolution", Some("NVIDIA")) if !cx.rows().any(is_tf32) => TextId::A_PRECISION_CONV,
         ("convolution", _) => TextId::A_PRECISION_BF16,
-        _ => TextId::A_PRECISION,
+        _ if may_allow_tf32(cx.prepared) => TextId::A_PRECISION,
+        _ => TextId::A_PRECISION_MATRIX,
     };
     said.model(text, &[("dtype", dtype(row))]);
+}
+
+/// Whether TF32 is there to be allowed for products, and is not yet. Convolutions have a switch of their own.
+fn may_allow_tf32(p: &Prepared) -> bool {
+    let is_on = || p.rows.iter().any(|r| is_tf32(r) && &*r.category != "convolution");
+    p.platform.peak("matrix_tf32").is_some() && !is_on()
 }
 
 /// Makes one finding of all full-precision work of a category.

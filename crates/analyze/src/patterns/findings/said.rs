@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use super::super::fused::Change;
 use super::super::show::{ms, one};
 use super::super::words::{attention_parts, fused_call, is_alike, likewise, short_ops};
 use super::super::{Code, Pattern, attention, looped, norm, optimizer};
 use super::{MOST_BASES, Maker};
-use crate::finding::{Paths, Range};
+use crate::finding::Paths;
 use crate::system::texts::bytes;
 use crate::texts::{TextId, counted, quoted};
 
-/// Below this many tokens attention gains less.
+/// Below this many tokens fused kernels differ most from shape to shape.
 const SHORT_SEQUENCE: i64 = 1024;
 /// Speed-ups of attention below this are not called typical.
 const TYPICAL_GAIN: f64 = 3.0;
@@ -116,7 +117,7 @@ impl Maker<'_, '_> {
         if total > 0.0 { format!(", {} ms of it in the backward pass", ms(total)) } else { String::new() }
     }
 
-    pub(super) fn paths(&self, time_ms: f64, saved: Range) -> Paths {
+    pub(super) fn paths(&self) -> Paths {
         let first = self.first();
         let n = first.ops.len().to_string();
         let compile = || match first.ops.len() {
@@ -125,7 +126,7 @@ impl Maker<'_, '_> {
             _ => TextId::A_COMPILE.fill(&[("n", &n)]),
         };
         let algorithmic = match first.code {
-            Code::UnfusedAttention | Code::UnfusedAttentionBackward => self.attention_path(time_ms, saved),
+            Code::UnfusedAttention | Code::UnfusedAttentionBackward => self.attention_path(),
             Code::RepeatedKvHeads => vec![TextId::A_GQA.plain()],
             Code::SdpaCopyOverhead => vec![TextId::A_STRIDED.plain()],
             Code::MoeExpertLoop => vec![TextId::A_MOE_FUSE.plain(), TextId::A_BATCH.plain()],
@@ -161,11 +162,10 @@ impl Maker<'_, '_> {
         Paths { algorithmic, kernel }
     }
 
-    fn attention_path(&self, time_ms: f64, saved: Range) -> Vec<String> {
-        let times = |saved: f64| time_ms / (time_ms - saved).max(time_ms / 100.0);
-        let (low, high) = (times(saved.low), times(saved.high));
-        let text = if high < TYPICAL_GAIN { TextId::A_FLASH_SMALL } else { TextId::A_FLASH };
-        let mut path = vec![text.fill(&[("low", &one(low)), ("high", &one(high))])];
+    fn attention_path(&self) -> Vec<String> {
+        let gain = Change::of(self.patterns.iter().copied()).gain();
+        let text = if gain.high < TYPICAL_GAIN { TextId::A_FLASH_SMALL } else { TextId::A_FLASH };
+        let mut path = vec![text.fill(&[("low", &one(gain.low)), ("high", &one(gain.high))])];
         if self.first().facts.iter().any(|f| f.0 == attention::AVERAGED) {
             path.push(TextId::A_NEED_WEIGHTS.plain());
         }
@@ -174,13 +174,26 @@ impl Maker<'_, '_> {
             let text = if own { TextId::A_FLASH_HEADS_OWN } else { TextId::A_FLASH_HEADS };
             path.push(text.fill(&[("n", heads)]));
         }
-        let lengths = self.patterns.iter().flat_map(|p| &p.facts).filter(|f| f.0 == "n");
-        let short: BTreeSet<i64> = lengths.filter_map(|f| f.1.parse().ok()).filter(|n| *n < SHORT_SEQUENCE).collect();
-        if !short.is_empty() {
-            let short: Vec<String> = short.iter().map(i64::to_string).collect();
-            path.push(TextId::A_FLASH_SHORT.fill(&[("n", &short.join(", "))]));
-        }
+        path.extend(self.short_sequences());
         path
+    }
+
+    /// What is to be said of short sequences, which not always gain less than long ones or than is typical.
+    fn short_sequences(&self) -> Vec<String> {
+        let length = |p: &Pattern| p.facts.iter().find(|f| f.0 == "n").and_then(|f| f.1.parse::<i64>().ok());
+        let is_short = |n: i64| n < SHORT_SEQUENCE;
+        let gain = |is: &dyn Fn(i64) -> bool| {
+            Change::of(self.patterns.iter().copied().filter(|p| length(p).is_some_and(is))).gain().high
+        };
+        let lengths: BTreeSet<i64> = self.patterns.iter().filter_map(|p| length(p)).collect();
+        let (short, long): (Vec<i64>, Vec<i64>) = lengths.into_iter().partition(|n| is_short(*n));
+        let usual = if long.is_empty() { TYPICAL_GAIN } else { gain(&|n| !is_short(n)) };
+        let (less, rest): (Vec<i64>, Vec<i64>) = short.into_iter().partition(|short| gain(&|n| n == *short) < usual);
+        let told = |text: TextId, lengths: Vec<i64>| {
+            let list: Vec<String> = lengths.iter().map(i64::to_string).collect();
+            (!list.is_empty()).then(|| text.fill(&[("n", &list.join(", "))]))
+        };
+        told(TextId::A_FLASH_SHORT, less).into_iter().chain(told(TextId::A_FLASH_VARIES, rest)).collect()
     }
 
     pub(super) fn basis(&self) -> String {
@@ -190,6 +203,8 @@ impl Maker<'_, '_> {
         if more > 0 {
             bases.push(&rest);
         }
+        let low_end = Change::of(self.patterns.iter().copied()).low_end();
+        bases.extend(low_end.as_deref());
         bases.join(" ")
     }
 }

@@ -39,6 +39,54 @@ fn products_with_a_softmax_between_are_attention_in_a_module() {
     assert!((p.time_ms - 3.0 * 0.65).abs() < 1e-9);
 }
 
+/// The two numbers of "here 3.5-9.8x by the performance model".
+fn gains(advice: &str) -> (f64, f64) {
+    let told = advice.split("here ").nth(1).and_then(|rest| rest.split("x by").next()).unwrap();
+    let (low, high) = told.split_once('-').unwrap();
+    (low.parse().unwrap(), high.parse().unwrap())
+}
+
+#[test]
+fn the_gain_is_that_of_the_basis() {
+    let mut s = Sketch::new();
+    for i in 0..3 {
+        s.module(&format!("SelfAttention_{i}"), |s| {
+            // So much matrix work elsewhere that its loss is as large as it may be.
+            s.op("aten::mm", &[&[B * N, H * D], &[H * D, H * D]], 9000.0);
+            plain(s);
+        });
+    }
+    s.look(|_, patterns, findings| {
+        let p = patterns.iter().find(|p| p.code == Code::UnfusedAttention).unwrap();
+        let f = findings.iter().find(|f| f.pattern == PatternId::UNFUSED_ATTENTION).unwrap();
+        assert!(p.pauses_ms > 0.0 && p.halo_ms.abs() < 1e-9);
+        let (now, fused) = (p.total_ms() + p.pauses_ms, p.fused_ms.unwrap());
+        let (low, high) = gains(&f.paths.algorithmic[0]);
+        assert!((low - now / fused.high).abs() < 0.06 && (high - now / fused.low).abs() < 0.06, "{low} {high} {now}");
+        // What the low end leaves out besides is told.
+        let lost = now - fused.high - p.saved_ms.unwrap().low;
+        let told = format!("At the low end matrix work elsewhere, then bound by power, takes {lost:.2} ms longer.");
+        assert!(lost > 0.1 && f.impact.basis.contains(&told), "{lost} {}", f.impact.basis);
+    });
+}
+
+#[test]
+fn short_sequences_are_not_said_to_gain_less_where_they_gain_more() {
+    let advice = |scores_us: f64| {
+        let (mut s, n) = (Sketch::new(), 256);
+        s.module("SelfAttention_0", plain);
+        s.module("ShortAttention_0", |s| {
+            s.op("aten::bmm", &[&[B * H, n, D], &[B * H, D, n]], scores_us);
+            s.op("aten::_softmax", &[&[B, H, n, n], &[], &[]], scores_us);
+            s.op("aten::bmm", &[&[B * H, n, n], &[B * H, n, D]], scores_us);
+        });
+        let of = |f: &crate::finding::Finding| f.pattern == PatternId::UNFUSED_ATTENTION;
+        s.look(|_, _, findings| findings.iter().find(|f| of(f)).unwrap().paths.algorithmic.last().unwrap().clone())
+    };
+    assert!(advice(2.0).starts_with("At sequence length 256 the gain is smaller"), "{}", advice(2.0));
+    assert!(advice(400.0).starts_with("At sequence length 256 fused kernels differ"), "{}", advice(400.0));
+}
+
 #[test]
 fn products_without_a_peak_rate_stay_as_fast_as_they_are() {
     let drawn = |platform: &'static str| {

@@ -38,6 +38,38 @@ fn no_leaf_is_in_two_patterns() {
 }
 
 #[test]
+fn the_same_calls_are_rated_once() {
+    let analysis = |us: f64| {
+        let mut s = Sketch::new();
+        for i in 0..3 {
+            s.module(&format!("Block_{i}"), |s| {
+                s.op("aten::mul", &[X, &[]], 80.0).op("aten::add", &[X, X, &[]], 100.0);
+                // It reads its operand once, but `x != x` names it twice.
+                s.calling("aten::isnan", X, |s| {
+                    s.op("aten::ne", &[X, X], us);
+                });
+                s.op("aten::mul", &[X, &[]], 80.0);
+            });
+        }
+        s.analysis()
+    };
+    let rated = |us: f64| {
+        let analysis = analysis(us);
+        let row = analysis.prepared.rows.iter().find(|r| &*r.name == "aten::isnan").unwrap().efficiency.clone();
+        let operations = analysis.findings.iter().flat_map(|f| f.operations.clone());
+        let of_ne: Vec<Option<f64>> =
+            operations.filter(|o| o.name == "aten::ne").map(|o| o.efficiency_percent).collect();
+        (row, of_ne)
+    };
+    let (row, told) = rated(60.0);
+    assert!(row.judged().unwrap() < 80.0);
+    assert!(!told.is_empty() && told.iter().all(|t| (t.unwrap() - row.judged().unwrap()).abs() < 0.01), "{told:?}");
+    // Nor is what is not right told at all.
+    let (row, told) = rated(30.0);
+    assert!(row.is_anomaly && told.iter().all(Option::is_none), "{told:?}");
+}
+
+#[test]
 fn findings_are_whole() {
     trace().look(|scene, _, findings| {
         assert_eq!(findings.len(), 2);

@@ -173,6 +173,14 @@ impl Sketch {
         })
     }
 
+    /// An operation on a tensor around what the closure draws.
+    pub(super) fn calling(&mut self, op: &str, dims: &[i64], draw: impl FnOnce(&mut Self)) -> &mut Self {
+        self.around(draw, |b, from, to, thread| {
+            let call = b.cpu_op(op, from, to).on(1, thread);
+            call.arg("Input Dims", format!("[{dims:?}]")).arg("Input type", r#"["c10::BFloat16"]"#);
+        })
+    }
+
     /// An operation around what the closure draws.
     pub(super) fn within(&mut self, op: &str, draw: impl FnOnce(&mut Self)) -> &mut Self {
         self.around(draw, |b, from, to, thread| {

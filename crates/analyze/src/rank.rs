@@ -27,7 +27,7 @@ const NOT_CRITICAL_GAIN: f64 = HIGH_GAIN;
 const NOT_HIGH_GAIN: f64 = 1.0;
 
 /// Below this, even at the hopeful end, a change is not worth making: in percent of the window.
-const NO_GAIN: f64 = 0.1;
+const NO_GAIN: f64 = 0.5;
 
 /// Weight of faster launching beside changes that name what is launched too often. What these bring is a part of what it
 /// brings: one that brings half of it goes first.

@@ -73,6 +73,7 @@ texts! {
     A_FLASH_HALF   "A-FLASH-HALF"   "Run attention in bf16 or fp16 first; the flash backend of `torch.nn.functional.scaled_dot_product_attention` takes no {dtype}.";
     A_FLASH_SHORT  "A-FLASH-SHORT"  "At sequence length {n} the gain is smaller; measure this shape before migrating.";
     A_FLASH_VARIES "A-FLASH-VARIES" "At sequence length {n} fused kernels differ most from shape to shape; measure this one before migrating.";
+    A_FLASH_EFFICIENT "A-FLASH-EFFICIENT" "Over {n} tokens call it within `torch.nn.attention.sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION)`: the kernel that is chosen by itself may take more than twice as long.";
     A_PRECISION    "A-PRECISION"    "Run the matrix work under bf16 autocast, or for part of that gain allow TF32 with `torch.set_float32_matmul_precision(\"high\")`.";
     A_PRECISION_MATRIX "A-PRECISION-MATRIX" "Run the matrix work under bf16 autocast.";
     A_PRECISION_CONV "A-PRECISION-CONV" "Run the convolutions under bf16 autocast, or for part of that gain allow TF32 with `torch.backends.cudnn.allow_tf32 = True`.";

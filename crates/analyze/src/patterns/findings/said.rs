@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::fused::Change;
 use super::super::show::{ms, one};
 use super::super::words::{attention_parts, fused_call, is_alike, likewise, short_ops};
-use super::super::{Code, Pattern, attention, looped, norm, optimizer};
+use super::super::{Code, Pattern, attention, attention_time, looped, norm, optimizer};
 use super::{MOST_BASES, Maker};
 use crate::finding::Paths;
 use crate::system::texts::bytes;
@@ -174,8 +174,19 @@ impl Maker<'_, '_> {
             let text = if own { TextId::A_FLASH_HEADS_OWN } else { TextId::A_FLASH_HEADS };
             path.push(text.fill(&[("n", heads)]));
         }
+        path.extend(self.backend());
         path.extend(self.short_sequences());
         path
+    }
+
+    /// Which kernels to ask for where sequences are so short that it matters. Measured on NVIDIA GPUs alone.
+    fn backend(&self) -> Option<String> {
+        let length = |p: &&Pattern| p.facts.iter().find(|f| f.0 == "n").and_then(|f| f.1.parse::<i64>().ok());
+        let is_forward = |p: &&&Pattern| p.code == Code::UnfusedAttention;
+        let lengths: BTreeSet<i64> = self.patterns.iter().filter(is_forward).filter_map(length).collect();
+        let short: Vec<String> = lengths.range(..=attention_time::SHORT).map(i64::to_string).collect();
+        let is_known = self.scene.platform.vendor.as_deref() == Some("NVIDIA");
+        (is_known && !short.is_empty()).then(|| TextId::A_FLASH_EFFICIENT.fill(&[("n", &short.join(", "))]))
     }
 
     /// What is to be said of short sequences, which not always gain less than long ones or than is typical.

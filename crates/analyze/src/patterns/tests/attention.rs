@@ -574,6 +574,24 @@ fn savings_follow_the_roofline_of_the_fused_kernel() {
 }
 
 #[test]
+fn short_sequences_are_told_which_kernels_to_ask_for() {
+    let advice = |tokens: i64, platform: &'static str| {
+        let (b, h, d) = (256, 4, 32);
+        let mut s = Sketch::new();
+        s.on(platform).module("WindowAttention_0", |s| {
+            s.op("aten::bmm", &[&[b * h, tokens, d], &[b * h, d, tokens]], 300.0);
+            s.op("aten::_softmax", &[&[b, h, tokens, tokens], &[], &[]], 300.0);
+            s.op("aten::bmm", &[&[b * h, tokens, tokens], &[b * h, tokens, d]], 300.0);
+        });
+        let of = |f: &crate::finding::Finding| f.pattern == PatternId::UNFUSED_ATTENTION;
+        s.look(|_, _, findings| findings.iter().find(|f| of(f)).unwrap().paths.algorithmic.join(" "))
+    };
+    assert!(advice(49, "H200").contains("Over 49 tokens call it within `torch.nn.attention.sdpa_kernel("));
+    assert!(!advice(65, "H200").contains("EFFICIENT_ATTENTION"));
+    assert!(!advice(49, "MI300X").contains("EFFICIENT_ATTENTION"));
+}
+
+#[test]
 fn sequences_too_short_to_gain_are_no_part_of_the_recommendation() {
     let mut s = Sketch::new();
     s.module("SelfAttention_0", plain);

@@ -1,10 +1,8 @@
 //! Pieces of work beside each other. Whatever the processors, results are the same and in the same order.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::ScopedJoinHandle;
-
-use crate::InOrder as _;
 
 /// Processors there are for us. To find out takes the system a while, so it is asked once.
 pub fn processors() -> usize {
@@ -26,25 +24,30 @@ pub(crate) fn both_if<A: Send, B>(worth_it: bool, a: impl FnOnce() -> A + Send, 
     if worth_it { both(a, b) } else { (a(), b()) }
 }
 
+/// Most items that a thread takes at once.
+const AT_ONCE: usize = 16;
+
 /// Does the same with every item, on all processors. What came of them, in their order.
 pub fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    // Few of them may be long, many are handed on a handful at a time.
+    let at_once = (items.len() / (AT_ONCE * processors())).clamp(1, AT_ONCE);
+    let parts: Vec<_> = items.chunks(at_once).map(|part| (part, Mutex::new(Vec::new()))).collect();
     let next = AtomicUsize::new(0);
     let take = || {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(at) else { return done };
-            done.push((at, work(item)));
+        while let Some((part, done)) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+            *done.lock().unwrap_or_else(PoisonError::into_inner) = part.iter().map(&work).collect();
         }
     };
-    let mut done = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..processors().min(items.len())).map(|_| scope.spawn(take)).collect();
-        let mut done = take();
-        done.extend(others.into_iter().flat_map(joined));
-        done
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..processors().min(parts.len())).map(|_| scope.spawn(take)).collect();
+        take();
+        others.into_iter().for_each(joined);
     });
-    done.order_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, result)| result).collect()
+    let mut all = Vec::with_capacity(items.len());
+    for (_, done) in parts {
+        all.append(&mut done.into_inner().unwrap_or_else(PoisonError::into_inner));
+    }
+    all
 }
 
 /// What a thread came to; its panic is ours.

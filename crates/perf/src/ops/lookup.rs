@@ -59,12 +59,50 @@ pub fn category(name: &str, first_kernel: Option<&str>, quirks: &Quirks) -> &'st
     if name.starts_with("record_param_comms") {
         return "record_param_comms";
     }
-    let native = first_kernel.filter(|kernel| kernel.starts_with("void at::native"));
-    native
-        .and_then(|kernel| {
-            ["elementwise", "reduce", "multi_tensor_apply"].into_iter().find(|word| kernel.contains(word))
-        })
-        .unwrap_or("other")
+    let native = first_kernel.filter(|kernel| kernel.starts_with("void at::native")).and_then(|kernel| {
+        ["elementwise", "reduce", "multi_tensor_apply"].into_iter().find(|word| kernel.contains(word))
+    });
+    let library =
+        || first_kernel.filter(|_| has_no_operation(name) && !quirks.reference_models_only).and_then(of_kernel);
+    native.or_else(library).unwrap_or("other")
+}
+
+/// Parts of kernel names and the categories of the operations that launch such kernels; the first that fits counts.
+#[rustfmt::skip]
+const KERNELS: &[(&str, &str)] = &[
+    ("flash_bwd",      "SDPA_bwd"),
+    ("fmha_cutlassB",  "SDPA_bwd"),
+    ("sdpa_sm90_flash_bprop", "SDPA_bwd"),
+    ("flash_fwd",      "SDPA_fwd"),
+    ("fmha",           "SDPA_fwd"),
+    ("sdpa_sm",        "SDPA_fwd"),
+    ("attn_fwd",       "SDPA_fwd"),
+    ("paged_attention", "InferenceAttention"),
+    ("triton_",        "triton"),
+    ("wgrad",          "CONV_bwd"),
+    ("dgrad",          "CONV_bwd"),
+    ("fprop",          "CONV_fwd"),
+    ("implicit_convolve", "CONV_fwd"),
+    ("nvjet",          "GEMM"),
+    ("Cijk_",          "GEMM"),
+    ("gemm",           "GEMM"),
+    ("gemv",           "GEMM"),
+    ("splitKreduce",   "GEMM"),
+    ("layer_norm",     "NORM_fwd"),
+    ("rms_norm",       "NORM_fwd"),
+    ("SoftMax",        "reduce"),
+    ("softmax",        "reduce"),
+];
+
+/// Category by the name of a kernel.
+fn of_kernel(kernel: &str) -> Option<&'static str> {
+    KERNELS.iter().find(|(part, _)| kernel.contains(part)).map(|(_, category)| *category)
+}
+
+/// Whether a row stands for kernels whose operation is not recorded, as those of a replayed graph.
+fn has_no_operation(name: &str) -> bool {
+    let launched = name.split_once("->").map(|(launch, _)| launch);
+    is_synthetic(name) && launched.is_none_or(|launch| ["cuda", "cu", "hip"].iter().any(|api| launch.starts_with(api)))
 }
 
 /// The category that the registry gives; of the entries that are ours alone the reference knows nothing.

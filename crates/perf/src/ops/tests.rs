@@ -42,8 +42,8 @@ fn reference_models_are_complete() {
 
 #[test]
 fn categories_in_their_order() {
-    let reference = |name, kernel| category(name, kernel, &Quirks::REFERENCE);
-    let ours = |name, kernel| category(name, kernel, &Quirks::NONE);
+    let reference = |name: &str, kernel| category(name, kernel, &Quirks::REFERENCE);
+    let ours = |name: &str, kernel| category(name, kernel, &Quirks::NONE);
     assert_eq!(reference("aten::mm", None), "GEMM");
     // Known by name alone.
     assert_eq!(reference("aten::cudnn_convolution", None), "CONV_fwd");
@@ -67,6 +67,26 @@ fn categories_in_their_order() {
     let list = Some("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<X>");
     assert_eq!(reference("aten::_foreach_add_", list), "multi_tensor_apply");
     assert_eq!(reference("aten::arange", Some("void (anonymous namespace)::elementwise_kernel_with_index")), "other");
+    // Kernels that no operation launched, by what libraries call theirs; not for the reference, nor below an operation.
+    for (kernel, expected) in [
+        ("nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT", "GEMM"),
+        ("void cublasLt::splitKreduce_kernel<32, 16>", "GEMM"),
+        ("Cijk_Alik_Bljk_BBS_BH_MT128x160x64", "GEMM"),
+        ("void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64>>", "SDPA_fwd"),
+        ("cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16", "SDPA_bwd"),
+        ("sm90_xmma_fprop_implicit_gemm_bf16bf16", "CONV_fwd"),
+        ("triton_red_fused_mean_pow_0", "triton"),
+        ("void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float>", "NORM_fwd"),
+        ("void at::native::reduce_kernel<512>", "reduce"),
+        ("my_kernel", "other"),
+    ] {
+        let replayed = format!("cudaGraphLaunch->{kernel} (Synthetic Op)");
+        let alone = format!("{kernel} (Synthetic Op)");
+        assert_eq!([ours(&replayed, Some(kernel)), ours(&alone, Some(kernel))], [expected; 2], "{kernel}");
+    }
+    let nvjet = Some("nvjet_sm90_tst_64x8");
+    assert_eq!(reference("cudaGraphLaunch->nvjet_sm90_tst_64x8 (Synthetic Op)", nvjet), "other");
+    assert_eq!(ours("aten::_cudnn_rnn->nvjet_sm90_tst_64x8 (Synthetic Op)", nvjet), "other");
     // Entries that say nothing leave it to the kernel in both modes.
     let gather = Some("void at::native::_scatter_gather_elementwise_kernel<128>");
     assert_eq!((ours("aten::gather", gather), ours("aten::gather", None)), ("elementwise", "other"));

@@ -276,7 +276,7 @@ fn elementwise(given: &Given<'_>) -> Result<Outcome, CalculatorError> {
             .map_err(|_| given.wrong("b", "a shape that broadcasts with a"))?;
         (Written::new("aten::add").tensor(&a, &dtype.name).tensor(&b, &dtype_b.name), shape)
     } else {
-        (Written::new("aten::sigmoid").tensor(&a, &dtype.name), a)
+        (Written::new("aten::neg").tensor(&a, &dtype.name), a)
     };
     match output {
         Some(output) => written.tensor(&shape, &output.name).ask(given),

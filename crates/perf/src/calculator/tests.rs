@@ -99,6 +99,8 @@ fn the_other_families_agree_with_their_operations() {
     assert_eq!(numbers("softmax N=1000"), (5000.0, 4000.0, spec("vector_bf16")));
     assert_eq!(numbers("softmax N=1000 bwd"), (4000.0, 6000.0, spec("vector_bf16")));
     assert_eq!(numbers("elementwise N=1000 dtype=fp32"), (1000.0, 8000.0, spec("vector_fp32")));
+    assert_eq!(numbers("elementwise N=1000 dtype=int8").1, 2000.0, "whole numbers stay whole");
+    assert_eq!(numbers("elementwise N=1000 dtype=int64").1, 16_000.0);
     assert_eq!(numbers("elementwise a=10,100 out_dtype=fp32"), (1000.0, 6000.0, spec("vector_bf16")));
     // A row is added to every row: 1000·2 + 100·2 + 1000·2.
     assert_eq!(numbers("elementwise kind=binary a=10,100 b=100"), (1000.0, 4200.0, spec("vector_bf16")));

@@ -128,12 +128,18 @@ fn touched(call: &OpCall<'_>, placed: Count, moved: Count, index: Count, quirks:
     Tally::vector(tensor_params(args, 0)?, placed, bytes, args.dtype(0)?, quirks).boxed()
 }
 
+/// The scatter that only sets places; with a fifth input, which says how to combine, it reads them as well.
+const SETTING: &[&str] = &["aten::scatter", "aten::scatter_"];
+
 /// `aten::scatter_add(x, dim, index, source)`: one place for each index. A number as the source is only written.
 pub fn scatter(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let (count, index) = (args.numel(2)?, args.stored_numel(2)?);
     if args.is_number(3) {
         return touched(call, count, reached(args, count)?, index, quirks);
+    }
+    if SETTING.contains(&call.name) && args.len() <= 4 {
+        return touched(call, count, reached(args, count)? + count, index, quirks);
     }
     placed(call, count, index, quirks)
 }

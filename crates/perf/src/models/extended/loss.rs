@@ -33,12 +33,15 @@ pub fn cross_entropy_with_logits(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     elementwise(call, quirks, 4)
 }
 
-/// `aten::mse_loss_backward(grad, x, target, reduction)`.
+/// `aten::mse_loss_backward(grad, x, target, reduction)`. Without a reduction the gradient is one an element.
 pub fn difference_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let n = args.numel(1)?;
     let size = args.size(1, quirks)?;
-    let bytes = Bytes::new().and(args.stored_numel(1)?, size).and(args.stored_numel(2)?, args.size(2, quirks)?);
+    let mut bytes = Bytes::new().and(args.stored_numel(1)?, size).and(args.stored_numel(2)?, args.size(2, quirks)?);
+    if args.has_tensor(0) {
+        bytes = bytes.and(args.stored_numel(0)?, args.size(0, quirks)?);
+    }
     Tally::vector(tensor_params(args, 1)?, 3 * n, bytes.and(n, size).total(), args.dtype(1)?, quirks).boxed()
 }
 

@@ -1,6 +1,7 @@
 //! Calls that cast their arguments and then call their own operation again, as autocast has them: the types they were
 //! given are not those that are computed in, so the call inside stands for the work, and each cast for itself. So does
-//! the call inside a function that is recorded without what decides the cost.
+//! the call inside a function that is recorded without what decides the cost, and the copies that a copy is made of: one
+//! over a link between tensors that do not lie alike in memory is a copy over the link and a rearrangement on the device.
 
 use jarvis_trace::{EventId, EventKind};
 use rapidhash::RapidHashMap;
@@ -17,6 +18,9 @@ const FARTHEST: usize = 10;
 /// A function of the attention libraries. Its window is a pair, of which the trace keeps nothing; the operation inside it
 /// has the two numbers.
 const WINDOWLESS: &str = "FlashAttnFunc";
+
+/// The operation that may be made of others of its name, whatever their types.
+const COPY: &str = "aten::copy_";
 
 /// Category of what does its work.
 const ATTENTION: &str = "SDPA_fwd";
@@ -62,7 +66,9 @@ impl Context<'_> {
             match trace.kind(outer) {
                 EventKind::CpuOp if trace.name_id(outer) == name => {
                     let (given, used) = (self.inputs_of(outer), self.inputs_of(inner));
-                    if casts(self.inputs.parsed(given), self.inputs.parsed(used)) && !self.works_itself(outer) {
+                    let passes_on =
+                        trace.text(name) == COPY || casts(self.inputs.parsed(given), self.inputs.parsed(used));
+                    if passes_on && !self.works_itself(outer) {
                         self.casts.add(outer, inner);
                     }
                 }

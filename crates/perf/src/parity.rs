@@ -115,8 +115,8 @@ quirks! {
     triton_unknown_word_zeroes,
     /// F39: Triton precision labels are long names that match no platform figure.
     triton_long_precision_names,
-    /// Calls of different cost share a row of an operation's sheet where the parameters shown there are equal, and the row
-    /// has the first one's numbers.
+    /// Calls of different cost share a row of an operation's sheet where the parameters shown there are equal, and such a
+    /// row, also of `unified_perf_summary`, has the first one's numbers.
     unlike_calls_in_one_row,
     /// A row whose calls ran different kernels shows the first call's, and no sign of the others.
     mixed_kernels_unmarked,
@@ -192,6 +192,9 @@ quirks! {
     /// Not numbered: a function of an attention library is rated by its own arguments, though only the operation inside it
     /// is recorded with the window.
     attention_functions_make_rows,
+    /// Not numbered: the row of an operation known by its forward one has the time of all backward work of that one, also of
+    /// what has rows of its own.
+    backward_rows_hold_siblings,
     /// With Python frames in the tree, a frame that launches kernels itself makes a row of `unified_perf_summary`.
     frames_make_rows,
     /// Tree 7: GPU events whose launch was not recorded leave a hole in the timeline where they ran between others.

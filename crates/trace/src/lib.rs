@@ -21,6 +21,7 @@
 
 mod builder;
 mod clock;
+pub mod copies;
 mod devices;
 pub mod diagnostics;
 mod few;
@@ -39,6 +40,7 @@ pub mod tree;
 
 pub use builder::{BuilderArg, EventBuilder, TraceBuilder};
 pub use clock::{Clock, Us};
+pub use copies::CopyLink;
 pub use devices::Device;
 pub use diagnostics::{At, DIAGNOSTICS, Defect, Diagnostic, Diagnostics, Severity};
 pub use few::Few;

@@ -1,6 +1,8 @@
 //! What a leaf operation does, as far as patterns care. One table; names that stand in none are judged by their
 //! kernels.
 
+use jarvis_trace::CopyLink;
+
 use crate::program::Leaf;
 
 /// What an operation does.
@@ -306,9 +308,9 @@ pub fn of(leaf: &Leaf) -> Kind {
     }
     let name = base(&leaf.name);
     if let Ok(at) = KINDS.binary_search_by_key(&name, |e| e.0) {
-        // A copy from or to the host is no work of the GPU's memory.
-        let host = leaf.kernels.iter().any(|k| ["Memcpy HtoD", "Memcpy DtoH"].iter().any(|c| k.name.starts_with(c)));
-        return if KINDS[at].1 == Kind::Copy && host { Kind::Other } else { KINDS[at].1 };
+        // A copy over a link is no work of the GPU's memory.
+        let linked = leaf.kernels.iter().any(|k| CopyLink::of_name(&k.name).is_some());
+        return if KINDS[at].1 == Kind::Copy && linked { Kind::Other } else { KINDS[at].1 };
     }
     let lower = name.to_ascii_lowercase();
     let any = |parts: &[&str], text: &str| parts.iter().any(|p| text.contains(p));

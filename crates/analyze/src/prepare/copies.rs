@@ -1,12 +1,10 @@
 //! Copies among what an operation launches. The timeline does not count them as computing, so no share of computing may.
 
+use jarvis_trace::copies::TO_PEER;
 use jarvis_trace::{Arg, EventId, GpuWork, Trace};
 
 use crate::prepared::Link;
 use crate::system::direction::CopyDirection;
-
-/// What copies to another device are called.
-const PEER: [&str; 3] = ["PtoP", "PeerToPeer", "PEER_TO_PEER"];
 
 /// Copies of a row.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -50,8 +48,8 @@ impl Copied {
         self.events > 0 && self.over_link == self.events
     }
 
-    /// The same copies where the operation is known to copy between host and device: one whose name does not tell its
-    /// direction does as well.
+    /// The same copies where the operation is known to copy over a link: one whose name does not tell its direction does as
+    /// well.
     pub(crate) fn known_over_link(self) -> Self {
         Self { over_link: self.count, over_link_us: self.us, ..self }
     }
@@ -74,7 +72,7 @@ fn link(trace: &Trace, copy: EventId) -> Option<Link> {
 fn goes_to_peer(trace: &Trace, copy: EventId) -> bool {
     let device = |key| trace.arg(copy, key).and_then(Arg::as_int);
     let differ = device("fromDevice").zip(device("toDevice")).is_some_and(|(from, to)| from != to);
-    differ || PEER.iter().any(|word| trace.name(copy).contains(word))
+    differ || TO_PEER.iter().any(|word| trace.name(copy).contains(word))
 }
 
 /// Time of a GPU event in microseconds, if the timeline counts it as a copy.

@@ -17,13 +17,15 @@ const FALLBACK_SPEC: &str = "matrix_bf16";
 const ANOMALY: &str = "[ANOMALY] exceeds peak - verify measurement";
 const ABOVE_PEAK: &str = "slightly above peak - within measurement error";
 
-/// What is known of the calls of a row.
+/// What is known of the calls of a row. Where they differ, numbers of one call are means.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Work {
     /// Operations of one call / 10⁹.
     pub(crate) gflops: Option<f64>,
     /// Bytes of one call / 2²⁰.
     pub(crate) data_moved_mb: Option<f64>,
+    /// Best time of one call in microseconds, where calls differ: each may be bound by another side.
+    pub(crate) best_us: Option<f64>,
     /// Unit and precision.
     pub(crate) compute_spec: Option<Arc<str>>,
     /// Calls.
@@ -102,10 +104,11 @@ pub(crate) fn rate(work: &Work, platform: &Platform, anomaly: f64) -> Efficiency
         _ if fallback && side.bound == BoundType::Compute => EfficiencySource::Bf16Fallback,
         _ => EfficiencySource::Roofline,
     };
-    let percent = 100.0 * side.best_us * n / work.us;
+    let best_us = work.best_us.filter(|_| !fallback).unwrap_or(side.best_us);
+    let percent = 100.0 * best_us * n / work.us;
     // A lower bound does not tell what binds.
     out.bound_type = Some(side.bound).filter(|_| out.source != EfficiencySource::ByteEstimate);
-    out.roofline_time_us = Some(side.best_us);
+    out.roofline_time_us = Some(best_us);
     out.efficiency_percent = Some(percent);
     out.is_anomaly = percent > anomaly;
     out.warning = match () {
@@ -170,6 +173,18 @@ mod tests {
         assert_eq!(e.resolved_peak_maf, Some(990.0));
         let e = rate(&work(Some(99.0), Some(2400e6 / MB), Some("matrix_bf16"), 4000.0), h200(), 110.0);
         assert_eq!(e.bound_type, Some(BoundType::Memory));
+        assert!((e.efficiency_percent.unwrap() - 25.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn calls_that_other_sides_bind_have_their_own_best_times() {
+        // One call of 990 GFLOPs, one of 4800e6 bytes: 1000 µs each, though the means of both sides are 500 µs.
+        let unlike =
+            Work { best_us: Some(1000.0), ..work(Some(495.0), Some(2400e6 / MB), Some("matrix_bf16"), 4000.0) };
+        let e = rate(&unlike, h200(), 110.0);
+        assert!((e.efficiency_percent.unwrap() - 50.0).abs() < 1e-9 && e.roofline_time_us == Some(1000.0));
+        // Without a precision the table's best time is of the bytes alone.
+        let e = rate(&Work { compute_spec: None, best_us: Some(400.0), ..unlike }, h200(), 110.0);
         assert!((e.efficiency_percent.unwrap() - 25.0).abs() < 1e-9);
     }
 

@@ -43,8 +43,8 @@ pub(crate) fn fill(work: &mut Work, name: &str, direction: Direction, inputs: &I
     }
     let weights: f64 = small.iter().map(|t| t.bytes).sum();
     work.data_moved_mb = Some((passes.over_input * first.bytes + weights) / MB);
-    // That of the table is of the bytes that are known without the formula.
-    work.mean_percent = None;
+    // Those of the table are of the bytes that are known without the formula.
+    (work.mean_percent, work.best_us) = (None, None);
     work.gflops = (passes.flops > 0.0).then_some(passes.flops * first.elements / 1e9);
     work.compute_spec = dtype::vector_precision(first.kind, &Quirks::NONE).map(|p| format!("vector_{p}").into());
     work.source = Some(ModelSource::Extended);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jarvis_perf::call::InputLists;
 use jarvis_perf::ops::ModelSource;
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::{KernelList, KernelStat, Report, UnifiedRow};
+use jarvis_perf::tables::{KernelList, KernelStat, Report, RowModel, UnifiedRow};
 use jarvis_trace::{Arg, EventId, Trace, side_by_side};
 use rapidhash::RapidHashMap;
 
@@ -126,12 +126,13 @@ fn one(
     let main = kernels.iter().rev().find(|k| !kernel_names.get(&k.name).is_transpose).or(kernels.last());
     let main = main.map(|k| kernel_names.get(&k.name));
     let model = row.model.as_ref();
-    let crosses = model.is_some_and(|m| m.host_bytes.is_some_and(|b| b > 0.0));
+    let crosses = model.is_some_and(|m| m.link_bytes.is_some_and(|b| b > 0.0));
     let copied = if crosses { place.copied.known_over_link() } else { place.copied };
     let is_link_copy = crosses || copied.is_all_over_link();
     let mut work = Work {
         gflops: model.and_then(|m| m.gflops),
         data_moved_mb: model.and_then(|m| m.data_moved_mb),
+        best_us: model.filter(|m| m.is_mean).and_then(RowModel::best).map(|(us, _)| us),
         compute_spec: model.and_then(|m| m.compute_spec.clone()),
         count: row.calls.len(),
         us: row.kernel_us.sum,
@@ -146,6 +147,10 @@ fn one(
     if is_link_copy {
         // The link is the limit, not the device's memory.
         (work.gflops, work.data_moved_mb) = (None, None);
+    } else if copied.over_link_us > 0.0 {
+        // What a copy beside the kernels takes over its link says nothing of them.
+        work.us -= copied.over_link_us;
+        work.mean_percent = None;
     }
     let efficiency = efficiency(&work, place.beside, platform, thresholds);
     let (time_ms, host_ms) = (row.kernel_us.sum / 1e3, place.host_ms);
@@ -216,5 +221,47 @@ fn launcher_path(row: &UnifiedRow, modules: &[Arc<str>]) -> Arc<str> {
         Some(entry) => Arc::clone(entry),
         None if modules.is_empty() => NOT_FOUND.into(),
         None => modules.iter().map(|m| base_name(m)).collect::<Vec<_>>().join(" > ").into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jarvis_trace::TraceBuilder;
+
+    use crate::testing::{Call, Scene, prepared_of};
+
+    #[test]
+    fn a_row_of_unlike_calls_is_rated_by_all_of_them() {
+        // The index is not recorded; each launch tells how many rows of 512 bytes it picks. Every call is as fast.
+        let mut b = TraceBuilder::new();
+        for (i, rows) in [1000, 3000, 8000].into_iter().enumerate() {
+            let (ts, number) = (100.0 * i as f64, i as i64 + 1);
+            b.cpu_op("aten::index", ts, 10.0)
+                .arg("Input Dims", "[[1000000, 256], []]")
+                .arg("Input type", r#"["c10::BFloat16", ""]"#);
+            b.launch("cudaLaunchKernel", ts + 1.0, 1.0, number);
+            b.kernel("void at::native::vectorized_gather_kernel<16, long>", ts + 5.0, f64::from(rows) / 100.0, number)
+                .arg("grid", format!("[{rows}, 1, 1]"))
+                .arg("block", "[32, 1, 1]");
+        }
+        let prepared = prepared_of(&b, "H200");
+        let row = &prepared.rows[0];
+        // 1032 bytes for each of 12000 rows, in 120 us.
+        assert!((row.efficiency.tb_s_achieved.unwrap() - 0.1032).abs() < 1e-9, "{:?}", row.efficiency);
+        let percent = row.efficiency.efficiency_percent.unwrap();
+        assert!((percent - 2.15).abs() < 1e-9, "{percent}");
+        assert!((row.efficiency.efficiency_percent_mean.unwrap() - percent).abs() < 1e-6);
+        assert!((row.data_moved_mb.unwrap() * 1_048_576.0 - 4.0 * 1_032_000.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_copy_over_the_link_does_not_slow_the_kernels_beside_it() {
+        let mut scene = Scene::new();
+        let kernels = [("k", 100.0), ("MEMORY_COPY_DEVICE_TO_HOST", 300.0)];
+        scene.calls(2, &Call::new("aten::nonzero", "[[48000000]]", r#"["float"]"#, &kernels));
+        let prepared = scene.prepared();
+        let percent = prepared.rows[0].efficiency.efficiency_percent.unwrap();
+        // 192 MB in 100 us of 4.8 TB/s.
+        assert!((percent - 40.0).abs() < 1e-9, "{percent}");
     }
 }

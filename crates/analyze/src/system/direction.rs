@@ -1,5 +1,6 @@
 //! Which way a copy goes.
 
+use jarvis_trace::copies::{TO_DEVICE, TO_HOST};
 use jarvis_trace::{EventId, Trace};
 
 /// Which way a copy goes.
@@ -17,8 +18,8 @@ pub enum CopyDirection {
 
 /// What tells a direction, in names of events and in their argument `kind`.
 const FORMS: [(CopyDirection, [&str; 4]); 3] = [
-    (CopyDirection::DeviceToHost, ["DtoH", "DeviceToHost", "Device -> Host", "DEVICE_TO_HOST"]),
-    (CopyDirection::HostToDevice, ["HtoD", "HostToDevice", "Host -> Device", "HOST_TO_DEVICE"]),
+    (CopyDirection::DeviceToHost, TO_HOST),
+    (CopyDirection::HostToDevice, TO_DEVICE),
     (CopyDirection::DeviceToDevice, ["DtoD", "DeviceToDevice", "Device -> Device", "DEVICE_TO_DEVICE"]),
 ];
 

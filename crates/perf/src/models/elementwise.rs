@@ -1,5 +1,7 @@
 //! Operations on each element by itself: unary, binary, copies, padding, nearest resampling, gated activations.
 
+use jarvis_trace::CopyLink;
+
 use crate::args::Args;
 use crate::call::OpCall;
 use crate::count::Count;
@@ -96,19 +98,21 @@ pub fn copy(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let mut params = unary_params(args, quirks)?;
     params.extend(other_shape(args, 1, "source_shape"));
     let mut tally = Tally::vector(params, elements, bytes, args.dtype(0)?, quirks);
-    if crosses_host_link(call.kernels) {
-        // Keeps the two kinds of copy apart where calls are put together by their parameters.
-        tally.params.push(("link", "host".into()));
-        tally.host_bytes = destination.map(|size| (elements * size).to_f64());
+    if let Some(link) = link_of(call.kernels) {
+        // Keeps the kinds of copy apart where calls are put together by their parameters.
+        tally.params.push(("link", link.as_str().into()));
+        tally.link_bytes = destination.map(|size| (elements * size).to_f64());
         tally.cost = Cost { flops: Some(0.0), bytes: None, ..tally.cost };
     }
     tally.boxed()
 }
 
-/// Whether the call's work is a copy between host and device.
-pub(crate) fn crosses_host_link(kernels: &[&str]) -> bool {
-    let mut copies = kernels.iter().filter(|kernel| !kernel.starts_with("Memset")).peekable();
-    copies.peek().is_some() && copies.all(|kernel| ["Memcpy HtoD", "Memcpy DtoH"].iter().any(|c| kernel.starts_with(c)))
+/// The link that a call's work, if it is nothing but a copy, goes over.
+fn link_of(kernels: &[&str]) -> Option<CopyLink> {
+    let mut links =
+        kernels.iter().filter(|kernel| !kernel.starts_with("Memset")).map(|kernel| CopyLink::of_name(kernel));
+    let first = links.next()??;
+    links.all(|link| link.is_some()).then_some(first)
 }
 
 /// Shape of the result of two operands, aligned at the last dimension.
@@ -322,11 +326,13 @@ mod tests {
     }
 
     #[test]
-    fn host_copies_are_told_by_their_kernels() {
-        assert!(crosses_host_link(&["Memcpy HtoD (Pageable -> Device)"]));
-        assert!(crosses_host_link(&["Memset (Device)", "Memcpy DtoH (Device -> Pinned)"]));
-        assert!(!crosses_host_link(&["Memcpy DtoD (Device -> Device)"]));
-        assert!(!crosses_host_link(&["Memcpy HtoD (Pageable -> Device)", "void at::native::copy"]));
-        assert!(!crosses_host_link(&[]));
+    fn copies_over_a_link_are_told_by_their_kernels() {
+        assert_eq!(link_of(&["Memcpy HtoD (Pageable -> Device)"]), Some(CopyLink::Host));
+        assert_eq!(link_of(&["Memset (Device)", "Memcpy DtoH (Device -> Pinned)"]), Some(CopyLink::Host));
+        assert_eq!(link_of(&["CopyHostToDevice"]), Some(CopyLink::Host));
+        assert_eq!(link_of(&["Memcpy PtoP (Device -> Device)"]), Some(CopyLink::Peer));
+        assert_eq!(link_of(&["Memcpy DtoD (Device -> Device)"]), None);
+        assert_eq!(link_of(&["Memcpy HtoD (Pageable -> Device)", "void at::native::copy"]), None);
+        assert_eq!(link_of(&[]), None);
     }
 }

@@ -17,8 +17,8 @@ pub struct Evaluation {
     pub cost: Result<Cost, ModelError>,
     /// Whose numbers they are; `None` where nothing knows the operation.
     pub source: Option<ModelSource>,
-    /// Bytes over the link between host and device.
-    pub host_bytes: Option<f64>,
+    /// Bytes over the link between host and device, or between devices.
+    pub link_bytes: Option<f64>,
     /// What `torch.utils.flop_counter` says of the call, where it counts it at all.
     pub torch_flops: Option<f64>,
 }
@@ -29,7 +29,7 @@ impl Evaluation {
     }
 
     fn failed(error: ModelError, source: Option<ModelSource>) -> Self {
-        Self { params: Vec::new(), cost: Err(error), source, host_bytes: None, torch_flops: None }
+        Self { params: Vec::new(), cost: Err(error), source, link_bytes: None, torch_flops: None }
     }
 
     /// Whether the reference would remove the whole row.
@@ -172,7 +172,7 @@ fn finished(model: Box<dyn PerfModel>, cost: Cost, direction: Direction, source:
     let forward = matches!(direction, Direction::Forward);
     Evaluation {
         source,
-        host_bytes: model.host_bytes().filter(|_| forward),
+        link_bytes: model.link_bytes().filter(|_| forward),
         torch_flops: model.torch_flops().filter(|_| forward),
         // Without FLOPs the reference counts the evaluation as failed and shows no parameters.
         params: if cost.flops.is_some() { model.into_params() } else { Vec::new() },
@@ -196,7 +196,7 @@ fn generic(call: &OpCall<'_>, quirks: &Quirks) -> Evaluation {
         cost: Ok(Cost { flops: None, bytes: Some(bytes.to_f64()), unit: ComputeUnit::Unknown, precision: None }),
         source: Some(ModelSource::Generic),
 
-        host_bytes: None,
+        link_bytes: None,
         torch_flops: None,
     }
 }

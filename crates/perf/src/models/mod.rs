@@ -120,8 +120,8 @@ pub trait PerfModel {
     fn backward(&self) -> Result<Cost, ModelError> {
         Err(ModelError::Drop)
     }
-    /// Bytes over the link between host and device: these are no device memory traffic.
-    fn host_bytes(&self) -> Option<f64> {
+    /// Bytes over the link between host and device, or between devices: these are no device memory traffic.
+    fn link_bytes(&self) -> Option<f64> {
         None
     }
     /// What `torch.utils.flop_counter` says of the call, where it counts it at all.

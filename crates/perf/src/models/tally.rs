@@ -12,14 +12,14 @@ pub(crate) struct Tally {
     pub(crate) params: Params,
     pub(crate) cost: Cost,
     pub(crate) backward: Option<Cost>,
-    pub(crate) host_bytes: Option<f64>,
+    pub(crate) link_bytes: Option<f64>,
     pub(crate) torch_flops: Option<f64>,
 }
 
 impl Tally {
     /// A cost without anything special about it.
     pub(crate) fn new(params: Params, cost: Cost) -> Self {
-        Self { params, cost, backward: None, host_bytes: None, torch_flops: None }
+        Self { params, cost, backward: None, link_bytes: None, torch_flops: None }
     }
 
     /// Work of the vector lanes on elements of type `name`.
@@ -48,8 +48,8 @@ impl PerfModel for Tally {
         self.backward.clone().ok_or(ModelError::Drop)
     }
 
-    fn host_bytes(&self) -> Option<f64> {
-        self.host_bytes
+    fn link_bytes(&self) -> Option<f64> {
+        self.link_bytes
     }
 
     fn torch_flops(&self) -> Option<f64> {

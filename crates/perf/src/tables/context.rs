@@ -17,6 +17,9 @@ use super::texts::{TextId, Texts};
 use crate::ops;
 use crate::parity::Quirks;
 
+/// How far up the event around a backward operation may be.
+const NEAREST_WRAPPERS: usize = 5;
+
 /// Name of a row: an operation, or an operation and one kernel of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct RowName {
@@ -51,8 +54,10 @@ pub(crate) struct CallKey {
     pub(crate) inputs: InputsGroup,
     pub(crate) num_kernels: Option<usize>,
     pub(crate) recompute: Option<bool>,
-    /// Whether its bytes go over the link between host and device, where a model tells.
+    /// Whether its bytes go over a link and not through the device's memory, where a model tells.
     pub(crate) over_link: bool,
+    /// Whether a model tells operations, and bytes.
+    pub(crate) told: [bool; 2],
 }
 
 /// What makes two calls one row, as the key columns show it.
@@ -116,6 +121,8 @@ pub(crate) struct Context<'a> {
     pub(crate) costs: Costs<'a>,
     /// Calls that only cast; known once the rows are collected, none in the compatible mode.
     pub(crate) casts: Casts,
+    /// Whether the user gives backward work categories. The reference does not look at them here.
+    names_backward_work: bool,
     places: Vec<Place>,
     categories: RapidHashMap<(RowName, Option<StrId>), TextId>,
     /// By name: whether a kernel of that name communicates.
@@ -144,6 +151,8 @@ impl<'a> Context<'a> {
             inputs: Inputs::new(trace, lists),
             costs: Costs::new(trace, tree, options),
             casts: Casts::default(),
+            names_backward_work: !options.quirks().reference_models_only
+                && options.extension.as_ref().is_some_and(|x| x.ops().iter().any(|op| op.bwd_category.is_some())),
             places,
             categories: RapidHashMap::default(),
             communication: vec![None; trace.strings().len()],
@@ -182,8 +191,32 @@ impl<'a> Context<'a> {
         self.inputs.of(event, &mut self.texts)
     }
 
+    /// Category of an event under this name that launched these kernels, in order of start.
+    pub(crate) fn category_of(&mut self, event: EventId, name: RowName, kernels: &[EventId]) -> TextId {
+        match self.backward_category_by_user(event, name) {
+            Some(category) => self.texts.intern(category),
+            None => self.category(name, kernels),
+        }
+    }
+
+    /// Category of the backward work that an event belongs to, where the user gives its forward operation one and the
+    /// event's own operation none.
+    fn backward_category_by_user(&self, event: EventId, name: RowName) -> Option<&'a str> {
+        let extension = self.options.extension.as_ref().filter(|_| self.names_backward_work)?;
+        let (_, forward) = self.wrapper_and_forward(event)?;
+        let category = extension.get(self.trace.name(forward))?.bwd_category.as_deref()?;
+        let own = extension.get(&name.text(self.trace)).and_then(|op| op.category.as_ref());
+        own.is_none().then_some(category)
+    }
+
+    /// The backward wrapper around an event, and the forward operation that caused it.
+    pub(crate) fn wrapper_and_forward(&self, event: EventId) -> Option<(EventId, EventId)> {
+        let mut around = self.tree.ancestors(event).take(NEAREST_WRAPPERS);
+        around.find_map(|wrapper| Some((wrapper, self.tree.forward_of(wrapper)?)))
+    }
+
     /// Category of an operation that launched these kernels, in order of start.
-    pub(crate) fn category(&mut self, name: RowName, kernels: &[EventId]) -> TextId {
+    fn category(&mut self, name: RowName, kernels: &[EventId]) -> TextId {
         let first = kernels.first().map(|&k| self.trace.name_id(k));
         if let Some(&category) = self.categories.get(&(name, first)) {
             return category;

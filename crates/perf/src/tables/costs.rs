@@ -68,7 +68,7 @@ pub(crate) struct Costed {
     pub(crate) source: Option<ModelSource>,
     /// The best the platform could do.
     pub(crate) roofline: Option<Roofline>,
-    pub(crate) host_bytes: Option<f64>,
+    pub(crate) link_bytes: Option<f64>,
     pub(crate) torch_flops: Option<f64>,
 }
 
@@ -357,7 +357,9 @@ impl<'a> Costs<'a> {
 
     fn work_out(&mut self, call: &Call<'_>, key: &CostKey, inputs: &Inputs<'_>, texts: &Texts<'_>) -> Costed {
         let names: Vec<&str> = call.kernels.iter().map(|&k| self.trace.name(k)).collect();
-        let name = call.name.text(self.trace);
+        // A kernel that tells by its launch what it did needs no more of its call than the name.
+        let stands_for_itself = key.launches.is_some() && call.name.kernel.is_some();
+        let name = if stands_for_itself { self.trace.text(call.name.op).into() } else { call.name.text(self.trace) };
         let wanted = wants_annotation(&name, Report::Standard, &self.quirks);
         let sibling = key.sibling.map(|dtype| (SIBLING_DTYPE, texts.str(dtype).into()));
         let extra: Vec<(&str, Value)> = sibling.into_iter().collect();
@@ -397,7 +399,7 @@ impl<'a> Costs<'a> {
             source = source.map(|_| ModelSource::Extended);
         }
         let mut costed = self.costed(cost, params, source);
-        costed.host_bytes = evaluation.host_bytes;
+        costed.link_bytes = evaluation.link_bytes;
         costed.torch_flops = evaluation.torch_flops;
         costed
     }
@@ -423,7 +425,7 @@ impl<'a> Costs<'a> {
             self.params.insert(columns.into(), next);
             next
         });
-        Costed { cost, params: params.into(), params_id, source, roofline, host_bytes: None, torch_flops: None }
+        Costed { cost, params: params.into(), params_id, source, roofline, link_bytes: None, torch_flops: None }
     }
 }
 

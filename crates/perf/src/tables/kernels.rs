@@ -45,7 +45,7 @@ impl Kernels {
                 let category = match (op, call) {
                     (Some(op), _) => Some(match launchers.get(op) {
                         Some(launcher) => launcher.category,
-                        None => cx.category(cx.name_of(op), &[]),
+                        None => cx.category_of(op, cx.name_of(op), &[]),
                     }),
                     (None, Some(call)) => Some(cx.texts.intern(runtime_category(trace.name(call)))),
                     (None, None) => None,

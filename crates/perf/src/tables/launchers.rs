@@ -49,7 +49,7 @@ impl LauncherRows {
         let mut all = Self { rows: Vec::with_capacity(launchers.len()), ..Self::default() };
         for launcher in launchers.iter() {
             let kernels = view.by_start(launcher.kernels);
-            let category = cx.category(cx.name_of(launcher.event), &kernels);
+            let category = cx.category_of(launcher.event, cx.name_of(launcher.event), &kernels);
             let below = cx.tree.gpu_event_count(launcher.event);
             let direct_us = view.busy(&kernels).0;
             all.rows.push(LauncherRow {
@@ -262,6 +262,7 @@ pub(crate) fn by_args(
         num_kernels: by_kernels.then_some(r.kernels.1 as usize),
         recompute: r.recompute,
         over_link: false,
+        told: [false; 2],
     };
     let positions: Vec<usize> = (0..rows.len()).collect();
     let groups = group_by(&positions, |&i| (key(cx, &rows[i]), split(i)));

@@ -169,7 +169,7 @@ fn what_else_is_known_of_a_call() {
     // A copy from the host is traffic of the link.
     let copy = inputs(&[&[64, 1024], &[64, 1024]], "float", &[]);
     let evaluation = evaluate(&call("aten::copy_", &copy, &["Memcpy HtoD (Pageable -> Device)"]), CORRECT);
-    close(evaluation.host_bytes, 65536.0 * 4.0);
+    close(evaluation.link_bytes, 65536.0 * 4.0);
     assert_eq!(evaluation.cost.unwrap().bytes, None);
     // PyTorch's counter knows no bias and no causality.
     let product = inputs(&[&[512], &[128, 256], &[256, 512]], "float", &[]);

@@ -23,4 +23,6 @@ mod report_options;
 #[cfg(test)]
 mod report_parity;
 #[cfg(test)]
+mod row_numbers;
+#[cfg(test)]
 mod support;

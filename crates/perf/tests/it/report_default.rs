@@ -35,7 +35,7 @@ fn models_cover_the_gpu_time() {
         let source = |r: &UnifiedRow| r.model.as_ref().and_then(|m| m.source);
         let aside = |r: &UnifiedRow| r.identity.name.contains("GraphLaunch->");
         // Copies to the host move their bytes over the link.
-        let sized = |r: &UnifiedRow| r.model.as_ref().is_some_and(|m| m.data_moved_mb.or(m.host_bytes).is_some());
+        let sized = |r: &UnifiedRow| r.model.as_ref().is_some_and(|m| m.data_moved_mb.or(m.link_bytes).is_some());
         let own = |r: &UnifiedRow| sized(r) && source(r).is_some_and(|s| s != ModelSource::Generic);
         let (all, left) = (time(&|_| true), time(&|r| !aside(r)));
         let covered = if left > 0.0 { time(&own) / left } else { 1.0 };

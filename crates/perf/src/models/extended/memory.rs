@@ -60,6 +60,6 @@ pub fn to_host(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let cost = Cost { flops: Some(0.0), bytes: None, unit: ComputeUnit::Unknown, precision: None };
     let params = vec![("op_shape", Value::shape(args.shape(0)?)), ("dtype_in_out", Value::texts(&[name, name]))];
     let mut tally = Tally::new(params, cost);
-    tally.host_bytes = dtype::size(name, quirks).map(|size| (args.numel(0).unwrap_or(Count::ONE) * size).to_f64());
+    tally.link_bytes = dtype::size(name, quirks).map(|size| (args.numel(0).unwrap_or(Count::ONE) * size).to_f64());
     tally.boxed()
 }

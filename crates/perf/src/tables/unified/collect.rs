@@ -11,9 +11,6 @@ use rapidhash::{RapidHashMap, RapidHashSet};
 use crate::tables::context::{Context, RowName};
 use crate::tables::costs::{Call, CostId, Pass};
 
-/// How far up the event around a backward operation may be.
-const NEAREST_WRAPPERS: usize = 5;
-
 /// How deep below an operation its own launch may be.
 const DEEPEST_LAUNCH: usize = 10;
 
@@ -186,9 +183,7 @@ impl Collector<'_, '_> {
 
     /// The forward operation of a backward one, if the backward work of it is all this operation does.
     fn sole_backward(&mut self, e: EventId) -> Option<Forward> {
-        let tree = self.cx.tree;
-        let wrapper = tree.ancestors(e).take(NEAREST_WRAPPERS).find(|&a| tree.forward_of(a).is_some())?;
-        let event = tree.forward_of(wrapper)?;
+        let (wrapper, event) = self.cx.wrapper_and_forward(e)?;
         let name = self.cx.name_of(event);
         if !self.cx.has_model(event) || self.cx.costs.backward_category(name).is_none() || !self.is_sole(wrapper) {
             return None;

@@ -25,7 +25,7 @@ use super::stats::{Stats, percentages};
 use super::texts::TextId;
 use super::{Cell, Format, Sheet};
 use crate::ops::ModelSource;
-use crate::roofline::{Bound, Metrics};
+use crate::roofline::{Bound, MB, Metrics, Roofline};
 use crate::value::Value;
 
 /// A row: calls with the same name, place and arguments.
@@ -39,7 +39,7 @@ pub struct UnifiedRow {
     pub calls: Vec<usize>,
     /// Host time of the calls in microseconds. Of synthetic rows it is the time of the whole call, once per kernel.
     pub host_us: Stats,
-    /// Numbers of the model that do not depend on the time; of the first call that has them.
+    /// Numbers of the model that do not depend on the time.
     pub model: Option<RowModel>,
     /// 10¹² bytes a second.
     pub tb_per_s: Stats,
@@ -63,7 +63,8 @@ pub struct UnifiedRow {
     pub percent: (f64, f64),
 }
 
-/// What a model says of the calls of a row.
+/// What a model says of a call of a row. Where calls cost differently the numbers are means over them, and what can't be
+/// averaged is the first one's.
 #[derive(Debug, Clone)]
 pub struct RowModel {
     /// Operations / 10⁹.
@@ -80,10 +81,12 @@ pub struct RowModel {
     pub params: Arc<[(Cow<'static, str>, Value)]>,
     /// Whose numbers these are.
     pub source: Option<ModelSource>,
-    /// Bytes over the link between host and device.
-    pub host_bytes: Option<f64>,
+    /// Bytes over the link between host and device, or between devices.
+    pub link_bytes: Option<f64>,
     /// What PyTorch's own counter says of a call, where it counts it at all.
     pub torch_flops: Option<f64>,
+    /// Whether calls cost differently.
+    pub is_mean: bool,
 }
 
 /// The rows and their calls.
@@ -173,7 +176,10 @@ impl UnifiedRow {
             Err(error) if first.has_perf_model => Some(error.to_string().into()),
             _ => None,
         });
-        let model = RowModel::of(cx, members().filter_map(|c| c.cost));
+        let together = Together::of(cx, members());
+        let is_mean = together.differ && !cx.quirks.unlike_calls_in_one_row;
+        let model = RowModel::of(cx, members().filter_map(|c| c.cost))
+            .map(|model| if is_mean { model.averaged(&together) } else { model });
         // Some models need to see the kernels before they can claim a call.
         let modelled = model.as_ref().and_then(|m| m.source).is_some_and(|source| source != ModelSource::Generic);
         Self {
@@ -185,7 +191,7 @@ impl UnifiedRow {
             tb_per_s: Stats::of(members().filter_map(|c| c.speed(cx).rates.tb_per_s)),
             tflops_per_s: Stats::of(members().filter_map(|c| c.speed(cx).rates.tflops_per_s)),
             pct_roofline: Stats::of(members().filter_map(|c| c.speed(cx).pct_roofline)),
-            rated_us: rated_us(cx, members()),
+            rated_us: (together.best_us.sum, together.rated_us),
             kernel_us: Stats::of(members().map(|c| c.kernel_us)),
             kernels,
             has_perf_model: first.has_perf_model || modelled,
@@ -196,12 +202,59 @@ impl UnifiedRow {
     }
 }
 
-/// Best time and time taken of the calls that have a roofline.
-fn rated_us<'c>(cx: &Context<'_>, calls: impl Iterator<Item = &'c UnifiedCall>) -> (f64, f64) {
-    let best_us = |call: &UnifiedCall| Some(cx.costs.get(call.cost?).roofline?.time_us);
-    calls
-        .filter_map(|call| Some((best_us(call)?, call.kernel_us)))
-        .fold((0.0, 0.0), |sums, (best, taken)| (sums.0 + best, sums.1 + taken))
+/// What the calls of a row cost together.
+#[derive(Debug, Default)]
+struct Together {
+    flops: Sum,
+    bytes: Sum,
+    best_us: Sum,
+    /// Time taken by the calls that have a roofline.
+    rated_us: f64,
+    /// The longest roofline.
+    longest: Option<Roofline>,
+    /// Whether calls cost differently.
+    differ: bool,
+}
+
+/// A sum over the calls that have a number.
+#[derive(Debug, Default)]
+struct Sum {
+    sum: f64,
+    count: usize,
+}
+
+impl Sum {
+    fn add(&mut self, number: Option<f64>) {
+        if let Some(number) = number {
+            self.sum += number;
+            self.count += 1;
+        }
+    }
+
+    fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / self.count as f64)
+    }
+}
+
+impl Together {
+    fn of<'c>(cx: &Context<'_>, calls: impl Iterator<Item = &'c UnifiedCall>) -> Self {
+        let mut all = Self::default();
+        let mut first = None;
+        for (call, costed) in calls.filter_map(|call| Some((call, cx.costs.get(call.cost?)))) {
+            let Ok(cost) = &costed.cost else { continue };
+            all.flops.add(cost.flops);
+            all.bytes.add(cost.bytes);
+            let best_us = costed.roofline.map(|r| r.time_us);
+            all.best_us.add(best_us);
+            if let Some(roofline) = costed.roofline {
+                all.rated_us += call.kernel_us;
+                all.longest = all.longest.filter(|l| l.time_us >= roofline.time_us).or(Some(roofline));
+            }
+            let numbers = (cost.flops, cost.bytes, best_us);
+            all.differ |= numbers != *first.get_or_insert(numbers);
+        }
+        all
+    }
 }
 
 impl RowModel {
@@ -250,8 +303,22 @@ impl RowModel {
             roofline: costed.roofline.map(|r| (r.time_us, r.bound)),
             params: Arc::clone(&costed.params),
             source: costed.source,
-            host_bytes: costed.host_bytes,
+            link_bytes: costed.link_bytes,
             torch_flops: costed.torch_flops,
+            is_mean: false,
+        }
+    }
+
+    /// The same with the means over all calls.
+    fn averaged(self, calls: &Together) -> Self {
+        let (flops, bytes) = (calls.flops.mean(), calls.bytes.mean());
+        Self {
+            gflops: flops.map(|f| f / 1e9),
+            data_moved_mb: bytes.map(|b| b / MB),
+            flops_per_byte: flops.zip(bytes.filter(|&b| b > 0.0)).map(|(f, b)| f / b),
+            roofline: calls.best_us.mean().zip(calls.longest.map(|l| l.bound)),
+            is_mean: true,
+            ..self
         }
     }
 

@@ -35,6 +35,8 @@ pub struct UnifiedCall {
 
 impl UnifiedCall {
     pub(crate) fn key(&self, cx: &Context<'_>) -> CallKey {
+        let costed = self.cost.map(|id| cx.costs.get(id));
+        let cost = costed.and_then(|c| c.cost.as_ref().ok()).filter(|_| !cx.quirks.unlike_calls_in_one_row);
         CallKey {
             name: self.name,
             category: self.category,
@@ -43,7 +45,9 @@ impl UnifiedCall {
             num_kernels: cx.options.splits_unified_by_kernels().then_some(self.kernels.len()),
             recompute: self.recompute,
             // Such a copy and one within the device may read alike, but not even their limits are the same.
-            over_link: self.cost.is_some_and(|id| cx.costs.get(id).host_bytes.is_some()),
+            over_link: costed.is_some_and(|c| c.link_bytes.is_some()),
+            // Calls that nothing is known of would count as like those beside them.
+            told: cost.map_or([false; 2], |c| [c.flops, c.bytes].map(|n| n.is_some())),
         }
     }
 
@@ -87,13 +91,17 @@ fn call(
     let by_start = cx.view().by_start(&*kernels);
     // What an operation launches itself says more about it than what it calls.
     let launcher = launchers.get(event).filter(|_| name.kernel.is_none());
-    let mut category = cx.category(name, launcher.map_or(&by_start, |l| launchers.kernels(l)));
+    let mut category = cx.category_of(event, name, launcher.map_or(&by_start, |l| launchers.kernels(l)));
     let (kernel_us, cost) = match forward {
         Some(forward) => {
             if let Some(of_backward) = cx.costs.backward_category(cx.name_of(forward.event)) {
                 category = cx.texts.intern(of_backward);
             }
-            let us = *backward_us.entry(forward.event).or_insert_with(|| cx.backward_busy(forward.event).0);
+            let us = if cx.quirks.backward_rows_hold_siblings {
+                *backward_us.entry(forward.event).or_insert_with(|| cx.backward_busy(forward.event).0)
+            } else {
+                cx.view().busy(&kernels).0
+            };
             (us, Some(forward.cost))
         }
         // Whatever has tensors has at least their bytes by default.

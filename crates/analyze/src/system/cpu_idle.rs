@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::System;
 use super::gaps::{GapClass, Gaps, HostActivity};
+use super::launch_actions::{fewer_launches, less_host_time};
 use super::severity::{IDLE, Severity};
 use super::texts::counted;
 use crate::finding::Range;
@@ -141,7 +142,7 @@ pub struct ClassRow {
 pub struct TopGap {
     /// 1 is the longest.
     pub rank: usize,
-    /// From the first GPU event on.
+    /// From the first event of the file on, as trace viewers count.
     pub start_ms: Ms,
     /// How long.
     pub duration_us: Us,
@@ -202,8 +203,9 @@ pub struct IdlePattern {
     pub evidence: String,
     /// What it costs.
     pub impact: String,
-    /// What to do.
-    pub solution: &'static str,
+    /// What to do; nothing where it is done already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub solution: Option<String>,
 }
 
 impl CpuIdleMetrics {
@@ -289,7 +291,7 @@ fn activity_row(a: &HostActivity) -> ActivityRow {
 fn top_gap(gap: &super::gaps::LongGap, rank: usize) -> TopGap {
     TopGap {
         rank,
-        start_ms: Ms(gap.start.as_ms()),
+        start_ms: Ms(gap.position.as_ms()),
         duration_us: Us(gap.length.as_us()),
         class: gap.class,
         host_activity: gap.host_activity.clone(),
@@ -316,39 +318,36 @@ fn patterns(system: &System) -> Vec<IdlePattern> {
     let (gaps, kernels) = (&system.gaps, &system.kernels);
     let idle = format!("idle time is {} ms", shown_ms(gaps.idle().as_ms()));
     let mut found = Vec::new();
-    let mut add = |name, high: bool, evidence: String, solution| {
+    let mut add = |name, high: bool, evidence: String, solution: Option<String>| {
         let severity = if high { Severity::High } else { Severity::Medium };
         found.push(IdlePattern { name, severity, evidence, impact: idle.clone(), solution });
     };
     let short = kernels.short_percent();
     if short > SHORT_PERCENT {
         let evidence = kernels.short_told();
-        add(
-            "launch_overhead",
-            short > 50.0,
-            evidence,
-            "fuse small kernels with `torch.compile`, or replay a GPU graph",
-        );
+        add("launch_overhead", short > 50.0, evidence, fewer_launches(system, "small kernels"));
     }
     if kernels.count > 1000 {
         let evidence = format!("{} kernels", kernels.count);
-        add("high_kernel_count", kernels.count > 5000, evidence, "fuse kernels, or replay a GPU graph");
+        add("high_kernel_count", kernels.count > 5000, evidence, fewer_launches(system, "kernels"));
     }
     let mean = kernels.mean_us();
     if kernels.count > 0 && mean < 50.0 {
         let evidence = format!("kernels take {} us on average", shown(mean, 1));
-        add("small_kernels", mean < 20.0, evidence, "give each kernel more work: larger batches, fused operations");
+        let more_work = "give each kernel more work: larger batches, fused operations".to_owned();
+        add("small_kernels", mean < 20.0, evidence, Some(more_work));
     }
     let waits = gaps.class(GapClass::HostSync).count;
     if waits >= 2 * gaps.steps {
         let evidence = format!("the host waits for the GPU in the middle of a step before {}", counted(waits, "gap"));
-        add("synchronization", waits >= 10 * gaps.steps, evidence, "remove or batch device synchronizations");
+        let fewer = "remove or batch device synchronizations".to_owned();
+        add("synchronization", waits >= 10 * gaps.steps, evidence, Some(fewer));
     }
     let work = gaps.class(GapClass::HostWork).time;
     let share = super::gaps::percent(work, gaps.idle());
     if share > 50.0 {
         let evidence = format!("{}% of the idle time is spent in host code before a late launch", shown(share, 1));
-        add("host_work", share > 80.0, evidence, "cut host time per operation with `torch.compile` or a GPU graph");
+        add("host_work", share > 80.0, evidence, Some(less_host_time(system)));
     }
     found
 }

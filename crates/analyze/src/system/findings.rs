@@ -9,7 +9,8 @@ use jarvis_trace::{Clock, InOrder, Ns};
 
 use super::System;
 use super::copy_findings::{blocking_copies, exposed_communication};
-use super::idle_findings::{host_sync, input_starved, launch_bound, memory_action};
+use super::idle_findings::{host_sync, input_starved, launch_bound};
+use super::launch_actions::memory_action;
 use super::recomputation::recomputation;
 use super::severity::Severity;
 use super::texts::{NO_KERNEL, PROFILER_COST};

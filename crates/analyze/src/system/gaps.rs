@@ -179,8 +179,8 @@ pub struct HostActivity {
 /// A gap among the longest, with names.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LongGap {
-    /// From the first GPU event on.
-    pub start: Ns,
+    /// When it begins, from the first event of the file on: as trace viewers count.
+    pub position: Ns,
     /// How long.
     pub length: Ns,
     /// Why.
@@ -508,7 +508,7 @@ impl<'a, 'r> Tables<'a, 'r> {
         order.sort_unstable_by_key(key);
         let name = |uid: u32| -> Arc<str> { self.recording.trace.name(EventId::from_uid(uid)).into() };
         let named = |i: usize| LongGap {
-            start: gaps[i].start,
+            position: self.gaps.begin + gaps[i].start - self.recording.first,
             length: gaps[i].length,
             class: gaps[i].class,
             is_doing: gaps[i].doing().is_some(),

@@ -12,14 +12,13 @@
 //! **Limits.** A trace shows that a launch came late, not what the host could do faster; a program that can be neither
 //! compiled nor captured gains less than the low end.
 
-use std::sync::Arc;
-
 use jarvis_trace::{InOrder, Ns};
 
-use super::cpu_idle::{ACTIVITY_ROWS, SHORT_PERCENT};
+use super::cpu_idle::ACTIVITY_ROWS;
 use super::findings::{Cx, Draft, Judged, timeline_evidence};
 use super::gaps::{GapClass, Gaps, HostActivity, MidStepWait, Tally};
 use super::host_bound::{Fix, HostBound, Limit};
+use super::launch_actions::{FUSED_OPTIMIZER, is_optimizers, launch_actions, memory_action, places};
 use super::severity::{EXPOSED, IDLE, Severity};
 use super::texts::{counted, list, ms_and_percent, quoted, short};
 use super::{flags, selections};
@@ -54,23 +53,8 @@ const FIRST_OF_WAITS: f64 = 50.0;
 /// Input has to make up this share of the window, in percent.
 const INPUT_OF_WINDOW: f64 = 5.0;
 
-/// Memory calls above this share of the idle time, in percent, are spoken of.
-const ALLOCATION_OF_IDLE: f64 = 10.0;
-
-/// Above this share they are the first thing to change.
-const MOSTLY_MEMORY: f64 = 50.0;
-
-/// With this share of the late time, in percent, the optimizer is what launches too much.
-const OPTIMIZER_OF_LATE: f64 = 50.0;
-
-/// Above this share of its time in compiled code, the host gains nothing from compiling.
-const MOSTLY_COMPILED: f64 = 0.5;
-
 /// Above this share of the window, in percent, the recording is of the start of a run and says little about the rest.
 const MOSTLY_START: f64 = 50.0;
-
-const FUSED_OPTIMIZER: &str =
-    "Use the fused or foreach variant of the optimizer (`fused=True`): most late launches are its.";
 
 /// Most operations of a finding.
 const OPERATIONS: usize = 5;
@@ -101,11 +85,6 @@ fn late_launches(cx: &Cx<'_>) -> Tally {
 fn waits_in_first_calls(cx: &Cx<'_>) -> bool {
     let gaps = &cx.system.gaps;
     super::gaps::percent(gaps.first_calls.after_waits, gaps.class(GapClass::HostSync).time) > FIRST_OF_WAITS
-}
-
-/// Whether the optimizer is what launches too much.
-fn is_optimizers(cx: &Cx<'_>) -> bool {
-    super::gaps::percent(cx.system.gaps.in_optimizer.time, cx.system.gaps.late()) > OPTIMIZER_OF_LATE
 }
 
 /// The GPU waits because the host can't issue work fast enough.
@@ -202,76 +181,6 @@ fn launch_basis(cx: &Cx<'_>, after_waits: bool) -> String {
     )
 }
 
-fn launch_actions(cx: &Cx<'_>) -> Vec<String> {
-    let gaps = &cx.system.gaps;
-    let mut actions = Vec::new();
-    if is_optimizers(cx) {
-        actions.push(FUSED_OPTIMIZER.to_owned());
-    }
-    if let Some(first) = cx.system.gaps.slow_first_calls().filter(|first| first.go_on()) {
-        let names = first.shown_names();
-        actions.push(format!(
-            "Keep to few shapes, padded or sorted into buckets, so that first calls ({names}) are rare."
-        ));
-    }
-    let memory = memory_action(cx);
-    let mostly_memory = super::gaps::percent(gaps.class(GapClass::HostAlloc).time, gaps.idle()) > MOSTLY_MEMORY;
-    actions.extend(memory.clone().filter(|_| mostly_memory));
-    actions.push(capture_action(cx));
-    let compiled = cx.system.host.compiled_share > MOSTLY_COMPILED;
-    if !compiled {
-        // Where kernels are long, none is too small to be launched by itself.
-        let fuse = if cx.system.kernels.short_percent() > SHORT_PERCENT { "Fuse small kernels and cut" } else { "Cut" };
-        actions.push(format!("{fuse} host time per operation with `torch.compile`."));
-    }
-    actions.push("Overlap host work with the GPU, or give each launch more work with larger batches.".to_owned());
-    actions.extend(memory.filter(|_| !mostly_memory));
-    if !gaps.has_frames {
-        actions.push("Record with `with_stack=True` to see which Python code the launches wait for.".to_owned());
-    } else if compiled {
-        actions.push(
-            "Record once more without `with_stack`: recorded frames slow the launchers of compiled code down several \
-             times, and without them the trace shows how fast the host is."
-                .to_owned(),
-        );
-    }
-    actions
-}
-
-/// What to do about memory calls, if a good part of the idle time passes in them.
-pub(crate) fn memory_action(cx: &Cx<'_>) -> Option<String> {
-    let (gaps, memory) = (&cx.system.gaps, cx.system.gaps.class(GapClass::HostAlloc));
-    let ms = shown_ms(memory.time.as_ms());
-    (super::gaps::percent(memory.time, gaps.idle()) > ALLOCATION_OF_IDLE)
-        .then(|| format!("Reuse buffers and avoid allocation inside the step: {ms} ms of idle time pass in it."))
-}
-
-/// To capture the step. What waits within it keeps it from being captured, however little the wait itself costs.
-fn capture_action(cx: &Cx<'_>) -> String {
-    let waits = &cx.system.gaps.mid_step_waits;
-    let how = "in a GPU graph (`torch.compile(mode=\"reduce-overhead\")` or `torch.cuda.graph`)";
-    if waits.is_empty() {
-        return format!("Capture the step {how}.");
-    }
-    let names = list(waits.iter().map(|w| &*w.name), 3);
-    let places = places(waits.iter().flat_map(|w| &w.callers));
-    let at = if places.is_empty() { String::new() } else { format!(", called from {places}") };
-    format!(
-        "Remove the synchronizations within the step ({names}{at}), which can't be captured, then capture it {how}."
-    )
-}
-
-/// Places in the user's code, each once.
-fn places<'a>(callers: impl Iterator<Item = &'a Arc<str>>) -> String {
-    let mut distinct: Vec<&str> = Vec::new();
-    for caller in callers {
-        if !distinct.contains(&&**caller) {
-            distinct.push(caller);
-        }
-    }
-    list(distinct, 3)
-}
-
 fn launch_evidence(cx: &Cx<'_>) -> Vec<Evidence> {
     let u = cx.utilization;
     let mut evidence = vec![timeline_evidence(cx, "idle_time", u.idle_time_ms, u.idle_time_percent)];
@@ -326,8 +235,8 @@ fn position_evidence(cx: &Cx<'_>, of: impl Fn(GapClass) -> bool) -> impl Iterato
         row: format!("gap_analysis.top_gaps {rank}"),
         uid: Some(gap.after_uid),
         fact: format!(
-            "at {} ms the GPU waits {} us before {} (`{}`)",
-            shown(gap.start.as_ms(), 3),
+            "at {} ms from the first event of the trace the GPU waits {} us before {} (`{}`)",
+            shown(gap.position.as_ms(), 3),
             shown(gap.length.as_us(), 1),
             quoted(&short(&gap.after_kernel)),
             gap.class.as_str()

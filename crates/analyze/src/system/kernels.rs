@@ -40,6 +40,10 @@ pub struct Kernels {
     pub graph_replays: usize,
     /// GPU events that they launched.
     pub replayed: usize,
+    /// GPU events that were launched in compiled code.
+    pub compiled: usize,
+    /// GPU events whose launch was recorded.
+    pub launched: usize,
 }
 
 impl Kernels {
@@ -56,6 +60,8 @@ impl Kernels {
         }
         for g in &recording.gpu {
             if let Some(launch) = recording.launch(g) {
+                kernels.launched += 1;
+                kernels.compiled += usize::from(recording.in_compiled(launch.start));
                 let name = trace.name_id(launch.call);
                 if *is_graph[name.index()].get_or_insert_with(|| is_graph_launch(trace.text(name))) {
                     replays.push(launch.call);
@@ -92,6 +98,16 @@ impl Kernels {
     /// Mean time in microseconds.
     pub fn mean_us(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.time.as_us() / self.count as f64 }
+    }
+
+    /// Whether GPU graphs launch most of what runs.
+    pub(crate) fn mostly_replayed(&self) -> bool {
+        2 * self.replayed > self.launched
+    }
+
+    /// Whether compiled code launches most of what runs.
+    pub(crate) fn mostly_compiled(&self) -> bool {
+        2 * self.compiled > self.launched
     }
 
     /// How many are short, in words.

@@ -19,6 +19,7 @@ pub mod gaps;
 pub mod host_bound;
 mod idle_findings;
 pub mod kernels;
+mod launch_actions;
 pub mod multi_kernel;
 pub mod multi_kernel_data;
 mod prepare;

@@ -96,6 +96,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) tree: &'a Tree,
     /// GPU events with a length, by start, end and place in the file.
     pub(crate) gpu: Vec<GpuEvent>,
+    /// Start of the first event of the file: where trace viewers begin to count.
+    pub(crate) first: Ns,
     /// First start and last end of GPU events, those without a length too.
     pub(crate) extent: (Ns, Ns),
     /// Profiler steps on the host, in order.
@@ -123,6 +125,7 @@ impl<'a> Recording<'a> {
             trace,
             tree,
             gpu: Vec::new(),
+            first: Ns(i64::MAX),
             extent: (Ns(i64::MAX), Ns(i64::MIN)),
             steps: Vec::new(),
             optimizer: IntervalSet::default(),
@@ -177,7 +180,7 @@ impl<'a> Recording<'a> {
         launch_of(self.trace, g)
     }
 
-    /// One pass over all events: steps, waits, input.
+    /// One pass over all events: the first of them, steps, waits, input.
     fn read_host(&mut self) {
         let trace = self.trace;
         let mut names = Names::new(trace);
@@ -186,6 +189,9 @@ impl<'a> Recording<'a> {
         let mut optimizer: Vec<(Ns, Ns)> = Vec::new();
         let mut compiled: Vec<(Ns, Ns)> = Vec::new();
         for e in trace.events() {
+            if let Some(ts) = trace.ts(e).filter(|&ts| ts < self.first && is_drawn(trace, e)) {
+                self.first = ts;
+            }
             let kind = trace.kind(e);
             match kind {
                 EventKind::Runtime | EventKind::Driver if names.is(e, Names::WAIT | Names::BLOCKING_COPY) => {
@@ -354,9 +360,12 @@ impl<'a> Recording<'a> {
 
     /// Whether the host is in an optimizer step.
     pub(crate) fn in_optimizer(&self, at: Ns) -> bool {
-        let spans = self.optimizer.spans();
-        let after = spans.partition_point(|&(from, _)| from <= at);
-        after > 0 && at < spans[after - 1].1
+        holds(&self.optimizer, at)
+    }
+
+    /// Whether the host is in compiled code.
+    pub(crate) fn in_compiled(&self, at: Ns) -> bool {
+        holds(&self.compiled, at)
     }
 
     /// How much of a span an event covers.
@@ -393,6 +402,18 @@ impl<'a> Recording<'a> {
             self.trace.kind(e) == EventKind::PythonFunction && !framework
         })
     }
+}
+
+/// Whether trace viewers show an event by itself: neither names of threads nor arrows count as the begin of a trace.
+fn is_drawn(trace: &Trace, e: EventId) -> bool {
+    !matches!(trace.phase(e), 'M' | 's' | 't' | 'f' | '\0')
+}
+
+/// Whether a moment lies in one of the spans.
+fn holds(spans: &IntervalSet<Ns>, at: Ns) -> bool {
+    let spans = spans.spans();
+    let after = spans.partition_point(|&(from, _)| from <= at);
+    after > 0 && at < spans[after - 1].1
 }
 
 fn launch_of(trace: &Trace, g: &GpuEvent) -> Option<Launch> {

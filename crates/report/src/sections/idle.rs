@@ -129,7 +129,8 @@ fn lengths(gaps: &GapAnalysis) -> Table {
 }
 
 fn longest(gaps: &GapAnalysis, most: usize) -> Table {
-    let mut table = Table::new(&["Start (ms)", ">Length (us)", "Class", "Host operation", "Kernel after"]);
+    let mut table =
+        Table::new(&["Start (ms from the first event)", ">Length (us)", "Class", "Host operation", "Kernel after"]);
     for g in gaps.top_gaps.iter().take(most) {
         table.row([
             cell(jarvis_analyze::rounding::shown(g.start_ms.0, 3)),
@@ -161,7 +162,12 @@ fn patterns(m: &CpuIdleMetrics, level: u8) -> Vec<Block> {
     }
     let mut table = Table::new(&["Pattern", "Severity", "Evidence", "What to do"]);
     for p in &m.patterns_detected {
-        table.row([Line::code(p.name), cell(severity(p.severity)), cell(&*p.evidence), cell(p.solution)]);
+        table.row([
+            Line::code(p.name),
+            cell(severity(p.severity)),
+            cell(&*p.evidence),
+            cell(p.solution.as_deref().unwrap_or("-")),
+        ]);
     }
     vec![Block::heading(level, "Detected Patterns"), Block::Table(table)]
 }

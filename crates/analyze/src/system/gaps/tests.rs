@@ -3,7 +3,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::system::System;
-use crate::system::fixture::{system, timeline, tree};
+use crate::system::cpu_idle::CpuIdleMetrics;
+use crate::system::fixture::{system, timeline, tree, utilization};
 
 /// The classes of all gaps, in order.
 fn classes(b: &TraceBuilder) -> Vec<&'static str> {
@@ -325,6 +326,26 @@ fn the_ten_longest_come_longest_first() {
     let gaps = system(&b).gaps;
     let lengths: Vec<i64> = gaps.longest.iter().map(|g| g.length.0 / 1000).collect();
     assert_eq!(lengths, [13, 12, 11, 10, 8, 7, 6, 5, 4, 3], "9 µs would come after the last kernel");
+}
+
+/// Whatever is not counted: a viewer's zero is the first thing that it draws.
+#[test]
+fn positions_count_from_the_first_event_of_the_file() {
+    let mut b = TraceBuilder::new();
+    b.event('M', "", "thread_name", 0.0, 0.0);
+    b.event('s', "ac2g", "ac2g", 500.0, 0.0);
+    b.event('i', "", "Iteration Start: PyTorch Profiler", 1000.0, 0.0);
+    // Its launch was not recorded: it is no part of the window.
+    b.event('X', "kernel", "early", 3000.0, 10.0);
+    for (i, start) in [(1, 5000.0), (2, 5040.0), (3, 5200.0)] {
+        b.launch("cudaLaunchKernel", start - 20.0, 1.0, i);
+        b.kernel("k", start, 10.0, i);
+    }
+    let gaps = system(&b).gaps;
+    let positions: Vec<(i64, i64)> = gaps.longest.iter().map(|g| (g.position.0, g.length.0)).collect();
+    assert_eq!(positions, [(4_050_000, 150_000), (4_010_000, 30_000)]);
+    let shown = CpuIdleMetrics::of(&system(&b), &utilization(&b)).gap_analysis.top_gaps;
+    assert_eq!((shown[0].start_ms.0, shown[1].start_ms.0), (4.05, 4.01));
 }
 
 /// A random trace: kernels on some streams with launches before or after, calls of all kinds on two threads.

@@ -85,3 +85,61 @@ fn all_waits_that_the_range_is_without_are_named() {
     let told = all.iter().flat_map(|f| &f.paths.algorithmic).filter(|a| a.starts_with("Reuse buffers")).count();
     assert_eq!(told, 1, "{all:?}");
 }
+
+/// What the idle page says is to be done about each of its patterns.
+fn solutions(b: &TraceBuilder) -> Vec<(&'static str, Option<String>)> {
+    let metrics = CpuIdleMetrics::of(&system(b), &utilization(b));
+    metrics.patterns_detected.into_iter().map(|p| (p.name, p.solution)).collect()
+}
+
+/// All that is said is to be done about launches, by the page and by the finding.
+fn advised(b: &TraceBuilder) -> String {
+    let all = found(b);
+    let f = all.iter().find(|f| f.pattern == PatternId::LAUNCH_BOUND).unwrap();
+    let page = solutions(b).into_iter().filter_map(|(_, solution)| solution);
+    page.chain(f.paths.algorithmic.clone()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn what_is_compiled_is_not_told_to_compile_on_any_page() {
+    let mut host = steps(50.0, 5.0);
+    assert!(advised(&host.b).contains("fuse small kernels with `torch.compile`, or replay a GPU graph"));
+    assert!(advised(&host.b).contains("cut host time per operation with `torch.compile` or a GPU graph"));
+    // All launches are in compiled code, though what the host does before them takes most of its time.
+    for step in 0..2 {
+        for op in 0..40 {
+            let at = f64::from(step) * 2020.0 + f64::from(op) * 50.0;
+            host.b.annotation("Torch-Compiled Region: 0/0", at + 20.0, 15.0);
+        }
+    }
+    let s = system(&host.b);
+    assert!(s.host.compiled_share < 0.5 && s.kernels.compiled > 70, "{:?}", s.kernels);
+    let advised = advised(&host.b);
+    assert!(!advised.contains("with `torch.compile`"), "{advised}");
+    assert!(advised.contains("replay a GPU graph") && advised.contains("Capture the step"), "{advised}");
+}
+
+#[test]
+fn what_graphs_replay_is_not_told_to_be_captured() {
+    // Two steps of twenty pieces, each a graph of its own that the host is slow to reach.
+    let mut b = TraceBuilder::new();
+    for piece in 0..40 {
+        let at = f64::from(piece) * 200.0;
+        if piece % 20 == 0 {
+            b.annotation(&format!("ProfilerStep#{piece}"), at, 3999.0);
+        }
+        b.cpu_op("aten::copy_", at, 150.0);
+        b.launch("cudaGraphLaunch", at + 150.0, 20.0, piece.into());
+        for k in 0..10 {
+            b.gpu("kernel", "k", at + 165.0 + 2.5 * f64::from(k), 2.0, piece.into(), 7);
+        }
+    }
+    let advised = advised(&b);
+    for word in ["GPU graph", "torch.compile", "apture"] {
+        assert!(!advised.contains(word), "{word} in {advised}");
+    }
+    assert_eq!(solutions(&b)[0], ("launch_overhead", None));
+    let json = serde_json::to_value(CpuIdleMetrics::of(&system(&b), &utilization(&b))).unwrap();
+    assert!(json["patterns_detected"][0].get("solution").is_none(), "{json}");
+    assert!(advised.contains("overlap host work with the GPU"), "{advised}");
+}

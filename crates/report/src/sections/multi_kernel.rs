@@ -134,7 +134,7 @@ fn copies(system: &System, rows: usize) -> Vec<Block> {
         return vec![Block::paragraph("No memory copies in the trace.")];
     }
     let mut table =
-        Table::new(&["Direction", ">Count", ">Time (ms)", ">Longest (us)", ">Exposed (ms)", ">MB", ">Waited for"]);
+        Table::new(&["Direction", ">Count", ">Time (ms)", ">Longest (us)", ">Exposed (ms)", ">MiB", ">Waited for"]);
     for d in CopyDirection::ALL {
         let c = system.copies.direction(d);
         if c.count > 0 {
@@ -181,7 +181,7 @@ fn communication(system: &System, rows: usize) -> Vec<Block> {
         return vec![Block::paragraph("No collective communication in the trace.")];
     }
     let mut table =
-        Table::new(&["Collective name", ">Ranks", "Type", ">Message (MB)", ">Count", ">Time (ms)", ">Exposed (ms)"]);
+        Table::new(&["Collective name", ">Ranks", "Type", ">Message (MiB)", ">Count", ">Time (ms)", ">Exposed (ms)"]);
     let or_dash = |n: Option<String>| n.unwrap_or_else(|| "-".to_owned());
     for k in c.collectives.iter().take(rows) {
         table.row([

@@ -37,7 +37,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
         ("Plain mean over additions, products and copies", seed),
         ("Ceiling for memory-bound work", format!("{}% of peak", pct(p.memory_ceiling()))),
     ])];
-    let mut table = Table::new(&["Operation", "Shapes", ">MB per Call", ">TB/s", ">Time (ms)", "Used"]);
+    let mut table = Table::new(&["Operation", "Shapes", ">MiB per Call", ">TB/s", ">Time (ms)", "Used"]);
     for row in p.rows.iter().filter(|r| SIMPLE.contains(&&*r.name)) {
         let used = b.rows.contains(&row.uid);
         table.row([

@@ -12,7 +12,7 @@ use jarvis_trace::side_by_side::both;
 use jarvis_trace::{Population, Summary, Trace, Tree};
 use rapidhash::RapidHashMap;
 
-use crate::finding::{Evidence, Finding, NO_GAIN, PatternId, Tier};
+use crate::finding::{Evidence, Finding, NO_GAIN, PatternId, Priority, Tier};
 use crate::metrics::{Bottleneck, Fusion, MetricsFile, PatternMetrics, Scope, Status, TreeEntry};
 use crate::patterns::candidates::{
     FusionCandidate, FusionMetrics, fusion, fusion_candidates, fusion_metrics, is_told_of_rows, sure,
@@ -24,7 +24,7 @@ use crate::prepared::{Prepared, Row, Utilization};
 use crate::program::{LeafId, Program, RowId};
 use crate::rank;
 use crate::rounding::{shown, shown_ms};
-use crate::rules::{CategoryOutcome, Claims, analyze_categories, compute_findings};
+use crate::rules::{CategoryOutcome, Claims, NOT_URGENT, analyze_categories, compute_findings};
 use crate::system::gaps::Gaps;
 use crate::system::{self, System};
 use crate::texts::counted;
@@ -351,12 +351,16 @@ fn telling<'f>(
 }
 
 /// A bottleneck is as urgent as the finding that tells it, be it of a part of its time: one level for one thing, wherever
-/// it stands.
+/// it stands. Whether kernel engineers need a package its own share has decided: the finding is about more than its kernel.
 fn settle_priorities(outcomes: &mut [CategoryOutcome], findings: &[Finding]) {
     let told = ToldRows::of(findings);
     for b in outcomes.iter_mut().flat_map(CategoryOutcome::bottlenecks_mut) {
         if let Some(finding) = telling(findings, &told, (b.finding, b.time_ms.0), &b.rows) {
             b.priority = finding.priority;
+            if b.priority <= Priority::High && b.replay.reason == NOT_URGENT {
+                let (share, pattern) = (b.priority_by_share.title(), finding.pattern.as_str());
+                b.replay.reason = format!("{share} by its own share; `{pattern}` makes it urgent and tells what to do");
+            }
         }
     }
 }

@@ -93,6 +93,32 @@ fn a_bottleneck_is_told_by_what_speaks_of_most_of_it() {
 }
 
 #[test]
+fn what_another_finding_makes_urgent_is_not_called_not_urgent() {
+    // Small beside the additions, so that its category caps its level.
+    let mut scene = Scene::new();
+    scene.add(100, 512, 4.3);
+    let types = r#"["c10::BFloat16", "long int"]"#;
+    scene.calls(10, &Call::new("aten::embedding", "[[32000, 1024], [4, 512]]", types, &[("gather", 34.0)]));
+    let (mut outcomes, _) = analyzed(&scene.prepared());
+    let bottleneck = metrics(&outcomes, "other").bottlenecks[0].clone();
+    assert_eq!((bottleneck.priority, bottleneck.replay.reason.as_str()), (Priority::Medium, "not urgent enough"));
+    let rows = bottleneck.rows.iter().map(|&row| (row, 1.0)).collect();
+    let mut about = |priority: Priority| {
+        let told = Finding {
+            rows: Vec::clone(&rows),
+            pattern: PatternId::UNFUSED_ATTENTION,
+            ..finding(Tier::Fusion, priority, 0.0, 1.0)
+        };
+        settle_priorities(&mut outcomes, &[told]);
+        let b = &metrics(&outcomes, "other").bottlenecks[0];
+        (b.priority, b.replay.recommended, b.replay.reason.clone())
+    };
+    assert_eq!(about(Priority::Medium), (Priority::Medium, false, "not urgent enough".to_owned()));
+    let why = "Medium by its own share; `unfused_attention` makes it urgent and tells what to do";
+    assert_eq!(about(Priority::Critical), (Priority::Critical, false, why.to_owned()));
+}
+
+#[test]
 fn what_streams_make_of_kernel_times_is_told() {
     let mut findings = norms().findings;
     let before = findings.clone();

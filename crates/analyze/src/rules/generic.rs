@@ -8,6 +8,7 @@ use super::AnalyzerInfo;
 use super::cx::CategoryCx;
 use super::drive::Rules;
 use super::judge::{Group, Judged, Judgement};
+use super::priority::NOT_URGENT;
 use super::words::{Said, kind_by_words};
 use crate::finding::{PatternId, Priority};
 use crate::metrics::{Bottleneck, BottleneckImpact, CategoryMetrics, Classification, GenericClass};
@@ -135,7 +136,7 @@ impl Rules for Generic {
             b.priority_by_share = b.priority_by_share.max(Priority::Medium);
             b.priority = b.priority.max(Priority::Medium);
             if !b.replay.required {
-                without_package(b, "not urgent enough");
+                without_package(b, NOT_URGENT);
             }
         }
         for b in metrics.bottlenecks.iter_mut().filter(|b| b.finding.is_none() && b.efficiency_percent.is_some()) {

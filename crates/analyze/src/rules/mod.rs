@@ -39,6 +39,7 @@ pub use findings::compute_findings;
 pub(crate) use gemm::is_tiny_batched_gemm;
 pub use judge::reason;
 pub use outcome::{CategoryOutcome, analyze_categories, ask_for_package_of, refuse_package, refuse_package_of};
+pub(crate) use priority::NOT_URGENT;
 
 /// What an analyzer is.
 #[derive(Debug, Clone, Copy)]

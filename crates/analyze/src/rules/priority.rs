@@ -5,6 +5,9 @@ use crate::finding::Priority;
 use crate::metrics::Replay;
 use crate::thresholds::Threshold;
 
+/// Why no package is made of what is slow but not urgent.
+pub(crate) const NOT_URGENT: &str = "not urgent enough";
+
 /// What priorities are made of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Weight {
@@ -68,7 +71,7 @@ impl Weight {
                 (true, format!("high priority and <{}% of peak", cx.limit(Threshold::BottleneckEfficiency)))
             }
             () if self.efficiency.is_none() => (false, "no performance model".to_owned()),
-            () => (false, "not urgent enough".to_owned()),
+            () => (false, NOT_URGENT.to_owned()),
         };
         Replay { recommended, required, reason, package: None }
     }

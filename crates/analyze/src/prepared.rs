@@ -397,6 +397,11 @@ impl Row {
         unknown && !self.is_link_copy && !self.efficiency.lacks_rate
     }
 
+    /// Whether some of its kernels only change a layout.
+    pub fn turns_layout(&self) -> bool {
+        self.kernels.iter().any(|k| kernel_names::is_transpose(&k.name))
+    }
+
     /// Time of its kernels that compute: copies do not.
     pub fn compute_ms(&self) -> f64 {
         self.without(self.copied_ms)
@@ -650,6 +655,11 @@ impl Prepared {
             None => "Several",
             Some(key) => self.category(key).map_or(&**key, |c| &*c.display),
         }
+    }
+
+    /// How many operations the list of the top ones has at most.
+    pub fn most_top_operations(&self) -> usize {
+        self.thresholds.get(Threshold::TopOps) as usize
     }
 
     /// The category with this key.

@@ -6,6 +6,7 @@ use jarvis_analyze::metrics::{Bottleneck, CategoryMetrics, MetricsFile, PatternM
 use jarvis_analyze::prepared::{Prepared, Row};
 use jarvis_analyze::rounding::shown;
 use jarvis_analyze::rules::CategoryOutcome;
+use jarvis_trace::InOrder;
 
 use super::bottleneck::bottleneck;
 use super::copies;
@@ -127,11 +128,14 @@ fn bottlenecks(analysis: &Analysis, metrics: &CategoryMetrics, place: Place, fir
 
 fn operations(prepared: &Prepared, metrics: &CategoryMetrics, place: Place) -> Vec<Block> {
     let most = place.operations();
-    let mut blocks = vec![Block::Table(operations_table(metrics.rows(prepared).take(most)))];
-    let rest = metrics.rows(prepared).skip(most);
-    if rest.len() > 0 {
+    // By the time that is shown: the footnote tells of copies.
+    let mut rows: Vec<&Row> = metrics.rows(prepared).collect();
+    rows.order_by(|a, b| b.compute_ms().total_cmp(&a.compute_ms()));
+    let (listed, rest) = rows.split_at(most.min(rows.len()));
+    let mut blocks = vec![Block::Table(operations_table(listed.iter().copied()))];
+    if !rest.is_empty() {
         let count = rest.len();
-        let time: f64 = rest.map(Row::compute_ms).sum();
+        let time: f64 = rest.iter().map(|row| row.compute_ms()).sum();
         let time = if place == Place::File { format!(" ({} ms)", ms(time)) } else { String::new() };
         blocks.push(Block::paragraph(format!(
             "{}{time} in `category_data/{}_ops.csv`.",

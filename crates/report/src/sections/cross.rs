@@ -68,6 +68,14 @@ pub(crate) fn leading<'a>(prepared: &Prepared, finding: &'a Finding) -> (Option<
             None => named.push((&o.name, o.time_ms)),
         }
     }
+    if finding.pattern == PatternId::LAYOUT_TRANSPOSES {
+        // What is told is what turns images round, though other operations may gain more.
+        let turns = |name: &str| {
+            finding.rows.iter().any(|&(r, _)| *prepared.row(r).name == *name && prepared.row(r).turns_layout())
+        };
+        let turning: Vec<(&str, f64)> = named.iter().copied().filter(|(name, _)| turns(name)).collect();
+        named = if turning.is_empty() { named } else { turning };
+    }
     let Some(&(most, _)) = named.iter().reduce(|a, b| if b.1 > a.1 { b } else { a }) else { return (None, None) };
     let least = prepared.thresholds.get(Threshold::TopOpsMinPercent);
     if !spans_operations(finding) {

@@ -15,6 +15,7 @@ fn every_page_of_every_trace_keeps_the_rules() {
         let pages = a.pages();
         for page in &pages {
             check_page(&format!("{}: {}", a.name, page.path), &page.text);
+            check_units(&format!("{}: {}", a.name, page.path), &page.text);
         }
         let again = a.pages();
         assert!(pages.iter().zip(&again).all(|(x, y)| x.path == y.path && x.text == y.text), "{}", a.name);
@@ -32,6 +33,15 @@ fn every_page_of_every_trace_keeps_the_rules() {
             assert!(a.fair().contains(&note), "{}", a.name);
         }
     });
+}
+
+/// Tables hold MiB, as sentences do: their heads say so.
+fn check_units(page: &str, text: &str) {
+    let lines: Vec<&str> = text.lines().collect();
+    for head in lines.windows(2).filter(|pair| pair[1].starts_with("| ---")).map(|pair| pair[0]) {
+        let mut words = head.split(|c: char| !c.is_alphanumeric());
+        assert!(words.all(|word| word != "MB"), "{page}: {head}");
+    }
 }
 
 /// A recommendation is in the top list by its own time; by that of others of the same name it is a part of one.
@@ -185,6 +195,75 @@ fn what_is_below_its_band_and_not_slow_says_so() {
     let fair = a.fair();
     assert!(fair.contains("could measure it (operands differ in shape or layout)"), "{fair}");
     check_rough(&a);
+}
+
+/// A call with one or two kernels, as `Input Dims`, `Input type`, `Input Strides` and `Concrete Inputs` say.
+fn call(b: &mut TraceBuilder, number: i64, at_us: f64, name: &str, args: [&str; 4], kernels: &[(&str, f64)]) -> f64 {
+    let host = 50.0 * number as f64;
+    let mut op = b.cpu_op(name, host, 40.0);
+    for (key, value) in ["Input Dims", "Input type", "Input Strides", "Concrete Inputs"].into_iter().zip(args) {
+        op = op.arg(key, value);
+    }
+    let mut at = at_us;
+    for (i, (kernel, us)) in kernels.iter().enumerate() {
+        let correlation = 10 * number + i as i64;
+        b.launch("cudaLaunchKernel", host + 5.0 + 5.0 * i as f64, 2.0, correlation);
+        let category = if kernel.starts_with("Memcpy") { "gpu_memcpy" } else { "kernel" };
+        b.gpu(category, kernel, at, *us, correlation, 7);
+        at += us;
+    }
+    at
+}
+
+#[test]
+fn a_layout_is_told_of_the_operation_that_turns_images() {
+    let convolution = [
+        "[[64, 256, 56, 56], [256, 256, 3, 3], [], [], [], [], [], [], []]",
+        r#"["c10::Half", "c10::Half", "", "ScalarList", "ScalarList", "ScalarList", "Scalar", "ScalarList", "Scalar"]"#,
+        "[[802816, 3136, 56, 1], [2304, 9, 3, 1], [], [], [], [], [], [], []]",
+        r#"["", "", "", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"]"#,
+    ];
+    let norm = [
+        "[[64, 256, 56, 56], [256], [256], [256], [256], [], [], [], []]",
+        r#"["c10::Half", "float", "float", "float", "float", "Scalar", "Scalar", "Scalar", "Scalar"]"#,
+        "[[802816, 3136, 56, 1], [1], [1], [1], [1], [], [], [], []]",
+        r#"["", "", "", "", "", "True", "0.1", "1e-05", "True"]"#,
+    ];
+    let turned = [
+        ("void cudnn::engines_precompiled::nchwToNhwcKernel<__half>", 400.0),
+        ("sm90_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_x", 400.0),
+    ];
+    let mut b = TraceBuilder::new();
+    let mut at = 2000.0;
+    for i in 0..10 {
+        at = call(&mut b, 2 * i, at, "aten::convolution", convolution, &turned);
+        // It takes longer, and gains more.
+        let kernel = [("void cudnn::bn_fw_tr_1C11_kernel_NCHW<__half>", 1000.0)];
+        at = call(&mut b, 2 * i + 1, at, "aten::batch_norm", norm, &kernel);
+    }
+    let a = Analysed::of("layout", &b.build(), "H200").unwrap();
+    let fair = a.fair();
+    let told = fair.split("\n### ").find(|r| r.contains("Layout transposes around convolutions")).unwrap();
+    assert!(told.contains("**Operation**: `aten::convolution` (#2 in Top Operations) and 1 more operation"), "{told}");
+}
+
+#[test]
+fn operations_stand_in_the_order_of_the_time_that_is_shown() {
+    let dims = "[[8192, 8192], [8192, 8192], []]";
+    let args =
+        [dims, r#"["c10::BFloat16", "c10::BFloat16", "Scalar"]"#, "[[8192, 1], [8192, 1], []]", r#"["", "", ""]"#];
+    let mut b = TraceBuilder::new();
+    let mut at = 2000.0;
+    at = call(&mut b, 0, at, "aten::copy_", args, &[("Memcpy HtoD (Pinned -> Device)", 1000.0)]);
+    at = call(&mut b, 1, at, "aten::add", args, &[("void at::native::add", 400.0)]);
+    call(&mut b, 2, at, "aten::mul", args, &[("void at::native::mul", 700.0)]);
+    let a = Analysed::of("copied", &b.build(), "H200").unwrap();
+    let page = a.page("category_findings/elementwise_findings.md");
+    let rows =
+        page.lines().skip_while(|l| !l.starts_with("| Operation | Count |")).skip(2).take_while(|l| l.starts_with('|'));
+    let shown: Vec<(&str, &str)> =
+        rows.map(|l| (l.split('`').nth(1).unwrap(), l.split(" | ").nth(2).unwrap())).collect();
+    assert_eq!(shown, [("aten::mul", "0.70"), ("aten::add", "0.40"), ("aten::copy_", "0.000")], "{page}");
 }
 
 #[test]

@@ -22,7 +22,9 @@ fn the_log_tells_of_the_check_and_the_command_agrees() {
         serde_json::from_str(&fs::read_to_string(out.path().join("run_log.json")).unwrap()).unwrap();
     assert_eq!(log["self_check"], serde_json::json!([]));
     let stages: Vec<&str> = log["stages"].as_array().unwrap().iter().filter_map(|s| s["stage"].as_str()).collect();
-    assert_eq!(stages.last(), Some(&"self_check"), "{stages:?}");
+    let preparing = ["read", "perf_report", "groundwork", "analysis", "replay_packages"];
+    let telling = ["data", "reports", "page", "sheets", "self_check"];
+    assert_eq!(stages, [preparing, telling].concat(), "each step rests on the ones before it");
     let run = jarvis(&["check", folder]);
     assert_eq!(run.status, 0, "{}", run.out);
     // A folder that someone has changed does not pass.
@@ -70,6 +72,14 @@ fn the_short_report_lists_as_many_operations_as_it_is_told_to() {
     let (_, table) = report.split_once("### Top Operations").unwrap();
     let rows = table.lines().take_while(|l| !l.starts_with("## ")).filter(|l| l.starts_with("| ")).count();
     assert_eq!(rows, 2 + 2, "a head, a rule and two operations");
+    // A list of two is not called one of ten.
+    fs::write(limits, "{\"top_ops.count\": 2}").unwrap();
+    let run = jarvis(&["analyze", trace, "-o", to, "--quiet", "--thresholds", limits]);
+    assert_eq!((run.status, run.err.as_str()), (0, ""));
+    for (name, says) in [("fair", "(not in the top 2)"), ("rough", "| In Top 2 |")] {
+        let report = fs::read_to_string(folder.join(format!("standalone_analysis_{name}.md"))).unwrap();
+        assert!(report.contains(says) && !report.to_lowercase().contains("top 10"), "{report}");
+    }
 }
 
 #[test]

@@ -41,11 +41,11 @@ pub(crate) fn speedup(range: Range) -> String {
 }
 
 /// `#2 in Top Operations`, or that it is a small part of one that is there, or not there at all.
-pub(crate) fn in_top(rank: Option<usize>, listed: Option<usize>) -> String {
+pub(crate) fn in_top(rank: Option<usize>, listed: Option<usize>, most: usize) -> String {
     match (rank, listed) {
         (Some(n), _) => format!("#{n} in Top Operations"),
         (None, Some(n)) => format!("part of #{n} in Top Operations"),
-        (None, None) => "not in the top 10".to_owned(),
+        (None, None) => format!("not in the top {most}"),
     }
 }
 
@@ -191,9 +191,10 @@ mod tests {
         assert_eq!(shapes("(8) f<br>(8) f<br>(4) i"), "(8) f, (8) f, (4) i");
         assert_eq!(shapes("(8) f<br>(4) i<br>(4) i<br>(4) i"), "(8) f, 3 x (4) i");
         assert_eq!(shapes(""), "-");
-        assert_eq!(in_top(Some(3), Some(3)), "#3 in Top Operations");
-        assert_eq!(in_top(None, Some(3)), "part of #3 in Top Operations");
-        assert_eq!(in_top(None, None), "not in the top 10");
+        assert_eq!(in_top(Some(3), Some(3), 10), "#3 in Top Operations");
+        assert_eq!(in_top(None, Some(3), 10), "part of #3 in Top Operations");
+        assert_eq!(in_top(None, None, 10), "not in the top 10");
+        assert_eq!(in_top(None, None, 4), "not in the top 4");
         assert_eq!(sentence("no shapes"), "No shapes.");
         assert_eq!(sentence("`a` is"), "`a` is.");
         assert_eq!(sentence("aten::mm is"), "aten::mm is.");

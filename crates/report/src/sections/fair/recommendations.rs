@@ -65,7 +65,9 @@ fn one(run: &Run<'_>, f: &Finding, earlier: &[&Finding]) -> Vec<Block> {
 fn operation(run: &Run<'_>, f: &Finding) -> Line {
     let (name, rank) = leading(&run.analysis.prepared, f);
     let Some(name) = name else { return Line::prose(WHOLE_TRACE) };
-    let mut line = Line::code(name).and_prose(&format!(" ({})", in_top(rank, listed(&run.analysis.prepared, name))));
+    let p = &run.analysis.prepared;
+    let mut line =
+        Line::code(name).and_prose(&format!(" ({})", in_top(rank, listed(p, name), p.most_top_operations())));
     let mut others: Vec<&str> = f.operations.iter().map(|o| o.name.as_str()).filter(|n| *n != name).collect();
     others.sort_unstable();
     others.dedup();

@@ -39,12 +39,13 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
 
 fn findings(run: &Run<'_>) -> Table {
     let p = &run.analysis.prepared;
+    let in_top = format!("In Top {}", p.most_top_operations());
     let mut table = Table::new(&[
         "Finding",
         "Pattern",
         "Tier",
         "Category",
-        "In Top 10",
+        &in_top,
         ">e",
         ">c",
         ">C",

@@ -48,7 +48,7 @@ macro_rules! thresholds {
 thresholds! {
     BaselineDefault        "baseline.default_percent"         70.0   "%"     "O"    "memory ceiling where no simple elementwise operation was measured, or a poor one";
     BaselineMinCeiling     "baseline.min_ceiling_percent"     60.0   "%"     "J"    "a measured baseline at or above this is the memory ceiling";
-    BaselineMinMb          "baseline.min_mb"                  8.0    "MB"    "J"    "a call moves at least this to count for the baseline";
+    BaselineMinMb          "baseline.min_mb"                  8.0    "MiB"   "J"    "a call moves at least this to count for the baseline";
     BnBaseline             "bn.baseline"                      70.0   "%"     "S003" "with a baseline above this and the norm below bn.low the kernel is the limit";
     BnLow                  "bn.low"                           20.0   "%"     "S003" "a norm below this while the baseline is above bn.baseline is a kernel issue";
     BnRatioLow             "bn.ratio_low"                     0.3    "ratio" "J"    "a norm at less than this share of the baseline is below it";

@@ -1,7 +1,7 @@
 //! Every number of the fair report stands in a table or JSON file of the same run.
 //!
 //! A number that is printed with d decimals is found if a number of the files rounds to it at d decimals, in the same
-//! unit or in one that the text converts from: milliseconds from microseconds, percent from a share, MB from
+//! unit or in one that the text converts from: milliseconds from microseconds, percent from a share, MiB from
 //! bytes. Whole sentences
 //! are taken from `findings.json` and the metrics (what a range rests on, what was seen); their numbers stand there.
 
@@ -83,8 +83,8 @@ impl Known {
                 "ms" => self.has(1e3 * value, decimals - 3),
                 "us" => self.has(value / 1e3, decimals + 3),
                 "%" => self.has(value / 100.0, decimals + 2),
-                // As many decimals as the bytes of a MB have digits.
-                "MB" => self.has(value * 1_048_576.0, decimals - 6),
+                // As many decimals as the bytes of a MiB have digits.
+                "MiB" => self.has(value * 1_048_576.0, decimals - 6),
                 _ => false,
             }
             || self.said.contains(&token.digits)
@@ -190,10 +190,10 @@ fn without_ordinal(line: &str) -> &str {
 
 fn column_unit(header: &str) -> &'static str {
     match header {
-        h if h.contains("(ms)") => "ms",
+        h if h.contains("(ms") => "ms",
         h if h.contains("(us)") => "us",
         h if h.contains('%') => "%",
-        h if h.contains("MB") => "MB",
+        h if h.contains("MiB") => "MiB",
         _ => "",
     }
 }

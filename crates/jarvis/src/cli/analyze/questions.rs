@@ -115,7 +115,8 @@ pub(super) fn platform(doubt: Option<&str>) -> Result<String, Failure> {
 fn choose(theme: &dyn Theme, question: &str, first: Option<&str>) -> Result<Option<String>, Failure> {
     let line = |p: &Platform| {
         let rate = p.peak("matrix_bf16").map_or(String::new(), |f| format!(", {} TFLOPS bf16", f.value));
-        format!("{:<8}{} TB/s{rate}", p.name, p.mem_bw_gbps.value / 1e3)
+        let memory = p.memory_gb.map_or(String::new(), |gb| format!(", {} GB", gb.value));
+        format!("{:<8}{} TB/s{rate}{memory}", p.name, p.mem_bw_gbps.value / 1e3)
     };
     let lines: Vec<String> = first.map(str::to_owned).into_iter().chain(Platform::all().iter().map(line)).collect();
     let at = FuzzySelect::with_theme(theme)

@@ -27,7 +27,7 @@ use jarvis_trace::{Population, Summary, Trace, Tree};
 
 pub use compare::{ComparedTraces, compare_traces, compare_traces_watched};
 pub use files::{FileRef, Files, OpenFile, Shelf};
-pub use replay::ReplayChoice;
+pub use replay::{ReplayChoice, no_such_operations};
 
 /// Names of the performance report in an output folder.
 pub const WORKBOOK: &str = "perf_report.xlsx";

@@ -23,6 +23,7 @@ pub(super) use self::destination::file_entry;
 use self::destination::{Log, Output};
 use super::platform_args::PlatformArgs;
 use super::remote::{self, PlaceArgs};
+use super::replay::How;
 use super::report::{FOLDER, beside, extension};
 use super::{Failure, Outlet, Session, Stages, Work, resident};
 use crate::exit;
@@ -93,6 +94,9 @@ pub(crate) struct AnalyzeArgs {
     /// Which replay packages to write: `auto`, `none`, `all`, or names of operations with commas between
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     replay: ReplayChoice,
+    /// Compare the names of --replay whole or take any name that contains the text, capitals or not
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = How::Whole, requires = "replay")]
+    replay_match: How,
     /// Write more files: `analysis-md` for one report of cards with scores, its data and a plot; may be repeated
     #[arg(long, value_name = "WHAT")]
     emit: Vec<Emit>,
@@ -116,6 +120,14 @@ fn visible(name: &str) -> Result<String, String> {
 }
 
 impl AnalyzeArgs {
+    /// Which replay packages to write, with how names are compared.
+    fn replay(&self) -> ReplayChoice {
+        match self.replay.clone() {
+            ReplayChoice::Ops(names) if self.replay_match == How::Contains => ReplayChoice::Containing(names),
+            choice => choice,
+        }
+    }
+
     /// `~` in the names of traces, which no shell has expanded if they came from another machine.
     pub(crate) fn expand_home(&mut self, home: Option<&Path>) {
         for trace in [&mut self.trace, &mut self.reference.reference].into_iter().flatten() {
@@ -195,14 +207,8 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
     }
     session.log(1, || format!("measured against {}", platform.name));
     let labels = labels(args, &inputs);
-    let options = AnalyzeOptions {
-        platform,
-        labels,
-        extension,
-        thresholds,
-        replay: args.replay.clone(),
-        emit: args.emit.clone(),
-    };
+    let options =
+        AnalyzeOptions { platform, labels, extension, thresholds, replay: args.replay(), emit: args.emit.clone() };
     let output = Output::to(session, &inputs.folder, inputs_of(args, &inputs));
     finish(&output, trace, &options, read)
 }
@@ -312,14 +318,16 @@ fn has_package(files: &Files) -> bool {
     files.paths().any(|path| path.extension().is_some_and(|e| e == "zip"))
 }
 
-/// Tells of operations that the user named and that got no package.
+/// Tells of operations that the user named and that got no package: there are none, or none can be made of them.
 fn warn_of_replay(session: &Session, choice: &ReplayChoice, replayed: bool, missed: &[String]) {
-    if !replayed && let ReplayChoice::Ops(names) = choice {
-        let names = names.join(", ");
-        session.warn(&format!("no replay package was made of {names}: `jarvis replay TRACE --list` tells why"));
-    } else if !missed.is_empty() {
+    if !missed.is_empty() {
         let names = missed.join(", ");
         session.warn(&format!("no operation is called {names}: `jarvis replay TRACE --list` shows what there is"));
+    }
+    let there: Vec<&str> = choice.names().iter().filter(|name| !missed.contains(name)).map(String::as_str).collect();
+    if !replayed && !there.is_empty() {
+        let names = there.join(", ");
+        session.warn(&format!("no replay package was made of {names}: `jarvis replay TRACE --list` tells why"));
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct ReplayArgs {
     /// Show what could be packaged, most time lost to the roof first, and write nothing
     #[arg(long)]
     list: bool,
-    /// Compare names whole or take any name that contains the text
+    /// Compare names whole or take any name that contains the text, capitals or not
     #[arg(long = "match", value_name = "HOW", value_enum, default_value_t = How::Whole)]
     matching: How,
     /// Leave out kernel names, the device's name and counts
@@ -74,8 +74,9 @@ pub(crate) struct ReplayArgs {
     platform: PlatformArgs,
 }
 
+/// How names of operations are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum How {
+pub(crate) enum How {
     Whole,
     Contains,
 }
@@ -279,7 +280,8 @@ fn relogged(root: &Path, files: &[OutputFile]) -> Option<OutputFile> {
 fn meant(asked: &[String], rows: &[Row]) -> String {
     let names = || rows.iter().map(|row| &*row.op);
     let found = asked.iter().find_map(|asked| {
-        let part = names().find(|name| !asked.is_empty() && name.contains(asked.as_str()));
+        let lower = asked.to_ascii_lowercase();
+        let part = names().find(|name| !asked.is_empty() && name.to_ascii_lowercase().contains(&lower));
         part.or_else(|| nearest(asked, names()))
     });
     found.map_or(String::new(), |name| format!("did you mean {name}? "))

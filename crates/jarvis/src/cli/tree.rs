@@ -36,7 +36,7 @@ pub(crate) struct TreeArgs {
     /// The event with this UID
     #[arg(long, value_name = "N", conflicts_with = "name", allow_negative_numbers = true)]
     uid: Option<u32>,
-    /// Events whose name contains this text
+    /// Events whose name contains this text, capitals or not
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
     /// Take the text as a regular expression
@@ -153,7 +153,9 @@ fn select(trace: &Trace, args: &TreeArgs) -> Result<Vec<EventId>, Failure> {
         None
     };
     let index = NameIndex::of_trace(trace);
-    let matches = |name: &str| pattern.as_ref().map_or_else(|| name.contains(text), |p| p.is_match(name));
+    let text = text.to_ascii_lowercase();
+    let contains = |name: &str| name.to_ascii_lowercase().contains(&text);
+    let matches = |name: &str| pattern.as_ref().map_or_else(|| contains(name), |p| p.is_match(name));
     let mut found: Vec<EventId> = index
         .matching(trace, matches)
         .flat_map(|(_, events)| events.iter().copied())

@@ -4,7 +4,9 @@ use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::finding::FindingOperation;
 use jarvis_analyze::metrics::Bottleneck;
 use jarvis_analyze::rules::{ask_for_package_of, refuse_package, refuse_package_of};
-use jarvis_report::replay::{self, Origin, Packages, ReplayError, Replayer, Selection, Skipped, Tier, Wanted};
+use jarvis_report::replay::{
+    self, Matching, Origin, Packages, ReplayError, Replayer, Selection, Skipped, Tier, Wanted,
+};
 use jarvis_report::{OutputFile, ReplayEntry};
 use jarvis_trace::side_by_side::both;
 use jarvis_trace::{InOrder, Trace};
@@ -26,6 +28,22 @@ pub enum ReplayChoice {
     All,
     /// Those of these operations; `*` stands for any text.
     Ops(Vec<String>),
+    /// Those of operations whose names contain one of these texts, capitals or not.
+    Containing(Vec<String>),
+}
+
+impl ReplayChoice {
+    /// What the user named; nothing where the analysis chooses.
+    pub fn names(&self) -> &[String] {
+        match self {
+            Self::Ops(names) | Self::Containing(names) => names,
+            Self::Auto | Self::None | Self::All => &[],
+        }
+    }
+
+    fn matching(&self) -> Matching {
+        if matches!(self, Self::Containing(_)) { Matching::Contains } else { Matching::Whole }
+    }
 }
 
 impl std::str::FromStr for ReplayChoice {
@@ -71,7 +89,7 @@ pub(super) fn choose(
     if wanted.is_empty() {
         return None;
     }
-    let selection = Selection { wanted, ..Selection::of([], Tier::Requested) };
+    let selection = Selection { wanted, matching: choice.matching(), ..Selection::of([], Tier::Requested) };
     let is_wanted = |op: &str| selection.tier_of(op).is_some();
     let (replayer, rows) = both(Replayer::new, || replay::of_report_where(trace, report, &is_wanted));
     Some(Chosen { selection, rows, replayer })
@@ -87,6 +105,7 @@ pub(super) fn replay(chosen: Option<Chosen>, analysis: &mut Analysis) -> Result<
         Origin { platform: Some(&analysis.prepared.platform), device_name: analysis.prepared.device_name.as_deref() };
     let made = replay::packages(&rows, &selection, origin, &replayer?)?;
     tell(analysis, &made);
+    analysis.warnings.extend(no_such_operations(&made.missed));
     let entry = |p: &replay::PackageInfo| ReplayEntry {
         op: p.op_name.clone(),
         path: format!("{}/{}", replay::FOLDER, p.package),
@@ -106,7 +125,7 @@ fn wanted(analysis: &Analysis, choice: &ReplayChoice, further: &[String]) -> Vec
     let bottlenecks = analysis.outcomes.iter().filter_map(|o| o.metrics()).flat_map(|m| &m.bottlenecks);
     let mut wanted: Vec<Wanted> = match choice {
         ReplayChoice::None => Vec::new(),
-        ReplayChoice::Ops(names) => {
+        ReplayChoice::Ops(names) | ReplayChoice::Containing(names) => {
             names.iter().map(|n| Wanted { pattern: n.clone(), tier: Tier::Requested }).collect()
         }
         ReplayChoice::Auto => {
@@ -122,6 +141,18 @@ fn wanted(analysis: &Analysis, choice: &ReplayChoice, further: &[String]) -> Vec
     // The first that fits a name decides its tier.
     wanted.order_by_key(|w| w.tier);
     wanted
+}
+
+/// That nothing is called as the user named it, if anything is not.
+pub fn no_such_operations(missed: &[String]) -> Option<String> {
+    let names: Vec<String> = missed.iter().map(|name| format!("`{}`", name.replace('`', "'"))).collect();
+    let it = if names.len() == 1 { "it" } else { "them" };
+    (!names.is_empty()).then(|| {
+        format!(
+            "No operation of the trace that uses the GPU is called {}: no replay package was made of {it}.",
+            names.join(" or ")
+        )
+    })
 }
 
 /// Bottlenecks and findings say which package is theirs, or why there is none.

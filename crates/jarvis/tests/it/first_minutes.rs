@@ -148,7 +148,7 @@ fn slips_get_a_suggestion() {
         (&["analyse"][..], "'analyze'"),
         (&["analyze", &trace, "--platfrom", "H200"], "'--platform'"),
         (&["analyze", &trace, "--platform", "h20"], "did you mean H200?"),
-        (&["analyze", &trace, "-o", folder, "--replay", "aten::bm"], "no replay package was made of aten::bm"),
+        (&["analyze", &trace, "-o", folder, "--replay", "aten::bm"], "no operation is called aten::bm"),
         (&["platforms", "MI300"], "did you mean MI300X?"),
         (&["model", "gem"], "did you mean `gemm`?"),
         (&["explain", "aten::mmm"], "did you mean `aten::"),

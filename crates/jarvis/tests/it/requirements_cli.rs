@@ -114,6 +114,7 @@ fn in_a_terminal_the_five_questions_are_asked() {
     for name in ["MI300X", "MI325X", "MI355X", "MI400"] {
         assert!(run.out.contains(name), "{name} is no choice: {}", run.out);
     }
+    assert!(run.out.contains("5.3 TB/s, 708 TFLOPS bf16, 192 GB"), "{}", run.out);
     let manifest = json(&home.path().join("analysis_output/category_manifest.json"));
     assert_eq!((&manifest["platform"], &manifest["run"]["cluster"]), (&"MI300X".into(), &"tw008".into()));
     assert!(manifest["run"]["container"].is_null());
@@ -143,6 +144,39 @@ fn packages_of_named_operations_are_written() {
     let run = jarvis(&["analyze", trace.to_str().unwrap(), "-o", folder, "-q", "--replay", "none"]);
     assert_eq!(run.status, 0, "{}", run.err);
     assert!(!files(out.path()).keys().any(|n| n.ends_with(".zip")), "those of the earlier run are gone");
+}
+
+#[test]
+fn parts_of_names_are_compared_without_capitals() {
+    let out = tempfile::tempdir().unwrap();
+    let (trace, folder) = (fixture("h200/attn_unfused.json.gz"), out.path().to_str().unwrap());
+    let trace = trace.to_str().unwrap();
+    let analyze = |more: &[&str]| jarvis(&[&["analyze", trace, "-o", folder, "--replay", "SoftMax"], more].concat());
+    let run = analyze(&["--replay-match", "contains"]);
+    assert_eq!(run.status, 0, "{}", run.err);
+    let zips: Vec<String> = files(out.path()).into_keys().filter(|n| n.ends_with(".zip")).collect();
+    assert_eq!(zips, ["replay_packages/aten__softmax_replay_package.zip"]);
+    let run = analyze(&[]);
+    assert!(run.err.contains("no operation is called SoftMax"), "whole names are compared exactly: {}", run.err);
+    let run = jarvis(&["replay", trace, "-o", folder, "--op", "SoftMax", "--match", "contains"]);
+    assert!(run.status == 0 && run.out.contains("aten__softmax_replay_package.zip"), "{}{}", run.out, run.err);
+    let run = jarvis(&["replay", trace, "-o", folder, "--op", "SoftMax"]);
+    assert!(run.status == 2 && run.err.contains("did you mean aten::_softmax?"), "{}", run.err);
+    let run = jarvis(&["tree", trace, "--name", "SOFTMAX", "--limit", "1"]);
+    assert!(run.out.contains("aten::softmax"), "{}", run.out);
+}
+
+#[test]
+fn a_name_that_no_operation_has_is_told_as_such_and_kept() {
+    let out = tempfile::tempdir().unwrap();
+    let (trace, folder) = (fixture("h200/attn_unfused.json.gz"), out.path().to_str().unwrap());
+    let args = ["analyze", trace.to_str().unwrap(), "-o", folder, "--replay", "aten::softmx"];
+    let run = jarvis(&args);
+    assert_eq!(run.status, 0, "{}", run.err);
+    assert!(run.err.contains("no operation is called aten::softmx"), "{}", run.err);
+    assert!(!run.err.contains("tells why") && !run.out.contains("softmx"), "it is told once: {}{}", run.out, run.err);
+    let warnings = json(&out.path().join("findings.json"))["warnings"].to_string();
+    assert!(warnings.contains("is called `aten::softmx`: no replay package was made of it."), "{warnings}");
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub enum Matching {
     /// The whole name, `*` for any text.
     #[default]
     Whole,
-    /// Any part of the name.
+    /// Any part of the name, capitals or not.
     Contains,
 }
 
@@ -74,7 +74,7 @@ impl Selection {
     fn fits(&self, pattern: &str, op: &str) -> bool {
         match self.matching {
             Matching::Whole => fits(pattern, op),
-            Matching::Contains => op.contains(pattern),
+            Matching::Contains => op.to_ascii_lowercase().contains(&pattern.to_ascii_lowercase()),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::cli::info::thousands;
 use crate::cli::layout::{WIDTH, cut, wrapped};
 use crate::cli::platforms::number;
 use crate::cli::style::Style;
-use crate::pipeline::{AnalyzeOptions, Analyzed};
+use crate::pipeline::{AnalyzeOptions, Analyzed, no_such_operations};
 
 /// Findings shown.
 const SHOWN: usize = 5;
@@ -90,8 +90,12 @@ impl View<'_> {
     fn warnings(&self, out: &mut String, style: Style) {
         let analysis = &self.analyzed.analysis;
         // It stands beside the shares.
-        let told = several_gpus(&analysis.prepared.devices);
-        let warnings: Vec<&String> = analysis.warnings.iter().filter(|w| Some(*w) != told.as_ref()).collect();
+        let beside = several_gpus(&analysis.prepared.devices);
+        // A warning of the command.
+        let missed = no_such_operations(&self.analyzed.replay_missed);
+        let told = [beside, missed];
+        let is_told = |w: &String| told.iter().flatten().any(|t| t == w);
+        let warnings: Vec<&String> = analysis.warnings.iter().filter(|w| !is_told(w)).collect();
         if warnings.is_empty() {
             return;
         }

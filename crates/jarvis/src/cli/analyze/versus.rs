@@ -105,7 +105,7 @@ pub(super) fn run(
     let options = |platform: &mut PlatformArgs, trace: &Trace, labels: RunLabels, side: &Side| {
         let platform = chosen(session, platform, trace, side)?;
         let (extension, thresholds) = (extension.cloned(), thresholds.clone());
-        let replay = args.replay.clone();
+        let replay = args.replay();
         Ok::<_, Failure>(AnalyzeOptions { platform, labels, extension, thresholds, replay, emit: Vec::new() })
     };
     let said = RunLabels { trace_path: reference.to_string_lossy().into_owned(), ..RunLabels::default() };
@@ -134,7 +134,7 @@ pub(super) fn run(
         let view = summary::View { paths, folder: &inputs.folder, made: &made, options: options.as_ref() };
         session.print_text(&view.text(session.style()))?;
     }
-    warn_of_replay(session, &args.replay, replayed, &made.replay_missed);
+    warn_of_replay(session, &args.replay(), replayed, &made.replay_missed);
     checked.outcome()?;
     session.report(paths.reference, &made.reports.reference.diagnostics)?;
     session.report(paths.target, &made.reports.target.diagnostics)?;

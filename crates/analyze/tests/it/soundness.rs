@@ -64,6 +64,13 @@ fn findings_are_sound() {
         let name = path.display().to_string();
         let Some(a) = analyse(&path, platform) else { continue };
         let window = a.prepared.utilization.total_time_ms;
+        for (a, b) in a.findings.iter().zip(a.findings.iter().skip(1)) {
+            assert!(a.priority <= b.priority, "{name}: {} before {}", a.title, b.title);
+            // Faster launching helps in general: what names a cause goes before it.
+            let is_launching = [a, b].iter().any(|f| f.pattern == PatternId::LAUNCH_BOUND);
+            let in_order = a.priority < b.priority || a.expected_ms() >= b.expected_ms() - 1e-9;
+            assert!(is_launching || in_order, "{name}: {} before {}", a.title, b.title);
+        }
         for (i, f) in a.findings.iter().enumerate() {
             assert_eq!(f.rank, i + 1, "{name}");
             let (saved, speedup) = (f.impact.saved_ms, f.impact.speedup);

@@ -74,6 +74,8 @@ fn a_package_has_its_members_and_the_same_bytes_every_time() {
         let members = members(a);
         assert_eq!(members.iter().map(|m| m.0.as_str()).collect::<Vec<_>>(), MEMBERS);
         assert!(members[3].1.contains("time to beat") && members[3].1.contains("python3 replay.py"));
+        let causes = "To find the cause of a slow kernel, run a tool that\nreads hardware counters on this script.";
+        assert!(members[3].1.contains(causes), "{}", members[3].1);
     }
     let index = index(one.path());
     assert_eq!(index["packages"][0]["op_name"], "aten::_softmax");

@@ -144,6 +144,9 @@ fn transposes_around_convolutions_are_advised_on_their_page() {
     assert_eq!(said(told, "Algorithmic"), advice);
     assert!(said(told, "Kernel").contains("Replay artifact"), "{told}");
     assert_told(told, &finding(&ran, "layout_transposes"));
+    let (_, recommendation) = ran.fair().split_once("Priority: Layout transposes around convolutions").unwrap();
+    let operation = recommendation.lines().find(|line| line.starts_with("**Operation**: ")).unwrap();
+    assert!(operation.contains("convolution"), "{operation}");
     assert_eq!(patterns(&metrics, "TRANSPOSE_OVERHEAD").len(), 1);
     // The bottlenecks themselves say it first.
     for b in list(&metrics["bottlenecks"]) {
@@ -155,6 +158,47 @@ fn transposes_around_convolutions_are_advised_on_their_page() {
     // Images that lie the other way round already are not told so.
     let Some(ran) = beside("h200/resnet50_nhwc.json.gz", "H200") else { return };
     assert!(!ran.text("category_findings/convolution_findings.md").contains("memory_format"));
+}
+
+/// When a trace begins and when its GPU is busy, in nanoseconds: read without any of our own code.
+fn recorded(name: &str) -> (f64, Vec<(f64, f64)>) {
+    let file = std::fs::File::open(crate::support::fixture(name)).unwrap();
+    let trace: Value = serde_json::from_reader(flate2::read::GzDecoder::new(file)).unwrap();
+    let events = list(&trace["traceEvents"]).filter(|e| ["X", "i"].iter().any(|phase| e["ph"] == *phase));
+    let (mut first, mut busy) = (f64::INFINITY, Vec::new());
+    for e in events {
+        let ts = number(&e["ts"]);
+        first = first.min(ts);
+        if ["kernel", "gpu_memcpy", "gpu_memset"].iter().any(|category| e["cat"] == *category) {
+            busy.push((ts, ts + number(&e["dur"])));
+        }
+    }
+    (first, busy)
+}
+
+#[test]
+fn long_waits_are_where_a_trace_viewer_shows_them() {
+    for name in ["h200/attn_unfused.json.gz", "h200/decode_graphed.json.gz", "h200/elementwise_eager.json.gz"] {
+        let (first, busy) = recorded(name);
+        let ran = fixture(name);
+        let metrics = ran.json("category_data/cpu_idle_metrics.json");
+        let page = ran.text("system_findings/cpu_idle_findings.md");
+        let gaps: Vec<&Value> = list(&metrics["gap_analysis"]["top_gaps"]).collect();
+        assert!(!gaps.is_empty(), "{name}");
+        for gap in gaps {
+            let from = first + 1e3 * number(&gap["start_ms"]);
+            let to = from + number(&gap["duration_us"]);
+            // Positions are told to the microsecond.
+            let runs = busy.iter().find(|(start, end)| *start < to - 1.1 && *end > from + 1.1);
+            assert!(runs.is_none(), "{name}: {runs:?} in {gap}");
+            let begins = busy.iter().any(|(_, end)| (end - from).abs() < 1.1);
+            assert!(begins, "{name}: nothing ends where {gap} begins");
+        }
+        if page.contains("## Longest Gaps") {
+            assert!(page.contains("| Start (ms from the first event) | Length (us) |"), "{page}");
+            assert!(page.contains("open the trace in the Perfetto UI at the positions above."), "{page}");
+        }
+    }
 }
 
 #[test]

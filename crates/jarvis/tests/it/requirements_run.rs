@@ -1,10 +1,11 @@
 //! What `docs/requirements.md` says of the files of a run, recomputed from them for every trace at hand.
 
 use std::collections::BTreeMap;
+use std::io::{Cursor, Read as _};
 
 use serde_json::Value;
 
-use crate::traces::{Ran, beside, each, list, number, text};
+use crate::traces::{Ran, beside, each, fixture, list, number, text};
 
 /// How far a rounded number may lie from one computed of other rounded numbers.
 fn near(a: f64, b: f64, slack: f64) -> bool {
@@ -94,15 +95,29 @@ fn top_operations_are_the_ten_with_most_kernel_time() {
         for (rank, (t, row)) in told.iter().zip(&rows).enumerate() {
             assert_eq!(t["rank"], rank + 1, "{}", ran.name);
             assert!(near(number(&t["time_ms"]), column(row, "total_direct_kernel_time_ms"), 0.000_51), "{}", ran.name);
+            let named = rows.iter().find(|r| r["name"] == text(&t["name"]));
+            let own = column(named.unwrap_or_else(|| panic!("{}: {t}", ran.name)), "total_direct_kernel_time_ms");
+            assert!(near(number(&t["time_ms"]), own, 0.000_51), "{}: {t} takes {own} ms", ran.name);
             // Bound and intensity are told where a model knows them.
             assert_eq!(t["bound_type"].is_null(), t["efficiency_percent"].is_null(), "{}: {t}", ran.name);
         }
         // The short report shows the first six, with their bold line.
         let fair = ran.fair();
         assert!(fair.contains("**These operations consume the most GPU time - prioritize optimizations here**"));
-        for t in told.iter().take(6) {
-            let row = format!("| {} | `", t["rank"]);
-            assert!(fair.contains(&row), "{}: {row}", ran.name);
+        let shown: Vec<Vec<&str>> = fair[fair.find("### Top Operations").unwrap()..]
+            .lines()
+            .skip_while(|line| !line.starts_with("| Rank |"))
+            .take_while(|line| line.starts_with('|'))
+            .skip(2)
+            .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
+            .collect();
+        assert_eq!(shown.len(), told.len().min(6), "{}", ran.name);
+        for (t, cells) in told.iter().zip(&shown) {
+            assert_eq!(cells[0], t["rank"].to_string(), "{}", ran.name);
+            assert_eq!(cells[1].trim_matches('`'), text(&t["name"]), "{}", ran.name);
+            let [time, share] = [3, 4].map(|i| cells[i].split(' ').next().unwrap().parse::<f64>().unwrap());
+            assert!(near(time, number(&t["time_ms"]), 0.0052), "{}: {cells:?} of {t}", ran.name);
+            assert!(near(share, number(&t["percent_of_compute"]), 0.056), "{}: {cells:?} of {t}", ran.name);
         }
     });
 }
@@ -125,10 +140,14 @@ fn every_row_of_the_report_is_in_one_category() {
     ];
     const ADDED: [&str; 5] =
         ["enhanced_category", "copy_time_ms", "percent_of_category", "percent_of_compute", "efficiency_percent"];
+    let mut with_table = 0;
     each(|ran| {
         if !ran.files.contains_key("perf_report_csvs/unified_perf_summary.csv") {
+            let manifest = ran.manifest();
+            assert!(list(&manifest["categories"]).all(|c| c["ops_count"] == 0), "{}: rows of nothing", ran.name);
             return;
         }
+        with_table += 1;
         let mut all: Vec<String> = Vec::new();
         for name in ran.files.keys().filter(|n| n.ends_with("_ops.csv")) {
             let rows = ran.csv(name);
@@ -149,6 +168,29 @@ fn every_row_of_the_report_is_in_one_category() {
         all.sort();
         report.sort();
         assert_eq!(all, report, "{}", ran.name);
+    });
+    assert!(with_table >= 10, "only {with_table} traces have the table");
+}
+
+#[test]
+fn the_workbook_has_every_table_of_the_folder() {
+    each(|ran| {
+        let mut archive = zip::ZipArchive::new(Cursor::new(&ran.files["perf_report.xlsx"])).unwrap();
+        let mut part = |name: &str| {
+            let mut text = String::new();
+            archive.by_name(name).unwrap().read_to_string(&mut text).unwrap();
+            text
+        };
+        let book = part("xl/workbook.xml");
+        let sheets: Vec<&str> =
+            book.split("<sheet name=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+        let tables = ran.files.keys().filter(|name| name.starts_with("perf_report_csvs/"));
+        assert_eq!(sheets.len(), tables.count(), "{}: {sheets:?}", ran.name);
+        for (i, sheet) in sheets.iter().enumerate() {
+            let rows = ran.csv(&format!("perf_report_csvs/{sheet}.csv")).len();
+            let shown = part(&format!("xl/worksheets/sheet{}.xml", i + 1)).matches("<row ").count();
+            assert_eq!(shown, rows + 1, "{}: {sheet}", ran.name);
+        }
     });
 }
 
@@ -305,6 +347,8 @@ fn one_thing_has_one_level() {
         let findings = ran.json("findings.json");
         for (key, m) in ran.metrics() {
             for b in list(&m["bottlenecks"]) {
+                let urgent = b["priority"] == "Critical" || b["priority"] == "High";
+                assert!(!urgent || b["replay"]["reason"] != "not urgent enough", "{}: {b}", ran.name);
                 // What is left of a row may be told by itself, but its level is that of the finding with most of it.
                 let of_row = |f: &Value| -> f64 {
                     let own = |o: &&Value| o["uid"] == b["tree_uids"][0];
@@ -415,7 +459,7 @@ fn projections_follow_from_time_and_efficiency() {
 #[test]
 fn slow_and_heavy_operations_get_a_replay_package() {
     const SENTENCE: &str = "Replay artifact recommended for kernel team to investigate and optimize.";
-    let mut required = 0;
+    let (mut required, mut made) = (0, 0);
     each(|ran| {
         let index =
             ran.files.contains_key("replay_packages/index.json").then(|| ran.json("replay_packages/index.json"));
@@ -426,6 +470,12 @@ fn slow_and_heavy_operations_get_a_replay_package() {
                 let heavy = number(&b["percent_of_compute"]) > 10.01 && e.is_some_and(|e| e < 29.99);
                 assert!(!heavy || replay["recommended"] == true, "{}: {b}", ran.name);
                 required += usize::from(heavy);
+                if heavy && !text(&b["args"]).is_empty() {
+                    let index = index.as_ref().unwrap_or_else(|| panic!("{}: no packages for {b}", ran.name));
+                    let refused = list(&index["skipped"]).any(|s| s["op_name"] == b["operation"]);
+                    assert!(replay["package"].is_string() || refused, "{}: {b}", ran.name);
+                    made += usize::from(replay["package"].is_string());
+                }
                 if let Some(package) = replay["package"].as_str() {
                     let name = format!("replay_packages/{package}");
                     assert!(ran.files.contains_key(&name), "{}: no {name}", ran.name);
@@ -453,7 +503,7 @@ fn slow_and_heavy_operations_get_a_replay_package() {
             assert!(!promised || f["replay_package"].is_string(), "{}: a package is spoken of: {f}", ran.name);
         }
     });
-    assert!(required > 0, "no trace has one");
+    assert!(required > 0 && made > 0, "{made} packages of {required}");
 }
 
 #[test]
@@ -479,18 +529,55 @@ fn unfused_attention_and_tiny_products_of_timesformer_are_named_on_both_platform
     }
 }
 
+/// Checks `7.74 ms · 23.21 / 50 = 3.59 ms; …` against a bottleneck and returns how many of it there are.
+fn arithmetic(line: &str, b: &Value) -> usize {
+    let steps: Vec<[f64; 4]> = line
+        .split(": ")
+        .last()
+        .unwrap()
+        .split("; ")
+        .filter(|step| step.contains(" = "))
+        .map(|step| {
+            let numbers: Vec<f64> = step.split(' ').filter_map(|word| word.parse().ok()).collect();
+            numbers.try_into().unwrap_or_else(|_| panic!("{step} of {line}"))
+        })
+        .collect();
+    assert_eq!(steps.len(), list(&b["impact"]["targets"]).count(), "{line}: {b}");
+    for [time, efficiency, target, then] in &steps {
+        assert!(near(*time, number(&b["time_ms"]), 0.0052), "{line}: {b}");
+        assert!(near(*efficiency, number(&b["efficiency_percent"]), 0.0051), "{line}: {b}");
+        assert!(near(*then, time * efficiency / target, 0.01 * then + 0.0052), "{line}");
+    }
+    steps.len()
+}
+
 #[test]
 fn the_working_record_shows_trees_gaps_and_arithmetic() {
+    let mut steps = 0;
     each(|ran| {
         let rough = ran.rough();
         for m in ran.metrics().values() {
             for b in list(&m["bottlenecks"]).filter(|b| list(&b["impact"]["targets"]).next().is_some()).take(1) {
-                assert!(rough.contains(text(&b["id"])), "{}: {}", ran.name, b["id"]);
+                let start = format!("- `{}` ", text(&b["id"]));
+                let line = rough.lines().find(|line| line.starts_with(&start));
+                let line = line.unwrap_or_else(|| panic!("{}: no arithmetic of {}", ran.name, b["id"]));
+                steps += arithmetic(line, b);
             }
         }
-        assert!(rough.contains("## Questions for Further Investigation"), "{}", ran.name);
-        assert!(rough.contains("peak"), "{}", ran.name);
+        for heading in ["## Analysis Gaps", "## Questions for Further Investigation"] {
+            let below =
+                rough.split_once(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("{}: {heading}", ran.name)).1;
+            let first = below.lines().find(|line| !line.is_empty());
+            assert!(first.is_some_and(|line| !line.starts_with("## ")), "{}: {heading} is empty", ran.name);
+        }
     });
+    assert!(steps > 20, "only {steps} steps of arithmetic were looked at");
+    let ran = fixture("h200/attn_unfused.json.gz");
+    let rough = ran.rough();
+    let tree = &rough[rough.find("## Tree Analysis").unwrap()..rough.find("## Analysis Gaps").unwrap()];
+    for step in ["Attention", "aten::bmm", "aten::masked_fill", "aten::_softmax"] {
+        assert!(tree.contains(step), "{step} is not in the tree of the attention: {tree}");
+    }
     if let Some(ran) = beside("mi300/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz", "MI300X") {
         let rough = ran.rough();
         let tree = &rough[rough.find("## Tree Analysis").unwrap()..rough.find("## Analysis Gaps").unwrap()];

@@ -187,9 +187,11 @@ fn the_workbook_has_every_table_of_the_folder() {
         let tables = ran.files.keys().filter(|name| name.starts_with("perf_report_csvs/"));
         assert_eq!(sheets.len(), tables.count(), "{}: {sheets:?}", ran.name);
         for (i, sheet) in sheets.iter().enumerate() {
-            let rows = ran.csv(&format!("perf_report_csvs/{sheet}.csv")).len();
+            let file = format!("perf_report_csvs/{sheet}.csv");
+            // A table without columns has no head either.
+            let rows = if ran.text(&file).trim().is_empty() { 0 } else { ran.csv(&file).len() + 1 };
             let shown = part(&format!("xl/worksheets/sheet{}.xml", i + 1)).matches("<row ").count();
-            assert_eq!(shown, rows + 1, "{}: {sheet}", ran.name);
+            assert_eq!(shown, rows, "{}: {sheet}", ran.name);
         }
     });
 }
@@ -529,24 +531,24 @@ fn unfused_attention_and_tiny_products_of_timesformer_are_named_on_both_platform
     }
 }
 
-/// Checks `7.74 ms · 23.21 / 50 = 3.59 ms; …` against a bottleneck and returns how many of it there are.
+/// Checks `7.74 ms · 23.21 / 50 = 3.59 ms, 3.60 ms shape by shape; …` against a bottleneck and returns how many of it there are.
 fn arithmetic(line: &str, b: &Value) -> usize {
-    let steps: Vec<[f64; 4]> = line
+    let steps: Vec<Vec<f64>> = line
         .split(": ")
         .last()
         .unwrap()
         .split("; ")
         .filter(|step| step.contains(" = "))
-        .map(|step| {
-            let numbers: Vec<f64> = step.split(' ').filter_map(|word| word.parse().ok()).collect();
-            numbers.try_into().unwrap_or_else(|_| panic!("{step} of {line}"))
-        })
+        .map(|step| step.split(' ').filter_map(|word| word.parse().ok()).collect())
         .collect();
     assert_eq!(steps.len(), list(&b["impact"]["targets"]).count(), "{line}: {b}");
-    for [time, efficiency, target, then] in &steps {
-        assert!(near(*time, number(&b["time_ms"]), 0.0052), "{line}: {b}");
-        assert!(near(*efficiency, number(&b["efficiency_percent"]), 0.0051), "{line}: {b}");
-        assert!(near(*then, time * efficiency / target, 0.01 * then + 0.0052), "{line}");
+    for (step, target) in steps.iter().zip(list(&b["impact"]["targets"])) {
+        let [time, efficiency, percent, then, ..] = step[..] else { panic!("{step:?} of {line}") };
+        assert!(near(time, number(&b["time_ms"]), 0.0052), "{line}: {b}");
+        assert!(near(efficiency, number(&b["efficiency_percent"]), 0.0051), "{line}: {b}");
+        assert!(near(then, time * efficiency / percent, 0.005 * then + 0.0052), "{line}");
+        // The last number is what counts: shapes may not all get there.
+        assert!(near(step[step.len() - 1], number(&target["time_ms"]), 0.0052), "{line}: {b}");
     }
     steps.len()
 }

@@ -2,14 +2,14 @@
 
 use jarvis_analyze::finding::{Finding, Tier};
 use jarvis_analyze::metrics::Bottleneck;
-use jarvis_analyze::rounding::shown;
+use jarvis_analyze::rounding::{round, shown};
 
 use super::capped;
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
 use crate::replay::in_report;
 use crate::sections::cross::{is_recommendation, leading};
-use crate::sections::words::{cell, ms, pct, saves, sentence, speedup};
+use crate::sections::words::{cell, figure, ms, pct, saves, sentence, speedup};
 
 /// Most bottlenecks whose arithmetic is written out.
 const MOST_BOTTLENECKS: usize = 30;
@@ -124,13 +124,11 @@ fn arithmetic(b: &Bottleneck) -> Line {
         return line.and_prose(&format!("{}; texts {texts}", b.impact.basis));
     };
     let steps = b.impact.targets.iter().map(|t| {
-        format!(
-            "{} ms · {} / {} = {} ms",
-            ms(b.time_ms.0),
-            shown(e.0, 2),
-            shown(t.target_percent.0, 0),
-            ms(t.time_ms.0)
-        )
+        let (plain, told) = (ms(b.time_ms.0 * e.0 / t.target_percent.0), ms(t.time_ms.0));
+        // Shapes that are there already gain nothing, and none gets shorter than kernels are.
+        let by_shape = if plain == told { String::new() } else { format!(", {told} ms shape by shape") };
+        let (time, target) = (ms(b.time_ms.0), figure(round(t.target_percent.0, 1)));
+        format!("{time} ms · {} / {target} = {plain} ms{by_shape}", shown(e.0, 2))
     });
     let steps: Vec<String> = steps.collect();
     line.and_prose(&format!("{}; texts {texts}", steps.join("; ")))

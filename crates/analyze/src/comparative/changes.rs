@@ -1,6 +1,6 @@
 //! What differs between the sides, in parts that add up to the difference of the GPU's time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jarvis_trace::InOrder;
@@ -307,7 +307,11 @@ fn replaced(c: &Compared) -> Change {
 /// What the target calls the same operations of a group on, and what the reference does.
 pub(crate) fn other_inputs(c: &Compared) -> String {
     let shapes = Both::of(c.shapes.as_ref(), |args| short(&args.replace(SEPARATOR, ", ")));
-    if shapes.reference == shapes.target || shapes.reference.is_empty() || shapes.target.is_empty() {
+    if shapes.reference.is_empty() || shapes.target.is_empty() {
+        return "whose arguments are not recorded".to_owned();
+    }
+    // Calls that look the same are matched unless they are known to differ.
+    if shapes.reference == shapes.target {
         return "on other amounts of data".to_owned();
     }
     format!("on `{}` instead of `{}`", shapes.target, shapes.reference)
@@ -327,7 +331,9 @@ fn group(category: &str, kind: ChangeKind, members: &[&Compared], limits: &Thres
             operations.push(Arc::clone(name));
         }
     }
-    let of = format!("{} ({category}, {})", listed(&operations), counted(members.len(), "shape"));
+    // Calls of one shape may be matched in parts: those of the same layout, then those of another.
+    let shapes: BTreeSet<(&str, &str)> = members.iter().map(|c| (&*c.name, &*c.args)).collect();
+    let of = format!("{} ({category}, {})", listed(&operations), counted(shapes.len(), "shape"));
     let what = match kind {
         ChangeKind::Precision => {
             let types = largest.first().and_then(|c| c.precision.clone()).unwrap_or_default();

@@ -1,8 +1,9 @@
 //! Which work of the target is which of the reference.
 //!
-//! Rows are matched by ever looser keys, each row once, unless they are known to do more or less. Of matched rows as many calls are compared as both sides make;
-//! what one side makes more is left over, in the places where it makes more. What is left over on both sides in the same
-//! place of the module tree is compared as a whole: there one side does otherwise what the other does, fused for example.
+//! Rows are matched by ever looser keys, each call once, unless they are known to do more or less. Of matched rows as
+//! many calls are compared as both sides make; what one side makes more may match a looser key, in the places where it
+//! makes more. What is left over on both sides in the same place of the module tree is compared as a whole: there one
+//! side does otherwise what the other does, fused for example.
 
 use std::collections::BTreeMap;
 
@@ -99,16 +100,17 @@ pub(crate) fn matched(sides: Both<&Prepared>, work: Both<Vec<Part>>, surplus: Su
             }
             let parts =
                 Both { reference: of_row.reference.take(&rows.reference), target: of_row.target.take(&rows.target) };
-            let (parts, left) = match surplus {
+            let (parts, more) = match surplus {
                 Surplus::LeftOver => as_many_calls(parts),
                 Surplus::Scaled => (parts, Both::default()),
             };
+            // A looser key may find their counterparts: the other side may make them in another layout, say.
+            of_row.reference.put_back(more.reference);
+            of_row.target.put_back(more.target);
             let calls = calls(&parts);
             recorded_ms += parts.reference.iter().map(|p| p.ms).sum::<f64>();
             let parts = if surplus == Surplus::Scaled { scaled(parts) } else { parts };
             found.matches.push(Match { level, parts, calls });
-            found.left.reference.extend(left.reference);
-            found.left.target.extend(left.target);
         }
     }
     found.left.reference.extend(of_row.reference.rest());
@@ -135,13 +137,17 @@ struct Rows {
 impl Rows {
     fn of(parts: Vec<Part>) -> Self {
         let mut rows = Self { by_row: BTreeMap::new(), without: Vec::new() };
+        rows.put_back(parts);
+        rows
+    }
+
+    fn put_back(&mut self, parts: Vec<Part>) {
         for part in parts {
             match part.row {
-                Some(row) => rows.by_row.entry(row).or_default().push(part),
-                None => rows.without.push(part),
+                Some(row) => self.by_row.entry(row).or_default().push(part),
+                None => self.without.push(part),
             }
         }
-        rows
     }
 
     fn take(&mut self, rows: &[RowId]) -> Vec<Part> {

@@ -32,5 +32,6 @@ mod support;
 mod traces;
 mod truncation;
 mod versus;
+mod versus_matching;
 mod versus_timeline;
 mod versus_verdicts;

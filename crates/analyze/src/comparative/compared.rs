@@ -8,7 +8,7 @@ use super::matching::{Match, MatchLevel};
 use super::same_work::{self, largest};
 use super::verdict::{ExpectedRatio, Explanation, OTHER_TYPES, UNKNOWN_TYPES, Verdict, WITHIN_TOLERANCE, explain};
 use super::work::{Part, Place};
-use super::{DIFFERENCE_PERCENT, WORTH_PERCENT};
+use super::{DIFFERENCE_PERCENT, WORTH_PERCENT, is_covered};
 use crate::prepared::{BoundType, Prepared, Row};
 use crate::program::RowId;
 use crate::rules::is_tiny_batched_gemm;
@@ -32,7 +32,7 @@ pub struct Compared {
     pub place: Option<Place>,
     /// Time.
     pub ms: Both<f64>,
-    /// Calls, as recorded.
+    /// Calls, in the unit of the times.
     pub calls: Both<f64>,
     /// Kernels.
     pub launched: Both<f64>,
@@ -60,6 +60,8 @@ pub struct Compared {
     pub precision: Option<Both<String>>,
     /// Rows of the performance reports.
     pub rows: Both<Vec<RowId>>,
+    /// The calls that are compared; none for sums over several.
+    pub parts: Both<Vec<Part>>,
     /// UID of an example in the target.
     pub uid: Option<u32>,
 }
@@ -114,6 +116,39 @@ pub(crate) struct Scene<'a> {
     pub(crate) compute_ms: Both<f64>,
 }
 
+/// What several calls add up to.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Sum {
+    pub(crate) ms: Both<f64>,
+    pub(crate) calls: Both<f64>,
+    pub(crate) launched: Both<f64>,
+}
+
+impl Sum {
+    /// Of several comparisons.
+    pub(crate) fn of(members: &[&Compared]) -> Self {
+        let mut sum = Self::default();
+        for c in members {
+            sum.ms.add(c.ms);
+            sum.calls.add(c.calls);
+            sum.launched.add(c.launched);
+        }
+        sum
+    }
+
+    /// Of calls on each side.
+    pub(crate) fn of_parts(parts: Both<&[Part]>) -> Self {
+        let add = |of: fn(&Part) -> f64| Both::of(parts, |parts| parts.iter().map(of).sum());
+        Self { ms: add(|p| p.ms), calls: add(|p| p.calls), launched: add(|p| p.kernels) }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.ms.add(other.ms);
+        self.calls.add(other.calls);
+        self.launched.add(other.launched);
+    }
+}
+
 /// What to make of a time; the fields are those of [`Compared`].
 struct Judgement {
     expected: Option<ExpectedRatio>,
@@ -126,7 +161,7 @@ struct Judgement {
 impl Scene<'_> {
     /// A match, judged.
     pub(crate) fn judged(&self, found: &Match) -> Compared {
-        let ms = found.ms();
+        let Sum { ms, calls, launched } = Sum::of_parts(Both::of(found.parts.as_ref(), |parts| &**parts));
         let rows = Both::of(found.parts.as_ref(), |parts| row_ids(parts));
         let largest = Both {
             reference: largest(self.sides.reference, &rows.reference),
@@ -156,8 +191,8 @@ impl Scene<'_> {
             category: category(found),
             place,
             ms,
-            calls: found.calls,
-            launched: Both::of(found.parts.as_ref(), |parts| parts.iter().map(|p| p.kernels).sum()),
+            calls,
+            launched,
             percent_of_compute: self.share(ms),
             bound: lead.and_then(|r| r.efficiency.bound_type).filter(|_| !is_group),
             hardware: judgement.hardware,
@@ -177,6 +212,7 @@ impl Scene<'_> {
             precision,
             uid: largest.target.map(|r| r.uid),
             rows,
+            parts: found.parts.clone(),
         }
     }
 
@@ -233,20 +269,23 @@ impl Scene<'_> {
         Judgement { expected, hardware: expected.map(|_| hardware), verdict, goal, saved_ms }
     }
 
-    /// Several comparisons as one; the hardware suggests for it what it suggests for its parts.
-    pub(crate) fn summed(&self, name: &str, category: &Arc<str>, parts: &[&Compared], all_ms: Both<f64>) -> Compared {
-        let mut calls = Both::<f64>::default();
-        let mut launched = Both::<f64>::default();
-        for c in parts {
-            calls.add(c.calls);
-            launched.add(c.launched);
-        }
-        let expected = ExpectedRatio::of_sum(parts, |c| c.expected).filter(|_| all_ms.reference > 0.0);
+    /// Several comparisons as one, with what else the same name has on both sides. The hardware suggests for it what it
+    /// suggests for its parts, where they are most of it and what is said of them holds for the whole.
+    pub(crate) fn summed(&self, name: &str, category: &Arc<str>, parts: &[&Compared], whole: &Sum) -> Compared {
+        let ms = Sum::of(parts).ms;
+        let is_most = is_covered(ms.reference, whole.ms.reference) && is_covered(ms.target, whole.ms.target);
+        let expected = ExpectedRatio::of_sum(parts, |c| c.expected).filter(|_| is_most && ms.reference > 0.0);
         let limits = &self.sides.target.thresholds;
-        let verdict = expected.zip(all_ms.ratio()).map(|(e, ratio)| Verdict::of_sum(ratio, e, parts, limits));
+        let judged = |ms: Both<f64>| Some(Verdict::of_sum(ms.ratio()?, expected?, parts, limits));
+        let verdict = match (judged(ms), judged(whole.ms)) {
+            (Some(of_parts), Some(of_all)) if of_parts.is_expected() && of_all.is_expected() => Some(of_all),
+            (Some(of_parts), Some(of_all)) if of_parts.is_slow() && of_all.is_slow() => Some(of_parts),
+            (of_parts, of_all) => of_parts.filter(|_| of_parts == of_all),
+        };
+        let expected = expected.filter(|_| verdict.is_some());
         let goal = expected.map(|e| e.high).filter(|_| verdict != Some(Verdict::Precision));
-        let of_parts = || parts.iter().map(|c| c.saved_ms).sum::<f64>().min(all_ms.target);
-        let saved_ms = goal.map_or_else(of_parts, |goal| (all_ms.target - goal * all_ms.reference).max(0.0));
+        let of_parts = || parts.iter().map(|c| c.saved_ms).sum::<f64>().min(ms.target);
+        let saved_ms = goal.map_or_else(of_parts, |goal| (ms.target - goal * ms.reference).max(0.0));
         let time = |bound: BoundType| parts.iter().filter(|c| c.bound == Some(bound)).map(|c| c.ms.target).sum::<f64>();
         let (memory, compute) = (time(BoundType::Memory), time(BoundType::Compute));
         let bound =
@@ -262,10 +301,10 @@ impl Scene<'_> {
             shapes: Both::default(),
             category: Arc::clone(category),
             place: None,
-            ms: all_ms,
-            calls,
-            launched,
-            percent_of_compute: self.share(all_ms),
+            ms: whole.ms,
+            calls: whole.calls,
+            launched: whole.launched,
+            percent_of_compute: self.share(whole.ms),
             bound,
             hardware: ExpectedRatio::of_sum(parts, |c| c.hardware),
             expected,
@@ -277,6 +316,7 @@ impl Scene<'_> {
             kernels: Both::default(),
             precision: precision.clone().next().filter(|_| is_other).and_then(|c| c.precision.clone()),
             rows: Both { reference: joined(|c| &c.rows.reference), target: joined(|c| &c.rows.target) },
+            parts: Both::default(),
             uid: parts.first().and_then(|c| c.uid),
         }
     }

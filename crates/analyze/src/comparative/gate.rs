@@ -1,12 +1,14 @@
 //! A limit on how much slower the target may be, for those who let a program decide.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::Arc;
 
 use super::both::Both;
 use super::compared::Compared;
+use super::matching::MatchLevel;
 use super::steps::Mode;
+use super::work::Part;
 use super::{COVERAGE_PERCENT, Comparative, ms_of_calls};
 use crate::prepare::args::SEPARATOR;
 use crate::prepare::category::{CATEGORIES, category_of};
@@ -156,18 +158,35 @@ impl Gate {
             let told = c.changes.iter().filter(|change| c.is_compared(change));
             told.map(|change| (change.what.clone(), change.ms)).collect()
         } else {
-            let own = c.operations.iter().filter(|o| *o.category == *self.what);
-            let own = own.map(|o| (format!("`{}` {}", o.name, o.args.replace(SEPARATOR, ", ")), o.ms));
             let alone = c.left.target.iter().filter(|p| *p.category == *self.what);
-            own.chain(
-                alone.map(|p| (format!("`{}`, only in the target", p.name), Both { reference: 0.0, target: p.ms })),
-            )
-            .collect()
+            let alone =
+                alone.map(|p| (format!("`{}`, only in the target", p.name), Both { reference: 0.0, target: p.ms }));
+            c.operations.iter().flat_map(|o| own_rows(o, &self.what)).chain(alone).collect()
         };
         rows.retain(|(_, ms)| ms.delta() > 0.0);
         rows.order_by(|a, b| b.1.delta().total_cmp(&a.1.delta()).then_with(|| a.0.cmp(&b.0)));
         rows
     }
+}
+
+/// What a comparison has of a category: itself, or the operations of a group one by one. The category of a group is that
+/// of most of its time, and not of all.
+fn own_rows(o: &Compared, category: &str) -> Vec<(String, Both<f64>)> {
+    let mut rows: BTreeMap<String, Both<f64>> = BTreeMap::new();
+    let mut add = |part: &Part, ms: Both<f64>| {
+        let name = match o.level {
+            Some(MatchLevel::Module) => format!("`{}` in `{}`", part.name, o.name),
+            _ => format!("`{}` {}", o.name, o.args.replace(SEPARATOR, ", ")),
+        };
+        rows.entry(name).or_default().add(ms);
+    };
+    for part in o.parts.reference.iter().filter(|p| *p.category == *category) {
+        add(part, Both { reference: part.ms, target: 0.0 });
+    }
+    for part in o.parts.target.iter().filter(|p| *p.category == *category) {
+        add(part, Both { reference: 0.0, target: part.ms });
+    }
+    rows.into_iter().collect()
 }
 
 /// How much of the target's kernel time is of calls that the reference makes too.

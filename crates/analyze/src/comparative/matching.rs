@@ -53,10 +53,8 @@ const ROW_LEVELS: [MatchLevel; 4] = [MatchLevel::Exact, MatchLevel::Shape, Match
 pub(crate) struct Match {
     /// How it was found.
     pub(crate) level: MatchLevel,
-    /// The calls that are compared.
+    /// The calls that are compared, those of the reference scaled.
     pub(crate) parts: Both<Vec<Part>>,
-    /// How many calls of a step that are, before the reference is scaled.
-    pub(crate) calls: Both<f64>,
 }
 
 impl Match {
@@ -107,10 +105,9 @@ pub(crate) fn matched(sides: Both<&Prepared>, work: Both<Vec<Part>>, surplus: Su
             // A looser key may find their counterparts: the other side may make them in another layout, say.
             of_row.reference.put_back(more.reference);
             of_row.target.put_back(more.target);
-            let calls = calls(&parts);
             recorded_ms += parts.reference.iter().map(|p| p.ms).sum::<f64>();
             let parts = if surplus == Surplus::Scaled { scaled(parts) } else { parts };
-            found.matches.push(Match { level, parts, calls });
+            found.matches.push(Match { level, parts });
         }
     }
     found.left.reference.extend(of_row.reference.rest());
@@ -249,10 +246,9 @@ fn by_place(found: &mut Matched) {
         for place in here {
             let Some(parts) = open.remove(&place) else { continue };
             if !parts.reference.is_empty() && !parts.target.is_empty() {
-                let calls = calls(&parts);
                 let mut parts = in_place(parts, &place);
                 parts.reference.iter_mut().for_each(|p| *p = p.times(found.factor));
-                found.matches.push(Match { level: MatchLevel::Module, parts, calls });
+                found.matches.push(Match { level: MatchLevel::Module, parts });
             } else if depth > 2 {
                 let around = open.entry(place.parent()).or_default();
                 around.reference.extend(parts.reference);
@@ -338,5 +334,6 @@ mod tests {
         assert_eq!(calls(&parts), Both { reference: 2.0, target: 4.0 });
         let same = scaled(parts);
         assert_eq!((ms(&same.reference), ms(&same.target)), (6.0, 5.0));
+        assert_eq!(calls(&same), Both { reference: 4.0, target: 4.0 });
     }
 }

@@ -15,7 +15,7 @@ mod uncompared;
 mod verdict;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jarvis_trace::InOrder;
@@ -33,7 +33,7 @@ pub use verdict::{ExpectedRatio, Explanation, Verdict};
 pub use work::{Part, Place};
 
 use changes::Recorded;
-use compared::Scene;
+use compared::{Scene, Sum};
 use gaps::Timeline;
 use matching::{Matched, Surplus, matched};
 use steps::Calls;
@@ -43,6 +43,7 @@ use crate::analysis::Analysis;
 use crate::finding::{PatternId, Tier};
 use crate::prepared::{BoundType, Prepared};
 use crate::rank;
+use crate::texts::counted;
 
 /// Differences and operations below this share are not told, in percent.
 pub const WORTH_PERCENT: f64 = 1.0;
@@ -140,6 +141,8 @@ pub struct Comparative {
     pub normalization: Normalization,
     /// The GPU's time.
     pub totals: Both<SideTotals>,
+    /// Computation in the unit of operations: that of the reference is scaled as they are.
+    pub compute_ms: Both<f64>,
     /// Why the totals, and times in which nothing computes, can't be compared; none if they can.
     pub uncomparable: Option<String>,
     /// Whether what has no counterpart is in the same unit on both sides: of one step, of recordings that are equally
@@ -205,9 +208,10 @@ impl Comparative {
         let host_copies = Both::of(work.as_ref(), |w| w.host_copies);
         let copies = Both::of(work.as_ref(), |w| w.copies);
         let found = matched(sides, Both::of(work, |w| w.parts), surplus);
-        let category_ms = category_times(&found);
+        let in_categories = category_sums(&found);
         let factor = Both { reference: found.factor, target: 1.0 };
-        let scene = Scene { sides, compute_ms: Both::of(totals, |t| t.computation_ms) };
+        let compute_ms = Both::of(totals.zip(factor), |(t, factor)| t.computation_ms * factor);
+        let scene = Scene { sides, compute_ms };
         let mut operations: Vec<Compared> = found.matches.iter().map(|m| scene.judged(m)).collect();
         let time = |c: &Compared| c.ms.reference.max(c.ms.target);
         operations
@@ -235,7 +239,7 @@ impl Comparative {
         let gaps = gaps::gaps(analyses, &operations, &changes, &timeline);
         let mut out = Self {
             by_name: by_name(&scene, &operations),
-            categories: by_category(&scene, &operations, &category_ms),
+            categories: by_category(&scene, &operations, &in_categories),
             dominant: dominant(&target.prepared),
             warnings: Vec::new(),
             losses: losses(Both::of(sides, |p| &*p.losses)),
@@ -247,6 +251,7 @@ impl Comparative {
             is_to_scale,
             normalization,
             totals,
+            compute_ms,
             coverage_percent,
             operations,
             left,
@@ -284,17 +289,66 @@ impl Comparative {
 
     /// Whether nothing that is worth telling differs.
     pub fn is_same(&self) -> bool {
+        self.is_as_long() && self.other_work().next().is_none()
+    }
+
+    /// Whether all times are the same, but for what is not worth telling.
+    fn is_as_long(&self) -> bool {
         let near = |ms: Both<f64>| ms.delta().abs() <= SAME * ms.reference.max(ms.target);
-        let total = self.totals.reference.total_ms.max(self.totals.target.total_ms);
         near(Both::of(self.totals, |t| t.total_ms))
-            && self.changes.iter().all(|c| c.ms.delta().abs() <= SAME * total)
+            && self.changes.iter().all(|c| c.ms.delta().abs() <= SAME * self.longer_ms())
             && self.gaps.is_empty()
+    }
+
+    /// The time of the side that takes more.
+    fn longer_ms(&self) -> f64 {
+        self.totals.reference.total_ms.max(self.totals.target.total_ms)
+    }
+
+    /// What to say at first where no time differs; none where one does.
+    pub fn sameness(&self) -> Option<String> {
+        if !self.is_as_long() {
+            return None;
+        }
+        let other: Vec<&str> = self.other_work().map(|change| &*change.what).collect();
+        Some(match &*other {
+            [] => "No difference: the target does the same work in the same time.".to_owned(),
+            [only] => format!("The target takes the same time, with other operations. {only}."),
+            [first, rest @ ..] => {
+                let rest = counted(rest.len(), "more place");
+                format!("The target takes the same time, with other operations. {first}, and {rest}.")
+            }
+        })
+    }
+
+    /// Work that is done with other operations, where that is worth telling, the largest difference first.
+    fn other_work(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(|change| {
+            let ms = match change.kind {
+                ChangeKind::Replaced => {
+                    let groups = change.operations.iter().filter_map(|&at| self.operations.get(at));
+                    groups.map(|o| unlike_ms(&o.parts)).fold(0.0, f64::max)
+                }
+                ChangeKind::Unmatched => unlike_ms(&self.left),
+                _ => 0.0,
+            };
+            ms > SAME * self.longer_ms()
+        })
     }
 
     /// Operations that differ enough to be told: by more than a tenth, with a share of the compute of either side.
     pub fn notable(&self) -> impl Iterator<Item = &Compared> {
         self.operations.iter().filter(|c| c.is_notable())
     }
+}
+
+/// Time of operations that only one side runs, of the side with more of it.
+fn unlike_ms(parts: &Both<Vec<Part>>) -> f64 {
+    let only = |own: &[Part], other: &[Part]| -> f64 {
+        let known: BTreeSet<&str> = other.iter().map(|p| &*p.name).collect();
+        own.iter().filter(|p| !known.contains(&*p.name)).map(|p| p.ms).sum()
+    };
+    only(&parts.reference, &parts.target).max(only(&parts.target, &parts.reference))
 }
 
 /// Patterns of the urgent findings of some tiers, those to act on first first.
@@ -350,42 +404,36 @@ fn by_name(scene: &Scene<'_>, operations: &[Compared]) -> Vec<Compared> {
     }
     let mut all: Vec<Compared> = names
         .into_iter()
-        .map(|(name, members)| scene.summed(name, &members[0].category, &members, sum(&members)))
+        .map(|(name, members)| scene.summed(name, &members[0].category, &members, &Sum::of(&members)))
         .collect();
     all.order_by(|a, b| b.ms.target.total_cmp(&a.ms.target).then_with(|| a.name.cmp(&b.name)));
     all
 }
 
-fn sum(members: &[&Compared]) -> Both<f64> {
-    let mut ms = Both::<f64>::default();
-    for c in members {
-        ms.add(c.ms);
-    }
-    ms
-}
-
-/// Kernel time by category, that of the reference scaled as its operations are.
-fn category_times(found: &Matched) -> BTreeMap<Arc<str>, Both<f64>> {
-    let mut times: BTreeMap<Arc<str>, Both<f64>> = BTreeMap::new();
+/// What each category adds up to, the reference scaled as its operations are.
+fn category_sums(found: &Matched) -> BTreeMap<Arc<str>, Sum> {
+    let mut sums: BTreeMap<Arc<str>, Sum> = BTreeMap::new();
     for parts in found.matches.iter().map(|m| &m.parts).chain([&found.left]) {
         for part in &parts.reference {
-            times.entry(Arc::clone(&part.category)).or_default().reference += part.ms;
+            let own = Both { reference: std::slice::from_ref(part), target: &[] };
+            sums.entry(Arc::clone(&part.category)).or_default().add(&Sum::of_parts(own));
         }
         for part in &parts.target {
-            times.entry(Arc::clone(&part.category)).or_default().target += part.ms;
+            let own = Both { reference: &[][..], target: std::slice::from_ref(part) };
+            sums.entry(Arc::clone(&part.category)).or_default().add(&Sum::of_parts(own));
         }
     }
-    times
+    sums
 }
 
-/// Categories with their whole time; the hardware suggests for each what it suggests for its matched operations.
-fn by_category(scene: &Scene<'_>, operations: &[Compared], times: &BTreeMap<Arc<str>, Both<f64>>) -> Vec<Compared> {
+/// Categories with all their calls; the hardware suggests for each what it suggests for its matched operations.
+fn by_category(scene: &Scene<'_>, operations: &[Compared], sums: &BTreeMap<Arc<str>, Sum>) -> Vec<Compared> {
     let is_row = |c: &&Compared| c.level != Some(MatchLevel::Module);
-    let one = |(key, ms): (&Arc<str>, &Both<f64>)| {
+    let one = |(key, sum): (&Arc<str>, &Sum)| {
         let members: Vec<&Compared> = operations.iter().filter(is_row).filter(|c| c.category == *key).collect();
-        scene.summed(key, key, &members, *ms)
+        scene.summed(key, key, &members, sum)
     };
-    let mut all: Vec<Compared> = times.iter().map(one).collect();
+    let mut all: Vec<Compared> = sums.iter().map(one).collect();
     all.order_by(|a, b| b.ms.target.total_cmp(&a.ms.target).then_with(|| a.name.cmp(&b.name)));
     all
 }

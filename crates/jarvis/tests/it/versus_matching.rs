@@ -6,7 +6,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::versus::{compare, findings};
+use crate::support::fixture;
+use crate::versus::{SQUARE, SQUARES, compare, findings, sketch};
 
 const SAME_GPU: [&str; 4] = ["--platform", "H200", "--reference-platform", "H200"];
 
@@ -100,4 +101,113 @@ fn calls_that_only_one_side_makes_in_a_layout_match_those_in_another() {
         assert!((saved - 0.4).abs() < 1e-6, "{saved}");
     }
     assert!(compared(&reference, &target, None, &[]).err.is_empty());
+}
+
+const UNFUSED: &str = "h200/attn_unfused.json.gz";
+const FUSED: &str = "h200/attn_fused.json.gz";
+
+fn text(out: &Path, name: &str) -> String {
+    fs::read_to_string(out.join(name)).unwrap()
+}
+
+fn metrics(out: &Path) -> Value {
+    serde_json::from_str(&text(out, "category_data/comparison_metrics.json")).unwrap()
+}
+
+fn named<'a>(list: &'a Value, name: &str) -> &'a Value {
+    list.as_array().unwrap().iter().find(|entry| entry["name"] == name).unwrap()
+}
+
+#[test]
+fn categories_have_all_their_calls_and_are_judged_by_what_is_most_of_them() {
+    let out = tempfile::tempdir().unwrap();
+    let limits = ["elementwise=5%", "reduce=5%", "gemm=5%"].map(|limit| ["--fail-on", limit]).concat();
+    let run = compare(&fixture(UNFUSED), &fixture(FUSED), out.path(), &limits);
+    assert_eq!(run.status, 1, "{}", run.err);
+    let all = metrics(out.path());
+    let of = |key: &str| named(&all["categories"], key);
+    let calls = |key: &str| (of(key)["reference_count"].as_f64().unwrap(), of(key)["target_count"].as_f64().unwrap());
+    assert_eq!((calls("gemm"), calls("sdpa_fwd")), ((21.0, 29.0), (4.0, 0.0)));
+    // What both sides run takes as long; the rest is attention of other operations.
+    assert_eq!((&of("elementwise")["verdict"], &of("elementwise")["expected"]), (&"unmatched".into(), &"n/a".into()));
+    assert_eq!((&of("gemm")["verdict"], &of("norm")["expected"]), (&"hardware_slower".into(), &"Yes".into()));
+    let page = text(out.path(), "report.html");
+    assert!(page.contains("– other operations") && !page.contains("▲▲ kernel issue"));
+    // A limit names operations of its own category only.
+    for says in ["1.28 ms (new)  aten::bmm in Attention", "2.95 ms (new)  aten::_softmax in Attention"] {
+        assert!(run.err.contains(says), "{}", run.err);
+    }
+    assert!(!run.err.contains("10.16"), "{}", run.err);
+    // What is saved is told with its own share.
+    let rough = text(out.path(), "comparative_analysis_rough.md");
+    let saved = "9.54 ms (55.8% of target compute)";
+    assert!(rough.contains("= 9.54 ms, 55.8% of target compute."), "{rough}");
+    assert!(text(out.path(), "comparative_analysis_fair.md").contains(saved));
+}
+
+#[test]
+fn other_operations_in_the_same_time_are_no_lack_of_difference() {
+    let call = |name| Call { name, ..mm(ROWS, 200) };
+    let (own, other) = ([call("aten::mm"), call("aten::silu")], [call("mylib::gemm"), call("aten::silu")]);
+    for module in [None, Some("Linear")] {
+        let c = compared(&own, &other, module, &["--fail-on", "other=5%"]);
+        assert_eq!(c.findings["comparison"]["no_difference"], false, "{}", c.fair);
+        assert!(c.fair.contains("The target takes the same time, with other operations."), "{}", c.fair);
+        assert!(!c.fair.contains("No difference: "), "{}", c.fair);
+        assert!(c.err.contains("0.20 ms (new)  mylib::gemm"), "{}", c.err);
+        assert_eq!(compared(&own, &own, module, &[]).findings["comparison"]["no_difference"], true);
+    }
+}
+
+#[test]
+fn arguments_of_each_side_stand_in_its_own_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    sketch(&path("r.json"), &[("aten::mm", SQUARES, "c10::BFloat16", 170)], 0);
+    sketch(&path("t.json"), &[("aten::mm", SQUARES, "float", 2600)], 0);
+    let run = compare(&path("t.json"), &path("r.json"), &path("out"), &SAME_GPU);
+    assert_eq!(run.status, 0, "{}", run.err);
+    let page = text(&path("out"), "report.html");
+    let (_, row) = page.split_once("<td>Arguments</td>").unwrap();
+    let (row, _) = row.split_once("</tr>").unwrap();
+    let (bf16, fp32) = (row.find("bf16").unwrap(), row.find("fp32").unwrap());
+    assert!(bf16 < fp32 && row.matches("bf16").count() == 2 && row.matches("fp32").count() == 2, "{row}");
+}
+
+#[test]
+fn calls_and_shares_of_a_shorter_reference_are_in_the_unit_of_its_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let step = |more| [("aten::mm", SQUARES, "float", 300), ("aten::silu", SQUARE, "float", 100), more];
+    let alone = ("aten::gelu", SQUARE, "float", 100);
+    let (reference, target) = (step(alone).to_vec(), step(("aten::tanh", SQUARE, "float", 100)).repeat(4));
+    for (name, calls) in [("r.json", &reference), ("t.json", &target)] {
+        sketch(&path(name), calls, 0);
+        let marked = fs::read_to_string(path(name)).unwrap();
+        fs::write(path(name), marked.replace("\"cat\":\"user_annotation\",", "")).unwrap();
+    }
+    let run = compare(&path("t.json"), &path("r.json"), &path("out"), &SAME_GPU);
+    assert_eq!(run.status, 0, "{}", run.err);
+    let all = metrics(&path("out"));
+    assert_eq!(all["normalization"]["mode"], "per_call", "{all:#}");
+    let product = named(&all["operations"], "aten::mm");
+    assert_eq!((&product["reference_ms"], &product["reference_count"]), (&1.2.into(), &4.0.into()), "{product:#}");
+    let left = &all["unmatched_reference"][0];
+    assert_eq!((&left["time_ms"], &left["percent_of_compute"]), (&0.4.into(), &20.0.into()), "{left:#}");
+    let rough = text(&path("out"), "comparative_analysis_rough.md");
+    assert!(rough.contains("**Steps:** times are as recorded"), "{rough}");
+}
+
+#[test]
+fn the_page_says_whose_warnings_it_shows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    write(&path("r.json"), &[mm(ROWS, 200)], None);
+    // No H200 is that fast.
+    write(&path("t.json"), &[mm(ROWS, 100)], None);
+    let run = compare(&path("t.json"), &path("r.json"), &path("out"), &SAME_GPU);
+    assert_eq!(run.status, 0, "{}", run.err);
+    let page = text(&path("out"), "report.html");
+    let (before, _) = page.split_once("of peak: verify the measurement").unwrap();
+    assert!(before[before.len() - 120..].contains("Of the target: "), "{}", &before[before.len() - 120..]);
 }

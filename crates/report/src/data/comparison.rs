@@ -188,8 +188,8 @@ pub(crate) fn metrics<'a>(v: &'a Versus<'_>) -> Metrics<'a> {
         operations: entries(&c.operations),
         by_name: entries(&c.by_name),
         categories: entries(&c.categories),
-        unmatched_reference: unmatched(&v.reference, &c.left.reference, c.totals.reference.computation_ms),
-        unmatched_target: unmatched(&v.target, &c.left.target, c.totals.target.computation_ms),
+        unmatched_reference: unmatched(&v.reference, &c.left.reference, c.compute_ms.reference),
+        unmatched_target: unmatched(&v.target, &c.left.target, c.compute_ms.target),
         kernels_by_name: kernels_by_name(c),
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn section(m: &mut Markup, scene: &Scene<'_>) {
     begin(m, "categories", "By category");
     m.open("p", &[("class", &"note")]);
     m.text(format!("Kernel time {}, with what has no counterpart. ", c.normalization.unit()));
-    m.text("Marks show what the hardware suggests for the matched operations of the category.");
+    m.text("Marks show what the hardware suggests for matched operations, where they are most of the category.");
     m.close("p");
     let pair = |c: &Compared| Pair { ms: c.ms, expected: c.expected };
     let full = c.categories.iter().map(|c| pair(c).longest()).fold(0.0, f64::max);
@@ -58,6 +58,7 @@ fn head(m: &mut Markup, reach: f64) {
 fn one(m: &mut Markup, scene: &Scene<'_>, c: &Compared, pair: &Pair, (full, reach): (f64, f64)) {
     let name = printable(category(scene.versus, &c.category));
     let (sign, verdict) = match (c.ms.reference > 0.0, c.ms.target > 0.0) {
+        (true, true) if c.verdict.is_none() => ("–", "other operations"),
         (true, true) => words::verdict(c.verdict),
         (true, false) => ("–", "only in the reference"),
         (false, _) => ("–", "only in the target"),

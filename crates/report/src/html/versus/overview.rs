@@ -25,7 +25,8 @@ pub(super) fn section(m: &mut Markup, scene: &Scene<'_>) {
     let target = &scene.versus.target.analysis;
     // What the target lost is among the comparison's own.
     let of_target = target.warnings.iter().filter(|w| !target.prepared.losses.contains(w));
-    warnings(m, &own.iter().chain(of_target).map(String::as_str).collect::<Vec<_>>());
+    let of_target: Vec<String> = of_target.map(|w| format!("Of the target: {w}")).collect();
+    warnings(m, &own.iter().chain(&of_target).map(String::as_str).collect::<Vec<_>>());
     m.close("section");
 }
 
@@ -45,8 +46,8 @@ fn headline(m: &mut Markup, scene: &Scene<'_>) {
     let c = scene.versus.comparative;
     let ms = total(scene, |t| t.total_ms);
     m.open("p", &[("class", &"headline")]);
-    if c.is_same() {
-        m.text("No difference: the target does the same work in the same time, ");
+    if let Some(said) = c.sameness() {
+        m.prose(&said).text(" It takes ");
         m.leaf("b", &[], format!("{} ms", shown_ms(ms.target))).text(format!("{} on the GPU.", unit(scene)));
     } else if let Some(why) = &c.uncomparable {
         m.text(format!("The totals of the recordings are not comparable: {why}. Operations are."));

@@ -356,7 +356,6 @@ fn more(count: usize) -> Block {
 fn unmatched(v: &Versus<'_>) -> Vec<Block> {
     let c = v.comparative;
     let mut table = Table::new(&["Side", "Operation", "Shapes", "Module", ">Calls", ">Time (ms)"]);
-    let compute = Both::of(c.totals.as_ref(), |t| t.computation_ms);
     let mut add = |side: &str, p: &Prepared, parts: &[Part]| {
         for part in parts {
             table.row([
@@ -369,7 +368,7 @@ fn unmatched(v: &Versus<'_>) -> Vec<Block> {
             ]);
         }
     };
-    let told = Both::of(c.left.as_ref().zip(compute), |(parts, compute)| &parts[..told_apart(parts, compute)]);
+    let told = Both::of(c.left.as_ref().zip(c.compute_ms), |(parts, compute)| &parts[..told_apart(parts, compute)]);
     add("reference", &v.reference.analysis.prepared, told.reference);
     add("target", &v.target.analysis.prepared, told.target);
     let hidden = c.left.reference.len() + c.left.target.len() - told.reference.len() - told.target.len();
@@ -440,6 +439,7 @@ mod tests {
             hardware: None,
             precision: None,
             rows: Both::default(),
+            parts: Both::default(),
             uid: None,
         };
         let blocks = differences(&[&one; 21]);

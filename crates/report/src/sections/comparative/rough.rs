@@ -1,6 +1,6 @@
 //! `comparative_analysis_rough.md`: every step of a comparison with its numbers.
 
-use jarvis_analyze::comparative::{Both, Compared, GapSource, MatchLevel, TotalOf, Verdict};
+use jarvis_analyze::comparative::{Both, Compared, GapSource, MatchLevel, Mode, TotalOf, Verdict};
 use jarvis_analyze::prepared::Prepared;
 use jarvis_analyze::rounding::shown;
 
@@ -40,16 +40,7 @@ fn setup(v: &Versus<'_>) -> Vec<Block> {
             ("Reference trace", Line::code(&v.reference.labels.trace_path)),
             ("Target trace", Line::code(&v.target.labels.trace_path)),
             ("Options", options(&v.target.labels.flags)),
-            (
-                "Steps",
-                cell(format!(
-                    "{} and {}; times are {}: {}",
-                    c.normalization.steps.reference,
-                    c.normalization.steps.target,
-                    c.normalization.unit(),
-                    c.normalization.reason
-                )),
-            ),
+            ("Steps", cell(format!("{}times are {}: {}", steps(v), c.normalization.unit(), c.normalization.reason))),
             (
                 "Matched kernel time",
                 cell(format!(
@@ -70,6 +61,15 @@ fn setup(v: &Versus<'_>) -> Vec<Block> {
     ];
     blocks.extend(appendix::other_scales(v).map(Block::paragraph));
     blocks
+}
+
+/// How many steps the sides have; nothing where times are divided by one, which is no number of steps.
+fn steps(v: &Versus<'_>) -> String {
+    let normalization = &v.comparative.normalization;
+    match normalization.mode {
+        Mode::PerStep => format!("{} and {}; ", normalization.steps.reference, normalization.steps.target),
+        Mode::Total | Mode::PerCall => String::new(),
+    }
 }
 
 fn reports(v: &Versus<'_>) -> Vec<Block> {
@@ -113,9 +113,7 @@ fn timing(v: &Versus<'_>) -> Vec<Block> {
         ]);
     }
     let mut blocks = vec![Block::heading(3, "Step 3: Overall Timing"), Block::Table(table)];
-    if v.comparative.is_same() {
-        blocks.push(Block::paragraph(summary::NO_DIFFERENCE));
-    }
+    blocks.extend(v.comparative.sameness().map(Block::paragraph));
     blocks.push(Block::paragraph("The difference is made of:"));
     blocks.push(Block::Table(changes(v)));
     let ids = |ids: &[jarvis_analyze::finding::PatternId]| match ids {
@@ -182,6 +180,7 @@ fn operations(v: &Versus<'_>) -> Vec<Block> {
 
 fn opportunities(v: &Versus<'_>) -> Vec<Block> {
     let c = v.comparative;
+    let compute = c.compute_ms.target;
     let slow = || c.operations.iter().filter(|o| o.verdict.is_some_and(Verdict::is_slow) && o.saved_ms > 0.0);
     let mut items: Vec<Line> = slow()
         .take(MOST_ROWS)
@@ -192,7 +191,7 @@ fn opportunities(v: &Versus<'_>) -> Vec<Block> {
                 o.goal.map_or("-".to_owned(), |goal| shown(goal, 3)),
                 ms(o.ms.reference),
                 ms(o.saved_ms),
-                pct(o.percent_of_compute.target)
+                pct(if compute > 0.0 { 100.0 * o.saved_ms / compute } else { 0.0 })
             ))
         })
         .collect();

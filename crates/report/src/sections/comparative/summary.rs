@@ -24,9 +24,6 @@ const OF_TYPES: &str = " for the types of each side";
 /// Most warnings of the target; its findings have all.
 const MOST_WARNINGS: usize = 6;
 
-/// Said where nothing differs.
-pub(super) const NO_DIFFERENCE: &str = "No difference: the target does the same work in the same time.";
-
 /// The part.
 pub(super) fn blocks(v: &Versus<'_>) -> Vec<Block> {
     let mut blocks = vec![Block::heading(2, "Executive Summary")];
@@ -50,7 +47,7 @@ fn paragraph(v: &Versus<'_>) -> String {
     let c = v.comparative;
     let compute = Both::of(c.totals.as_ref(), |t| t.computation_ms);
     let [reference, target] = platforms(v);
-    let mut text = if c.is_same() { format!("{NO_DIFFERENCE} ") } else { String::new() };
+    let mut text = c.sameness().map_or(String::new(), |said| said + " ");
     text += &format!(
         "Target platform compute time is {} ms ({}). This suggests {}. Times are {}; reference {reference}, target \
          {target}.",

@@ -76,8 +76,9 @@ impl View<'_> {
 
     fn changes(&self, out: &mut String, style: Style) {
         let c = &self.made.comparative;
-        if c.is_same() {
-            let _ = writeln!(out, "\nNo difference: the target does the same work in the same time.");
+        if let Some(said) = c.sameness() {
+            out.push('\n');
+            wrapped(out, "", "", &said.replace('`', ""));
             return;
         }
         let _ = writeln!(out, "\n{}", style.strong("What differs"));

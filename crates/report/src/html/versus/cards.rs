@@ -2,6 +2,7 @@
 
 use jarvis_analyze::comparative::{Both, Compared, Gap, GapSource};
 use jarvis_analyze::finding::Paths;
+use jarvis_analyze::prepare::args::SEPARATOR;
 use jarvis_analyze::rounding::{shown, shown_ms};
 
 use super::Scene;
@@ -192,8 +193,7 @@ fn both_sides(m: &mut Markup, c: &Compared) {
     if is_group(c) {
         row("Operations", Both::of(c.operations.as_ref(), |names| names.join(", ")));
     } else {
-        let args = arguments(c);
-        row("Arguments", Both { reference: args.clone(), target: args });
+        row("Arguments", Both::of(c.shapes.as_ref(), |args| args.replace(SEPARATOR, ", ")));
     }
     row("Longest kernel", Both::of(c.kernels.as_ref(), |k| k.first().map_or("–".to_owned(), ToString::to_string)));
     m.raw("</tbody></table></div>");

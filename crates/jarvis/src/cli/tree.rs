@@ -128,7 +128,9 @@ pub(crate) fn run(session: &Session, args: &TreeArgs) -> Result<(), Failure> {
     } else {
         session.print_text(&answer)?;
     }
-    session.report(path, trace.diagnostics())
+    let mut defects = trace.diagnostics().clone();
+    defects.extend(tree.diagnostics());
+    session.report(path, &defects)
 }
 
 /// The events asked for, in file order.

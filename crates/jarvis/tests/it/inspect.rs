@@ -259,3 +259,12 @@ fn info_tells_what_is_there_whatever_the_header_says() {
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
     assert_eq!((&told["capture"]["record_shapes"], &told["gpus"][1]["busy_ms"]), (&true.into(), &0.2.into()));
 }
+
+#[test]
+fn strict_looks_at_defects_of_the_call_tree_too() {
+    for command in ["info", "tree"] {
+        let strict = jarvis(&[command, &path("handmade/rocm_like.json"), "--strict"]);
+        assert_eq!(strict.status, 1, "{command}: {}", strict.err);
+        assert!(strict.err.contains("unlinked_gpu_event"), "{command}: {}", strict.err);
+    }
+}

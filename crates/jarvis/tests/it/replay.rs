@@ -10,6 +10,7 @@ use jarvis_trace::TraceBuilder;
 use serde_json::Value as Json;
 
 use crate::support::{Run, fixture, jarvis};
+use crate::versus::{SQUARES, sketch};
 
 /// Members of a package, in their order.
 const MEMBERS: [&str; 7] =
@@ -388,5 +389,23 @@ fn shares_of_packages_are_of_the_compute_time() {
         let run = jarvis(&["replay", source, "--op", "aten::mm", "-o", folder, "--platform", "H200"]);
         assert_eq!(run.status, 0, "{}", run.err);
         hold(&shares());
+    }
+}
+
+#[test]
+fn efficiencies_are_those_of_all_calls_as_in_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, out) = (folder.path().join("t.json"), folder.path().join("out"));
+    // Of the second call only a short kernel is recorded: alone it would be at a hundred times the roof.
+    let call = |us: u32| ("aten::mm", SQUARES, "c10::BFloat16", us);
+    sketch(&trace, &[call(278), call(1)], 0);
+    let run = jarvis(&["report", trace.to_str().unwrap(), "-o", out.to_str().unwrap(), "--platform", "H200"]);
+    assert_eq!(run.status, 0, "{}", run.err);
+    for source in [&trace, &out] {
+        let more = ["--list", "--json", "--platform", "H200"];
+        let run = jarvis(&[&["replay", source.to_str().unwrap()], &more[..]].concat());
+        let list: Json = serde_json::from_str(&run.out).unwrap();
+        let percent = list[0]["efficiency_percent"].as_f64().unwrap();
+        assert!((99.0..100.0).contains(&percent), "{}: {percent}", source.display());
     }
 }

@@ -335,7 +335,7 @@ fn of_unified(row: &UnifiedRow) -> Row {
         kernel_us: row.kernel_us,
         kernels: of_list(&row.kernels),
         percent_of_compute: 0.0,
-        efficiency_percent: row.pct_roofline.mean().filter(|_| best.is_some()),
+        efficiency_percent: row.efficiency_percent(),
         bound: best.map(|(_, bound)| bound_word(bound.as_str())),
         roofline_us: best.map(|(us, _)| us),
         flops: model.and_then(|m| m.gflops).map(|g| g * 1e9),
@@ -425,10 +425,11 @@ impl Columns<'_> {
         let number = |name: &str| self.number(record, name);
         let us = |part: &str| number(&format!("Kernel Time (µs)_{part}"));
         let count = number("operation_count")? as usize;
+        let kernel_us = Stats::read(count, us("sum")?, us);
         // Of the cell as the table has it: what counts the bytes of matrix work alone is no time to hold it against.
         let bytes_only = text("Roofline Bound") == Some(Bound::MemoryBytesOnly.as_str());
         let is_least = bytes_only && Bound::MemoryBytesOnly.is_least(number("GFLOPS"), text("Compute Spec"));
-        let rated = |name: &str| number(name).filter(|_| !is_least);
+        let roofline_us = number("Roofline Time (µs)_first").filter(|_| !is_least);
         let args = ArgTexts {
             dims: text("Input Dims").map(Arc::from),
             types: text("Input type").map(Arc::from),
@@ -440,12 +441,15 @@ impl Columns<'_> {
             category: text("op category").unwrap_or_default().into(),
             inputs: inputs::of_texts(&args),
             count,
-            kernel_us: Stats::read(count, us("sum")?, us),
+            kernel_us,
             kernels: text("kernel_details_summary").map_or_else(Vec::new, |cell| kernels_of_cell(cell, count)),
             percent_of_compute: number("Percentage (%)").unwrap_or_default(),
-            efficiency_percent: rated("Pct Roofline_mean"),
+            // Of all calls together: one whose kernels were not all recorded does not decide it.
+            efficiency_percent: roofline_us
+                .filter(|_| kernel_us.sum > 0.0)
+                .map(|best_us| 100.0 * best_us * count as f64 / kernel_us.sum),
             bound: text("Roofline Bound").filter(|_| !is_least).map(bound_word),
-            roofline_us: rated("Roofline Time (µs)_first"),
+            roofline_us,
             flops: number("GFLOPS").map(|g| g * 1e9),
             bytes: number("Data Moved (MB)").map(mebibytes),
             compute_spec: text("Compute Spec").map(Arc::from),

@@ -14,6 +14,7 @@ use jarvis_report::render::csv;
 use jarvis_trace::Fidelity;
 
 use super::sheets::Sheets;
+use super::strangers::{is_sheet, warn_of_strangers};
 use super::{Failure, Session};
 use crate::exit;
 use crate::output::{self, Batch, OutputError};
@@ -156,6 +157,9 @@ fn write(
     sheets.add(session, &mut batch)?;
     let paths: Vec<PathBuf> = batch.paths().map(Path::to_path_buf).collect();
     batch.write()?;
+    if let Some(folder) = &places.csv_folder {
+        warn_of_strangers(session, folder, &paths, is_sheet);
+    }
     Ok(paths)
 }
 

@@ -17,6 +17,7 @@ use jarvis_report::render::merged_tree::{self, Roots};
 use jarvis_report::render::{csv, op_map as op_map_json};
 use jarvis_trace::{EventId, EventKind, Fidelity, Ns, Step, Trace, Tree, TreeView};
 
+use super::strangers::warn_of_strangers;
 use super::values::whole;
 use super::{Failure, Session, Work};
 use crate::exit;
@@ -119,7 +120,12 @@ pub(crate) fn run(session: &Session, args: &DiffArgs) -> Result<(), Failure> {
     let views = [0, 1].map(|side: usize| trees[side].view(&traces[side]));
     let diff = session.stage("comparison", || Diff::of(views, fidelity));
     let files = match &args.output {
-        Some(folder) => session.stage("files", || write(&diff, [&args.one, &args.two], folder, args.parity))?,
+        Some(folder) => {
+            let files = session.stage("files", || write(&diff, [&args.one, &args.two], folder, args.parity))?;
+            // The folder may be the user's own: only names of ours are told.
+            warn_of_strangers(session, folder, &files, |name| NOT_OF_PARITY.contains(&name));
+            files
+        }
         None => Vec::new(),
     };
     let steps = (!args.parity).then(|| [0, 1].map(|side: usize| steps(&traces[side])));
@@ -158,6 +164,9 @@ fn usable(path: &Path, trace: &Trace, tree: &Tree) -> Result<(), Failure> {
     let help = "record with ProfilerActivity.CPU and ProfilerActivity.CUDA (also on ROCm), with a warm-up step";
     Err(Failure::new(exit::INPUT, what).help(help))
 }
+
+/// Files that `--parity` does not write.
+const NOT_OF_PARITY: [&str; 2] = ["lca_summary.csv", "lca_by_operation.csv"];
 
 /// Writes the merged tree, the tables and the maps; returns their paths.
 fn write(diff: &Diff<'_>, inputs: [&Path; 2], folder: &Path, parity: bool) -> Result<Vec<PathBuf>, Failure> {

@@ -24,6 +24,7 @@ mod report;
 mod resident;
 mod schema;
 mod sheets;
+mod strangers;
 mod style;
 mod tree;
 mod values;

@@ -14,10 +14,10 @@ use jarvis_report::replay::{
     self, Candidate, Listed, Matching, Origin, Packages, ReplayError, Replayer, Row, Selection, Tier,
 };
 use jarvis_report::{Checksum, OutputFile};
-use jarvis_trace::Diagnostics;
+use jarvis_trace::{Diagnostics, Summary};
 use serde_json::{Value as Json, json};
 
-use super::analyze::{RUN_LOG, file_entry};
+use super::analyze::{FINDINGS, RUN_LOG, file_entry};
 use super::layout::cut;
 use super::platform_args::PlatformArgs;
 use super::report::FOLDER;
@@ -86,6 +86,8 @@ struct Source {
     rows: Vec<Row>,
     platform: Option<Platform>,
     device: Option<String>,
+    /// Events of the trace, where they are known.
+    events: Option<u64>,
     diagnostics: Diagnostics,
 }
 
@@ -111,6 +113,7 @@ pub(crate) fn run(session: &Session, args: &ReplayArgs) -> Result<(), Failure> {
     let text = if args.list {
         listed(session, &replay::candidates(&source.rows, &selection))
     } else {
+        spare_analysis(&root, &source)?;
         packaged(session, args, &source, &selection, &root)?
     };
     if session.common.json {
@@ -161,6 +164,7 @@ fn read(session: &Session, args: &ReplayArgs) -> Result<Source, Failure> {
         rows: replay::of_report(&trace, &report),
         platform: chosen.platform,
         device: trace.models_at_work().into_iter().map(|d| d.name).find(|name| !name.is_empty()),
+        events: Some(Summary::of(&trace).events()),
         diagnostics: report.diagnostics,
     })
 }
@@ -184,7 +188,25 @@ fn read_folder(args: &ReplayArgs) -> Result<Source, Failure> {
         (None, Some(recorded)) => Some(recorded.with_overrides(&args.platform.overrides())?),
         (None, None) => None,
     };
-    Ok(Source { rows, platform, device, diagnostics: Diagnostics::default() })
+    Ok(Source { rows, platform, device, events: analysed_events(folder), diagnostics: Diagnostics::default() })
+}
+
+/// How many events the trace has that the analysis in a folder is of; none where there is no analysis.
+fn analysed_events(folder: &Path) -> Option<u64> {
+    let findings: Json = serde_json::from_slice(&std::fs::read(folder.join(FINDINGS)).ok()?).ok()?;
+    findings["trace"]["events"].as_u64()
+}
+
+/// Refuses to put packages into an analysis of another trace: they would look like its own.
+fn spare_analysis(root: &Path, source: &Source) -> Result<(), Failure> {
+    match (analysed_events(root), source.events) {
+        (Some(analysed), Some(events)) if analysed != events => Err(Failure::usage(format!(
+            "{}: this folder holds an analysis of another trace",
+            if root == Path::new("") { Path::new(".") } else { root }.display()
+        ))
+        .help("name another folder with -o DIR")),
+        _ => Ok(()),
+    }
 }
 
 /// The GPU and its figures as the metadata of a finished analysis has them; a report alone has none.

@@ -24,6 +24,7 @@ use super::info::thousands;
 use super::layout::cut;
 use super::platform_args::{Chosen, PlatformArgs};
 use super::sheets::Sheets;
+use super::strangers::{is_sheet, warn_of_strangers};
 use super::values::{from_zero, whole};
 use super::{Failure, Session, TraceArg, Work};
 use crate::exit;
@@ -182,6 +183,8 @@ impl ReportArgs {
 
 /// Where the files go; `None` for what is not written.
 struct Places {
+    /// Where what has no name of its own goes.
+    root: PathBuf,
     /// Files that results are made of, which must stay as they are.
     inputs: Vec<PathBuf>,
     page: Option<PathBuf>,
@@ -197,12 +200,10 @@ impl Places {
             wanted.then(|| named.clone().unwrap_or_else(|| root.join(usual)))
         };
         let inputs = std::iter::once(trace).chain(&args.extension).chain(&args.platform.arch).cloned();
-        Self {
-            inputs: inputs.collect(),
-            page: place(args.has_page(), &None, PAGE),
-            workbook: place(!files.no_xlsx, &files.xlsx, WORKBOOK),
-            csv_folder: place(!files.no_csv, &files.csv_dir, CSV_FOLDER),
-        }
+        let page = place(args.has_page(), &None, PAGE);
+        let workbook = place(!files.no_xlsx, &files.xlsx, WORKBOOK);
+        let csv_folder = place(!files.no_csv, &files.csv_dir, CSV_FOLDER);
+        Self { inputs: inputs.collect(), page, workbook, csv_folder, root }
     }
 
     /// Refuses to replace files of an analysis: they would be of other options, or of another trace. Files that the user
@@ -356,25 +357,10 @@ fn write(
     let paths: Vec<PathBuf> = batch.paths().map(Path::to_path_buf).collect();
     batch.write()?;
     if let Some(folder) = &places.csv_folder {
-        warn_of_strangers(session, folder, &paths);
+        warn_of_strangers(session, folder, &paths, is_sheet);
     }
+    warn_of_strangers(session, &places.root, &paths, |name| [PAGE, WORKBOOK].contains(&name));
     Ok(paths)
-}
-
-/// Sheets of an earlier run with other options would look like sheets of this one.
-fn warn_of_strangers(session: &Session, folder: &Path, ours: &[PathBuf]) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    let mut strangers: Vec<String> = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "csv") && !ours.contains(path))
-        .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
-        .collect();
-    strangers.sort_unstable();
-    if !strangers.is_empty() {
-        let names = strangers.join(", ");
-        session.warn(&format!("{} also holds files that this run did not write: {names}", folder.display()));
-    }
 }
 
 /// Tells what the sheets leave out.

@@ -316,3 +316,23 @@ fn traces_without_gpu_work_can_not_be_compared() {
     assert_eq!(jarvis(&["diff", "-", "-"]).status, 2);
     assert_eq!(diff("h200/attn_fused.json.gz", "handmade/gpu_only.json", &[]).status, 0);
 }
+
+#[test]
+fn files_of_an_earlier_comparison_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let reports = ["attn_fused", "attn_unfused", "mlp_fp32"]
+        .map(|name| fixture(&format!("h200/{name}_perf_report_csvs")).to_str().unwrap().to_owned());
+    let [one, two, three] = &reports;
+    let run = jarvis(&["compare", one, two, three, "-o", &path("out")]);
+    assert!(run.status == 0 && !run.err.contains("did not write"), "{}", run.err);
+    let run = jarvis(&["compare", one, two, "-o", &path("out")]);
+    assert!(run.status == 0 && run.err.contains("also holds files that this run did not write: "), "{}", run.err);
+    let [one, two] = ["attn_fused", "attn_unfused"]
+        .map(|name| fixture(&format!("h200/{name}.json.gz")).to_str().unwrap().to_owned());
+    let run = jarvis(&["diff", &one, &two, "-o", &path("diff")]);
+    assert_eq!((run.status, run.err.as_str()), (0, ""));
+    fs::write(folder.path().join("diff/mine.csv"), "x").unwrap();
+    let run = jarvis(&["diff", &one, &two, "--parity", "-o", &path("diff")]);
+    assert!(run.err.contains("did not write: lca_by_operation.csv, lca_summary.csv"), "{}", run.err);
+}

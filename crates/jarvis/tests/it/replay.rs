@@ -106,9 +106,11 @@ fn a_finished_analysis_keeps_its_packages_and_stays_whole() {
     let before = fs::read(folder.path().join("replay_packages/index.json")).unwrap();
     let mixed = replay(&fixture("h200/attn_fused.json.gz"), folder.path(), &["--op", "aten::mm"]);
     assert_eq!(mixed.status, 2, "{}", mixed.err);
-    assert!(mixed.err.contains("a package of another trace") && mixed.err.contains("-o DIR"), "{}", mixed.err);
+    assert!(mixed.err.contains("an analysis of another trace") && mixed.err.contains("-o DIR"), "{}", mixed.err);
     assert_eq!(fs::read(folder.path().join("replay_packages/index.json")).unwrap(), before);
     assert_eq!(replay(&fixture("h200/attn_fused.json.gz"), other.path(), &["--op", "aten::mm"]).status, 0);
+    let mixed = replay(&trace, other.path(), &["--op", "aten::mm"]);
+    assert!(mixed.status == 2 && mixed.err.contains("a package of another trace"), "{}", mixed.err);
     // What is gone is no longer listed.
     fs::remove_file(folder.path().join("replay_packages/aten_bmm_replay_package.zip")).unwrap();
     assert_eq!(replay(&trace, folder.path(), &["--op", "aten::mm"]).status, 0);
@@ -408,4 +410,23 @@ fn efficiencies_are_those_of_all_calls_as_in_the_report() {
         let percent = list[0]["efficiency_percent"].as_f64().unwrap();
         assert!((99.0..100.0).contains(&percent), "{}: {percent}", source.display());
     }
+}
+
+#[test]
+fn packages_and_analyses_of_different_traces_are_kept_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let trace = fixture("h200/mlp_fp32.json.gz");
+    let analyze = || jarvis(&["analyze", trace.to_str().unwrap(), "--replay", "none", "--quiet", "-o", out]);
+    assert_eq!(analyze().status, 0);
+    // There is no package yet that would tell whose folder it is.
+    let log = fs::read(folder.path().join("run_log.json")).unwrap();
+    let mixed = replay(&fixture("h200/attn_fused.json.gz"), folder.path(), &["--op", "aten::mm"]);
+    assert_eq!(mixed.status, 2, "{}", mixed.err);
+    assert!(mixed.err.contains("an analysis of another trace") && mixed.err.contains("-o DIR"), "{}", mixed.err);
+    assert_eq!(fs::read(folder.path().join("run_log.json")).unwrap(), log);
+    assert_eq!(replay(&trace, folder.path(), &["--op", "aten::relu"]).status, 0);
+    let again = jarvis(&["analyze", trace.to_str().unwrap(), "--replay", "none", "-o", out]);
+    assert_eq!(again.status, 0);
+    assert!(again.err.contains("asked for earlier are gone: aten_relu_replay_package.zip"), "{}", again.err);
 }

@@ -326,6 +326,15 @@ fn standard_input_and_sheets_of_an_earlier_run() {
     assert_eq!((run.status, run.err.as_str()), (0, ""));
     let run = report("h200/fp8_gemms.json.gz", out.path(), &[]);
     assert!(run.err.contains("also holds files that this run did not write: BinaryElementwise.csv"), "{}", run.err);
+    let run = report("h200/fp8_gemms.json.gz", out.path(), &["--no-html", "--no-xlsx"]);
+    assert!(run.err.contains("did not write: perf_report.xlsx, report.html"), "{}", run.err);
+    // An analysis does not take them for its own either.
+    let trace = fixture("h200/mlp_fp32.json.gz");
+    let run = jarvis(&["analyze", trace.to_str().unwrap(), "-o", folder]);
+    assert!(run.status == 0 && run.err.contains("also holds files that this run did not write: "), "{}", run.err);
+    let checked = jarvis(&["check", folder]);
+    assert_eq!(checked.status, 0, "{}", checked.out);
+    assert!(checked.out.contains("WARN stranger perf_report_csvs/SDPA_fwd.csv: "), "{}", checked.out);
 }
 
 /// The reference's own files, byte for byte. (Of the other fixture's sheets, which the cells' test of the perf crate

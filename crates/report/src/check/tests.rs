@@ -423,6 +423,10 @@ fn what_a_run_wrote_must_still_be_there_whole() {
     let told =
         "WARN leftover category_data/.jarvis-1-2.tmp: a temporary file of a run that was killed; it can be removed";
     assert_eq!(on_disk(&log(), left), [told]);
+    // A table that another run left among those of this one looks like one of them.
+    let other = |f: &mut Files| drop(f.insert("perf_report_csvs/CONV_fwd.csv".into(), "x".into()));
+    let told = "WARN stranger perf_report_csvs/CONV_fwd.csv: run_log.json does not list it: it may be of another trace";
+    assert_eq!(on_disk(&log(), other), [told]);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //! has them.
 //! All of it is about files on disk; a run that is about to write them knows what it has.
 
+use std::collections::BTreeSet;
+
 use sha2::{Digest, Sha256};
 
 use super::folder::{Folder, Problems};
@@ -29,7 +31,10 @@ pub(super) fn leftovers(folder: &Folder<'_>, problems: &mut Problems) {
 /// The checks of a JSON file, if it is one that lists others.
 pub(super) fn document(folder: &Folder<'_>, name: &str, document: &Json<'_>, problems: &mut Problems) {
     match name {
-        LOG => listed(folder, document, problems),
+        LOG => {
+            listed(folder, document, problems);
+            strangers(folder, document, problems);
+        }
         INDEX => packages(folder, document, problems),
         _ => {}
     }
@@ -59,6 +64,21 @@ fn listed(folder: &Folder<'_>, log: &Json<'_>, problems: &mut Problems) {
                 }
             }
         }
+    }
+}
+
+/// Tables that the run did not write stand among those that it did, and look like its own.
+fn strangers(folder: &Folder<'_>, log: &Json<'_>, problems: &mut Problems) {
+    let listed: BTreeSet<&str> = list(&log["files"]).filter_map(|file| file["path"].as_str()).collect();
+    let folder_of = |name: &'_ str| name.rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_owned());
+    // Logs of older versions do not list them all.
+    let known: BTreeSet<String> = listed.iter().map(|name| folder_of(name)).collect();
+    let is_among_tables = |name: &&str| {
+        let folder = folder_of(name);
+        folder.ends_with("perf_report_csvs") && known.contains(&folder)
+    };
+    for name in folder.ending(".csv").filter(|name| is_among_tables(name) && !listed.contains(name)) {
+        problems.warn("stranger", name, format!("{LOG} does not list it: it may be of another trace"));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where the files of an analysis go, with a log of the run and what our own check says of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,17 +9,18 @@ use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::texts::counted;
 use jarvis_report::check::Problem;
 use jarvis_report::render::xlsx::Cuts;
-use jarvis_report::{Checksum, OutputFile};
+use jarvis_report::{Checksum, OutputFile, replay};
 use jarvis_trace::Diagnostics;
 use serde_json::json;
 
 use super::super::layout::amount;
 use super::super::sheets::warn_of_cuts;
+use super::super::strangers::{is_sheet, warn_of_strangers};
 use super::super::{Failure, LONG_VERSION, Outlet, Session};
 use super::{FINDINGS, RUN_LOG};
 use crate::exit;
 use crate::output::{Batch, OutputError, Staging};
-use crate::pipeline::{AnalyzeError, FileRef, Files, Shelf};
+use crate::pipeline::{AnalyzeError, CSV_FOLDER, FileRef, Files, Shelf};
 
 /// What the log of a run tells.
 pub(super) struct Log<'a> {
@@ -107,8 +108,20 @@ impl<'a> Output<'a> {
             }
             // Results of another trace or of other options would look like results of this run.
             batch.replaces(folder, listed);
-            let count = batch.paths().count();
+            let paths: Vec<PathBuf> = batch.paths().map(Path::to_path_buf).collect();
+            let count = paths.len();
+            let lost = asked_for_earlier(folder, &paths);
             batch.write()?;
+            for sheets in csv_folders(&paths) {
+                warn_of_strangers(session, sheets, &paths, is_sheet);
+            }
+            if !lost.is_empty() {
+                session.warn(&format!(
+                    "{}: packages that were asked for earlier are gone: {}; `jarvis replay` makes them again",
+                    folder.display(),
+                    lost.join(", ")
+                ));
+            }
             session.log(1, || format!("{} in {}", counted(count, "file"), folder.display()));
             Ok(())
         })
@@ -136,6 +149,23 @@ impl SelfCheck {
                 .help(format!("please report it with `self_check` of {RUN_LOG}; the files are written all the same"))),
         }
     }
+}
+
+/// The folders of tables among the places of files.
+fn csv_folders(paths: &[PathBuf]) -> BTreeSet<&Path> {
+    let is_own = |folder: &&Path| folder.file_name().is_some_and(|name| name.to_string_lossy().ends_with(CSV_FOLDER));
+    paths.iter().filter_map(|path| path.parent()).filter(is_own).collect()
+}
+
+/// Packages that somebody asked for by name and that these files replace without having them.
+fn asked_for_earlier(folder: &Path, ours: &[PathBuf]) -> Vec<String> {
+    let packages = folder.join(replay::FOLDER);
+    let index = std::fs::read(packages.join(replay::INDEX)).unwrap_or_default();
+    let index: serde_json::Value = serde_json::from_slice(&index).unwrap_or_default();
+    let asked = index["packages"].as_array().into_iter().flatten().filter(|package| package["tier"] == "requested");
+    let names = asked.filter_map(|package| Path::new(package["package"].as_str()?).file_name()?.to_str());
+    let is_lost = |name: &&str| packages.join(name).is_file() && !ours.contains(&packages.join(name));
+    names.filter(is_lost).map(str::to_owned).collect()
 }
 
 /// Files that an earlier run into the folder says it wrote.

@@ -334,7 +334,7 @@ fn standard_input_and_sheets_of_an_earlier_run() {
     assert!(run.status == 0 && run.err.contains("also holds files that this run did not write: "), "{}", run.err);
     let checked = jarvis(&["check", folder]);
     assert_eq!(checked.status, 0, "{}", checked.out);
-    assert!(checked.out.contains("WARN stranger perf_report_csvs/SDPA_fwd.csv: "), "{}", checked.out);
+    assert!(checked.out.contains("WARN stranger perf_report_csvs/Normalization.csv: "), "{}", checked.out);
 }
 
 /// The reference's own files, byte for byte. (Of the other fixture's sheets, which the cells' test of the perf crate

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::prepare::kernel_names::main_kernel;
 use crate::prepared::{Prepared, Row};
 use crate::program::RowId;
 use jarvis_trace::InOrder;
@@ -100,14 +101,10 @@ fn fewer<'a>(row: &Row, rows: &[&'a Row]) -> Option<&'a Row> {
     single.into_iter().filter(|_| most).copied().reduce(|a, b| if b.time_ms > a.time_ms { b } else { a })
 }
 
-fn main_kernel(row: &Row) -> Option<&Arc<str>> {
-    row.kernels.last().map(|k| &k.name)
-}
-
 fn lowered(row: &Row) -> Lowered {
     Lowered {
         row: row.id,
-        kernel: main_kernel(row).cloned().unwrap_or_else(|| "".into()),
+        kernel: main_kernel(row).unwrap_or_default().into(),
         kernels: row.kernels_per_call,
         mean_us: row.mean_us,
         efficiency_percent: row.efficiency.judged(),
@@ -134,6 +131,35 @@ mod tests {
         assert_eq!((&*found[0].op, found[0].difference), ("aten::mm", Difference::Kernel));
         assert_eq!((&*found[0].rows[0].kernel, &*found[0].rows[1].kernel), ("bad_64x64", "good_128x128"));
         assert!(found[0].rows[1].efficiency_percent > found[0].rows[0].efficiency_percent.map(|e| 2.0 * e));
+    }
+
+    #[test]
+    fn steps_beside_a_convolution_are_not_what_it_runs_on() {
+        const BIAS: &str = "void at::native::elementwise_kernel<128, 4, at::native::CUDAFunctor_add<c10::Half>>";
+        const TRANSPOSE: &str = "void cudnn::engines_precompiled::nchwToNhwcKernel<__half>";
+        let convolution = |scene: &mut Scene, side: i64, kernels: &[(&str, f64)]| {
+            let dims = format!("[[64, 256, {side}, {side}], [256, 256, 3, 3], [], [], [], [], [], [], []]");
+            let types = r#"["c10::Half", "c10::Half", "", "ScalarList", "ScalarList", "ScalarList", "Scalar", "ScalarList", "Scalar"]"#;
+            let mut call = Call::new("aten::convolution", &dims, types, kernels);
+            call.concrete = Some(r#"["", "", "", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"]"#);
+            scene.calls(4, &call);
+        };
+        for step in [BIAS, TRANSPOSE] {
+            // The step takes longer than the library's kernel, which differs from shape to shape.
+            let mut scene = Scene::new();
+            convolution(&mut scene, 56, &[("library_fprop_128x128", 400.0)]);
+            convolution(&mut scene, 48, &[("library_fprop_64x64", 1000.0), (step, 1500.0)]);
+            let found = lowering_differences(&scene.prepared());
+            let kernel: Vec<_> = found.iter().filter(|d| d.difference == Difference::Kernel).collect();
+            assert_eq!(kernel.len(), 1, "{step}: {found:?}");
+            assert_eq!(&*kernel[0].rows[0].kernel, "library_fprop_64x64", "{step}");
+            // One kernel for both shapes is no difference, whatever steps stand beside it.
+            let mut scene = Scene::new();
+            convolution(&mut scene, 56, &[("library_fprop_128x128", 400.0)]);
+            convolution(&mut scene, 48, &[("library_fprop_128x128", 400.0), (step, 1500.0)]);
+            let found = lowering_differences(&scene.prepared());
+            assert!(found.iter().all(|d| d.difference != Difference::Kernel), "{step}: {found:?}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use jarvis_perf::parity::Quirks;
 use jarvis_perf::tables::KernelStat;
 use rapidhash::RapidHashMap;
 
-use crate::prepared::KernelTile;
+use crate::prepared::{KernelTile, Row};
 
 /// The framework's own kernels.
 const NATIVE: &str = "native";
@@ -100,6 +100,20 @@ pub fn is_step(name: &str) -> bool {
     is_copy_or_fill(name) || is_native(name) && STEPS.iter().any(|part| name.contains(part))
 }
 
+/// The row's main kernel: the one with most time that is no layout change and, where products are what the operation is
+/// for, no step beside them. No library chose the kernel that adds the bias of a convolution.
+pub(crate) fn main_kernel(row: &Row) -> Option<&str> {
+    let names = || row.kernels.iter().rev().map(|k| &*k.name);
+    let computes = |n: &&str| !is_transpose(n);
+    let is_own = |n: &&str| computes(n) && !(has_steps(row) && is_step(n));
+    names().find(is_own).or_else(|| names().find(computes)).or_else(|| names().next())
+}
+
+/// Whether products are what an operation is for, so that other kernels of its calls are steps beside them.
+pub(crate) fn has_steps(row: &Row) -> bool {
+    matches!(&*row.category, "gemm" | "convolution")
+}
+
 /// How the names of copies and fills begin, with all makers.
 const COPIES_AND_FILLS: &[&str] = &["Memcpy", "Memset", "__amd_rocclr_", "MEMORY_COPY_", "CopyHostTo", "CopyDeviceTo"];
 
@@ -130,7 +144,8 @@ pub fn split(name: &str) -> Option<i64> {
     if told.is_some_and(|n| n > 1) {
         return told;
     }
-    let lower = name.to_ascii_lowercase();
+    // Names say so too of a kernel that could split and does not.
+    let lower = name.to_ascii_lowercase().replace("segment_k_off", "");
     ["splitk", "split_k", "segment_k"].iter().any(|word| lower.contains(word)).then_some(0)
 }
 
@@ -224,6 +239,9 @@ mod tests {
         assert_eq!(split("Cijk_MT128x160x64_GSU1_x"), None);
         assert_eq!(split("nvjet_sm90_hsh_64x128_64x8_2x1_v_bz_splitK_NTN"), Some(0));
         assert_eq!(split("plain"), None);
+        let segments =
+            |on: &str| format!("sm90_xmma_gemm_bf16_tilesize128x64x64_execute_segment_k_{on}_kernel__5x_cublas");
+        assert_eq!((split(&segments("on")), split(&segments("off"))), (Some(0), None));
     }
 
     #[test]

@@ -14,11 +14,12 @@ use super::drive::{Rules, number};
 use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
 use super::layout::{self, Layout};
 use super::precision;
-use super::words::{Said, is_backward, main_kernel};
+use super::words::{Said, is_backward};
 use crate::finding::PatternId;
 use crate::metrics::{
     Bottleneck, CategoryMetrics, Classification, ConvolutionClass, ConvolutionShape, Fact, Facts, PatternMetrics,
 };
+use crate::prepare::kernel_names::main_kernel;
 use crate::prepare::percent;
 use crate::prepared::{BoundType, Row};
 use crate::rounding::round;

@@ -10,7 +10,7 @@ use crate::metrics::Sentence;
 use crate::metrics::short_name;
 use crate::prepare::args;
 use crate::prepare::baseline::is_contiguous;
-use crate::prepare::kernel_names;
+use crate::prepare::kernel_names::main_kernel;
 use crate::prepared::{BoundType, Row};
 use crate::program::Direction;
 use crate::rounding::{of_peak, round, shown, shown_ms};
@@ -243,16 +243,6 @@ fn is_compiled(row: &Row) -> bool {
 /// Whether the operation is one of the backward pass: what is said of the forward one does not hold for it.
 pub(crate) fn is_backward(row: &Row) -> bool {
     row.direction == Direction::Backward || row.name.contains("backward")
-}
-
-/// The row's main kernel: the one with most time that is no layout change and, where products are what the operation is
-/// for, no step beside them. No library chose the kernel that adds the bias of a convolution.
-pub(crate) fn main_kernel(row: &Row) -> Option<&str> {
-    let names = || row.kernels.iter().rev().map(|k| &*k.name);
-    let has_steps = matches!(&*row.category, "gemm" | "convolution");
-    let computes = |n: &&str| !kernel_names::is_transpose(n);
-    let is_own = |n: &&str| computes(n) && !(has_steps && kernel_names::is_step(n));
-    names().find(is_own).or_else(|| names().find(computes)).or_else(|| names().next())
 }
 
 /// Arguments for a sentence.

@@ -2,6 +2,7 @@
 
 use crate::finding::{PatternId, Range};
 use crate::metrics::{CategoryMetrics, Promoted};
+use crate::prepare::kernel_names::main_kernel;
 use crate::prepared::Row;
 use crate::rounding::{shown, shown_ms};
 use crate::rules::cx::CategoryCx;
@@ -9,7 +10,7 @@ use crate::rules::impact::{row_range, together};
 use crate::rules::judge::{Judged, Judgement, aggregate};
 use crate::rules::layout::{self, Layout};
 use crate::rules::priority::Weight;
-use crate::rules::words::{Said, main_kernel};
+use crate::rules::words::Said;
 use crate::texts::TextId;
 use crate::thresholds::Threshold;
 

@@ -38,7 +38,9 @@ pub use cx::CategoryCx;
 pub use findings::compute_findings;
 pub(crate) use gemm::is_tiny_batched_gemm;
 pub use judge::reason;
-pub use outcome::{CategoryOutcome, analyze_categories, ask_for_package_of, refuse_package, refuse_package_of};
+pub use outcome::{
+    CategoryOutcome, analyze_categories, ask_for_package_of, refuse_package, refuse_package_of, without_data,
+};
 pub(crate) use priority::NOT_URGENT;
 
 /// What an analyzer is.

@@ -96,6 +96,22 @@ fn attention_without_rows(prepared: &Prepared, claims: &Claims) -> Option<Catego
         .then(|| Category::without_rows(info.key.into(), info.display.into(), info.analyzer))
 }
 
+/// Categories that every trace is asked for.
+const ASKED_FOR: [&str; 3] = ["gemm", "sdpa_fwd", "convolution"];
+
+/// What is said of categories that every trace is asked for and this one has no operations of.
+pub fn without_data(outcomes: &[CategoryOutcome]) -> impl Iterator<Item = CategoryOutcome> + '_ {
+    let asked_for = CATEGORIES.iter().filter(|c| ASKED_FOR.contains(&c.key));
+    // Attention has several categories.
+    let missing = asked_for.filter(|c| outcomes.iter().all(|o| o.analyzer != c.analyzer));
+    missing.map(|c| CategoryOutcome {
+        category: c.key.into(),
+        display: c.display.into(),
+        analyzer: c.analyzer,
+        file: MetricsFile::Short(ShortMetrics::no_data(c.key, c.display)),
+    })
+}
+
 /// Runs one analyzer. A panic in it is its failure and nobody else's.
 pub(crate) fn outcome(cx: &CategoryCx<'_>, analyzer: Option<&dyn Analyzer>) -> CategoryOutcome {
     let category = cx.category;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use jarvis_analyze::metrics::{Bottleneck, CategoryFile, CategoryMetrics, Metadata, MetricsFile};
 use jarvis_analyze::prepared::Category;
-use jarvis_analyze::rules::{CategoryOutcome, analyzer};
+use jarvis_analyze::rules::{CategoryOutcome, analyzer, without_data};
 
 use super::lines::Lines;
 use super::{CATEGORY_DATA, METADATA, Stems, json, write_json, write_json_in};
@@ -32,6 +32,10 @@ pub(crate) fn write(run: &Run<'_>, stems: &Stems, taker: &mut dyn Taker) {
             taker.write(&path(CATEGORY_DATA, "_tree_data.json"), &write);
         }
         taker.put(OutputFile::new(path(METADATA, "_metadata.json"), metadata(run, outcome, category)));
+    }
+    for outcome in without_data(&a.outcomes) {
+        let path = format!("{CATEGORY_DATA}/{}_metrics.json", outcome.category);
+        taker.write(&PathBuf::from(path), &|out| metrics(run, &outcome, out));
     }
 }
 

@@ -22,6 +22,7 @@ pub(crate) mod words;
 use std::path::PathBuf;
 
 use jarvis_analyze::prepare::category::CATEGORIES;
+use jarvis_analyze::rules::without_data;
 
 use crate::blocks::Block;
 use crate::data::Stems;
@@ -69,7 +70,12 @@ fn findings<'a>(run: &'a Run<'_>) -> impl Iterator<Item = Page> + 'a {
         path: format!("category_findings/{}_findings.md", stems.get(&outcome.category)).into(),
         blocks: category::file(run.analysis, outcome),
     });
-    of_categories.chain(
+    // There is nothing to tell of these, which has to be told.
+    let without_data = without_data(&run.analysis.outcomes).map(|outcome| Page {
+        path: format!("category_findings/{}_findings.md", outcome.category).into(),
+        blocks: category::file(run.analysis, &outcome),
+    });
+    of_categories.chain(without_data).chain(
         present.map(|(key, _, file)| Page {
             path: format!("system_findings/{key}_findings.md").into(),
             blocks: file(run),

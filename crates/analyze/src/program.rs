@@ -192,6 +192,8 @@ const BACKWARD_WRAPPER: &str = "autograd::engine::evaluate_function";
 pub(crate) const OPTIMIZER_PREFIX: &str = "Optimizer.step";
 /// Beginnings of the names of regions that run compiled code.
 pub(crate) const COMPILED_REGIONS: [&str; 2] = ["## Call CompiledFxGraph", "Torch-Compiled Region"];
+/// Beginnings of the names of operations that are such regions, forward and backward.
+const COMPILED_OPS: [&str; 2] = [COMPILED_REGIONS[1], "CompiledFunction"];
 /// Beginnings of annotations that mark no part of a model; regions of compiled code don't either.
 const NOT_MODULES: &[&str] = &[
     "DataLoader",
@@ -234,6 +236,13 @@ impl Program {
     /// Names of the operations around a leaf of this program, innermost first.
     pub fn ops_around<'a>(&'a self, leaf: &'a Leaf) -> impl ExactSizeIterator<Item = &'a Arc<str>> {
         leaf.around.iter().map(|op| &self.op_names[op.name as usize])
+    }
+
+    /// Whether all calls of a row lie in regions of compiled code.
+    pub(crate) fn is_compiled(&self, row: RowId) -> bool {
+        let is_region = |name: &Arc<str>| COMPILED_OPS.iter().any(|start| name.starts_with(start));
+        let mut calls = self.leaves.iter().filter(|leaf| leaf.row == Some(row)).peekable();
+        calls.peek().is_some() && calls.all(|leaf| self.ops_around(leaf).any(is_region))
     }
 
     /// The module call.

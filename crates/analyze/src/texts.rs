@@ -40,7 +40,7 @@ texts! {
     I_UNMODELED    "I-UNMODELED"    "`{op}` takes {time} ms ({pct}% of compute); no performance model covers it, so its efficiency is not known.";
     I_TINY         "I-TINY"         "{batch} matrices of {m}x{n}x{k} per call, {count} calls: {factor}x the roofline time.";
     I_SKINNY       "I-SKINNY"       "One GEMM side is only {min}; {pct}% of the bytes are the {what}, and {tbs} of {peak} TB/s is reached.";
-    I_QUANT        "I-QUANT"        "Quantized GEMM ({dtype}) at {eff}% of its own peak ({peak} TFLOPS/s).";
+    I_QUANT        "I-QUANT"        "Quantized GEMM ({dtype}) at {eff}% of {peak}.";
     I_FP32         "I-FP32"         "{time} ms of matrix work runs in {dtype} ({peak} TFLOPS/s peak){more}; the lower-precision peak is {peak16} TFLOPS/s.";
     I_KV           "I-KV"           "Key/value heads are copied {r}x to match the query heads: {time} ms over {calls}.";
     I_EXPERTS      "I-EXPERTS"      "{n} experts run one after another as small GEMMs in `{module}`: {time} ms.";
@@ -89,8 +89,11 @@ texts! {
     A_RECURRENT    "A-RECURRENT"    "Run the whole sequence in one call of `{layer}`, or capture the loop in a GPU graph where the cell is not the library's.";
     A_BATCH        "A-BATCH"        "Batch the small GEMMs into one call (`torch.bmm` with a larger batch, or a grouped GEMM).";
     A_BATCH_IF     "A-BATCH-IF"     "If none of the small GEMMs needs the result of the one before it, batch them into one call (`torch.bmm` with a larger batch, or a grouped GEMM).";
+    A_BATCHED      "A-BATCHED"      "The {batch} small GEMMs of a call are batched already: fewer and larger ones help, or one kernel for them and what stands next to them.";
     A_BATCH_TOKENS "A-BATCH-TOKENS" "Process more tokens per call to raise FLOPS/Byte.";
     A_COMPILE_BATCH "A-COMPILE-BATCH" "Try `torch.compile`; it can batch or fuse these calls automatically.";
+    A_COMPILED     "A-COMPILED"     "Limited: this runs in a compiled region already, and the compiler left it an operation of its own.";
+    A_AUTOTUNE     "A-AUTOTUNE"     "This runs in a compiled region already; `torch.compile` with `mode=\"max-autotune\"` also tries other kernels for it.";
     A_CAPTURE      "A-CAPTURE"      "Profile one step without GPU graphs: the operation behind this kernel is not recorded, and what to change depends on it.";
     A_COMPILE      "A-COMPILE"      "Run this region under `torch.compile` to fuse the {n} adjacent operations.";
     A_COMPILE_WITH "A-COMPILE-WITH" "Run `{op}` and what stands next to it ({list}) under `torch.compile` to fuse them.";
@@ -142,6 +145,8 @@ texts! {
     B_DEPTHWISE    "B-DEPTHWISE"    "Use specialized depthwise kernels.";
     B_STRIDE       "B-STRIDE"       "Inputs are not contiguous (strides {strides}); the replay can compare a contiguous copy.";
     N_EXPECTED     "N-EXPECTED"     "{eff}% is within the {low}-{high}% expected at sequence length {n}.";
+    N_ABOVE_EXPECTED "N-ABOVE-EXPECTED" "{eff}% is above the {low}-{high}% expected at sequence length {n}.";
+    N_FUSIBLE_STEPS "N-FUSIBLE-STEPS" "{op}: {eff}% of peak, {own}% without {steps} of its {ms} ms; these are steps beside the products, such as a bias, that could be fused.";
     N_KERNEL_FLOOR "N-KERNEL-FLOOR" "{op}: {ms} ms in kernels of {us} us; kernels with next to nothing to do take {floor} us in this trace, so fewer or larger calls save time and faster kernels hardly do.";
     N_NEAR_EXPECTED "N-NEAR-EXPECTED" "{eff}% is below the {low}-{high}% expected at sequence length {n}, but it counts as slow only below {slow}%.";
     N_SYNC         "N-SYNC"         "Host time for {which} is {x}x their GPU time ({ms} ms, {part} of it in {ops}); this is a framework matter, not a kernel one.";

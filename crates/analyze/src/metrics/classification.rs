@@ -139,7 +139,7 @@ pub struct SdpaShape {
     pub expected_low: f64,
     /// Upper end.
     pub expected_high: f64,
-    /// Whether it is reached.
+    /// Whether it lies between the two.
     pub within_expected: Option<bool>,
 }
 

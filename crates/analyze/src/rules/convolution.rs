@@ -14,7 +14,7 @@ use super::drive::{Rules, number};
 use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
 use super::layout::{self, Layout};
 use super::precision;
-use super::words::{Said, is_backward};
+use super::words::{Said, compiled_already, is_backward};
 use crate::finding::PatternId;
 use crate::metrics::{
     Bottleneck, CategoryMetrics, Classification, ConvolutionClass, ConvolutionShape, Fact, Facts, PatternMetrics,
@@ -157,13 +157,15 @@ impl Rules for Convolution {
         let mut said = Said::default();
         said.bound(cx, group);
         match kind {
-            Some(Kind::Pointwise | Kind::Standard) if !is_backward(row) => said.model(TextId::A_FUSE_CONV, &[]),
+            Some(Kind::Pointwise | Kind::Standard) if !is_backward(row) => {
+                said.model(compiled_already(cx, row).unwrap_or(TextId::A_FUSE_CONV), &[]);
+            }
             Some(Kind::Depthwise) if depthwise::wants_channels_last(cx, row) => {
                 said.model(TextId::A_DEPTHWISE_LAST, &[]);
             }
             _ => said.model(TextId::A_LIMITED, &[]),
         }
-        if kind == Some(Kind::Depthwise) {
+        if kind == Some(Kind::Depthwise) && !depthwise::runs_specialized(row) {
             said.kernel(TextId::B_DEPTHWISE, &[]);
         }
         if group.members.iter().any(|m| m.judgement.has(precision::CODE)) {
@@ -177,6 +179,9 @@ impl Rules for Convolution {
             said.selection(row);
         }
         said.replay();
+        if Layout::of(row) == Layout::Other {
+            said.strides(row);
+        }
         said
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::cx::CategoryCx;
 use super::judge::{self, Group, Judged, Judgement, aggregate, reason};
 use super::priority::Weight;
-use super::words::Said;
+use super::words::{Said, maybe};
 use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares, impact, operation, precision};
 use crate::metrics::{
     Bottleneck, CategoryMetrics, Classification, Facts, PatternMetrics, Replay, SCHEMA_VERSION, SetAside, Status,
@@ -215,7 +215,7 @@ fn copies_to_host(row: &Row) -> bool {
     row.kernels.iter().any(|k| CopyDirection::of_name(&k.name) == CopyDirection::DeviceToHost)
 }
 
-/// Rows that would be bottlenecks if they were larger, or if kernels could be shorter.
+/// Rows that would be bottlenecks if they were larger, if kernels could be shorter, or with all of their steps.
 fn notes(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> Vec<String> {
     let told = |j: &Judged<'_>| {
         let is_large = || {
@@ -233,10 +233,23 @@ fn notes(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> Vec<String> {
                     ("floor", &shown(cx.prepared.kernel_floor_us, 1)),
                 ]))
             }
-            SetAside::KernelFloor | SetAside::SmallShare | SetAside::FusibleSteps => None,
+            SetAside::FusibleSteps => Some(fusible_steps(cx, j.row)),
+            SetAside::KernelFloor | SetAside::SmallShare => None,
         }
     };
     judged.iter().filter_map(told).collect()
+}
+
+/// That a row would be a bottleneck if steps beside its products were not told elsewhere; `part` is what is left of it.
+fn fusible_steps(cx: &CategoryCx<'_>, part: &Row) -> String {
+    let whole = cx.prepared.row(part.id);
+    TextId::N_FUSIBLE_STEPS.fill(&[
+        ("op", &with_args(whole)),
+        ("eff", &maybe(whole.efficiency.judged(), 1)),
+        ("own", &maybe(part.efficiency.judged(), 1)),
+        ("steps", &shown_ms(whole.time_ms - part.time_ms)),
+        ("ms", &shown_ms(whole.time_ms)),
+    ])
 }
 
 /// One entry for each code and operation, in order of time.
@@ -270,7 +283,8 @@ fn pattern(cx: &CategoryCx<'_>, code: &str, judged: &[&Judged<'_>]) -> PatternMe
     if judged.len() > 1 {
         evidence.push(counted(judged.len() - 1, "more shape"));
     }
-    let time_ms: f64 = judged.iter().map(|j| j.row.time_ms).sum();
+    // All of the rows, as the overview has it: what is judged may be a part of them.
+    let time_ms: f64 = judged.iter().map(|j| cx.prepared.row(j.row.id).time_ms).sum();
     let range = |j: &&Judged<'_>| match code {
         precision::CODE => precision::row_saving(cx, j.row),
         _ => impact::row_range(cx, j.row, &j.judgement),

@@ -13,7 +13,7 @@ use super::judge::{ASSESSMENTS, Group, Judged, Judgement};
 use super::precision;
 use super::words::{Said, maybe};
 use crate::finding::PatternId;
-use crate::metrics::{CategoryMetrics, Classification, Fact, Facts, GemmClass, GemmShape};
+use crate::metrics::{CategoryMetrics, Classification, Fact, Facts, GemmClass, GemmShape, SetAside};
 use crate::prepare::percent;
 use crate::prepared::{BoundType, Row};
 use crate::rounding::{round, shown};
@@ -206,10 +206,17 @@ fn shares(
     Fact::List(list.into_iter().map(entry).collect())
 }
 
+/// The class of products that are slow because a kernel takes no less, with what follows from it.
+const KERNEL_FLOOR: (&str, &str) = ("Kernel floor", "fewer or larger calls save time, faster kernels hardly do");
+
 /// Rows and time by how good their efficiency is, with what follows from it, the best first.
 fn by_assessment(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> Fact {
+    let at_floor = |j: &Judged<'_>| j.set_aside == Some(SetAside::KernelFloor);
     let entry = |(word, action): (&'static str, &'static str)| {
-        let rows = judged.iter().filter(|j| j.judgement.assessment == Some(word));
+        // The notes tell why faster kernels would not help these.
+        let rows = judged.iter().filter(|j| {
+            if word == KERNEL_FLOOR.0 { at_floor(j) } else { j.judgement.assessment == Some(word) && !at_floor(j) }
+        });
         let (count, ms) = rows.fold((0, 0.0), |(n, ms), j| (n + 1, ms + j.row.time_ms));
         (count > 0).then(|| {
             Facts::of([
@@ -221,7 +228,7 @@ fn by_assessment(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> Fact {
             ])
         })
     };
-    Fact::List(ASSESSMENTS.into_iter().filter_map(entry).collect())
+    Fact::List(ASSESSMENTS.into_iter().chain([KERNEL_FLOOR]).filter_map(entry).collect())
 }
 
 fn native_percent(cx: &CategoryCx<'_>) -> f64 {
@@ -246,10 +253,13 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
     if j.has(code::QUANTIZED_GEMM) {
         let dtype = shape.as_ref().map_or("-", |s| &*s.dtype);
         let eff = maybe(row.efficiency.judged(), 1);
-        let peak = maybe(row.efficiency.resolved_peak_maf, 0);
+        let peak = quantized_peak(cx, row);
         said.issue(TextId::I_QUANT, &[("dtype", dtype), ("eff", &eff), ("peak", &peak)]);
         said.model(TextId::A_QUANT_CHECK, &[]);
         said.kernel(TextId::B_QUANT_REPLAY, &[]);
+        if row.efficiency.bound_type == Some(BoundType::Memory) {
+            said.bandwidth(cx, group);
+        }
     }
     if j.has(precision::CODE) {
         precision::say_advice(cx, row, &mut said);
@@ -265,7 +275,7 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
     if j.has(precision::CODE) {
         precision::say_issue(cx.prepared, &[(row, group.time_ms)], &mut said);
     }
-    if j.has(code::FEW_TILES) && !said.ids.contains(&TextId::A_BATCH.id()) {
+    if j.has(code::FEW_TILES) && ![TextId::A_BATCH, TextId::A_BATCHED].iter().any(|t| said.ids.contains(&t.id())) {
         // Layers one after another need each other's results, as far as a trace tells.
         said.model(TextId::A_BATCH_IF, &[]);
     }
@@ -277,7 +287,7 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
         said.bandwidth(cx, group);
     }
     if j.has(code::COMPUTE_BOUND_LOW) || j.has(code::HIGH_COUNT) || said.algorithmic.is_empty() {
-        said.model(TextId::A_COMPILE_BATCH, &[]);
+        said.compile_batch(cx, row);
     }
     if row.efficiency.bound_type == Some(BoundType::Compute) {
         patterns::say_tiles(cx, row, shape.as_ref(), &mut said);
@@ -294,6 +304,14 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
     said.replay();
     said.strides(row);
     said
+}
+
+/// The peak that the efficiency of a quantized product is a share of.
+fn quantized_peak(cx: &CategoryCx<'_>, row: &Row) -> String {
+    match row.efficiency.bound_type {
+        Some(BoundType::Memory) => format!("peak bandwidth ({} TB/s)", shown(cx.peak_tbs(), 2)),
+        _ => format!("its own peak ({} TFLOPS/s)", maybe(row.efficiency.resolved_peak_maf, 0)),
+    }
 }
 
 /// Factor by which a row exceeds its roofline time.

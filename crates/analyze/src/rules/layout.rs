@@ -285,7 +285,7 @@ pub(crate) fn pattern(
     let touched: f64 = fix.rows().iter().map(|r| r.time_ms).sum();
     let weighty = cx.of_compute(touched) >= cx.limit(Threshold::ReportMinPercent);
     let rows: Vec<RowId> = fix.convolutions.iter().map(|j| j.row.id).collect();
-    let with = judged.iter().filter(|j| transposes(j.row).0 > 0);
+    let with: Vec<&Judged<'_>> = judged.iter().filter(|j| transposes(j.row).0 > 0).collect();
     Some(PatternMetrics {
         id: String::new(),
         pattern: CODE,
@@ -294,9 +294,9 @@ pub(crate) fn pattern(
             format!("{}% of convolution time", shown(share, 1)),
             format!("{}, {} ms", counted(fix.transposes, "kernel"), shown_ms(fix.transpose_ms)),
         ],
-        tree_uids: with.map(|j| j.row.uid).collect(),
+        tree_uids: with.iter().map(|j| j.row.uid).collect(),
         module: largest.row.module_path.last().map(|m| crate::program::base_name(m).to_owned()),
-        instances: fix.transposes,
+        instances: with.iter().map(|j| j.row.count).sum(),
         time_ms: Ms(fix.transpose_ms),
         percent_of_compute: Percent(cx.of_compute(fix.transpose_ms)),
         savings_ms_low: Some(Ms(own.low)),

@@ -76,3 +76,53 @@ impl Weight {
         Replay { recommended, required, reason, package: None }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Scope;
+    use crate::rules::Claims;
+    use crate::testing::Scene;
+
+    #[test]
+    fn every_level_has_its_limits() {
+        let mut scene = Scene::new();
+        scene.mm(1, [4096, 4096, 4096], 500.0);
+        let (prepared, claims) = (scene.prepared(), Claims::none());
+        let category = &prepared.categories[0];
+        let cx = CategoryCx { prepared: &prepared, category, claims: &claims, scope: Scope::Standalone };
+        // Within a category: share of all computing, efficiency, whether a pattern explains it.
+        for (share, efficiency, notable, wanted) in [
+            (15.1, Some(29.9), false, Priority::Critical),
+            (15.1, Some(30.1), false, Priority::High),
+            (14.9, Some(29.9), false, Priority::High),
+            (10.1, Some(50.0), false, Priority::High),
+            (9.9, Some(39.9), false, Priority::High),
+            (9.9, Some(40.1), false, Priority::Medium),
+            (5.1, None, false, Priority::Medium),
+            (4.9, Some(50.0), true, Priority::Medium),
+            (4.9, Some(50.0), false, Priority::Low),
+            (4.9, None, false, Priority::Low),
+        ] {
+            let weight = Weight {
+                in_top_ops: false,
+                efficiency,
+                percent_of_category: share,
+                percent_of_compute: share,
+                category_percent_of_compute: 100.0,
+                notable,
+            };
+            assert_eq!(weight.in_category(&cx), wanted, "{share} {efficiency:?} {notable}");
+            // In the whole a slow one that no top operation accounts for is high from a tenth of its category on.
+            let slow = efficiency.is_some_and(|e| e < 40.0) && share > 10.0;
+            let overall = if slow {
+                Priority::High
+            } else if share > 5.0 || notable {
+                Priority::Medium
+            } else {
+                Priority::Low
+            };
+            assert_eq!(weight.overall(&cx), overall, "{share} {efficiency:?} {notable}");
+        }
+    }
+}

@@ -160,7 +160,7 @@ impl Rules for Sdpa {
         let kind = Kind::of(judged.row);
         Classification::Sdpa(Box::new(SdpaClass {
             attention_type: kind.as_str(),
-            is_flash_attention: kind == Kind::Flash,
+            is_flash_attention: shape::is_flash(judged.row),
             is_paged_attention: kind == Kind::Paged,
             kernel_breakdown: rounded(breakdown(judged.row)),
             shape: sizes(judged),
@@ -173,7 +173,8 @@ impl Rules for Sdpa {
 
     fn finish(&self, cx: &CategoryCx<'_>, judged: &[Judged<'_>], metrics: &mut CategoryMetrics) {
         let of_kind = |kind: Kind| cx.rows().filter(|r| Kind::of(r) == kind).map(|r| r.count).sum::<usize>();
-        let (flash, paged) = (of_kind(Kind::Flash), of_kind(Kind::Paged));
+        let flash: usize = cx.rows().filter(|r| shape::is_flash(r)).map(|r| r.count).sum();
+        let paged = of_kind(Kind::Paged);
         let efficient = of_kind(Kind::MemoryEfficient);
         let unfused: Vec<_> = cx.claims.of_pattern(PatternId::UNFUSED_ATTENTION).collect();
         let unfused_ms: f64 = unfused.iter().map(|c| c.time_ms).sum();
@@ -223,7 +224,7 @@ fn sizes(judged: &Judged<'_>) -> Option<SdpaShape> {
         workload_type: shape.workload.as_str(),
         expected_low: round(low, 2),
         expected_high: round(high, 2),
-        within_expected: judged.row.efficiency.judged().map(|e| e >= low),
+        within_expected: judged.row.efficiency.judged().map(|e| e >= low && e <= high),
     })
 }
 
@@ -233,16 +234,19 @@ fn limit(percent: f64) -> String {
     text.strip_suffix(".0").unwrap_or(&text).to_owned()
 }
 
-/// Remarks on rows within their band, on the path they take, head sizes, shared heads, and tiles.
+/// Remarks on rows that are not slow for their band, on the path they take, head sizes, shared heads, and tiles.
 fn notes(cx: &CategoryCx<'_>, judged: &[Judged<'_>], metrics: &mut CategoryMetrics) {
     for j in judged {
         let Some(shape) = Shape::of(j.row) else { continue };
         if let (Some(e), Some((low, high)), false) = (j.row.efficiency.judged(), j.judgement.band, j.is_bottleneck())
             && e >= j.judgement.slow_below
-            && e <= high
         {
             // By the number that is printed.
-            let text = if round(e, 1) < low { TextId::N_NEAR_EXPECTED } else { TextId::N_EXPECTED };
+            let text = match round(e, 1) {
+                e if e < low => TextId::N_NEAR_EXPECTED,
+                e if e > high => TextId::N_ABOVE_EXPECTED,
+                _ => TextId::N_EXPECTED,
+            };
             metrics.notes.push(text.fill(&[
                 ("eff", &shown(e, 1)),
                 ("low", &limit(low)),
@@ -339,7 +343,10 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
         }
     }
     let d = shape.d_qk.to_string();
-    if !not_flash {
+    // Of an unknown efficiency nobody knows what would help.
+    if !not_flash && group.efficiency.is_none() {
+        said.model(TextId::A_LIMITED, &[]);
+    } else if !not_flash {
         said.model(TextId::A_SDPA_SHAPE, &[("d", &d), ("b", &shape.b.to_string())]);
     }
     let also = listed(others, |l| format!("; also N={}", l.n));

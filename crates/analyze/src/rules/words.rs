@@ -10,7 +10,7 @@ use crate::metrics::Sentence;
 use crate::metrics::short_name;
 use crate::prepare::args;
 use crate::prepare::baseline::is_contiguous;
-use crate::prepare::kernel_names::main_kernel;
+use crate::prepare::kernel_names::{has_steps, main_kernel};
 use crate::prepared::{BoundType, Row};
 use crate::program::Direction;
 use crate::rounding::{of_peak, round, shown, shown_ms};
@@ -177,8 +177,8 @@ impl Said {
 
     /// That `torch.compile` could fuse the operations next to this one.
     pub(crate) fn compile(&mut self, cx: &CategoryCx<'_>, row: &Row) {
-        if is_compiled(row) {
-            return self.model(TextId::A_TRITON_VALIDATE, &[]);
+        if let Some(text) = compiled_already(cx, row) {
+            return self.model(text, &[]);
         }
         // That names the compiler and the neighbours already.
         if self.ids.contains(&TextId::A_FUSE.id()) {
@@ -192,10 +192,15 @@ impl Said {
         }
     }
 
+    /// That `torch.compile` may batch or fuse calls, if it was not asked to.
+    pub(crate) fn compile_batch(&mut self, cx: &CategoryCx<'_>, row: &Row) {
+        self.model(compiled_already(cx, row).unwrap_or(TextId::A_COMPILE_BATCH), &[]);
+    }
+
     /// That fusing with its neighbours removes the traffic between them, if there is any worth telling.
     pub(crate) fn fuse(&mut self, cx: &CategoryCx<'_>, row: &Row) {
-        if is_compiled(row) {
-            return self.model(TextId::A_TRITON_VALIDATE, &[]);
+        if let Some(text) = compiled_already(cx, row) {
+            return self.model(text, &[]);
         }
         let neighbours = Neighbours::of(cx, row);
         if round(neighbours.bytes / MB, 1) > 0.0 {
@@ -235,9 +240,16 @@ fn which_shape(cx: &CategoryCx<'_>, group: &Group<'_>) -> String {
     }
 }
 
-/// Whether the operation is a compiled kernel already, whatever category its name puts it in.
-fn is_compiled(row: &Row) -> bool {
-    row.name.starts_with("triton")
+/// What to say in the place of advice to compile, where that was done: the operation is a compiled kernel, whatever category
+/// its name puts it in, or all of its calls lie in compiled regions.
+pub(crate) fn compiled_already(cx: &CategoryCx<'_>, row: &Row) -> Option<TextId> {
+    match () {
+        () if row.name.starts_with("triton") => Some(TextId::A_TRITON_VALIDATE),
+        () if !cx.prepared.program.is_compiled(row.id) => None,
+        // The compiler has kernels of its own for products.
+        () if has_steps(row) => Some(TextId::A_AUTOTUNE),
+        () => Some(TextId::A_COMPILED),
+    }
 }
 
 /// Whether the operation is one of the backward pass: what is said of the forward one does not hold for it.

@@ -2,7 +2,9 @@
 //! report leaves out what its recommendations say.
 
 use jarvis_analyze::analysis::Analysis;
-use jarvis_analyze::metrics::{Bottleneck, CategoryMetrics, MetricsFile, PatternMetrics, Status};
+use jarvis_analyze::metrics::{
+    Bottleneck, CategoryMetrics, JudgedOperation, MetricsFile, PatternMetrics, SetAside, Status,
+};
 use jarvis_analyze::prepared::{Prepared, Row};
 use jarvis_analyze::rounding::shown;
 use jarvis_analyze::rules::CategoryOutcome;
@@ -100,7 +102,10 @@ pub(crate) fn body(analysis: &Analysis, metrics: &CategoryMetrics, place: Place)
 fn bottlenecks(analysis: &Analysis, metrics: &CategoryMetrics, place: Place, first: usize) -> Vec<Block> {
     if metrics.bottlenecks.is_empty() {
         let told = if first > 1 { "No single operation is a bottleneck" } else { "No bottlenecks" };
-        return vec![Block::paragraph(format!("{told} above the thresholds."))];
+        let fusible = |o: &JudgedOperation| o.set_aside == Some(SetAside::FusibleSteps);
+        let without = " once the steps are left out that could be fused (see the notes)";
+        let but = if metrics.operations.iter().any(fusible) { without } else { "" };
+        return vec![Block::paragraph(format!("{told} above the thresholds{but}."))];
     }
     // Of what has no model the fair report can say nothing but its time.
     let bare = |b: &Bottleneck| place == Place::Fair && b.efficiency_percent.is_none();

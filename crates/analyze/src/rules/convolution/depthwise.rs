@@ -2,7 +2,7 @@
 
 use crate::finding::{PatternId, Range};
 use crate::metrics::{CategoryMetrics, Promoted};
-use crate::prepare::kernel_names::main_kernel;
+use crate::prepare::kernel_names::{is_native, main_kernel};
 use crate::prepared::Row;
 use crate::rounding::{shown, shown_ms};
 use crate::rules::cx::CategoryCx;
@@ -24,6 +24,14 @@ pub(super) fn wants_channels_last(cx: &CategoryCx<'_>, row: &Row) -> bool {
         && half
         && Layout::of(row) == Layout::Contiguous
         && main_kernel(row).is_some_and(|k| k.contains("conv_depthwise2d"))
+}
+
+/// Parts of the names of the library's kernels for depthwise convolutions.
+const SPECIALIZED: &[&str] = &["c1_k1", "depthwise"];
+
+/// Whether a library's kernel for depthwise convolutions ran. (The framework has one too, which is not as good.)
+pub(super) fn runs_specialized(row: &Row) -> bool {
+    main_kernel(row).is_some_and(|k| !is_native(k) && SPECIALIZED.iter().any(|part| k.contains(part)))
 }
 
 /// Vector instructions for each tap of the filter, at best and at worst: loading, converting and adding up. cuDNN's

@@ -173,8 +173,14 @@ pub(super) fn say_tiny(cx: &CategoryCx<'_>, row: &Row, shape: Option<&Shape>, sa
             ("factor", &factor),
         ],
     );
-    let apart = is_looped(cx.prepared, row) && !row.back_to_back.by_shapes;
-    said.model(if apart { TextId::A_BATCH } else { TextId::A_BATCH_IF }, &[]);
+    match is_looped(cx.prepared, row) {
+        true if row.back_to_back.by_shapes => said.model(TextId::A_BATCH_IF, &[]),
+        true => said.model(TextId::A_BATCH, &[]),
+        // Calls with other work between them, of many products each.
+        false if s.batch > 1 => said.model(TextId::A_BATCHED, &[("batch", &size(s.batch))]),
+        // They may need each other.
+        false => said.model(TextId::A_BATCH_IF, &[]),
+    }
     if over_roofline(row).is_some_and(|f| f > cx.limit(Threshold::GemmTinyFactor)) {
         said.kernel(TextId::B_TINY, &[("factor", &factor)]);
     }

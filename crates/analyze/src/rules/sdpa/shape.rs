@@ -21,16 +21,44 @@ const EFFICIENT_KERNELS: &[&str] = &["memeffattention", "fmha_cutlassf_", "fmha_
 const EFFICIENT_OPS: &[&str] = &["efficient_attention"];
 const PAGED_OPS: &[&str] = &["unified_attention", "paged_attention", "vllm"];
 
+/// Whether any of some words stands in a text.
+fn has(words: &[&str], text: &str) -> bool {
+    words.iter().any(|w| text.contains(w))
+}
+
+/// Names of an operation and its kernels in lower case.
+struct Names {
+    op: String,
+    kernels: Vec<String>,
+}
+
+impl Names {
+    fn of(row: &Row) -> Self {
+        Self { op: row.name.to_lowercase(), kernels: row.kernels.iter().map(|k| k.name.to_lowercase()).collect() }
+    }
+
+    fn any_kernel(&self, words: &[&str]) -> bool {
+        self.kernels.iter().any(|k| has(words, k))
+    }
+
+    fn are_flash(&self) -> bool {
+        !self.any_kernel(EFFICIENT_KERNELS) && (has(FLASH_WORDS, &self.op) || self.any_kernel(FLASH_WORDS))
+    }
+}
+
+/// Whether a call runs on a flash kernel. One over a paged cache may too.
+pub(super) fn is_flash(row: &Row) -> bool {
+    Names::of(row).are_flash()
+}
+
 impl Kind {
     pub(super) fn of(row: &Row) -> Self {
-        let op = row.name.to_lowercase();
-        let kernels: Vec<String> = row.kernels.iter().map(|k| k.name.to_lowercase()).collect();
-        let any = |words: &[&str], text: &str| words.iter().any(|w| text.contains(w));
+        let names = Names::of(row);
         match () {
-            () if any(PAGED_OPS, &op) || kernels.iter().any(|k| k.contains("paged_attention")) => Self::Paged,
-            () if kernels.iter().any(|k| any(EFFICIENT_KERNELS, k)) => Self::MemoryEfficient,
-            () if any(FLASH_WORDS, &op) || kernels.iter().any(|k| any(FLASH_WORDS, k)) => Self::Flash,
-            () if any(EFFICIENT_OPS, &op) => Self::MemoryEfficient,
+            () if has(PAGED_OPS, &names.op) || names.any_kernel(&["paged_attention"]) => Self::Paged,
+            () if names.any_kernel(EFFICIENT_KERNELS) => Self::MemoryEfficient,
+            () if names.are_flash() => Self::Flash,
+            () if has(EFFICIENT_OPS, &names.op) => Self::MemoryEfficient,
             () => Self::FusedOther,
         }
     }

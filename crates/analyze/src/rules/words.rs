@@ -78,12 +78,10 @@ impl Said {
         self.kernel(TextId::B_NO_INPUTS, &[]);
     }
 
-    /// What to change about a kernel of a replayed graph depends on the operation behind it; the compiler has done its part
-    /// where there are graphs, as a rule.
+    /// What to change about a kernel of a replayed graph depends on the operation behind it.
     pub(crate) fn in_graph(&mut self) {
-        let compile = TextId::A_COMPILE_BATCH.id();
-        self.algorithmic.retain(|s| s.id != compile);
-        self.ids.retain(|id| *id != compile);
+        let gone: Vec<&str> = self.algorithmic.drain(..).map(|s| s.id).collect();
+        self.ids.retain(|id| !gone.contains(id));
         self.model(TextId::A_CAPTURE, &[]);
     }
 

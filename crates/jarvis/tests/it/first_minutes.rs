@@ -99,7 +99,7 @@ fn logs_go_to_standard_error_and_only_on_request() {
     let (plain, once, twice) = (run(&[]), run(&["-v"]), run(&["-vv"]));
     assert_eq!(plain.err, "");
     assert_eq!((&plain.out, &plain.out), (&once.out, &twice.out), "results do not depend on it");
-    for part in ["read ", " 121 events", "perf_report: ", "analysis: ", "writing: ", " finding, "] {
+    for part in ["read ", " 121 events", "perf_report: ", "analysis: ", "writing: ", " findings, "] {
         assert!(once.err.contains(part), "{part} is missing in\n{}", once.err);
     }
     assert!(once.err.lines().all(|l| l.starts_with('[')), "{}", once.err);

@@ -54,7 +54,7 @@ fn assert_told(entry: &str, finding: &Value) {
 
 #[test]
 fn attention_in_separate_operations_is_advised_on_its_page() {
-    let mut runs = vec![fixture("h200/attn_unfused.json.gz"), fixture("h200/tiny_bmm_window.json.gz")];
+    let mut runs = vec![fixture("h200/attn_unfused.json.gz")];
     runs.extend(beside("h200/hf_llama_eager_attn.json.gz", "H200"));
     for (folder, platform) in [("h100", "H100"), ("mi300", "MI300X")] {
         let name = format!("{folder}/facebook_timesformer-base-finetuned-k400__1016002.json.gz");
@@ -93,7 +93,7 @@ fn patterns_of_attention_have_the_numbers_of_the_fusion_tier() {
         "savings_ms_high",
         "notable",
     ];
-    let mut runs = vec![fixture("h200/attn_unfused.json.gz"), fixture("h200/tiny_bmm_window.json.gz")];
+    let mut runs = vec![fixture("h200/attn_unfused.json.gz")];
     runs.extend(beside("h200/hf_llama_eager_attn.json.gz", "H200"));
     for ran in &runs {
         let metrics = ran.json("category_data/sdpa_fwd_metrics.json");

@@ -4,6 +4,7 @@ use jarvis_analyze::finding::{Finding, PatternId, Priority};
 use jarvis_analyze::metrics::Fact;
 use jarvis_analyze::prepared::{Row, TopOperation};
 use jarvis_analyze::thresholds::Threshold;
+use jarvis_perf::ops;
 
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
@@ -156,9 +157,15 @@ fn flash<'a>(run: &Run<'a>) -> &'a str {
     let mut said =
         said.filter_map(|m| m.category_specific.get("flash_attention_usage").and_then(Fact::value)?.as_str());
     let by_kernels = || launched_without_operation(run).iter().any(|k| k.name.to_lowercase().contains("flash"));
+    let is_attention = |row: &&Row| run.analysis.prepared.category(&row.category).is_some_and(|c| c.analyzer == "sdpa");
+    let has_operations = || {
+        run.analysis.prepared.rows.iter().filter(is_attention).any(|row| !ops::is_synthetic(&row.name))
+            || run.analysis.patterns.iter().any(|p| p.id == PatternId::UNFUSED_ATTENTION)
+    };
     match said.next() {
+        Some(said) if has_operations() => said,
+        _ if by_kernels() => "Yes, by the names of kernels without operations",
         Some(said) => said,
-        None if by_kernels() => "Yes, by the names of kernels without operations",
         None if run.analysis.patterns.iter().any(|p| p.id == PatternId::UNFUSED_ATTENTION) => {
             "No, as far as the trace tells: attention seems to run as separate operations"
         }

@@ -31,11 +31,17 @@ const AT_ONCE: usize = 16;
 pub fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     // Few of them may be long, many are handed on a handful at a time.
     let at_once = (items.len() / (AT_ONCE * processors())).clamp(1, AT_ONCE);
-    let parts: Vec<_> = items.chunks(at_once).map(|part| (part, Mutex::new(Vec::new()))).collect();
+    let mut all: Vec<Option<R>> = Vec::new();
+    all.resize_with(items.len(), || None);
+    let parts: Vec<_> = items.chunks(at_once).zip(all.chunks_mut(at_once)).map(Mutex::new).collect();
     let next = AtomicUsize::new(0);
     let take = || {
-        while let Some((part, done)) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-            *done.lock().unwrap_or_else(PoisonError::into_inner) = part.iter().map(&work).collect();
+        while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
+            let (items, places) = &mut *part;
+            for (item, place) in items.iter().zip(places.iter_mut()) {
+                *place = Some(work(item));
+            }
         }
     };
     std::thread::scope(|scope| {
@@ -43,11 +49,8 @@ pub fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec
         take();
         others.into_iter().for_each(joined);
     });
-    let mut all = Vec::with_capacity(items.len());
-    for (_, done) in parts {
-        all.append(&mut done.into_inner().unwrap_or_else(PoisonError::into_inner));
-    }
-    all
+    drop(parts);
+    all.into_iter().flatten().collect()
 }
 
 /// What a thread came to; its panic is ours.

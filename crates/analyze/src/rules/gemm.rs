@@ -279,7 +279,8 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
         // Layers one after another need each other's results, as far as a trace tells.
         said.model(TextId::A_BATCH_IF, &[]);
     }
-    if j.has(code::MEMORY_BOUND_LOW) {
+    // The limit of the pattern is fixed; in fp32 the roofline may say otherwise, and it decides.
+    if j.has(code::MEMORY_BOUND_LOW) && row.efficiency.bound_type != Some(BoundType::Compute) {
         said.fuse(cx, row);
         if !j.has(code::QUANTIZED_GEMM) && shape.as_ref().is_some_and(Shape::is_weight_bound) {
             said.model(TextId::A_QUANT, &[]);

@@ -84,11 +84,14 @@ pub fn lowering_differences(prepared: &Prepared) -> Vec<LoweringDifference> {
 /// The row of the same direction that does best on another kernel, if that is more than twice as well.
 fn other_kernel<'a>(row: &Row, rows: &[&'a Row]) -> Option<&'a Row> {
     let own = row.efficiency.judged()?;
-    let better = rows.iter().filter(|r| r.direction == row.direction && main_kernel(r) != main_kernel(row));
-    let better = better.filter_map(|r| Some((r.efficiency.judged()?, *r)));
+    let kernel = main_kernel(row);
+    let better = rows.iter().filter(|r| r.direction == row.direction);
+    let better = better.filter_map(|r| Some((r.efficiency.judged().filter(|e| *e > FACTOR * own)?, *r)));
+    // Names are looked into last: of most rows nothing does so much better.
+    let better = better.filter(|(_, r)| main_kernel(r) != kernel);
     let best = better
         .fold(None, |best: Option<(f64, &Row)>, (e, r)| if best.is_none_or(|b| e > b.0) { Some((e, r)) } else { best });
-    best.filter(|(e, _)| *e > FACTOR * own).map(|(_, r)| r)
+    best.map(|(_, r)| r)
 }
 
 /// The largest row of the operation that needs one kernel, if this one needs more and most others don't.

@@ -9,7 +9,7 @@
 //! use jarvis::pipeline::{AnalyzeOptions, ReplayChoice, analyze};
 //! use jarvis::trace::{ReadOptions, Trace};
 //!
-//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/h200/tiny_bmm_window.json.gz");
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/h200/attn_unfused.json.gz");
 //! let trace = Trace::open(path.as_ref(), &ReadOptions::default())?;
 //! let analyzed = analyze(
 //!     trace,
@@ -23,7 +23,7 @@
 //!     },
 //! )?;
 //! let first = &analyzed.analysis.findings[0];
-//! assert_eq!(first.title, "Unfused attention");
+//! assert_eq!(first.title, "Unfused attention in `Attention`");
 //! assert!(first.impact.saved_ms.low <= first.impact.saved_ms.high);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

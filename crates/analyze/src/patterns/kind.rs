@@ -309,8 +309,8 @@ pub fn of(leaf: &Leaf) -> Kind {
     let name = base(&leaf.name);
     if let Ok(at) = KINDS.binary_search_by_key(&name, |e| e.0) {
         // A copy over a link is no work of the GPU's memory.
-        let linked = leaf.kernels.iter().any(|k| CopyLink::of_name(&k.name).is_some());
-        return if KINDS[at].1 == Kind::Copy && linked { Kind::Other } else { KINDS[at].1 };
+        let is_linked = || leaf.kernels.iter().any(|k| CopyLink::of_name(&k.name).is_some());
+        return if KINDS[at].1 == Kind::Copy && is_linked() { Kind::Other } else { KINDS[at].1 };
     }
     let lower = name.to_ascii_lowercase();
     let any = |parts: &[&str], text: &str| parts.iter().any(|p| text.contains(p));

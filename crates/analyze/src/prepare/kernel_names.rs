@@ -104,6 +104,9 @@ pub fn is_step(name: &str) -> bool {
 /// for, no step beside them. No library chose the kernel that adds the bias of a convolution.
 pub(crate) fn main_kernel(row: &Row) -> Option<&str> {
     let names = || row.kernels.iter().rev().map(|k| &*k.name);
+    if row.kernels.len() < 2 {
+        return names().next();
+    }
     let computes = |n: &&str| !is_transpose(n);
     let is_own = |n: &&str| computes(n) && !(has_steps(row) && is_step(n));
     names().find(is_own).or_else(|| names().find(computes)).or_else(|| names().next())

@@ -86,7 +86,12 @@ pub fn findings(scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row], host: Opt
     };
     let heads = patterns.iter().filter(|p| p.code == Code::RepeatedKvHeads);
     let heads_ms = heads.filter_map(|p| p.saved_ms).map(|s| s.high).sum();
-    let leaves_in_row: Vec<usize> = place::leaves_by_row(scene.program, rows.len()).iter().map(Vec::len).collect();
+    let mut leaves_in_row = vec![0; rows.len()];
+    for row in scene.program.leaves.iter().filter_map(|leaf| leaf.row) {
+        if let Some(count) = leaves_in_row.get_mut(row.index()) {
+            *count += 1;
+        }
+    }
     let made = groups.iter().filter_map(|g| {
         let maker = Maker { scene, rows, leaves_in_row: &leaves_in_row, patterns: g, host, heads_ms };
         Some(maker.finding()).filter(|f| worth(&maker, f))

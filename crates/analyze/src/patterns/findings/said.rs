@@ -181,9 +181,8 @@ impl Maker<'_, '_> {
 
     /// Which kernels to ask for where sequences are so short that it matters. Measured on NVIDIA GPUs alone.
     fn backend(&self) -> Option<String> {
-        let length = |p: &&Pattern| p.facts.iter().find(|f| f.0 == "n").and_then(|f| f.1.parse::<i64>().ok());
-        let is_forward = |p: &&&Pattern| p.code == Code::UnfusedAttention;
-        let lengths: BTreeSet<i64> = self.patterns.iter().filter(is_forward).filter_map(length).collect();
+        let forward = self.patterns.iter().filter(|p| p.code == Code::UnfusedAttention);
+        let lengths: BTreeSet<i64> = forward.filter_map(|p| tokens(p)).collect();
         let short: Vec<String> = lengths.range(..=attention_time::SHORT).map(i64::to_string).collect();
         let is_known = self.scene.platform.vendor.as_deref() == Some("NVIDIA");
         (is_known && !short.is_empty()).then(|| TextId::A_FLASH_EFFICIENT.fill(&[("n", &short.join(", "))]))
@@ -191,12 +190,11 @@ impl Maker<'_, '_> {
 
     /// What is to be said of short sequences, which not always gain less than long ones or than is typical.
     fn short_sequences(&self) -> Vec<String> {
-        let length = |p: &Pattern| p.facts.iter().find(|f| f.0 == "n").and_then(|f| f.1.parse::<i64>().ok());
         let is_short = |n: i64| n < SHORT_SEQUENCE;
         let gain = |is: &dyn Fn(i64) -> bool| {
-            Change::of(self.patterns.iter().copied().filter(|p| length(p).is_some_and(is))).gain().high
+            Change::of(self.patterns.iter().copied().filter(|p| tokens(p).is_some_and(is))).gain().high
         };
-        let lengths: BTreeSet<i64> = self.patterns.iter().filter_map(|p| length(p)).collect();
+        let lengths: BTreeSet<i64> = self.patterns.iter().filter_map(|p| tokens(p)).collect();
         let (short, long): (Vec<i64>, Vec<i64>) = lengths.into_iter().partition(|n| is_short(*n));
         let usual = if long.is_empty() { TYPICAL_GAIN } else { gain(&|n| !is_short(n)) };
         let (less, rest): (Vec<i64>, Vec<i64>) = short.into_iter().partition(|short| gain(&|n| n == *short) < usual);
@@ -218,4 +216,9 @@ impl Maker<'_, '_> {
         bases.extend(low_end.as_deref());
         bases.join(" ")
     }
+}
+
+/// The longer of queries and keys of an attention pattern.
+fn tokens(pattern: &Pattern) -> Option<i64> {
+    pattern.facts.iter().find(|fact| fact.0 == "n").and_then(|fact| fact.1.parse().ok())
 }

@@ -520,8 +520,8 @@ pub struct Category {
     pub analyzer: &'static str,
     /// Calls.
     pub operation_count: usize,
-    /// The same by name of the operation.
-    pub calls_by_name: BTreeMap<Arc<str>, usize>,
+    /// The same by name of the operation, with their milliseconds.
+    pub calls_by_name: BTreeMap<Arc<str>, (usize, f64)>,
     /// Host and GPU time.
     pub time: TimeBreakdown,
 }

@@ -172,7 +172,9 @@ impl<'a> Batch<'a> {
     }
 
     fn is_input(&self, path: &Path) -> bool {
-        !self.inputs.is_empty() && path.canonicalize().is_ok_and(|path| self.inputs.contains(&path))
+        // To find a true path takes the system a question for each part of it, and most files are new.
+        let is_there = !self.inputs.is_empty() && path.exists();
+        is_there && path.canonicalize().is_ok_and(|path| self.inputs.contains(&path))
     }
 
     /// Where the files go.

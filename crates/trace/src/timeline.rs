@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 
+use memchr::memchr2_iter;
+
 use crate::clock::{Clock, Us};
 use crate::diagnostics::{At, Defect, Diagnostics};
 use crate::interval::IntervalSet;
@@ -54,10 +56,15 @@ fn is_fill_kernel(name: &str) -> bool {
     name.strip_prefix("__amd_rocclr_fillBuffer").is_some_and(|form| matches!(form, "" | "Aligned"))
 }
 
-/// Whether a kernel name is one of a communication library.
+/// Whether a kernel name is one of a communication library: it has `nccl`, `rccl` or `cross_device_reduce` in it, in
+/// capitals or not. Names are long, and each of these has a `c`.
 pub fn is_communication_name(name: &str) -> bool {
-    let contains = |word: &[u8]| name.as_bytes().windows(word.len()).any(|w| w.eq_ignore_ascii_case(word));
-    contains(b"nccl") || contains(b"rccl") || contains(b"cross_device_reduce")
+    let name = name.as_bytes();
+    let goes_on = |at: usize, word: &[u8]| name[at..].get(..word.len()).is_some_and(|w| w.eq_ignore_ascii_case(word));
+    memchr2_iter(b'c', b'C', name).any(|c| {
+        let library = c > 0 && matches!(name[c - 1], b'n' | b'N' | b'r' | b'R') && goes_on(c, b"ccl");
+        library || goes_on(c, b"cross_device_reduce")
+    })
 }
 
 /// Which GPU events a timeline is made of.

@@ -1,4 +1,4 @@
-//! Batch norm with fixed statistics, written out.
+//! Batch norm written out: here with fixed statistics; with those of the batch it is found with the other norms.
 //!
 //! # What it finds
 //! A product and then a sum with one number per channel each, on a tensor of at least three dimensions whose second is

@@ -13,8 +13,9 @@
 //! result written. Later operations on two tensors may each bring in a new one, but most use what is there already: after
 //! a first one with two they bring in one or none, after one with one up to half as many as there are. Functions take up
 //! to 35 instructions an element where an addition takes two, a mean or sum that flows back into rows longer than 1024
-//! takes another pass, and a number made of all elements has them read again. A result of which only a few elements are
-//! used is not written. What the backward pass has by itself stays as it is at worst.
+//! takes another pass, and what is made of all elements, or of those over other dimensions than the last, has them read
+//! again. A result of which only a few elements are used is not written. What the backward pass has by itself stays as it
+//! is at worst.
 //!
 //! # What to do
 //! Compile the region.
@@ -29,7 +30,7 @@ use super::claims::Claims;
 use super::fused::{Part, passes};
 use super::group::Instance;
 use super::kind::Kind;
-use super::scene::{Look, Scene, agree};
+use super::scene::{Look, Scene, agree, reduced};
 use super::show::dims;
 use super::{Code, Confidence};
 use crate::program::{Direction, LeafId};
@@ -223,8 +224,9 @@ pub(super) fn part(scene: &Scene<'_>, run: &[LeafId]) -> Part {
     let each = later.iter().sum::<f64>() / later.len().max(1) as f64;
     let last = run.last().map_or(first, look);
     let feedback = feedback_reductions(scene, run, n);
-    // A number that all elements make is there only after them: everything is read again.
-    let again = 1.0 + feedback.iter().filter(|look| look.leaves_a_number).count() as f64;
+    // What elements from all over the tensor make is there only after them: everything is read again.
+    let is_late = |l: &&LeafId| look(l).leaves_a_number || reduces_across(scene, **l);
+    let again = 1.0 + feedback.iter().filter(is_late).count() as f64;
     let is_picked = run.last().is_some_and(|last| is_picked_from(scene, last.index(), wide));
     let ends_reduced = is_picked || last.kind == Kind::Reduce && feedback.is_empty();
     let part = Part {
@@ -268,11 +270,19 @@ fn brought_in(first: usize, operations: usize) -> (f64, f64) {
 }
 
 /// Reductions of the whole whose result is used on the whole again.
-fn feedback_reductions<'s>(scene: &'s Scene<'_>, run: &[LeafId], n: i64) -> Vec<&'s Look<'s>> {
+fn feedback_reductions(scene: &Scene<'_>, run: &[LeafId], n: i64) -> Vec<LeafId> {
     let is = |l: &LeafId, reduce: bool| {
         let look = scene.look(l.index());
         look.numel() == n && (look.kind == Kind::Reduce) == reduce
     };
     let last_full = run.iter().rposition(|l| is(l, false)).unwrap_or(0);
-    run[..last_full].iter().filter(|l| is(l, true)).map(|l| scene.look(l.index())).collect()
+    run[..last_full].iter().copied().filter(|l| is(l, true)).collect()
+}
+
+/// Whether a reduction goes over other dimensions than the last ones, so that what it makes one number of lies apart.
+fn reduces_across(scene: &Scene<'_>, leaf: LeafId) -> bool {
+    let (inputs, look) = (&scene.program.leaf(leaf).inputs, scene.look(leaf.index()));
+    let rank = look.full.len() as i64;
+    let over = reduced(inputs, look.base, rank).filter(|over| !over.is_empty());
+    over.is_some_and(|over| over.iter().any(|d| *d < rank - over.len() as i64))
 }

@@ -67,6 +67,8 @@ pub(crate) struct Part {
     pub(crate) own_share: f64,
     /// What such kernels are known to reach at worst, of the peak bandwidth.
     pub(crate) known_share: Option<f64>,
+    /// The same at best.
+    pub(crate) best_share: Option<f64>,
 }
 
 impl Part {
@@ -92,7 +94,8 @@ impl Part {
         let of_base =
             if self.reads.0 + self.writes >= STREAMING_BYTES { STREAMING_AT_WORST } else { OF_BASELINE_AT_WORST };
         let streaming = (base * of_base).max(own).max(SHARE_AT_WORST);
-        (best_share, self.known_share.unwrap_or(if self.reduces { SHARE_AT_WORST } else { streaming }))
+        let worst_share = self.known_share.unwrap_or(if self.reduces { SHARE_AT_WORST } else { streaming });
+        (self.best_share.unwrap_or(best_share), worst_share)
     }
 
     /// Its time.

@@ -4,8 +4,8 @@
 //! RMS norm: squares, their mean over the last dimensions, a root, the product with the input, a weight; or the length of
 //! each row and the division by it. Layer norm: the same with the mean taken off (or a variance). Group norm: the same
 //! with weights of the channels, on the tensor in its own shape; instance norm: with a mean for each channel. Layer norms
-//! over the channels of images are in it too. Casts before and after belong to it, and the backward work that autograd ran
-//! for it.
+//! over the channels of images are in it too, and batch norms: with means over all dimensions but the second. Casts before
+//! and after belong to it, and the backward work that autograd ran for it.
 //!
 //! # Why it matters
 //! Eight kernels read and write the whole tensor where one would read it once and write it once.
@@ -17,14 +17,15 @@
 //! somewhat better. At worst it reaches a share of the peak bandwidth that depends on the bytes of a row, for layer norm
 //! and RMS norm: 33% and 40% from 4096 on, 29% and 35% from 2048 on, 20% and 25% from 1024 on, 12% and 15% from 512 on,
 //! below that 6% and 11% at 256 and in proportion. Group norms reach 12% at worst, backward work 25% from rows of 512
-//! bytes on and less in proportion below.
+//! bytes on and less in proportion below. Batch norms read their input twice, and reach between 8% and 38% in half
+//! precision (19% and 40% with channels last), between 25% and 67% in full (45% and 80%).
 //!
 //! # What to do
 //! `torch.nn.functional.rms_norm`, `layer_norm` or `group_norm`, or compile the module.
 //!
 //! # Limits
-//! Batch norms are not matched here; norms over groups and channels without weights are not told from layer norms. A
-//! product of two different tensors right before a mean looks like a square.
+//! Norms over groups and channels without weights are not told from layer norms. A product of two different tensors right
+//! before a mean looks like a square.
 
 use super::chain;
 use super::claims::Claims;
@@ -55,8 +56,18 @@ const WORST_BACKWARD: (f64, f64) = (512.0, 0.25);
 /// The same of group norms, which take a kernel for the means and one for the rest: seven recorded ones that move more
 /// than 10 MB reached 0.12 to 0.18.
 const WORST_OF_GROUPS: f64 = 0.12;
-/// Steps searched before and after a reduction.
+/// What batch norms reach of the peak bandwidth, at worst and at best, forward and backward: in half precision and in
+/// full, with channels first and last. Of 32 measured on an H200 that move more than 50 MB, and some compiled ones; channels
+/// first are slow where there are few of them, for each has a block of threads.
+const OF_BATCHES: [[BatchShares; 2]; 2] = [
+    [((0.08, 0.38), (0.075, 0.26)), ((0.19, 0.40), (0.22, 0.57))],
+    [((0.25, 0.67), (0.18, 0.58)), ((0.45, 0.80), (0.50, 0.85))],
+];
+/// Forward and backward, each at worst and at best.
+type BatchShares = ((f64, f64), (f64, f64));
+/// Steps searched after a reduction; batch norms may keep averages of what they find.
 const REACH: usize = 12;
+const REACH_OF_BATCH: usize = 20;
 
 /// One step of a norm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +117,8 @@ struct Tensor<'s> {
     rows: i64,
     /// Dimension that the means are taken over, counted from the end: the last is 1, also where more go with it.
     axis: usize,
+    /// Whether they are taken over all but the channels.
+    of_batch: bool,
 }
 
 impl Tensor<'_> {
@@ -136,7 +149,7 @@ impl Tensor<'_> {
     /// Has one element for each mean, and keeps the place of the others or stands for all of them.
     fn is_row(&self, o: &Operand<'_>) -> bool {
         let expanded = self.is_full(o) && o.strides.is_some_and(|s| self.along(s) == Some(0));
-        expanded || o.numel() == self.rows && self.along(o.dims) == Some(1)
+        expanded || o.numel() == self.rows && (self.of_batch || self.along(o.dims) == Some(1))
     }
 
     /// Whether an operation lays one number for each channel over the tensor, which is back in the shape it had before
@@ -145,6 +158,7 @@ impl Tensor<'_> {
         let [_, channels, _, ..] = look.full[..] else { return false };
         let is_weight = |o: &Operand<'_>| o.numel() == channels && o.dims.last() == Some(&1);
         !self.is_over_channels()
+            && !self.of_batch
             && (look.full.len() != self.dims.len() || self.rows > channels)
             && look.operands.len() == 2
             && look.operands.iter().any(|o| self.is_full(o))
@@ -158,8 +172,8 @@ impl Tensor<'_> {
 
 fn around(scene: &Scene<'_>, claims: &Claims, reduce: usize) -> Option<(Instance, usize)> {
     let look = scene.look(reduce);
-    let (rows, axis) = rows(scene, reduce)?;
-    let tensor = Tensor { dims: &look.full, numel: look.numel(), rows, axis };
+    let (rows, axis, of_batch) = rows(scene, reduce)?;
+    let tensor = Tensor { dims: &look.full, numel: look.numel(), rows, axis, of_batch };
     if tensor.row() < 2 || rows < 1 || numel(tensor.dims) == 0 {
         return None;
     }
@@ -174,11 +188,13 @@ fn around(scene: &Scene<'_>, claims: &Claims, reduce: usize) -> Option<(Instance
     }
     let mut steps: Vec<(usize, Step)> = (first..reduce).filter_map(|i| step_at(i).map(|s| (i, s))).collect();
     steps.push((reduce, step_at(reduce)?));
-    for i in scene.after(reduce).take(REACH) {
+    for i in scene.after(reduce).take(if of_batch { REACH_OF_BATCH } else { REACH }) {
         let Some(s) = step_at(i) else { break };
-        steps.push((i, s));
+        // Weights of channels have the shape of the means.
+        let scaled = of_batch && steps.iter().any(|s| s.1 == Step::Scale);
+        steps.push((i, if scaled && s == Step::Scale { Step::ChannelWeight } else { s }));
     }
-    trim(&mut steps);
+    trim(&mut steps, of_batch);
     let has = |s: Step| steps.iter().any(|x| x.1 == s);
     let squares = has(Step::Square) || has(Step::Spread) || has(Step::Length);
     let roots = has(Step::Root) || has(Step::Length) || scene_has_std(scene, &steps);
@@ -186,7 +202,11 @@ fn around(scene: &Scene<'_>, claims: &Claims, reduce: usize) -> Option<(Instance
         return None;
     }
     let end = steps.last()?.0 + 1;
-    let code = if has(Step::Shift) || has(Step::Spread) { Code::UnfusedLayerNorm } else { Code::UnfusedRmsNorm };
+    let code = match () {
+        () if of_batch => Code::UnfusedBatchNorm,
+        () if has(Step::Shift) || has(Step::Spread) => Code::UnfusedLayerNorm,
+        () => Code::UnfusedRmsNorm,
+    };
     Some((instance(scene, code, &steps, reduce, &tensor), end))
 }
 
@@ -195,20 +215,26 @@ fn scene_has_std(scene: &Scene<'_>, steps: &[(usize, Step)]) -> bool {
 }
 
 /// A norm ends with its scaling, its weights or a cast; what follows is something else, such as the next norm. A cast
-/// right before that one is its own.
-fn trim(steps: &mut Vec<(usize, Step)>) {
+/// right before that one is its own. A batch norm may keep averages of its means before it comes to its weights.
+fn trim(steps: &mut Vec<(usize, Step)>, of_batch: bool) {
     let Some(scale) = steps.iter().position(|s| s.1 == Step::Scale) else { return };
-    let is_end = |s: &(usize, Step)| matches!(s.1, Step::Weight | Step::ChannelWeight | Step::Cast);
-    let Some(beyond) = steps[scale + 1..].iter().position(|s| !is_end(s)) else { return };
-    steps.truncate(scale + 1 + beyond);
-    if steps.last().is_some_and(|s| s.1 == Step::Cast) {
+    let is_end = |s: &(usize, Step)| {
+        matches!(s.1, Step::Weight | Step::ChannelWeight | Step::Cast) || of_batch && s.1 == Step::Small
+    };
+    if let Some(beyond) = steps[scale + 1..].iter().position(|s| !is_end(s)) {
+        steps.truncate(scale + 1 + beyond);
+        if steps.last().is_some_and(|s| s.1 == Step::Cast) {
+            steps.pop();
+        }
+    }
+    while of_batch && steps.last().is_some_and(|s| s.1 == Step::Small) {
         steps.pop();
     }
 }
 
-/// Number of means that a reduction gives, and the dimension it goes over, counted from the end: from its `dim` argument,
-/// else over the last one.
-fn rows(scene: &Scene<'_>, at: usize) -> Option<(i64, usize)> {
+/// Number of means that a reduction gives, the dimension it goes over, counted from the end, and whether it goes over all
+/// but the channels: from its `dim` argument, else over the last one.
+fn rows(scene: &Scene<'_>, at: usize) -> Option<(i64, usize, bool)> {
     let look = scene.look(at);
     let rank = look.full.len() as i64;
     let known = matches!(look.base, "mean" | "sum" | "var" | "std" | "var_mean" | "linalg_vector_norm" | "norm");
@@ -221,12 +247,15 @@ fn rows(scene: &Scene<'_>, at: usize) -> Option<(i64, usize)> {
     if over == [1] && rank > 3 {
         // The channels of images.
         let channels = look.full[1].max(1);
-        return Some((numel(&look.full) / channels, look.full.len() - 1));
+        return Some((numel(&look.full) / channels, look.full.len() - 1, false));
+    }
+    if rank > 1 && over.iter().copied().eq((0..rank).filter(|d| *d != 1)) {
+        return Some((look.full[1], if rank > 2 { 1 } else { 2 }, true));
     }
     // The last dimensions, without a gap.
     let tail = (0..).zip(over.iter().rev()).all(|(i, d)| *d == rank - 1 - i);
     let before = look.full.len().checked_sub(over.len())?;
-    (tail && !over.is_empty()).then(|| (numel(&look.full[..before]), 1))
+    (tail && !over.is_empty()).then(|| (numel(&look.full[..before]), 1, false))
 }
 
 fn step(scene: &Scene<'_>, at: usize, tensor: &Tensor<'_>) -> Option<Step> {
@@ -261,6 +290,7 @@ fn step(scene: &Scene<'_>, at: usize, tensor: &Tensor<'_>) -> Option<Step> {
         (Kind::Elementwise, "add" | "div" | "mul" | "clamp_min" | "sub") if all(&row) => Some(Step::Small),
         (Kind::Elementwise, "sub") if pair(&row) => Some(Step::Shift),
         (Kind::Elementwise, "mul" | "div") if pair(&row) => Some(Step::Scale),
+        (Kind::Elementwise, "add") if tensor.of_batch && pair(&row) => Some(Step::ChannelWeight),
         (Kind::Elementwise, "mul" | "add" | "div") if pair(&weight) => Some(Step::Weight),
         // Work on the weight itself, such as adding one to it or casting it.
         (Kind::Elementwise | Kind::Copy, _) if all(&weight) => Some(Step::Weight),
@@ -285,11 +315,17 @@ fn instance(scene: &Scene<'_>, code: Code, steps: &[(usize, Step)], reduce: usiz
     let n = tensor.numel as f64;
     let (input, output) = ends(scene, &instance.leaves);
     let weight = steps.iter().find(|s| s.1 == Step::ChannelWeight).map(|s| scene.look(s.0));
-    let in_groups = weight.is_some();
+    let in_groups = weight.is_some() && !tensor.of_batch;
     let row_bytes = tensor.row() as f64 * input;
     let worst = if in_groups { WORST_OF_GROUPS } else { worst(code, row_bytes) };
     let mut forward = Part { known_share: Some(worst), ..Part::moving(n * input, n * output) };
-    if tensor.is_over_channels() && !tensor.is_contiguous(scene.look(reduce)) {
+    let channels_last = || first_full(scene, &instance.leaves).and_then(|o| o.strides?.get(1).copied()) == Some(1);
+    let of_batch = tensor.of_batch.then(|| OF_BATCHES[usize::from(input > 2.0)][usize::from(channels_last())]);
+    if let Some(((worst, best), _)) = of_batch {
+        // Once for the means, once to shift and scale.
+        forward =
+            Part { known_share: Some(worst), best_share: Some(best), ..Part::moving(2.0 * n * input, n * output) };
+    } else if tensor.is_over_channels() && !tensor.is_contiguous(scene.look(reduce)) {
         // The framework's own takes rows that lie together: a copy before it and one after.
         forward.reads.1 += 2.0 * n * (input + output);
     } else if first_full(scene, &instance.leaves).is_some_and(|o| !o.is_contiguous()) {
@@ -300,10 +336,15 @@ fn instance(scene: &Scene<'_>, code: Code, steps: &[(usize, Step)], reduce: usiz
     instance.fused = Some(forward.time(scene));
     instance.basis = forward.basis(scene);
     let worst = WORST_BACKWARD.1 * (row_bytes / WORST_BACKWARD.0).min(1.0);
-    let backward = Part { known_share: Some(worst), ..Part::moving(n * (input + output), n * input) };
+    let mut backward = Part { known_share: Some(worst), ..Part::moving(n * (input + output), n * input) };
+    if let Some((_, (worst, best))) = of_batch {
+        let twice = Part::moving(2.0 * n * (input + output), n * input);
+        backward = Part { known_share: Some(worst), best_share: Some(best), ..twice };
+    }
     instance.backward_fused = backward.computing(scene, &instance.backward, 1.0).time(scene);
     let name = match (code, weight) {
         (Code::UnfusedRmsNorm, _) => "RMS norm",
+        (Code::UnfusedBatchNorm, _) => "batch norm",
         (_, None) => "layer norm",
         (_, Some(weight)) if weight.full.len() == tensor.dims.len() => "instance norm",
         (_, Some(_)) => "group norm",

@@ -2,7 +2,9 @@
 //!
 //! # What it finds
 //! An optimizer step with at least 100 elementwise operations that each handle one parameter; also one written by hand: as
-//! many outside of modules right after a backward pass, a third of them or more in place.
+//! many outside of modules right after a backward pass, a third of them or more in place. Moving averages of parameters are
+//! found wherever they stand: as many operations outside of modules, the same few again and again on tensors of different
+//! shapes, that add to what stays.
 //!
 //! # Why it matters
 //! Parameters, gradients and states are read and written several times, and each kernel costs the host a launch.
@@ -16,8 +18,9 @@
 //! `fused=True` or `foreach=True`; by hand, an optimizer of the framework or its operations on lists of tensors.
 //!
 //! # Limits
-//! Steps are known by the annotation that PyTorch puts around them. Where one has it, none is taken to be written by hand;
-//! a moving average of the parameters after a step is not found.
+//! Steps are known by the annotation that PyTorch puts around them. Where one has it, none is taken to be written by hand.
+
+use std::collections::BTreeSet;
 
 use super::claims::Claims;
 use super::fused::Part;
@@ -38,18 +41,94 @@ const ONE_UPDATE_OF: usize = 3;
 /// The fact of a step that is written by hand.
 pub(super) const BY_HAND: &str = "by_hand";
 
+/// The fact of an update that is no step.
+pub(super) const AVERAGES: &str = "averages";
+
+/// Most operations on a tensor of an update that is no step.
+const LONGEST_UPDATE: usize = 6;
+
+/// What an average without operations in place is: two products, their sum, and the copy back.
+const COPIED_BACK: [&str; 4] = ["mul", "mul", "add", "copy"];
+
 /// Finds steps that no fused or multi-tensor kernel does.
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     let annotated = annotated(scene, claims);
     let by_hand = if annotated.is_empty() { by_hand(scene, claims) } else { Vec::new() };
+    let in_steps: BTreeSet<LeafId> = by_hand.iter().flatten().copied().collect();
+    let averages = averages(scene, |at| claims.is_free(at) && !in_steps.contains(&LeafId(at as u32)));
     let computing = |s: &[LeafId]| s.iter().filter(|l| !is_read(scene.look(l.index()))).count();
-    let found = |steps: Vec<Vec<LeafId>>, confidence: Confidence| {
+    let found = |steps: Vec<Vec<LeafId>>, form: Form| {
         let long = steps.into_iter().filter(move |s| computing(s) >= LEAST_LEAVES);
-        long.filter_map(move |s| instance(scene, s, confidence))
+        long.filter_map(move |s| instance(scene, s, form))
     };
-    // The annotation says what it is, whatever else holds it together.
-    let found = found(annotated, Confidence::High).chain(found(by_hand, Confidence::Medium)).collect();
+    let by_hand = found(by_hand, Form::ByHand).chain(found(averages, Form::Averages));
+    let found = found(annotated, Form::Annotated).chain(by_hand).collect();
     claims.settle(scene, found)
+}
+
+/// How an update of many tensors was known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Annotated,
+    ByHand,
+    Averages,
+}
+
+impl Form {
+    /// The annotation says what it is, whatever else holds it together.
+    fn confidence(self) -> Confidence {
+        if self == Self::Annotated { Confidence::High } else { Confidence::Medium }
+    }
+
+    fn what(self) -> &'static str {
+        if self == Self::Averages { "loop over tensors" } else { "optimizer step" }
+    }
+}
+
+/// Loops over tensors that stay, outside of modules and of the backward pass, each of which a few operations update.
+fn averages(scene: &Scene<'_>, is_free: impl Fn(usize) -> bool) -> Vec<Vec<LeafId>> {
+    let is_member = |at: &usize| {
+        let (leaf, look) = (scene.leaf(*at), scene.look(*at));
+        let elsewhere = matches!(leaf.direction, Direction::Backward | Direction::Optimizer);
+        let is_update = matches!(look.kind, Kind::Elementwise | Kind::Copy) && look.numel() > 0;
+        !elsewhere && leaf.module.is_none() && is_update && is_free(*at)
+    };
+    let mut runs: Vec<Vec<LeafId>> = Vec::new();
+    let mut last: Option<usize> = None;
+    for at in (0..scene.len()).filter(is_member) {
+        let goes_on = last.is_some_and(|last| last + 1 == at && scene.in_one_run(last, at));
+        if !goes_on {
+            runs.push(Vec::new());
+        }
+        last = Some(at);
+        if let Some(run) = runs.last_mut() {
+            run.push(LeafId(at as u32));
+        }
+    }
+    runs.retain(|run| run.len() >= LEAST_LEAVES);
+    runs.iter().filter_map(|run| updates_in(scene, run)).collect()
+}
+
+/// The part of a run in which the same few operations follow each other, one tensor after the other.
+fn updates_in(scene: &Scene<'_>, run: &[LeafId]) -> Option<Vec<LeafId>> {
+    let look = |l: &LeafId| scene.look(l.index());
+    let on = |l: &LeafId| look(l).operands.first().map(|o| o.dims);
+    let repeats = |period: usize| {
+        let same = |i: &usize| look(&run[*i]).base == look(&run[i - period]).base;
+        // What stands before the loop is left out.
+        let from = (period..run.len()).rev().find(|i| !same(i)).map_or(0, |i| i + 1 - period);
+        let of_one = |unit: &&[LeafId]| unit.iter().all(|l| on(l) == on(&unit[0]));
+        let units = run[from..].chunks_exact(period).take_while(of_one).count();
+        &run[from..from + units * period]
+    };
+    let long = |period: usize| Some((period, repeats(period))).filter(|(_, leaves)| leaves.len() >= LEAST_LEAVES);
+    let (period, leaves) = (1..=LONGEST_UPDATE).find_map(long)?;
+    let unit: Vec<&Look<'_>> = leaves[..period].iter().map(look).collect();
+    let kept = unit.iter().filter(|l| is_update(l)).count();
+    let bases = unit.iter().map(|l| l.base);
+    let updates = kept * ONE_UPDATE_OF >= period && unit.iter().any(|l| is_update(l) && ADDS.contains(&l.base));
+    let other_shapes = leaves.iter().any(|l| on(l) != on(&leaves[0]));
+    ((updates || bases.eq(COPIED_BACK)) && other_shapes).then(|| leaves.to_vec())
 }
 
 /// What the framework's optimizers do, step by step.
@@ -112,9 +191,12 @@ fn by_hand(scene: &Scene<'_>, claims: &Claims) -> Vec<Vec<LeafId>> {
     steps
 }
 
+/// Operations that add something to what stays.
+const ADDS: [&str; 4] = ["add", "sub", "addcdiv", "lerp"];
+
 /// Whether something is added to what stays, as a step does: scaling alone, as of gradients, is none.
 fn steps_parameters(scene: &Scene<'_>, leaves: &[LeafId]) -> bool {
-    leaves.iter().map(|l| scene.look(l.index())).any(|l| is_update(l) && matches!(l.base, "add" | "sub" | "addcdiv"))
+    leaves.iter().map(|l| scene.look(l.index())).any(|l| is_update(l) && ADDS.contains(&l.base))
 }
 
 fn is_update(look: &Look<'_>) -> bool {
@@ -131,12 +213,16 @@ fn is_read(look: &Look<'_>) -> bool {
     matches!(look.base, "_local_scalar_dense" | "item")
 }
 
-fn instance(scene: &Scene<'_>, leaves: Vec<LeafId>, confidence: Confidence) -> Option<Instance> {
+fn instance(scene: &Scene<'_>, leaves: Vec<LeafId>, form: Form) -> Option<Instance> {
+    let confidence = form.confidence();
+    // Without operations in place the copies back are what updates.
+    let in_place = leaves.iter().any(|l| is_update(scene.look(l.index())));
+    let updates = |look: &Look<'_>| if in_place { is_update(look) } else { look.kind == Kind::Copy };
     let mut by_op: Vec<(&str, f64, usize)> = Vec::new();
     for l in &leaves {
         let look = scene.look(l.index());
         let bytes = look.operands.first().map_or(0.0, super::scene::Operand::bytes);
-        if bytes == 0.0 || !is_update(look) {
+        if bytes == 0.0 || !updates(look) {
             continue;
         }
         match by_op.iter_mut().find(|o| o.0 == look.base) {
@@ -156,12 +242,15 @@ fn instance(scene: &Scene<'_>, leaves: Vec<LeafId>, confidence: Confidence) -> O
     instance.basis = part.basis(scene);
     instance
         .evidence
-        .push(format!("{count} elementwise operations in one optimizer step, none of them for many tensors"));
+        .push(format!("{count} elementwise operations in one {}, none of them for many tensors", form.what()));
     let updates = by_op.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |o| o.2);
     instance.facts = vec![("n", count.to_string()), ("parameters", updates.to_string())];
-    if confidence != Confidence::High {
-        instance.facts.push((BY_HAND, "true".to_owned()));
-    }
+    let fact = match form {
+        Form::Annotated => None,
+        Form::ByHand => Some(BY_HAND),
+        Form::Averages => Some(AVERAGES),
+    };
+    instance.facts.extend(fact.map(|fact| (fact, "true".to_owned())));
     Some(instance)
 }
 

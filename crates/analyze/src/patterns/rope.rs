@@ -9,7 +9,8 @@
 //!
 //! # How it is computed
 //! A `neg` on half the last dimension, directly before a `cat` of two such halves, with a product before or after and
-//! a product and a sum on the whole right after. One pass reads and writes the tensor; its backward as well.
+//! a product and a sum on the whole right after. A cast of the whole right before and the one back right after belong to
+//! it. One pass reads and writes the tensor; its backward as well.
 //!
 //! # What to do
 //! Compile the function, or use a fused rotary kernel.
@@ -55,19 +56,38 @@ fn around(scene: &Scene<'_>, claims: &Claims, cat: usize) -> Option<Instance> {
     if products < 2 || !fusible {
         return None;
     }
-    let leaves: Vec<LeafId> = (first..=sum).map(|i| LeafId(i as u32)).collect();
+    let (first, last) = with_casts(scene, claims, first, sum);
+    let leaves: Vec<LeafId> = (first..=last).map(|i| LeafId(i as u32)).collect();
     if !claims.are_free(&leaves) {
         return None;
     }
     let mut instance = Instance::new(scene, Code::UnfusedRope, leaves, LeafId(sum as u32), HINTS, Confidence::High);
     instance.backward = scene.backward_of(&instance.leaves);
-    let bytes = scene.look(sum).full_operands().next().map_or(0.0, super::scene::Operand::bytes);
-    let forward = Part::moving(bytes, bytes).computing(scene, &instance.leaves, 1.0);
+    let read = if first < before.unwrap_or(neg) { first } else { sum };
+    let read = scene.look(read).full_operands().next().map_or(0.0, super::scene::Operand::bytes);
+    let written = scene.look(last).result_bytes();
+    let forward = Part::moving(read, written).computing(scene, &instance.leaves, 1.0);
     instance.fused = Some(forward.time(scene));
     instance.basis = forward.basis(scene);
-    instance.backward_fused = Part::moving(bytes, bytes).time(scene);
+    instance.backward_fused = Part::moving(written, read).time(scene);
     let shape = dims(&scene.look(sum).full);
     instance.evidence.push(format!("a half of {shape} is negated, joined again, multiplied by the tables and added"));
     instance.facts = vec![("name", "rotary embedding".to_owned())];
     Some(instance)
+}
+
+/// The same with the cast right before it and the one back right after it, where there are both.
+fn with_casts(scene: &Scene<'_>, claims: &Claims, first: usize, last: usize) -> (usize, usize) {
+    let whole = scene.look(last).numel();
+    let is_cast = |i: &usize| scene.look(*i).is_cast() && scene.look(*i).numel() == whole && claims.is_free(*i);
+    let types = |i: usize| match &scene.look(i).operands[..] {
+        [to, from] => Some((from.dtype, to.dtype)),
+        _ => None,
+    };
+    let there = scene.before(first).next_back().filter(is_cast);
+    let back = scene.after(last).next().filter(is_cast);
+    match (there, back) {
+        (Some(there), Some(back)) if types(there) == types(back).map(|(from, to)| (to, from)) => (there, back),
+        _ => (first, last),
+    }
 }

@@ -117,9 +117,11 @@ fn categories(rows: &mut [Row], utilization: &crate::prepared::Utilization, thre
         let members = || ids.iter().map(|id| &rows[id.index()]);
         let time = timing::breakdown(members(), thresholds);
         let time_ms: f64 = members().map(Row::compute_ms).sum();
-        let mut calls_by_name: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+        let mut calls_by_name: BTreeMap<Arc<str>, (usize, f64)> = BTreeMap::new();
         for row in members() {
-            *calls_by_name.entry(Arc::clone(&row.name)).or_default() += row.count;
+            let (calls, ms) = calls_by_name.entry(Arc::clone(&row.name)).or_default();
+            *calls += row.count;
+            *ms += row.time_ms;
         }
         let first = &rows[ids[0].index()];
         let (_, display, analyzer) = category::category_of(&first.name, &first.report_category);
@@ -129,7 +131,7 @@ fn categories(rows: &mut [Row], utilization: &crate::prepared::Utilization, thre
             time_ms,
             percent_of_compute: utilization.percent_of_compute(time_ms),
             percent_of_total: utilization.percent_of_total(time_ms),
-            operation_count: calls_by_name.values().sum(),
+            operation_count: calls_by_name.values().map(|(calls, _)| calls).sum(),
             calls_by_name,
             time,
             key,

@@ -21,6 +21,7 @@ use crate::system::kernels::is_graph_launch;
 use crate::texts::{TextId, counted, listed, quoted};
 use crate::thresholds::Threshold;
 use jarvis_trace::InOrder;
+use jarvis_trace::copies::CopyLink;
 
 /// What differs from category to category.
 pub(crate) trait Rules: Sync {
@@ -212,7 +213,8 @@ fn named_calls(row: &Row) -> String {
 }
 
 fn copies_to_host(row: &Row) -> bool {
-    row.kernels.iter().any(|k| CopyDirection::of_name(&k.name) == CopyDirection::DeviceToHost)
+    let is_copy = |name: &str| CopyLink::of_name(name) == Some(CopyLink::Host);
+    row.kernels.iter().any(|k| is_copy(&k.name) && CopyDirection::of_name(&k.name) == CopyDirection::DeviceToHost)
 }
 
 /// Rows that would be bottlenecks if they were larger, if kernels could be shorter, or with all of their steps.

@@ -35,6 +35,7 @@ impl Maker<'_, '_> {
             Code::UnfusedRope => "Unfused rotary embedding",
             Code::UnfusedSwiglu => "Unfused gated activation",
             Code::UnfusedGelu => "Unfused GELU",
+            Code::UnfusedOptimizer if self.has(optimizer::AVERAGES) => "Tensors updated one by one",
             Code::UnfusedOptimizer => "Optimizer step of small kernels",
             Code::ElementwiseChain => "Chain of elementwise operations",
             Code::GemmEpilogue => "Elementwise work after matrix products",
@@ -51,6 +52,10 @@ impl Maker<'_, '_> {
     pub(super) fn fact(&self, name: &str) -> String {
         let fact = self.first().facts.iter().find(|f| f.0 == name);
         fact.map_or_else(|| "-".to_owned(), |f| f.1.clone())
+    }
+
+    fn has(&self, fact: &str) -> bool {
+        self.first().facts.iter().any(|f| f.0 == fact)
     }
 
     /// Groups in other places or of other operations: what is said of the largest does not hold for them.
@@ -83,6 +88,7 @@ impl Maker<'_, '_> {
             Code::LoopedGemms => TextId::I_LOOP,
             Code::UnfusedRecurrence if loose => TextId::I_RECURRENT_LOOSE,
             Code::UnfusedRecurrence => TextId::I_RECURRENT,
+            Code::UnfusedOptimizer if self.has(optimizer::AVERAGES) => TextId::I_UPDATES,
             Code::UnfusedOptimizer => TextId::I_OPT,
             Code::Recomputation => TextId::I_RECOMPUTE,
             Code::GemmEpilogue => TextId::I_EPILOGUE,
@@ -136,8 +142,12 @@ impl Maker<'_, '_> {
             }
             Code::UnfusedRecurrence => vec![TextId::A_RECURRENT.fill(&[("layer", &self.fact("layer"))])],
             Code::UnfusedOptimizer => {
-                let by_hand = first.facts.iter().any(|f| f.0 == optimizer::BY_HAND);
-                vec![if by_hand { TextId::A_FOREACH_OWN } else { TextId::A_FOREACH }.plain()]
+                let text = match () {
+                    () if self.has(optimizer::AVERAGES) => TextId::A_FOREACH_LOOP,
+                    () if self.has(optimizer::BY_HAND) => TextId::A_FOREACH_OWN,
+                    () => TextId::A_FOREACH,
+                };
+                vec![text.plain()]
             }
             Code::Recomputation => vec![TextId::A_RECOMPUTE.plain()],
             Code::UnfusedRmsNorm | Code::UnfusedLayerNorm if self.fact("name").ends_with(norm::OVER_CHANNELS) => {

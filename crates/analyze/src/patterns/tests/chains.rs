@@ -26,6 +26,39 @@ fn rotary_embedding() {
 }
 
 #[test]
+fn a_rotary_embedding_has_its_casts() {
+    let (q, half, table): (&[i64], &[i64], &[i64]) = (&[4, 16, 1024, 128], &[4, 16, 1024, 64], &[1, 1, 1024, 128]);
+    let (low, high) = ("c10::BFloat16", "float");
+    let draw = |there: &[&str], back: &[&str]| {
+        let mut s = Sketch::new();
+        s.typed("aten::copy_", &[q, q], there, 30.0);
+        s.dtype(high).op("aten::mul", &[q, table], 60.0).op("aten::neg", &[half], 20.0);
+        s.cat(&[half, half], 60.0).op("aten::mul", &[q, table], 60.0).op("aten::add", &[q, q, &[]], 60.0);
+        s.typed("aten::copy_", &[q, q], back, 30.0);
+        s
+    };
+    let p = draw(&[high, low], &[low, high]).one(Code::UnfusedRope);
+    assert_eq!(p.ops.len(), 7);
+    // Two bytes an element there and two back.
+    let bytes = 2.0 * 2.0 * (4 * 16 * 1024 * 128) as f64;
+    assert!((p.fused_ms.unwrap().low - bytes / (4.8e12 * 0.95) * 1e3).abs() < 1e-3, "{:?}", p.fused_ms);
+    // A cast that nothing undoes, or to another type, is something else's.
+    assert_eq!(draw(&[high, low], &["c10::Half", high]).one(Code::UnfusedRope).ops.len(), 5);
+}
+
+#[test]
+fn what_is_reduced_over_other_dimensions_than_the_last_is_read_again() {
+    let fused = |over: &str| {
+        let mut s = Sketch::new();
+        s.dtype("float").op("aten::mul", &[X, &[]], 130.0).over("aten::amax", X, over, 70.0);
+        s.op("aten::div", &[X, &[8192, 1]], 130.0).op("aten::exp", &[X], 130.0);
+        s.one(Code::ElementwiseChain).fused_ms.unwrap().low
+    };
+    // Read once and written, or read twice.
+    assert!((fused("[0]") / fused("[1]") - 1.5).abs() < 1e-6, "{} {}", fused("[0]"), fused("[1]"));
+}
+
+#[test]
 fn gated_activation_with_the_product_behind_a_projection() {
     let draw = |other: &[i64]| {
         let mut s = Sketch::new();

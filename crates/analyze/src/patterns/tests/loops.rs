@@ -246,7 +246,52 @@ fn an_optimizer_step_of_many_small_kernels() {
     let bytes = 20.0 * 4.0 * 1024.0 * 1024.0 * 7.0;
     assert!((p.fused_ms.unwrap().low - bytes / (4.8e12 * 0.945) * 1e3).abs() < 1e-6);
     draw(19, "Optimizer.step#Adam.step").none(Code::UnfusedOptimizer);
+    // Without the annotation, tensors of one shape may be one tensor.
     draw(20, "my step").none(Code::UnfusedOptimizer);
+}
+
+#[test]
+fn moving_averages_of_many_tensors() {
+    let (weight, bias): (&[i64], &[i64]) = (&[1024, 1024], &[1024]);
+    let draw = |pairs: usize, shapes: [&[i64]; 2], update: &dyn Fn(&mut Sketch, &[i64])| {
+        let mut s = Sketch::new();
+        s.dtype("float").op("aten::mm", &[weight, weight], 20.0);
+        for _ in 0..pairs {
+            shapes.iter().for_each(|p| update(&mut s, p));
+        }
+        s
+    };
+    let lerp = |s: &mut Sketch, p: &[i64]| {
+        s.op("aten::mul_", &[p, &[]], 3.0).op("aten::add_", &[p, p, &[]], 4.0);
+    };
+    let s = draw(25, [weight, bias], &lerp);
+    let p = s.one(Code::UnfusedOptimizer);
+    assert_eq!((p.instances, p.confidence, p.ops.len()), (1, Confidence::Medium, 100));
+    s.none(Code::ElementwiseChain);
+    s.look(|_, _, findings| {
+        assert_eq!(findings[0].title, "Tensors updated one by one");
+        assert!(findings[0].paths.algorithmic[0].contains("torch._foreach_lerp_"), "{:?}", findings[0].paths);
+    });
+    // Average and parameter are read, the average is written.
+    let bytes = 25.0 * 4.0 * (1024.0 * 1024.0 + 1024.0) * 3.0;
+    assert!((p.fused_ms.unwrap().low - bytes / (4.8e12 * 0.945) * 1e3).abs() < 1e-6);
+    let copied_back = |s: &mut Sketch, p: &[i64]| {
+        s.op("aten::mul", &[p, &[]], 3.0).op("aten::mul", &[p, &[]], 3.0).op("aten::add", &[p, p, &[]], 4.0);
+        s.op("aten::copy_", &[p, p], 3.0);
+    };
+    assert_eq!(draw(13, [weight, bias], &copied_back).one(Code::UnfusedOptimizer).ops.len(), 104);
+    // Too few; tensors of one shape, which may be one; scaling alone; a function of each.
+    draw(24, [weight, bias], &lerp).none(Code::UnfusedOptimizer);
+    draw(25, [weight, weight], &lerp).none(Code::UnfusedOptimizer);
+    let scaled = |s: &mut Sketch, p: &[i64]| {
+        s.op("aten::mul_", &[p, &[]], 3.0);
+    };
+    draw(60, [weight, bias], &scaled).none(Code::UnfusedOptimizer);
+    let function = |s: &mut Sketch, p: &[i64]| {
+        s.op("aten::exp", &[p], 3.0).op("aten::mul", &[p, p], 3.0).op("aten::add", &[p, p, &[]], 4.0);
+        s.op("aten::tanh", &[p], 3.0);
+    };
+    draw(20, [weight, bias], &function).none(Code::UnfusedOptimizer);
 }
 
 /// Forward, backward, and what a closure draws for each of some parameters.

@@ -263,3 +263,46 @@ fn frozen_batch_norm_is_a_product_and_a_sum_per_channel() {
     s.op("aten::mul", &[x, &[1, 1, 1, 56]], 80.0).op("aten::add", &[x, &[1, 1, 1, 56], &[]], 80.0);
     s.none(Code::UnfusedBatchNorm);
 }
+
+/// As textbooks write it: over all dimensions but the second.
+#[test]
+fn batch_norm_with_the_statistics_of_the_batch() {
+    let (x, row): (&[i64], &[i64]) = (&[64, 128, 56, 56], &[1, 128, 1, 1]);
+    let draw = |averages: bool, weight: &[i64]| {
+        let mut s = Sketch::new();
+        s.op("aten::cudnn_convolution", &[x, &[128, 128, 3, 3]], 90.0).module("Bn_0", |s| {
+            s.over("aten::mean", x, "[0, 2, 3]", 130.0).op("aten::sub", &[x, row, &[]], 60.0);
+            s.op("aten::pow", &[x, &[]], 30.0).over("aten::mean", x, "[0, 2, 3]", 130.0);
+            s.op("aten::sub", &[x, row, &[]], 60.0).op("aten::add", &[row, &[], &[]], 1.0).op(
+                "aten::sqrt",
+                &[row],
+                1.0,
+            );
+            s.op("aten::div", &[x, row], 70.0);
+            if averages {
+                s.op("aten::mul", &[row, &[]], 1.0).op("aten::mul", &[row, &[]], 1.0).op(
+                    "aten::add",
+                    &[row, row, &[]],
+                    1.0,
+                );
+            }
+            s.op("aten::mul", &[x, weight], 60.0).op("aten::add", &[x, weight, &[]], 60.0);
+        });
+        s.op("aten::relu", &[x], 30.0);
+        s
+    };
+    for (averages, weight, leaves) in [(false, &[128, 1, 1][..], 10), (true, row, 13)] {
+        let s = draw(averages, weight);
+        let p = s.one(Code::UnfusedBatchNorm);
+        assert_eq!((p.ops.len(), &p.facts[..]), (leaves, &[("name", "batch norm".to_owned())][..]));
+        s.none(Code::ElementwiseChain);
+        s.look(|_, _, findings| {
+            assert_eq!(findings[0].title, "Unfused batch norm in `Bn`");
+            assert!(findings[0].paths.algorithmic[0].contains("torch.nn.BatchNorm2d"));
+        });
+        // Read twice and written once, with channels first in half precision.
+        let ms = 3.0 * 2.0 * (64 * 128 * 56 * 56) as f64 / 4.8e12 * 1e3;
+        let fused = p.fused_ms.unwrap();
+        assert!((fused.low - ms / 0.38).abs() < 1e-6 && fused.high > ms / 0.09 && fused.high < ms / 0.07, "{fused:?}");
+    }
+}

@@ -144,14 +144,12 @@ fn low_rates(cx: &CategoryCx<'_>, row: &Row) -> Option<RowPattern> {
 
 fn high_count(cx: &CategoryCx<'_>, row: &Row) -> Option<RowPattern> {
     let many = cx.limit(Threshold::HighCount);
-    let calls = cx.category.calls_by_name.get(&row.name).copied().unwrap_or_default();
+    let (calls, ms) = cx.category.calls_by_name.get(&row.name).copied().unwrap_or_default();
     let short = row.mean_us < cx.limit(Threshold::HighCountUs);
     let evidence = match () {
         () if row.count as f64 >= many => format!("{} calls of one shape", row.count),
         () if calls as f64 >= many && short => {
-            let alike = || cx.rows().filter(|r| r.name == row.name);
-            let (ms, count): (f64, usize) = (alike().map(|r| r.time_ms).sum(), alike().map(|r| r.count).sum());
-            format!("{calls} calls, {} us on average", shown(1e3 * ms / count.max(1) as f64, 1))
+            format!("{calls} calls, {} us on average", shown(1e3 * ms / calls as f64, 1))
         }
         () => return None,
     };

@@ -130,6 +130,7 @@ texts! {
     A_CHUNKED      "A-CHUNKED"      "Split long prompts into chunks.";
     A_DEPTHWISE_LAST "A-DEPTHWISE-LAST" "Convert the model and its inputs to channels-last (`model.to(memory_format=torch.channels_last)`): in half precision the depthwise kernels of a library then take the place of the framework's own, which ran here.";
     A_LIMITED      "A-LIMITED"      "Limited: this operation type is usually well optimized.";
+    A_SDPA_MASK    "A-SDPA-MASK"    "Pass `is_causal=True` if the mask of {n} by {n} is the causal one: kernels then skip what it hides instead of reading it.";
     A_SDPA_SHAPE   "A-SDPA-SHAPE"   "Attention is already fused; only another shape than head size {d} and batch {b} would help.";
     B_REPLAY       "B-REPLAY"       "Replay artifact recommended for kernel team to investigate and optimize.";
     B_ASK_PACKAGE  "B-ASK-PACKAGE"  "A kernel team can get a replay package with `jarvis replay TRACE --op NAME`; none was written for these operations.";

@@ -172,6 +172,9 @@ fn best_case(group: &Group<'_>, left_ms: f64) -> String {
     let differs = |m: &&Judged<'_>| (m.judgement.ceiling - ceiling).abs() > f64::EPSILON;
     match () {
         () if left_ms > FLOOR_FACTOR * without_floor => "with kernels that can't get any shorter".to_owned(),
+        () if group.members.iter().all(|m| m.judgement.may_halve) => {
+            format!("with half of the work at {}%", shown(ceiling / 2.0, 0))
+        }
         () if group.members.iter().any(differs) || group.efficiency.is_some_and(|e| e >= ceiling) => {
             "at what each of its shapes can reach".to_owned()
         }

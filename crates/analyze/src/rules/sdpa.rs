@@ -142,6 +142,10 @@ impl Rules for Sdpa {
         let (band, slow) = band(cx, row, &shape);
         j = j.with_band(cx, row, band.0, band.1);
         j.slow_below = slow;
+        if shape.has_square_mask(row) {
+            j.may_halve = true;
+            j.ceiling = (2.0 * j.ceiling).min(100.0);
+        }
         if shape.length() < SHORT {
             let evidence = vec![format!("sequence length {}", shape.length())];
             j.patterns.push(RowPattern::new(SHORT_SEQUENCE, evidence).high().fact());
@@ -344,7 +348,9 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
     }
     let d = shape.d_qk.to_string();
     // Of an unknown efficiency nobody knows what would help.
-    if !not_flash && group.efficiency.is_none() {
+    if shape.has_square_mask(row) {
+        said.model(TextId::A_SDPA_MASK, &[("n", &shape.n_q.to_string())]);
+    } else if !not_flash && group.efficiency.is_none() {
         said.model(TextId::A_LIMITED, &[]);
     } else if !not_flash {
         said.model(TextId::A_SDPA_SHAPE, &[("d", &d), ("b", &shape.b.to_string())]);

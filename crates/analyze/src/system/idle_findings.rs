@@ -15,7 +15,7 @@
 use jarvis_trace::{InOrder, Ns};
 
 use super::cpu_idle::ACTIVITY_ROWS;
-use super::findings::{Cx, Draft, Judged, timeline_evidence};
+use super::findings::{Cx, Draft, Judged, WIDEST, timeline_evidence};
 use super::gaps::{GapClass, Gaps, HostActivity, MidStepWait, Tally};
 use super::host_bound::{Fix, HostBound, Limit};
 use super::launch_actions::{FUSED_OPTIMIZER, is_optimizers, launch_actions, memory_action, places};
@@ -483,7 +483,7 @@ pub(crate) fn input_starved(cx: &Cx<'_>) -> Option<Judged> {
         basis: format!(
             "High without these gaps{share}, or with the rest of the host's time 1/{} of the recorded if that is more (the \
              profiler slows down who works and not who waits); low is half of what the recorded schedule, run again \
-             without the time spent on input, gives.",
+             without the time spent on input, gives, and no less than 1/{WIDEST} of high as a speed-up.",
             host.slowdown().1
         ),
         algorithmic: vec![

@@ -45,7 +45,9 @@ texts! {
     I_KV           "I-KV"           "Key/value heads are copied {r}x to match the query heads: {time} ms over {calls}.";
     I_EXPERTS      "I-EXPERTS"      "{n} experts run one after another as small GEMMs in `{module}`: {time} ms.";
     I_EXPERTS_LOOSE "I-EXPERTS-LOOSE" "{n} experts run one after another as small GEMMs: {time} ms.";
-    I_DEPTHWISE_FIRST "I-DEPTHWISE-FIRST" "{time} ms of depthwise convolutions on channels-first images reach {pct}% of peak, {norm} ms of batch norm beside them {normpct}%.";
+    I_DEPTHWISE_FIRST "I-DEPTHWISE-FIRST" "{time} ms of depthwise convolutions on channels-first images reach {pct}% of peak.";
+    I_DEPTHWISE_NORM "I-DEPTHWISE-NORM" "{norm} ms of batch norm beside them reach {normpct}%.";
+    I_DEPTHWISE_ACROSS "I-DEPTHWISE-ACROSS" "{time} ms go into copies between layouts and work on tensors of both.";
     I_LOOP         "I-LOOP"         "A loop of {n} turns runs small GEMMs one after another in `{module}`: {time} ms over {calls}.";
     I_LOOP_LOOSE   "I-LOOP-LOOSE"   "A loop of {n} turns runs small GEMMs one after another: {time} ms over {calls}.";
     I_RECURRENT    "I-RECURRENT"    "A recurrent layer runs {n} steps in time as separate small kernels in `{module}`: {time} ms over {calls}.";
@@ -128,7 +130,7 @@ texts! {
     A_KV_BLOCK     "A-KV-BLOCK"     "Try KV cache block sizes 16, 32 and 64.";
     A_DECODE_BATCH "A-DECODE-BATCH" "Serve more sequences per decode step, or draft tokens speculatively.";
     A_CHUNKED      "A-CHUNKED"      "Split long prompts into chunks.";
-    A_DEPTHWISE_LAST "A-DEPTHWISE-LAST" "Convert the model and its inputs to channels-last (`model.to(memory_format=torch.channels_last)`): in half precision the depthwise kernels of a library then take the place of the framework's own, which ran here.";
+    A_DEPTHWISE_LAST "A-DEPTHWISE-LAST" "Convert the model and its inputs to channels-last (`model.to(memory_format=torch.channels_last)`): the library has faster depthwise kernels for it than the one that ran here.";
     A_LIMITED      "A-LIMITED"      "Limited: this operation type is usually well optimized.";
     A_SDPA_MASK    "A-SDPA-MASK"    "Pass `is_causal=True` if the mask of {n} by {n} is the causal one: kernels then skip what it hides instead of reading it.";
     A_SDPA_SHAPE   "A-SDPA-SHAPE"   "Attention is already fused; only another shape than head size {d} and batch {b} would help.";

@@ -1,0 +1,112 @@
+//! Work that goes between images with channels first and their channels laid together.
+//!
+//! A linear layer over the channels of an image wants them together in memory: `permute` gives it a view of them that has to
+//! be copied first, and what comes back is added to images in the other order. With channels last the view is as the layer
+//! wants it, so that nothing is copied, what is added lies as what it is added to, and the matrix product adds the bias.
+
+use crate::finding::Range;
+use crate::prepared::Row;
+use crate::rules::cx::CategoryCx;
+use crate::rules::impact::row_saved;
+
+/// Operations that copy, by their names.
+const COPIES: &[&str] = &["aten::copy_", "aten::clone", "aten::contiguous"];
+
+/// The operation that adds the bias itself where its input is no plain matrix.
+const LINEAR: &str = "aten::linear";
+
+/// What it is made of.
+#[derive(Debug, Default)]
+pub(super) struct Across<'a> {
+    /// Copies from one order into the other.
+    copies: Vec<&'a Row>,
+    /// Operations on tensors of both orders.
+    mixed: Vec<&'a Row>,
+    /// Biases that are added on their own.
+    biases: Vec<&'a Row>,
+}
+
+impl<'a> Across<'a> {
+    /// On the images of these convolutions.
+    pub(super) fn of(cx: &CategoryCx<'a>, convolutions: &[&Row]) -> Self {
+        let images: Vec<&[i64]> = convolutions.iter().filter_map(|row| image(row)).collect();
+        let mut found = Self::default();
+        for row in cx.prepared.rows.iter().filter(|row| row.category != cx.category.key) {
+            let tensors = tensors(row);
+            let is_image = |dims: &[i64]| images.iter().any(|image| same_sizes(image, dims));
+            match &tensors[..] {
+                [(a, first), (b, second), ..] if a == b && is_image(a) && order(first) != order(second) => {
+                    let list = if COPIES.contains(&&*row.name) { &mut found.copies } else { &mut found.mixed };
+                    list.push(row);
+                }
+                [(a, _), (bias, _)] if bias.len() == 1 && is_bias_of(cx, row) => {
+                    let pixels = a.iter().product::<i64>() / bias[0].max(1);
+                    if images.iter().any(|image| image.iter().product::<i64>() / image[1].max(1) == pixels) {
+                        found.biases.push(row);
+                    }
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// What is told with the convolutions. (Biases are told where the matrix products are.)
+    pub(super) fn rows(&self) -> impl Iterator<Item = &'a Row> {
+        self.copies.iter().chain(&self.mixed).copied()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows().next().is_none()
+    }
+
+    pub(super) fn ms(&self) -> f64 {
+        self.rows().map(|row| row.time_ms).sum()
+    }
+
+    /// What channels last save of it: at best the copies go, the rest comes to what memory allows, and matrix products add
+    /// their biases; at worst half of the first two.
+    pub(super) fn saving(&self, cx: &CategoryCx<'_>) -> Range {
+        let ms = |rows: &[&Row]| rows.iter().map(|row| row.time_ms).sum::<f64>();
+        let mixed: f64 = self.mixed.iter().map(|row| row_saved(cx, row, cx.prepared.memory_ceiling())).sum();
+        let told = ms(&self.copies) + mixed;
+        Range::new(0.5 * told, told + ms(&self.biases))
+    }
+}
+
+/// Sizes of a convolution's images; the backward has the gradient first.
+fn image(row: &Row) -> Option<&[i64]> {
+    row.inputs.dims.as_ref()?.first()?.shape().filter(|dims| dims.len() > 3)
+}
+
+/// Whether one shape has the sizes of another, in whatever order.
+fn same_sizes(a: &[i64], b: &[i64]) -> bool {
+    let sorted = |list: &[i64]| {
+        let mut list = list.to_vec();
+        list.sort_unstable();
+        list
+    };
+    a.len() == b.len() && sorted(a) == sorted(b)
+}
+
+/// The tensors of a row, with how they lie in memory.
+fn tensors(row: &Row) -> Vec<(&[i64], &[i64])> {
+    let (Some(dims), Some(strides)) = (&row.inputs.dims, &row.inputs.strides) else { return Vec::new() };
+    let both = dims.iter().zip(strides.iter()).filter_map(|(d, s)| Some((d.shape()?, s.shape()?)));
+    both.filter(|(d, s)| !d.is_empty() && d.len() == s.len()).collect()
+}
+
+/// The dimensions from the outermost in memory to the innermost.
+fn order(strides: &[i64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..strides.len()).collect();
+    order.sort_by_key(|&d| std::cmp::Reverse(strides[d]));
+    order
+}
+
+/// Whether a row is the addition of a bias that a linear layer makes on its own.
+fn is_bias_of(cx: &CategoryCx<'_>, row: &Row) -> bool {
+    let program = &cx.prepared.program;
+    let in_linear = |name: &std::sync::Arc<str>| &**name == LINEAR;
+    &*row.name == "aten::add_"
+        && program.leaves.iter().find(|l| l.row == Some(row.id)).is_some_and(|l| program.ops_around(l).any(in_linear))
+}

@@ -58,6 +58,7 @@ texts! {
     I_UNFUSED      "I-UNFUSED"      "Attention in `{module}` runs as {n} separate operations ({parts}): {time} ms over {calls}{backward}.";
     I_UNFUSED_LOOSE "I-UNFUSED-LOOSE" "Attention runs as {n} separate operations ({parts}): {time} ms over {calls}{backward}.";
     I_NOT_FLASH    "I-NOT-FLASH"    "Attention uses `{op}`, which is not a Flash Attention path.";
+    I_GROWN_CACHE  "I-GROWN-CACHE"  "Keys and values for `{op}` are written out whole to append to them: {time} ms over {calls}{backward}.";
     I_SDPA_COPY    "I-SDPA-COPY"    "Q, K, V or the output are copied around `{op}`: {time} ms over {calls}.";
     I_SDPA_BELOW   "I-SDPA-BELOW"   "Sequence length {n}: {eff}% of peak, expected {low}-{high}%{more}.";
     I_TRANSPOSE    "I-TRANSPOSE"    "{pct}% of convolution time is layout transposes ({count} kernels, {time} ms).";
@@ -82,6 +83,7 @@ texts! {
     A_PRECISION_CONV "A-PRECISION-CONV" "Run the convolutions under bf16 autocast, or for part of that gain allow TF32 with `torch.backends.cudnn.allow_tf32 = True`.";
     A_PRECISION_BF16 "A-PRECISION-BF16" "Run the convolutions under bf16 autocast.";
     A_PRECISION_FP64 "A-PRECISION-FP64" "Make the fp64 tensors bf16 where accuracy allows (`.to(torch.bfloat16)` on the model and its inputs), or float32 for part of that gain: autocast and TF32 leave fp64 as it is.";
+    A_GROWN_CACHE  "A-GROWN-CACHE"  "Allocate the cache at its full length once and write new keys and values into it (`cache[:, :, t:t+1] = k`, or a static cache of the library) instead of `torch.cat` in every step.";
     A_GQA          "A-GQA"          "Use `scaled_dot_product_attention(..., enable_gqa=True)` instead of repeating key/value heads.";
     A_FOREACH      "A-FOREACH"      "Use the fused or foreach variant of the optimizer (`fused=True`).";
     A_FOREACH_OWN  "A-FOREACH-OWN"  "Use an optimizer of the framework with `fused=True`, or update lists of tensors with `torch._foreach_*` operations.";
@@ -89,7 +91,7 @@ texts! {
     A_RECOMPUTE    "A-RECOMPUTE"    "Checkpoint fewer layers if memory allows; this trades memory for the time above.";
     A_STRIDED      "A-STRIDED"      "Pass Q, K and V without `.contiguous()` if the attention backend accepts strided inputs.";
     A_LOOP         "A-LOOP"         "Take the loop away: its operands are slices of larger tensors, which one batched call takes as they are (`torch.bmm(x, w)` for `x[i] @ w[i]`).";
-    A_LOOP_APART   "A-LOOP-APART"   "Take the loop away if no turn needs the result of the one before: with the weights of all turns in one tensor (`torch.func.stack_module_state` stacks those of modules), one batched call does the same (`torch.bmm`, or `torch.func.vmap` around the module).";
+    A_LOOP_APART   "A-LOOP-APART"   "Take the loop away if no turn needs the result of the one before: with the weights of all turns in one tensor (`torch.func.stack_module_state` stacks those of modules), one batched call does the same (`torch.bmm`, or `torch.func.vmap` around the module); where all read the same input, one product with their weights side by side does.";
     A_RECURRENT    "A-RECURRENT"    "Run the whole sequence in one call of `{layer}`, or capture the loop in a GPU graph where the cell is not the library's.";
     A_BATCH        "A-BATCH"        "Batch the small GEMMs into one call (`torch.bmm` with a larger batch, or a grouped GEMM).";
     A_BATCH_IF     "A-BATCH-IF"     "If none of the small GEMMs needs the result of the one before it, batch them into one call (`torch.bmm` with a larger batch, or a grouped GEMM).";

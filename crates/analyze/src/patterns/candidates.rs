@@ -175,7 +175,8 @@ pub struct FusionMetrics {
 
 /// Codes that are no fusion: nothing takes the place of the operations, or a loop is reordered.
 pub(super) fn is_fusion(code: Code) -> bool {
-    !code.is_loop() && !matches!(code, Code::Recomputation | Code::RepeatedKvHeads | Code::SdpaCopyOverhead)
+    let copies = matches!(code, Code::RepeatedKvHeads | Code::GrownCache | Code::SdpaCopyOverhead);
+    !code.is_loop() && !copies && code != Code::Recomputation
 }
 
 /// The fusions that are sure.

@@ -57,6 +57,11 @@ const FUSED_STEP_US: (f64, f64) = (3.0, 13.0);
 /// The same of an operation on lists of tensors, which are not sorted: one on 192 of them took 1.7 in all.
 const LISTED_US: (f64, f64) = (0.5, 2.0);
 
+/// Share of the window that a saving takes from which on the host may become the limit, and how many times as long what is
+/// left must be then to be told.
+const LARGE_PART: f64 = 0.4;
+const NOTICED_LEFT: f64 = 1.1;
+
 /// What [`Range::as_measured`] adds at both ends, in words.
 fn measured() -> String {
     let most = one(100.0 * Range::MEASURED_TWICE);
@@ -195,15 +200,41 @@ impl Maker<'_, '_> {
                      the hopeful end; the same part of the traced window is told."
                 )
             };
+            if let Some(arrives) = self.then_within_host(host, scaled) {
+                let text = format!(
+                    " Of {} to {} ms so much is left where the GPU then waits for launches of a host without the profiler.",
+                    ms(scaled.low),
+                    ms(scaled.high)
+                );
+                return (arrives, text);
+            }
             // A hundredth more or less is no news.
             let more = scaled.high > 1.01 * saved.high;
             return (scaled, if more { text } else { String::new() });
         }
-        let replacements: Vec<Replacement> = self.patterns.iter().flat_map(|p| self.replacements(p)).collect();
+        let replacements = self.all_replacements();
         let late = if host.awaits_device { "Some launches come late" } else { "The GPU waits for the host" };
         let text =
             format!(" {late} here, so the range is what the recorded schedule gives with these launches replaced.");
         (host.clip_fusion(&replacements), text)
+    }
+
+    /// What arrives of so large a saving that the host becomes the limit, if it does. For copies that nothing replaces:
+    /// of compiled functions [`above_call`](Self::above_call) knows how long they take the host.
+    fn then_within_host(&self, host: &HostBound, saved: Range) -> Option<Range> {
+        let goes = |p: &&Pattern| matches!(p.code, Code::GrownCache | Code::SdpaCopyOverhead);
+        if !self.patterns.iter().all(goes) || saved.high < LARGE_PART * host.window().ms() {
+            return None;
+        }
+        let arrives = host.clip_fusion(&self.all_replacements());
+        let arrives = Range::new(arrives.low.min(saved.low), arrives.high.min(saved.high));
+        let left = |saved: f64| host.window().ms() - saved;
+        let is_less = |a: f64, b: f64| left(a) > NOTICED_LEFT * left(b);
+        (is_less(arrives.low, saved.low) || is_less(arrives.high, saved.high)).then_some(arrives)
+    }
+
+    fn all_replacements(&self) -> Vec<Replacement> {
+        self.patterns.iter().flat_map(|p| self.replacements(p)).collect()
     }
 
     /// What is saved where only compiled functions take the place of kernels: a step is no shorter than their call.
@@ -477,9 +508,11 @@ fn needs_compiler(code: Code) -> bool {
 /// The category whose readers the finding is for.
 pub(super) fn category(code: Code) -> &'static str {
     match code {
-        Code::UnfusedAttention | Code::UnfusedAttentionBackward | Code::RepeatedKvHeads | Code::SdpaCopyOverhead => {
-            "sdpa_fwd"
-        }
+        Code::UnfusedAttention
+        | Code::UnfusedAttentionBackward
+        | Code::RepeatedKvHeads
+        | Code::GrownCache
+        | Code::SdpaCopyOverhead => "sdpa_fwd",
         Code::MoeExpertLoop => "moe_unfused",
         Code::LoopedGemms | Code::UnfusedRecurrence => "gemm",
         Code::GemmEpilogue | Code::UnfusedModule => "kernel_fusion",

@@ -6,13 +6,13 @@
 //! operands of each turn are parts taken out of larger tensors, weights, what all turns share, or come from the same turn.
 //!
 //! # Why it matters
-//! Each product is too small to fill the GPU (it reaches less than half of its roofline), and the host launches as many
-//! times as there are turns what it could launch once.
+//! Each product is too small to fill the GPU (it reaches less than half of its roofline), or all read again what they
+//! share, and the host launches as many times as there are turns what it could launch once.
 //!
 //! # How it is computed
 //! Batched products take the roofline time of all turns together at 70% of it at best, at 30% at worst and never longer
-//! than the products take now; the other operations move their bytes at the baseline at best, at half of it at worst;
-//! the stacking goes. Where the host is the limit, the recorded schedule is run again with one turn in the place of all.
+//! than the products take now; what the first product of all turns shares counts once; the other operations
+//! move their bytes at the baseline at best, at half of it at worst; the stacking goes. Where the host is the limit, the recorded schedule is run again with one turn in the place of all.
 //!
 //! # What to do
 //! One batched product (`torch.bmm`) on the larger tensors as they are; weights that lie apart are first put into one.
@@ -32,7 +32,7 @@ use super::claims::Claims;
 use super::group::Instance;
 use super::kind::{Kind, operands_before_factors};
 use super::moe::KERNELS;
-use super::scene::{Look, Scene, agree};
+use super::scene::{Look, Scene, agree, numel};
 use super::show::one;
 use super::{Code, Confidence, Fused};
 use crate::program::{Leaf, LeafId};
@@ -116,8 +116,8 @@ fn ended_by(scene: &Scene<'_>, at: usize) -> Option<Instance> {
         (count >= told.unwrap_or(LEAST_TURNS)).then_some((length, count))
     })?;
     let turns = Turns { begin: at - count * length, length, count };
-    let weights = weights(scene, &turns, results.first().map(|o| o.dims))?;
-    instance(scene, &turns, weights, at)
+    let (weights, shared) = weights(scene, &turns, results.first().map(|o| o.dims))?;
+    instance(scene, &turns, weights, shared, at)
 }
 
 pub(super) fn is_stack(look: &Look<'_>) -> bool {
@@ -135,8 +135,9 @@ fn may_be_turn(scene: &Scene<'_>, turn: Range<usize>) -> bool {
 /// Where the weights lie of turns that need nothing of the turn before; `None` if one may: what the operations of a turn
 /// read was taken out of a larger tensor, or they gave it to each other, each value once, and what is left is the result.
 /// Products may also read a weight that no one gave, and the first the factor that all turns share. If the result of a
-/// turn could be one of these in the next, only modules of their own tell that it is not.
-fn weights(scene: &Scene<'_>, turns: &Turns, result: Option<&[i64]>) -> Option<Weights> {
+/// turn could be one of these in the next, only modules of their own tell that it is not. With them the elements of that
+/// factor, if there is one.
+fn weights(scene: &Scene<'_>, turns: &Turns, result: Option<&[i64]>) -> Option<(Weights, i64)> {
     let mut given: Vec<Given<'_>> = Vec::new();
     let (mut shared, mut apart) = (Vec::new(), Vec::new());
     let mut is_first = true;
@@ -185,16 +186,17 @@ fn weights(scene: &Scene<'_>, turns: &Turns, result: Option<&[i64]>) -> Option<W
     }
     let plain = apart.iter().filter(|(_, is_turned)| !is_turned).map(|(dims, _)| dims);
     let goes_on = || shared.iter().chain(plain).any(|dims| agree(last, dims) || is_transposed(last, dims));
-    if apart.is_empty() {
-        Some(Weights::Together)
+    let weights = if apart.is_empty() {
+        Weights::Together
     } else if goes_on() {
-        have_modules_of_their_own(scene, turns).then_some(Weights::OfModules)
+        have_modules_of_their_own(scene, turns).then_some(Weights::OfModules)?
     } else if shared.is_empty() && !have_modules_of_their_own(scene, turns) {
         // Turns on parts may all have the same weights.
-        Some(Weights::Together)
+        Weights::Together
     } else {
-        Some(Weights::Apart)
-    }
+        Weights::Apart
+    };
+    Some((weights, shared.first().map_or(0, |dims| numel(dims))))
 }
 
 /// Whether an input is a matrix with its rows and columns exchanged, as layers read their weights: nothing an operation
@@ -218,7 +220,7 @@ fn is_transposed(a: &[i64], b: &[i64]) -> bool {
     a.len() == 2 && b.len() == 2 && a[0] == b[1] && a[1] == b[0]
 }
 
-fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, stack: usize) -> Option<Instance> {
+fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, shared: i64, stack: usize) -> Option<Instance> {
     let leaves: Vec<LeafId> = (turns.begin..=stack).map(|i| LeafId(i as u32)).collect();
     let backward = scene.backward_of(&leaves);
     let anchor = turns.first().find(|&i| scene.look(i).kind == Kind::Matrix)?;
@@ -226,7 +228,11 @@ fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, stack: usize) ->
     let kernels: usize = turns.first().map(|i| scene.leaf(i).kernels.len()).sum();
     let sure = if weights == Weights::OfModules { Confidence::Medium } else { Confidence::High };
     let mut instance = Instance::new(scene, Code::LoopedGemms, leaves, anchor, &[], sure);
-    let time = batched(scene, &instance.leaves)?;
+    // Read once for all turns, if it is the same.
+    let look = scene.look(anchor.index());
+    let element = look.operands.last().map_or(0.0, |o| super::scene::element_size(o.dtype));
+    let again_us = (turns.count - 1) as f64 * shared as f64 * element / scene.bytes_per_us();
+    let time = batched_sharing(scene, &instance.leaves, again_us)?;
     instance.backward_fused = batched_if_small(scene, &backward);
     instance.backward = backward;
     instance.fused = Some(time);
@@ -248,12 +254,20 @@ fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, stack: usize) ->
 
 /// Time of the same work done for all turns at once; nothing is stacked. `None` if the products are not small.
 pub(super) fn batched(scene: &Scene<'_>, leaves: &[LeafId]) -> Option<Fused> {
+    batched_sharing(scene, leaves, 0.0)
+}
+
+/// The same for products of which so much may go into reading again what they share.
+fn batched_sharing(scene: &Scene<'_>, leaves: &[LeafId], again_us: f64) -> Option<Fused> {
     let (mut roofline, mut products, mut rest) = (0.0, 0.0, Fused::NOTHING);
+    let (mut arithmetic, mut memory) = (0.0, 0.0);
     for l in leaves {
         let (leaf, look) = (scene.program.leaf(*l), scene.look(l.index()));
         match look.kind {
             Kind::Matrix => {
-                roofline += scene.roofline_us(look)?;
+                let sides = scene.sides_us(look)?;
+                roofline += sides.0.max(sides.1);
+                (arithmetic, memory) = (arithmetic + sides.0, memory + sides.1);
                 products += leaf.us;
             }
             _ if is_stack(look) => {
@@ -267,10 +281,11 @@ pub(super) fn batched(scene: &Scene<'_>, leaves: &[LeafId]) -> Option<Fused> {
             }
         }
     }
-    if products < roofline / FILLING {
+    let least = if again_us > 0.0 { arithmetic.max(memory - again_us).min(roofline) } else { roofline };
+    if products < least / FILLING {
         return None;
     }
-    let [worst_us, best_us] = [BATCHED.0, BATCHED.1].map(|share| (roofline / share).min(products));
+    let [worst_us, best_us] = [BATCHED.0, BATCHED.1].map(|share| (least / share).min(products));
     Some(rest.and(Fused { best_us, worst_us }))
 }
 

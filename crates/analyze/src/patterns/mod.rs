@@ -80,6 +80,7 @@ codes! {
     UnfusedAttentionBackward "UNFUSED_ATTENTION_BWD" UNFUSED_ATTENTION;
     SdpaCopyOverhead         "SDPA_COPY_OVERHEAD"    REPEATED_KV_HEADS;
     RepeatedKvHeads          "REPEATED_KV_HEADS"     REPEATED_KV_HEADS;
+    GrownCache               "GROWN_CACHE"           LOW_BANDWIDTH_ELEMENTWISE;
     MoeExpertLoop            "MOE_EXPERT_LOOP"       MOE_EXPERT_LOOP;
     LoopedGemms              "LOOPED_GEMMS"          TINY_GEMMS;
     UnfusedRmsNorm           "UNFUSED_RMSNORM"       UNFUSED_NORM;
@@ -268,7 +269,7 @@ macro_rules! detectors {
 
 detectors! {
     attention [UnfusedAttention, UnfusedAttentionBackward];
-    attention_copies [RepeatedKvHeads, SdpaCopyOverhead];
+    attention_copies [RepeatedKvHeads, GrownCache, SdpaCopyOverhead];
     optimizer [UnfusedOptimizer];
     moe [MoeExpertLoop];
     looped [LoopedGemms];

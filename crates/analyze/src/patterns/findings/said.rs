@@ -21,6 +21,7 @@ impl Maker<'_, '_> {
         let what = match self.first().code {
             Code::UnfusedAttention | Code::UnfusedAttentionBackward => "Unfused attention",
             Code::RepeatedKvHeads => "Key/value heads repeated before attention",
+            Code::GrownCache => "Keys and values copied to append to them",
             Code::SdpaCopyOverhead => "Copies around attention",
             Code::MoeExpertLoop => "Experts run one after another",
             Code::LoopedGemms => "Small GEMMs run one after another",
@@ -81,6 +82,7 @@ impl Maker<'_, '_> {
                 }
             }
             Code::RepeatedKvHeads => TextId::I_KV,
+            Code::GrownCache => TextId::I_GROWN_CACHE,
             Code::SdpaCopyOverhead => TextId::I_SDPA_COPY,
             Code::MoeExpertLoop if loose => TextId::I_EXPERTS_LOOSE,
             Code::MoeExpertLoop => TextId::I_EXPERTS,
@@ -134,6 +136,7 @@ impl Maker<'_, '_> {
         let algorithmic = match first.code {
             Code::UnfusedAttention | Code::UnfusedAttentionBackward => self.attention_path(),
             Code::RepeatedKvHeads => vec![TextId::A_GQA.plain()],
+            Code::GrownCache => vec![TextId::A_GROWN_CACHE.plain()],
             Code::SdpaCopyOverhead => vec![TextId::A_STRIDED.plain()],
             Code::MoeExpertLoop => vec![TextId::A_MOE_FUSE.plain(), TextId::A_BATCH.plain()],
             Code::LoopedGemms => {

@@ -752,3 +752,35 @@ fn copies_around_a_fused_kernel_are_overhead_from_two_on() {
     draw(1, "aten::contiguous").none(Code::SdpaCopyOverhead);
     draw(3, "aten::_to_copy").none(Code::SdpaCopyOverhead);
 }
+
+#[test]
+fn a_cache_that_is_copied_to_append_to_it() {
+    let (q, old): (&[i64], &[i64]) = (&[32, 16, 1, 128], &[32, 16, 4095, 128]);
+    let new = [32, 16, 4096, 128];
+    let draw = |old: &[i64], projected: bool| {
+        let mut s = Sketch::new();
+        for layer in 0..4 {
+            s.module(&format!("Attention_{layer}"), |s| {
+                s.op("aten::addmm", &[&[6144], &[32, 2048], &[2048, 6144], &[], &[]], 10.0);
+                s.cat(&[old, q], 1600.0).cat(&[old, q], 1600.0);
+                if projected {
+                    s.op("aten::mm", &[&[32, 2048], &[2048, 2048]], 10.0);
+                }
+                s.op("aten::_scaled_dot_product_flash_attention", &[q, &new, &new, &[], &[], &[]], 250.0);
+            });
+        }
+        s
+    };
+    let s = draw(old, false);
+    let p = s.one(Code::GrownCache);
+    assert_eq!((p.instances, p.ops.len(), p.confidence), (4, 2, Confidence::High));
+    s.look(|_, _, findings| {
+        let f = &findings[0];
+        assert_eq!(f.title, "Keys and values copied to append to them in `Attention`");
+        assert!(f.paths.algorithmic[0].starts_with("Allocate the cache at its full length"), "{:?}", f.paths);
+        assert!((f.time_ms - 12.8).abs() < 1e-9 && f.impact.saved_ms.low > 12.0, "{:?}", f.impact);
+    });
+    // Halves put together, and tokens that go into a projection, such as one for the class.
+    draw(q, false).none(Code::GrownCache);
+    draw(old, true).none(Code::GrownCache);
+}

@@ -521,6 +521,29 @@ fn modules_on_the_same_input_could_be_one() {
 }
 
 #[test]
+fn an_input_that_all_turns_share_is_read_once() {
+    // Each product moves its bytes well, and nearly all of them are the input's.
+    let bytes = 2.0 * f64::from(8192 * 1024 + 1024 * 16 + 8192 * 16);
+    let draw = |share: f64| {
+        let mut s = Sketch::new();
+        s.module("Heads_0", |s| {
+            for head in 0..32 {
+                s.module(&format!("Linear_{head}"), |s| {
+                    s.op("aten::addmm", &[&[16], &[8192, 1024], &[1024, 16], &[], &[]], bytes / (4.8e6 * share));
+                });
+            }
+            s.cat(&[&[8192, 1, 16][..]; 32], 5.0);
+        });
+        s
+    };
+    let p = draw(0.8).one(Code::LoopedGemms);
+    // Together they are a product of 8192x1024 and 1024x512.
+    let best_us = (2.0 * 8192.0 * 1024.0 * 512.0 / 990e6_f64).max(2.0 * f64::from(8192 * 1024 + 1024 * 512) / 4.8e6);
+    let fused = p.fused_ms.unwrap();
+    assert!(fused.low < 3.0 * best_us / 0.7 / 1e3 && fused.high < 0.5 * p.time_ms, "{fused:?} {best_us} {}", p.time_ms);
+}
+
+#[test]
 fn recurrent_layers_are_no_find() {
     // h = tanh(h @ u + x[t] @ w), with the state first or last
     for state_first in [true, false] {

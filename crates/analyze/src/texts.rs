@@ -59,6 +59,7 @@ texts! {
     I_UNFUSED_LOOSE "I-UNFUSED-LOOSE" "Attention runs as {n} separate operations ({parts}): {time} ms over {calls}{backward}.";
     I_NOT_FLASH    "I-NOT-FLASH"    "Attention uses `{op}`, which is not a Flash Attention path.";
     I_GROWN_CACHE  "I-GROWN-CACHE"  "Keys and values for `{op}` are written out whole to append to them: {time} ms over {calls}{backward}.";
+    I_ONE_HOT      "I-ONE-HOT"      "One element of each row is picked by a product with one-hot rows and a sum ({list}): {time} ms over {calls}{backward}.";
     I_SDPA_COPY    "I-SDPA-COPY"    "Q, K, V or the output are copied around `{op}`: {time} ms over {calls}.";
     I_SDPA_BELOW   "I-SDPA-BELOW"   "Sequence length {n}: {eff}% of peak, expected {low}-{high}%{more}.";
     I_TRANSPOSE    "I-TRANSPOSE"    "{pct}% of convolution time is layout transposes ({count} kernels, {time} ms).";
@@ -84,6 +85,8 @@ texts! {
     A_PRECISION_BF16 "A-PRECISION-BF16" "Run the convolutions under bf16 autocast.";
     A_PRECISION_FP64 "A-PRECISION-FP64" "Make the fp64 tensors bf16 where accuracy allows (`.to(torch.bfloat16)` on the model and its inputs), or float32 for part of that gain: autocast and TF32 leave fp64 as it is.";
     A_GROWN_CACHE  "A-GROWN-CACHE"  "Allocate the cache at its full length once and write new keys and values into it (`cache[:, :, t:t+1] = k`, or a static cache of the library) instead of `torch.cat` in every step.";
+    A_ONE_HOT      "A-ONE-HOT"      "Pick the elements by index: `torch.nn.functional.cross_entropy(logits, targets)`, or `gather`, needs no one-hot rows.";
+    A_SORT         "A-SORT"         "Sort less: `torch.topk` where only the first few of each row are used.";
     A_GQA          "A-GQA"          "Use `scaled_dot_product_attention(..., enable_gqa=True)` instead of repeating key/value heads.";
     A_FOREACH      "A-FOREACH"      "Use the fused or foreach variant of the optimizer (`fused=True`).";
     A_FOREACH_OWN  "A-FOREACH-OWN"  "Use an optimizer of the framework with `fused=True`, or update lists of tensors with `torch._foreach_*` operations.";

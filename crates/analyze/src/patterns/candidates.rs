@@ -175,8 +175,9 @@ pub struct FusionMetrics {
 
 /// Codes that are no fusion: nothing takes the place of the operations, or a loop is reordered.
 pub(super) fn is_fusion(code: Code) -> bool {
-    let copies = matches!(code, Code::RepeatedKvHeads | Code::GrownCache | Code::SdpaCopyOverhead);
-    !code.is_loop() && !copies && code != Code::Recomputation
+    let goes =
+        [Code::RepeatedKvHeads, Code::GrownCache, Code::SdpaCopyOverhead, Code::OneHotTargets, Code::Recomputation];
+    !code.is_loop() && !goes.contains(&code)
 }
 
 /// The fusions that are sure.

@@ -10,12 +10,12 @@
 //!
 //! # How it is computed
 //! A trace does not tell which tensor goes where. At least the first operation's inputs must be read and the last one's
-//! result written. Later operations on two tensors may each bring in a new one, but most use what is there already: after
-//! a first one with two they bring in one or none, after one with one up to half as many as there are. Functions take up
-//! to 35 instructions an element where an addition takes two, a mean or sum that flows back into rows longer than 1024
-//! takes another pass, and what is made of all elements, or of those over other dimensions than the last, has them read
-//! again. A result of which only a few elements are used is not written. What the backward pass has by itself stays as it
-//! is at worst.
+//! result written. Later operations on two tensors may each bring in a new one, but most use what is there already:
+//! after a first one with two they bring in one or none, after one with one up to half as many as there are. Functions
+//! take up to 35 instructions an element where an addition takes two, a mean or sum that flows back into rows longer
+//! than 1024 takes another pass, and what is made of all elements, or of those over other dimensions than the last, has
+//! them read again. A softmax right before or after belongs to it: at worst two fifths of its time stay. A result of
+//! which only a few elements are used is not written. What the backward pass has by itself stays as it is at worst.
 //!
 //! # What to do
 //! Compile the region.
@@ -197,7 +197,22 @@ fn instance(scene: &Scene<'_>, run: Vec<LeafId>) -> Instance {
     instance.backward_fused = backward.computing(scene, &instance.backward, 1.0).time(scene);
     let ops = instance.leaves.len();
     instance.evidence.push(format!("{ops} memory-bound operations in a row on {shape}"));
+    instance.halo = softmax_beside(scene, &instance.leaves, n);
     instance
+}
+
+/// The softmax right before or after a run on the same tensor, and its backward: a compiler makes it part of the pass. One
+/// compiled loss left nothing of it, but it has a good kernel of its own.
+fn softmax_beside(scene: &Scene<'_>, run: &[LeafId], n: i64) -> Vec<LeafId> {
+    let [Some(first), Some(last)] = [run.first(), run.last()] else { return Vec::new() };
+    let beside = [scene.before(first.index()).next_back(), scene.after(last.index()).next()];
+    let is_softmax = |i: &usize| {
+        let look = scene.look(*i);
+        matches!(look.base, "_softmax" | "_log_softmax") && look.numel() == n
+    };
+    let found: Vec<LeafId> = beside.into_iter().flatten().filter(is_softmax).map(|i| LeafId(i as u32)).collect();
+    let backward = scene.backward_of(&found);
+    found.into_iter().chain(backward).collect()
 }
 
 /// What the backward pass has by itself, gradients of weights and sums where paths meet, only goes if all around it is

@@ -210,7 +210,8 @@ fn basis(pattern: &Pattern, of_one: &str) -> String {
     let take = if pattern.instances == 1 { "takes" } else { "take" };
     let mut parts = vec![format!("{} {take} {} ms", counted(pattern.instances, what), ms(pattern.time_ms))];
     if pattern.halo_ms > 0.0 {
-        parts.push(format!("copies around them {} ms", ms(pattern.halo_ms)));
+        let halo = if pattern.code == Code::ElementwiseChain { "softmax beside them" } else { "copies around them" };
+        parts.push(format!("{halo} {} ms", ms(pattern.halo_ms)));
     }
     if pattern.backward_ms > 0.0 {
         parts.push(format!("their backward {} ms", ms(pattern.backward_ms)));

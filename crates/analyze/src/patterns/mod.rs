@@ -24,6 +24,7 @@ pub(crate) mod metrics;
 mod module;
 mod moe;
 mod norm;
+mod one_hot;
 mod optimizer;
 mod recompute;
 mod recurrent;
@@ -90,6 +91,7 @@ codes! {
     UnfusedSwiglu            "UNFUSED_SWIGLU"        ELEMENTWISE_CHAIN;
     UnfusedGelu              "UNFUSED_GELU"          ELEMENTWISE_CHAIN;
     UnfusedOptimizer         "UNFUSED_OPTIMIZER"     UNFUSED_OPTIMIZER;
+    OneHotTargets            "ONE_HOT_TARGETS"       ELEMENTWISE_CHAIN;
     ElementwiseChain         "ELEMENTWISE_CHAIN"     ELEMENTWISE_CHAIN;
     UnfusedRecurrence        "UNFUSED_RECURRENCE"    UNFUSED_MODULE;
     GemmEpilogue             "GEMM_EPILOGUE"         UNFUSED_MODULE;
@@ -276,6 +278,7 @@ detectors! {
     recurrent [UnfusedRecurrence];
     norm [UnfusedRmsNorm, UnfusedLayerNorm];
     rope [UnfusedRope];
+    one_hot [OneHotTargets];
     gated [UnfusedSwiglu];
     gelu [UnfusedGelu];
     batchnorm [UnfusedBatchNorm];

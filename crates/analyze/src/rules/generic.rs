@@ -13,6 +13,7 @@ use super::words::{Said, kind_by_words};
 use crate::finding::{PatternId, Priority};
 use crate::metrics::{Bottleneck, BottleneckImpact, CategoryMetrics, Classification, GenericClass};
 use crate::prepared::{BoundType, Row};
+use crate::texts::TextId;
 use crate::thresholds::Threshold;
 
 const DOC: &str = "\
@@ -84,6 +85,9 @@ fn kind(row: &Row) -> &'static str {
     if communication { "communication" } else { by_name.unwrap_or("miscellaneous") }
 }
 
+/// Operations that put whole rows in order, which no compiler makes faster.
+const SORTS: &[&str] = &["aten::sort", "aten::argsort", "aten::msort"];
+
 impl Rules for Generic {
     fn info(&self) -> &'static AnalyzerInfo {
         &INFO
@@ -107,7 +111,11 @@ impl Rules for Generic {
     fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
         let mut said = Said::default();
         said.bound(cx, group);
-        said.compile(cx, group.row());
+        if SORTS.contains(&&*group.row().name) {
+            said.model(TextId::A_SORT, &[]);
+        } else {
+            said.compile(cx, group.row());
+        }
         if group.largest().judgement.finding.is_some() {
             said.bandwidth(cx, group);
         }

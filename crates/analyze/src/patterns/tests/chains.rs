@@ -537,3 +537,40 @@ fn more_of_a_module_with_many_operations_must_have_a_model() {
     s.limit(Threshold::FusionModeledMany, 1.1);
     assert_eq!(s.one(Code::UnfusedModule).saved_ms, None);
 }
+
+#[test]
+fn elements_picked_with_one_hot_rows() {
+    let x: &[i64] = &[8192, 32000];
+    let draw = |around: &str, summed: bool| {
+        let mut s = Sketch::new();
+        s.module("Loss_0", |s| {
+            s.within(around, |s| {
+                s.typed("aten::fill_", &[x, &[]], &["long int", "Scalar"], 450.0);
+                s.typed(
+                    "aten::scatter_",
+                    &[x, &[], &[8192, 1], &[]],
+                    &["long int", "Scalar", "long int", "Scalar"],
+                    6.0,
+                );
+            });
+            s.typed("aten::copy_", &[x, x], &["float", "long int"], 870.0);
+            s.dtype("float").op("aten::_log_softmax", &[x, &[], &[]], 800.0).op("aten::mul", &[x, x], 770.0);
+            if summed {
+                s.reduce("aten::sum", x, 250.0);
+            }
+        });
+        s
+    };
+    let s = draw("aten::one_hot", true);
+    let p = s.one(Code::OneHotTargets);
+    assert_eq!((p.ops.len(), p.confidence), (5, Confidence::High));
+    s.look(|_, _, findings| {
+        assert_eq!(findings[0].title, "Elements picked with one-hot rows in `Loss`");
+        assert!(findings[0].paths.algorithmic[0].contains("cross_entropy(logits, targets)"), "{:?}", findings[0].paths);
+        assert!((findings[0].time_ms - 2.346).abs() < 1e-9, "{}", findings[0].time_ms);
+    });
+    // Nothing of it is fused, so it is no candidate for that.
+    assert!(s.analysis().fusion_candidates.iter().all(|c| c.pattern != Code::OneHotTargets));
+    draw("aten::zeros", true).none(Code::OneHotTargets);
+    draw("aten::one_hot", false).none(Code::OneHotTargets);
+}

@@ -1,0 +1,67 @@
+//! Targets written out as one-hot rows.
+//!
+//! # What it finds
+//! `one_hot` of indices, a cast of it, its product with another tensor and the sum of that: one element of each row is
+//! picked by multiplying all others by zero, as losses written by hand do. Its backward work belongs to it.
+//!
+//! # Why it matters
+//! The rows are as large as all probabilities, in eight bytes an element at first, and are written, cast, read and multiplied
+//! where an index would do.
+//!
+//! # How it is computed
+//! The operations go. Picking by index reads next to nothing; its backward writes the gradient once.
+//!
+//! # What to do
+//! `torch.nn.functional.cross_entropy` with indices as targets, or `gather`.
+//!
+//! # Limits
+//! Targets that are smoothed or mixed need more than one element of a row; then they are no products with `one_hot` alone.
+
+use super::claims::Claims;
+use super::fused::Part;
+use super::group::Instance;
+use super::kind::Kind;
+use super::scene::Scene;
+use super::show::dims;
+use super::{Code, Confidence};
+use crate::program::LeafId;
+
+const HINTS: &[&str] = &["loss", "criterion", "entropy"];
+/// Leaves between the rows and their product: a cast, and what makes the other factor.
+const REACH: usize = 6;
+
+/// Finds them around what puts the ones into their rows.
+pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
+    let found = (0..scene.len()).filter_map(|i| around(scene, claims, i)).collect();
+    claims.settle(scene, found)
+}
+
+fn around(scene: &Scene<'_>, claims: &Claims, scatter: usize) -> Option<Instance> {
+    let n = scene.look(scatter).numel();
+    let in_one_hot = |i: usize| scene.program.ops_around(scene.leaf(i)).any(|op| &**op == "aten::one_hot");
+    if !scene.look(scatter).base.starts_with("scatter") || !in_one_hot(scatter) || n < 2 {
+        return None;
+    }
+    // Rows of zeros, and whatever else the operation does before.
+    let first = scene.before(scatter).rev().take_while(|&i| in_one_hot(i)).last().unwrap_or(scatter);
+    let on_rows = |i: &usize| scene.look(*i).numel() == n;
+    let mut after = scene.after(scatter).take(REACH).filter(on_rows);
+    let product = after.find(|&i| scene.look(i).base == "mul")?;
+    let sum = scene.after(product).next().filter(|&i| on_rows(&i) && scene.look(i).kind == Kind::Reduce)?;
+    let casts = scene.after(scatter).take_while(|&i| i < product).filter(|&i| on_rows(&i) && scene.look(i).is_cast());
+    let mut leaves: Vec<LeafId> = (first..=scatter).chain(casts).map(|i| LeafId(i as u32)).collect();
+    leaves.extend([product, sum].map(|i| LeafId(i as u32)));
+    if !claims.are_free(&leaves) {
+        return None;
+    }
+    let anchor = LeafId(product as u32);
+    let mut instance = Instance::new(scene, Code::OneHotTargets, leaves, anchor, HINTS, Confidence::High);
+    instance.backward = scene.backward_of(&instance.leaves);
+    instance.fused = Some(Part::default().time(scene));
+    let gradient = Part::moving(0.0, scene.look(product).result_bytes());
+    instance.backward_fused = gradient.time(scene);
+    "elements are picked by index, and the backward pass writes the gradient once".clone_into(&mut instance.basis);
+    let shape = dims(&scene.look(product).full);
+    instance.evidence.push(format!("{shape} is multiplied by one-hot rows and summed"));
+    Some(instance)
+}

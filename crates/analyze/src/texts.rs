@@ -87,6 +87,7 @@ texts! {
     A_GROWN_CACHE  "A-GROWN-CACHE"  "Allocate the cache at its full length once and write new keys and values into it (`cache[:, :, t:t+1] = k`, or a static cache of the library) instead of `torch.cat` in every step.";
     A_ONE_HOT      "A-ONE-HOT"      "Pick the elements by index: `torch.nn.functional.cross_entropy(logits, targets)`, or `gather`, needs no one-hot rows.";
     A_SORT         "A-SORT"         "Sort less: `torch.topk` where only the first few of each row are used.";
+    A_WEIGHTS_ONCE "A-WEIGHTS-ONCE" "Make the weight once and keep it: these operations work on what stays the same from call to call. Else use a product that takes the weight as it is stored.";
     A_GQA          "A-GQA"          "Use `scaled_dot_product_attention(..., enable_gqa=True)` instead of repeating key/value heads.";
     A_FOREACH      "A-FOREACH"      "Use the fused or foreach variant of the optimizer (`fused=True`).";
     A_FOREACH_OWN  "A-FOREACH-OWN"  "Use an optimizer of the framework with `fused=True`, or update lists of tensors with `torch._foreach_*` operations.";

@@ -331,6 +331,10 @@ impl Maker<'_, '_> {
         if !needs_compiler(pattern.code) {
             return (0.0, 0.0);
         }
+        if pattern.facts.iter().any(|f| f.0 == super::module::WEIGHTS) {
+            // What is done once has no call at all.
+            return (0.0, compiled.1);
+        }
         let per_step = (pattern.instances / self.steps(pattern)).max(1);
         (compiled.0 / per_step as f64, compiled.1)
     }

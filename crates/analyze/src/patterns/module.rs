@@ -9,11 +9,12 @@
 //!
 //! # How it is computed
 //! The operations are split at matrix products; each stretch of two or more becomes one pass over memory, as for
-//! chains. Operations without a model keep their time, and where they are too many (`fusion.min_modeled_fraction_few`,
-//! `_many`) nothing is promised.
+//! chains. Stretches that make the weight of the product after them, without a backward pass, are nothing at best.
+//! Operations without a model keep their time, and where they are too many (`fusion.min_modeled_fraction_few`, `_many`)
+//! nothing is promised.
 //!
 //! # What to do
-//! Compile the module.
+//! Compile the module. Where the operations make the weight of a matrix product, do them once and keep what they give.
 //!
 //! # Limits
 //! Modules with a fused or compiled kernel are left alone. The innermost module takes an operation.
@@ -22,7 +23,7 @@ use super::chain;
 use super::claims::Claims;
 use super::fused::{self, Part};
 use super::group::Instance;
-use super::kind::Kind;
+use super::kind::{Kind, operands_before_factors};
 use super::scene::Scene;
 use super::{Code, Confidence, Fused};
 use crate::program::{LeafId, ModuleId, ModuleKind};
@@ -68,6 +69,8 @@ fn of(scene: &Scene<'_>, claims: &Claims, id: ModuleId) -> Option<Instance> {
     let time = passes.iter().map(|p| p.time(scene)).reduce(Fused::and)?;
     let mut instance = Instance::new(scene, Code::UnfusedModule, leaves, anchor, &[], Confidence::Medium);
     instance.module = Some(id);
+    let of_weights = parts.iter().all(|part| makes_weight(scene, part));
+    let time = if of_weights { Fused { best_us: 0.0, ..time } } else { time };
     let modeled = instance.leaves.iter().filter(|l| scene.look(l.index()).cost.is_some()).count() as f64;
     let many = instance.leaves.len() >= MANY;
     let needed = scene.thresholds.get(if many { Threshold::FusionModeledMany } else { Threshold::FusionModeledFew });
@@ -83,5 +86,24 @@ fn of(scene: &Scene<'_>, claims: &Claims, id: ModuleId) -> Option<Instance> {
         groups => format!("{n} memory-bound operations stand in {groups} groups of neighbours"),
     });
     instance.stretches = parts.len();
+    if of_weights {
+        instance.facts.push((WEIGHTS, "true".to_owned()));
+        instance.basis.push_str(", and nothing where it is done once for all calls");
+    }
     Some(instance)
+}
+
+/// Fact: the operations make the weights of matrix products.
+pub(super) const WEIGHTS: &str = "weights";
+
+/// Whether a stretch makes the weight of the matrix product right after it, and no backward work came of it: what it
+/// computes is the same in every call.
+fn makes_weight(scene: &Scene<'_>, part: &[LeafId]) -> bool {
+    let Some(last) = part.last() else { return false };
+    let product = scene.after(last.index()).next().map(|i| scene.look(i)).filter(|look| look.kind == Kind::Matrix);
+    let weight = product.and_then(|look| look.operands.get(operands_before_factors(look.base) + 1));
+    let full = &scene.look(last.index()).full;
+    let is_weight =
+        |dims: &[i64]| matches!((dims, &full[..]), ([a, b], [c, d]) if (a, b) == (c, d) || (a, b) == (d, c));
+    weight.is_some_and(|o| is_weight(o.dims)) && scene.backward_of(part).is_empty()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::fused::Change;
 use super::super::show::{ms, one};
 use super::super::words::{attention_parts, fused_call, is_alike, likewise, short_ops};
-use super::super::{Code, Pattern, attention, attention_time, looped, norm, optimizer};
+use super::super::{Code, Pattern, attention, attention_time, looped, module, norm, optimizer};
 use super::{MOST_BASES, Maker};
 use crate::finding::Paths;
 use crate::system::texts::bytes;
@@ -164,6 +164,7 @@ impl Maker<'_, '_> {
             }
             // No call of the library has them: the sentence itself names the compiler.
             Code::UnfusedRope | Code::UnfusedSwiglu => vec![fused_call(&self.fact("name"))],
+            Code::UnfusedModule if self.has(module::WEIGHTS) => vec![TextId::A_WEIGHTS_ONCE.plain(), compile()],
             Code::ElementwiseChain | Code::UnfusedModule => vec![compile()],
             Code::GemmEpilogue => {
                 let results: f64 = first.leaves[0].iter().map(|l| self.scene.look(l.index()).result_bytes()).sum();

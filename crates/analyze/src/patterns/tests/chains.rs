@@ -574,3 +574,31 @@ fn elements_picked_with_one_hot_rows() {
     draw("aten::zeros", true).none(Code::OneHotTargets);
     draw("aten::one_hot", false).none(Code::OneHotTargets);
 }
+
+#[test]
+fn weights_that_are_made_in_every_call_could_be_made_once() {
+    let (w, x): (&[i64], &[i64]) = (&[4096, 4096], &[64, 4096]);
+    let draw = |made: &[i64], trains: bool| {
+        let mut s = Sketch::new();
+        s.module("Linear_0", |s| {
+            s.sequenced("aten::mul", 1, |s| {
+                s.typed("aten::copy_", &[made, made], &["c10::BFloat16", "signed char"], 40.0);
+                s.op("aten::mul", &[made, &[made[0], 1]], 40.0);
+            });
+            s.op("aten::mm", &[x, w], 10.0);
+        });
+        if trains {
+            s.backward("MulBackward0", 1, |s| {
+                s.op("aten::mul", &[made, made], 40.0);
+            });
+        }
+        s
+    };
+    let advice = |s: &Sketch| s.look(|_, _, findings| findings[0].paths.algorithmic[0].clone());
+    let s = draw(w, false);
+    assert!(advice(&s).starts_with("Make the weight once"), "{}", advice(&s));
+    assert!(s.one(Code::UnfusedModule).fused_ms.unwrap().low < 1e-9);
+    // The input of the product, and weights that are learnt.
+    assert!(!advice(&draw(x, false)).contains("weight once"));
+    assert!(!advice(&draw(w, true)).contains("weight once"));
+}

@@ -53,7 +53,7 @@ texts! {
     I_RECURRENT    "I-RECURRENT"    "A recurrent layer runs {n} steps in time as separate small kernels in `{module}`: {time} ms over {calls}.";
     I_RECURRENT_LOOSE "I-RECURRENT-LOOSE" "A recurrent layer runs {n} steps in time as separate small kernels: {time} ms over {calls}.";
     I_OPT          "I-OPT"          "The optimizer step launches {n} small kernels ({time} ms).";
-    I_UPDATES      "I-UPDATES"      "A loop over tensors launches {n} small kernels ({time} ms), a few for each tensor, as a moving average of parameters does.";
+    I_UPDATES      "I-UPDATES"      "A loop over tensors launches {n} small kernels ({time} ms), a few for each tensor.";
     I_RECOMPUTE    "I-RECOMPUTE"    "{time} ms of forward work is repeated in the backward pass (activation checkpointing).";
     I_UNFUSED      "I-UNFUSED"      "Attention in `{module}` runs as {n} separate operations ({parts}): {time} ms over {calls}{backward}.";
     I_UNFUSED_LOOSE "I-UNFUSED-LOOSE" "Attention runs as {n} separate operations ({parts}): {time} ms over {calls}{backward}.";
@@ -91,7 +91,7 @@ texts! {
     A_GQA          "A-GQA"          "Use `scaled_dot_product_attention(..., enable_gqa=True)` instead of repeating key/value heads.";
     A_FOREACH      "A-FOREACH"      "Use the fused or foreach variant of the optimizer (`fused=True`).";
     A_FOREACH_OWN  "A-FOREACH-OWN"  "Use an optimizer of the framework with `fused=True`, or update lists of tensors with `torch._foreach_*` operations.";
-    A_FOREACH_LOOP "A-FOREACH-LOOP" "Update all tensors at once with `torch._foreach_*` operations (a moving average: `torch._foreach_lerp_(averages, parameters, weight)`).";
+    A_FOREACH_LOOP "A-FOREACH-LOOP" "Handle all tensors at once with `torch._foreach_*` operations on lists of them (`torch._foreach_mul_`, `torch._foreach_copy_`, `torch._foreach_norm`; a moving average is one `torch._foreach_lerp_`).";
     A_RECOMPUTE    "A-RECOMPUTE"    "Checkpoint fewer layers if memory allows; this trades memory for the time above.";
     A_STRIDED      "A-STRIDED"      "Pass Q, K and V without `.contiguous()` if the attention backend accepts strided inputs.";
     A_LOOP         "A-LOOP"         "Take the loop away: its operands are slices of larger tensors, which one batched call takes as they are (`torch.bmm(x, w)` for `x[i] @ w[i]`).";

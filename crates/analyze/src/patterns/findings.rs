@@ -324,7 +324,7 @@ impl Maker<'_, '_> {
     fn call_us(&self, pattern: &Pattern, compiled: (f64, f64)) -> (f64, f64) {
         if pattern.code == Code::UnfusedOptimizer {
             let parameters: f64 = self.fact("parameters").parse().unwrap_or(0.0);
-            let is_step = !pattern.facts.iter().any(|f| f.0 == super::optimizer::AVERAGES);
+            let is_step = !pattern.facts.iter().any(|f| f.0 == super::optimizer::LOOP);
             let each = if is_step { FUSED_STEP_US } else { LISTED_US };
             return (each.0 * parameters, each.1 * parameters);
         }

@@ -2,9 +2,10 @@
 //!
 //! # What it finds
 //! An optimizer step with at least 100 elementwise operations that each handle one parameter; also one written by hand: as
-//! many outside of modules right after a backward pass, a third of them or more in place. Moving averages of parameters are
-//! found wherever they stand: as many operations outside of modules, the same few again and again on tensors of different
-//! shapes, that add to what stays.
+//! many outside of modules right after a backward pass, a third of them or more in place. Other loops over tensors are found
+//! wherever they stand, as moving averages of parameters, copies of them or norms of gradients: as many operations outside of
+//! modules, the same few again and again on tensors of different shapes, that change them in place, copy them or make a
+//! number of each.
 //!
 //! # Why it matters
 //! Parameters, gradients and states are read and written several times, and each kernel costs the host a launch.
@@ -12,7 +13,8 @@
 //! # How it is computed
 //! Parameters are counted by the in-place operation that touches least elements: each step updates every parameter with
 //! it once. A fused step reads parameters, gradients and states and writes parameters and states: two states where the
-//! update divides (`addcdiv`, as Adam does), one with momentum, none else; at the baseline of the trace.
+//! update divides (`addcdiv`, as Adam does), one with momentum, none else; at the baseline of the trace. Other loops read
+//! each tensor once, with the one that is added or copied to it, and write what changes.
 //!
 //! # What to do
 //! `fused=True` or `foreach=True`; by hand, an optimizer of the framework or its operations on lists of tensors.
@@ -41,11 +43,11 @@ const ONE_UPDATE_OF: usize = 3;
 /// The fact of a step that is written by hand.
 pub(super) const BY_HAND: &str = "by_hand";
 
-/// The fact of an update that is no step.
-pub(super) const AVERAGES: &str = "averages";
+/// The fact of a loop over tensors that is no step.
+pub(super) const LOOP: &str = "loop";
 
-/// Most operations on a tensor of an update that is no step.
-const LONGEST_UPDATE: usize = 6;
+/// Most operations on a tensor in such a loop.
+const LONGEST_TURN: usize = 6;
 
 /// What an average without operations in place is: two products, their sum, and the copy back.
 const COPIED_BACK: [&str; 4] = ["mul", "mul", "add", "copy"];
@@ -55,43 +57,25 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     let annotated = annotated(scene, claims);
     let by_hand = if annotated.is_empty() { by_hand(scene, claims) } else { Vec::new() };
     let in_steps: BTreeSet<LeafId> = by_hand.iter().flatten().copied().collect();
-    let averages = averages(scene, |at| claims.is_free(at) && !in_steps.contains(&LeafId(at as u32)));
+    let loops = loops(scene, |at| claims.is_free(at) && !in_steps.contains(&LeafId(at as u32)));
     let computing = |s: &[LeafId]| s.iter().filter(|l| !is_read(scene.look(l.index()))).count();
-    let found = |steps: Vec<Vec<LeafId>>, form: Form| {
+    let found = |steps: Vec<Vec<LeafId>>, confidence: Confidence| {
         let long = steps.into_iter().filter(move |s| computing(s) >= LEAST_LEAVES);
-        long.filter_map(move |s| instance(scene, s, form))
+        long.filter_map(move |s| instance(scene, s, confidence))
     };
-    let by_hand = found(by_hand, Form::ByHand).chain(found(averages, Form::Averages));
-    let found = found(annotated, Form::Annotated).chain(by_hand).collect();
+    // The annotation says what it is, whatever else holds it together.
+    let steps = found(annotated, Confidence::High).chain(found(by_hand, Confidence::Medium));
+    let found = steps.chain(loops).collect();
     claims.settle(scene, found)
 }
 
-/// How an update of many tensors was known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Annotated,
-    ByHand,
-    Averages,
-}
-
-impl Form {
-    /// The annotation says what it is, whatever else holds it together.
-    fn confidence(self) -> Confidence {
-        if self == Self::Annotated { Confidence::High } else { Confidence::Medium }
-    }
-
-    fn what(self) -> &'static str {
-        if self == Self::Averages { "loop over tensors" } else { "optimizer step" }
-    }
-}
-
-/// Loops over tensors that stay, outside of modules and of the backward pass, each of which a few operations update.
-fn averages(scene: &Scene<'_>, is_free: impl Fn(usize) -> bool) -> Vec<Vec<LeafId>> {
+/// Loops over tensors outside of modules and of the backward pass, with a few operations for each.
+fn loops(scene: &Scene<'_>, is_free: impl Fn(usize) -> bool) -> Vec<Instance> {
     let is_member = |at: &usize| {
         let (leaf, look) = (scene.leaf(*at), scene.look(*at));
         let elsewhere = matches!(leaf.direction, Direction::Backward | Direction::Optimizer);
-        let is_update = matches!(look.kind, Kind::Elementwise | Kind::Copy) && look.numel() > 0;
-        !elsewhere && leaf.module.is_none() && is_update && is_free(*at)
+        let fits = matches!(look.kind, Kind::Elementwise | Kind::Copy) || makes_number(look);
+        !elsewhere && leaf.module.is_none() && fits && look.numel() > 0 && is_free(*at)
     };
     let mut runs: Vec<Vec<LeafId>> = Vec::new();
     let mut last: Option<usize> = None;
@@ -106,29 +90,74 @@ fn averages(scene: &Scene<'_>, is_free: impl Fn(usize) -> bool) -> Vec<Vec<LeafI
         }
     }
     runs.retain(|run| run.len() >= LEAST_LEAVES);
-    runs.iter().filter_map(|run| updates_in(scene, run)).collect()
+    runs.iter().flat_map(|run| loops_in(scene, run)).collect()
 }
 
-/// The part of a run in which the same few operations follow each other, one tensor after the other.
-fn updates_in(scene: &Scene<'_>, run: &[LeafId]) -> Option<Vec<LeafId>> {
+/// The parts of a run in which the same few operations follow each other, one tensor after the other.
+fn loops_in(scene: &Scene<'_>, run: &[LeafId]) -> Vec<Instance> {
+    let mut found = Vec::new();
+    let mut rest = run;
+    // What is left before one loop may end with another.
+    while let Some((from, instance)) = last_loop(scene, rest) {
+        found.extend(instance);
+        rest = &rest[..from];
+    }
+    found
+}
+
+/// The loop at the end of a run: where it begins, and what it is, if it is one that a call on lists takes the place of.
+fn last_loop(scene: &Scene<'_>, run: &[LeafId]) -> Option<(usize, Option<Instance>)> {
     let look = |l: &LeafId| scene.look(l.index());
     let on = |l: &LeafId| look(l).operands.first().map(|o| o.dims);
     let repeats = |period: usize| {
-        let same = |i: &usize| look(&run[*i]).base == look(&run[i - period]).base;
+        let what = |l: &LeafId| (look(l).base, look(l).in_place);
+        let same = |i: &usize| what(&run[*i]) == what(&run[i - period]);
         // What stands before the loop is left out.
         let from = (period..run.len()).rev().find(|i| !same(i)).map_or(0, |i| i + 1 - period);
         let of_one = |unit: &&[LeafId]| unit.iter().all(|l| on(l) == on(&unit[0]));
         let units = run[from..].chunks_exact(period).take_while(of_one).count();
-        &run[from..from + units * period]
+        (from, &run[from..from + units * period])
     };
-    let long = |period: usize| Some((period, repeats(period))).filter(|(_, leaves)| leaves.len() >= LEAST_LEAVES);
-    let (period, leaves) = (1..=LONGEST_UPDATE).find_map(long)?;
+    let long = |period: usize| Some((period, repeats(period))).filter(|(_, (_, l))| l.len() >= LEAST_LEAVES);
+    let (period, (from, leaves)) = (1..=LONGEST_TURN).find_map(long)?;
     let unit: Vec<&Look<'_>> = leaves[..period].iter().map(look).collect();
-    let kept = unit.iter().filter(|l| is_update(l)).count();
-    let bases = unit.iter().map(|l| l.base);
-    let updates = kept * ONE_UPDATE_OF >= period && unit.iter().any(|l| is_update(l) && ADDS.contains(&l.base));
+    let updates = unit.iter().filter(|l| is_update(l)).count() * ONE_UPDATE_OF >= period;
+    let alone = period == 1 && (unit[0].kind == Kind::Copy || makes_number(unit[0]));
+    // Tensors of one shape may be one tensor.
     let other_shapes = leaves.iter().any(|l| on(l) != on(&leaves[0]));
-    ((updates || bases.eq(COPIED_BACK)) && other_shapes).then(|| leaves.to_vec())
+    let is_loop = (updates || alone || unit.iter().map(|l| l.base).eq(COPIED_BACK)) && other_shapes;
+    Some((from, is_loop.then(|| loop_of(scene, leaves, period))))
+}
+
+/// Whether an operation makes one number of a tensor.
+fn makes_number(look: &Look<'_>) -> bool {
+    look.kind == Kind::Reduce && (look.leaves_a_number || look.result().is_none())
+}
+
+/// One call on lists in the place of a loop with so many operations for each tensor.
+fn loop_of(scene: &Scene<'_>, leaves: &[LeafId], period: usize) -> Instance {
+    let (mut reads, mut writes) = (0.0, 0.0);
+    for unit in leaves.chunks_exact(period) {
+        let looks = || unit.iter().map(|l| scene.look(l.index()));
+        let own = looks().next().and_then(|l| l.operands.first()).map_or(0.0, super::scene::Operand::bytes);
+        let other = looks().find_map(|l| l.full_operands().nth(1)).map_or(0.0, super::scene::Operand::bytes);
+        let (read, written) = match looks().next() {
+            Some(look) if makes_number(look) => (own, 0.0),
+            Some(look) if look.kind == Kind::Copy => (look.read().iter().map(super::scene::Operand::bytes).sum(), own),
+            _ => (own + other, own),
+        };
+        (reads, writes) = (reads + read, writes + written);
+    }
+    let part = Part { known_share: Some(STREAMING_SHARE), ..Part::moving(reads, writes) };
+    let (count, tensors) = (leaves.len(), leaves.len() / period);
+    let mut instance =
+        Instance::new(scene, Code::UnfusedOptimizer, leaves.to_vec(), leaves[0], &[], Confidence::Medium);
+    instance.confidence = Confidence::Medium;
+    instance.fused = Some(part.time(scene));
+    instance.basis = part.basis(scene);
+    instance.evidence.push(format!("{count} operations in a loop over {tensors} tensors, none of them for many"));
+    instance.facts = vec![("n", count.to_string()), ("parameters", tensors.to_string()), (LOOP, "true".to_owned())];
+    instance
 }
 
 /// What the framework's optimizers do, step by step.
@@ -191,12 +220,12 @@ fn by_hand(scene: &Scene<'_>, claims: &Claims) -> Vec<Vec<LeafId>> {
     steps
 }
 
-/// Operations that add something to what stays.
-const ADDS: [&str; 4] = ["add", "sub", "addcdiv", "lerp"];
-
 /// Whether something is added to what stays, as a step does: scaling alone, as of gradients, is none.
 fn steps_parameters(scene: &Scene<'_>, leaves: &[LeafId]) -> bool {
-    leaves.iter().map(|l| scene.look(l.index())).any(|l| is_update(l) && ADDS.contains(&l.base))
+    leaves
+        .iter()
+        .map(|l| scene.look(l.index()))
+        .any(|l| is_update(l) && matches!(l.base, "add" | "sub" | "addcdiv" | "lerp"))
 }
 
 fn is_update(look: &Look<'_>) -> bool {
@@ -213,16 +242,12 @@ fn is_read(look: &Look<'_>) -> bool {
     matches!(look.base, "_local_scalar_dense" | "item")
 }
 
-fn instance(scene: &Scene<'_>, leaves: Vec<LeafId>, form: Form) -> Option<Instance> {
-    let confidence = form.confidence();
-    // Without operations in place the copies back are what updates.
-    let in_place = leaves.iter().any(|l| is_update(scene.look(l.index())));
-    let updates = |look: &Look<'_>| if in_place { is_update(look) } else { look.kind == Kind::Copy };
+fn instance(scene: &Scene<'_>, leaves: Vec<LeafId>, confidence: Confidence) -> Option<Instance> {
     let mut by_op: Vec<(&str, f64, usize)> = Vec::new();
     for l in &leaves {
         let look = scene.look(l.index());
         let bytes = look.operands.first().map_or(0.0, super::scene::Operand::bytes);
-        if bytes == 0.0 || !updates(look) {
+        if bytes == 0.0 || !is_update(look) {
             continue;
         }
         match by_op.iter_mut().find(|o| o.0 == look.base) {
@@ -242,15 +267,12 @@ fn instance(scene: &Scene<'_>, leaves: Vec<LeafId>, form: Form) -> Option<Instan
     instance.basis = part.basis(scene);
     instance
         .evidence
-        .push(format!("{count} elementwise operations in one {}, none of them for many tensors", form.what()));
+        .push(format!("{count} elementwise operations in one optimizer step, none of them for many tensors"));
     let updates = by_op.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |o| o.2);
     instance.facts = vec![("n", count.to_string()), ("parameters", updates.to_string())];
-    let fact = match form {
-        Form::Annotated => None,
-        Form::ByHand => Some(BY_HAND),
-        Form::Averages => Some(AVERAGES),
-    };
-    instance.facts.extend(fact.map(|fact| (fact, "true".to_owned())));
+    if confidence != Confidence::High {
+        instance.facts.push((BY_HAND, "true".to_owned()));
+    }
     Some(instance)
 }
 

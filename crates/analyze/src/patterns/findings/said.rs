@@ -36,7 +36,7 @@ impl Maker<'_, '_> {
             Code::UnfusedRope => "Unfused rotary embedding",
             Code::UnfusedSwiglu => "Unfused gated activation",
             Code::UnfusedGelu => "Unfused GELU",
-            Code::UnfusedOptimizer if self.has(optimizer::AVERAGES) => "Tensors updated one by one",
+            Code::UnfusedOptimizer if self.has(optimizer::LOOP) => "Tensors handled one by one",
             Code::UnfusedOptimizer => "Optimizer step of small kernels",
             Code::OneHotTargets => "Elements picked with one-hot rows",
             Code::ElementwiseChain => "Chain of elementwise operations",
@@ -92,7 +92,7 @@ impl Maker<'_, '_> {
             Code::LoopedGemms => TextId::I_LOOP,
             Code::UnfusedRecurrence if loose => TextId::I_RECURRENT_LOOSE,
             Code::UnfusedRecurrence => TextId::I_RECURRENT,
-            Code::UnfusedOptimizer if self.has(optimizer::AVERAGES) => TextId::I_UPDATES,
+            Code::UnfusedOptimizer if self.has(optimizer::LOOP) => TextId::I_UPDATES,
             Code::UnfusedOptimizer => TextId::I_OPT,
             Code::Recomputation => TextId::I_RECOMPUTE,
             Code::GemmEpilogue => TextId::I_EPILOGUE,
@@ -149,7 +149,7 @@ impl Maker<'_, '_> {
             Code::UnfusedRecurrence => vec![TextId::A_RECURRENT.fill(&[("layer", &self.fact("layer"))])],
             Code::UnfusedOptimizer => {
                 let text = match () {
-                    () if self.has(optimizer::AVERAGES) => TextId::A_FOREACH_LOOP,
+                    () if self.has(optimizer::LOOP) => TextId::A_FOREACH_LOOP,
                     () if self.has(optimizer::BY_HAND) => TextId::A_FOREACH_OWN,
                     () => TextId::A_FOREACH,
                 };

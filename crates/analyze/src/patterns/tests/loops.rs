@@ -269,7 +269,7 @@ fn moving_averages_of_many_tensors() {
     assert_eq!((p.instances, p.confidence, p.ops.len()), (1, Confidence::Medium, 100));
     s.none(Code::ElementwiseChain);
     s.look(|_, _, findings| {
-        assert_eq!(findings[0].title, "Tensors updated one by one");
+        assert_eq!(findings[0].title, "Tensors handled one by one");
         assert!(findings[0].paths.algorithmic[0].contains("torch._foreach_lerp_"), "{:?}", findings[0].paths);
     });
     // Average and parameter are read, the average is written.
@@ -280,13 +280,9 @@ fn moving_averages_of_many_tensors() {
         s.op("aten::copy_", &[p, p], 3.0);
     };
     assert_eq!(draw(13, [weight, bias], &copied_back).one(Code::UnfusedOptimizer).ops.len(), 104);
-    // Too few; tensors of one shape, which may be one; scaling alone; a function of each.
+    // Too few; tensors of one shape, which may be one; a function of each.
     draw(24, [weight, bias], &lerp).none(Code::UnfusedOptimizer);
     draw(25, [weight, weight], &lerp).none(Code::UnfusedOptimizer);
-    let scaled = |s: &mut Sketch, p: &[i64]| {
-        s.op("aten::mul_", &[p, &[]], 3.0);
-    };
-    draw(60, [weight, bias], &scaled).none(Code::UnfusedOptimizer);
     let function = |s: &mut Sketch, p: &[i64]| {
         s.op("aten::exp", &[p], 3.0).op("aten::mul", &[p, p], 3.0).op("aten::add", &[p, p, &[]], 4.0);
         s.op("aten::tanh", &[p], 3.0);
@@ -335,6 +331,37 @@ fn an_optimizer_step_written_by_hand() {
         s.op("aten::add_", &[p, p, &[]], 3.0);
     };
     after_backward(40, metrics).none(Code::UnfusedOptimizer);
+}
+
+#[test]
+fn loops_that_scale_copy_or_measure_tensors() {
+    let mb = 4.0 * (1024.0 * 1024.0 + 1024.0) / 1e6;
+    let draw = |pairs: usize, turn: &dyn Fn(&mut Sketch, &[i64])| {
+        let mut s = Sketch::new();
+        s.dtype("float").op("aten::mm", &[&[1024, 1024], &[1024, 1024]], 20.0);
+        for _ in 0..pairs {
+            [&[1024, 1024][..], &[1024]].iter().for_each(|p| turn(&mut s, p));
+        }
+        s
+    };
+    let scaled = |s: &mut Sketch, p: &[i64]| _ = s.op("aten::mul_", &[p, &[]], 3.0);
+    let copied = |s: &mut Sketch, p: &[i64]| _ = s.typed("aten::copy_", &[p, p], &["c10::BFloat16", "float"], 3.0);
+    let measured = |s: &mut Sketch, p: &[i64]| _ = s.whole("aten::linalg_vector_norm", p, 3.0);
+    // Read and written; read, and half as much written; read alone.
+    let turns: [(&dyn Fn(&mut Sketch, &[i64]), f64); 3] = [(&scaled, 2.0), (&copied, 1.5), (&measured, 1.0)];
+    for (turn, times) in turns {
+        let p = draw(50, turn).one(Code::UnfusedOptimizer);
+        assert_eq!(p.ops.len(), 100);
+        let best = 50.0 * mb * times / (4.8e6 * 0.945) * 1e3;
+        assert!((p.fused_ms.unwrap().low - best).abs() < 1e-6, "{times}: {:?} {best}", p.fused_ms);
+        draw(49, turn).none(Code::UnfusedOptimizer);
+    }
+    // One loop after the other, as clipping by hand has them.
+    let mut s = draw(50, &measured);
+    for _ in 0..50 {
+        [&[1024, 1024][..], &[1024]].iter().for_each(|p| scaled(&mut s, p));
+    }
+    assert_eq!(s.patterns(Code::UnfusedOptimizer).iter().map(|p| p.instances).sum::<usize>(), 2);
 }
 
 #[test]

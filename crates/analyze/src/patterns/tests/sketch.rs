@@ -93,6 +93,20 @@ impl Sketch {
         )
     }
 
+    /// A reduction of all elements.
+    pub(super) fn whole(&mut self, name: &str, dims: &[i64], us: f64) -> &mut Self {
+        let dtype = self.dtype.unwrap_or("c10::BFloat16");
+        self.launch(
+            name,
+            us,
+            &[
+                ("Input Dims", format!("[{dims:?}, [], [], [], []]")),
+                ("Input type", format!("[\"{dtype}\", \"Scalar\", \"\", \"Scalar\", \"\"]")),
+                ("Concrete Inputs", "[\"\", \"2\", \"\", \"False\", \"\"]".to_owned()),
+            ],
+        )
+    }
+
     /// Takes a part out of a tensor, which launches nothing.
     pub(super) fn select(&mut self, whole: &[i64]) -> &mut Self {
         let view = self.builder.cpu_op("aten::select", self.now, 1.0).on(1, self.thread);

@@ -86,6 +86,8 @@ texts! {
     A_PRECISION_FP64 "A-PRECISION-FP64" "Make the fp64 tensors bf16 where accuracy allows (`.to(torch.bfloat16)` on the model and its inputs), or float32 for part of that gain: autocast and TF32 leave fp64 as it is.";
     A_GROWN_CACHE  "A-GROWN-CACHE"  "Allocate the cache at its full length once and write new keys and values into it (`cache[:, :, t:t+1] = k`, or a static cache of the library) instead of `torch.cat` in every step.";
     A_ONE_HOT      "A-ONE-HOT"      "Pick the elements by index: `torch.nn.functional.cross_entropy(logits, targets)`, or `gather`, needs no one-hot rows.";
+    A_BROADCAST    "A-BROADCAST"    "Let it broadcast instead: operations on a size of one, or on an `expand`ed view, read the same elements again without a copy.";
+    A_UNFOLD       "A-UNFOLD"       "Use the convolution itself (`torch.nn.functional.conv2d`) in the place of unfolding and a matrix product: its kernels read each input where it lies, and nothing is written out once for each tap of the filter.";
     A_SORT         "A-SORT"         "Sort less: `torch.topk` where only the first few of each row are used.";
     A_WEIGHTS_ONCE "A-WEIGHTS-ONCE" "Make the weight once and keep it: these operations work on what stays the same from call to call. Else use a product that takes the weight as it is stored.";
     A_GQA          "A-GQA"          "Use `scaled_dot_product_attention(..., enable_gqa=True)` instead of repeating key/value heads.";

@@ -118,6 +118,9 @@ fn high_count(cx: &CategoryCx<'_>, row: &Row) -> Option<RowPattern> {
     })
 }
 
+/// Operations that write a tensor out several times, which most others need not have.
+const REPEATS: &[&str] = &["aten::repeat", "aten::tile"];
+
 impl Rules for Elementwise {
     fn info(&self) -> &'static AnalyzerInfo {
         &INFO
@@ -127,6 +130,7 @@ impl Rules for Elementwise {
         let mut j = Judgement::usual(cx, row);
         j.finding = Some(PatternId::LOW_BANDWIDTH_ELEMENTWISE);
         j.excluded = row.is_link_copy;
+        j.may_go = REPEATS.contains(&&*row.name);
         j.patterns.extend(high_count(cx, row));
         if SIMPLE.contains(&&*row.name) {
             j.band = Some(SIMPLE_BAND);
@@ -157,7 +161,11 @@ impl Rules for Elementwise {
         let row = group.row();
         let mut said = Said::default();
         said.bound(cx, group);
-        said.fuse(cx, row);
+        if REPEATS.contains(&&*row.name) {
+            said.model(TextId::A_BROADCAST, &[]);
+        } else {
+            said.fuse(cx, row);
+        }
         if group.has(HIGH_COUNT) {
             said.compile(cx, row);
         }

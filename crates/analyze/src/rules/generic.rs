@@ -85,6 +85,9 @@ fn kind(row: &Row) -> &'static str {
     if communication { "communication" } else { by_name.unwrap_or("miscellaneous") }
 }
 
+/// The operation that writes out what each position of a filter reads.
+const UNFOLD: &str = "aten::im2col";
+
 /// Operations that put whole rows in order, which no compiler makes faster.
 const SORTS: &[&str] = &["aten::sort", "aten::argsort", "aten::msort"];
 
@@ -113,6 +116,8 @@ impl Rules for Generic {
         said.bound(cx, group);
         if SORTS.contains(&&*group.row().name) {
             said.model(TextId::A_SORT, &[]);
+        } else if &*group.row().name == UNFOLD {
+            said.model(TextId::A_UNFOLD, &[]);
         } else {
             said.compile(cx, group.row());
         }

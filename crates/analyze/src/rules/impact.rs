@@ -49,7 +49,7 @@ pub(crate) fn together(parts: &[Range]) -> Range {
 pub(crate) fn row_range(cx: &CategoryCx<'_>, row: &Row, judgement: &Judgement) -> Option<Range> {
     let e = row.efficiency.judged().filter(|&e| e > 0.0)?;
     let floor_ms = floor_ms(cx, row, judgement);
-    let high = saved_above(row, judgement.ceiling, floor_ms);
+    let high = if judgement.may_go { row.time_ms } else { saved_above(row, judgement.ceiling, floor_ms) };
     let target = low_target(e, judgement);
     let low = match target {
         _ if judgement.scatters => 0.0,
@@ -172,6 +172,7 @@ fn best_case(group: &Group<'_>, left_ms: f64) -> String {
     let differs = |m: &&Judged<'_>| (m.judgement.ceiling - ceiling).abs() > f64::EPSILON;
     match () {
         () if left_ms > FLOOR_FACTOR * without_floor => "with kernels that can't get any shorter".to_owned(),
+        () if group.members.iter().all(|m| m.judgement.may_go) => "where it is not needed".to_owned(),
         () if group.members.iter().all(|m| m.judgement.may_halve) => {
             format!("with half of the work at {}%", shown(ceiling / 2.0, 0))
         }

@@ -79,6 +79,8 @@ pub(crate) struct Judgement {
     /// Whether it adds up elements wherever its indices say: what meets in one place is added one by one, so that nothing
     /// can be counted on.
     pub(crate) scatters: bool,
+    /// Whether all of it may be work for nothing.
+    pub(crate) may_go: bool,
     /// Whether half of its work may be work for nothing. The ceiling is that of all of it, done in the time of half.
     pub(crate) may_halve: bool,
     /// Whether the row is left out of judgement altogether.

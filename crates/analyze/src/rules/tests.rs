@@ -707,3 +707,38 @@ fn fills_beside_kernels_do_not_make_them_short() {
     let (slow, note) = of(&[("Memset (Device)", 0.7), ("reduce_kernel", 2.0)]);
     assert!(slow == 0 && note.contains("0.40 ms in kernels of 2.0 us; "), "{note}");
 }
+
+#[test]
+fn what_need_not_be_done_is_told_so() {
+    let of = |call: &Call<'_>| {
+        let mut scene = Scene::new();
+        scene.add(4, 512, 4.3).calls(10, call);
+        let (outcomes, findings) = analyzed(&scene.prepared());
+        let all = outcomes.iter().filter_map(CategoryOutcome::metrics).flat_map(|m| &m.bottlenecks);
+        let advice = all.flat_map(|b| &b.algorithmic).map(|s| s.id).collect::<Vec<_>>();
+        (advice, findings)
+    };
+    let mut repeat = Call::new(
+        "aten::repeat",
+        "[[64, 1, 4096], []]",
+        r#"["float", "ScalarList"]"#,
+        &[("void at::native::elementwise_kernel<128, 2>", 640.0)],
+    );
+    repeat.concrete = Some(r#"["", "[1, 1024, 1]"]"#);
+    let (advice, findings) = of(&repeat);
+    assert_eq!(advice, ["A-BROADCAST"]);
+    let f = findings.iter().find(|f| f.pattern == PatternId::LOW_BANDWIDTH_ELEMENTWISE).unwrap();
+    // All of it goes at best.
+    assert!((f.impact.saved_ms.high - 6.4).abs() < 1e-6 && f.impact.saved_ms.low < 6.4, "{:?}", f.impact);
+    assert!(f.impact.basis.contains("would take 0.000 ms where it is not needed"), "{}", f.impact.basis);
+    let sort =
+        Call::new("aten::sort", "[[64, 128000], [], []]", r#"["float", "Scalar", "Scalar"]"#, &[("radix_sort", 600.0)]);
+    assert_eq!(of(&sort).0, ["A-SORT"]);
+    let unfold = Call::new(
+        "aten::im2col",
+        "[[32, 128, 56, 56], [], [], [], []]",
+        r#"["float", "ScalarList", "ScalarList", "ScalarList", "ScalarList"]"#,
+        &[("im2col_kernel", 400.0)],
+    );
+    assert_eq!(of(&unfold).0, ["A-UNFOLD"]);
+}

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::AnalyzerInfo;
 use super::cx::CategoryCx;
 use super::drive::Rules;
-use super::judge::{Group, Judged, Judgement, RowPattern};
+use super::judge::{Group, Judged, Judgement, Needless, RowPattern};
 use super::words::{Said, kind_by_words, odd_strides};
 use crate::finding::PatternId;
 use crate::metrics::{CategoryMetrics, Classification, ElementwiseClass};
@@ -130,7 +130,9 @@ impl Rules for Elementwise {
         let mut j = Judgement::usual(cx, row);
         j.finding = Some(PatternId::LOW_BANDWIDTH_ELEMENTWISE);
         j.excluded = row.is_link_copy;
-        j.may_go = REPEATS.contains(&&*row.name);
+        if REPEATS.contains(&&*row.name) {
+            j.needless = Needless::All;
+        }
         j.patterns.extend(high_count(cx, row));
         if SIMPLE.contains(&&*row.name) {
             j.band = Some(SIMPLE_BAND);

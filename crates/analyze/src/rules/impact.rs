@@ -7,7 +7,7 @@ use crate::rounding::{Ms, Percent, Ratio, of_peak, shown, shown_ms};
 use crate::thresholds::Threshold;
 
 use super::cx::CategoryCx;
-use super::judge::{Group, Judged, Judgement};
+use super::judge::{Group, Judged, Judgement, Needless};
 
 /// Efficiencies that projections name.
 const STEPS: [f64; 3] = [20.0, 50.0, 80.0];
@@ -49,7 +49,8 @@ pub(crate) fn together(parts: &[Range]) -> Range {
 pub(crate) fn row_range(cx: &CategoryCx<'_>, row: &Row, judgement: &Judgement) -> Option<Range> {
     let e = row.efficiency.judged().filter(|&e| e > 0.0)?;
     let floor_ms = floor_ms(cx, row, judgement);
-    let high = if judgement.may_go { row.time_ms } else { saved_above(row, judgement.ceiling, floor_ms) };
+    let high =
+        if judgement.needless == Needless::All { row.time_ms } else { saved_above(row, judgement.ceiling, floor_ms) };
     let target = low_target(e, judgement);
     let low = match target {
         _ if judgement.scatters => 0.0,
@@ -169,11 +170,12 @@ fn best_case(group: &Group<'_>, left_ms: f64) -> String {
     };
     let without_floor: f64 = group.members.iter().map(at_ceiling).sum();
     let ceiling = group.largest().judgement.ceiling;
+    let is_needless = |part: Needless| group.members.iter().all(|m| m.judgement.needless == part);
     let differs = |m: &&Judged<'_>| (m.judgement.ceiling - ceiling).abs() > f64::EPSILON;
     match () {
         () if left_ms > FLOOR_FACTOR * without_floor => "with kernels that can't get any shorter".to_owned(),
-        () if group.members.iter().all(|m| m.judgement.may_go) => "where it is not needed".to_owned(),
-        () if group.members.iter().all(|m| m.judgement.may_halve) => {
+        () if is_needless(Needless::All) => "where it is not needed".to_owned(),
+        () if is_needless(Needless::Half) => {
             format!("with half of the work at {}%", shown(ceiling / 2.0, 0))
         }
         () if group.members.iter().any(differs) || group.efficiency.is_some_and(|e| e >= ceiling) => {

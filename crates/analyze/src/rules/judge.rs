@@ -79,10 +79,8 @@ pub(crate) struct Judgement {
     /// Whether it adds up elements wherever its indices say: what meets in one place is added one by one, so that nothing
     /// can be counted on.
     pub(crate) scatters: bool,
-    /// Whether all of it may be work for nothing.
-    pub(crate) may_go: bool,
-    /// Whether half of its work may be work for nothing. The ceiling is that of all of it, done in the time of half.
-    pub(crate) may_halve: bool,
+    /// How much of it may be work for nothing.
+    pub(crate) needless: Needless,
     /// Whether the row is left out of judgement altogether.
     pub(crate) excluded: bool,
     /// Patterns.
@@ -93,6 +91,16 @@ pub(crate) struct Judgement {
     pub(crate) assessment: Option<&'static str>,
     /// Limits of operations per byte above which the row is called compute-bound and below which memory-bound.
     pub(crate) intensity: (f64, f64),
+}
+
+/// How much of an operation may be work for nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Needless {
+    #[default]
+    Nothing,
+    /// Half of it. The ceiling is that of all of it, done in the time of half.
+    Half,
+    All,
 }
 
 /// Words in the names of operations that put or add up elements where their indices say.

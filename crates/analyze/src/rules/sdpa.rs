@@ -9,7 +9,7 @@ use serde_json::json;
 use super::AnalyzerInfo;
 use super::cx::CategoryCx;
 use super::drive::Rules;
-use super::judge::{Group, Judged, Judgement, RowPattern, aggregate};
+use super::judge::{Group, Judged, Judgement, Needless, RowPattern, aggregate};
 use super::precision;
 use super::words::{Said, maybe};
 use crate::finding::PatternId;
@@ -143,7 +143,7 @@ impl Rules for Sdpa {
         j = j.with_band(cx, row, band.0, band.1);
         j.slow_below = slow;
         if shape.has_square_mask(row) {
-            j.may_halve = true;
+            j.needless = Needless::Half;
             j.ceiling = (2.0 * j.ceiling).min(100.0);
         }
         if shape.length() < SHORT {

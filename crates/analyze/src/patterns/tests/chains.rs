@@ -40,7 +40,7 @@ fn a_rotary_embedding_has_its_casts() {
     let p = draw(&[high, low], &[low, high]).one(Code::UnfusedRope);
     assert_eq!(p.ops.len(), 7);
     // Two bytes an element there and two back.
-    let bytes = 2.0 * 2.0 * (4 * 16 * 1024 * 128) as f64;
+    let bytes = 2.0 * 2.0 * f64::from(4 * 16 * 1024 * 128);
     assert!((p.fused_ms.unwrap().low - bytes / (4.8e12 * 0.95) * 1e3).abs() < 1e-3, "{:?}", p.fused_ms);
     // A cast that nothing undoes, or to another type, is something else's.
     assert_eq!(draw(&[high, low], &["c10::Half", high]).one(Code::UnfusedRope).ops.len(), 5);

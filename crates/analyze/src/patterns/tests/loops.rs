@@ -257,7 +257,9 @@ fn moving_averages_of_many_tensors() {
         let mut s = Sketch::new();
         s.dtype("float").op("aten::mm", &[weight, weight], 20.0);
         for _ in 0..pairs {
-            shapes.iter().for_each(|p| update(&mut s, p));
+            for p in shapes {
+                update(&mut s, p);
+            }
         }
         s
     };
@@ -333,14 +335,22 @@ fn an_optimizer_step_written_by_hand() {
     after_backward(40, metrics).none(Code::UnfusedOptimizer);
 }
 
+/// What is done with each tensor.
+type Turn<'a> = &'a dyn Fn(&mut Sketch, &[i64]);
+
+/// Of a weight and a bias.
+const SHAPES: [&[i64]; 2] = [&[1024, 1024], &[1024]];
+
 #[test]
 fn loops_that_scale_copy_or_measure_tensors() {
     let mb = 4.0 * (1024.0 * 1024.0 + 1024.0) / 1e6;
-    let draw = |pairs: usize, turn: &dyn Fn(&mut Sketch, &[i64])| {
+    let draw = |pairs: usize, turn: Turn<'_>| {
         let mut s = Sketch::new();
         s.dtype("float").op("aten::mm", &[&[1024, 1024], &[1024, 1024]], 20.0);
         for _ in 0..pairs {
-            [&[1024, 1024][..], &[1024]].iter().for_each(|p| turn(&mut s, p));
+            for p in SHAPES {
+                turn(&mut s, p);
+            }
         }
         s
     };
@@ -348,8 +358,8 @@ fn loops_that_scale_copy_or_measure_tensors() {
     let copied = |s: &mut Sketch, p: &[i64]| _ = s.typed("aten::copy_", &[p, p], &["c10::BFloat16", "float"], 3.0);
     let measured = |s: &mut Sketch, p: &[i64]| _ = s.whole("aten::linalg_vector_norm", p, 3.0);
     // Read and written; read, and half as much written; read alone.
-    let turns: [(&dyn Fn(&mut Sketch, &[i64]), f64); 3] = [(&scaled, 2.0), (&copied, 1.5), (&measured, 1.0)];
-    for (turn, times) in turns {
+    let all: [Turn<'_>; 3] = [&scaled, &copied, &measured];
+    for (turn, times) in all.into_iter().zip([2.0, 1.5, 1.0]) {
         let p = draw(50, turn).one(Code::UnfusedOptimizer);
         assert_eq!(p.ops.len(), 100);
         let best = 50.0 * mb * times / (4.8e6 * 0.945) * 1e3;
@@ -359,7 +369,9 @@ fn loops_that_scale_copy_or_measure_tensors() {
     // One loop after the other, as clipping by hand has them.
     let mut s = draw(50, &measured);
     for _ in 0..50 {
-        [&[1024, 1024][..], &[1024]].iter().for_each(|p| scaled(&mut s, p));
+        for p in SHAPES {
+            scaled(&mut s, p);
+        }
     }
     assert_eq!(s.patterns(Code::UnfusedOptimizer).iter().map(|p| p.instances).sum::<usize>(), 2);
 }

@@ -301,7 +301,7 @@ fn batch_norm_with_the_statistics_of_the_batch() {
             assert!(findings[0].paths.algorithmic[0].contains("torch.nn.BatchNorm2d"));
         });
         // Read twice and written once, with channels first in half precision.
-        let ms = 3.0 * 2.0 * (64 * 128 * 56 * 56) as f64 / 4.8e12 * 1e3;
+        let ms = 3.0 * 2.0 * f64::from(64 * 128 * 56 * 56) / 4.8e12 * 1e3;
         let fused = p.fused_ms.unwrap();
         assert!((fused.low - ms / 0.38).abs() < 1e-6 && fused.high > ms / 0.09 && fused.high < ms / 0.07, "{fused:?}");
     }

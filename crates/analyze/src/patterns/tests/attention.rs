@@ -536,6 +536,31 @@ fn many_short_sequences_take_as_long_as_their_blocks() {
 }
 
 #[test]
+fn enough_to_do_for_all_of_the_gpu_counts_at_worst() {
+    // Four blocks of 128 queries for each head: 8 for each of 132 compute units, and one head less.
+    let worst_us = |heads: i64, d: i64| {
+        let (q, k, scores) = ([heads, 512, d], [heads, d, 512], [heads, 512, 512]);
+        let mut s = Sketch::new();
+        s.module("Attention_0", |s| {
+            s.op("aten::bmm", &[&q, &k], 5000.0).op("aten::_softmax", &[&scores, &[], &[]], 500.0);
+            s.op("aten::bmm", &[&scores, &q], 5000.0);
+        });
+        1e3 * s.one(Code::UnfusedAttention).fused_ms.unwrap().high
+    };
+    let roofline_us = |heads: i64, d: i64| 4.0 * (heads * 512 * 512 * d) as f64 / 990e6;
+    for (d, filled) in [(64, 0.30), (128, 0.45)] {
+        for (heads, share) in [(264, filled), (263, 0.15)] {
+            let expected = roofline_us(heads, d) / share;
+            assert!(
+                (worst_us(heads, d) / expected - 1.0).abs() < 0.01,
+                "{heads} {d}: {} {expected}",
+                worst_us(heads, d)
+            );
+        }
+    }
+}
+
+#[test]
 fn a_causal_mask_is_told_from_any_other() {
     let draw = |made_by_triu: bool| {
         let mut s = Sketch::new();

@@ -60,6 +60,7 @@ texts! {
     I_NOT_FLASH    "I-NOT-FLASH"    "Attention uses `{op}`, which is not a Flash Attention path.";
     I_GROWN_CACHE  "I-GROWN-CACHE"  "Keys and values for `{op}` are written out whole to append to them: {time} ms over {calls}{backward}.";
     I_ONE_HOT      "I-ONE-HOT"      "One element of each row is picked by a product with one-hot rows and a sum ({list}): {time} ms over {calls}{backward}.";
+    I_UNFOLD       "I-UNFOLD"       "A convolution runs as unfolding, copies and a matrix product ({list}): {time} ms over {calls}{backward}.";
     I_SDPA_COPY    "I-SDPA-COPY"    "Q, K, V or the output are copied around `{op}`: {time} ms over {calls}.";
     I_SDPA_BELOW   "I-SDPA-BELOW"   "Sequence length {n}: {eff}% of peak, expected {low}-{high}%{more}.";
     I_TRANSPOSE    "I-TRANSPOSE"    "{pct}% of convolution time is layout transposes ({count} kernels, {time} ms).";

@@ -175,8 +175,14 @@ pub struct FusionMetrics {
 
 /// Codes that are no fusion: nothing takes the place of the operations, or a loop is reordered.
 pub(super) fn is_fusion(code: Code) -> bool {
-    let goes =
-        [Code::RepeatedKvHeads, Code::GrownCache, Code::SdpaCopyOverhead, Code::OneHotTargets, Code::Recomputation];
+    let goes = [
+        Code::RepeatedKvHeads,
+        Code::GrownCache,
+        Code::SdpaCopyOverhead,
+        Code::OneHotTargets,
+        Code::UnfoldedConvolution,
+        Code::Recomputation,
+    ];
     !code.is_loop() && !goes.contains(&code)
 }
 

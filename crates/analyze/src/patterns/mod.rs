@@ -31,6 +31,7 @@ mod recurrent;
 mod rope;
 pub(crate) mod scene;
 mod show;
+mod unfold;
 mod words;
 
 #[cfg(test)]
@@ -94,6 +95,7 @@ codes! {
     OneHotTargets            "ONE_HOT_TARGETS"       ELEMENTWISE_CHAIN;
     ElementwiseChain         "ELEMENTWISE_CHAIN"     ELEMENTWISE_CHAIN;
     UnfusedRecurrence        "UNFUSED_RECURRENCE"    UNFUSED_MODULE;
+    UnfoldedConvolution      "UNFOLDED_CONVOLUTION"  UNFUSED_MODULE;
     GemmEpilogue             "GEMM_EPILOGUE"         UNFUSED_MODULE;
     UnfusedModule            "UNFUSED_MODULE"        UNFUSED_MODULE;
     Recomputation            "RECOMPUTATION"         RECOMPUTATION;
@@ -279,6 +281,7 @@ detectors! {
     norm [UnfusedRmsNorm, UnfusedLayerNorm];
     rope [UnfusedRope];
     one_hot [OneHotTargets];
+    unfold [UnfoldedConvolution];
     gated [UnfusedSwiglu];
     gelu [UnfusedGelu];
     batchnorm [UnfusedBatchNorm];

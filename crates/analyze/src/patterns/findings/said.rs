@@ -39,6 +39,7 @@ impl Maker<'_, '_> {
             Code::UnfusedOptimizer if self.has(optimizer::LOOP) => "Tensors handled one by one",
             Code::UnfusedOptimizer => "Optimizer step of small kernels",
             Code::OneHotTargets => "Elements picked with one-hot rows",
+            Code::UnfoldedConvolution => "Convolution by unfolding",
             Code::ElementwiseChain => "Chain of elementwise operations",
             Code::GemmEpilogue => "Elementwise work after matrix products",
             Code::UnfusedModule => "Module of separate kernels",
@@ -85,6 +86,7 @@ impl Maker<'_, '_> {
             Code::RepeatedKvHeads => TextId::I_KV,
             Code::GrownCache => TextId::I_GROWN_CACHE,
             Code::OneHotTargets => TextId::I_ONE_HOT,
+            Code::UnfoldedConvolution => TextId::I_UNFOLD,
             Code::SdpaCopyOverhead => TextId::I_SDPA_COPY,
             Code::MoeExpertLoop if loose => TextId::I_EXPERTS_LOOSE,
             Code::MoeExpertLoop => TextId::I_EXPERTS,
@@ -140,6 +142,7 @@ impl Maker<'_, '_> {
             Code::RepeatedKvHeads => vec![TextId::A_GQA.plain()],
             Code::GrownCache => vec![TextId::A_GROWN_CACHE.plain()],
             Code::OneHotTargets => vec![TextId::A_ONE_HOT.plain()],
+            Code::UnfoldedConvolution => vec![TextId::A_UNFOLD.plain()],
             Code::SdpaCopyOverhead => vec![TextId::A_STRIDED.plain()],
             Code::MoeExpertLoop => vec![TextId::A_MOE_FUSE.plain(), TextId::A_BATCH.plain()],
             Code::LoopedGemms => {

@@ -602,3 +602,38 @@ fn weights_that_are_made_in_every_call_could_be_made_once() {
     assert!(!advice(&draw(x, false)).contains("weight once"));
     assert!(!advice(&draw(w, true)).contains("weight once"));
 }
+
+#[test]
+fn a_convolution_by_unfolding() {
+    let (image, unfolded, weight): (&[i64], &[i64], &[i64]) = (&[32, 128, 56, 56], &[32, 3136, 1152], &[1152, 128]);
+    let draw = |between: &str, batched: bool| {
+        let mut s = Sketch::new();
+        s.module("Local_0", |s| {
+            s.op("aten::im2col", &[image, &[], &[], &[], &[]], 390.0).op(between, &[unfolded, unfolded], 800.0);
+            if batched {
+                s.op("aten::bmm", &[unfolded, &[32, 1152, 128]], 70.0);
+            } else {
+                s.op("aten::mm", &[&[100_352, 1152], weight], 70.0);
+            }
+            s.op("aten::copy_", &[&[32, 128, 3136], &[32, 128, 3136]], 85.0);
+        });
+        s
+    };
+    let s = draw("aten::copy_", false);
+    let p = s.one(Code::UnfoldedConvolution);
+    assert_eq!((p.ops.len(), p.confidence), (4, Confidence::High));
+    let roofline_ms = 2.0 * 100_352.0 * 1152.0 * 128.0 / 990e9;
+    let fused = p.fused_ms.unwrap();
+    assert!(
+        (fused.low - roofline_ms / 0.7).abs() < 1e-6 && (fused.high - roofline_ms / 0.35).abs() < 1e-6,
+        "{fused:?}"
+    );
+    s.look(|_, _, findings| {
+        assert_eq!(findings[0].title, "Convolution by unfolding in `Local`");
+        assert!(findings[0].paths.algorithmic[0].contains("torch.nn.functional.conv2d"), "{:?}", findings[0].paths);
+    });
+    assert!(s.analysis().fusion_candidates.iter().all(|c| c.pattern != Code::UnfoldedConvolution));
+    // Something is done to what was unfolded, or each image has a weight of its own.
+    draw("aten::mul", false).none(Code::UnfoldedConvolution);
+    draw("aten::copy_", true).none(Code::UnfoldedConvolution);
+}

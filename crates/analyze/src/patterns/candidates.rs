@@ -179,6 +179,7 @@ pub(super) fn is_fusion(code: Code) -> bool {
         Code::RepeatedKvHeads,
         Code::GrownCache,
         Code::SdpaCopyOverhead,
+        Code::WeightCopies,
         Code::OneHotTargets,
         Code::UnfoldedConvolution,
         Code::Recomputation,

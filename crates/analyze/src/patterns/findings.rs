@@ -212,6 +212,13 @@ impl Maker<'_, '_> {
             let more = scaled.high > 1.01 * saved.high;
             return (scaled, if more { text } else { String::new() });
         }
+        if self.patterns.iter().all(|p| p.code == Code::WeightCopies) {
+            // What is made once is not launched again either.
+            let leaves = self.patterns.iter().flat_map(|p| p.all_leaves()).map(|l| self.scene.program.leaf(l));
+            let kernels: Vec<u32> = leaves.flat_map(|l| l.kernels.iter().map(|k| k.uid)).collect();
+            let text = " The GPU waits for the host here, so the range is what the recorded schedule gives without these launches.";
+            return (host.clip_removal(&kernels), text.to_owned());
+        }
         let replacements = self.all_replacements();
         let late = if host.awaits_device { "Some launches come late" } else { "The GPU waits for the host" };
         let text =

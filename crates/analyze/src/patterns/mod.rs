@@ -32,6 +32,7 @@ mod rope;
 pub(crate) mod scene;
 mod show;
 mod unfold;
+mod weight_copies;
 mod words;
 
 #[cfg(test)]
@@ -83,6 +84,7 @@ codes! {
     SdpaCopyOverhead         "SDPA_COPY_OVERHEAD"    REPEATED_KV_HEADS;
     RepeatedKvHeads          "REPEATED_KV_HEADS"     REPEATED_KV_HEADS;
     GrownCache               "GROWN_CACHE"           LOW_BANDWIDTH_ELEMENTWISE;
+    WeightCopies             "WEIGHT_COPIES"         UNFUSED_MODULE;
     MoeExpertLoop            "MOE_EXPERT_LOOP"       MOE_EXPERT_LOOP;
     LoopedGemms              "LOOPED_GEMMS"          TINY_GEMMS;
     UnfusedRmsNorm           "UNFUSED_RMSNORM"       UNFUSED_NORM;
@@ -285,6 +287,7 @@ detectors! {
     gated [UnfusedSwiglu];
     gelu [UnfusedGelu];
     batchnorm [UnfusedBatchNorm];
+    weight_copies [WeightCopies];
     chain [ElementwiseChain];
     epilogue [GemmEpilogue];
     module [UnfusedModule];

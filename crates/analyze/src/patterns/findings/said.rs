@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::fused::Change;
 use super::super::show::{ms, one};
 use super::super::words::{attention_parts, fused_call, is_alike, likewise, short_ops};
-use super::super::{Code, Pattern, attention, attention_time, looped, module, norm, optimizer};
+use super::super::{Code, Pattern, attention, attention_time, looped, module, norm, optimizer, weight_copies};
 use super::{MOST_BASES, Maker};
 use crate::finding::Paths;
 use crate::system::texts::bytes;
@@ -22,6 +22,8 @@ impl Maker<'_, '_> {
             Code::UnfusedAttention | Code::UnfusedAttentionBackward => "Unfused attention",
             Code::RepeatedKvHeads => "Key/value heads repeated before attention",
             Code::GrownCache => "Keys and values copied to append to them",
+            Code::WeightCopies if self.has(weight_copies::CASTS) => "Weights cast in every call",
+            Code::WeightCopies => "Weights copied in every call",
             Code::SdpaCopyOverhead => "Copies around attention",
             Code::MoeExpertLoop => "Experts run one after another",
             Code::LoopedGemms => "Small GEMMs run one after another",
@@ -87,6 +89,7 @@ impl Maker<'_, '_> {
             Code::GrownCache => TextId::I_GROWN_CACHE,
             Code::OneHotTargets => TextId::I_ONE_HOT,
             Code::UnfoldedConvolution => TextId::I_UNFOLD,
+            Code::WeightCopies => TextId::I_WEIGHT_COPIES,
             Code::SdpaCopyOverhead => TextId::I_SDPA_COPY,
             Code::MoeExpertLoop if loose => TextId::I_EXPERTS_LOOSE,
             Code::MoeExpertLoop => TextId::I_EXPERTS,
@@ -143,6 +146,8 @@ impl Maker<'_, '_> {
             Code::GrownCache => vec![TextId::A_GROWN_CACHE.plain()],
             Code::OneHotTargets => vec![TextId::A_ONE_HOT.plain()],
             Code::UnfoldedConvolution => vec![TextId::A_UNFOLD.plain()],
+            Code::WeightCopies if self.has(weight_copies::CASTS) => vec![TextId::A_CAST_ONCE.plain()],
+            Code::WeightCopies => vec![TextId::A_COPY_ONCE.plain()],
             Code::SdpaCopyOverhead => vec![TextId::A_STRIDED.plain()],
             Code::MoeExpertLoop => vec![TextId::A_MOE_FUSE.plain(), TextId::A_BATCH.plain()],
             Code::LoopedGemms => {

@@ -637,3 +637,37 @@ fn a_convolution_by_unfolding() {
     draw("aten::mul", false).none(Code::UnfoldedConvolution);
     draw("aten::copy_", true).none(Code::UnfoldedConvolution);
 }
+
+#[test]
+fn weights_that_are_cast_in_every_call() {
+    let (weight, bias, x): (&[i64], &[i64], &[i64]) = (&[4096, 1024], &[4096], &[512, 1024]);
+    let draw = |cast: bool, trains: bool| {
+        let types = if cast { ["c10::BFloat16", "float"] } else { ["c10::BFloat16", "c10::BFloat16"] };
+        let mut s = Sketch::new();
+        for layer in 0..4 {
+            s.module(&format!("Linear_{layer}"), |s| {
+                s.typed("aten::copy_", &[bias, bias], &types, 2.0).typed("aten::copy_", &[weight, weight], &types, 7.0);
+                s.typed("aten::copy_", &[x, x], &types, 2.0);
+                s.op("aten::addmm", &[bias, x, &[1024, 4096], &[], &[]], 9.0);
+            });
+            s.op("aten::mul", &[&[512, 4096], &[]], 3.0);
+        }
+        if trains {
+            s.backward("AddmmBackward0", 1, |s| {
+                s.op("aten::mm", &[&[4096, 512], &[512, 1024]], 9.0);
+            });
+        }
+        s
+    };
+    let s = draw(true, false);
+    let p = s.one(Code::WeightCopies);
+    // The cast of the input stays.
+    assert_eq!((p.instances, p.ops.len(), p.confidence), (4, 2, Confidence::High));
+    let (title, advice) = s.look(|_, _, f| (f[0].title.clone(), f[0].paths.algorithmic[0].clone()));
+    assert_eq!(title, "Weights cast in every call in `Linear`");
+    assert!(advice.contains("model.to(torch.bfloat16)"), "{advice}");
+    let (title, advice) = draw(false, false).look(|_, _, f| (f[0].title.clone(), f[0].paths.algorithmic[0].clone()));
+    assert!(title.starts_with("Weights copied") && advice.starts_with("Keep the copy"), "{title}: {advice}");
+    // Weights that are learnt change from step to step.
+    draw(true, true).none(Code::WeightCopies);
+}

@@ -1,0 +1,92 @@
+//! Weights that are cast or copied in every call.
+//!
+//! # What it finds
+//! Copies of a weight right before the matrix product or convolution that reads it, and of its bias, in a trace without a
+//! backward pass: casts that autocast makes of full-precision weights, and weights that are turned or made contiguous each
+//! time.
+//!
+//! # Why it matters
+//! A weight is the same in every call, so its copy is too.
+//!
+//! # How it is computed
+//! The copies go, and nothing replaces them.
+//!
+//! # What to do
+//! Convert the model once, or keep the copy.
+//!
+//! # Limits
+//! A copy is known by its shape alone: it must be that of the weight, and of none of the other operands. Where autocast keeps
+//! its casts for all calls within one context, a trace shows them once.
+
+use super::claims::Claims;
+use super::group::Instance;
+use super::kind::{Kind, operands_before_factors};
+use super::scene::{Look, Operand, Scene};
+use super::show::dims;
+use super::{Code, Confidence, Fused};
+use crate::program::{Direction, LeafId};
+
+/// Leaves before a product among which the copy of its weight stands: those of bias and input may come between.
+const REACH: usize = 4;
+
+/// Fact: the copies change the type.
+pub(super) const CASTS: &str = "casts";
+
+/// Finds copies before products and convolutions.
+pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
+    // Weights that are learnt change.
+    if scene.program.leaves.iter().any(|l| matches!(l.direction, Direction::Backward | Direction::Optimizer)) {
+        return Vec::new();
+    }
+    let mut found: Vec<Instance> = Vec::new();
+    for at in 0..scene.len() {
+        let copies = weight(scene.look(at)).map(|weight| copies_of(scene, claims, at, weight));
+        found.extend(copies.and_then(|copies| instance(scene, copies, at)));
+    }
+    claims.settle(scene, found)
+}
+
+/// The weight of a product or convolution, if its shape tells it from the other operands.
+fn weight<'s>(look: &'s Look<'_>) -> Option<&'s Operand<'s>> {
+    let (at, is_form): (usize, fn(usize) -> bool) = match look.kind {
+        // Batches of matrices are no weights.
+        Kind::Matrix => (operands_before_factors(look.base) + 1, |rank| rank == 2),
+        Kind::Convolution => (1, |rank| rank > 2),
+        _ => return None,
+    };
+    let weight = look.operands.get(at).filter(|o| is_form(o.dims.len()))?;
+    let is_own = |(i, o): (usize, &Operand<'_>)| i == at || !same(o.dims, weight.dims);
+    look.operands.iter().enumerate().all(is_own).then_some(weight)
+}
+
+/// Whether two shapes are the same, or one is the other turned.
+fn same(a: &[i64], b: &[i64]) -> bool {
+    a == b || matches!((a, b), ([a, b], [c, d]) if (a, b) == (d, c))
+}
+
+/// The copies of the weight and, if there is one of that, of the bias, in their order.
+fn copies_of(scene: &Scene<'_>, claims: &Claims, at: usize, weight: &Operand<'_>) -> Vec<usize> {
+    let near = |i: &usize| scene.look(*i).kind == Kind::Copy && scene.leaf(*i).module == scene.leaf(at).module;
+    let is_weight = |i: &usize| same(&scene.look(*i).full, weight.dims);
+    let biases: Vec<&[i64]> = scene.look(at).operands.iter().map(|o| o.dims).filter(|d| d.len() == 1).collect();
+    let is_bias = |i: &usize| biases.contains(&&*scene.look(*i).full);
+    let before = scene.before(at).rev().take(REACH).take_while(near).filter(|&i| claims.is_free(i));
+    let mut copies: Vec<usize> = before.filter(|i| is_weight(i) || is_bias(i)).collect();
+    copies.reverse();
+    if copies.iter().any(is_weight) { copies } else { Vec::new() }
+}
+
+fn instance(scene: &Scene<'_>, copies: Vec<usize>, product: usize) -> Option<Instance> {
+    let largest = *copies.iter().max_by_key(|&&i| scene.look(i).numel())?;
+    let leaves = copies.into_iter().map(|i| LeafId(i as u32)).collect();
+    let anchor = LeafId(largest as u32);
+    let mut instance = Instance::new(scene, Code::WeightCopies, leaves, anchor, &[], Confidence::High);
+    instance.fused = Some(Fused::NOTHING);
+    "the copies are made once and not in every call".clone_into(&mut instance.basis);
+    let (shape, name) = (dims(&scene.look(largest).full), &scene.leaf(product).name);
+    instance.evidence.push(format!("a weight of {shape} is copied right before the `{name}` that reads it"));
+    if scene.look(largest).is_cast() {
+        instance.facts.push((CASTS, "true".to_owned()));
+    }
+    Some(instance)
+}

@@ -57,7 +57,7 @@ const WORST_BACKWARD: (f64, f64) = (512.0, 0.25);
 /// than 10 MB reached 0.12 to 0.18.
 const WORST_OF_GROUPS: f64 = 0.12;
 /// What batch norms reach of the peak bandwidth, at worst and at best, forward and backward: in half precision and in
-/// full, with channels first and last. Of 32 measured on an H200 that move more than 50 MB, and some compiled ones; channels
+/// full, with channels first and last. Of 28 measured on an H200 that move more than 75 MB, and eight compiled ones; channels
 /// first are slow where there are few of them, for each has a block of threads.
 const OF_BATCHES: [[BatchShares; 2]; 2] = [
     [((0.08, 0.38), (0.075, 0.26)), ((0.19, 0.40), (0.22, 0.57))],

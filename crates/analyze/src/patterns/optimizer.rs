@@ -23,6 +23,7 @@
 //! Steps are known by the annotation that PyTorch puts around them. Where one has it, none is taken to be written by hand.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::claims::Claims;
 use super::fused::Part;
@@ -95,38 +96,50 @@ fn loops(scene: &Scene<'_>, is_free: impl Fn(usize) -> bool) -> Vec<Instance> {
 
 /// The parts of a run in which the same few operations follow each other, one tensor after the other.
 fn loops_in(scene: &Scene<'_>, run: &[LeafId]) -> Vec<Instance> {
-    let mut found = Vec::new();
-    let mut rest = run;
-    // What is left before one loop may end with another.
-    while let Some((from, instance)) = last_loop(scene, rest) {
-        found.extend(instance);
-        rest = &rest[..from];
-    }
+    let long = |period: usize| Some((period, longest(scene, run, period))).filter(|(_, r)| r.len() >= LEAST_LEAVES);
+    let Some((period, range)) = (1..=LONGEST_TURN).find_map(long) else { return Vec::new() };
+    // What stands before and after it may be another.
+    let mut found = loops_in(scene, &run[..range.start]);
+    found.extend(is_loop(scene, &run[range.clone()], period).then(|| loop_of(scene, &run[range.clone()], period)));
+    found.extend(loops_in(scene, &run[range.end..]));
     found
 }
 
-/// The loop at the end of a run: where it begins, and what it is, if it is one that a call on lists takes the place of.
-fn last_loop(scene: &Scene<'_>, run: &[LeafId]) -> Option<(usize, Option<Instance>)> {
-    let look = |l: &LeafId| scene.look(l.index());
-    let on = |l: &LeafId| look(l).operands.first().map(|o| o.dims);
-    let repeats = |period: usize| {
-        let what = |l: &LeafId| (look(l).base, look(l).in_place);
-        let same = |i: &usize| what(&run[*i]) == what(&run[i - period]);
-        // What stands before the loop is left out.
-        let from = (period..run.len()).rev().find(|i| !same(i)).map_or(0, |i| i + 1 - period);
-        let of_one = |unit: &&[LeafId]| unit.iter().all(|l| on(l) == on(&unit[0]));
-        let units = run[from..].chunks_exact(period).take_while(of_one).count();
-        (from, &run[from..from + units * period])
-    };
-    let long = |period: usize| Some((period, repeats(period))).filter(|(_, (_, l))| l.len() >= LEAST_LEAVES);
-    let (period, (from, leaves)) = (1..=LONGEST_TURN).find_map(long)?;
-    let unit: Vec<&Look<'_>> = leaves[..period].iter().map(look).collect();
-    let updates = unit.iter().filter(|l| is_update(l)).count() * ONE_UPDATE_OF >= period;
-    let alone = period == 1 && (unit[0].kind == Kind::Copy || makes_number(unit[0]));
+/// The longest part of a run that is the same operations again and again, so many for each tensor.
+fn longest(scene: &Scene<'_>, run: &[LeafId], period: usize) -> Range<usize> {
+    let what = |i: usize| (scene.look(run[i].index()).base, scene.look(run[i].index()).in_place);
+    let is_turn = |turn: &&[LeafId]| turn.iter().all(|l| first_of(scene, *l) == first_of(scene, turn[0]));
+    let mut longest = 0..0;
+    let mut start = 0;
+    for end in period..=run.len() {
+        if end < run.len() && what(end) == what(end - period) {
+            continue;
+        }
+        // The first turn may have begun before the part did.
+        for from in start..end.min(start + period) {
+            let turns = run[from..end].chunks_exact(period).take_while(is_turn).count();
+            if turns * period > longest.len() {
+                longest = from..from + turns * period;
+            }
+        }
+        start = end + 1 - period;
+    }
+    longest
+}
+
+/// The shape of what an operation is about.
+fn first_of<'s>(scene: &'s Scene<'_>, leaf: LeafId) -> Option<&'s [i64]> {
+    scene.look(leaf.index()).operands.first().map(|o| o.dims)
+}
+
+/// Whether a call on lists takes the place of such a part.
+fn is_loop(scene: &Scene<'_>, leaves: &[LeafId], period: usize) -> bool {
+    let turn: Vec<&Look<'_>> = leaves[..period].iter().map(|l| scene.look(l.index())).collect();
+    let updates = turn.iter().filter(|l| is_update(l)).count() * ONE_UPDATE_OF >= period;
+    let alone = period == 1 && (turn[0].kind == Kind::Copy || makes_number(turn[0]));
     // Tensors of one shape may be one tensor.
-    let other_shapes = leaves.iter().any(|l| on(l) != on(&leaves[0]));
-    let is_loop = (updates || alone || unit.iter().map(|l| l.base).eq(COPIED_BACK)) && other_shapes;
-    Some((from, is_loop.then(|| loop_of(scene, leaves, period))))
+    let other_shapes = leaves.iter().any(|l| first_of(scene, *l) != first_of(scene, leaves[0]));
+    (updates || alone || turn.iter().map(|l| l.base).eq(COPIED_BACK)) && other_shapes
 }
 
 /// Whether an operation makes one number of a tensor.

@@ -366,6 +366,18 @@ fn loops_that_scale_copy_or_measure_tensors() {
         assert!((p.fused_ms.unwrap().low - best).abs() < 1e-6, "{times}: {:?} {best}", p.fused_ms);
         draw(49, turn).none(Code::UnfusedOptimizer);
     }
+    // Something else before and after it.
+    let mut s = Sketch::new();
+    s.dtype("float").op("aten::mm", &[&[1024, 1024], &[1024, 1024]], 20.0).op(
+        "aten::add_",
+        &[&[1024], &[1024], &[]],
+        3.0,
+    );
+    for p in [SHAPES; 25].concat() {
+        s.op("aten::mul_", &[p, &[]], 3.0).op("aten::add_", &[p, p, &[]], 4.0);
+    }
+    s.op("aten::add", &[&[64], &[]], 3.0).op("aten::exp", &[&[64]], 3.0);
+    assert_eq!(s.one(Code::UnfusedOptimizer).ops.len(), 100);
     // One loop after the other, as clipping by hand has them.
     let mut s = draw(50, &measured);
     for _ in 0..50 {

@@ -2,7 +2,7 @@
 //! detector's file, or in an analyzer's own description; here is only the list of who explains what.
 
 use crate::finding::{PATTERNS, PatternId, PatternInfo, Tier};
-use crate::patterns::PATTERN_DETECTORS;
+use crate::patterns::{Code, PATTERN_DETECTORS};
 use crate::rules::{ANALYZERS, AnalyzerInfo, analyzer};
 use crate::thresholds::Threshold;
 
@@ -69,6 +69,20 @@ pub fn topics() -> Vec<Topic> {
     patterns.chain(ANALYZERS.iter().map(|a| analyzer_topic(a.info()))).collect()
 }
 
+/// One of the codes that files name patterns by: what its detector says. Capitals or not.
+pub fn code_topic(name: &str) -> Option<Topic> {
+    let code = Code::ALL.iter().find(|code| code.as_str().eq_ignore_ascii_case(name))?;
+    let info = PATTERNS.iter().find(|info| info.id == code.id())?;
+    let detector = PATTERN_DETECTORS.iter().find(|d| d.codes.contains(code))?;
+    Some(Topic {
+        name: code.as_str(),
+        kind: TopicKind::Pattern(info.tier),
+        title: format!("told as `{}`", info.id.as_str()),
+        text: detector.explanation().trim_end().to_owned(),
+        thresholds: Vec::new(),
+    })
+}
+
 fn pattern(info: &PatternInfo) -> Topic {
     let known = EXPLAINED_BY.iter().find(|(id, _)| *id == info.id).map(|(_, source)| *source);
     let (text, thresholds) = match known {
@@ -116,6 +130,16 @@ fn head(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn codes_are_explained_by_who_finds_them() {
+        for code in Code::ALL {
+            let topic = code_topic(&code.as_str().to_lowercase()).unwrap();
+            assert_eq!(topic.name, code.as_str());
+            assert!(topic.title.contains(code.id().as_str()) && topic.text.contains("What it finds"), "{}", topic.name);
+        }
+        assert!(code_topic("unfused").is_none());
+    }
 
     #[test]
     fn every_topic_is_explained_under_all_headings() {

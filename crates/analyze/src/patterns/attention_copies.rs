@@ -2,8 +2,7 @@
 //!
 //! # What it finds
 //! Key/value heads written out once per query head before attention (`[B, Hkv, r, N, d]` or `[B, N, Hkv, r, d]` with
-//! stride 0 at `r`, as `expand` and `repeat_interleave` leave it), keys and values that are copied as a whole to append a few
-//! to them (a `cat` before attention, 90% or more of it one tensor), and Q, K, V or output copies around a fused attention
+//! stride 0 at `r`, as `expand` and `repeat_interleave` leave it), and Q, K, V or output copies around a fused attention
 //! kernel (at least two, made by `contiguous` or `clone`).
 //!
 //! # Why it matters
@@ -15,7 +14,7 @@
 //! bounds may also read them r times less often.
 //!
 //! # What to do
-//! `enable_gqa=True`, a cache of its full length that new keys and values are written into, or leave out `.contiguous()`.
+//! `enable_gqa=True`, or leave out `.contiguous()`.
 //!
 //! # Limits
 //! Strides must be recorded to tell an expanded tensor from an ordinary one. A backend that accepts no strided input
@@ -29,9 +28,9 @@ use super::show::dims;
 use super::{Code, Confidence, Fused};
 use crate::program::LeafId;
 
-const HINTS: &[&str] = &["attn", "attention", "sdpa"];
+pub(super) const HINTS: &[&str] = &["attn", "attention", "sdpa"];
 /// Leaves between a copy and the attention it is for.
-const REACH: usize = 12;
+pub(super) const REACH: usize = 12;
 /// Fewer copies around one attention call are no pattern.
 const LEAST_COPIES: usize = 2;
 
@@ -39,8 +38,6 @@ const LEAST_COPIES: usize = 2;
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     let heads = repeated_heads(scene, claims);
     let mut found = claims.settle(scene, heads);
-    let caches = grown_caches(scene, claims);
-    found.extend(claims.settle(scene, caches));
     let attention = (0..scene.len()).filter(|&i| scene.look(i).kind == Kind::Attention);
     let copies = attention.filter_map(|i| copies_around(scene, claims, i)).collect();
     found.extend(claims.settle(scene, copies));
@@ -60,7 +57,7 @@ fn repeats(scene: &Scene<'_>, at: usize) -> Option<i64> {
 }
 
 /// The attention, in one kernel or several, that follows soon.
-fn attention_after(scene: &Scene<'_>, at: usize) -> Option<usize> {
+pub(super) fn attention_after(scene: &Scene<'_>, at: usize) -> Option<usize> {
     let is_attention = |i: usize| {
         let look = scene.look(i);
         matches!(look.kind, Kind::Attention | Kind::Softmax) || matches!(look.base, "bmm" | "baddbmm")
@@ -101,47 +98,6 @@ fn repeated_heads(scene: &Scene<'_>, claims: &Claims) -> Vec<Instance> {
             instance.fused = Some(Fused { best_us: -unread / scene.bytes_per_us(), worst_us: 0.0 });
             instance.basis.push_str(", and attention, which memory bounds, at best reads that much less");
         }
-        found.push(instance);
-    }
-    found
-}
-
-/// Share of what a `cat` gives that one of its tensors has, from which on the others are appended to it.
-const GROWN: f64 = 0.9;
-
-/// Elements that a `cat` copies to append others to them, and those others.
-fn grows(scene: &Scene<'_>, at: usize) -> Option<(i64, i64)> {
-    let look = scene.look(at);
-    let sizes = || look.operands.iter().filter(|o| o.dims.len() > 2).map(super::scene::Operand::numel);
-    let (largest, all) = (sizes().max()?, sizes().fold(0, i64::saturating_add));
-    let is_grown = look.kind == Kind::Cat && all > largest && largest as f64 >= GROWN * all as f64;
-    is_grown.then_some((largest, all - largest))
-}
-
-/// Keys and values that are written out whole to append to them.
-fn grown_caches(scene: &Scene<'_>, claims: &Claims) -> Vec<Instance> {
-    let mut found: Vec<Instance> = Vec::new();
-    let mut at = 0;
-    while at < scene.len() {
-        // What a projection reads is no cache.
-        let is_plain = |attention: &usize| (at + 1..*attention).all(|i| scene.look(i).kind != Kind::Matrix);
-        let attention = attention_after(scene, at).filter(is_plain).filter(|_| claims.is_free(at));
-        let Some((kept, _)) = grows(scene, at).filter(|_| attention.is_some()) else {
-            at += 1;
-            continue;
-        };
-        // Keys and values of one call belong together.
-        let same = |i: &usize| grows(scene, *i).is_some_and(|(other, _)| other == kept) && claims.is_free(*i);
-        let partner = scene.after(at).take(REACH).take_while(|&i| Some(i) != attention).find(same);
-        let leaves: Vec<LeafId> = [Some(at), partner].into_iter().flatten().map(|i| LeafId(i as u32)).collect();
-        at = partner.unwrap_or(at) + 1;
-        let look = scene.look(leaves[0].index());
-        let [first, second] = [0, 1].map(|i| look.operands.get(i).map_or_else(String::new, |o| dims(o.dims)));
-        let mut instance = Instance::new(scene, Code::GrownCache, leaves.clone(), leaves[0], HINTS, Confidence::High);
-        instance.backward = scene.backward_of(&leaves);
-        instance.evidence.push(format!("{first} and {second} are written out together before attention"));
-        removed(&mut instance);
-        "only what is new is written, and the copies go".clone_into(&mut instance.basis);
         found.push(instance);
     }
     found

@@ -18,6 +18,7 @@ mod fused;
 mod gated;
 mod gelu;
 mod group;
+mod grown_cache;
 pub mod kind;
 mod looped;
 pub(crate) mod metrics;
@@ -275,7 +276,8 @@ macro_rules! detectors {
 
 detectors! {
     attention [UnfusedAttention, UnfusedAttentionBackward];
-    attention_copies [RepeatedKvHeads, GrownCache, SdpaCopyOverhead];
+    attention_copies [RepeatedKvHeads, SdpaCopyOverhead];
+    grown_cache [GrownCache];
     optimizer [UnfusedOptimizer];
     moe [MoeExpertLoop];
     looped [LoopedGemms];

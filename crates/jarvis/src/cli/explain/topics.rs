@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use jarvis_analyze::explain::{Topic, TopicKind, topics};
+use jarvis_analyze::explain::{Topic, TopicKind, code_topic, topics};
 use jarvis_analyze::finding::Tier;
 use jarvis_analyze::thresholds::{THRESHOLDS, Threshold, ThresholdInfo};
 use serde_json::{Value, json};
@@ -22,7 +22,10 @@ pub(super) fn of(name: &str) -> Option<Answer> {
     match name {
         "patterns" | "analyzers" => Some(Answer::Patterns),
         "thresholds" | "limits" => Some(Answer::Thresholds),
-        _ => topics().into_iter().find(|t| t.name == name).map(|t| Answer::One(Box::new(t))),
+        _ => {
+            let topic = topics().into_iter().find(|t| t.name == name).or_else(|| code_topic(name));
+            topic.map(|t| Answer::One(Box::new(t)))
+        }
     }
 }
 

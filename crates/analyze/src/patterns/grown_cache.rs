@@ -1,0 +1,74 @@
+//! Keys and values that are copied to append to them.
+//!
+//! # What it finds
+//! A `cat` before attention of which one tensor is 90% or more, with nothing projected in between: a cache that grows by
+//! concatenation.
+//!
+//! # Why it matters
+//! The whole cache is read and written for every new token, and attention reads it once more.
+//!
+//! # How it is computed
+//! The copies go; what is new is still written. Where the host then becomes the limit, the recorded schedule is run again
+//! without them.
+//!
+//! # What to do
+//! A cache of its full length that new keys and values are written into.
+//!
+//! # Limits
+//! What is joined is known by its shape alone.
+
+use super::attention_copies::{HINTS, REACH, attention_after};
+use super::claims::Claims;
+use super::group::Instance;
+use super::kind::Kind;
+use super::scene::Scene;
+use super::show::dims;
+use super::{Code, Confidence, Fused};
+use crate::program::LeafId;
+
+/// Finds them before attention.
+pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
+    let caches = grown_caches(scene, claims);
+    claims.settle(scene, caches)
+}
+
+/// Share of what a `cat` gives that one of its tensors has, from which on the others are appended to it.
+const GROWN: f64 = 0.9;
+
+/// Elements that a `cat` copies to append others to them, and those others.
+fn grows(scene: &Scene<'_>, at: usize) -> Option<(i64, i64)> {
+    let look = scene.look(at);
+    let sizes = || look.operands.iter().filter(|o| o.dims.len() > 2).map(super::scene::Operand::numel);
+    let (largest, all) = (sizes().max()?, sizes().fold(0, i64::saturating_add));
+    let is_grown = look.kind == Kind::Cat && all > largest && largest as f64 >= GROWN * all as f64;
+    is_grown.then_some((largest, all - largest))
+}
+
+/// Keys and values that are written out whole to append to them.
+fn grown_caches(scene: &Scene<'_>, claims: &Claims) -> Vec<Instance> {
+    let mut found: Vec<Instance> = Vec::new();
+    let mut at = 0;
+    while at < scene.len() {
+        // What a projection reads is no cache.
+        let is_plain = |attention: &usize| (at + 1..*attention).all(|i| scene.look(i).kind != Kind::Matrix);
+        let attention = attention_after(scene, at).filter(is_plain).filter(|_| claims.is_free(at));
+        let Some((kept, _)) = grows(scene, at).filter(|_| attention.is_some()) else {
+            at += 1;
+            continue;
+        };
+        // Keys and values of one call belong together.
+        let same = |i: &usize| grows(scene, *i).is_some_and(|(other, _)| other == kept) && claims.is_free(*i);
+        let partner = scene.after(at).take(REACH).take_while(|&i| Some(i) != attention).find(same);
+        let leaves: Vec<LeafId> = [Some(at), partner].into_iter().flatten().map(|i| LeafId(i as u32)).collect();
+        at = partner.unwrap_or(at) + 1;
+        let look = scene.look(leaves[0].index());
+        let [first, second] = [0, 1].map(|i| look.operands.get(i).map_or_else(String::new, |o| dims(o.dims)));
+        let mut instance = Instance::new(scene, Code::GrownCache, leaves.clone(), leaves[0], HINTS, Confidence::High);
+        instance.backward = scene.backward_of(&leaves);
+        instance.evidence.push(format!("{first} and {second} are written out together before attention"));
+        instance.fused = Some(Fused::NOTHING);
+        "only what is new is written, and the copies go".clone_into(&mut instance.basis);
+        found.push(instance);
+    }
+    found
+}

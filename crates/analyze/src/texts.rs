@@ -62,6 +62,8 @@ texts! {
     I_ONE_HOT      "I-ONE-HOT"      "One element of each row is picked by a product with one-hot rows and a sum ({list}): {time} ms over {calls}{backward}.";
     I_UNFOLD       "I-UNFOLD"       "A convolution runs as unfolding, copies and a matrix product ({list}): {time} ms over {calls}{backward}.";
     I_WEIGHT_COPIES "I-WEIGHT-COPIES" "Weights are copied right before the products that read them: {time} ms over {calls}.";
+    I_ADAPTERS     "I-ADAPTERS"     "Low-rank adapters run beside their layers ({list}): {time} ms over {calls}.";
+    I_LOOKUP       "I-LOOKUP"       "Rows of a matrix are picked by a product with one-hot rows ({list}): {time} ms over {calls}{backward}.";
     I_SDPA_COPY    "I-SDPA-COPY"    "Q, K, V or the output are copied around `{op}`: {time} ms over {calls}.";
     I_SDPA_BELOW   "I-SDPA-BELOW"   "Sequence length {n}: {eff}% of peak, expected {low}-{high}%{more}.";
     I_TRANSPOSE    "I-TRANSPOSE"    "{pct}% of convolution time is layout transposes ({count} kernels, {time} ms).";
@@ -92,6 +94,8 @@ texts! {
     A_UNFOLD       "A-UNFOLD"       "Use the convolution itself (`torch.nn.functional.conv2d`) in the place of unfolding and a matrix product: its kernels read each input where it lies, and nothing is written out once for each tap of the filter.";
     A_CAST_ONCE    "A-CAST-ONCE"    "Convert the weights once (`model.to(torch.bfloat16)`, or the type that the products run in) instead of casting them in every call, as autocast does.";
     A_COPY_ONCE    "A-COPY-ONCE"    "Keep the copy of the weight, or store it as the product reads it, instead of copying it in every call.";
+    A_MERGE        "A-MERGE"        "Merge the adapters into the weights before inference (`merge_and_unload()` of the library, or add the product of both weights to the layer's) unless several are served at a time.";
+    A_LOOKUP       "A-LOOKUP"       "Pick the rows by index: `torch.nn.functional.embedding(indices, weight)` reads those alone.";
     A_SORT         "A-SORT"         "Sort less: `torch.topk` where only the first few of each row are used.";
     A_WEIGHTS_ONCE "A-WEIGHTS-ONCE" "Make the weight once and keep it: these operations work on what stays the same from call to call. Else use a product that takes the weight as it is stored.";
     A_GQA          "A-GQA"          "Use `scaled_dot_product_attention(..., enable_gqa=True)` instead of repeating key/value heads.";

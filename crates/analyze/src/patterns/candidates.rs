@@ -180,6 +180,7 @@ pub(super) fn is_fusion(code: Code) -> bool {
         Code::GrownCache,
         Code::SdpaCopyOverhead,
         Code::WeightCopies,
+        Code::Adapters,
         Code::OneHotTargets,
         Code::UnfoldedConvolution,
         Code::Recomputation,

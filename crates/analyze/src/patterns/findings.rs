@@ -212,8 +212,8 @@ impl Maker<'_, '_> {
             let more = scaled.high > 1.01 * saved.high;
             return (scaled, if more { text } else { String::new() });
         }
-        if self.patterns.iter().all(|p| p.code == Code::WeightCopies) {
-            // What is made once is not launched again either.
+        if self.patterns.iter().all(|p| matches!(p.code, Code::WeightCopies | Code::Adapters)) {
+            // What is made once, or not at all, is not launched again either.
             let leaves = self.patterns.iter().flat_map(|p| p.all_leaves()).map(|l| self.scene.program.leaf(l));
             let kernels: Vec<u32> = leaves.flat_map(|l| l.kernels.iter().map(|k| k.uid)).collect();
             let text = " The GPU waits for the host here, so the range is what the recorded schedule gives without these launches.";

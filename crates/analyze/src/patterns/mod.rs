@@ -5,6 +5,7 @@
 //!
 //! To add a pattern: write its file, with the headings of the others, and its line in [`PATTERN_DETECTORS`].
 
+mod adapters;
 mod attention;
 mod attention_copies;
 mod attention_time;
@@ -99,6 +100,7 @@ codes! {
     ElementwiseChain         "ELEMENTWISE_CHAIN"     ELEMENTWISE_CHAIN;
     UnfusedRecurrence        "UNFUSED_RECURRENCE"    UNFUSED_MODULE;
     UnfoldedConvolution      "UNFOLDED_CONVOLUTION"  UNFUSED_MODULE;
+    Adapters                 "LOW_RANK_ADAPTERS"     UNFUSED_MODULE;
     GemmEpilogue             "GEMM_EPILOGUE"         UNFUSED_MODULE;
     UnfusedModule            "UNFUSED_MODULE"        UNFUSED_MODULE;
     Recomputation            "RECOMPUTATION"         RECOMPUTATION;
@@ -282,6 +284,7 @@ detectors! {
     moe [MoeExpertLoop];
     looped [LoopedGemms];
     recurrent [UnfusedRecurrence];
+    adapters [Adapters];
     norm [UnfusedRmsNorm, UnfusedLayerNorm];
     rope [UnfusedRope];
     one_hot [OneHotTargets];

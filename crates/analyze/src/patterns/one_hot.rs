@@ -2,7 +2,8 @@
 //!
 //! # What it finds
 //! `one_hot` of indices, a cast of it, its product with another tensor and the sum of that: one element of each row is
-//! picked by multiplying all others by zero, as losses written by hand do. Its backward work belongs to it.
+//! picked by multiplying all others by zero, as losses written by hand do; or their product with a matrix, which picks its
+//! rows. The backward work belongs to it.
 //!
 //! # Why it matters
 //! The rows are as large as all probabilities, in eight bytes an element at first, and are written, cast, read and multiplied
@@ -12,7 +13,7 @@
 //! The operations go. Picking by index reads next to nothing; its backward writes the gradient once.
 //!
 //! # What to do
-//! `torch.nn.functional.cross_entropy` with indices as targets, or `gather`.
+//! `torch.nn.functional.cross_entropy` with indices as targets, or `gather`; an embedding for rows of a matrix.
 //!
 //! # Limits
 //! Targets that are smoothed or mixed need more than one element of a row; then they are no products with `one_hot` alone.
@@ -46,22 +47,50 @@ fn around(scene: &Scene<'_>, claims: &Claims, scatter: usize) -> Option<Instance
     let first = scene.before(scatter).rev().take_while(|&i| in_one_hot(i)).last().unwrap_or(scatter);
     let on_rows = |i: &usize| scene.look(*i).numel() == n;
     let mut after = scene.after(scatter).take(REACH).filter(on_rows);
-    let product = after.find(|&i| scene.look(i).base == "mul")?;
-    let sum = scene.after(product).next().filter(|&i| on_rows(&i) && scene.look(i).kind == Kind::Reduce)?;
+    let product = after.find(|&i| scene.look(i).base == "mul" || is_lookup(scene, i, n))?;
+    let looks_up = is_lookup(scene, product, n);
+    let sum = scene.after(product).next().filter(|&i| on_rows(&i) && scene.look(i).kind == Kind::Reduce);
+    if sum.is_none() && !looks_up {
+        return None;
+    }
     let casts = scene.after(scatter).take_while(|&i| i < product).filter(|&i| on_rows(&i) && scene.look(i).is_cast());
     let mut leaves: Vec<LeafId> = (first..=scatter).chain(casts).map(|i| LeafId(i as u32)).collect();
-    leaves.extend([product, sum].map(|i| LeafId(i as u32)));
+    leaves.extend(std::iter::once(product).chain(sum.filter(|_| !looks_up)).map(|i| LeafId(i as u32)));
     if !claims.are_free(&leaves) {
         return None;
     }
     let anchor = LeafId(product as u32);
     let mut instance = Instance::new(scene, Code::OneHotTargets, leaves, anchor, HINTS, Confidence::High);
     instance.backward = scene.backward_of(&instance.leaves);
+    let shape = dims(&scene.look(product).full);
+    if looks_up {
+        let (elements, _) = super::epilogue::output(scene.look(product))?;
+        let size = scene.look(product).operands.first().map_or(4.0, |o| super::scene::element_size(o.dtype));
+        // Rows are read and written; gathering short ones reaches little of the bandwidth.
+        let rows = elements as f64 * size;
+        let part = Part { known_share: Some(GATHERED), ..Part::moving(rows, rows) };
+        instance.fused = Some(part.time(scene));
+        instance.basis = part.basis(scene);
+        instance.evidence.push(format!("one-hot rows of {shape} pick the rows of a matrix"));
+        instance.facts.push((LOOKUP, "true".to_owned()));
+        return Some(instance);
+    }
     instance.fused = Some(Part::default().time(scene));
     let gradient = Part::moving(0.0, scene.look(product).result_bytes());
     instance.backward_fused = gradient.time(scene);
     "elements are picked by index, and the backward pass writes the gradient once".clone_into(&mut instance.basis);
-    let shape = dims(&scene.look(product).full);
     instance.evidence.push(format!("{shape} is multiplied by one-hot rows and summed"));
     Some(instance)
+}
+
+/// Fact: rows of a matrix are picked.
+pub(super) const LOOKUP: &str = "lookup";
+/// Share of the peak bandwidth that gathering rows reaches at worst: one block of threads takes a row, however short.
+const GATHERED: f64 = 0.2;
+
+/// Whether a matrix product reads the one-hot rows.
+fn is_lookup(scene: &Scene<'_>, at: usize, n: i64) -> bool {
+    let look = scene.look(at);
+    let rows = look.operands.get(super::kind::operands_before_factors(look.base));
+    look.kind == Kind::Matrix && rows.is_some_and(|o| o.numel() == n)
 }

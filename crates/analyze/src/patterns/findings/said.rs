@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::fused::Change;
 use super::super::show::{ms, one};
 use super::super::words::{attention_parts, fused_call, is_alike, likewise, short_ops};
-use super::super::{Code, Pattern, attention, attention_time, looped, module, norm, optimizer, weight_copies};
+use super::super::{Code, Pattern, attention, attention_time, looped, module, norm, one_hot, optimizer, weight_copies};
 use super::{MOST_BASES, Maker};
 use crate::finding::Paths;
 use crate::system::texts::bytes;
@@ -40,8 +40,10 @@ impl Maker<'_, '_> {
             Code::UnfusedGelu => "Unfused GELU",
             Code::UnfusedOptimizer if self.has(optimizer::LOOP) => "Tensors handled one by one",
             Code::UnfusedOptimizer => "Optimizer step of small kernels",
+            Code::OneHotTargets if self.has(one_hot::LOOKUP) => "Rows picked with a one-hot matrix",
             Code::OneHotTargets => "Elements picked with one-hot rows",
             Code::UnfoldedConvolution => "Convolution by unfolding",
+            Code::Adapters => "Adapters beside linear layers",
             Code::ElementwiseChain => "Chain of elementwise operations",
             Code::GemmEpilogue => "Elementwise work after matrix products",
             Code::UnfusedModule => "Module of separate kernels",
@@ -87,8 +89,10 @@ impl Maker<'_, '_> {
             }
             Code::RepeatedKvHeads => TextId::I_KV,
             Code::GrownCache => TextId::I_GROWN_CACHE,
+            Code::OneHotTargets if self.has(one_hot::LOOKUP) => TextId::I_LOOKUP,
             Code::OneHotTargets => TextId::I_ONE_HOT,
             Code::UnfoldedConvolution => TextId::I_UNFOLD,
+            Code::Adapters => TextId::I_ADAPTERS,
             Code::WeightCopies => TextId::I_WEIGHT_COPIES,
             Code::SdpaCopyOverhead => TextId::I_SDPA_COPY,
             Code::MoeExpertLoop if loose => TextId::I_EXPERTS_LOOSE,
@@ -144,8 +148,10 @@ impl Maker<'_, '_> {
             Code::UnfusedAttention | Code::UnfusedAttentionBackward => self.attention_path(),
             Code::RepeatedKvHeads => vec![TextId::A_GQA.plain()],
             Code::GrownCache => vec![TextId::A_GROWN_CACHE.plain()],
+            Code::OneHotTargets if self.has(one_hot::LOOKUP) => vec![TextId::A_LOOKUP.plain()],
             Code::OneHotTargets => vec![TextId::A_ONE_HOT.plain()],
             Code::UnfoldedConvolution => vec![TextId::A_UNFOLD.plain()],
+            Code::Adapters => vec![TextId::A_MERGE.plain()],
             Code::WeightCopies if self.has(weight_copies::CASTS) => vec![TextId::A_CAST_ONCE.plain()],
             Code::WeightCopies => vec![TextId::A_COPY_ONCE.plain()],
             Code::SdpaCopyOverhead => vec![TextId::A_STRIDED.plain()],

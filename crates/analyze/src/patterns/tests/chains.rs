@@ -671,3 +671,69 @@ fn weights_that_are_cast_in_every_call() {
     // Weights that are learnt change from step to step.
     draw(true, true).none(Code::WeightCopies);
 }
+
+#[test]
+fn adapters_beside_linear_layers() {
+    let (x, out): (&[i64], &[i64]) = (&[4096, 2048], &[4096, 2048]);
+    let draw = |rank: i64, summed: &str, trains: bool| {
+        let mut s = Sketch::new();
+        for layer in 0..3 {
+            s.module(&format!("LoraLinear_{layer}"), |s| {
+                s.op("aten::mm", &[x, &[2048, 2048]], 45.0).op("aten::mm", &[x, &[2048, rank]], 8.0);
+                s.op("aten::mm", &[&[4096, rank], &[rank, 2048]], 9.0);
+                s.op("aten::mul", &[out, &[]], 11.0).op(summed, &[out, out, &[]], 16.0);
+            });
+        }
+        if trains {
+            s.backward("MmBackward0", 1, |s| {
+                s.op("aten::mm", &[&[2048, 4096], x], 45.0);
+            });
+        }
+        s
+    };
+    let s = draw(16, "aten::add", false);
+    let p = s.one(Code::Adapters);
+    assert_eq!((p.instances, p.ops.len(), p.confidence), (3, 4, Confidence::High));
+    s.look(|_, _, findings| {
+        assert_eq!(findings[0].title, "Adapters beside linear layers in `LoraLinear`");
+        assert!(findings[0].paths.algorithmic[0].starts_with("Merge the adapters"), "{:?}", findings[0].paths);
+        assert!((findings[0].time_ms - 0.132).abs() < 1e-9, "{}", findings[0].time_ms);
+    });
+    // Too wide for one, no sum, and what is learnt.
+    draw(512, "aten::add", false).none(Code::Adapters);
+    draw(16, "aten::sub", false).none(Code::Adapters);
+    draw(16, "aten::add", true).none(Code::Adapters);
+}
+
+#[test]
+fn rows_picked_with_a_one_hot_matrix() {
+    let rows: &[i64] = &[16384, 8192];
+    let draw = |read: &[i64]| {
+        let mut s = Sketch::new();
+        s.module("Embed_0", |s| {
+            s.within("aten::one_hot", |s| {
+                s.typed("aten::fill_", &[rows, &[]], &["long int", "Scalar"], 230.0);
+                s.typed(
+                    "aten::scatter_",
+                    &[rows, &[], &[16384, 1], &[]],
+                    &["long int", "Scalar", "long int", "Scalar"],
+                    6.0,
+                );
+            });
+            s.typed("aten::copy_", &[rows, rows], &["c10::BFloat16", "long int"], 350.0);
+            s.op("aten::mm", &[read, &[8192, 1024]], 380.0);
+        });
+        s
+    };
+    let s = draw(rows);
+    let p = s.one(Code::OneHotTargets);
+    assert_eq!(p.ops.len(), 4);
+    s.look(|_, _, findings| {
+        assert_eq!(findings[0].title, "Rows picked with a one-hot matrix in `Embed`");
+        assert!(findings[0].paths.algorithmic[0].contains("embedding(indices, weight)"), "{:?}", findings[0].paths);
+    });
+    // The rows are read and written, at a fifth of the bandwidth at worst.
+    let ms = 2.0 * 2.0 * 16384.0 * 1024.0 / 4.8e9;
+    assert!((p.fused_ms.unwrap().high - ms / 0.2).abs() < 1e-6, "{:?}", p.fused_ms);
+    draw(&[16384, 4096]).none(Code::OneHotTargets);
+}

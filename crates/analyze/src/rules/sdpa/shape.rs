@@ -182,13 +182,14 @@ impl Shape {
     /// Whether a call of the framework is given one mask for all heads and sequences, with as many queries as keys: as a
     /// rule that is the causal one, of which kernels that are told so compute half.
     pub(super) fn has_square_mask(&self, row: &Row) -> bool {
-        let mask = row.inputs.dims.as_ref().and_then(|dims| dims.get(3)).and_then(|d| d.shape());
+        // Behind Q, K and V; the backward has the gradient, the output and the logarithms of sums before it.
+        let mut others = row.inputs.dims.iter().flat_map(|dims| dims.iter()).skip(3).filter_map(|d| d.shape());
         let is_one = |mask: &[i64]| match mask {
             [rest @ .., q, kv] => (*q, *kv) == (self.n_q, self.n_kv) && rest.iter().all(|d| *d == 1),
             _ => false,
         };
         let is_own = row.name.contains("scaled_dot_product") && self.causal != Some(true);
-        is_own && self.n_q == self.n_kv && self.n_q > 1 && mask.is_some_and(is_one)
+        is_own && self.n_q == self.n_kv && self.n_q > 1 && others.any(is_one)
     }
 
     /// Sequence length that bands go by.

@@ -525,7 +525,7 @@ pub(super) fn category(code: Code) -> &'static str {
         | Code::GrownCache
         | Code::SdpaCopyOverhead => "sdpa_fwd",
         Code::MoeExpertLoop => "moe_unfused",
-        Code::LoopedGemms | Code::UnfusedRecurrence => "gemm",
+        Code::LoopedGemms | Code::UnfusedRecurrence | Code::Adapters | Code::UnfoldedConvolution => "gemm",
         Code::GemmEpilogue | Code::UnfusedModule => "kernel_fusion",
         Code::Recomputation => "recomputation",
         _ => "elementwise",

@@ -111,10 +111,21 @@ pub(crate) fn shapes(args: &str) -> String {
 
 /// How a finding's range was found, in a few words; the whole of it stands in the detailed section.
 pub(crate) fn basis(finding: &Finding) -> &'static str {
+    const GOES: [&str; 5] = [
+        "the copies are made once",
+        "the copies go",
+        "only the layer's own product is left",
+        "elements are picked by index",
+        "where it is not needed",
+    ];
     let whole = &finding.impact.basis;
     match finding.pattern {
         _ if whole.contains("may change nothing") => "projection; nothing at all while the host is the limit",
         _ if whole.contains("launches replaced") => "the recorded schedule run again with fewer launches",
+        _ if whole.contains("without these launches") => "the recorded schedule run again without their launches",
+        _ if whole.contains("the convolution takes") => "the same arithmetic in one convolution",
+        // What goes is in the words of the patterns whose operations nothing replaces.
+        _ if GOES.iter().any(|words| whole.contains(words)) => "measured time of what goes",
         PatternId::UNFUSED_ATTENTION => "performance model of one fused attention kernel",
         PatternId::REPEATED_KV_HEADS => "measured time of the copies",
         PatternId::FULL_PRECISION_GEMM => "ratio of the two peaks",

@@ -23,7 +23,7 @@ use super::group::Instance;
 use super::kind::{Kind, operands_before_factors};
 use super::scene::Scene;
 use super::{Code, Confidence, Fused};
-use crate::program::{Direction, LeafId};
+use crate::program::LeafId;
 
 const HINTS: &[&str] = &["lora", "adapter"];
 /// Most columns of the narrow products, and how many times as wide the others are at least.
@@ -32,10 +32,13 @@ const NARROWER: i64 = 4;
 /// Leaves from the layer's own product to the sum: casts and drop-outs may stand between.
 const REACH: usize = 8;
 
+/// How its time is found.
+pub(super) const BASIS: &str = "with the weights merged only the layer's own product is left";
+
 /// Finds them behind the products of layers.
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     // What is learnt can't be merged.
-    if scene.program.leaves.iter().any(|l| matches!(l.direction, Direction::Backward | Direction::Optimizer)) {
+    if scene.trains() {
         return Vec::new();
     }
     let found = (0..scene.len()).filter_map(|i| behind(scene, claims, i)).collect();
@@ -76,7 +79,7 @@ fn behind(scene: &Scene<'_>, claims: &Claims, layer: usize) -> Option<Instance> 
     }
     let mut instance = Instance::new(scene, Code::Adapters, leaves, LeafId(up as u32), HINTS, Confidence::High);
     instance.fused = Some(Fused::NOTHING);
-    "with the weights merged only the layer's own product is left".clone_into(&mut instance.basis);
+    BASIS.clone_into(&mut instance.basis);
     instance
         .evidence
         .push(format!("{inner} columns go through {rank} to {columns} beside the layer and are added to it"));

@@ -175,17 +175,7 @@ pub struct FusionMetrics {
 
 /// Codes that are no fusion: nothing takes the place of the operations, or a loop is reordered.
 pub(super) fn is_fusion(code: Code) -> bool {
-    let goes = [
-        Code::RepeatedKvHeads,
-        Code::GrownCache,
-        Code::SdpaCopyOverhead,
-        Code::WeightCopies,
-        Code::Adapters,
-        Code::OneHotTargets,
-        Code::UnfoldedConvolution,
-        Code::Recomputation,
-    ];
-    !code.is_loop() && !goes.contains(&code)
+    !code.is_loop() && !code.goes()
 }
 
 /// The fusions that are sure.

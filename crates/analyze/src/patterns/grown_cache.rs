@@ -26,6 +26,9 @@ use super::show::dims;
 use super::{Code, Confidence, Fused};
 use crate::program::LeafId;
 
+/// How its time is found.
+pub(super) const BASIS: &str = "only what is new is written, and the copies go";
+
 /// Finds them before attention.
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     let caches = grown_caches(scene, claims);
@@ -67,7 +70,7 @@ fn grown_caches(scene: &Scene<'_>, claims: &Claims) -> Vec<Instance> {
         instance.backward = scene.backward_of(&leaves);
         instance.evidence.push(format!("{first} and {second} are written out together before attention"));
         instance.fused = Some(Fused::NOTHING);
-        "only what is new is written, and the copies go".clone_into(&mut instance.basis);
+        BASIS.clone_into(&mut instance.basis);
         found.push(instance);
     }
     found

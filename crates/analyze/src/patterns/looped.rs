@@ -32,7 +32,7 @@ use super::claims::Claims;
 use super::group::Instance;
 use super::kind::{Kind, operands_before_factors};
 use super::moe::KERNELS;
-use super::scene::{Look, Scene, agree, numel};
+use super::scene::{Look, Scene, agree, is_transposed, numel};
 use super::show::one;
 use super::{Code, Confidence, Fused};
 use crate::program::{Leaf, LeafId};
@@ -214,10 +214,6 @@ pub(super) fn have_modules_of_their_own(scene: &Scene<'_>, turns: &Turns) -> boo
         let module = scene.leaf(product + turn * turns.length).module;
         module.is_some_and(|m| seen.insert(&scene.program.module(m).name))
     })
-}
-
-fn is_transposed(a: &[i64], b: &[i64]) -> bool {
-    a.len() == 2 && b.len() == 2 && a[0] == b[1] && a[1] == b[0]
 }
 
 fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, shared: i64, stack: usize) -> Option<Instance> {

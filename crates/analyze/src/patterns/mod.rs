@@ -33,7 +33,7 @@ mod recurrent;
 mod rope;
 pub(crate) mod scene;
 mod show;
-mod unfold;
+pub(crate) mod unfold;
 mod weight_copies;
 mod words;
 
@@ -106,10 +106,31 @@ codes! {
     Recomputation            "RECOMPUTATION"         RECOMPUTATION;
 }
 
+/// Bases of findings whose operations go, word for word: reports tell them in fewer.
+pub const WHAT_GOES: [&str; 4] = [adapters::BASIS, grown_cache::BASIS, one_hot::BASIS, weight_copies::BASIS];
+
+/// The beginning of the basis of convolutions by unfolding.
+pub const ONE_CONVOLUTION: &str = unfold::BASIS;
+
 impl Code {
     /// Whether it is a loop that one call takes the place of: its finds differ in length, and nothing is fused.
     pub(crate) fn is_loop(self) -> bool {
         matches!(self, Self::MoeExpertLoop | Self::LoopedGemms | Self::UnfusedRecurrence)
+    }
+
+    /// Whether its operations go, or something else than a fused kernel takes their place.
+    pub(crate) fn goes(self) -> bool {
+        matches!(
+            self,
+            Self::RepeatedKvHeads
+                | Self::GrownCache
+                | Self::SdpaCopyOverhead
+                | Self::WeightCopies
+                | Self::Adapters
+                | Self::OneHotTargets
+                | Self::UnfoldedConvolution
+                | Self::Recomputation
+        )
     }
 }
 

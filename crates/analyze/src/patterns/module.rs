@@ -23,9 +23,9 @@ use super::chain;
 use super::claims::Claims;
 use super::fused::{self, Part};
 use super::group::Instance;
-use super::kind::{Kind, operands_before_factors};
+use super::kind::Kind;
 use super::scene::Scene;
-use super::{Code, Confidence, Fused};
+use super::{Code, Confidence, Fused, weight_copies};
 use crate::program::{LeafId, ModuleId, ModuleKind};
 use crate::thresholds::Threshold;
 use jarvis_trace::InOrder;
@@ -101,9 +101,7 @@ pub(super) const WEIGHTS: &str = "weights";
 fn makes_weight(scene: &Scene<'_>, part: &[LeafId]) -> bool {
     let Some(last) = part.last() else { return false };
     let product = scene.after(last.index()).next().map(|i| scene.look(i)).filter(|look| look.kind == Kind::Matrix);
-    let weight = product.and_then(|look| look.operands.get(operands_before_factors(look.base) + 1));
-    let full = &scene.look(last.index()).full;
-    let is_weight =
-        |dims: &[i64]| matches!((dims, &full[..]), ([a, b], [c, d]) if (a, b) == (c, d) || (a, b) == (d, c));
-    weight.is_some_and(|o| is_weight(o.dims)) && scene.backward_of(part).is_empty()
+    let weight = product.and_then(weight_copies::weight);
+    let made = &scene.look(last.index()).full;
+    weight.is_some_and(|weight| weight_copies::same(weight.dims, made)) && scene.backward_of(part).is_empty()
 }

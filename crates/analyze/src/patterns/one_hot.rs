@@ -10,7 +10,8 @@
 //! where an index would do.
 //!
 //! # How it is computed
-//! The operations go. Picking by index reads next to nothing; its backward writes the gradient once.
+//! The operations go. Picking elements by index reads next to nothing; its backward writes the gradient once. Picked rows are
+//! read and written, at 20% of the peak bandwidth at worst; their backward also clears the gradient of the matrix.
 //!
 //! # What to do
 //! `torch.nn.functional.cross_entropy` with indices as targets, or `gather`; an embedding for rows of a matrix.
@@ -30,6 +31,9 @@ use crate::program::LeafId;
 const HINTS: &[&str] = &["loss", "criterion", "entropy"];
 /// Leaves between the rows and their product: a cast, and what makes the other factor.
 const REACH: usize = 6;
+
+/// How its time is found.
+pub(super) const BASIS: &str = "elements are picked by index, and the backward pass writes the gradient once";
 
 /// Finds them around what puts the ones into their rows.
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
@@ -70,6 +74,10 @@ fn around(scene: &Scene<'_>, claims: &Claims, scatter: usize) -> Option<Instance
         let rows = elements as f64 * size;
         let part = Part { known_share: Some(GATHERED), ..Part::moving(rows, rows) };
         instance.fused = Some(part.time(scene));
+        // The gradient of every row is added to that of the matrix, which is cleared first.
+        let table = scene.look(product).operands.last().map_or(0.0, super::scene::Operand::bytes);
+        let backward = Part { known_share: Some(GATHERED), ..Part::moving(rows, rows + table) };
+        instance.backward_fused = backward.time(scene);
         instance.basis = part.basis(scene);
         instance.evidence.push(format!("one-hot rows of {shape} pick the rows of a matrix"));
         instance.facts.push((LOOKUP, "true".to_owned()));
@@ -78,7 +86,7 @@ fn around(scene: &Scene<'_>, claims: &Claims, scatter: usize) -> Option<Instance
     instance.fused = Some(Part::default().time(scene));
     let gradient = Part::moving(0.0, scene.look(product).result_bytes());
     instance.backward_fused = gradient.time(scene);
-    "elements are picked by index, and the backward pass writes the gradient once".clone_into(&mut instance.basis);
+    BASIS.clone_into(&mut instance.basis);
     instance.evidence.push(format!("{shape} is multiplied by one-hot rows and summed"));
     Some(instance)
 }

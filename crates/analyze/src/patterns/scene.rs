@@ -179,6 +179,11 @@ pub(crate) fn agree(a: &[i64], b: &[i64]) -> bool {
     a == b || a.last() == b.last() && numel(a) == numel(b)
 }
 
+/// Whether two shapes are those of a matrix and of the same one turned.
+pub(crate) fn is_transposed(a: &[i64], b: &[i64]) -> bool {
+    matches!((a, b), ([rows, columns], [c, r]) if (rows, columns) == (r, c))
+}
+
 /// Where the dimensions of a reduction stand among its arguments.
 fn reduced_at(base: &str) -> usize {
     if matches!(base, "linalg_vector_norm" | "norm") { 2 } else { 1 }
@@ -323,6 +328,11 @@ impl<'a> Scene<'a> {
     pub fn of(prepared: &'a Prepared) -> Self {
         let Prepared { program, platform, baseline, utilization, thresholds, .. } = prepared;
         Self::new(program, platform, baseline, utilization, thresholds)
+    }
+
+    /// Whether a backward pass or an optimizer runs, so that weights change from step to step.
+    pub(crate) fn trains(&self) -> bool {
+        self.program.leaves.iter().any(|l| matches!(l.direction, Direction::Backward | Direction::Optimizer))
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -29,11 +29,14 @@ use crate::program::LeafId;
 
 const HINTS: &[&str] = &["conv", "unfold"];
 /// What writes out what each position of a filter reads.
-const UNFOLD: &str = "aten::im2col";
+pub(crate) const UNFOLD: &str = "aten::im2col";
 /// Leaves from it to the product.
 const REACH: usize = 4;
 /// Shares of the roofline that the convolution reaches, at worst and at best.
 const REACHED: (f64, f64) = (0.35, 0.70);
+
+/// How its time is found begins so.
+pub(super) const BASIS: &str = "the convolution takes";
 
 /// Finds them around what unfolds.
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
@@ -70,7 +73,7 @@ fn around(scene: &Scene<'_>, claims: &Claims, unfold: usize) -> Option<Instance>
     let mut instance =
         Instance::new(scene, Code::UnfoldedConvolution, leaves, LeafId(product as u32), HINTS, Confidence::High);
     instance.fused = Some(time);
-    instance.basis = format!("the convolution takes {}-{} us a call", one(time.best_us), one(time.worst_us));
+    instance.basis = format!("{BASIS} {}-{} us a call", one(time.best_us), one(time.worst_us));
     let image = scene.look(unfold).operands.first().map_or_else(String::new, |o| dims(o.dims));
     instance.evidence.push(format!("{image} is unfolded for one matrix product"));
     Some(instance)

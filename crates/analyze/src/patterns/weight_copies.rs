@@ -21,10 +21,10 @@
 use super::claims::Claims;
 use super::group::Instance;
 use super::kind::{Kind, operands_before_factors};
-use super::scene::{Look, Operand, Scene};
+use super::scene::{Look, Operand, Scene, is_transposed};
 use super::show::dims;
 use super::{Code, Confidence, Fused};
-use crate::program::{Direction, LeafId};
+use crate::program::LeafId;
 
 /// Leaves before a product among which the copy of its weight stands: those of bias and input may come between.
 const REACH: usize = 4;
@@ -32,10 +32,13 @@ const REACH: usize = 4;
 /// Fact: the copies change the type.
 pub(super) const CASTS: &str = "casts";
 
+/// How its time is found.
+pub(super) const BASIS: &str = "the copies are made once and not in every call";
+
 /// Finds copies before products and convolutions.
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     // Weights that are learnt change.
-    if scene.program.leaves.iter().any(|l| matches!(l.direction, Direction::Backward | Direction::Optimizer)) {
+    if scene.trains() {
         return Vec::new();
     }
     let mut found: Vec<Instance> = Vec::new();
@@ -47,7 +50,7 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
 }
 
 /// The weight of a product or convolution, if its shape tells it from the other operands.
-fn weight<'s>(look: &'s Look<'_>) -> Option<&'s Operand<'s>> {
+pub(super) fn weight<'s>(look: &'s Look<'_>) -> Option<&'s Operand<'s>> {
     let (at, is_form): (usize, fn(usize) -> bool) = match look.kind {
         // Batches of matrices are no weights.
         Kind::Matrix => (operands_before_factors(look.base) + 1, |rank| rank == 2),
@@ -60,8 +63,8 @@ fn weight<'s>(look: &'s Look<'_>) -> Option<&'s Operand<'s>> {
 }
 
 /// Whether two shapes are the same, or one is the other turned.
-fn same(a: &[i64], b: &[i64]) -> bool {
-    a == b || matches!((a, b), ([a, b], [c, d]) if (a, b) == (d, c))
+pub(super) fn same(a: &[i64], b: &[i64]) -> bool {
+    a == b || is_transposed(a, b)
 }
 
 /// The copies of the weight and, if there is one of that, of the bias, in their order.
@@ -82,7 +85,7 @@ fn instance(scene: &Scene<'_>, copies: Vec<usize>, product: usize) -> Option<Ins
     let anchor = LeafId(largest as u32);
     let mut instance = Instance::new(scene, Code::WeightCopies, leaves, anchor, &[], Confidence::High);
     instance.fused = Some(Fused::NOTHING);
-    "the copies are made once and not in every call".clone_into(&mut instance.basis);
+    BASIS.clone_into(&mut instance.basis);
     let (shape, name) = (dims(&scene.look(largest).full), &scene.leaf(product).name);
     instance.evidence.push(format!("a weight of {shape} is copied right before the `{name}` that reads it"));
     if scene.look(largest).is_cast() {

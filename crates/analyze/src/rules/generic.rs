@@ -12,6 +12,7 @@ use super::priority::NOT_URGENT;
 use super::words::{Said, kind_by_words};
 use crate::finding::{PatternId, Priority};
 use crate::metrics::{Bottleneck, BottleneckImpact, CategoryMetrics, Classification, GenericClass};
+use crate::patterns::unfold::UNFOLD;
 use crate::prepared::{BoundType, Row};
 use crate::texts::TextId;
 use crate::thresholds::Threshold;
@@ -84,9 +85,6 @@ fn kind(row: &Row) -> &'static str {
     let communication = row.report_category.contains("comm") || &*row.report_category == "CustomCollective";
     if communication { "communication" } else { by_name.unwrap_or("miscellaneous") }
 }
-
-/// The operation that writes out what each position of a filter reads.
-const UNFOLD: &str = "aten::im2col";
 
 /// Operations that put whole rows in order, which no compiler makes faster.
 const SORTS: &[&str] = &["aten::sort", "aten::argsort", "aten::msort"];

@@ -161,6 +161,9 @@ pub(crate) fn of_group(cx: &CategoryCx<'_>, group: &Group<'_>) -> BottleneckImpa
     BottleneckImpact { targets, saved_ms_low: Some(Ms(low)), saved_ms_high: Some(Ms(high)), basis }
 }
 
+/// Said of what is left where all of it is work for nothing.
+pub const NOT_NEEDED: &str = "where it is not needed";
+
 /// What is left of a group at best, in words. Only where its kernels need that time just to run is it told so: shapes may
 /// have ceilings of their own.
 fn best_case(group: &Group<'_>, left_ms: f64) -> String {
@@ -174,7 +177,7 @@ fn best_case(group: &Group<'_>, left_ms: f64) -> String {
     let differs = |m: &&Judged<'_>| (m.judgement.ceiling - ceiling).abs() > f64::EPSILON;
     match () {
         () if left_ms > FLOOR_FACTOR * without_floor => "with kernels that can't get any shorter".to_owned(),
-        () if is_needless(Needless::All) => "where it is not needed".to_owned(),
+        () if is_needless(Needless::All) => NOT_NEEDED.to_owned(),
         () if is_needless(Needless::Half) => {
             format!("with half of the work at {}%", shown(ceiling / 2.0, 0))
         }

@@ -2,9 +2,11 @@
 
 use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::finding::{Finding, PatternId, Priority, Range};
+use jarvis_analyze::patterns::{ONE_CONVOLUTION, WHAT_GOES};
 use jarvis_analyze::prepare::args::SEPARATOR;
 use jarvis_analyze::prepared::{BoundType, Efficiency, EfficiencySource};
 use jarvis_analyze::rounding::{shown, shown_ms};
+use jarvis_analyze::rules::NOT_NEEDED;
 pub(crate) use jarvis_analyze::texts::counted;
 
 use crate::blocks::Line;
@@ -111,21 +113,13 @@ pub(crate) fn shapes(args: &str) -> String {
 
 /// How a finding's range was found, in a few words; the whole of it stands in the detailed section.
 pub(crate) fn basis(finding: &Finding) -> &'static str {
-    const GOES: [&str; 5] = [
-        "the copies are made once",
-        "the copies go",
-        "only the layer's own product is left",
-        "elements are picked by index",
-        "where it is not needed",
-    ];
     let whole = &finding.impact.basis;
     match finding.pattern {
         _ if whole.contains("may change nothing") => "projection; nothing at all while the host is the limit",
         _ if whole.contains("launches replaced") => "the recorded schedule run again with fewer launches",
         _ if whole.contains("without these launches") => "the recorded schedule run again without their launches",
-        _ if whole.contains("the convolution takes") => "the same arithmetic in one convolution",
-        // What goes is in the words of the patterns whose operations nothing replaces.
-        _ if GOES.iter().any(|words| whole.contains(words)) => "measured time of what goes",
+        _ if whole.contains(ONE_CONVOLUTION) => "the same arithmetic in one convolution",
+        _ if WHAT_GOES.iter().chain([&NOT_NEEDED]).any(|words| whole.contains(words)) => "measured time of what goes",
         PatternId::UNFUSED_ATTENTION => "performance model of one fused attention kernel",
         PatternId::REPEATED_KV_HEADS => "measured time of the copies",
         PatternId::FULL_PRECISION_GEMM => "ratio of the two peaks",

@@ -5,6 +5,7 @@
 //! wants it, so that nothing is copied, what is added lies as what it is added to, and the matrix product adds the bias.
 
 use crate::finding::Range;
+use crate::patterns::scene::numel;
 use crate::prepared::Row;
 use crate::rules::cx::CategoryCx;
 use crate::rules::impact::row_saved;
@@ -35,13 +36,13 @@ impl<'a> Across<'a> {
             let tensors = tensors(row);
             let is_image = |dims: &[i64]| images.iter().any(|image| same_sizes(image, dims));
             match &tensors[..] {
-                [(a, first), (b, second), ..] if a == b && is_image(a) && order(first) != order(second) => {
+                [(a, first), (b, second), ..] if a == b && is_image(a) && order(a, first) != order(b, second) => {
                     let list = if COPIES.contains(&&*row.name) { &mut found.copies } else { &mut found.mixed };
                     list.push(row);
                 }
                 [(a, _), (bias, _)] if bias.len() == 1 && is_bias_of(cx, row) => {
-                    let pixels = a.iter().product::<i64>() / bias[0].max(1);
-                    if images.iter().any(|image| image.iter().product::<i64>() / image[1].max(1) == pixels) {
+                    let pixels = numel(a) / bias[0].max(1);
+                    if images.iter().any(|image| numel(image) / image[1].max(1) == pixels) {
                         found.biases.push(row);
                     }
                 }
@@ -96,9 +97,9 @@ fn tensors(row: &Row) -> Vec<(&[i64], &[i64])> {
     both.filter(|(d, s)| !d.is_empty() && d.len() == s.len()).collect()
 }
 
-/// The dimensions from the outermost in memory to the innermost.
-fn order(strides: &[i64]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..strides.len()).collect();
+/// The dimensions from the outermost in memory to the innermost; those of one element lie anywhere.
+fn order(dims: &[i64], strides: &[i64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..dims.len()).filter(|&d| dims[d] > 1).collect();
     order.sort_by_key(|&d| std::cmp::Reverse(strides[d]));
     order
 }
@@ -109,4 +110,18 @@ fn is_bias_of(cx: &CategoryCx<'_>, row: &Row) -> bool {
     let in_linear = |name: &std::sync::Arc<str>| &**name == LINEAR;
     &*row.name == "aten::add_"
         && program.leaves.iter().find(|l| l.row == Some(row.id)).is_some_and(|l| program.ops_around(l).any(in_linear))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dimensions_of_one_element_lie_anywhere() {
+        let (dims, first, last) = ([64, 256, 56, 56], [802_816, 3136, 56, 1], [802_816, 1, 14336, 256]);
+        assert_eq!((order(&dims, &first), order(&dims, &last)), (vec![0, 1, 2, 3], vec![0, 2, 3, 1]));
+        // Images of one pixel, and of one channel, are the same in both layouts.
+        assert_eq!(order(&[64, 256, 1, 1], &[256, 1, 1, 1]), order(&[64, 256, 1, 1], &[256, 1, 256, 256]));
+        assert_eq!(order(&[64, 1, 56, 56], &[3136, 3136, 56, 1]), order(&[64, 1, 56, 56], &[3136, 1, 56, 1]));
+    }
 }

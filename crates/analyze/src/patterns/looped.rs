@@ -4,6 +4,7 @@
 //! At least eight equal turns of up to eight operations, with matrix products among them, whose results are stacked after
 //! the last: `torch.stack([relu(x[i] @ a[i]) @ b[i] for i in range(n)])`, or `torch.stack([m(x) for m in modules])`. The
 //! operands of each turn are parts taken out of larger tensors, weights, what all turns share, or come from the same turn.
+//! Where all factors are parts, nothing has to stack the results: `[x[i] @ w[i] for i in range(n)]`.
 //!
 //! # Why it matters
 //! Each product is too small to fill the GPU (it reaches less than half of its roofline), or all read again what they
@@ -12,7 +13,8 @@
 //! # How it is computed
 //! Batched products take the roofline time of all turns together at 70% of it at best, at 30% at worst and never longer
 //! than the products take now; what the first product of all turns shares counts once; the other operations
-//! move their bytes at the baseline at best, at half of it at worst; the stacking goes. Where the host is the limit, the recorded schedule is run again with one turn in the place of all.
+//! move their bytes at the baseline at best, at half of it at worst; the stacking goes. Where the host is the limit, the
+//! recorded schedule is run again with one turn in the place of all.
 //!
 //! # What to do
 //! One batched product (`torch.bmm`) on the larger tensors as they are; weights that lie apart are first put into one.
@@ -20,8 +22,9 @@
 //! # Limits
 //! Turns that may go on with what the turn before gave, as those of recurrent layers do, are no find: what a turn gives
 //! must not have the shape of what the next one reads, unless every turn has a module of its own. That may still be layers
-//! one after another whose results are all kept, so the advice says on what it depends, and it is less sure. Turns of one
-//! product whose results nothing stacks are told by the products' shapes alone (category `gemm`), longer ones not at all.
+//! one after another whose results are all kept, so the advice says on what it depends, and it is less sure. Where nothing
+//! stacks the results and factors are no parts, turns of one product are told by the products' shapes alone (category
+//! `gemm`), longer ones not at all.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -91,10 +94,53 @@ enum Weights {
     OfModules,
 }
 
-/// Finds loops by what stacks their results.
+/// Finds loops by what stacks their results, and those on parts of larger tensors whose results nothing stacks.
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
-    let found = (0..scene.len()).filter_map(|at| ended_by(scene, at)).collect();
-    claims.settle(scene, found)
+    let stacked: Vec<Instance> = (0..scene.len()).filter_map(|at| ended_by(scene, at)).collect();
+    let mut found = claims.settle(scene, stacked);
+    found.extend(claims.settle(scene, on_parts(scene)));
+    found
+}
+
+/// Loops on parts of larger tensors, wherever their results go.
+fn on_parts(scene: &Scene<'_>) -> Vec<Instance> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < scene.len() {
+        let Some(turns) = (1..=LONGEST_TURN).find_map(|length| parts_from(scene, at, length)) else {
+            at += 1;
+            continue;
+        };
+        at = turns.all().end;
+        if let Some((weights, shared)) = weights(scene, &turns, None) {
+            found.extend(instance(scene, &turns, weights, shared, turns.all()));
+        }
+    }
+    found
+}
+
+/// Equal turns of this length from here on, each of whose products multiplies parts of larger tensors. Turns that write
+/// into a tensor may go on with what the turn before has written there.
+fn parts_from(scene: &Scene<'_>, begin: usize, length: usize) -> Option<Turns> {
+    let turn = begin..begin + length;
+    let end = scene.after(begin).end;
+    if end < begin + LEAST_TURNS * length || scene.look(begin).kind != Kind::Matrix {
+        return None;
+    }
+    let looks = || turn.clone().map(|i| (scene.leaf(i), scene.look(i)));
+    let takes_weight = |leaf: &Leaf, look: &Look<'_>| leaf.takes_part(operands_before_factors(look.base) + 1);
+    let fits = looks().all(|(leaf, look)| match look.kind {
+        Kind::Matrix => takes_weight(leaf, look),
+        Kind::Elementwise => true,
+        _ => look.is_cast(),
+    });
+    let (leaf, look) = (scene.leaf(begin), scene.look(begin));
+    if !fits || !leaf.takes_part(operands_before_factors(look.base)) || !may_be_turn(scene, turn) {
+        return None;
+    }
+    let repeated = (begin..end - length).take_while(|&i| scene.are_alike(i, i + length)).count();
+    let count = 1 + repeated / length;
+    (count >= LEAST_TURNS).then_some(Turns { begin, length, count })
 }
 
 /// The loop whose results this operation stacks. Profilers do not record the shapes of long lists: then as many turns
@@ -117,7 +163,7 @@ fn ended_by(scene: &Scene<'_>, at: usize) -> Option<Instance> {
     })?;
     let turns = Turns { begin: at - count * length, length, count };
     let (weights, shared) = weights(scene, &turns, results.first().map(|o| o.dims))?;
-    instance(scene, &turns, weights, shared, at)
+    instance(scene, &turns, weights, shared, turns.begin..at + 1)
 }
 
 pub(super) fn is_stack(look: &Look<'_>) -> bool {
@@ -216,8 +262,9 @@ pub(super) fn have_modules_of_their_own(scene: &Scene<'_>, turns: &Turns) -> boo
     })
 }
 
-fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, shared: i64, stack: usize) -> Option<Instance> {
-    let leaves: Vec<LeafId> = (turns.begin..=stack).map(|i| LeafId(i as u32)).collect();
+/// Turns with what ends them.
+fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, shared: i64, all: Range<usize>) -> Option<Instance> {
+    let leaves: Vec<LeafId> = all.map(|i| LeafId(i as u32)).collect();
     let backward = scene.backward_of(&leaves);
     let anchor = turns.first().find(|&i| scene.look(i).kind == Kind::Matrix)?;
     let anchor = LeafId(anchor as u32);

@@ -55,7 +55,8 @@ pub(crate) fn activities(recording: &Recording<'_>, late: &[Late]) -> Vec<Activi
     for (track, events) in tree.thread_events() {
         let input = Spans { list: recording.input.of(track), at: 0 };
         let allocations = Spans { list: recording.allocations.of(track), at: 0 };
-        let mut thread = Thread { trace, tree, events, at: 0, input, allocations, names: &mut names };
+        let between_steps = Spans { list: recording.between_steps.of(track), at: 0 };
+        let mut thread = Thread { trace, tree, events, at: 0, input, allocations, between_steps, names: &mut names };
         let first = by_track.partition_point(|&i| late[i].track < track);
         for &i in by_track[first..].iter().take_while(|&&i| late[i].track == track) {
             found[i] = thread.look(&late[i]);
@@ -73,6 +74,7 @@ struct Thread<'a, 'n> {
     at: usize,
     input: Spans<'a>,
     allocations: Spans<'a>,
+    between_steps: Spans<'a>,
     names: &'n mut Names<'a>,
 }
 
@@ -161,7 +163,8 @@ impl Thread<'_, '_> {
             covered: seen.all.covered,
             allocation: self.allocations.within(late),
             input: seen.input.covered.max(self.input.within(late)),
-            profiler: seen.profiler.covered,
+            // Where frames were recorded they tell more of it.
+            profiler: seen.profiler.covered.max(self.between_steps.within(late)),
             event: deepest.or(seen.outermost.map(|o| o.0)),
         }
     }

@@ -272,7 +272,7 @@ pub struct Gaps {
     pub first_calls: FirstCalls,
     /// Gaps in which the host was in the profiler, between steps.
     pub in_profiler: Tally,
-    /// Time of the profiler before late launches of such gaps, with when the launch came; in order.
+    /// Time of the profiler before late launches, with when the launch came; in order.
     pub(super) profiler: Vec<(Ns, Ns)>,
     /// Time spent on input in the first step before anything was launched. It lies before the window.
     pub input_before: Ns,
@@ -444,6 +444,8 @@ impl<'a, 'r> Tables<'a, 'r> {
         // Between steps without a wait it is the profiler that the GPU waits for.
         if class == GapClass::StepSync && wait.is_none() {
             self.gaps.in_profiler.add(length);
+        }
+        if profiler > Ns(0) {
             self.gaps.profiler.extend(launch.map(|l| (l.start, profiler)));
         }
         self.gaps.gaps.push(Gap {

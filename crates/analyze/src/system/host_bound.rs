@@ -27,9 +27,10 @@
 //! it with Python frames and 1.3 to 2.2 times without. Compiled code is one more case: its launchers are many short
 //! frames, and with these recorded it ran 2.7 to 7.1 times slower, without them as any other. A trace may thus look
 //! host-bound only because it was recorded. Whatever depends on host speed is therefore computed at both ends of that
-//! span (`slowdown_of`), and the range tells it. [`HostBound::unprofiled_ms`] came within 5 % of the measured step in
-//! nine of ten of the hundred; the others were steps of a fraction of a millisecond, and steps that were slower without
-//! the profiler than with it.
+//! span (`slowdown_of`), and the range tells it. What the profiler does between steps is not there at all without it:
+//! a twentieth of a millisecond or two, which is most of the time of the shortest steps. [`HostBound::unprofiled_ms`]
+//! came within 10 % of the measured step in 419 of 454 recordings (within 5 % in 394), and of those with steps below
+//! 0.3 ms in 39 of 49.
 
 use std::sync::OnceLock;
 

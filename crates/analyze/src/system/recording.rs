@@ -102,6 +102,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) extent: (Ns, Ns),
     /// Profiler steps on the host, in order.
     pub(crate) steps: Vec<(Ns, Ns)>,
+    /// Time between them: the profiler ends one and begins the next, and nothing of the program runs there.
+    pub(crate) between_steps: ByTrack,
     /// Optimizer steps on the host.
     pub(crate) optimizer: IntervalSet<Ns>,
     /// Regions of compiled code on the host.
@@ -128,6 +130,7 @@ impl<'a> Recording<'a> {
             first: Ns(i64::MAX),
             extent: (Ns(i64::MAX), Ns(i64::MIN)),
             steps: Vec::new(),
+            between_steps: ByTrack::default(),
             optimizer: IntervalSet::default(),
             compiled: IntervalSet::default(),
             waits: Vec::new(),
@@ -221,7 +224,9 @@ impl<'a> Recording<'a> {
         self.has_frames &= self.tree.options().python == PythonFrames::With;
         self.input.sort();
         self.allocations.sort();
-        self.steps = Step::of_marks(trace, &steps).iter().filter_map(|s| Ns::span_of(trace, s.event)).collect();
+        let steps = Step::of_marks(trace, &steps);
+        self.between_steps.add_between(trace, &steps);
+        self.steps = steps.iter().filter_map(|s| Ns::span_of(trace, s.event)).collect();
         self.optimizer = IntervalSet::merge(optimizer);
         self.compiled = IntervalSet::merge(compiled);
         self.add_reads(&reads);
@@ -450,6 +455,18 @@ pub(crate) struct ByTrack {
 impl ByTrack {
     fn add(&mut self, trace: &Trace, e: EventId) {
         self.spans.extend(Ns::span_of(trace, e).map(|(from, to)| (trace.track_id(e), from, to)));
+    }
+
+    /// Adds the time between steps that follow each other on a thread.
+    fn add_between(&mut self, trace: &Trace, steps: &[Step]) {
+        for [one, next] in steps.array_windows() {
+            let follows = one.number.is_some_and(|n| n.checked_add(1) == next.number);
+            let track = trace.track_id(next.event);
+            let ends = trace.end(one.event).zip(trace.ts(next.event));
+            let spans = ends.filter(|(from, to)| follows && from < to && trace.track_id(one.event) == track);
+            self.spans.extend(spans.map(|(from, to)| (track, from, to)));
+        }
+        self.sort();
     }
 
     fn sort(&mut self) {

@@ -231,10 +231,15 @@ impl<'a, const N: usize> Run<'a, N> {
         let fixed = if s.without == Without::Input { step.fixed - step.input } else { step.fixed };
         let profiler = (step.profiler as f64 * share(fate)).min(own);
         let memory = (step.memory as f64 * share(fate)).min(own - profiler);
-        let time = self.scaled((before + own - profiler - memory) * factor + profiler + read as f64);
+        let mut time = self.scaled((before + own - profiler - memory) * factor + read as f64);
         // A captured step has its memory.
         let memory = if s.graph && !step.opens { 0 } else { memory as i64 };
-        time.map(|time| time + fixed + memory)
+        for (time, slower) in time.iter_mut().zip(self.profiler) {
+            // Without it there is nothing to end one step and begin the next.
+            let between_steps = if slower > 1.0 { 0 } else { profiler as i64 };
+            *time += fixed + memory + between_steps;
+        }
+        time
     }
 
     fn before_wait(&self, step: &Step, at_boundary: bool) -> [i64; N] {

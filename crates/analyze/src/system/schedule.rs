@@ -96,7 +96,8 @@ pub(super) struct Step {
     /// Of what belongs to the thing itself: time in calls that get or give back memory. It is the driver's, which the
     /// profiler does not slow down.
     pub(super) memory: i64,
-    /// Of the rest of that: time in the profiler between steps, which a faster program does not shorten.
+    /// Of the rest of that: time in the profiler between steps, which a faster program does not shorten, and which is not
+    /// there without the profiler.
     pub(super) profiler: i64,
     /// Whether it is the first launch of a step.
     pub(super) opens: bool,
@@ -209,13 +210,13 @@ impl Schedule {
         self.works[position].end - self.works[position].start
     }
 
-    /// Host time that belongs to the launch of each GPU event, as recorded; none where it was launched together with
-    /// another.
+    /// Host time that belongs to the launch of each GPU event, as recorded and without what the profiler does between
+    /// steps; none where it was launched together with another.
     pub(super) fn host_before(&self) -> Vec<i64> {
         let mut before = vec![0; self.works.len()];
         for step in &self.steps {
             if let Act::Launch { from, .. } = step.act {
-                before[self.launched[from as usize] as usize] = step.own();
+                before[self.launched[from as usize] as usize] = step.own() - step.profiler;
             }
         }
         before

@@ -469,8 +469,38 @@ fn turns_on_slices_could_be_one() {
     loop_over_slices(12, false, false, &results).none(Code::LoopedGemms);
     // Few turns, other results than those, more results than turns.
     loop_over_slices(7, true, true, &results[..7]).none(Code::LoopedGemms);
-    loop_over_slices(12, true, true, &[&[1, 64, 256][..]; 12]).none(Code::LoopedGemms);
-    loop_over_slices(12, true, true, &[&[1, 128, 256][..]; 13]).none(Code::LoopedGemms);
+    loop_over_slices(12, true, false, &[&[1, 64, 256][..]; 12]).none(Code::LoopedGemms);
+    loop_over_slices(12, true, false, &[&[1, 128, 256][..]; 13]).none(Code::LoopedGemms);
+}
+
+#[test]
+fn turns_on_slices_need_nothing_that_stacks_them() {
+    // What comes next stacks something else.
+    let p = loop_over_slices(12, true, true, &[&[1, 64, 256][..]; 12]).one(Code::LoopedGemms);
+    assert_eq!(p.ops.len(), 12 * 3, "what is stacked stays");
+    // [x[i] @ w[i] for i in range(turns)], and then x[i] with the same weight, or written where the next turn may read it
+    let draw = |turns: usize, part: bool, written: bool| {
+        let mut s = Sketch::new();
+        s.op("aten::layer_norm", &[&[1536, 256]], 9.0);
+        for _ in 0..turns {
+            s.select(ROWS);
+            if part {
+                s.select(WEIGHTS);
+            }
+            s.op("aten::mm", &[&[128, 256], &[256, 64]], 4.0);
+            if written {
+                s.select(&[12, 128, 64]).op("aten::copy_", &[&[128, 64], &[128, 64]], 2.0);
+            }
+        }
+        s.op("aten::layer_norm", &[&[1536, 64]], 9.0);
+        s
+    };
+    let p = draw(12, true, false).one(Code::LoopedGemms);
+    assert_eq!(p.evidence, ["12 equal turns of one operation on parts of larger tensors"]);
+    assert_eq!(p.ops.len(), 12);
+    draw(7, true, false).none(Code::LoopedGemms);
+    draw(12, false, false).none(Code::LoopedGemms);
+    draw(12, true, true).none(Code::LoopedGemms);
 }
 
 #[test]

@@ -519,22 +519,27 @@ fn input_is_a_finding_of_its_own() {
 fn what_the_profiler_does_between_steps_is_not_the_programs() {
     // host  |op|...|op||-- frame 600 us --||op|...|op|
     // GPU     |k|...|k|                     |k|...|k|
-    let build = |frame: &str| {
+    let build = |frame: Option<&str>| {
         let mut host = Host::default();
         for step in 0..2 {
             let start = host.now;
             for _ in 0..4 {
                 host.op("aten::mm", 20.0, 15.0);
             }
-            host.b.annotation(&format!("ProfilerStep#{step}"), start, host.now - start);
-            host.b.python(frame, host.now, 600.0);
+            let work = if frame.is_some_and(|f| f.starts_with("train")) { 600.0 } else { 0.0 };
+            host.b.annotation(&format!("ProfilerStep#{step}"), start, host.now + work - start);
+            if let Some(frame) = frame {
+                host.b.python(frame, host.now, 600.0);
+            }
             host.now += 600.0;
         }
         host.b
     };
-    let own = build("train.py(3): step");
+    let own = build(Some("train.py(3): step"));
     assert_eq!(names(&found(&own)), ["launch_bound"]);
-    for frame in ["torch/profiler/profiler.py(884): step", "/opt/torch/profiler/profiler.py(894): step"] {
+    let frames = ["torch/profiler/profiler.py(884): step", "/opt/torch/profiler/profiler.py(894): step"];
+    // Where no frames were recorded, what lies between steps is.
+    for frame in frames.into_iter().map(Some).chain([None]) {
         let b = build(frame);
         assert_eq!(names(&found(&b)), [""; 0]);
         let system = system(&b);
@@ -547,6 +552,9 @@ fn what_the_profiler_does_between_steps_is_not_the_programs() {
         // Less host time between launches leaves it as it is.
         let saved = |b| crate::system::fixture::system(b).host.saved(None, [Fix::Compiled; 2]);
         assert!(saved(&b).high < 0.1 && saved(&own).low > 0.1, "{:?} {:?}", saved(&b), saved(&own));
+        // And without the profiler it is not there.
+        let unprofiled = system.host.unprofiled_ms;
+        assert!(unprofiled.high < 0.3, "{unprofiled:?}");
     }
     assert_eq!(system(&steps(20.0, 200.0).b).where_idle(&utilization(&steps(20.0, 200.0).b)), None);
 }

@@ -42,6 +42,8 @@ use crate::program::{Leaf, LeafId};
 
 /// Fact: the weights of the turns lie apart.
 pub(super) const APART: &str = "apart";
+/// Fact: they may be the same in all turns.
+pub(super) const SAME: &str = "same";
 
 /// Fewer turns are no loop.
 const LEAST_TURNS: usize = 8;
@@ -86,8 +88,10 @@ struct Given<'a> {
 /// Where the weights of turns lie.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Weights {
-    /// In larger tensors, or they are the same in each turn.
+    /// In larger tensors.
     Together,
+    /// They may be the same in each turn, which differ by the rows they read.
+    Same,
     /// Each by itself.
     Apart,
     /// The same, and nothing but the modules tells that turns do not go on with each other's results.
@@ -112,14 +116,14 @@ fn on_parts(scene: &Scene<'_>) -> Vec<Instance> {
             continue;
         };
         at = turns.all().end;
-        if let Some((weights, shared)) = weights(scene, &turns, None) {
-            found.extend(instance(scene, &turns, weights, shared, turns.all()));
+        if let Some((weights, again)) = weights(scene, &turns, None) {
+            found.extend(instance(scene, &turns, weights, again, turns.all()));
         }
     }
     found
 }
 
-/// Equal turns of this length from here on, each of whose products multiplies parts of larger tensors. Turns that write
+/// Equal turns of this length from here on, whose first operation multiplies a part of a larger tensor. Turns that write
 /// into a tensor may go on with what the turn before has written there.
 fn parts_from(scene: &Scene<'_>, begin: usize, length: usize) -> Option<Turns> {
     let turn = begin..begin + length;
@@ -127,15 +131,9 @@ fn parts_from(scene: &Scene<'_>, begin: usize, length: usize) -> Option<Turns> {
     if end < begin + LEAST_TURNS * length || scene.look(begin).kind != Kind::Matrix {
         return None;
     }
-    let looks = || turn.clone().map(|i| (scene.leaf(i), scene.look(i)));
-    let takes_weight = |leaf: &Leaf, look: &Look<'_>| leaf.takes_part(operands_before_factors(look.base) + 1);
-    let fits = looks().all(|(leaf, look)| match look.kind {
-        Kind::Matrix => takes_weight(leaf, look),
-        Kind::Elementwise => true,
-        _ => look.is_cast(),
-    });
-    let (leaf, look) = (scene.leaf(begin), scene.look(begin));
-    if !fits || !leaf.takes_part(operands_before_factors(look.base)) || !may_be_turn(scene, turn) {
+    let writes = turn.clone().map(|i| scene.look(i)).any(|look| look.kind == Kind::Copy && !look.is_cast());
+    let factor = operands_before_factors(scene.look(begin).base);
+    if writes || !scene.leaf(begin).takes_part(factor) || !may_be_turn(scene, turn) {
         return None;
     }
     let repeated = (begin..end - length).take_while(|&i| scene.are_alike(i, i + length)).count();
@@ -162,8 +160,8 @@ fn ended_by(scene: &Scene<'_>, at: usize) -> Option<Instance> {
         (count >= told.unwrap_or(LEAST_TURNS)).then_some((length, count))
     })?;
     let turns = Turns { begin: at - count * length, length, count };
-    let (weights, shared) = weights(scene, &turns, results.first().map(|o| o.dims))?;
-    instance(scene, &turns, weights, shared, turns.begin..at + 1)
+    let (weights, again) = weights(scene, &turns, results.first().map(|o| o.dims))?;
+    instance(scene, &turns, weights, again, turns.begin..at + 1)
 }
 
 pub(super) fn is_stack(look: &Look<'_>) -> bool {
@@ -181,9 +179,9 @@ fn may_be_turn(scene: &Scene<'_>, turn: Range<usize>) -> bool {
 /// Where the weights lie of turns that need nothing of the turn before; `None` if one may: what the operations of a turn
 /// read was taken out of a larger tensor, or they gave it to each other, each value once, and what is left is the result.
 /// Products may also read a weight that no one gave, and the first the factor that all turns share. If the result of a
-/// turn could be one of these in the next, only modules of their own tell that it is not. With them the elements of that
-/// factor, if there is one.
-fn weights(scene: &Scene<'_>, turns: &Turns, result: Option<&[i64]>) -> Option<(Weights, i64)> {
+/// turn could be one of these in the next, only modules of their own tell that it is not. With them what all turns read
+/// again.
+fn weights(scene: &Scene<'_>, turns: &Turns, result: Option<&[i64]>) -> Option<(Weights, Again)> {
     let mut given: Vec<Given<'_>> = Vec::new();
     let (mut shared, mut apart) = (Vec::new(), Vec::new());
     let mut is_first = true;
@@ -237,12 +235,25 @@ fn weights(scene: &Scene<'_>, turns: &Turns, result: Option<&[i64]>) -> Option<(
     } else if goes_on() {
         have_modules_of_their_own(scene, turns).then_some(Weights::OfModules)?
     } else if shared.is_empty() && !have_modules_of_their_own(scene, turns) {
-        // Turns on parts may all have the same weights.
-        Weights::Together
+        Weights::Same
     } else {
         Weights::Apart
     };
-    Some((weights, shared.first().map_or(0, |dims| numel(dims))))
+    let again = match weights {
+        Weights::Same => {
+            Again { elements: apart.iter().map(|(dims, _)| numel(dims)).sum(), surely: is_one_module(scene, turns) }
+        }
+        _ => Again { elements: shared.first().map_or(0, |dims| numel(dims)), surely: true },
+    };
+    Some((weights, again))
+}
+
+/// What every turn reads that one call would read once.
+#[derive(Clone, Copy)]
+struct Again {
+    elements: i64,
+    /// Whether it is known to be the same.
+    surely: bool,
 }
 
 /// Whether an input is a matrix with its rows and columns exchanged, as layers read their weights: nothing an operation
@@ -252,18 +263,28 @@ fn is_turned(leaf: &Leaf, input: usize) -> bool {
     matches!(strides, Some([1, rows]) if *rows > 1)
 }
 
+/// The modules in which turns run their first product.
+fn modules<'a>(scene: &'a Scene<'_>, turns: &Turns) -> impl Iterator<Item = Option<&'a str>> {
+    let (length, count) = (turns.length, turns.count);
+    let product = turns.first().find(|&i| scene.look(i).kind == Kind::Matrix);
+    let of_turn = move |turn: usize| product.and_then(|product| scene.leaf(product + turn * length).module);
+    (0..count).map(of_turn).map(|module| module.map(|m| &*scene.program.module(m).name))
+}
+
 /// Whether no two turns run their first product in the same module.
 pub(super) fn have_modules_of_their_own(scene: &Scene<'_>, turns: &Turns) -> bool {
-    let Some(product) = turns.first().find(|&i| scene.look(i).kind == Kind::Matrix) else { return false };
     let mut seen: BTreeSet<&str> = BTreeSet::new();
-    (0..turns.count).all(|turn| {
-        let module = scene.leaf(product + turn * turns.length).module;
-        module.is_some_and(|m| seen.insert(&scene.program.module(m).name))
-    })
+    modules(scene, turns).all(|module| module.is_some_and(|name| seen.insert(name)))
+}
+
+/// Whether all run it in the same, so that its weights are the same.
+fn is_one_module(scene: &Scene<'_>, turns: &Turns) -> bool {
+    let mut all = modules(scene, turns);
+    all.next().flatten().is_some_and(|first| all.all(|other| other == Some(first)))
 }
 
 /// Turns with what ends them.
-fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, shared: i64, all: Range<usize>) -> Option<Instance> {
+fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, again: Again, all: Range<usize>) -> Option<Instance> {
     let leaves: Vec<LeafId> = all.map(|i| LeafId(i as u32)).collect();
     let backward = scene.backward_of(&leaves);
     let anchor = turns.first().find(|&i| scene.look(i).kind == Kind::Matrix)?;
@@ -274,8 +295,8 @@ fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, shared: i64, all
     // Read once for all turns, if it is the same.
     let look = scene.look(anchor.index());
     let element = look.operands.last().map_or(0.0, |o| super::scene::element_size(o.dtype));
-    let again_us = (turns.count - 1) as f64 * shared as f64 * element / scene.bytes_per_us();
-    let time = batched_sharing(scene, &instance.leaves, again_us)?;
+    let again_us = (turns.count - 1) as f64 * again.elements as f64 * element / scene.bytes_per_us();
+    let time = batched_sharing(scene, &instance.leaves, again_us, again.surely)?;
     instance.backward_fused = batched_if_small(scene, &backward);
     instance.backward = backward;
     instance.fused = Some(time);
@@ -284,24 +305,26 @@ fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, shared: i64, all
         format!("batched over {count} turns they take {}-{} us a loop", one(time.best_us), one(time.worst_us));
     let each = if turns.length == 1 { "one operation".to_owned() } else { format!("{} operations", turns.length) };
     let on = match weights {
-        Weights::Together => "on parts of larger tensors",
+        Weights::Together | Weights::Same => "on parts of larger tensors",
         Weights::Apart | Weights::OfModules => "with weights of their own",
     };
     instance.evidence.push(format!("{count} equal turns of {each} {on}"));
     instance.facts = vec![("n", count.to_string()), (KERNELS, kernels.to_string())];
-    if weights != Weights::Together {
-        instance.facts.push((APART, "true".to_owned()));
+    match weights {
+        Weights::Together => {}
+        Weights::Same => instance.facts.push((SAME, "true".to_owned())),
+        Weights::Apart | Weights::OfModules => instance.facts.push((APART, "true".to_owned())),
     }
     Some(instance)
 }
 
 /// Time of the same work done for all turns at once; nothing is stacked. `None` if the products are not small.
 pub(super) fn batched(scene: &Scene<'_>, leaves: &[LeafId]) -> Option<Fused> {
-    batched_sharing(scene, leaves, 0.0)
+    batched_sharing(scene, leaves, 0.0, true)
 }
 
-/// The same for products of which so much may go into reading again what they share.
-fn batched_sharing(scene: &Scene<'_>, leaves: &[LeafId], again_us: f64) -> Option<Fused> {
+/// The same for products of which so much may go into reading again what they share, surely or at best.
+fn batched_sharing(scene: &Scene<'_>, leaves: &[LeafId], again_us: f64, surely: bool) -> Option<Fused> {
     let (mut roofline, mut products, mut rest) = (0.0, 0.0, Fused::NOTHING);
     let (mut arithmetic, mut memory) = (0.0, 0.0);
     for l in leaves {
@@ -328,7 +351,8 @@ fn batched_sharing(scene: &Scene<'_>, leaves: &[LeafId], again_us: f64) -> Optio
     if products < least / FILLING {
         return None;
     }
-    let [worst_us, best_us] = [BATCHED.0, BATCHED.1].map(|share| (least / share).min(products));
+    let most = if surely { least } else { roofline };
+    let [worst_us, best_us] = [(most, BATCHED.0), (least, BATCHED.1)].map(|(us, share)| (us / share).min(products));
     Some(rest.and(Fused { best_us, worst_us }))
 }
 

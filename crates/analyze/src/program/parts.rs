@@ -5,8 +5,18 @@ use rapidhash::RapidHashMap;
 
 use super::{Leaf, Program};
 
-/// Operations that give parts of a tensor without one of its dimensions: one, or all of them.
-const TAKING: [&str; 2] = ["aten::select", "aten::unbind"];
+/// Operations that give parts of a tensor, and what becomes of the dimension they cut.
+const TAKING: [(&str, Cut); 3] =
+    [("aten::select", Cut::Gone), ("aten::unbind", Cut::Gone), ("aten::slice", Cut::Shorter)];
+
+/// What becomes of a dimension.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    /// The part does not have it.
+    Gone,
+    /// The part has less of it.
+    Shorter,
+}
 
 /// A view is used by one of so many leaves after it, or not at all: arguments are taken before any is cast.
 const REACH: usize = 4;
@@ -31,8 +41,8 @@ pub(super) fn mark(program: &mut Program, trace: &Trace, tree: &Tree) {
                 if !waiting.is_empty() {
                     leaf.taken = views.taken(leaf, &mut waiting);
                 }
-            } else if trace.kind(event) == EventKind::CpuOp && waiting.len() < MOST && views.takes(event) {
-                waiting.push(View { event, before: next });
+            } else if trace.kind(event) == EventKind::CpuOp && waiting.len() < MOST {
+                waiting.extend(views.takes(event).map(|cut| View { event, cut, before: next }));
             }
         }
     }
@@ -41,20 +51,22 @@ pub(super) fn mark(program: &mut Program, trace: &Trace, tree: &Tree) {
 /// A part taken out of a tensor, and the leaf before which it was.
 struct View {
     event: EventId,
+    cut: Cut,
     before: usize,
 }
 
 /// What views give, each way to take a part read once.
 struct Views<'a> {
     trace: &'a Trace,
-    takes: RapidHashMap<StrId, bool>,
-    parts: RapidHashMap<[Option<StrId>; 2], Part>,
+    takes: RapidHashMap<StrId, Option<Cut>>,
+    parts: RapidHashMap<[Option<StrId>; 3], Part>,
 }
 
 impl Views<'_> {
-    fn takes(&mut self, event: EventId) -> bool {
+    fn takes(&mut self, event: EventId) -> Option<Cut> {
         let (trace, name) = (self.trace, self.trace.name_id(event));
-        *self.takes.entry(name).or_insert_with(|| TAKING.contains(&trace.text(name)))
+        let known = || TAKING.iter().find(|(taking, _)| *taking == trace.text(name)).map(|(_, cut)| *cut);
+        *self.takes.entry(name).or_insert_with(known)
     }
 
     /// A bit for each input that a view gave; each gives one.
@@ -66,8 +78,9 @@ impl Views<'_> {
         for (i, dims) in leaf.inputs.dims.as_deref().unwrap_or_default().iter().enumerate().take(8).skip(read) {
             let Some(input) = dims.shape().filter(|s| !s.is_empty()) else { continue };
             let gave = waiting.iter().position(|view| {
-                let key = [Key::InputDims, Key::ConcreteInputs].map(|key| trace.text_id(view.event, key));
-                let part = self.parts.entry(key).or_insert_with(|| Part::of(key.map(|id| id.map(|id| trace.text(id)))));
+                let [dims, values] = [Key::InputDims, Key::ConcreteInputs].map(|key| trace.text_id(view.event, key));
+                let of = || Part::of(view.cut, [dims, values].map(|id| id.map(|id| trace.text(id))));
+                let part = self.parts.entry([Some(trace.name_id(view.event)), dims, values]).or_insert_with(of);
                 part.is(input)
             });
             if let Some(gave) = gave {
@@ -79,33 +92,45 @@ impl Views<'_> {
     }
 }
 
-/// A tensor without one of its dimensions.
+/// A tensor of which one dimension was cut.
 struct Part {
     whole: Vec<i64>,
-    /// The one left out, where it is recorded.
-    without: Option<usize>,
+    cut: Cut,
+    /// The dimension, where it is recorded.
+    along: Option<usize>,
 }
 
 impl Part {
     /// Of the shapes and values of a view's arguments: the tensor, and the dimension.
-    fn of([dims, concrete]: [Option<&str>; 2]) -> Self {
+    fn of(cut: Cut, [dims, concrete]: [Option<&str>; 2]) -> Self {
         let shapes: Vec<serde_json::Value> = dims.and_then(|d| serde_json::from_str(d).ok()).unwrap_or_default();
         let whole: Vec<i64> =
             shapes.into_iter().next().and_then(|w| serde_json::from_value(w).ok()).unwrap_or_default();
         let values: Vec<String> = concrete.and_then(|c| serde_json::from_str(c).ok()).unwrap_or_default();
         let dimension = values.get(1).and_then(|d| d.parse::<i64>().ok());
         let from_first = dimension.map(|d| if d < 0 { d + whole.len() as i64 } else { d });
-        Self { without: from_first.and_then(|d| usize::try_from(d).ok()), whole }
+        Self { along: from_first.and_then(|d| usize::try_from(d).ok()), cut, whole }
     }
 
     /// Whether it has a shape. A matrix may have been transposed since.
     fn is(&self, shape: &[i64]) -> bool {
-        let left = |without: usize| {
-            let rest = self.whole.iter().enumerate().filter(move |(i, _)| *i != without).map(|(_, d)| d);
-            rest.clone().eq(shape) || rest.rev().eq(shape)
-        };
-        let fits = self.whole.len() == shape.len() + 1;
-        fits && self.without.map_or_else(|| (0..self.whole.len()).any(left), left)
+        let rank = shape.len() + usize::from(self.cut == Cut::Gone);
+        let turned: Vec<i64> = shape.iter().rev().copied().collect();
+        let fits = |along: usize| self.is_cut(along, shape) || self.is_cut(along, &turned);
+        self.whole.len() == rank && self.along.map_or_else(|| (0..rank).any(fits), fits)
+    }
+
+    /// Whether a shape is that of the tensor but for this dimension.
+    fn is_cut(&self, along: usize, shape: &[i64]) -> bool {
+        let is_rest = |(i, _): &(usize, &i64)| *i != along;
+        let rest = self.whole.iter().enumerate().filter(is_rest).map(|(_, d)| d);
+        match self.cut {
+            Cut::Gone => rest.eq(shape),
+            Cut::Shorter => {
+                let is_shorter = self.whole.get(along).zip(shape.get(along)).is_some_and(|(whole, part)| part < whole);
+                is_shorter && rest.eq(shape.iter().enumerate().filter(is_rest).map(|(_, d)| d))
+            }
+        }
     }
 }
 
@@ -150,6 +175,11 @@ mod tests {
             assert_eq!(taken(&[("aten::select", other, None)]), [0, 0], "{other}");
         }
         assert_eq!(taken(&[("aten::select", rows, Some(7))]), [0, 0]);
+        assert_eq!(taken(&[("aten::slice", "[512, 128]", Some(0))]), [0b01, 0], "some rows");
+        assert_eq!(taken(&[("aten::slice", "[64, 1024]", Some(-1))]), [0b01, 0], "some columns");
+        assert_eq!(taken(&[("aten::slice", "[512, 128]", Some(1))]), [0, 0], "but along that");
+        assert_eq!(taken(&[("aten::slice", "[64, 128]", Some(1))]), [0, 0], "all of it");
+        assert_eq!(taken(&[("aten::slice", rows, Some(0))]), [0, 0], "a slice keeps its dimensions");
         assert_eq!(taken(&[("aten::relu", rows, Some(0))]), [0, 0]);
     }
 }

@@ -157,8 +157,13 @@ impl Maker<'_, '_> {
             Code::SdpaCopyOverhead => vec![TextId::A_STRIDED.plain()],
             Code::MoeExpertLoop => vec![TextId::A_MOE_FUSE.plain(), TextId::A_BATCH.plain()],
             Code::LoopedGemms => {
-                let apart = first.facts.iter().any(|f| f.0 == looped::APART);
-                vec![if apart { TextId::A_LOOP_APART } else { TextId::A_LOOP }.plain(), TextId::A_BATCH.plain()]
+                let has = |fact: &str| first.facts.iter().any(|f| f.0 == fact);
+                let text = match () {
+                    () if has(looped::APART) => TextId::A_LOOP_APART,
+                    () if has(looped::SAME) => TextId::A_LOOP_SAME,
+                    () => TextId::A_LOOP,
+                };
+                vec![text.plain(), TextId::A_BATCH.plain()]
             }
             Code::UnfusedRecurrence => vec![TextId::A_RECURRENT.fill(&[("layer", &self.fact("layer"))])],
             Code::UnfusedOptimizer => {

@@ -467,10 +467,10 @@ fn turns_on_slices_could_be_one() {
     assert_eq!(p.evidence, ["12 equal turns of 3 operations on parts of larger tensors"]);
     // If nothing is a part, the result of a turn may be what goes into the next.
     loop_over_slices(12, false, false, &results).none(Code::LoopedGemms);
-    // Few turns, other results than those, more results than turns.
+    // Few turns; of no parts other results than those, more results than turns.
     loop_over_slices(7, true, true, &results[..7]).none(Code::LoopedGemms);
-    loop_over_slices(12, true, false, &[&[1, 64, 256][..]; 12]).none(Code::LoopedGemms);
-    loop_over_slices(12, true, false, &[&[1, 128, 256][..]; 13]).none(Code::LoopedGemms);
+    loop_over_slices(12, false, true, &[&[1, 64, 256][..]; 12]).none(Code::LoopedGemms);
+    loop_over_slices(12, false, true, &[&[1, 128, 256][..]; 13]).none(Code::LoopedGemms);
 }
 
 #[test]
@@ -499,8 +499,28 @@ fn turns_on_slices_need_nothing_that_stacks_them() {
     assert_eq!(p.evidence, ["12 equal turns of one operation on parts of larger tensors"]);
     assert_eq!(p.ops.len(), 12);
     draw(7, true, false).none(Code::LoopedGemms);
-    draw(12, false, false).none(Code::LoopedGemms);
     draw(12, true, true).none(Code::LoopedGemms);
+    // With the same weight it is read once, if it is the same.
+    let (apart, same) = (p.fused_ms.unwrap(), draw(12, false, false).one(Code::LoopedGemms).fused_ms.unwrap());
+    assert!(same.low < apart.low && (same.high - apart.high).abs() < 1e-9, "{same:?} {apart:?}");
+    draw(12, false, false).look(|_, _, findings| {
+        let loops = findings.iter().find(|f| f.pattern == PatternId::TINY_GEMMS).unwrap();
+        assert!(loops.paths.algorithmic[0].contains("`m(x)` for `m(x[i])`"), "{:?}", loops.paths);
+    });
+}
+
+#[test]
+fn turns_that_carry_a_state_are_no_loop_over_slices() {
+    // h = tanh(x[t] @ a + h @ b), with states of another size and of the same
+    for width in [64, 256] {
+        let mut s = Sketch::new();
+        for _ in 0..12 {
+            s.select(ROWS);
+            s.op("aten::mm", &[&[128, 256], &[256, width]], 4.0).op("aten::mm", &[&[128, width], &[width, width]], 4.0);
+            s.op("aten::add", &[&[128, width], &[128, width]], 3.0).op("aten::tanh", &[&[128, width]], 3.0);
+        }
+        s.none(Code::LoopedGemms);
+    }
 }
 
 #[test]

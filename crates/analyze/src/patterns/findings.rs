@@ -38,7 +38,7 @@ const LAUNCHES_LEFT: [usize; 2] = [1, 2];
 /// A grouped expert layer launches as much as this many turns of the loop: sorting, counting, gathering and scattering
 /// are kernels of their own. Eight measured pairs lay between 1.8 and 2.9, but such launches take the host longer than
 /// those of the loop.
-const EXPERTS_LEFT: [f64; 2] = [1.5, 4.5];
+const EXPERTS_LEFT: [f64; 2] = [1.5, 3.7];
 /// What batched calls launch, in turns of the loop they replace.
 const TURNS_LEFT: [f64; 2] = [1.0, 2.5];
 /// What calling a compiled function takes the host, in microseconds: guards are checked and its kernels launched.

@@ -26,6 +26,28 @@ fn rotary_embedding() {
 }
 
 #[test]
+fn a_rotary_embedding_of_halves() {
+    // stack((a * cos - b * sin, a * sin + b * cos), -1), interleaved or side by side
+    let (half, table): (&[i64], &[i64]) = (&[4, 16, 1024, 64], &[1024, 64]);
+    let draw = |last: &str, between: &str| {
+        let mut s = Sketch::new();
+        s.op("aten::mul", &[half, table], 15.0).op("aten::mul", &[half, table], 15.0);
+        s.op("aten::sub", &[half, half, &[]], 15.0).op(between, &[half], 15.0);
+        s.op("aten::mul", &[half, table], 15.0).op("aten::mul", &[half, table], 15.0);
+        s.op(last, &[half, half, &[]], 15.0).cat(&[&[4, 16, 1024, 64, 1], &[4, 16, 1024, 64, 1]], 30.0);
+        s
+    };
+    let p = draw("aten::add", "aten::copy_").one(Code::UnfusedRope);
+    assert_eq!(p.ops.len(), 8);
+    assert_eq!(p.evidence, ["two halves of (4,16,1024,64) are multiplied by the tables, added and joined again"]);
+    // The whole tensor once there and once back.
+    let bytes = 2.0 * 2.0 * f64::from(4 * 16 * 1024 * 128);
+    assert!((p.fused_ms.unwrap().low - bytes / (4.8e12 * 0.95) * 1e3).abs() < 1e-3, "{:?}", p.fused_ms);
+    draw("aten::div", "aten::copy_").none(Code::UnfusedRope);
+    draw("aten::add", "aten::sort").none(Code::UnfusedRope);
+}
+
+#[test]
 fn a_rotary_embedding_has_its_casts() {
     let (q, half, table): (&[i64], &[i64], &[i64]) = (&[4, 16, 1024, 128], &[4, 16, 1024, 64], &[1, 1, 1024, 128]);
     let (low, high) = ("c10::BFloat16", "float");

@@ -14,8 +14,9 @@
 //! after a first one with two they bring in one or none, after one with one up to half as many as there are. Functions
 //! take up to 35 instructions an element where an addition takes two, a mean or sum that flows back into rows longer
 //! than 1024 takes another pass, and what is made of all elements, or of those over other dimensions than the last, has
-//! them read again. A softmax right before or after belongs to it: at worst two fifths of its time stay. A result of
-//! which only a few elements are used is not written. What the backward pass has by itself stays as it is at worst.
+//! them read again. A softmax right before or after or between two parts belongs to it: at worst two fifths of its time
+//! stay. A copy that writes its result in another order of dimensions is part of it. A result of which only a few elements
+//! are used is not written. What the backward pass has by itself stays as it is at worst.
 //!
 //! # What to do
 //! Compile the region.
@@ -25,6 +26,9 @@
 //! are taken for separate calls.
 
 use std::ops::Range;
+use std::sync::Arc;
+
+use jarvis_perf::call::Dims;
 
 use super::claims::Claims;
 use super::fused::{Part, passes};
@@ -44,6 +48,8 @@ const MORE: f64 = 1.1;
 /// How soon elements are picked from a result, and what share of the time to move all of it that takes at most.
 const PICKED_WITHIN: usize = 6;
 const FEW_PICKED: f64 = 0.25;
+/// Longer rows than this a kernel does not keep from one pass to the next.
+const KEPT_ROW: i64 = 8192;
 /// Repeats of fewer leaves than this are one chain, not several.
 const LEAST_PERIOD: usize = 3;
 
@@ -54,6 +60,7 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     for backward in [false, true] {
         let in_pass = |i: usize| (scene.leaf(i).direction == Direction::Backward) == backward;
         let runs = runs(scene, 0..scene.len(), |i| claims.is_free(i) && in_pass(i));
+        let runs = joined_by_softmax(scene, claims, runs);
         let calls = runs.into_iter().flat_map(|run| split(scene, run));
         let mut chains: Vec<Instance> =
             calls.filter(|run| is_chain(scene, run)).map(|run| instance(scene, run)).collect();
@@ -96,14 +103,16 @@ pub(super) fn runs(scene: &Scene<'_>, range: Range<usize>, is_free: impl Fn(usiz
             last.index() + 1 == at
                 && !uses_number
                 && scene.together(last.index(), at)
-                && fits(&scene.look(wide).full, &look.full)
+                && (fits(&scene.look(wide).full, &look.full) || reorders(scene, &scene.look(wide).full, at))
         });
         let ends = !free || !joins;
         if ends && !run.is_empty() {
             runs.push(std::mem::take(&mut run));
         }
         if free {
-            if run.is_empty() || look.numel() > scene.look(wide).numel() {
+            // Of what was written in another order the rest of a run reads that.
+            let is_wider = look.numel() > scene.look(wide).numel();
+            if run.is_empty() || is_wider || reorders(scene, &scene.look(wide).full, at) {
                 wide = at;
             }
             run.push(LeafId(at as u32));
@@ -115,6 +124,48 @@ pub(super) fn runs(scene: &Scene<'_>, range: Range<usize>, is_free: impl Fn(usiz
     }
     runs.retain(|r| !r.is_empty());
     runs
+}
+
+/// Whether a leaf copies a tensor of this shape, as it lies in memory without gaps, into another order of dimensions.
+fn reorders(scene: &Scene<'_>, shape: &[i64], at: usize) -> bool {
+    let (leaf, look) = (scene.leaf(at), scene.look(at));
+    if look.kind != Kind::Copy || look.full == shape || look.full.len() != shape.len() {
+        return false;
+    }
+    // The destination comes first.
+    let source = |lists: &Option<Arc<[Dims]>>| lists.as_ref()?.get(1)?.shape().map(<[i64]>::to_vec);
+    let Some((dims, strides)) = source(&leaf.inputs.dims).zip(source(&leaf.inputs.strides)) else { return false };
+    let mut order: Vec<usize> = (0..dims.len().min(strides.len())).collect();
+    order.sort_by_key(|&i| std::cmp::Reverse((strides[i], dims[i])));
+    let mut step = 1;
+    order.iter().map(|&i| dims[i]).eq(shape.iter().copied())
+        && order.iter().rev().all(|&i| {
+            let fits = dims[i] == 1 || strides[i] == step;
+            step *= dims[i];
+            fits
+        })
+}
+
+/// The same with two runs on one shape that nothing but a softmax of that shape keeps apart as one: a compiler makes one
+/// pass of all three.
+fn joined_by_softmax(scene: &Scene<'_>, claims: &Claims, runs: Vec<Vec<LeafId>>) -> Vec<Vec<LeafId>> {
+    let mut joined: Vec<Vec<LeafId>> = Vec::with_capacity(runs.len());
+    for run in runs {
+        let before = joined.last_mut().filter(|before| {
+            let [Some(last), Some(first)] = [before.last(), run.first()] else { return false };
+            let (softmax, wide) = (last.index() + 1, widest(scene, before));
+            first.index() == softmax + 1
+                && claims.is_free(softmax)
+                && scene.together(last.index(), first.index())
+                && is_softmax_of(scene, softmax, wide.numel())
+                && agree(&wide.full, &widest(scene, &run).full)
+        });
+        match before {
+            Some(before) => before.extend(run),
+            None => joined.push(run),
+        }
+    }
+    joined
 }
 
 /// Copies of less than the whole at the end are casts for what follows, such as those of the next layer's weights. Work on
@@ -184,7 +235,10 @@ fn instance(scene: &Scene<'_>, run: Vec<LeafId>) -> Instance {
     let (shape, n) = (dims(&wide.full), wide.numel());
     let anchor = run.iter().copied().find(|l| scene.look(l.index()).numel() == n).unwrap_or(run[0]);
     let mut instance = Instance::new(scene, Code::ElementwiseChain, run, anchor, &[], Confidence::High);
-    let forward = part(scene, &instance.leaves);
+    let softmaxes = softmax_beside(scene, &instance.leaves, n);
+    let mut forward = part(scene, &instance.leaves);
+    let again = read_for_softmax(scene, &instance.leaves, &softmaxes);
+    forward.reads = (forward.reads.0 + again, forward.reads.1 + again);
     instance.fused = Some(forward.time(scene));
     instance.basis = forward.basis(scene);
     instance.backward = scene.backward_of(&instance.leaves);
@@ -197,22 +251,38 @@ fn instance(scene: &Scene<'_>, run: Vec<LeafId>) -> Instance {
     instance.backward_fused = backward.computing(scene, &instance.backward, 1.0).time(scene);
     let ops = instance.leaves.len();
     instance.evidence.push(format!("{ops} memory-bound operations in a row on {shape}"));
-    instance.halo = softmax_beside(scene, &instance.leaves, n);
+    let backward = scene.backward_of(&softmaxes);
+    instance.halo = softmaxes.into_iter().chain(backward).collect();
     instance
 }
 
-/// The softmax right before or after a run on the same tensor, and its backward: a compiler makes it part of the pass. One
-/// compiled loss left nothing of it, but it has a good kernel of its own.
+/// What a pass reads more for softmaxes in between: each reads a tensor of its own, and twice if its rows are too long to be
+/// kept.
+fn read_for_softmax(scene: &Scene<'_>, run: &[LeafId], softmaxes: &[LeafId]) -> f64 {
+    let is_between = |l: &LeafId| run.first().is_some_and(|first| first < l) && run.last().is_some_and(|last| l < last);
+    let more = |l: &LeafId| {
+        let look = scene.look(l.index());
+        let is_long = look.full.last().is_some_and(|&row| row > KEPT_ROW);
+        let times = if is_long { 2.0 } else { 1.0 };
+        times * look.full_operands().next().map_or(0.0, super::scene::Operand::bytes)
+    };
+    softmaxes.iter().filter(|l| is_between(l)).map(more).sum()
+}
+
+/// The softmax right before, in or right after a run on the same tensor: a compiler makes it part of the pass. One compiled
+/// loss left nothing of it, but it has a good kernel of its own.
 fn softmax_beside(scene: &Scene<'_>, run: &[LeafId], n: i64) -> Vec<LeafId> {
     let [Some(first), Some(last)] = [run.first(), run.last()] else { return Vec::new() };
+    let between = (first.index()..last.index()).filter(|&i| run.binary_search(&LeafId(i as u32)).is_err());
     let beside = [scene.before(first.index()).next_back(), scene.after(last.index()).next()];
-    let is_softmax = |i: &usize| {
-        let look = scene.look(*i);
-        matches!(look.base, "_softmax" | "_log_softmax") && look.numel() == n
-    };
-    let found: Vec<LeafId> = beside.into_iter().flatten().filter(is_softmax).map(|i| LeafId(i as u32)).collect();
-    let backward = scene.backward_of(&found);
-    found.into_iter().chain(backward).collect()
+    let all = beside.into_iter().flatten().chain(between).filter(|&i| is_softmax_of(scene, i, n));
+    all.map(|i| LeafId(i as u32)).collect()
+}
+
+/// Whether a leaf is a softmax of so many elements.
+fn is_softmax_of(scene: &Scene<'_>, at: usize, n: i64) -> bool {
+    let look = scene.look(at);
+    matches!(look.base, "_softmax" | "_log_softmax") && look.numel() == n
 }
 
 /// What the backward pass has by itself, gradients of weights and sums where paths meet, only goes if all around it is

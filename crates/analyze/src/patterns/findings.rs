@@ -315,7 +315,8 @@ impl Maker<'_, '_> {
                     launches: (launches[0], launches[1]),
                     call_us,
                     replaced: match pattern.code {
-                        Code::MoeExpertLoop | Code::UnfusedRecurrence => Replaced::Experts,
+                        Code::MoeExpertLoop => Replaced::Experts,
+                        Code::UnfusedRecurrence => Replaced::Steps,
                         Code::LoopedGemms => Replaced::Loop,
                         _ if fact(attention::TURNS).is_some() => Replaced::Heads,
                         _ => Replaced::Region,

@@ -3,7 +3,7 @@
 //! # What it finds
 //! `x·cos + rotate_half(x)·sin` as separate kernels: one half negated, both halves put together again, two products with
 //! the tables and their sum. Or the halves, which may lie interleaved, by themselves: four products, a difference and a
-//! sum, put together at the end. Queries and keys are two finds.
+//! sum, put together at the end, perhaps with what is not rotated. Queries and keys are two finds.
 //!
 //! # Why it matters
 //! Five kernels move the tensor about nine times where one would read it once and write it once.
@@ -24,7 +24,7 @@ use super::claims::Claims;
 use super::fused::Part;
 use super::group::Instance;
 use super::kind::Kind;
-use super::scene::Scene;
+use super::scene::{Operand, Scene};
 use super::show::dims;
 use super::{Code, Confidence};
 use crate::program::LeafId;
@@ -52,12 +52,13 @@ struct Rotation {
 }
 
 fn around(scene: &Scene<'_>, claims: &Claims, cat: usize) -> Option<Instance> {
-    let [a, b] = &scene.look(cat).operands[..] else { return None };
-    if a.dims != b.dims || a.numel() < 2 {
+    let [a, b, unrotated @ ..] = &scene.look(cat).operands[..] else { return None };
+    if a.dims != b.dims || a.numel() < 2 || unrotated.len() > 1 {
         return None;
     }
-    let rotation = whole_tensor(scene, cat, a.numel()).or_else(|| halves(scene, cat, a.numel()))?;
-    let whole = a.numel().saturating_add(b.numel());
+    let of_whole = || whole_tensor(scene, cat, a.numel()).filter(|_| unrotated.is_empty());
+    let rotation = of_whole().or_else(|| halves(scene, cat, a.numel()))?;
+    let whole = a.numel().saturating_add(b.numel()).saturating_add(unrotated.iter().map(Operand::numel).sum());
     let (first, last) = with_casts(scene, claims, &rotation, whole);
     let leaves: Vec<LeafId> = (first..=last).map(|i| LeafId(i as u32)).collect();
     if !claims.are_free(&leaves) {
@@ -66,8 +67,8 @@ fn around(scene: &Scene<'_>, claims: &Claims, cat: usize) -> Option<Instance> {
     let (shaped, times) = rotation.shaped;
     let mut instance = Instance::new(scene, Code::UnfusedRope, leaves, LeafId(shaped as u32), HINTS, Confidence::High);
     instance.backward = scene.backward_of(&instance.leaves);
-    let bytes = |at: usize| scene.look(at).full_operands().next().map_or(0.0, super::scene::Operand::bytes);
-    let tensor = times as f64 * bytes(shaped);
+    let bytes = |at: usize| scene.look(at).full_operands().next().map_or(0.0, Operand::bytes);
+    let tensor = times as f64 * bytes(shaped) + unrotated.iter().map(Operand::bytes).sum::<f64>();
     let read = if first < rotation.first { bytes(first) } else { tensor };
     let written = if last > rotation.last { scene.look(last).result_bytes() } else { tensor };
     let forward = Part::moving(read, written).computing(scene, &instance.leaves, 1.0);

@@ -504,8 +504,10 @@ pub struct Replacement {
 pub enum Replaced {
     /// Operations in a row: the call in their place may also take a part of their host time.
     Region,
-    /// Those of experts or of steps in time, one after another: the host time of all but the first goes.
+    /// Those of experts, one after another: the host time of all but the first goes.
     Experts,
+    /// Those of steps in time: the same.
+    Steps,
     /// Those of heads, one after another: as with a loop.
     Heads,
     /// Equal calls in a loop: one like them takes their place, and at best takes the host no longer than one of them.

@@ -43,8 +43,55 @@ fn a_rotary_embedding_of_halves() {
     // The whole tensor once there and once back.
     let bytes = 2.0 * 2.0 * f64::from(4 * 16 * 1024 * 128);
     assert!((p.fused_ms.unwrap().low - bytes / (4.8e12 * 0.95) * 1e3).abs() < 1e-3, "{:?}", p.fused_ms);
+    // What is not rotated is copied with them.
+    let mut s = Sketch::new();
+    s.op("aten::mul", &[half, table], 15.0).op("aten::mul", &[half, table], 15.0);
+    s.op("aten::sub", &[half, half, &[]], 15.0);
+    s.op("aten::mul", &[half, table], 15.0).op("aten::mul", &[half, table], 15.0);
+    s.op("aten::add", &[half, half, &[]], 15.0).cat(&[half, half, &[4, 16, 1024, 128]], 60.0);
+    let part = s.one(Code::UnfusedRope);
+    assert_eq!(part.ops.len(), 7);
+    assert!(part.fused_ms.unwrap().low > 1.9 * p.fused_ms.unwrap().low, "{:?}", part.fused_ms);
     draw("aten::div", "aten::copy_").none(Code::UnfusedRope);
     draw("aten::add", "aten::sort").none(Code::UnfusedRope);
+}
+
+#[test]
+fn a_chain_goes_on_in_another_order_of_dimensions() {
+    // ((x.float() / 255 - mean) / deviation).permute(0, 3, 1, 2).contiguous().bfloat16()
+    let (rows, turned): (&[i64], &[i64]) = (&[32, 256, 256, 3], &[32, 3, 256, 256]);
+    let draw = |source: &[i64]| {
+        let mut s = Sketch::new();
+        s.dtype("float").op("aten::div", &[rows, &[]], 30.0).op("aten::sub", &[rows, &[3]], 30.0);
+        s.op("aten::mul", &[rows, &[3]], 30.0);
+        let written: &[i64] = &[196_608, 65_536, 256, 1];
+        s.strided("aten::copy_", &[turned, turned], &["float", "float"], &[written, source], 30.0);
+        s.op("aten::abs", &[turned], 30.0).op("aten::mm", &[&[64, 64], &[64, 64]], 5.0);
+        s.one(Code::ElementwiseChain).ops.len()
+    };
+    assert_eq!(draw(&[196_608, 1, 768, 3]), 5);
+    // Something else that lies in memory with gaps, or in another order.
+    assert_eq!(draw(&[589_824, 1, 2304, 9]), 3);
+    assert_eq!(draw(&[196_608, 65_536, 1, 256]), 3);
+}
+
+#[test]
+fn a_chain_goes_on_behind_a_softmax() {
+    // p = softmax(a); (p * (log(p) - log_softmax(b))).sum(-1)
+    let x: &[i64] = &[4096, 2048];
+    let draw = |between: &str, shape: &[i64]| {
+        let mut s = Sketch::new();
+        s.dtype("float").op("aten::_softmax", &[x], 30.0).op("aten::add", &[x, &[]], 20.0).op("aten::log", &[x], 20.0);
+        s.op(between, &[shape], 30.0).op("aten::sub", &[x, x, &[]], 20.0).op("aten::mul", &[x, x], 20.0);
+        s.op("aten::exp", &[x], 20.0);
+        s
+    };
+    let p = draw("aten::_log_softmax", x).one(Code::ElementwiseChain);
+    assert_eq!((p.ops.len(), p.halo[0].len()), (5, 2), "both softmaxes go with it");
+    let apart = draw("aten::cumsum", x).one(Code::ElementwiseChain);
+    assert_eq!(apart.evidence, ["3 memory-bound operations in a row on (4096,2048)"]);
+    let other = draw("aten::_log_softmax", &[2048, 2048]).one(Code::ElementwiseChain);
+    assert_eq!(other.evidence, ["3 memory-bound operations in a row on (4096,2048)"]);
 }
 
 #[test]

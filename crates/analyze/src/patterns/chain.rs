@@ -9,14 +9,15 @@
 //! Each of them is bound by memory: it writes what the next one reads.
 //!
 //! # How it is computed
-//! A trace does not tell which tensor goes where. At least the first operation's inputs must be read and the last one's
-//! result written. Later operations on two tensors may each bring in a new one, but most use what is there already:
-//! after a first one with two they bring in one or none, after one with one up to half as many as there are. Functions
-//! take up to 35 instructions an element where an addition takes two, a mean or sum that flows back into rows longer
-//! than 1024 takes another pass, and what is made of all elements, or of those over other dimensions than the last, has
-//! them read again. A softmax right before or after or between two parts belongs to it: at worst two fifths of its time
-//! stay. A copy that writes its result in another order of dimensions is part of it. A result of which only a few elements
-//! are used is not written. What the backward pass has by itself stays as it is at worst.
+//! A trace does not tell which tensor goes where. At least the first operation's inputs must be read and the last
+//! one's result written. Later operations on two tensors may each bring in a new one, but most use what is there
+//! already: after a first one with two they bring in one or none, after one with one up to half as many as there are,
+//! or one. Functions take up to 35 instructions an element where an addition takes two, a mean or sum that flows back
+//! into rows longer than 1024 takes another pass, and what is made of all elements, or of those over other dimensions
+//! than the last, has them read again where the rest uses it. A softmax right before or after or between two parts
+//! belongs to it: at worst two fifths of its time stay. A copy that writes its result in another order of dimensions
+//! is part of it. A result of which only a few elements are used is not written. What the backward pass has by itself
+//! stays as it is at worst.
 //!
 //! # What to do
 //! Compile the region.
@@ -34,7 +35,7 @@ use super::claims::Claims;
 use super::fused::{Part, passes};
 use super::group::Instance;
 use super::kind::Kind;
-use super::scene::{Look, Scene, agree, reduced};
+use super::scene::{Look, Scene, agree, has_scalar_tensor, reduced};
 use super::show::dims;
 use super::{Code, Confidence};
 use crate::program::{Direction, LeafId};
@@ -48,6 +49,8 @@ const MORE: f64 = 1.1;
 /// How soon elements are picked from a result, and what share of the time to move all of it that takes at most.
 const PICKED_WITHIN: usize = 6;
 const FEW_PICKED: f64 = 0.25;
+/// So few elements made one by a reduction leave a tensor that is as good as the whole.
+const MOST_MADE_ONE: i64 = 8;
 /// Longer rows than this a kernel does not keep from one pass to the next.
 const KEPT_ROW: i64 = 8192;
 /// Repeats of fewer leaves than this are one chain, not several.
@@ -95,15 +98,21 @@ pub(super) fn runs(scene: &Scene<'_>, range: Range<usize>, is_free: impl Fn(usiz
     let mut runs: Vec<Vec<LeafId>> = Vec::new();
     let mut run: Vec<LeafId> = Vec::new();
     let mut wide = 0;
+    // What the last reduction of the run has given.
+    let mut reduced: Option<Vec<i64>> = None;
     for at in range {
         let look = scene.look(at);
+        let of_reduced = reduced.as_ref().is_some_and(|shape| fits(shape, &look.full));
         let free = is_free(at) && look.kind.is_fusible() && (look.numel() > 0 || look.is_scalar);
         let joins = run.last().is_none_or(|last| {
             let uses_number = look.is_scalar && scene.look(last.index()).leaves_a_number;
             last.index() + 1 == at
                 && !uses_number
                 && scene.together(last.index(), at)
-                && (fits(&scene.look(wide).full, &look.full) || reorders(scene, &scene.look(wide).full, at))
+                && (of_reduced
+                    || fits(&scene.look(wide).full, &look.full)
+                    || reorders(scene, &scene.look(wide).full, at)
+                    || is_written_for(scene, last.index(), at))
         });
         let ends = !free || !joins;
         if ends && !run.is_empty() {
@@ -112,8 +121,12 @@ pub(super) fn runs(scene: &Scene<'_>, range: Range<usize>, is_free: impl Fn(usiz
         if free {
             // Of what was written in another order the rest of a run reads that.
             let is_wider = look.numel() > scene.look(wide).numel();
-            if run.is_empty() || is_wider || reorders(scene, &scene.look(wide).full, at) {
+            let is_other = || reorders(scene, &scene.look(wide).full, at);
+            if run.is_empty() || is_wider || is_other() || is_written_for(scene, at - 1, at) {
                 wide = at;
+            }
+            if run.is_empty() || look.kind == Kind::Reduce {
+                reduced = Some(look).filter(|l| l.kind == Kind::Reduce).and_then(Look::result);
             }
             run.push(LeafId(at as u32));
         }
@@ -141,9 +154,30 @@ fn reorders(scene: &Scene<'_>, shape: &[i64], at: usize) -> bool {
     order.iter().map(|&i| dims[i]).eq(shape.iter().copied())
         && order.iter().rev().all(|&i| {
             let fits = dims[i] == 1 || strides[i] == step;
-            step *= dims[i];
+            step = step.saturating_mul(dims[i]);
             fits
         })
+}
+
+/// Whether a copy writes without gaps what the next leaf may read in any shape, as `reshape` does where a view can't.
+fn is_written_for(scene: &Scene<'_>, copy: usize, next: usize) -> bool {
+    let (leaf, look, reader) = (scene.leaf(copy), scene.look(copy), scene.look(next));
+    let written = |lists: &Option<Arc<[Dims]>>| lists.as_ref()?.first()?.shape().map(<[i64]>::to_vec);
+    let is_dense = || {
+        let (dims, strides) = written(&leaf.inputs.dims).zip(written(&leaf.inputs.strides))?;
+        let mut step = 1;
+        let fits = |(&dim, &stride): (&i64, &i64)| {
+            let fits = dim == 1 || stride == step;
+            step = step.saturating_mul(dim);
+            fits
+        };
+        Some(dims.iter().zip(&strides).rev().all(fits))
+    };
+    look.kind == Kind::Copy
+        && reader.kind == Kind::Elementwise
+        && look.numel() == reader.numel()
+        && !agree(&look.full, &reader.full)
+        && is_dense() == Some(true)
 }
 
 /// The same with two runs on one shape that nothing but a softmax of that shape keeps apart as one: a compiler makes one
@@ -210,7 +244,12 @@ fn is_inside(large: &[i64], small: &[i64]) -> bool {
 /// Enough operations on the whole tensor, and not just one and the same again and again: that is a loop over tensors.
 fn is_chain(scene: &Scene<'_>, run: &[LeafId]) -> bool {
     let n = widest(scene, run).numel();
-    let full: Vec<&Look<'_>> = run.iter().map(|l| scene.look(l.index())).filter(|l| l.numel() == n).collect();
+    let looks = || run.iter().map(|l| scene.look(l.index()));
+    // What is left of the whole where only a few elements are made one.
+    let results = looks().filter(|l| l.kind == Kind::Reduce).filter_map(Look::result);
+    let large: Vec<i64> =
+        results.map(|shape| super::scene::numel(&shape)).filter(|r| r.saturating_mul(MOST_MADE_ONE) >= n).collect();
+    let full: Vec<&Look<'_>> = looks().filter(|l| l.numel() == n || large.contains(&l.numel())).collect();
     let mut computing: Vec<&str> = full.iter().filter(|l| l.kind != Kind::Copy).map(|l| l.base).collect();
     computing.sort_unstable();
     computing.dedup();
@@ -341,13 +380,12 @@ fn is_picked_from(scene: &Scene<'_>, last: usize, wide: &Look<'_>) -> bool {
 
 /// How many tensors so many later operations on two of them bring in, at best and at worst, after a first one with so many.
 /// Of 28 chains whose program is known, those that begin with two tensors brought in one more or none. Those that begin
-/// with one may work on each tensor before they put it together with others: two of three such operations brought one in
-/// (in three chains), three of five and three of six.
+/// with one may work on each tensor before they put it together with others: the only one brought one in in two chains of
+/// three, two of three in three chains, three of five and three of six.
 fn brought_in(first: usize, operations: usize) -> (f64, f64) {
     match (first, operations) {
         (_, 0) => (0.0, 0.0),
-        (0 | 1, 1) => (0.0, 0.5),
-        (0 | 1, 2) => (0.0, 1.0),
+        (0 | 1, 1 | 2) => (0.0, 1.0),
         (0 | 1, n) => (1.0, 0.5 * (n.min(6) + 1) as f64),
         (_, 1) => (0.0, 0.75),
         (..) => (0.0, 1.0),
@@ -361,7 +399,18 @@ fn feedback_reductions(scene: &Scene<'_>, run: &[LeafId], n: i64) -> Vec<LeafId>
         look.numel() == n && (look.kind == Kind::Reduce) == reduce
     };
     let last_full = run.iter().rposition(|l| is(l, false)).unwrap_or(0);
-    run[..last_full].iter().copied().filter(|l| is(l, true)).collect()
+    let is_used = |at: usize| {
+        let reduction = scene.look(run[at].index());
+        let result = reduction.result().map(|shape| super::scene::numel(&shape));
+        let uses = |l: &LeafId| {
+            let look = scene.look(l.index());
+            let takes = |size: i64| look.operands.iter().any(|o| o.numel() == size && size < n);
+            let takes_number = reduction.leaves_a_number && has_scalar_tensor(&scene.program.leaf(*l).inputs);
+            takes_number || result.is_some_and(takes) || result.is_none() && !reduction.leaves_a_number
+        };
+        run[at + 1..=last_full].iter().filter(|l| is(l, false)).any(uses)
+    };
+    (0..last_full).filter(|&at| is(&run[at], true) && is_used(at)).map(|at| run[at]).collect()
 }
 
 /// Whether a reduction goes over other dimensions than the last ones, so that what it makes one number of lies apart.

@@ -46,9 +46,12 @@ const TURNS_LEFT: [f64; 2] = [1.0, 2.5];
 const COMPILED_CALL_US: (f64, f64) = (50.0, 150.0);
 /// What its backward takes the host on top. Measured without the profiler: 280 to 420 with one kernel each way.
 const COMPILED_BACKWARD_US: (f64, f64) = (150.0, 400.0);
-/// The same two where nothing else is called and no profiler slows it down: steps of one such call took 58, 66 and 78,
-/// with its backward 516, 565 and 642.
-const CALLED_AHEAD_US: (f64, f64) = (50.0, 75.0);
+/// The same two where nothing else is called and no profiler slows it down: steps of one such call took 56 to 90 in eight
+/// pairs, with its backward 516, 565 and 642.
+const CALLED_AHEAD_US: (f64, f64) = (57.0, 89.0);
+/// And for each number that it makes of all elements, which takes a kernel more: two losses with one took 89, one with two
+/// 135.
+const NUMBER_US: (f64, f64) = (10.0, 25.0);
 const BACKWARD_AHEAD_US: (f64, f64) = (250.0, 600.0);
 
 /// What a fused optimizer step takes the host for each parameter on top, in microseconds, to sort them and to pass them
@@ -252,11 +255,15 @@ impl Maker<'_, '_> {
         let steps = self.patterns.iter().map(|p| self.steps(p)).max().unwrap_or(1) as f64;
         let trains = self.patterns.iter().any(|p| p.backward.iter().any(|b| !b.is_empty()));
         let backward_us = if trains { BACKWARD_AHEAD_US } else { (0.0, 0.0) };
-        let most = |call_us: f64| {
+        let is_number = |l: &LeafId| self.scene.look(l.index()).leaves_a_number;
+        let numbers = self.patterns.iter().filter_map(|p| p.leaves.first()).flatten().filter(|l| is_number(l)).count();
+        let most = |call: f64, number: f64| {
+            let call_us = call + number * numbers as f64;
             let share = steps * call_us / 1e3 / host.unprofiled_window().ms().max(f64::MIN_POSITIVE);
             host.window().ms() * (1.0 - share).max(0.0)
         };
-        let (low, high) = (most(CALLED_AHEAD_US.1 + backward_us.1), most(CALLED_AHEAD_US.0 + backward_us.0));
+        let low = most(CALLED_AHEAD_US.1 + backward_us.1, NUMBER_US.1);
+        let high = most(CALLED_AHEAD_US.0 + backward_us.0, NUMBER_US.0);
         Range::new(saved.low.min(low), saved.high.min(high))
     }
 

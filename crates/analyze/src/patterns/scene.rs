@@ -251,7 +251,7 @@ fn operands(inputs: &InputLists) -> Vec<Operand<'_>> {
 }
 
 /// Whether a tensor without dimensions is among the inputs: numbers have none either, but no type of their own.
-fn has_scalar_tensor(inputs: &InputLists) -> bool {
+pub(super) fn has_scalar_tensor(inputs: &InputLists) -> bool {
     let (Some(dims), Some(types)) = (&inputs.dims, &inputs.types) else { return false };
     let is = |(dims, dtype): (&Dims, &String)| {
         dims.shape().is_some_and(<[i64]>::is_empty) && dtype != "Scalar" && dtype::size(dtype, &Quirks::NONE).is_some()

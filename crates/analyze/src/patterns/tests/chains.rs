@@ -76,6 +76,60 @@ fn a_chain_goes_on_in_another_order_of_dimensions() {
 }
 
 #[test]
+fn what_is_written_without_gaps_is_read_in_any_shape() {
+    // (x.view(8, 16, 2, 2, 64, 64).permute(0, 1, 4, 2, 5, 3).reshape(8, 16, 128, 128) * 0.5 + 0.5).clamp(0, 1)
+    let (parts, whole): (&[i64], &[i64]) = (&[8, 16, 64, 2, 64, 2], &[8, 16, 128, 128]);
+    let draw = |written: &[i64]| {
+        let mut s = Sketch::new();
+        let source: &[i64] = &[262_144, 16_384, 64, 8192, 1, 4096];
+        s.strided("aten::copy_", &[parts, parts], &["c10::BFloat16"; 2], &[written, source], 10.0);
+        s.op("aten::mul", &[whole, &[]], 5.0).op("aten::add", &[whole, &[]], 5.0).op("aten::clamp", &[whole], 5.0);
+        s.one(Code::ElementwiseChain).ops.len()
+    };
+    assert_eq!(draw(&[262_144, 16_384, 256, 128, 2, 1]), 4);
+    assert_eq!(draw(&[524_288, 32_768, 512, 256, 4, 2]), 3, "with gaps");
+}
+
+#[test]
+fn a_chain_goes_on_with_what_a_reduction_leaves() {
+    // ((x * weights).sum(1) > 0.5).float().mean()
+    let (x, left): (&[i64], &[i64]) = (&[32, 3, 256, 256], &[32, 256, 256]);
+    let draw = |channels: i64| {
+        let mut s = Sketch::new();
+        s.op("aten::mul", &[&[32, channels, 256, 256], &[1, channels, 1, 1]], 30.0);
+        s.launch(
+            "aten::sum",
+            20.0,
+            &[
+                ("Input Dims", format!("[[32, {channels}, 256, 256], [], [], []]")),
+                ("Input type", "[\"c10::BFloat16\", \"ScalarList\", \"Scalar\", \"\"]".to_owned()),
+                ("Concrete Inputs", "[\"\", \"[1]\", \"False\", \"\"]".to_owned()),
+            ],
+        );
+        s.op("aten::gt", &[left, &[]], 10.0).op("aten::neg", &[left], 10.0);
+        s
+    };
+    assert_eq!(draw(x[1]).one(Code::ElementwiseChain).ops.len(), 4);
+    draw(64).none(Code::ElementwiseChain);
+}
+
+#[test]
+fn numbers_that_nothing_on_the_whole_uses_take_no_pass() {
+    // clamp(1 - x * y, 0).square().mean() + 0.1 * x.square().mean(), or divided by the first number
+    let x: &[i64] = &[4096, 4096];
+    let draw = |divides: bool| {
+        let mut s = Sketch::new();
+        s.op("aten::mul", &[x, x], 30.0).op("aten::clamp", &[x], 20.0).op("aten::mean", &[x], 20.0);
+        let (dims, types): (&[&[i64]], &[&str]) =
+            if divides { (&[x, &[]], &["c10::BFloat16", "c10::BFloat16"]) } else { (&[x], &["c10::BFloat16"]) };
+        s.typed(if divides { "aten::div" } else { "aten::square" }, dims, types, 20.0).op("aten::mean", &[x], 20.0);
+        s.one(Code::ElementwiseChain).fused_ms.unwrap()
+    };
+    let (apart, used) = (draw(false), draw(true));
+    assert!(used.low > 1.5 * apart.low, "{used:?} {apart:?}");
+}
+
+#[test]
 fn a_chain_goes_on_behind_a_softmax() {
     // p = softmax(a); (p * (log(p) - log_softmax(b))).sum(-1)
     let x: &[i64] = &[4096, 2048];
@@ -230,7 +284,7 @@ fn a_number_made_of_all_elements_has_them_read_again() {
         s.dtype("float").op("aten::mul", &[X, X], 90.0).op("aten::add", &[X, &[]], 60.0);
         reduced(&mut s);
         if !ends {
-            s.op("aten::sub", &[X, &[]], 60.0).op("aten::neg", &[X], 60.0);
+            s.typed("aten::sub", &[X, &[]], &["float", "float"], 60.0).op("aten::neg", &[X], 60.0);
         }
         s.one(Code::ElementwiseChain).fused_ms.unwrap()
     };
@@ -280,10 +334,10 @@ fn a_step_is_no_shorter_than_the_compiled_call_that_it_consists_of() {
         let window = s.look(|scene, _, _| scene.utilization.total_time_ms);
         (window - chain.impact.saved_ms.high, window - chain.impact.saved_ms.low)
     };
-    // Its kernel takes longer than the call alone, but not than the backward as well: 300 to 675 us.
+    // Its kernel takes longer than the call alone, but not than the backward as well: 307 to 689 us.
     let (called, trained) = (draw(false), draw(true));
     assert!(called.1 < 0.2, "{called:?}");
-    assert!((0.28..0.31).contains(&trained.0) && (0.66..0.69).contains(&trained.1), "{trained:?}");
+    assert!((0.29..0.32).contains(&trained.0) && (0.67..0.70).contains(&trained.1), "{trained:?}");
 }
 
 #[test]

@@ -164,7 +164,7 @@ impl Sketch {
         self
     }
 
-    fn launch(&mut self, name: &str, us: f64, args: &[(&str, String)]) -> &mut Self {
+    pub(super) fn launch(&mut self, name: &str, us: f64, args: &[(&str, String)]) -> &mut Self {
         self.calls += 1;
         let thread = self.thread;
         let op = self.builder.cpu_op(name, self.now, STEP * 0.8).on(1, thread);

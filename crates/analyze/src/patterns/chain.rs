@@ -16,7 +16,7 @@
 //! into rows longer than 1024 takes another pass, and what is made of all elements, or of those over other dimensions
 //! than the last, has them read again where the rest uses it. A softmax right before or after or between two parts
 //! belongs to it: at worst two fifths of its time stay. A copy that writes its result in another order of dimensions
-//! is part of it. A result of which only a few elements are used is not written. What the backward pass has by itself
+//! is part of it, and so is what puts its results together. A result of which only a few elements are used is not written. What the backward pass has by itself
 //! stays as it is at worst.
 //!
 //! # What to do
@@ -64,7 +64,7 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
         let in_pass = |i: usize| (scene.leaf(i).direction == Direction::Backward) == backward;
         let runs = runs(scene, 0..scene.len(), |i| claims.is_free(i) && in_pass(i));
         let runs = joined_by_softmax(scene, claims, runs);
-        let calls = runs.into_iter().flat_map(|run| split(scene, run));
+        let calls = runs.into_iter().flat_map(|run| split(scene, run)).map(|run| with_cat(scene, claims, run));
         let mut chains: Vec<Instance> =
             calls.filter(|run| is_chain(scene, run)).map(|run| instance(scene, run)).collect();
         for chain in chains.iter_mut().filter(|_| backward) {
@@ -200,6 +200,18 @@ fn joined_by_softmax(scene: &Scene<'_>, claims: &Claims, runs: Vec<Vec<LeafId>>)
         }
     }
     joined
+}
+
+/// The same with what puts its results together right after it: a compiler writes them where they end up.
+fn with_cat(scene: &Scene<'_>, claims: &Claims, mut run: Vec<LeafId>) -> Vec<LeafId> {
+    let n = widest(scene, &run).numel();
+    let cat = run.last().and_then(|last| scene.after(last.index()).next()).filter(|&at| {
+        let (look, results) = (scene.look(at), run.iter().filter(|l| scene.look(l.index()).numel() == n).count());
+        let puts_together = look.kind == Kind::Cat && (2..=results).contains(&look.operands.len());
+        puts_together && claims.is_free(at) && look.operands.iter().all(|o| o.numel() == n)
+    });
+    run.extend(cat.map(|at| LeafId(at as u32)));
+    run
 }
 
 /// Copies of less than the whole at the end are casts for what follows, such as those of the next layer's weights. Work on
@@ -342,7 +354,9 @@ pub(super) fn part(scene: &Scene<'_>, run: &[LeafId]) -> Part {
     let first = look(&full[0]);
     let inputs: f64 = first.full_operands().map(super::scene::Operand::bytes).sum();
     // Two operands of full size: one of them may come from outside.
-    let brought = |l: &LeafId| look(l).full_operands().nth(1).map(super::scene::Operand::bytes);
+    let puts_together = |l: &LeafId| look(l).kind == Kind::Cat;
+    let second = |l: &LeafId| look(l).full_operands().nth(1).map(super::scene::Operand::bytes);
+    let brought = |l: &LeafId| second(l).filter(|_| !puts_together(l));
     let later: Vec<f64> = full[1..].iter().filter_map(brought).collect();
     let (fewest, most) = brought_in(first.full_operands().count(), later.len());
     let each = later.iter().sum::<f64>() / later.len().max(1) as f64;
@@ -355,7 +369,11 @@ pub(super) fn part(scene: &Scene<'_>, run: &[LeafId]) -> Part {
     let ends_reduced = is_picked || last.kind == Kind::Reduce && feedback.is_empty();
     let part = Part {
         reads: (again * (inputs + fewest * each), again * (inputs + most * each)),
-        writes: if last.kind == Kind::Reduce || is_picked { 0.0 } else { last.result_bytes() },
+        writes: match last.kind {
+            Kind::Cat => last.operands.iter().map(super::scene::Operand::bytes).sum(),
+            _ if last.kind == Kind::Reduce || is_picked => 0.0,
+            _ => last.result_bytes(),
+        },
         known_share: ends_reduced.then(|| REDUCED_AT_WORST * scene.baseline_share()),
         ..Part::default()
     };
@@ -363,7 +381,9 @@ pub(super) fn part(scene: &Scene<'_>, run: &[LeafId]) -> Part {
         let whole = run.iter().rposition(|l| look(l).kind == Kind::Reduce).map_or(run, |last| &run[..=last]);
         return part.computing(scene, whole, 1.0);
     }
-    part.computing(scene, run, passes(feedback.len(), wide.full.last().copied().unwrap_or(1)))
+    // What is put together is computed for every place, also where another result goes.
+    let computed = if last.kind == Kind::Cat { last.operands.len() as f64 } else { 1.0 };
+    part.computing(scene, run, computed * passes(feedback.len(), wide.full.last().copied().unwrap_or(1)))
 }
 
 /// Whether nothing but a few elements of a run's result is used, as a loss takes the targets' probabilities out of all: a

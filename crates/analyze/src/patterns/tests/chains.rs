@@ -91,6 +91,23 @@ fn what_is_written_without_gaps_is_read_in_any_shape() {
 }
 
 #[test]
+fn what_puts_results_together_is_part_of_their_chain() {
+    // torch.cat((torch.sin(x * f), torch.cos(x * f)), -1)
+    let x: &[i64] = &[65_536, 48];
+    let draw = |joined: &[&[i64]]| {
+        let mut s = Sketch::new();
+        s.dtype("float").op("aten::mul", &[x, &[48]], 5.0).op("aten::sin", &[x], 5.0);
+        s.op("aten::mul", &[x, &[48]], 5.0).op("aten::cos", &[x], 5.0).cat(joined, 10.0);
+        s.one(Code::ElementwiseChain)
+    };
+    let p = draw(&[x, x]);
+    assert_eq!(p.ops.len(), 5);
+    assert_eq!(draw(&[x, &[65_536, 16]]).ops.len(), 4, "something else is among it");
+    assert_eq!(draw(&[x; 5]).ops.len(), 4, "there are no five results");
+    assert!(p.fused_ms.unwrap().low > draw(&[x; 5]).fused_ms.unwrap().low, "both are computed everywhere");
+}
+
+#[test]
 fn a_chain_goes_on_with_what_a_reduction_leaves() {
     // ((x * weights).sum(1) > 0.5).float().mean()
     let (x, left): (&[i64], &[i64]) = (&[32, 3, 256, 256], &[32, 256, 256]);

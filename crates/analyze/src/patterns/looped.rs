@@ -4,7 +4,8 @@
 //! At least eight equal turns of up to eight operations, with matrix products among them, whose results are stacked after
 //! the last: `torch.stack([relu(x[i] @ a[i]) @ b[i] for i in range(n)])`, or `torch.stack([m(x) for m in modules])`. The
 //! operands of each turn are parts taken out of larger tensors, weights, what all turns share, or come from the same turn.
-//! Where all factors are parts, nothing has to stack the results: `[x[i] @ w[i] for i in range(n)]`.
+//! Where the first product reads such a part, nothing has to stack the results: `[x[i] @ w[i] for i in range(n)]`, or
+//! `[m(x[i]) for i in range(n)]`.
 //!
 //! # Why it matters
 //! Each product is too small to fill the GPU (it reaches less than half of its roofline), or all read again what they
@@ -23,7 +24,7 @@
 //! Turns that may go on with what the turn before gave, as those of recurrent layers do, are no find: what a turn gives
 //! must not have the shape of what the next one reads, unless every turn has a module of its own. That may still be layers
 //! one after another whose results are all kept, so the advice says on what it depends, and it is less sure. Where nothing
-//! stacks the results and factors are no parts, turns of one product are told by the products' shapes alone (category
+//! stacks the results and the first product reads no part, turns of one product are told by the products' shapes alone (category
 //! `gemm`), longer ones not at all.
 
 use std::collections::BTreeSet;
@@ -241,7 +242,8 @@ fn weights(scene: &Scene<'_>, turns: &Turns, result: Option<&[i64]>) -> Option<(
     };
     let again = match weights {
         Weights::Same => {
-            Again { elements: apart.iter().map(|(dims, _)| numel(dims)).sum(), surely: is_one_module(scene, turns) }
+            let elements = apart.iter().map(|(dims, _)| numel(dims)).fold(0, i64::saturating_add);
+            Again { elements, surely: is_one_module(scene, turns) }
         }
         _ => Again { elements: shared.first().map_or(0, |dims| numel(dims)), surely: true },
     };

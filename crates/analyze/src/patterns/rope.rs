@@ -87,7 +87,7 @@ fn whole_tensor(scene: &Scene<'_>, cat: usize, half: i64) -> Option<Rotation> {
     if scene.look(neg).numel() != half {
         return None;
     }
-    let on_whole = |i: usize, name: &str| scene.look(i).base == name && scene.look(i).numel() == 2 * half;
+    let on_whole = |i: usize, name: &str| scene.look(i).base == name && scene.look(i).numel() == half.saturating_mul(2);
     let before = scene.before(neg).next_back().filter(|&i| on_whole(i, "mul"));
     let sum = scene.after(cat).take(REACH).find(|&i| on_whole(i, "add"))?;
     let inside = |i: &usize| i != &cat && i != &neg && i != &sum;

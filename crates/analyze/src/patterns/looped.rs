@@ -111,9 +111,13 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
 fn on_parts(scene: &Scene<'_>) -> Vec<Instance> {
     let mut found = Vec::new();
     let mut at = 0;
-    while at < scene.len() {
-        let Some(turns) = (1..=LONGEST_TURN).find_map(|length| parts_from(scene, at, length)) else {
-            at += 1;
+    let multiplies_part = |at: usize| {
+        let look = scene.look(at);
+        look.kind == Kind::Matrix && scene.leaf(at).takes_part(operands_before_factors(look.base))
+    };
+    while let Some(begin) = (at..scene.len()).find(|&i| multiplies_part(i)) {
+        let Some(turns) = (1..=LONGEST_TURN).find_map(|length| parts_from(scene, begin, length)) else {
+            at = begin + 1;
             continue;
         };
         at = turns.all().end;
@@ -124,17 +128,16 @@ fn on_parts(scene: &Scene<'_>) -> Vec<Instance> {
     found
 }
 
-/// Equal turns of this length from here on, whose first operation multiplies a part of a larger tensor. Turns that write
-/// into a tensor may go on with what the turn before has written there.
+/// Equal turns of this length from here on. Turns that write into a tensor may go on with what the turn before has written
+/// there.
 fn parts_from(scene: &Scene<'_>, begin: usize, length: usize) -> Option<Turns> {
     let turn = begin..begin + length;
     let end = scene.after(begin).end;
-    if end < begin + LEAST_TURNS * length || scene.look(begin).kind != Kind::Matrix {
+    if end < begin + LEAST_TURNS * length {
         return None;
     }
     let writes = turn.clone().map(|i| scene.look(i)).any(|look| look.kind == Kind::Copy && !look.is_cast());
-    let factor = operands_before_factors(scene.look(begin).base);
-    if writes || !scene.leaf(begin).takes_part(factor) || !may_be_turn(scene, turn) {
+    if writes || !may_be_turn(scene, turn) {
         return None;
     }
     let repeated = (begin..end - length).take_while(|&i| scene.are_alike(i, i + length)).count();

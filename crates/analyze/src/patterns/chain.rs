@@ -26,18 +26,19 @@
 //! Intermediate results that something else needs later must be written all the same. Repeats of the same operations
 //! are taken for separate calls.
 
+use std::cmp::Reverse;
 use std::ops::Range;
-use std::sync::Arc;
 
-use jarvis_perf::call::Dims;
+use jarvis_trace::InOrder;
 
 use super::claims::Claims;
 use super::fused::{Part, passes};
 use super::group::Instance;
 use super::kind::Kind;
-use super::scene::{Look, Scene, agree, has_scalar_tensor, reduced};
+use super::scene::{Look, Operand, Scene, agree, has_scalar_tensor, numel, reduced};
 use super::show::dims;
 use super::{Code, Confidence};
+use crate::prepare::baseline::is_contiguous;
 use crate::program::{Direction, LeafId};
 
 /// Fewer full-size leaves are no chain.
@@ -141,43 +142,26 @@ pub(super) fn runs(scene: &Scene<'_>, range: Range<usize>, is_free: impl Fn(usiz
 
 /// Whether a leaf copies a tensor of this shape, as it lies in memory without gaps, into another order of dimensions.
 fn reorders(scene: &Scene<'_>, shape: &[i64], at: usize) -> bool {
-    let (leaf, look) = (scene.leaf(at), scene.look(at));
-    if look.kind != Kind::Copy || look.full == shape || look.full.len() != shape.len() {
+    let look = scene.look(at);
+    let [_, source] = &look.operands[..] else { return false };
+    let Some(strides) = source.strides.filter(|s| look.kind == Kind::Copy && s.len() == source.dims.len()) else {
         return false;
-    }
-    // The destination comes first.
-    let source = |lists: &Option<Arc<[Dims]>>| lists.as_ref()?.get(1)?.shape().map(<[i64]>::to_vec);
-    let Some((dims, strides)) = source(&leaf.inputs.dims).zip(source(&leaf.inputs.strides)) else { return false };
-    let mut order: Vec<usize> = (0..dims.len().min(strides.len())).collect();
-    order.sort_by_key(|&i| std::cmp::Reverse((strides[i], dims[i])));
-    let mut step = 1;
-    order.iter().map(|&i| dims[i]).eq(shape.iter().copied())
-        && order.iter().rev().all(|&i| {
-            let fits = dims[i] == 1 || strides[i] == step;
-            step = step.saturating_mul(dims[i]);
-            fits
-        })
+    };
+    let mut order: Vec<usize> = (0..strides.len()).collect();
+    order.order_by_key(|&i| Reverse((strides[i], source.dims[i])));
+    let [dims, strides] = [source.dims, strides].map(|list| order.iter().map(|&i| list[i]).collect::<Vec<_>>());
+    look.full != shape && dims == shape && is_contiguous(&dims, &strides)
 }
 
 /// Whether a copy writes without gaps what the next leaf may read in any shape, as `reshape` does where a view can't.
 fn is_written_for(scene: &Scene<'_>, copy: usize, next: usize) -> bool {
-    let (leaf, look, reader) = (scene.leaf(copy), scene.look(copy), scene.look(next));
-    let written = |lists: &Option<Arc<[Dims]>>| lists.as_ref()?.first()?.shape().map(<[i64]>::to_vec);
-    let is_dense = || {
-        let (dims, strides) = written(&leaf.inputs.dims).zip(written(&leaf.inputs.strides))?;
-        let mut step = 1;
-        let fits = |(&dim, &stride): (&i64, &i64)| {
-            let fits = dim == 1 || stride == step;
-            step = step.saturating_mul(dim);
-            fits
-        };
-        Some(dims.iter().zip(&strides).rev().all(fits))
-    };
+    let (look, reader) = (scene.look(copy), scene.look(next));
+    let is_dense = |to: &Operand<'_>| to.strides.is_some_and(|strides| is_contiguous(to.dims, strides));
     look.kind == Kind::Copy
         && reader.kind == Kind::Elementwise
         && look.numel() == reader.numel()
         && !agree(&look.full, &reader.full)
-        && is_dense() == Some(true)
+        && look.operands.first().is_some_and(is_dense)
 }
 
 /// The same with two runs on one shape that nothing but a softmax of that shape keeps apart as one: a compiler makes one
@@ -248,9 +232,7 @@ fn fits(wide: &[i64], other: &[i64]) -> bool {
 /// Whether `small` is laid over `large` by repetition.
 fn is_inside(large: &[i64], small: &[i64]) -> bool {
     let fits = |(l, s): (&i64, &i64)| l == s || *s == 1;
-    small.len() <= large.len()
-        && super::scene::numel(small) < super::scene::numel(large)
-        && large.iter().rev().zip(small.iter().rev()).all(fits)
+    small.len() <= large.len() && numel(small) < numel(large) && large.iter().rev().zip(small.iter().rev()).all(fits)
 }
 
 /// Enough operations on the whole tensor, and not just one and the same again and again: that is a loop over tensors.
@@ -259,8 +241,7 @@ fn is_chain(scene: &Scene<'_>, run: &[LeafId]) -> bool {
     let looks = || run.iter().map(|l| scene.look(l.index()));
     // What is left of the whole where only a few elements are made one.
     let results = looks().filter(|l| l.kind == Kind::Reduce).filter_map(Look::result);
-    let large: Vec<i64> =
-        results.map(|shape| super::scene::numel(&shape)).filter(|r| r.saturating_mul(MOST_MADE_ONE) >= n).collect();
+    let large: Vec<i64> = results.map(|shape| numel(&shape)).filter(|r| r.saturating_mul(MOST_MADE_ONE) >= n).collect();
     let full: Vec<&Look<'_>> = looks().filter(|l| l.numel() == n || large.contains(&l.numel())).collect();
     let mut computing: Vec<&str> = full.iter().filter(|l| l.kind != Kind::Copy).map(|l| l.base).collect();
     computing.sort_unstable();
@@ -315,7 +296,7 @@ fn read_for_softmax(scene: &Scene<'_>, run: &[LeafId], softmaxes: &[LeafId]) -> 
         let look = scene.look(l.index());
         let is_long = look.full.last().is_some_and(|&row| row > KEPT_ROW);
         let times = if is_long { 2.0 } else { 1.0 };
-        times * look.full_operands().next().map_or(0.0, super::scene::Operand::bytes)
+        times * look.full_operands().next().map_or(0.0, Operand::bytes)
     };
     softmaxes.iter().filter(|l| is_between(l)).map(more).sum()
 }
@@ -352,10 +333,10 @@ pub(super) fn part(scene: &Scene<'_>, run: &[LeafId]) -> Part {
     let full: Vec<LeafId> = run.iter().copied().filter(|l| scene.look(l.index()).numel() == n).collect();
     let look = |l: &LeafId| scene.look(l.index());
     let first = look(&full[0]);
-    let inputs: f64 = first.full_operands().map(super::scene::Operand::bytes).sum();
+    let inputs: f64 = first.full_operands().map(Operand::bytes).sum();
     // Two operands of full size: one of them may come from outside.
     let puts_together = |l: &LeafId| look(l).kind == Kind::Cat;
-    let second = |l: &LeafId| look(l).full_operands().nth(1).map(super::scene::Operand::bytes);
+    let second = |l: &LeafId| look(l).full_operands().nth(1).map(Operand::bytes);
     let brought = |l: &LeafId| second(l).filter(|_| !puts_together(l));
     let later: Vec<f64> = full[1..].iter().filter_map(brought).collect();
     let (fewest, most) = brought_in(first.full_operands().count(), later.len());
@@ -370,7 +351,7 @@ pub(super) fn part(scene: &Scene<'_>, run: &[LeafId]) -> Part {
     let part = Part {
         reads: (again * (inputs + fewest * each), again * (inputs + most * each)),
         writes: match last.kind {
-            Kind::Cat => last.operands.iter().map(super::scene::Operand::bytes).sum(),
+            Kind::Cat => last.operands.iter().map(Operand::bytes).sum(),
             _ if last.kind == Kind::Reduce || is_picked => 0.0,
             _ => last.result_bytes(),
         },
@@ -421,7 +402,7 @@ fn feedback_reductions(scene: &Scene<'_>, run: &[LeafId], n: i64) -> Vec<LeafId>
     let last_full = run.iter().rposition(|l| is(l, false)).unwrap_or(0);
     let is_used = |at: usize| {
         let reduction = scene.look(run[at].index());
-        let result = reduction.result().map(|shape| super::scene::numel(&shape));
+        let result = reduction.result().map(|shape| numel(&shape));
         let uses = |l: &LeafId| {
             let look = scene.look(l.index());
             let takes = |size: i64| look.operands.iter().any(|o| o.numel() == size && size < n);

@@ -157,10 +157,9 @@ impl Maker<'_, '_> {
             Code::SdpaCopyOverhead => vec![TextId::A_STRIDED.plain()],
             Code::MoeExpertLoop => vec![TextId::A_MOE_FUSE.plain(), TextId::A_BATCH.plain()],
             Code::LoopedGemms => {
-                let has = |fact: &str| first.facts.iter().any(|f| f.0 == fact);
                 let text = match () {
-                    () if has(looped::APART) => TextId::A_LOOP_APART,
-                    () if has(looped::SAME) => TextId::A_LOOP_SAME,
+                    () if self.has(looped::APART) => TextId::A_LOOP_APART,
+                    () if self.has(looped::SAME) => TextId::A_LOOP_SAME,
                     () => TextId::A_LOOP,
                 };
                 vec![text.plain(), TextId::A_BATCH.plain()]

@@ -75,21 +75,19 @@ pub struct Analysis {
     told: ToldRows,
 }
 
-/// What a trace and its tree tell, whatever its operations cost.
+/// What is in a trace and the program it shows, whatever its operations cost.
 #[derive(Debug)]
 pub struct Survey {
     /// What is in the trace.
-    pub summary: Summary,
+    summary: Summary,
     program: Program,
-    system: Option<System>,
 }
 
 impl Survey {
     /// The tree must have Python frames.
-    pub fn of(trace: &Trace, tree: &Tree, lists: &ArgLists, population: Population) -> Self {
-        let system = System::of(trace, tree, population);
+    pub fn of(trace: &Trace, tree: &Tree, lists: &ArgLists) -> Self {
         let summary = Summary::of(trace);
-        Self { program: Program::of(trace, tree, &summary, lists), system, summary }
+        Self { program: Program::of(trace, tree, &summary, lists), summary }
     }
 }
 
@@ -101,16 +99,17 @@ pub struct Groundwork {
 }
 
 impl Groundwork {
-    /// Lays it. Survey and report must be of this trace, the report made with
+    /// Lays it. Survey, system and report must be of this trace, the report made with
     /// [`call_stack`](jarvis_perf::tables::ReportOptions::call_stack).
     pub fn of(
         survey: Survey,
+        system: Option<System>,
         trace: &Trace,
         report: &Report,
         platform: &Platform,
         options: &AnalysisOptions,
     ) -> (Self, Summary) {
-        let Survey { summary, program, system } = survey;
+        let Survey { summary, program } = survey;
         let prepare = PrepareOptions { thresholds: options.thresholds.clone() };
         let prepared = Prepared::on(program, trace, report, platform, &prepare);
         let completed = |s: System| System {
@@ -197,8 +196,9 @@ pub struct Judgement {
 impl Analysis {
     /// Analyses a trace from the beginning.
     pub fn of(trace: &Trace, report: &Report, platform: &Platform, options: &AnalysisOptions) -> Self {
-        let survey = Survey::of(trace, &report.tree, &report.arg_lists, options.population);
-        let (groundwork, _) = Groundwork::of(survey, trace, report, platform, options);
+        let survey = Survey::of(trace, &report.tree, &report.arg_lists);
+        let system = System::of(trace, &report.tree, options.population);
+        let (groundwork, _) = Groundwork::of(survey, system, trace, report, platform, options);
         let judgement = groundwork.judge(trace, report, options);
         Self::on(groundwork, judgement)
     }

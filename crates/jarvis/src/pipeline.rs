@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use jarvis_analyze::analysis::{Analysis, AnalysisOptions, Groundwork, Survey};
 use jarvis_analyze::compare::reports::CompareError;
 use jarvis_analyze::metrics::Scope;
+use jarvis_analyze::system::System;
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::extension::Extension;
 use jarvis_perf::platform::Platform;
@@ -260,12 +261,13 @@ fn surveyed(
     let mut of = |report: &ReportOptions, population| {
         let thresholds = options.thresholds.clone();
         let judging = AnalysisOptions { thresholds, scope, population };
-        let survey = |tree: &Tree, lists: &ArgLists| Survey::of(trace, tree, lists, population);
-        let lay = |report: &Report, survey| {
+        let system = |tree: &Tree| System::of(trace, tree, population);
+        let survey = |tree: &Tree, lists: &ArgLists| Survey::of(trace, tree, lists);
+        let lay = |report: &Report, system, survey| {
             rows_are_made();
-            Groundwork::of(survey, trace, report, &options.platform, &judging)
+            Groundwork::of(survey, system, trace, report, &options.platform, &judging)
         };
-        let (report, (groundwork, summary)) = build_report_around(trace, report, survey, lay)?;
+        let (report, (groundwork, summary)) = build_report_around(trace, report, system, survey, lay)?;
         Ok(Surveyed { report, groundwork, summary, judging })
     };
     match of(&linked, linked.population()) {

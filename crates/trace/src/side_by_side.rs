@@ -19,6 +19,27 @@ pub fn both<A: Send, B>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B) -> 
     })
 }
 
+/// Does all three: the first on a thread of its own, and the last on whichever thread has done its own first.
+pub fn both_and<A: Send, B, C: Send + Sync>(
+    a: impl FnOnce() -> A + Send,
+    b: impl FnOnce() -> B,
+    last: impl Fn() -> C + Sync,
+) -> (A, B, C) {
+    let done = OnceLock::new();
+    let beside = || {
+        let a = a();
+        done.get_or_init(&last);
+        a
+    };
+    let here = || {
+        let b = b();
+        done.get_or_init(&last);
+        b
+    };
+    let (a, b) = both(beside, here);
+    (a, b, done.into_inner().unwrap_or_else(last))
+}
+
 /// Does both, side by side if that is worth a thread.
 pub(crate) fn both_if<A: Send, B>(worth_it: bool, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B) -> (A, B) {
     if worth_it { both(a, b) } else { (a(), b()) }
@@ -68,6 +89,16 @@ mod tests {
         assert_eq!(each(&items, |i| i * i), items.iter().map(|i| i * i).collect::<Vec<_>>());
         assert!(each(&[] as &[u64], |i| *i).is_empty());
         assert_eq!(both(|| 1, || 2), (1, 2));
+    }
+
+    #[test]
+    fn the_last_is_done_once_by_the_one_that_is_free() {
+        let (release, wait) = std::sync::mpsc::channel();
+        let ours = std::thread::current().id();
+        // The thread waits for the last of them, so that ours has to do it.
+        let last = move || (release.send(()).is_ok(), std::thread::current().id());
+        let (waited, two, by) = both_and(move || wait.recv().is_ok(), || 2, last);
+        assert_eq!((waited, two, by), (true, 2, (true, ours)));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use jarvis_trace::side_by_side::both;
+use jarvis_trace::side_by_side::{both, both_and};
 use jarvis_trace::{Diagnostics, EventId, Id, Nesting, Ns, Population, Timeline, Trace, Tree, TreeOptions, Us};
 use rapidhash::RapidHashMap;
 
@@ -185,17 +185,19 @@ const MANY_ROWS: usize = 1000;
 
 /// Makes the report of a trace.
 pub fn build_report(trace: &Trace, options: &ReportOptions) -> Result<Report, ReportError> {
-    build_report_around(trace, options, |_, _| (), |_, ()| ()).map(|(report, ())| report)
+    build_report_around(trace, options, |_| (), |_, _| (), |_, (), ()| ()).map(|(report, ())| report)
 }
 
-/// The same, and beside it what else is made of the trace. `first` needs the tree and arguments alone and is done beside
-/// the rows, on a thread of its own. `then` needs what came of it and the rows, but none of the sheets of operations: the
-/// report that it sees has none, for where there are many rows they are made beside it.
-pub fn build_report_around<T: Send, U>(
+/// The same, and beside it what else is made of the trace. `first` and `second` need the tree and arguments alone: one is
+/// done beside the rows on a thread of its own, the other by the thread that is free before the other. `then` needs what
+/// came of them and the rows, but none of the sheets of operations: the report that it sees has none, for where there are
+/// many rows they are made beside it.
+pub fn build_report_around<A: Send, B: Send + Sync, U>(
     trace: &Trace,
     options: &ReportOptions,
-    first: impl FnOnce(&Tree, &ArgLists) -> T + Send,
-    then: impl FnOnce(&Report, T) -> U,
+    first: impl FnOnce(&Tree) -> A + Send,
+    second: impl Fn(&Tree, &ArgLists) -> B + Sync,
+    then: impl FnOnce(&Report, A, B) -> U,
 ) -> Result<(Report, U), ReportError> {
     let tree = Tree::build(trace, tree_options(options));
     let gpu = GpuTime::of(trace, &tree, options)?;
@@ -210,14 +212,14 @@ pub fn build_report_around<T: Send, U>(
     };
     let (tree, lists) = (&report.tree, &report.arg_lists);
     let cx = Context::new(trace, tree, lists, options);
-    let (of_first, filled) = both(|| first(tree, lists), || fill(cx, &gpu));
+    let (a, filled, b) = both_and(|| first(tree), || fill(cx, &gpu), || second(tree, lists));
     (report.rows, report.ready.any_op) = (filled.rows, filled.any_op);
     let (rows, gpu) = (&report.rows, &gpu);
     let (operations, of_then) = match filled.operations {
-        Sheets::Made(operations) => (operations, then(&report, of_first)),
+        Sheets::Made(operations) => (operations, then(&report, a, b)),
         // What they are made from goes with the thread that makes them.
         Sheets::ToBeMade(mut cx) => {
-            both(move || operations(&mut cx, gpu, &rows.launchers, &rows.unified), || then(&report, of_first))
+            both(move || operations(&mut cx, gpu, &rows.launchers, &rows.unified), || then(&report, a, b))
         }
     };
     (report.rows.op_sheets, report.ready.overlaps) = operations;

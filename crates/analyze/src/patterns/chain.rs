@@ -104,7 +104,9 @@ pub(super) fn runs(scene: &Scene<'_>, range: Range<usize>, is_free: impl Fn(usiz
     for at in range {
         let look = scene.look(at);
         let of_reduced = reduced.as_ref().is_some_and(|shape| fits(shape, &look.full));
-        let free = is_free(at) && look.kind.is_fusible() && (look.numel() > 0 || look.is_scalar);
+        // A tensor of one number is made for what follows, and one pass has no need of it.
+        let is_constant = look.kind == Kind::Fill && !run.is_empty() && agree(&scene.look(wide).full, &look.full);
+        let free = is_free(at) && (look.kind.is_fusible() || is_constant) && (look.numel() > 0 || look.is_scalar);
         let joins = run.last().is_none_or(|last| {
             let uses_number = look.is_scalar && scene.look(last.index()).leaves_a_number;
             last.index() + 1 == at
@@ -199,7 +201,7 @@ fn with_cat(scene: &Scene<'_>, claims: &Claims, mut run: Vec<LeafId>) -> Vec<Lea
 }
 
 /// Copies of less than the whole at the end are casts for what follows, such as those of the next layer's weights. Work on
-/// numbers alone belongs to a run only inside it.
+/// numbers alone belongs to a run only inside it, and so do tensors of one number.
 fn trim(scene: &Scene<'_>, run: &mut Vec<LeafId>) {
     let is_scalar = |l: &LeafId| scene.look(l.index()).is_scalar;
     run.drain(..run.iter().take_while(|l| is_scalar(l)).count());
@@ -207,7 +209,7 @@ fn trim(scene: &Scene<'_>, run: &mut Vec<LeafId>) {
     let whole = run.iter().map(|l| scene.look(l.index()).numel()).max().unwrap_or(0);
     while run.last().is_some_and(|l| {
         let look = scene.look(l.index());
-        look.kind == Kind::Copy && look.numel() < whole
+        look.kind == Kind::Fill || (look.kind == Kind::Copy && look.numel() < whole)
     }) {
         run.pop();
     }

@@ -76,6 +76,22 @@ fn a_chain_goes_on_in_another_order_of_dimensions() {
 }
 
 #[test]
+fn a_tensor_of_one_number_does_not_end_a_chain() {
+    // binary_cross_entropy_with_logits makes its ones
+    let draw = |ones: &[i64]| {
+        let mut s = Sketch::new();
+        s.op("aten::sigmoid", &[X], 80.0).op("aten::log", &[X], 80.0);
+        s.op("aten::fill_", &[ones, &[]], 36.0).op("aten::sub_", &[X, X, &[]], 118.0);
+        s.op("aten::mul_", &[X, X], 118.0).op("aten::sub_", &[X, X, &[]], 118.0);
+        s.op("aten::fill_", &[X, &[]], 36.0).op("aten::mm", &[&[64, 64], &[64, 64]], 5.0);
+        s.one(Code::ElementwiseChain).ops.len()
+    };
+    assert_eq!(draw(X), 6);
+    // Something else is made, and what is made last is for what follows.
+    assert_eq!(draw(&[8192, 64]), 3);
+}
+
+#[test]
 fn what_is_written_without_gaps_is_read_in_any_shape() {
     // (x.view(8, 16, 2, 2, 64, 64).permute(0, 1, 4, 2, 5, 3).reshape(8, 16, 128, 128) * 0.5 + 0.5).clamp(0, 1)
     let (parts, whole): (&[i64], &[i64]) = (&[8, 16, 64, 2, 64, 2], &[8, 16, 128, 128]);

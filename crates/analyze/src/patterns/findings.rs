@@ -54,6 +54,12 @@ const CALLED_AHEAD_US: (f64, f64) = (57.0, 89.0);
 const NUMBER_US: (f64, f64) = (10.0, 25.0);
 const BACKWARD_AHEAD_US: (f64, f64) = (250.0, 600.0);
 
+/// What fused attention takes the host on top of the product that it replaces, to choose and prepare its kernel, and what
+/// its backward does. In 34 and 21 recordings it took 2.5 and 3.5 times as long as a linear layer: 45 to 130 and 70 to 160
+/// with the profiler, which slows the host down 1.5 times.
+const ATTENTION_US: (f64, f64) = (15.0, 50.0);
+const ATTENTION_BACKWARD_US: (f64, f64) = (30.0, 70.0);
+
 /// What a fused optimizer step takes the host for each parameter on top, in microseconds, to sort them and to pass them
 /// on. Measured: 27 of all it does with 120 and 150 of them; a pair with 144 gained less than 10 would leave it.
 const FUSED_STEP_US: (f64, f64) = (3.0, 13.0);
@@ -325,6 +331,7 @@ impl Maker<'_, '_> {
                         Code::MoeExpertLoop => Replaced::Experts,
                         Code::UnfusedRecurrence => Replaced::Steps,
                         Code::LoopedGemms => Replaced::Loop,
+                        Code::UnfusedOptimizer => Replaced::Parameters,
                         _ if fact(attention::TURNS).is_some() => Replaced::Heads,
                         _ => Replaced::Region,
                     },
@@ -343,8 +350,11 @@ impl Maker<'_, '_> {
             let each = if is_step { FUSED_STEP_US } else { LISTED_US };
             return (each.0 * parameters, each.1 * parameters);
         }
-        if !needs_compiler(pattern.code) {
-            return (0.0, 0.0);
+        match pattern.code {
+            Code::UnfusedAttention => return ATTENTION_US,
+            Code::UnfusedAttentionBackward => return ATTENTION_BACKWARD_US,
+            code if !needs_compiler(code) => return (0.0, 0.0),
+            _ => {}
         }
         if pattern.facts.iter().any(|f| f.0 == super::module::WEIGHTS) {
             // What is done once has no call at all.

@@ -39,6 +39,19 @@ fn products_with_a_softmax_between_are_attention_in_a_module() {
     assert!((p.time_ms - 3.0 * 0.65).abs() < 1e-9);
 }
 
+#[test]
+fn a_fused_kernel_is_no_shorter_than_any_other() {
+    let mut s = Sketch::new();
+    s.op("aten::bmm", &[&[8, 32, 64], &[8, 64, 32]], 5.0).op("aten::mul", &[&[1, 8, 32, 32], &[]], 5.0);
+    s.op("aten::_softmax", &[&[1, 8, 32, 32], &[], &[]], 5.0);
+    s.op("aten::bmm", &[&[8, 32, 32], &[8, 32, 64]], 5.0);
+    s.look(|_, patterns, findings| {
+        let fused = patterns[0].fused_ms.unwrap();
+        assert!((fused.low - 0.004).abs() < 1e-9 && (fused.high - 0.007).abs() < 1e-9, "{fused:?}");
+        assert!(findings[0].impact.basis.contains("the least that such a kernel takes"), "{:?}", findings[0].impact);
+    });
+}
+
 /// The two numbers of "here 3.5-9.8x by the performance model".
 fn gains(advice: &str) -> (f64, f64) {
     let told = advice.split("here ").nth(1).and_then(|rest| rest.split("x by").next()).unwrap();

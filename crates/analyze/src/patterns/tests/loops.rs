@@ -228,10 +228,10 @@ fn layers_are_no_experts() {
 
 #[test]
 fn an_optimizer_step_of_many_small_kernels() {
-    let draw = |parameters: usize, annotation: &str| {
+    let of_type = |dtype, parameters: usize, annotation: &str| {
         let mut s = Sketch::new();
         let p: &[i64] = &[1024, 1024];
-        s.dtype("float").annotated(annotation, |s| {
+        s.dtype(dtype).annotated(annotation, |s| {
             for _ in 0..parameters {
                 s.op("aten::mul_", &[p, &[]], 3.0).op("aten::lerp_", &[p, p, &[]], 4.0);
                 s.op("aten::addcmul_", &[p, p, p, &[]], 4.0).op("aten::sqrt", &[p], 2.0);
@@ -240,11 +240,17 @@ fn an_optimizer_step_of_many_small_kernels() {
         });
         s
     };
+    let draw = |parameters, annotation: &str| of_type("float", parameters, annotation);
     let p = draw(20, "Optimizer.step#Adam.step").one(Code::UnfusedOptimizer);
     assert_eq!((p.instances, p.confidence, p.ops.len()), (1, Confidence::High, 100));
     // Twenty parameters of 4 MB: four tensors read, three written.
     let bytes = 20.0 * 4.0 * 1024.0 * 1024.0 * 7.0;
     assert!((p.fused_ms.unwrap().low - bytes / (4.8e12 * 0.945) * 1e3).abs() < 1e-6);
+    // With half the bytes it is far from twice as fast.
+    let halves = of_type("c10::BFloat16", 20, "Optimizer.step#Adam.step").one(Code::UnfusedOptimizer);
+    let (low, high) = (bytes / 2.0 / (4.8e12 * 0.6) * 1e3, bytes / 2.0 / (4.8e12 * 0.4) * 1e3);
+    let fused = halves.fused_ms.unwrap();
+    assert!((fused.low - low).abs() < 1e-6 && (fused.high - high).abs() < 1e-6, "{fused:?}");
     draw(19, "Optimizer.step#Adam.step").none(Code::UnfusedOptimizer);
     // Without the annotation, tensors of one shape may be one tensor.
     draw(20, "my step").none(Code::UnfusedOptimizer);

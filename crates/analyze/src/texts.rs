@@ -70,7 +70,7 @@ texts! {
     I_BN           "I-BN"           "{bn_eff}% of peak bandwidth while simple elementwise operations in this trace reach {base}%.";
     I_LOW_BASELINE "I-LOW-BASELINE" "Simple elementwise operations reach only {base}% of peak bandwidth; 70-80% is expected.";
     I_FUSION       "I-FUSION"       "`{module}` launches {kernels} per call ({list}); {time} ms over {calls}{backward}.";
-    I_FUSION_LOOSE "I-FUSION-LOOSE" "{kernels} pass the same tensor on ({list}); {time} ms over {calls}{backward}.";
+    I_FUSION_LOOSE "I-FUSION-LOOSE" "{kernels} in a row work on tensors of one shape ({list}); {time} ms over {calls}{backward}.";
     I_LIKEWISE     "I-LIKEWISE"     "Likewise in {places}: {list}.";
     I_EPILOGUE     "I-EPILOGUE"     "Elementwise work ({list}) runs on its own after `{op}`; {time} ms over {calls}{backward}.";
     A_FLASH        "A-FLASH"        "Use `torch.nn.functional.scaled_dot_product_attention` so that one optimized attention kernel replaces the sequence (typically 3-10x on attention; here {low}-{high}x by the performance model).";

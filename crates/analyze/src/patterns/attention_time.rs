@@ -269,7 +269,7 @@ pub(crate) fn basis(scene: &Scene<'_>, shape: &Shape, time: Fused, backward: boo
             _ if shape.reads_mask => ", reads a mask",
             Causal::No => "",
             Causal::Maybe => " (half if the mask is causal)",
-            Causal::Yes => " (half of it causal)",
+            Causal::Yes => " (causal: half to two thirds of it)",
         },
         span(&percent(at_worst, time.worst_us), &percent(at_best, time.best_us)),
     )

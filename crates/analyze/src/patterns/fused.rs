@@ -41,10 +41,9 @@ const NOT_HIDDEN: f64 = 0.15;
 const LARGE_BYTES: f64 = 8e6;
 /// A kernel takes at least this long, in microseconds: at best, at worst.
 const SHORTEST_US: (f64, f64) = (2.0, 4.0);
-/// Of what should be saved, the least that really is: the rest may be lost to clocks, power or the host.
+/// Of what should be saved, the least that really is.
 const LOW_FACTOR: f64 = 0.60;
-/// Matrix work that stays may run this much slower once the pauses between its kernels are gone: it is then bound by
-/// power. In seventy measured pairs the same kernels took 0.97 to 1.13 times as long afterwards, in one 1.18.
+/// Matrix work that stays may run this much slower once the pauses between its kernels are gone. In seventy measured pairs the same kernels took 0.97 to 1.13 times as long afterwards, in one 1.18.
 const MATRIX_LOSS: f64 = 0.12;
 /// Rows up to this long stay in registers, so that a reduction over them takes no second pass.
 const ROW_IN_REGISTERS: i64 = 1024;
@@ -147,7 +146,11 @@ fn bound(scene: &Scene<'_>, parts: &[Part]) -> String {
         best_us <= SHORTEST_US.0 && worst_us <= SHORTEST_US.1
     };
     if parts.iter().all(is_shortest) {
-        return format!("as no kernel takes less than {}-{} us", show::one(SHORTEST_US.0), show::one(SHORTEST_US.1));
+        return format!(
+            "and no fused kernel is taken to need less than {}-{} us",
+            show::one(SHORTEST_US.0),
+            show::one(SHORTEST_US.1)
+        );
     }
     let reached = |reads: fn(&Part) -> f64, us: f64| {
         let bytes: f64 = parts.iter().map(|p| reads(p) + p.writes).sum();
@@ -293,8 +296,9 @@ impl Change {
     /// What the low end leaves out besides the time of what takes the place; nothing where that is next to nothing.
     pub(crate) fn low_end(&self) -> Option<String> {
         let copies = (self.kept >= SHOWN_MS).then(|| format!("{} ms of the copies stay", show::ms(self.kept)));
-        let slower = (self.slower >= SHOWN_MS)
-            .then(|| format!("matrix work elsewhere, then bound by power, takes {} ms longer", show::ms(self.slower)));
+        let slower = (self.slower >= SHOWN_MS).then(|| {
+            format!("matrix work elsewhere, with less between its kernels, takes {} ms longer", show::ms(self.slower))
+        });
         let parts: Vec<String> = copies.into_iter().chain(slower).collect();
         (!parts.is_empty()).then(|| format!("At the low end {}.", listed(&parts)))
     }

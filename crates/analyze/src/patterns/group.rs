@@ -7,7 +7,7 @@ use super::kind::Kind;
 use super::scene::Scene;
 use super::show::ms;
 use super::{Code, Confidence, Fused, Pattern, Source};
-use crate::finding::Range;
+use crate::finding::{PatternId, Range};
 use crate::program::{LeafId, ModuleId, ModuleKind};
 use crate::texts::counted;
 
@@ -107,7 +107,24 @@ pub(crate) fn group(scene: &Scene<'_>, instances: Vec<Instance>) -> Vec<Pattern>
             None => groups.push((key, vec![instance])),
         }
     }
-    groups.into_iter().map(|(key, members)| pattern(scene, key, &members)).collect()
+    // Matrix work that stays is slowed once by all that goes, and each has its part in that.
+    let of_all: Vec<(PatternId, f64, f64)> =
+        groups.iter().map(|(key, m)| (key.code.id(), whole_us(scene, m), matrix_time(scene, m))).collect();
+    let beside = |code: Code, own_us: f64| {
+        let same = || of_all.iter().filter(|of| of.0 == code.id());
+        let (us, matrix_ms) = same().fold((0.0, 0.0), |(us, ms), of| (us + of.1, ms + of.2));
+        (scene.matrix_ms - matrix_ms) * own_us / us.max(f64::MIN_POSITIVE)
+    };
+    let pattern = |(key, members): (Key, Vec<Instance>)| {
+        let matrix_ms = beside(key.code, whole_us(scene, &members));
+        pattern(scene, key, &members, matrix_ms)
+    };
+    groups.into_iter().map(pattern).collect()
+}
+
+/// All that finds take.
+fn whole_us(scene: &Scene<'_>, members: &[Instance]) -> f64 {
+    members.iter().map(|m| scene.us(&m.leaves) + scene.us(&m.halo) + scene.us(&m.backward)).sum()
 }
 
 #[derive(PartialEq)]
@@ -134,7 +151,8 @@ impl Key {
     }
 }
 
-fn pattern(scene: &Scene<'_>, key: Key, members: &[Instance]) -> Pattern {
+/// What they are together, where `matrix_ms` of matrix work is slowed by what goes.
+fn pattern(scene: &Scene<'_>, key: Key, members: &[Instance], matrix_ms: f64) -> Pattern {
     let first = &members[0];
     let sum = |part: fn(&Instance) -> &[LeafId]| {
         members.iter().map(|m| scene.us(part(m))).fold(0.0, std::ops::Add::add) / 1e3
@@ -146,13 +164,12 @@ fn pattern(scene: &Scene<'_>, key: Key, members: &[Instance]) -> Pattern {
         low: all.iter().map(|f| f.best_us).sum::<f64>() / 1e3,
         high: all.iter().map(|f| f.worst_us).sum::<f64>() / 1e3,
     });
-    let matrix_ms = matrix_time(scene, members);
     let is_fused = first.code != Code::Recomputation && fused_ms.is_some();
     let pauses_ms = if is_fused { pauses_ms(scene, members) } else { 0.0 };
     let saved_ms = match first.code {
         // Fewer layers can be recomputed, seldom none.
         Code::Recomputation => Some(Range { low: RECOMPUTED_LEAST * time_ms, high: time_ms }),
-        _ => fused_ms.map(|f| fused::saved(time_ms + backward_ms + pauses_ms, halo_ms, f, scene.matrix_ms - matrix_ms)),
+        _ => fused_ms.map(|f| fused::saved(time_ms + backward_ms + pauses_ms, halo_ms, f, matrix_ms)),
     };
     let all = |part: fn(&Instance) -> &Vec<LeafId>| members.iter().map(|m| part(m).clone()).collect::<Vec<_>>();
     let anchor = scene.program.leaf(first.anchor);

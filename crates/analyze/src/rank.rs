@@ -158,10 +158,29 @@ pub fn recommended(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
     findings.iter().filter(|f| f.priority < Priority::Low)
 }
 
+/// Percent of so much computing that recommendations could save at best, each operation counted once and none with more
+/// than it takes; nothing if none is about kernels.
+pub fn recoverable_percent<'f>(recommended: impl IntoIterator<Item = &'f Finding>, compute_ms: f64) -> Option<f64> {
+    let of_kernels = recommended.into_iter().filter(|f| f.tier != Tier::System);
+    let saved: f64 = of_kernels.map(|f| f.impact.saved_ms.high.min(f.time_ms)).sum();
+    (saved > 0.0 && compute_ms > 0.0).then(|| (100.0 * saved / compute_ms).min(100.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::finding;
+
+    #[test]
+    fn what_kernels_could_save_is_no_more_than_they_take() {
+        use Priority::{Critical, High};
+        let mut all = [finding(Tier::Compute, High, 0.5, 1.0), finding(Tier::System, Critical, 1.0, 9.0)];
+        all[0].time_ms = 2.0;
+        assert_eq!(recoverable_percent(&all, 10.0), Some(10.0));
+        all[0].time_ms = 0.6;
+        assert_eq!(recoverable_percent(&all, 10.0), Some(6.0));
+        assert_eq!(recoverable_percent(&all[1..], 10.0), None);
+    }
 
     #[test]
     fn what_brings_more_is_no_less_urgent() {

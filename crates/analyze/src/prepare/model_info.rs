@@ -54,7 +54,7 @@ const SECOND_PRECISION: f64 = 0.2;
 /// Reads the model off the program and its rows.
 pub(crate) fn model_info(program: &Program, rows: &[Row], categories: &[Category]) -> ModelInfo {
     let (model, model_evidence) = name(program);
-    let unfused = Shown { attention: has_attention_module(program), experts: false };
+    let unfused = Shown { attention: has_attention_module(program), experts: has_grouped_products(program) };
     let (architecture, architecture_evidence) = architecture(unfused, categories);
     let (scale, scale_evidence) = scale(program);
     let (precision, precision_evidence) = precision(rows);
@@ -133,7 +133,8 @@ pub(crate) struct Shown {
 /// The same where attention or experts were found in operations that only together make them up.
 pub(crate) fn with_patterns(info: &mut ModelInfo, program: &Program, categories: &[Category], shown: Shown) {
     let attention = shown.attention || has_attention_module(program);
-    let (architecture, evidence) = architecture(Shown { attention, ..shown }, categories);
+    let experts = shown.experts || has_grouped_products(program);
+    let (architecture, evidence) = architecture(Shown { attention, experts }, categories);
     info.architecture = architecture.unwrap_or_else(|| ModelInfo::UNKNOWN.to_owned());
     info.evidence.architecture = evidence;
 }
@@ -174,6 +175,15 @@ fn has_attention_module(program: &Program) -> bool {
     })
 }
 
+/// Whether products of different sizes run in one call, each with a weight of its own: experts.
+fn has_grouped_products(program: &Program) -> bool {
+    program.leaves.iter().any(|leaf| is_grouped(&leaf.name))
+}
+
+fn is_grouped(name: &str) -> bool {
+    matches!(name, "aten::_grouped_mm" | "aten::grouped_mm" | "aten::_scaled_grouped_mm")
+}
+
 fn scale(program: &Program) -> (Option<String>, String) {
     let mut seen: BTreeSet<(String, Vec<i64>)> = BTreeSet::new();
     for leaf in program.leaves.iter().filter(|l| l.direction == Direction::Forward && !l.is_recompute) {
@@ -202,6 +212,7 @@ fn weight_shape<'a>(program: &Program, leaf: &'a Leaf) -> Option<&'a [i64]> {
         | "aten::_convolution"
         | "aten::cudnn_convolution"
         | "aten::miopen_convolution" => 1,
+        name if is_grouped(name) => 1,
         "aten::addmm" | "aten::_addmm_activation" => 2,
         "aten::embedding" => 0,
         // Embeddings are looked up by `index_select` in some versions.
@@ -255,6 +266,11 @@ mod tests {
         assert_eq!(name.as_deref(), Some("MoE"));
         assert!(evidence.ends_with("attention absent, experts present"), "{evidence}");
         assert_eq!(told(false, false).0, None);
+    }
+
+    #[test]
+    fn grouped_products_are_experts_and_have_weights() {
+        assert!(is_grouped("aten::_grouped_mm") && !is_grouped("aten::bmm"));
     }
 
     #[test]

@@ -50,12 +50,13 @@ fn check_words(text: &str, trace: &str) {
 }
 
 /// Patterns whose change also saves launches, or time of rows that other findings tell.
-const BEYOND_ROWS: [PatternId; 5] = [
+const BEYOND_ROWS: [PatternId; 6] = [
     PatternId::FULL_PRECISION_GEMM,
     PatternId::TINY_GEMMS,
     PatternId::UNFUSED_ATTENTION,
     PatternId::MOE_EXPERT_LOOP,
     PatternId::REPEATED_KV_HEADS,
+    PatternId::LAYOUT_TRANSPOSES,
 ];
 
 #[test]

@@ -11,6 +11,7 @@ use jarvis_trace::Severity;
 use serde::Serialize;
 
 use super::comparison::{self, Comparison, FindingComparison};
+use crate::sections::cross::recoverable_percent;
 use crate::{Run, Versus};
 
 /// Name and version of the form.
@@ -25,6 +26,9 @@ pub(crate) struct Document<'a> {
     gpu_timeline: GpuTimeline,
     model: Model<'a>,
     findings: Vec<Told>,
+    /// What recommendations about kernels could save of the compute time at best.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recoverable_percent_of_compute: Option<Percent>,
     /// What differs from the reference, in comparative runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     comparison: Option<Comparison<'a>>,
@@ -149,6 +153,7 @@ pub(crate) fn document<'a>(run: &'a Run<'_>, versus: Option<&'a Versus<'_>>) -> 
             devices: p.devices.iter().map(DeviceMetrics::from).collect(),
         },
         model: Model { name: run.model_name(), info: &p.model },
+        recoverable_percent_of_compute: recoverable_percent(run).map(Percent),
         findings: run
             .analysis
             .findings

@@ -46,6 +46,11 @@ pub(crate) fn recommendations<'a>(run: &Run<'a>) -> Vec<&'a Finding> {
     rank::recommended(&run.analysis.findings).take(MOST_RECOMMENDATIONS).collect()
 }
 
+/// Percent of compute time that they could save at best.
+pub(crate) fn recoverable_percent(run: &Run<'_>) -> Option<f64> {
+    rank::recoverable_percent(recommendations(run), run.analysis.prepared.utilization.computation_time_ms)
+}
+
 /// Whether the finding is printed as a recommendation.
 pub(crate) fn is_recommendation(finding: &Finding) -> bool {
     finding.priority < Priority::Low && finding.rank <= MOST_RECOMMENDATIONS

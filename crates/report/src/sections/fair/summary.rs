@@ -9,7 +9,7 @@ use jarvis_perf::ops;
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
 use crate::language::in_prose;
-use crate::sections::cross::recommendations;
+use crate::sections::cross::{recommendations, recoverable_percent};
 use crate::sections::kernels::{LaunchedKernel, launched_without_operation, share};
 use crate::sections::words::{cell, counted, ms, ms_range, pct, speedup};
 
@@ -119,6 +119,9 @@ fn outlook(run: &Run<'_>, found: &[&Finding]) -> String {
         count(Priority::Critical),
         count(Priority::High)
     );
+    if let Some(percent) = recoverable_percent(run) {
+        text += &format!(" could recover up to {}% of compute time", pct(percent));
+    }
     if run.analysis.no_gain(first).is_none() {
         text += &format!(
             "; the first alone saves {}, {} end to end",

@@ -13,7 +13,9 @@ use jarvis_trace::{Population, Summary, Trace, Tree};
 use rapidhash::RapidHashMap;
 
 use crate::finding::{Evidence, Finding, NO_GAIN, PatternId, Priority, Tier};
-use crate::metrics::{Bottleneck, Fusion, MetricsFile, PatternMetrics, Scope, Status, TreeEntry};
+use crate::metrics::{
+    Bottleneck, CategoryMetrics, Fact, Fusion, MetricsFile, PatternMetrics, Scope, Status, TreeEntry,
+};
 use crate::patterns::candidates::{
     FusionCandidate, FusionMetrics, fusion, fusion_candidates, fusion_metrics, is_told_of_rows, sure,
 };
@@ -23,7 +25,7 @@ use crate::prepare::{PrepareOptions, model_info};
 use crate::prepared::{Prepared, Row, Utilization};
 use crate::program::{LeafId, Program, RowId};
 use crate::rank;
-use crate::rounding::{shown, shown_ms};
+use crate::rounding::{round, shown, shown_ms};
 use crate::rules::{CategoryOutcome, Claims, NOT_URGENT, analyze_categories, compute_findings};
 use crate::system::gaps::Gaps;
 use crate::system::{self, System};
@@ -416,7 +418,23 @@ fn add_patterns(outcomes: &mut [CategoryOutcome], scene: &Scene<'_>, patterns: &
                 b.patterns.extend(found.iter().filter(explains).map(|p| p.id.clone()));
             }
             metrics.patterns.extend(found);
+            if outcome.analyzer == "sdpa" {
+                tell_unfused_attention(metrics);
+            }
         }
+    }
+}
+
+/// Totals of attention in separate operations are those of all its patterns, also of those not worth a finding.
+fn tell_unfused_attention(metrics: &mut CategoryMetrics) {
+    let unfused = || metrics.patterns.iter().filter(|p| p.spans == Some(PatternId::UNFUSED_ATTENTION));
+    let (ms, instances) = unfused().fold((0.0, 0), |(ms, n), p| (ms + p.time_ms.0, n + p.instances));
+    if instances > 0 {
+        metrics.category_specific.extend([
+            ("unfused_attention_detected", Fact::from(true)),
+            ("unfused_attention_time_ms", round(ms, 3).into()),
+            ("unfused_attention_instances", instances.into()),
+        ]);
     }
 }
 

@@ -170,6 +170,7 @@ texts! {
     N_ABOVE_EXPECTED "N-ABOVE-EXPECTED" "{eff}% is above the {low}-{high}% expected at sequence length {n}.";
     N_FUSIBLE_STEPS "N-FUSIBLE-STEPS" "{op}: {eff}% of peak, {own}% without {steps} of its {ms} ms; these are steps beside the products, such as a bias, that could be fused.";
     N_KERNEL_FLOOR "N-KERNEL-FLOOR" "{op}: {ms} ms in kernels of {us} us; kernels with next to nothing to do take {floor} us in this trace (median), so fewer or larger calls save time and faster kernels hardly do.";
+    N_KERNEL_FLOOR_TOO "N-KERNEL-FLOOR-TOO" "{op}: {ms} ms in kernels of {us} us, likewise.";
     N_NEAR_EXPECTED "N-NEAR-EXPECTED" "{eff}% is below the {low}-{high}% expected at sequence length {n}, but it counts as slow only below {slow}%.";
     N_SYNC         "N-SYNC"         "Host time for {which} is {x}x their GPU time ({ms} ms, {part} of it in {ops}); this is a framework matter, not a kernel one.";
     N_SYNC_COPY    "N-SYNC-COPY"    "Host time for {which} is {x}x their GPU time ({ms} ms, {part} of it in {ops}); in copies from device to host the host waits for work issued before.";

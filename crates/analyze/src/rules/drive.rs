@@ -219,7 +219,8 @@ fn copies_to_host(row: &Row) -> bool {
 
 /// Rows that would be bottlenecks if they were larger, if kernels could be shorter, or with all of their steps.
 fn notes(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> Vec<String> {
-    let told = |j: &Judged<'_>| {
+    let mut floor_is_told = false;
+    let mut told = |j: &Judged<'_>| {
         let is_large = || {
             cx.weight_in_category(j.row.work_ms()) > cx.limit(Threshold::BottleneckShare)
                 && cx.weight(j.row.work_ms()) >= cx.limit(Threshold::ReportMinPercent)
@@ -228,7 +229,9 @@ fn notes(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> Vec<String> {
             SetAside::BelowFloor => Some(format!("{}: {} ms, below floor", with_args(j.row), shown_ms(j.row.time_ms))),
             SetAside::KernelFloor if is_large() => {
                 let kernels = j.row.only_kernels();
-                Some(TextId::N_KERNEL_FLOOR.fill(&[
+                let known = std::mem::replace(&mut floor_is_told, true);
+                let text = if known { TextId::N_KERNEL_FLOOR_TOO } else { TextId::N_KERNEL_FLOOR };
+                Some(text.fill(&[
                     ("op", &with_args(j.row)),
                     ("ms", &shown_ms(kernels.ms)),
                     ("us", &shown(1e3 * kernels.ms / kernels.count, 1)),
@@ -239,7 +242,7 @@ fn notes(cx: &CategoryCx<'_>, judged: &[Judged<'_>]) -> Vec<String> {
             SetAside::KernelFloor | SetAside::SmallShare => None,
         }
     };
-    judged.iter().filter_map(told).collect()
+    judged.iter().filter_map(&mut told).collect()
 }
 
 /// That a row would be a bottleneck if steps beside its products were not told elsewhere; `part` is what is left of it.

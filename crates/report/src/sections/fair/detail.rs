@@ -1,6 +1,7 @@
 //! The detailed analysis: one section a category, with what the recommendations rest on.
 
 use jarvis_analyze::finding::{Evidence, Finding, PatternId, Tier};
+use jarvis_analyze::prepared::Category;
 use jarvis_analyze::thresholds::Threshold;
 use jarvis_trace::InOrder;
 
@@ -212,7 +213,9 @@ fn further(run: &Run<'_>) -> Option<Section> {
 fn remainder(run: &Run<'_>, small: &[String]) -> Option<Section> {
     let p = &run.analysis.prepared;
     let failed = |key: &str| run.analysis.failures().any(|o| *o.category == *key);
-    let rest: Vec<_> = p.categories.iter().filter(|c| small.iter().any(|s| **s == *c.key) || failed(&c.key)).collect();
+    // What takes no time is no remainder.
+    let is_small = |c: &Category| c.time_ms > 0.0 && small.iter().any(|s| **s == *c.key);
+    let rest: Vec<_> = p.categories.iter().filter(|c| is_small(c) || failed(&c.key)).collect();
     if rest.is_empty() {
         return None;
     }

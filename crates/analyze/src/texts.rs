@@ -66,12 +66,12 @@ texts! {
     I_LOOKUP       "I-LOOKUP"       "Rows of a matrix are picked by a product with one-hot rows ({list}): {time} ms over {calls}{backward}.";
     I_SDPA_COPY    "I-SDPA-COPY"    "Q, K, V or the output are copied around `{op}`: {time} ms over {calls}.";
     I_SDPA_BELOW   "I-SDPA-BELOW"   "Sequence length {n}: {eff}% of peak, expected {low}-{high}%{more}.";
-    I_TRANSPOSE    "I-TRANSPOSE"    "{pct}% of convolution time is layout transposes ({count} kernels, {time} ms).";
+    I_TRANSPOSE    "I-TRANSPOSE"    "{pct}% of convolution time is layout transposes ({count} kernels, {time} ms){norms}.";
     I_BN           "I-BN"           "{bn_eff}% of peak bandwidth while simple elementwise operations in this trace reach {base}%.";
     I_LOW_BASELINE "I-LOW-BASELINE" "Simple elementwise operations reach only {base}% of peak bandwidth; 70-80% is expected.";
     I_FUSION       "I-FUSION"       "`{module}` launches {kernels} per call ({list}); {time} ms over {calls}{backward}.";
     I_FUSION_LOOSE "I-FUSION-LOOSE" "{kernels} in a row work on tensors of one shape ({list}); {time} ms over {calls}{backward}.";
-    I_LIKEWISE     "I-LIKEWISE"     "Likewise in {places}: {list}.";
+    I_LIKEWISE     "I-LIKEWISE"     "likewise in {places}: {list}.";
     I_EPILOGUE     "I-EPILOGUE"     "Elementwise work ({list}) runs on its own after `{op}`; {time} ms over {calls}{backward}.";
     A_FLASH        "A-FLASH"        "Use `torch.nn.functional.scaled_dot_product_attention` so that one optimized attention kernel replaces the sequence (typically 3-10x on attention; here {low}-{high}x by the performance model).";
     A_FLASH_HEADS  "A-FLASH-HEADS"  "Pass all heads in one call, as `[batch, heads, tokens, head size]`: {n} run one after another now.";

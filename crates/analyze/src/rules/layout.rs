@@ -311,7 +311,13 @@ pub(crate) fn pattern(
 fn promoted(cx: &CategoryCx<'_>, fix: &Fix<'_>, share: f64, saving: Range) -> Promoted {
     let mut said = Said::default();
     let ms = shown_ms(fix.transpose_ms);
-    let values = [("pct", &*shown(share, 1)), ("count", &fix.transposes.to_string()), ("time", &ms)];
+    let norm_ms: f64 = fix.norms.iter().map(|r| r.time_ms).sum();
+    let norms = match norm_ms {
+        0.0 => String::new(),
+        ms => format!("; batch norms on channels-first images take {} ms", shown_ms(ms)),
+    };
+    let count = fix.transposes.to_string();
+    let values = [("pct", &*shown(share, 1)), ("count", &count), ("time", &ms), ("norms", &norms)];
     said.issue(TextId::I_TRANSPOSE, &values);
     let names = fix.convolutions.iter().find_map(|j| LayoutNames::of(j.row)).unwrap_or(IMAGES);
     let sure = fix.outlook == Outlook::Good && share > cx.limit(Threshold::ConvTransposeHigh) && saving.low > 0.0;
@@ -329,7 +335,6 @@ fn promoted(cx: &CategoryCx<'_>, fix: &Fix<'_>, share: f64, saving: Range) -> Pr
     let rows = fix.rows();
     let time_ms: f64 = rows.iter().map(|r| r.time_ms).sum();
     let conv_ms: f64 = fix.convolutions.iter().map(|j| j.row.time_ms).sum();
-    let norm_ms: f64 = fix.norms.iter().map(|r| r.time_ms).sum();
     let weight = Weight {
         in_top_ops: rows.iter().any(|r| r.in_top_ops),
         efficiency: aggregate(rows.iter().copied()),

@@ -123,7 +123,8 @@ impl Maker<'_, '_> {
             ("list", &short_ops(first)),
             ("parts", &parts),
         ]);
-        likewise(&self.apart()).map_or_else(|| said.clone(), |places| format!("{said} {places}"))
+        likewise(&self.apart())
+            .map_or_else(|| said.clone(), |places| format!("{}; {places}", said.trim_end_matches('.')))
     }
 
     /// How much of the time of patterns is their backward's, whose kernels no list has; nothing without one.

@@ -538,8 +538,8 @@ fn every_place_has_its_own_numbers() {
     s.look(|_, _, findings| {
         let f = findings.iter().find(|f| f.pattern == PatternId::ELEMENTWISE_CHAIN).unwrap();
         assert_eq!(f.title, "Chain of elementwise operations in `Experts` and elsewhere");
-        assert!(f.issue.contains("(neg, exp, tanh); 0.72 ms over 4 calls."), "{}", f.issue);
-        let other = "Likewise in 1 more place: `Rotary`: cos, sin, mul (0.30 ms over 2 calls).";
+        assert!(f.issue.contains("(neg, exp, tanh); 0.72 ms over 4 calls; "), "{}", f.issue);
+        let other = "likewise in 1 more place: `Rotary`: cos, sin, mul (0.30 ms over 2 calls).";
         assert!(f.issue.ends_with(other), "{}", f.issue);
         assert!((f.time_ms - 1.02).abs() < 1e-9, "it is still one change to all");
     });

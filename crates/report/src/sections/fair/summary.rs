@@ -173,7 +173,7 @@ fn flash<'a>(run: &Run<'a>) -> &'a str {
             "No, as far as the trace tells: attention seems to run as separate operations"
         }
         None if run.summary.shaped_ops.1 == 0 => "Not known: no operations are recorded",
-        None => "No attention operations in the trace",
+        None => "N/A (no attention operations in the trace)",
     }
 }
 

@@ -27,6 +27,7 @@
 //! are taken for separate calls.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use jarvis_trace::InOrder;
@@ -169,23 +170,25 @@ fn is_written_for(scene: &Scene<'_>, copy: usize, next: usize) -> bool {
 /// The same with two runs on one shape that nothing but a softmax of that shape keeps apart as one: a compiler makes one
 /// pass of all three.
 fn joined_by_softmax(scene: &Scene<'_>, claims: &Claims, runs: Vec<Vec<LeafId>>) -> Vec<Vec<LeafId>> {
-    let mut joined: Vec<Vec<LeafId>> = Vec::with_capacity(runs.len());
+    // Each with the widest of its leaves.
+    let mut joined: Vec<(Vec<LeafId>, &Look<'_>)> = Vec::with_capacity(runs.len());
     for run in runs {
-        let before = joined.last_mut().filter(|before| {
+        let wide = widest(scene, &run);
+        let before = joined.last_mut().filter(|(before, wide_before)| {
             let [Some(last), Some(first)] = [before.last(), run.first()] else { return false };
-            let (softmax, wide) = (last.index() + 1, widest(scene, before));
+            let softmax = last.index() + 1;
             first.index() == softmax + 1
                 && claims.is_free(softmax)
                 && scene.together(last.index(), first.index())
-                && is_softmax_of(scene, softmax, wide.numel())
-                && agree(&wide.full, &widest(scene, &run).full)
+                && is_softmax_of(scene, softmax, wide_before.numel())
+                && agree(&wide_before.full, &wide.full)
         });
         match before {
-            Some(before) => before.extend(run),
-            None => joined.push(run),
+            Some((before, _)) => before.extend(run),
+            None => joined.push((run, wide)),
         }
     }
-    joined
+    joined.into_iter().map(|(run, _)| run).collect()
 }
 
 /// The same with what puts its results together right after it: a compiler writes them where they end up.
@@ -402,18 +405,25 @@ fn feedback_reductions(scene: &Scene<'_>, run: &[LeafId], n: i64) -> Vec<LeafId>
         look.numel() == n && (look.kind == Kind::Reduce) == reduce
     };
     let last_full = run.iter().rposition(|l| is(l, false)).unwrap_or(0);
-    let is_used = |at: usize| {
-        let reduction = scene.look(run[at].index());
-        let result = reduction.result().map(|shape| numel(&shape));
-        let uses = |l: &LeafId| {
-            let look = scene.look(l.index());
-            let takes = |size: i64| look.operands.iter().any(|o| o.numel() == size && size < n);
-            let takes_number = reduction.leaves_a_number && has_scalar_tensor(&scene.program.leaf(*l).inputs);
-            takes_number || result.is_some_and(takes) || result.is_none() && !reduction.leaves_a_number
-        };
-        run[at + 1..=last_full].iter().filter(|l| is(l, false)).any(uses)
-    };
-    (0..last_full).filter(|&at| is(&run[at], true) && is_used(at)).map(|at| run[at]).collect()
+    // What later operations on the whole use besides it, from the last one on.
+    let (mut sizes, mut numbers, mut any) = (BTreeSet::new(), false, false);
+    let mut found = Vec::new();
+    for l in run[..=last_full].iter().rev() {
+        let look = scene.look(l.index());
+        if is(l, false) {
+            sizes.extend(look.operands.iter().map(Operand::numel).filter(|&size| size < n));
+            numbers |= has_scalar_tensor(&scene.program.leaf(*l).inputs);
+            any = true;
+        } else if is(l, true) {
+            let used = match look.result() {
+                Some(shape) => sizes.contains(&numel(&shape)),
+                None => any && !look.leaves_a_number,
+            };
+            found.extend((used || look.leaves_a_number && numbers).then_some(*l));
+        }
+    }
+    found.reverse();
+    found
 }
 
 /// Whether a reduction goes over other dimensions than the last ones, so that what it makes one number of lies apart.

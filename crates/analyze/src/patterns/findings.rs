@@ -345,8 +345,9 @@ impl Maker<'_, '_> {
     /// compiled function, which takes so long, at worst each is one of its own.
     fn call_us(&self, pattern: &Pattern, compiled: (f64, f64)) -> (f64, f64) {
         if pattern.code == Code::UnfusedOptimizer {
-            let parameters: f64 = self.fact("parameters").parse().unwrap_or(0.0);
-            let is_step = !pattern.facts.iter().any(|f| f.0 == super::optimizer::LOOP);
+            let fact = |name: &str| pattern.facts.iter().find(|f| f.0 == name);
+            let parameters: f64 = fact("parameters").and_then(|f| f.1.parse().ok()).unwrap_or(0.0);
+            let is_step = fact(super::optimizer::LOOP).is_none();
             let each = if is_step { FUSED_STEP_US } else { LISTED_US };
             return (each.0 * parameters, each.1 * parameters);
         }

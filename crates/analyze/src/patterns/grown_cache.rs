@@ -61,7 +61,14 @@ fn grown_caches(scene: &Scene<'_>, claims: &Claims) -> Vec<Instance> {
         };
         // Keys and values of one call belong together.
         let same = |i: &usize| grows(scene, *i).is_some_and(|(other, _)| other == kept) && claims.is_free(*i);
-        let partner = scene.after(at).take(REACH).take_while(|&i| Some(i) != attention).find(same);
+        let near = scene.after(at).take(REACH).take_while(|&i| Some(i) != attention);
+        let partners: Vec<usize> = near.filter(same).collect();
+        // Where queries are put together like keys and values, two sequences are, and nothing is kept of them.
+        if let [_, .., last] = partners[..] {
+            at = last + 1;
+            continue;
+        }
+        let partner = partners.first().copied();
         let leaves: Vec<LeafId> = [Some(at), partner].into_iter().flatten().map(|i| LeafId(i as u32)).collect();
         at = partner.unwrap_or(at) + 1;
         let look = scene.look(leaves[0].index());

@@ -100,35 +100,46 @@ fn loops(scene: &Scene<'_>, is_free: impl Fn(usize) -> bool) -> Vec<Instance> {
 
 /// The parts of a run in which the same few operations follow each other, one tensor after the other.
 fn loops_in(scene: &Scene<'_>, run: &[LeafId]) -> Vec<Instance> {
-    let long = |period: usize| Some((period, longest(scene, run, period))).filter(|(_, r)| r.len() >= LEAST_LEAVES);
-    let Some((period, range)) = (1..=LONGEST_TURN).find_map(long) else { return Vec::new() };
-    // What stands before and after it may be another.
-    let mut found = loops_in(scene, &run[..range.start]);
-    found.extend(is_loop(scene, &run[range.clone()], period).then(|| loop_of(scene, &run[range.clone()], period)));
-    found.extend(loops_in(scene, &run[range.end..]));
-    found
+    let mut found = Vec::new();
+    let mut at = 0;
+    // For each number of operations the next part; what was found stays found until it is passed.
+    let mut next: Vec<Option<Range<usize>>> = (1..=LONGEST_TURN).map(|period| part(scene, run, period, 0)).collect();
+    loop {
+        for (i, part_of) in next.iter_mut().enumerate() {
+            if part_of.as_ref().is_some_and(|p| p.start < at) {
+                *part_of = part(scene, run, i + 1, at);
+            }
+        }
+        let Some(end) = next.iter().flatten().min_by_key(|p| p.start).map(|p| p.end) else { return found };
+        // What is the same again and again is so too with twice as many for a turn.
+        let first = next.iter().position(|p| p.as_ref().is_some_and(|p| p.start < end));
+        let Some((i, range)) = first.and_then(|i| Some((i, next[i].clone()?))) else { return found };
+        at = range.end;
+        let leaves = &run[range];
+        found.extend(is_loop(scene, leaves, i + 1).then(|| loop_of(scene, leaves, i + 1)));
+    }
 }
 
-/// The longest part of a run that is the same operations again and again, so many for each tensor.
-fn longest(scene: &Scene<'_>, run: &[LeafId], period: usize) -> Range<usize> {
+/// The first part of a run from `at` on that is the same operations again and again, so many for each tensor, and long
+/// enough.
+fn part(scene: &Scene<'_>, run: &[LeafId], period: usize, at: usize) -> Option<Range<usize>> {
     let what = |i: usize| (scene.look(run[i].index()).base, scene.look(run[i].index()).in_place);
     let is_turn = |turn: &&[LeafId]| turn.iter().all(|l| first_of(scene, *l) == first_of(scene, turn[0]));
-    let mut longest = 0..0;
-    let mut start = 0;
-    for end in period..=run.len() {
+    let mut start = at;
+    for end in at + period..=run.len() {
         if end < run.len() && what(end) == what(end - period) {
             continue;
         }
         // The first turn may have begun before the part did.
-        for from in start..end.min(start + period) {
-            let turns = run[from..end].chunks_exact(period).take_while(is_turn).count();
-            if turns * period > longest.len() {
-                longest = from..from + turns * period;
-            }
+        let from = start..end.min(start + period);
+        let of = |from: usize| from..from + run[from..end].chunks_exact(period).take_while(is_turn).count() * period;
+        let longest = from.map(of).rev().max_by_key(ExactSizeIterator::len);
+        if let Some(range) = longest.filter(|r| r.len() >= LEAST_LEAVES) {
+            return Some(range);
         }
         start = end + 1 - period;
     }
-    longest
+    None
 }
 
 /// The shape of what an operation is about.

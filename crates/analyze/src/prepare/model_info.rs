@@ -181,7 +181,7 @@ fn has_grouped_products(program: &Program) -> bool {
 }
 
 fn is_grouped(name: &str) -> bool {
-    matches!(name, "aten::_grouped_mm" | "aten::grouped_mm" | "aten::_scaled_grouped_mm")
+    matches!(name, "aten::_grouped_mm" | "aten::_scaled_grouped_mm" | "aten::_scaled_grouped_mm_v2")
 }
 
 fn scale(program: &Program) -> (Option<String>, String) {

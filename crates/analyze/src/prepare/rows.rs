@@ -85,7 +85,8 @@ fn most_at_once(program: &Program, leaves: &[usize], inputs: &InputLists) -> InA
     };
     let stretches = back_to_back(program, leaves)
         .map(|stretch| InARow { calls: stretch.len(), by_shapes: may_chain && collector(program, stretch).is_none() });
-    let apart = |row: &InARow| !row.by_shapes || !leaves.iter().any(is_layer);
+    let are_layers = may_chain && leaves.iter().any(is_layer);
+    let apart = |row: &InARow| !row.by_shapes || !are_layers;
     stretches.filter(apart).max_by_key(|row| (row.calls, !row.by_shapes)).unwrap_or_default()
 }
 

@@ -11,7 +11,7 @@ pub use inference::{
 };
 pub use mxfp4::{a4w4, hipblaslt_fp4};
 pub use pytorch::{addbmm, addmm, addmv, addr, baddbmm, bmm, mm};
-pub use training::{hipblaslt_fp8, scaled_mm, te_gemm, te_linear};
+pub use training::{hipblaslt_fp8, scaled_mm, scaled_mm_v2, te_gemm, te_linear};
 
 use crate::call::OpCall;
 use crate::count::Count;

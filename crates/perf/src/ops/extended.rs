@@ -126,6 +126,8 @@ pub(super) const OPS: &[OpEntry] = &[
     binary_sheet("aten::_prelu_kernel",                                    pointwise::binary),
     reduce("aten::_safe_softmax",                                          softmax::forward),
     grouped_gemm("aten::_scaled_grouped_mm",                               grouped_gemm::aten_grouped_mm),
+    grouped_gemm("aten::_scaled_grouped_mm_v2",                            grouped_gemm::aten_grouped_mm),
+    gemm("aten::_scaled_mm_v2",                                            products::scaled_mm_v2),
     reduce("aten::_softmax",                                               softmax::forward),
     reduce("aten::_softmax_backward_data",                                 softmax::backward),
     other("aten::_thnn_fused_gru_cell",                                    recurrent::gru_cell),

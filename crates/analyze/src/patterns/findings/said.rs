@@ -67,7 +67,8 @@ impl Maker<'_, '_> {
 
     /// Groups in other places or of other operations: what is said of the largest does not hold for them.
     fn apart(&self) -> Vec<&Pattern> {
-        self.patterns.iter().copied().filter(|p| !is_alike(self.first(), p)).collect()
+        let first = self.first();
+        self.patterns.iter().copied().filter(|p| !is_alike(first, p)).collect()
     }
 
     pub(super) fn issue(&self) -> String {

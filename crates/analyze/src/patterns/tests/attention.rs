@@ -822,4 +822,11 @@ fn a_cache_that_is_copied_to_append_to_it() {
     // Halves put together, and tokens that go into a projection, such as one for the class.
     draw(q, false).none(Code::GrownCache);
     draw(old, true).none(Code::GrownCache);
+    // Two sequences attend to each other: queries are put together too.
+    let (image, text): (&[i64], &[i64]) = (&[2, 24, 4096, 64], &[2, 24, 154, 64]);
+    let all = [2, 24, 4250, 64];
+    let mut s = Sketch::new();
+    s.cat(&[image, text], 30.0).cat(&[image, text], 30.0).cat(&[image, text], 30.0);
+    s.op("aten::_scaled_dot_product_flash_attention", &[&all, &all, &all, &[], &[], &[]], 900.0);
+    s.none(Code::GrownCache);
 }

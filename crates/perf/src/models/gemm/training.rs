@@ -31,19 +31,29 @@ const PACKED_PAIRS: &str = "c10::Float4_e2m1fn_x2";
 
 /// `aten::_scaled_mm(A, B, scale_a, scale_b, bias, scale_result, out_dtype, fast)` and its likes.
 pub fn scaled_mm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    scaled(call, 4, 6, quirks)
+}
+
+/// `aten::_scaled_mm_v2(A, B, scales_a, recipe_a, swizzle_a, scales_b, recipe_b, swizzle_b, bias, out_dtype, …)`.
+pub fn scaled_mm_v2(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    scaled(call, 8, 9, quirks)
+}
+
+/// A product of scaled numbers with a bias and the type of its result in these slots.
+fn scaled(call: &OpCall<'_>, bias_at: usize, type_at: usize, quirks: &Quirks) -> Read {
     let args = Args::of(call);
-    let bias = if quirks.bias_by_input_count { args.len() == 3 } else { args.has_tensor(4) };
+    let bias = if quirks.bias_by_input_count { args.len() == 3 } else { args.has_tensor(bias_at) };
     let product = rows_by_columns(args, 0, bias)?;
     let size = args.known_size(0, quirks)?;
     args.known_size(1, quirks)?;
     // 8-bit products are stored in 16 bits unless the call names another type.
-    let named = dtype::size_of_code(args.int(6).unwrap_or(-1)).filter(|_| !quirks.bias_by_input_count);
+    let named = dtype::size_of_code(args.int(type_at).unwrap_or(-1)).filter(|_| !quirks.bias_by_input_count);
     let out = named.or(match size {
         1 => Some(2),
         2 | 4 => Some(size),
         _ => None,
     });
-    let bias_size = if quirks.bias_by_input_count || !bias { Some(size) } else { args.size(4, quirks)? };
+    let bias_size = if quirks.bias_by_input_count || !bias { Some(size) } else { args.size(bias_at, quirks)? };
     let mut sizes = OperandSizes::uniform(Some(size));
     (sizes.out, sizes.bias) = (out.map(|s| s as f64), bias_size.map(|s| s as f64));
     let bytes = product.bytes(&sizes);
@@ -53,7 +63,7 @@ pub fn scaled_mm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let mut params = plain_params(args, &product, 0, 1)?;
     if !quirks.bias_by_input_count {
         params.extend(named.map(|size| ("output_size", size.into())));
-        params.extend(bias.then(|| ("bias_dtype", args.dtype_or_empty(4).into())));
+        params.extend(bias.then(|| ("bias_dtype", args.dtype_or_empty(bias_at).into())));
     }
     Gemm { product, bytes, precision: dtype::precision(args.dtype(0)?, quirks), params }.finish(call, quirks)
 }

@@ -47,9 +47,9 @@ pub(crate) fn rows(
             host_ms: host.of_row(unified, row) / 1e3,
             copied: Copied::of(trace, unified.calls_of(row).flat_map(|call| call.kernels.iter().copied())),
             beside: beside.get(i).copied().unwrap_or_default(),
-            kernels: match row.kernels.skipped {
-                0 => Arc::clone(&row.kernels.kernels),
-                // The table lists those of calls like the first; what is judged here is the whole row.
+            kernels: match (row.kernels.skipped, row.kernels.mixed) {
+                (0, false) => Arc::clone(&row.kernels.kernels),
+                // The table lists calls like the first, by its names; what is judged here is the whole row.
                 _ => KernelList::of_all_calls(trace, unified.calls_of(row).map(|call| &call.kernels[..])),
             },
         }

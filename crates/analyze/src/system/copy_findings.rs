@@ -9,7 +9,7 @@
 
 use jarvis_trace::{Clock, Ns};
 
-use super::communication::Collective;
+use super::communication::{Collective, UNNAMED};
 use super::copies::{CopyOperation, DirectionCopies};
 use super::direction::CopyDirection;
 use super::findings::{Cx, Draft, Judged, timeline_evidence};
@@ -214,11 +214,15 @@ pub(crate) fn exposed_communication(cx: &Cx<'_>) -> Option<Judged> {
     let u = cx.utilization;
     let mut evidence =
         vec![timeline_evidence(cx, "exposed_comm_time", u.exposed_comm_time_ms, u.exposed_comm_time_percent)];
-    evidence.extend(c.collectives.iter().take(ROWS).map(|c| Evidence {
-        table: "coll_analysis".to_owned(),
-        row: c.name.to_string(),
-        uid: Some(c.example),
-        fact: collective_line(c),
+    // The sheet has those that the timeline counts and that have a name.
+    let has_sheet = |c: &Collective| u.total_comm_time_ms > 0.0 && &*c.name != UNNAMED;
+    evidence.extend(c.collectives.iter().take(ROWS).map(|c| {
+        let (table, row) = if has_sheet(c) {
+            ("coll_analysis", c.name.to_string())
+        } else {
+            ("multi_kernel_data.json", "nccl_summary".to_owned())
+        };
+        Evidence { table: table.to_owned(), row, uid: Some(c.example), fact: collective_line(c) }
     }));
     let draft = Draft {
         pattern: PatternId::EXPOSED_COMMUNICATION,

@@ -824,6 +824,21 @@ fn exposed_communication_lists_collectives_and_its_limits() {
 }
 
 #[test]
+fn collectives_that_no_sheet_has_are_told_by_the_data() {
+    let mut b = TraceBuilder::new();
+    b.launch("cudaLaunchKernel", -10.0, 5.0, 1);
+    b.kernel("mm", 0.0, 1000.0, 1);
+    b.cpu_op("symm_mem::two_shot_all_reduce_", 1000.0, 20.0);
+    b.launch("cudaLaunchKernel", 1005.0, 5.0, 2);
+    b.gpu("kernel", "two_shot_all_reduce_kernel", 1020.0, 1000.0, 2, 9);
+    let all = found(&b);
+    let f = all.iter().find(|f| f.pattern == PatternId::EXPOSED_COMMUNICATION).unwrap();
+    assert_eq!((&*f.evidence[1].table, &*f.evidence[1].row), ("multi_kernel_data.json", "nccl_summary"));
+    let named = &found(&exchange(1000.0))[0].evidence[1];
+    assert_eq!((&*named.table, &*named.row), ("coll_analysis", "allreduce"));
+}
+
+#[test]
 fn messages_of_any_type_have_a_size() {
     for (dtype, size) in [("Float8_e5m2fnuz", "1.0 MiB"), ("UInt16", "2.0 MiB"), ("UInt32", "4.0 MiB")] {
         let all = found(&exchange_of(dtype, 1000.0));

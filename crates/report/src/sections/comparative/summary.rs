@@ -6,6 +6,7 @@ use jarvis_trace::InOrder;
 use super::{calls, delta, expected_delta, platforms, title_of};
 use crate::Versus;
 use crate::blocks::{Block, Line, Table};
+use crate::check::{PARAGRAPH_WORDS, words};
 use crate::sections::capture;
 use crate::sections::words::{cell, ms, pct, sentence, shapes};
 
@@ -47,10 +48,9 @@ fn paragraph(v: &Versus<'_>) -> String {
     let c = v.comparative;
     let compute = Both::of(c.totals.as_ref(), |t| t.computation_ms);
     let [reference, target] = platforms(v);
-    let mut text = c.sameness().map_or(String::new(), |said| said + " ");
-    text += &format!(
-        "Target platform compute time is {} ms ({}). This suggests {}. Times are {}; reference {reference}, target \
-         {target}.",
+    let same = c.sameness().map_or(String::new(), |said| said + " ");
+    let compared = format!(
+        "Target platform compute time is {} ms ({}). This suggests {}.",
         ms(compute.target),
         if c.normalization.mode == Mode::PerCall {
             format!("reference {} ms, which is not comparable", ms(compute.reference))
@@ -58,9 +58,11 @@ fn paragraph(v: &Versus<'_>) -> String {
             format!("{} different from reference", delta(compute.delta_percent()))
         },
         c.dominant.words(),
-        c.normalization.unit(),
     );
-    text
+    let unit = format!(" Times are {}; reference {reference}, target {target}.", c.normalization.unit());
+    // As much of it as there is room for.
+    let all = [format!("{same}{compared}{unit}"), format!("{same}{compared}"), format!("{compared}{unit}")];
+    all.into_iter().find(|text| words(text) <= PARAGRAPH_WORDS).unwrap_or(compared)
 }
 
 fn metrics(v: &Versus<'_>) -> Table {

@@ -8,6 +8,7 @@ use jarvis_perf::ops;
 
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
+use crate::check::{PARAGRAPH_WORDS, words};
 use crate::language::in_prose;
 use crate::sections::cross::{recommendations, recoverable_percent};
 use crate::sections::kernels::{LaunchedKernel, launched_without_operation, share};
@@ -88,7 +89,9 @@ pub(crate) fn paragraph(run: &Run<'_>) -> String {
             None => ".".to_owned(),
         };
     }
-    text + " " + &outlook(run, &recommendations(run))
+    let found = recommendations(run);
+    let whole = format!("{text} {}", outlook(run, &found, recoverable_percent(run)));
+    if words(&whole) <= PARAGRAPH_WORDS { whole } else { format!("{text} {}", outlook(run, &found, None)) }
 }
 
 /// The operation that copies most over links, where such copies take longer than the GPU computes: no share of computing
@@ -108,7 +111,7 @@ fn name(name: &str) -> String {
 }
 
 /// What can be gained.
-fn outlook(run: &Run<'_>, found: &[&Finding]) -> String {
+fn outlook(run: &Run<'_>, found: &[&Finding], recoverable: Option<f64>) -> String {
     let count = |p: Priority| found.iter().filter(|f| f.priority == p).count();
     let Some(first) = found.first() else {
         return run.analysis.nothing_recommended();
@@ -119,7 +122,7 @@ fn outlook(run: &Run<'_>, found: &[&Finding]) -> String {
         count(Priority::Critical),
         count(Priority::High)
     );
-    if let Some(percent) = recoverable_percent(run) {
+    if let Some(percent) = recoverable {
         text += &format!(" could recover up to {}% of compute time", pct(percent));
     }
     if run.analysis.no_gain(first).is_none() {

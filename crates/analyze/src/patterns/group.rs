@@ -1,5 +1,6 @@
 //! From single finds to groups: same module class, same operations, same shape.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::fused;
@@ -107,17 +108,17 @@ pub(crate) fn group(scene: &Scene<'_>, instances: Vec<Instance>) -> Vec<Pattern>
             None => groups.push((key, vec![instance])),
         }
     }
-    // Matrix work that stays is slowed once by all that goes, and each has its part in that.
-    let of_all: Vec<(PatternId, f64, f64)> =
-        groups.iter().map(|(key, m)| (key.code.id(), whole_us(scene, m), matrix_time(scene, m))).collect();
-    let beside = |code: Code, own_us: f64| {
-        let same = || of_all.iter().filter(|of| of.0 == code.id());
-        let (us, matrix_ms) = same().fold((0.0, 0.0), |(us, ms), of| (us + of.1, ms + of.2));
-        (scene.matrix_ms - matrix_ms) * own_us / us.max(f64::MIN_POSITIVE)
-    };
+    // Matrix work that stays is slowed once by all finds of a kind, and each has its part in that.
+    let mut of_kinds: BTreeMap<PatternId, (f64, f64)> = BTreeMap::new();
+    for (key, members) in &groups {
+        let (us, matrix_ms) = of_kinds.entry(key.code.id()).or_default();
+        *us += whole_us(scene, members);
+        *matrix_ms += matrix_time(scene, members);
+    }
     let pattern = |(key, members): (Key, Vec<Instance>)| {
-        let matrix_ms = beside(key.code, whole_us(scene, &members));
-        pattern(scene, key, &members, matrix_ms)
+        let (us, matrix_ms) = of_kinds.get(&key.code.id()).copied().unwrap_or_default();
+        let part = whole_us(scene, &members) / us.max(f64::MIN_POSITIVE);
+        pattern(scene, key, &members, part * (scene.matrix_ms - matrix_ms))
     };
     groups.into_iter().map(pattern).collect()
 }

@@ -110,9 +110,9 @@ fn loops_in(scene: &Scene<'_>, run: &[LeafId]) -> Vec<Instance> {
                 *part_of = part(scene, run, i + 1, at);
             }
         }
-        let Some(end) = next.iter().flatten().min_by_key(|p| p.start).map(|p| p.end) else { return found };
-        // What is the same again and again is so too with twice as many for a turn.
-        let first = next.iter().position(|p| p.as_ref().is_some_and(|p| p.start < end));
+        let Some(start) = next.iter().flatten().map(|p| p.start).min() else { return found };
+        // What is the same again and again is so too with twice as many for a turn, and may then begin a little sooner.
+        let first = next.iter().position(|p| p.as_ref().is_some_and(|p| p.start < start + LONGEST_TURN));
         let Some((i, range)) = first.and_then(|i| Some((i, next[i].clone()?))) else { return found };
         at = range.end;
         let leaves = &run[range];

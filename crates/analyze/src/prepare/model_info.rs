@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn grouped_products_are_experts_and_have_weights() {
+    fn grouped_products_are_known_by_their_names() {
         assert!(is_grouped("aten::_grouped_mm") && !is_grouped("aten::bmm"));
     }
 

@@ -20,8 +20,6 @@ mod written;
 use jarvis_trace::side_by_side;
 use serde::Serialize;
 
-pub(crate) use reports::{PARAGRAPH_WORDS, words};
-
 pub use folder::Folder;
 use folder::Problems;
 use json::Json;

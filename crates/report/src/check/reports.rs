@@ -8,12 +8,10 @@ use super::{Facts, list, recommendations};
 use crate::render::markdown::code;
 use crate::run::NAMELESS;
 use crate::sections::cross::PLAIN_MARKS;
+use crate::sections::words::{PARAGRAPH_WORDS, count_words};
 
 /// Most lines of the summary.
 const SUMMARY_LINES: usize = 20;
-
-/// Most words of its paragraph.
-pub(crate) const PARAGRAPH_WORDS: usize = 60;
 
 /// How far shown percentages may lie from the timeline.
 const PERCENT_TOLERANCE: f64 = 1.0;
@@ -149,7 +147,7 @@ fn summary(report: &Report<'_>, problems: &mut Problems) {
         problems.fail_at("limit", report.name, first.number, "the summary does not begin with a paragraph");
         return;
     }
-    let words = words(first.text);
+    let words = count_words(first.text);
     if words > PARAGRAPH_WORDS {
         let text = format!("the paragraph has {words} words, at most {PARAGRAPH_WORDS} are allowed");
         problems.fail_at("limit", report.name, first.number, text);
@@ -157,13 +155,6 @@ fn summary(report: &Report<'_>, problems: &mut Problems) {
     if lines.iter().any(|l| l.number == first.number + 1 && l.says() && !l.is_table()) {
         problems.fail_at("limit", report.name, first.number, "the paragraph is longer than one line");
     }
-}
-
-/// Words of a paragraph; a name is one, whatever it is made of.
-pub(crate) fn words(text: &str) -> usize {
-    let is_word = |word: &&str| word.chars().any(char::is_alphanumeric);
-    let plain = |text: &str| text.split_whitespace().filter(is_word).count();
-    text.split('`').enumerate().map(|(i, part)| if i % 2 == 0 { plain(part) } else { 1 }).sum()
 }
 
 /// W10: the numbers of the summary are those of the timeline. Line and text of the category with most time, if it is
@@ -342,12 +333,6 @@ mod tests {
             problems.into_list().len()
         };
         assert_eq!((failures("One line."), failures("Two\nlines.")), (0, 1));
-    }
-
-    #[test]
-    fn a_name_is_one_word() {
-        assert_eq!(words("GEMM takes 47.9% of compute, led by `void at::native (int, float)` (40.4%)."), 9);
-        assert_eq!(words("one - two"), 2);
     }
 
     #[test]

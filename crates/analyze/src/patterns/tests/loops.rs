@@ -288,6 +288,13 @@ fn moving_averages_of_many_tensors() {
         s.op("aten::copy_", &[p, p], 3.0);
     };
     assert_eq!(draw(13, [weight, bias], &copied_back).one(Code::UnfusedOptimizer).ops.len(), 104);
+    // A loop of another kind right after it, which seems to begin with its last operation.
+    let mut two = draw(25, [weight, bias], &lerp);
+    for i in 0..120 {
+        let p = if i % 2 == 0 { weight } else { bias };
+        two.op("aten::add_", &[p, p, &[]], 4.0);
+    }
+    assert_eq!(two.one(Code::UnfusedOptimizer).instances, 2);
     // Too few; tensors of one shape, which may be one; a function of each.
     draw(24, [weight, bias], &lerp).none(Code::UnfusedOptimizer);
     draw(25, [weight, weight], &lerp).none(Code::UnfusedOptimizer);

@@ -6,9 +6,8 @@ use jarvis_trace::InOrder;
 use super::{calls, delta, expected_delta, platforms, title_of};
 use crate::Versus;
 use crate::blocks::{Block, Line, Table};
-use crate::check::{PARAGRAPH_WORDS, words};
 use crate::sections::capture;
-use crate::sections::words::{cell, ms, pct, sentence, shapes};
+use crate::sections::words::{PARAGRAPH_WORDS, cell, count_words, ms, pct, sentence, shapes};
 
 /// Most findings.
 const MOST_FINDINGS: usize = 6;
@@ -62,7 +61,7 @@ fn paragraph(v: &Versus<'_>) -> String {
     let unit = format!(" Times are {}; reference {reference}, target {target}.", c.normalization.unit());
     // As much of it as there is room for.
     let all = [format!("{same}{compared}{unit}"), format!("{same}{compared}"), format!("{compared}{unit}")];
-    all.into_iter().find(|text| words(text) <= PARAGRAPH_WORDS).unwrap_or(compared)
+    all.into_iter().find(|text| count_words(text) <= PARAGRAPH_WORDS).unwrap_or(compared)
 }
 
 fn metrics(v: &Versus<'_>) -> Table {

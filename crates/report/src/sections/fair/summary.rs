@@ -8,11 +8,10 @@ use jarvis_perf::ops;
 
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
-use crate::check::{PARAGRAPH_WORDS, words};
 use crate::language::in_prose;
 use crate::sections::cross::{recommendations, recoverable_percent};
 use crate::sections::kernels::{LaunchedKernel, launched_without_operation, share};
-use crate::sections::words::{cell, counted, ms, ms_range, pct, speedup};
+use crate::sections::words::{PARAGRAPH_WORDS, cell, count_words, counted, ms, ms_range, pct, speedup};
 
 /// Most operations that leave the summary at twenty lines.
 const ROOM: usize = 7;
@@ -91,7 +90,7 @@ pub(crate) fn paragraph(run: &Run<'_>) -> String {
     }
     let found = recommendations(run);
     let whole = format!("{text} {}", outlook(run, &found, recoverable_percent(run)));
-    if words(&whole) <= PARAGRAPH_WORDS { whole } else { format!("{text} {}", outlook(run, &found, None)) }
+    if count_words(&whole) <= PARAGRAPH_WORDS { whole } else { format!("{text} {}", outlook(run, &found, None)) }
 }
 
 /// The operation that copies most over links, where such copies take longer than the GPU computes: no share of computing

@@ -24,8 +24,8 @@
 //! Turns that may go on with what the turn before gave, as those of recurrent layers do, are no find: what a turn gives
 //! must not have the shape of what the next one reads, unless every turn has a module of its own. That may still be layers
 //! one after another whose results are all kept, so the advice says on what it depends, and it is less sure. Where nothing
-//! stacks the results and the first product reads no part, turns of one product are told by the products' shapes alone (category
-//! `gemm`), longer ones not at all.
+//! stacks the results and the first product reads no part, turns of one product are told by the products' shapes alone
+//! (category `gemm`), longer ones not at all.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

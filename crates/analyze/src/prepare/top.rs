@@ -36,7 +36,7 @@ pub(crate) fn top_operations(
 ) -> Vec<TopOperation> {
     let most = thresholds.get(Threshold::TopOps) as usize;
     // The report lists most time first.
-    let listed = &report.ops[..report.ops.len().min(most)];
+    let listed = &report.ops[..report.ops.len().min(most).min(usize::from(NOBODY))];
     let owners = Owners::of(trace, report, rows, listed.len());
     let owned = owners.owned(trace, report, rows);
     let floor = thresholds.get(Threshold::TopOpsMinPercent);
@@ -81,9 +81,13 @@ pub(crate) fn top_operations(
     out
 }
 
-/// Which of the listed operations launched a kernel. Nobody's is beyond the list's end.
+/// Beyond the end of every list.
+const NOBODY: u16 = u16::MAX;
+
+/// Which of the listed operations launched a kernel. There is one for each event of the trace at a time when most memory is
+/// in use, so they are small.
 struct Owners {
-    by_event: Vec<u32>,
+    by_event: Vec<u16>,
     /// By operation: time of the copies it launched.
     copied_us: Vec<f64>,
 }
@@ -91,19 +95,19 @@ struct Owners {
 impl Owners {
     fn of(trace: &Trace, report: &ReportRows, rows: &[Row], listed: usize) -> Self {
         let names: Vec<Option<StrId>> = report.ops[..listed].iter().map(|op| trace.strings().find(&op.name)).collect();
-        let mut by_event = vec![u32::MAX; trace.len()];
+        let mut by_event = vec![NOBODY; trace.len()];
         for launcher in report.launchers.rows() {
             let name = Some(trace.name_id(launcher.event));
             if let Some(at) = names.iter().position(|n| *n == name) {
                 for kernel in report.launchers.kernels(launcher) {
-                    by_event[kernel.index()] = at as u32;
+                    by_event[kernel.index()] = at as u16;
                 }
             }
         }
         let mut copied_us = vec![0.0; listed];
         for (row, _) in report.unified.rows.iter().zip(rows).filter(|(_, row)| row.copied_ms > 0.0) {
             for &kernel in report.unified.calls_of(row).flat_map(|call| &call.kernels) {
-                if let Some(sum) = copied_us.get_mut(by_event[kernel.index()] as usize) {
+                if let Some(sum) = copied_us.get_mut(by_event[kernel.index()].into()) {
                     *sum += copy_us(trace, kernel).unwrap_or_default();
                 }
             }
@@ -117,7 +121,7 @@ impl Owners {
         for (i, row) in report.unified.rows.iter().enumerate() {
             let main = main_kernel(&rows[i]).and_then(|name| trace.strings().find(name));
             for &kernel in report.unified.calls_of(row).flat_map(|call| &call.kernels) {
-                if let Some(own) = out.get_mut(self.by_event[kernel.index()] as usize) {
+                if let Some(own) = out.get_mut(self.by_event[kernel.index()].into()) {
                     let part = own.entry(i).or_default();
                     part.us += trace.dur(kernel).unwrap_or_default().as_us();
                     part.has_main |= Some(trace.name_id(kernel)) == main;

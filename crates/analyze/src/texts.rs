@@ -73,6 +73,12 @@ texts! {
     I_FUSION_LOOSE "I-FUSION-LOOSE" "{kernels} in a row work on tensors of one shape ({list}); {time} ms over {calls}{backward}.";
     I_LIKEWISE     "I-LIKEWISE"     "likewise in {places}: {list}.";
     I_EPILOGUE     "I-EPILOGUE"     "Elementwise work ({list}) runs on its own after `{op}`; {time} ms over {calls}{backward}.";
+    I_LOSS         "I-LOSS"         "What comes after the logits of {classes} classes runs as separate kernels that each read or write all of them ({list}): {time} ms over {calls}{backward}.";
+    A_LOSS         "A-LOSS"         "Run the loss under `torch.compile` in one function with every cast, shift and copy of the logits: it then reads them in their own type and writes nothing but their gradient.";
+    A_LOSS_FORWARD "A-LOSS-FORWARD" "Run this under `torch.compile` in one function with every cast, shift and copy of the logits: it then reads them in their own type.";
+    A_LOSS_SHIFT   "A-LOSS-SHIFT"   "Shift the labels and not the logits (`labels = torch.nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]`): the loss leaves -100 out, and no logits are copied.";
+    A_LOSS_GATHER  "A-LOSS-GATHER"  "Use `torch.nn.functional.cross_entropy` in the place of `log_softmax` and picking by index, whose backward pass writes and reads zeros for all classes.";
+    A_LOSS_LINEAR  "A-LOSS-LINEAR"  "Or compute the last linear layer and the loss together, a few tokens at a time, as fused linear cross entropies of kernel libraries do: all logits are then never in memory at once.";
     A_FLASH        "A-FLASH"        "Use `torch.nn.functional.scaled_dot_product_attention` so that one optimized attention kernel replaces the sequence (typically 3-10x on attention; here {low}-{high}x by the performance model).";
     A_FLASH_HEADS  "A-FLASH-HEADS"  "Pass all heads in one call, as `[batch, heads, tokens, head size]`: {n} run one after another now.";
     A_FLASH_HEADS_OWN "A-FLASH-HEADS-OWN" "Pass all heads in one call, as `[batch, heads, tokens, head size]`, from one projection for all of them: {n} run one after another now, each with its own.";
@@ -163,6 +169,7 @@ texts! {
     B_QUANT_REPLAY "B-QUANT-REPLAY" "Quantized kernels may need their own tuning; replay artifact recommended.";
     B_SDPA         "B-SDPA"         "Tune the attention kernel for this shape (N={n}, head size {d}, {pattern}{more}).";
     B_UNFUSED      "B-UNFUSED"      "Optimizing the separate kernels gives limited gains (maybe 10-30%).";
+    B_LOSS         "B-LOSS"         "One pass that keeps the largest element and the sum of each row makes the loss, and one more turns the logits into their gradient where they lie.";
     B_BN           "B-BN"           "The normalization kernel is the limit, not the hardware; native kernels take {pct}% of its time.";
     B_DEPTHWISE    "B-DEPTHWISE"    "Use specialized depthwise kernels.";
     B_STRIDE       "B-STRIDE"       "Inputs are not contiguous (strides {strides}); the replay can compare a contiguous copy.";

@@ -531,7 +531,12 @@ fn bound(scene: &Scene<'_>, id: LeafId) -> Option<&'static str> {
 fn needs_compiler(code: Code) -> bool {
     matches!(
         code,
-        Code::ElementwiseChain | Code::UnfusedModule | Code::GemmEpilogue | Code::UnfusedRope | Code::UnfusedSwiglu
+        Code::ElementwiseChain
+            | Code::UnfusedLoss
+            | Code::UnfusedModule
+            | Code::GemmEpilogue
+            | Code::UnfusedRope
+            | Code::UnfusedSwiglu
     )
 }
 
@@ -545,7 +550,7 @@ pub(super) fn category(code: Code) -> &'static str {
         | Code::SdpaCopyOverhead => "sdpa_fwd",
         Code::MoeExpertLoop => "moe_unfused",
         Code::LoopedGemms | Code::UnfusedRecurrence | Code::Adapters | Code::UnfoldedConvolution => "gemm",
-        Code::GemmEpilogue | Code::UnfusedModule => "kernel_fusion",
+        Code::GemmEpilogue | Code::UnfusedLoss | Code::UnfusedModule => "kernel_fusion",
         Code::Recomputation => "recomputation",
         _ => "elementwise",
     }

@@ -38,7 +38,7 @@ const NOTICED: f64 = 1.01;
 /// Of the shorter of memory and arithmetic, what does not hide behind the longer.
 const NOT_HIDDEN: f64 = 0.15;
 /// Smaller operations say nothing of the memory's speed.
-const LARGE_BYTES: f64 = 8e6;
+pub(crate) const LARGE_BYTES: f64 = 8e6;
 /// A kernel takes at least this long, in microseconds: at best, at worst.
 const SHORTEST_US: (f64, f64) = (2.0, 4.0);
 /// Of what should be saved, the least that really is.
@@ -60,8 +60,8 @@ pub(crate) struct Part {
     pub(crate) reads: (f64, f64),
     /// Bytes that must be written.
     pub(crate) writes: f64,
-    /// Vector instructions of all elements.
-    pub(crate) instructions: f64,
+    /// Vector instructions of all elements, at best and at worst.
+    pub(crate) instructions: (f64, f64),
     /// Whether it reduces.
     pub(crate) reduces: bool,
     /// Share of the peak bandwidth that the best of the operations reaches by itself.
@@ -80,7 +80,8 @@ impl Part {
 
     /// The same with the arithmetic of these operations, `passes` times over.
     pub(crate) fn computing(mut self, scene: &Scene<'_>, leaves: &[LeafId], passes: f64) -> Self {
-        self.instructions += passes * instructions(scene, leaves);
+        let more = passes * instructions(scene, leaves);
+        self.instructions = (self.instructions.0 + more, self.instructions.1 + more);
         self.reduces |= leaves.iter().any(|l| scene.look(l.index()).kind == kind::Kind::Reduce);
         self.own_share = leaves.iter().map(|l| share(scene, *l)).fold(self.own_share, f64::max);
         self
@@ -103,13 +104,13 @@ impl Part {
     pub(crate) fn time(&self, scene: &Scene<'_>) -> Fused {
         let (best_share, worst_share) = self.shares(scene);
         let memory = |bytes: f64, share: f64| (bytes + self.writes) / (scene.bytes_per_us() * share);
-        let vector = self.instructions / scene.instructions_per_us();
+        let vector = |instructions: f64| instructions / scene.instructions_per_us();
         let (least, most) = unlikely_together(
             (memory(self.reads.0, 1.0), memory(self.reads.1, 1.0)),
             (1.0 / best_share, 1.0 / worst_share),
         );
-        let best = least.max(vector * INSTRUCTIONS.0);
-        let (m, v) = (most, vector * INSTRUCTIONS.1);
+        let best = least.max(vector(self.instructions.0) * INSTRUCTIONS.0);
+        let (m, v) = (most, vector(self.instructions.1) * INSTRUCTIONS.1);
         Fused { best_us: best.max(SHORTEST_US.0), worst_us: (m.max(v) + NOT_HIDDEN * m.min(v)).max(SHORTEST_US.1) }
     }
 
@@ -156,17 +157,19 @@ fn bound(scene: &Scene<'_>, parts: &[Part]) -> String {
         let bytes: f64 = parts.iter().map(|p| reads(p) + p.writes).sum();
         100.0 * bytes / (us * scene.bytes_per_us())
     };
-    let moving: Vec<Part> = parts.iter().map(|p| Part { instructions: 0.0, ..*p }).collect();
+    let moving: Vec<Part> = parts.iter().map(|p| Part { instructions: (0.0, 0.0), ..*p }).collect();
     let computes = time.worst_us > NOTICED * together(scene, &moving).worst_us;
     let baseline = show::one(100.0 * scene.baseline_share());
     let simple = match scene.baseline.source {
         Baseline::MEASURED => format!("simple operations reach {baseline}%"),
         _ => format!("{baseline}% is assumed of simple operations"),
     };
+    // What moves far more at worst may be the faster at it.
+    let shares = [reached(|p| p.reads.1, time.worst_us), reached(|p| p.reads.0, time.best_us)];
     format!(
         "{}-{}% of {} TB/s{} ({simple})",
-        show::one(reached(|p| p.reads.1, time.worst_us)),
-        show::one(reached(|p| p.reads.0, time.best_us)),
+        show::one(shares[0].min(shares[1])),
+        show::one(shares[0].max(shares[1])),
         show::one(scene.platform.mem_bw_gbps.value / 1e3),
         if computes { " with arithmetic" } else { "" },
     )

@@ -22,6 +22,7 @@ mod group;
 mod grown_cache;
 pub mod kind;
 mod looped;
+mod loss;
 pub(crate) mod metrics;
 mod module;
 mod moe;
@@ -97,6 +98,7 @@ codes! {
     UnfusedGelu              "UNFUSED_GELU"          ELEMENTWISE_CHAIN;
     UnfusedOptimizer         "UNFUSED_OPTIMIZER"     UNFUSED_OPTIMIZER;
     OneHotTargets            "ONE_HOT_TARGETS"       ELEMENTWISE_CHAIN;
+    UnfusedLoss              "UNFUSED_LOSS"          UNFUSED_MODULE;
     ElementwiseChain         "ELEMENTWISE_CHAIN"     ELEMENTWISE_CHAIN;
     UnfusedRecurrence        "UNFUSED_RECURRENCE"    UNFUSED_MODULE;
     UnfoldedConvolution      "UNFOLDED_CONVOLUTION"  UNFUSED_MODULE;
@@ -309,6 +311,7 @@ detectors! {
     norm [UnfusedRmsNorm, UnfusedLayerNorm];
     rope [UnfusedRope];
     one_hot [OneHotTargets];
+    loss [UnfusedLoss];
     unfold [UnfoldedConvolution];
     gated [UnfusedSwiglu];
     gelu [UnfusedGelu];

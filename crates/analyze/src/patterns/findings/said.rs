@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use super::super::fused::Change;
 use super::super::show::{ms, one};
 use super::super::words::{attention_parts, fused_call, is_alike, likewise, short_ops};
-use super::super::{Code, Pattern, attention, attention_time, looped, module, norm, one_hot, optimizer, weight_copies};
+use super::super::{
+    Code, Pattern, attention, attention_time, looped, loss, module, norm, one_hot, optimizer, weight_copies,
+};
 use super::{MOST_BASES, Maker};
 use crate::finding::Paths;
 use crate::system::texts::bytes;
@@ -44,6 +46,8 @@ impl Maker<'_, '_> {
             Code::OneHotTargets => "Elements picked with one-hot rows",
             Code::UnfoldedConvolution => "Convolution by unfolding",
             Code::Adapters => "Adapters beside linear layers",
+            Code::UnfusedLoss if self.has(loss::BARE) => "Unfused log-softmax over many classes",
+            Code::UnfusedLoss => "Unfused loss over many classes",
             Code::ElementwiseChain => "Chain of elementwise operations",
             Code::GemmEpilogue => "Elementwise work after matrix products",
             Code::UnfusedModule => "Module of separate kernels",
@@ -106,6 +110,7 @@ impl Maker<'_, '_> {
             Code::UnfusedOptimizer => TextId::I_OPT,
             Code::Recomputation => TextId::I_RECOMPUTE,
             Code::GemmEpilogue => TextId::I_EPILOGUE,
+            Code::UnfusedLoss => TextId::I_LOSS,
             _ if loose => TextId::I_FUSION_LOOSE,
             _ => TextId::I_FUSION,
         };
@@ -120,6 +125,7 @@ impl Maker<'_, '_> {
             ("backward", &backward),
             ("kernels", &kernels),
             ("r", &r),
+            ("classes", &self.fact(loss::CLASSES)),
             ("op", &first.anchor),
             ("list", &short_ops(first)),
             ("parts", &parts),
@@ -185,6 +191,7 @@ impl Maker<'_, '_> {
             // No call of the library has them: the sentence itself names the compiler.
             Code::UnfusedRope | Code::UnfusedSwiglu => vec![fused_call(&self.fact("name"))],
             Code::UnfusedModule if self.has(module::WEIGHTS) => vec![TextId::A_WEIGHTS_ONCE.plain(), compile()],
+            Code::UnfusedLoss => self.loss_path(),
             Code::ElementwiseChain | Code::UnfusedModule => vec![compile()],
             Code::GemmEpilogue => {
                 let results: f64 = first.leaves[0].iter().map(|l| self.scene.look(l.index()).result_bytes()).sum();
@@ -196,7 +203,22 @@ impl Maker<'_, '_> {
         if first.code == Code::UnfusedAttention {
             kernel.insert(0, TextId::B_UNFUSED.plain());
         }
+        if first.code == Code::UnfusedLoss && self.has(loss::TRAINS) {
+            kernel.insert(0, TextId::B_LOSS.plain());
+        }
         Paths { algorithmic, kernel }
+    }
+
+    fn loss_path(&self) -> Vec<String> {
+        let trains = self.has(loss::TRAINS);
+        let of_loss = [
+            (trains, TextId::A_LOSS),
+            (!trains, TextId::A_LOSS_FORWARD),
+            (self.has(loss::SHIFTED), TextId::A_LOSS_SHIFT),
+            (self.has(loss::GATHERED), TextId::A_LOSS_GATHER),
+            (trains && !self.has(loss::BARE), TextId::A_LOSS_LINEAR),
+        ];
+        of_loss.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text.plain()).collect()
     }
 
     fn attention_path(&self) -> Vec<String> {

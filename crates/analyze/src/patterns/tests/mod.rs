@@ -4,6 +4,7 @@ mod attention;
 mod chains;
 mod hostile;
 mod loops;
+mod losses;
 mod norms;
 mod outputs;
 mod sketch;

@@ -61,6 +61,7 @@ texts! {
     I_GROWN_CACHE  "I-GROWN-CACHE"  "Keys and values for `{op}` are written out whole to append to them: {time} ms over {calls}{backward}.";
     I_ONE_HOT      "I-ONE-HOT"      "One element of each row is picked by a product with one-hot rows and a sum ({list}): {time} ms over {calls}{backward}.";
     I_UNFOLD       "I-UNFOLD"       "A convolution runs as unfolding, copies and a matrix product ({list}): {time} ms over {calls}{backward}.";
+    I_AUTOCAST     "I-AUTOCAST"     "Weights, and what is multiplied with them, are cast right before the products: {time} ms over {calls}.";
     I_WEIGHT_COPIES "I-WEIGHT-COPIES" "Weights are copied right before the products that read them: {time} ms over {calls}.";
     I_ADAPTERS     "I-ADAPTERS"     "Low-rank adapters run beside their layers ({list}): {time} ms over {calls}.";
     I_LOOKUP       "I-LOOKUP"       "Rows of a matrix are picked by a product with one-hot rows ({list}): {time} ms over {calls}{backward}.";
@@ -143,6 +144,7 @@ texts! {
     A_CHANNELS_LAST_NORM "A-CHANNELS-LAST-NORM" "Convert the model with `model.to(memory_format={format})`; the norm then works on {last} inputs.";
     A_CHANNELS_LAST_MAYBE "A-CHANNELS-LAST-MAYBE" "Consider `{format}`; transposes are {pct}% of convolution time.";
     A_CHANNELS_LAST_LOSES "A-CHANNELS-LAST-LOSES" "Try `{format}` and measure: the transposes go ({pct}% of convolution time), but {ops} may take longer on such images.";
+    A_TURN_GRADIENT "A-TURN-GRADIENT" "Turn the gradient once, where the images are averaged at the end: `x.register_hook(lambda g: g.contiguous(memory_format={format}))` right before. It comes channels first, and sums of images pass it on to every block.";
     A_BN_ALT       "A-BN-ALT"       "Where the model allows, LayerNorm or GroupNorm may have faster kernels; check `torch.compile` too.";
     A_EVAL         "A-EVAL"         "Call `model.eval()` where the model only infers: {n} run in training mode, and the trace has no backward pass.";
     A_RMSNORM      "A-RMSNORM"      "Where the model allows, RMSNorm instead of LayerNorm does less work.";

@@ -3,7 +3,8 @@
 //! # What it finds
 //! At least four repeats of the same two or three matrix products (same weights' shapes, different numbers of rows) with
 //! rows picked or added by index in between, or each on its part of rows that were sorted before, and no grouped product: a
-//! loop over experts. Experts that have no tokens and are only looked for belong to it.
+//! loop over experts. Experts that have no tokens and are only looked for belong to it, and if one alone has some it is told
+//! by the searches.
 //!
 //! # Why it matters
 //! Each expert's products are too small to fill the GPU, and finding its tokens costs kernels and a wait of the host.
@@ -22,7 +23,7 @@
 //! before each and it has at most 256 rows or others have none. Turns that call one module again and again share its
 //! weights and are no experts; nor are products that take no longer than a grouped one would.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use super::claims::Claims;
 use super::group::Instance;
@@ -41,7 +42,7 @@ const FEW_ROWS: i64 = 256;
 /// More experts are no layer.
 const MOST_EXPERTS: usize = 1024;
 /// Matrix products that one expert may have.
-const PRODUCTS: std::ops::RangeInclusive<usize> = 2..=4;
+const PRODUCTS: RangeInclusive<usize> = 2..=4;
 /// Leaves before the first and after the last product that may belong to the loop.
 const REACH: usize = 6;
 /// Leaves from the last search to where the last expert's rows are added.
@@ -85,7 +86,7 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
         let run = run.max_by_key(|r| r.0);
         match run {
             Some((length, period)) => {
-                found.extend(instance(scene, &products[at..at + length].chunks(period).collect::<Vec<_>>()));
+                found.extend(instance(scene, &products[at..at + length].chunks(period).collect::<Vec<_>>(), None));
                 at += length;
             }
             None => at += 1,
@@ -93,10 +94,10 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     }
     let mut found = claims.settle(scene, found);
     let searching = searching_loops(scene, claims, &products);
-    let searching = searching.iter().filter_map(|experts| instance(scene, experts)).collect();
+    let searching = searching.iter().filter_map(|(experts, all)| instance(scene, experts, Some(all))).collect();
     found.extend(claims.settle(scene, searching));
     let joined = joined_loops(scene, &products);
-    let joined = joined.iter().filter_map(|experts| instance(scene, experts)).collect();
+    let joined = joined.iter().filter_map(|experts| instance(scene, experts, None)).collect();
     found.extend(claims.settle(scene, joined));
     found
 }
@@ -142,9 +143,11 @@ fn experts_of<'p>(scene: &Scene<'_>, products: &'p [Product], each: usize, rows:
     (left == 0 && experts.len() >= LEAST_REPEATS && differ).then_some(experts)
 }
 
-/// Products, expert by expert, of loops in which few experts have tokens: the same search again and again, and products
-/// here and there.
-fn searching_loops<'p>(scene: &Scene<'_>, claims: &Claims, products: &'p [Product]) -> Vec<Vec<&'p [Product]>> {
+/// The products of a loop expert by expert, and where its searches begin and end.
+type Searching<'p> = (Vec<&'p [Product]>, RangeInclusive<usize>);
+
+/// Loops in which few experts have tokens: the same search again and again, and products here and there.
+fn searching_loops<'p>(scene: &Scene<'_>, claims: &Claims, products: &'p [Product]) -> Vec<Searching<'p>> {
     let is_search = |i: &usize| scene.look(*i).base == "nonzero" && claims.is_free(*i);
     let is_part = |i: &usize| claims.is_free(*i) && !is_foreign(scene, *i);
     let searches: Vec<usize> = (0..scene.len()).filter(is_search).collect();
@@ -167,7 +170,7 @@ fn searching_loops<'p>(scene: &Scene<'_>, claims: &Claims, products: &'p [Produc
         let others = experts.len() + 1 < searches.len();
         let few_rows = || experts.iter().any(|e| e[0].rows <= FEW_ROWS || e[0].rows != experts[0][0].rows);
         if !experts.is_empty() && experts.iter().all(picked) && (others || few_rows()) {
-            loops.push(experts);
+            loops.push((experts, first..=end));
         }
     }
     loops
@@ -248,8 +251,8 @@ fn fill_the_gpu(scene: &Scene<'_>, experts: &[&[Product]]) -> bool {
     roofline.is_some_and(|roofline| now <= roofline / GROUPED.1)
 }
 
-/// A loop over experts by the products of those that have tokens.
-fn instance(scene: &Scene<'_>, experts: &[&[Product]]) -> Option<Instance> {
+/// A loop over experts by the products of those that have tokens and, where these tell too little, by all its searches.
+fn instance(scene: &Scene<'_>, experts: &[&[Product]], searched: Option<&RangeInclusive<usize>>) -> Option<Instance> {
     if is_one_module(scene, experts) || fill_the_gpu(scene, experts) {
         return None;
     }
@@ -264,8 +267,9 @@ fn instance(scene: &Scene<'_>, experts: &[&[Product]]) -> Option<Instance> {
     let before = scene.before(first).rev().take(REACH).take_while(is_part).filter(begins).last().unwrap_or(first);
     let after = scene.after(last).take(REACH).take_while(is_part);
     let after = after.filter(|&i| scene.look(i).kind == Kind::Index).last().unwrap_or(last);
-    // Experts without tokens are looked for as well.
-    let searches = Searches::of(scene, first..last);
+    // Experts without tokens are looked for as well: where one alone has some, nothing but them makes the loop.
+    let (before, after) = searched.map_or((before, after), |all| (before.min(*all.start()), after.max(*all.end())));
+    let searches = Searches::of(scene, before..=after);
     let before = scene.before(before).rev().take_while(|&i| searches.hold(scene, i)).last().unwrap_or(before);
     let after = scene.after(after).take_while(|&i| searches.hold(scene, i)).last().unwrap_or(after);
     let leaves: Vec<LeafId> = (before..=after).map(|i| LeafId(i as u32)).collect();
@@ -279,7 +283,7 @@ fn instance(scene: &Scene<'_>, experts: &[&[Product]]) -> Option<Instance> {
     instance.basis = format!("one grouped product per projection and one sort of the tokens take {range} us a loop");
     let rows = || experts.iter().map(|e| e[0].rows);
     let (least, most) = (rows().min().unwrap_or(0), rows().max().unwrap_or(0));
-    let all = instance.leaves.iter().filter(|l| scene.look(l.index()).base == "nonzero").count().max(experts.len());
+    let all = looked_for(scene, &instance.leaves).max(experts.len());
     // Evidence is that of the first of several loops.
     let loads = format!("{} matrix products each, {least} to {most} rows in the first loop", experts[0].len());
     instance.evidence.push(if all > experts.len() {
@@ -290,6 +294,15 @@ fn instance(scene: &Scene<'_>, experts: &[&[Product]]) -> Option<Instance> {
     let kernels = kernels_of_one(scene, &instance.leaves, experts.len(), all);
     instance.facts = vec![("n", all.to_string()), (KERNELS, kernels.to_string())];
     Some(instance)
+}
+
+/// How many experts are looked for: each is compared with the choice of all tokens, once, but what the comparison gave
+/// may be turned into numbers more than once, as where it picks rows and writes them. Where all are compared in one call,
+/// each is looked for by itself.
+fn looked_for(scene: &Scene<'_>, leaves: &[LeafId]) -> usize {
+    let count = |base: &str| leaves.iter().filter(|l| scene.look(l.index()).base == base).count();
+    let compared = count("eq");
+    if compared < LEAST_REPEATS { count("nonzero") } else { compared }
 }
 
 /// Kernels of an expert that has tokens.
@@ -306,7 +319,7 @@ struct Searches<'a>(Vec<(&'a str, &'a [Operand<'a>])>);
 
 impl<'a> Searches<'a> {
     /// Those among the leaves of a loop.
-    fn of(scene: &'a Scene<'a>, positions: Range<usize>) -> Self {
+    fn of(scene: &'a Scene<'a>, positions: RangeInclusive<usize>) -> Self {
         let mut all: Vec<_> = Vec::new();
         for look in positions.map(|i| scene.look(i)).filter(|look| SEARCHES.contains(&look.base)) {
             let search = (look.base, &*look.operands);

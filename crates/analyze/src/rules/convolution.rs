@@ -45,9 +45,11 @@ high above `conv.transpose_high` and moderate from `conv.transpose_moderate` on.
 transposed, grouped and dilated convolutions are `conv.band.odd_factor` of them, and no depthwise one is asked for more
 than 3.2 vector instructions a tap allow (8 in full precision), nor called slow at less than 7 (13). A row is a bottleneck
 if it takes more than `convolution.time_ms` or `bottleneck.percent_of_category` and lies below its band. What the right
-layout saves: the transposes, batch norm up to the memory ceiling, convolutions up to their band. Depthwise convolutions on
-kernels for channels first are told of the layout together with such norms, with copies between layouts and with work on
-tensors of both; not where filters of more than 5 by 5 are trained in full precision, whose backward gets slower.
+layout saves: the transposes, batch norm up to the memory ceiling, convolutions up to their band. The gradient of an
+average over the sides comes channels first all the same; the cautious end counts what sums of images that get it, and
+the blocks between them, take longer for that. Depthwise convolutions on kernels for channels first are told of the
+layout together with such norms, with copies between layouts and with work on tensors of both; not where filters of more
+than 5 by 5 are trained in full precision, whose backward gets slower.
 
 ## What to do
 `model.to(memory_format=torch.channels_last)`, and the same for the inputs (3-D tensors have no such format); else fuse

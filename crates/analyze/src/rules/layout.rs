@@ -5,6 +5,7 @@ use jarvis_perf::call::{Dims, InputLists};
 use super::cx::CategoryCx;
 use super::impact::{row_saved, saved, together};
 use super::judge::{Judged, Judgement, aggregate};
+use super::layout_gradient::FirstGradients;
 use super::layout_loss::{Losses, TurningNorms};
 use super::priority::Weight;
 use super::words::Said;
@@ -34,7 +35,7 @@ impl Layout {
         Self::of_inputs(&row.inputs).unwrap_or(Self::Other)
     }
 
-    fn of_inputs(inputs: &InputLists) -> Option<Self> {
+    pub(super) fn of_inputs(inputs: &InputLists) -> Option<Self> {
         let (dims, strides) = (inputs.dims.as_ref()?, inputs.strides.as_ref()?);
         let (d, s) = dims.iter().zip(strides.iter()).find_map(|(d, s)| {
             let (d, s) = (first_shape(d)?, first_shape(s)?);
@@ -123,6 +124,8 @@ struct Fix<'a> {
     pools: Vec<&'a Row>,
     /// What else does, and is slower on such images.
     losses: Losses<'a>,
+    /// Gradients that do not come channels-last by themselves.
+    gradients: FirstGradients,
     /// Norms that turn them back.
     turning: TurningNorms,
     transposes: usize,
@@ -161,6 +164,7 @@ impl<'a> Fix<'a> {
             norms: norms(cx),
             pools: channels_first(cx).filter(|r| r.name.contains("pool") && is_image(r)).collect(),
             losses: Losses::of(&cx.prepared.rows),
+            gradients: FirstGradients::of(cx),
             turning,
             transposes: count,
             transpose_ms: ms,
@@ -189,6 +193,7 @@ impl<'a> Fix<'a> {
                 Range::new(0.0, convolutions),
                 Range::new(0.0, pools),
                 Range { low: -self.losses.ms.high, high: -self.losses.ms.low },
+                Range { low: -self.gradients.ms.high, high: -self.gradients.ms.low },
             ]),
             Outlook::Doubtful => Range::new(0.0, (self.staying_ms() - self.losses.ms.low).max(0.0)),
             Outlook::Done | Outlook::NoFormat => Range::new(0.0, self.transpose_ms),
@@ -331,6 +336,9 @@ fn promoted(cx: &CategoryCx<'_>, fix: &Fix<'_>, share: f64, saving: Range) -> Pr
         ),
         _ => said.model(TextId::A_CHANNELS_LAST_MAYBE, &[("pct", &*shown(share, 1)), ("format", names.format)]),
     }
+    if fix.outlook == Outlook::Good && fix.gradients.sums > 0 {
+        said.model(TextId::A_TURN_GRADIENT, &[("format", names.format)]);
+    }
     said.replay();
     let rows = fix.rows();
     let time_ms: f64 = rows.iter().map(|r| r.time_ms).sum();
@@ -404,6 +412,14 @@ fn basis(cx: &CategoryCx<'_>, fix: &Fix<'_>, transpose_ms: &str, norm_ms: f64) -
                     fix.losses.names(),
                     shown_ms(fix.losses.ms.low),
                     shown_ms(fix.losses.ms.high)
+                ));
+            }
+            if fix.gradients.sums > 0 {
+                parts.push(format!(
+                    "the gradient of {} of images comes channels first from an average, and if it is not turned they and \
+                     their blocks take up to {} ms longer in the backward pass",
+                    counted(fix.gradients.sums, "sum"),
+                    shown_ms(fix.gradients.ms.high)
                 ));
             }
             let factor = shown(cx.limit(Threshold::ImpactLowFactor), 2);

@@ -14,6 +14,7 @@ mod generic;
 mod impact;
 mod judge;
 mod layout;
+mod layout_gradient;
 mod layout_loss;
 mod moe;
 mod neighbours;

@@ -98,6 +98,7 @@ impl Maker<'_, '_> {
             Code::OneHotTargets => TextId::I_ONE_HOT,
             Code::UnfoldedConvolution => TextId::I_UNFOLD,
             Code::Adapters => TextId::I_ADAPTERS,
+            Code::WeightCopies if alike().any(|p| p.halo_ms > 0.0) => TextId::I_AUTOCAST,
             Code::WeightCopies => TextId::I_WEIGHT_COPIES,
             Code::SdpaCopyOverhead => TextId::I_SDPA_COPY,
             Code::MoeExpertLoop if loose => TextId::I_EXPERTS_LOOSE,

@@ -832,6 +832,43 @@ fn weights_that_are_cast_in_every_call() {
 }
 
 #[test]
+fn what_autocast_casts_beside_weights_goes_as_well() {
+    let (weight, x): (&[i64], &[i64]) = (&[4096, 4096], &[8192, 4096]);
+    let draw = |wrapped: bool| {
+        let (cast, mixed) = (["c10::BFloat16", "float"], ["float", "c10::BFloat16", "Scalar"]);
+        let mut s = Sketch::new();
+        for _ in 0..4 {
+            let product = |s: &mut Sketch| {
+                s.typed("aten::copy_", &[weight, weight], &cast, 20.0).typed("aten::copy_", &[x, x], &cast, 50.0);
+                s.op("aten::mm", &[x, &[4096, 4096]], 400.0);
+            };
+            if wrapped {
+                s.within("aten::linear", product);
+            } else {
+                product(&mut s);
+            }
+            s.typed("aten::add", &[x, x, &[]], &mixed, 120.0);
+        }
+        s
+    };
+    let s = draw(true);
+    let p = s.one(Code::WeightCopies);
+    assert_eq!((p.instances, p.ops.len()), (4, 1));
+    assert!((p.time_ms - 0.08).abs() < 1e-9 && (p.halo_ms - 0.2).abs() < 1e-9, "{} {}", p.time_ms, p.halo_ms);
+    s.look(|_, _, f| {
+        let f = f.iter().find(|f| f.title.starts_with("Weights cast in every call")).unwrap();
+        assert!(f.issue.starts_with("Weights, and what is multiplied with them, are cast"), "{}", f.issue);
+        assert!(f.impact.basis.contains("norms between the products take 0."), "{}", f.impact.basis);
+        // Ten bytes an element are six then, of three additions.
+        assert!(f.impact.saved_ms.high > 0.28 + 0.4 * 3.0 * 0.12, "{:?}", f.impact);
+        assert!(f.impact.saved_ms.low < 0.08 + 0.66 * 0.2, "{:?}", f.impact);
+    });
+    // Others may have reasons of their own to cast what is multiplied.
+    let p = draw(false).one(Code::WeightCopies);
+    assert!(p.halo_ms == 0.0 && (p.time_ms - 0.08).abs() < 1e-9, "{} {}", p.time_ms, p.halo_ms);
+}
+
+#[test]
 fn adapters_beside_linear_layers() {
     let (x, out): (&[i64], &[i64]) = (&[4096, 2048], &[4096, 2048]);
     let draw = |rank: i64, summed: &str, trains: bool| {

@@ -213,6 +213,43 @@ fn searches_tell_a_loop_in_which_few_experts_have_tokens() {
 }
 
 #[test]
+fn experts_behind_a_mask_are_counted_once() {
+    // for e in range(16): m = choice == e; out[m] = silu(x[m] @ w1[e]) @ w2[e]
+    let draw = |loads: &[i64]| {
+        let mut s = Sketch::new();
+        s.dtype("long int").op("aten::argmax", &[&[8192, 16]], 9.0).dtype("c10::BFloat16");
+        for &rows in loads {
+            s.op("aten::eq", &[&[8192], &[]], 2.0).op("aten::nonzero", &[&[8192]], 9.0);
+            if rows > 0 {
+                expert(&mut s, rows, true);
+            }
+            // The mask is turned into numbers once more to write the rows, also where there are none.
+            s.op("aten::nonzero", &[&[8192]], 9.0);
+            if rows > 0 {
+                s.op("aten::_index_put_impl_", &[&[8192, 1024], &[], &[rows, 1024], &[], &[]], 5.0);
+            }
+        }
+        s.op("aten::mul", &[&[8192, 1024], &[8192, 1]], 9.0);
+        s
+    };
+    let all: Vec<i64> = (0..16).map(|e| 500 + 7 * e).collect();
+    let p = draw(&all).one(Code::MoeExpertLoop);
+    assert_eq!((p.instances, p.ops.len()), (1, 16 * 9));
+    assert_eq!(p.facts, [("n", "16".to_owned()), ("kernels", "9".to_owned())]);
+    // All tokens have gone to one: the searches for the others make the loop, whatever stands before it.
+    for only in [0, 7, 15] {
+        let mut loads = vec![0; 16];
+        loads[only] = 8192;
+        let p = draw(&loads).one(Code::MoeExpertLoop);
+        assert_eq!((p.instances, p.ops.len()), (1, 16 * 3 + 6), "{only}");
+        assert_eq!(
+            p.evidence[0],
+            "1 of 16 experts have tokens: 2 matrix products each, 8192 to 8192 rows in the first loop"
+        );
+    }
+}
+
+#[test]
 fn layers_are_no_experts() {
     // Attention between the products of each repeat.
     let mut s = Sketch::new();

@@ -224,6 +224,8 @@ fn used(scene: &Scene<'_>, claims: &Claims, softmax: usize) -> Option<(Vec<usize
                 used = Use::Gathered;
             }
             (Kind::Reduce, "sum" | "mean") if is_free && used != Use::Written => smoothed = true,
+            // What they are compared with may be made first, as by another model.
+            (Kind::Copy | Kind::Softmax, _) if look.numel() == n && used == Use::Written => continue,
             // All of them go into something else, or another pattern has that.
             (Kind::Elementwise | Kind::Index | Kind::Reduce, _) if look.numel() == n && used == Use::Written => {
                 return None;

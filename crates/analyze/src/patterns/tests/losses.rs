@@ -185,6 +185,17 @@ fn small_classifiers_and_other_softmaxes_are_no_losses_over_many_classes() {
     // A function that goes on is told as a whole.
     let mut s = draw(Written { pick: "mul", trains: false, ..PLAIN });
     s.none(Code::UnfusedLoss);
+    // A divergence from what another model says, whose softmax is made in between.
+    let flat: &[i64] = &[8192, CLASSES];
+    s = draw(Written { pick: "", trains: false, ..PLAIN });
+    s.typed("aten::copy_", &[flat, flat], &["float", "c10::BFloat16"], 1600.0);
+    s.dtype("float").op("aten::_softmax", &[flat, &[], &[]], 1900.0);
+    s.op("aten::xlogy", &[flat, flat], 1300.0).op("aten::mul", &[flat, flat], 1300.0).op(
+        "aten::sub",
+        &[flat, flat],
+        1300.0,
+    );
+    s.none(Code::UnfusedLoss);
     // Few rows.
     let few: &[i64] = &[64, 8192];
     s = Sketch::new();

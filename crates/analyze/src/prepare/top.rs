@@ -107,7 +107,7 @@ impl Owners {
         let mut copied_us = vec![0.0; listed];
         for (row, _) in report.unified.rows.iter().zip(rows).filter(|(_, row)| row.copied_ms > 0.0) {
             for &kernel in report.unified.calls_of(row).flat_map(|call| &call.kernels) {
-                if let Some(sum) = copied_us.get_mut(by_event[kernel.index()].into()) {
+                if let Some(sum) = copied_us.get_mut(usize::from(by_event[kernel.index()])) {
                     *sum += copy_us(trace, kernel).unwrap_or_default();
                 }
             }
@@ -121,7 +121,7 @@ impl Owners {
         for (i, row) in report.unified.rows.iter().enumerate() {
             let main = main_kernel(&rows[i]).and_then(|name| trace.strings().find(name));
             for &kernel in report.unified.calls_of(row).flat_map(|call| &call.kernels) {
-                if let Some(own) = out.get_mut(self.by_event[kernel.index()].into()) {
+                if let Some(own) = out.get_mut(usize::from(self.by_event[kernel.index()])) {
                     let part = own.entry(i).or_default();
                     part.us += trace.dur(kernel).unwrap_or_default().as_us();
                     part.has_main |= Some(trace.name_id(kernel)) == main;

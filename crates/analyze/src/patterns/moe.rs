@@ -305,13 +305,15 @@ fn looked_for(scene: &Scene<'_>, leaves: &[LeafId]) -> usize {
     if compared < LEAST_REPEATS { count("nonzero") } else { compared }
 }
 
-/// Kernels of an expert that has tokens.
+/// Kernels of an expert that has tokens and is looked for once: what is sorted in place of the searches does not depend on
+/// how often each loop makes them.
 fn kernels_of_one(scene: &Scene<'_>, leaves: &[LeafId], active: usize, all: usize) -> usize {
     let kernels = |searches: bool| {
         let is = |l: &&LeafId| SEARCHES.contains(&scene.look(l.index()).base) == searches;
         leaves.iter().filter(is).map(|l| scene.program.leaf(*l).kernels.len()).sum::<usize>()
     };
-    kernels(false).div_ceil(active.max(1)) + kernels(true).div_ceil(all.max(1))
+    let searches = leaves.iter().filter(|l| scene.look(l.index()).base == "nonzero").count();
+    kernels(false).div_ceil(active.max(1)) + kernels(true).div_ceil(searches.max(all).max(1))
 }
 
 /// The ways in which the tokens of experts are looked for.

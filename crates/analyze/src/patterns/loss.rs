@@ -227,7 +227,9 @@ fn used(scene: &Scene<'_>, claims: &Claims, softmax: usize) -> Option<(Vec<usize
             // What they are compared with may be made first, as by another model.
             (Kind::Copy | Kind::Softmax, _) if look.numel() == n && used == Use::Written => continue,
             // All of them go into something else, or another pattern has that.
-            (Kind::Elementwise | Kind::Index | Kind::Reduce, _) if look.numel() == n && used == Use::Written => {
+            (Kind::Elementwise | Kind::Index | Kind::Reduce | Kind::Other, _)
+                if look.numel() == n && used == Use::Written =>
+            {
                 return None;
             }
             _ => break,

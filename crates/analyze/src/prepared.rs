@@ -147,8 +147,11 @@ pub struct Efficiency {
     pub tflops_achieved: Option<f64>,
     /// 10¹² bytes a second reached.
     pub tb_s_achieved: Option<f64>,
-    /// Unit and precision.
+    /// Unit and precision; of several, that of most time.
     pub compute_spec: Option<Arc<str>>,
+    /// The share of the time in each, most first, where calls differ in it.
+    #[serde(skip)]
+    pub specs: Arc<[(Arc<str>, f64)]>,
     /// Peak rate used, in 10¹² operations a second.
     pub resolved_peak_maf: Option<f64>,
     /// Peak bandwidth used, in 10¹² bytes a second.
@@ -180,6 +183,7 @@ impl Efficiency {
             tflops_achieved: None,
             tb_s_achieved: None,
             compute_spec: None,
+            specs: Arc::default(),
             resolved_peak_maf: None,
             resolved_peak_hbm_bw: peak_hbm_tbs,
             roofline_time_us: None,

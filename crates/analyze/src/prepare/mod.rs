@@ -154,13 +154,13 @@ fn categories(rows: &mut [Row], utilization: &crate::prepared::Utilization, thre
     out
 }
 
-/// The one order of rows: most time first, then name, arguments, UID.
+/// The one order of rows: most time first, then name, arguments, place in the report.
 pub(crate) fn order(a: &Row, b: &Row) -> std::cmp::Ordering {
     b.time_ms
         .total_cmp(&a.time_ms)
         .then_with(|| a.name.cmp(&b.name))
         .then_with(|| a.args.cmp(&b.args))
-        .then_with(|| a.uid.cmp(&b.uid))
+        .then_with(|| a.id.cmp(&b.id))
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ impl Unified {
         let calls = calls(cx, launchers, &taken);
         drop(taken);
         let mut rows = rows(cx, &calls, |_| None);
-        rows.order_by(UnifiedRow::order);
+        rows.order_by(|a, b| a.order(b, cx.quirks.events_in_file_order));
         set_percentages(&mut rows);
         Self { rows, calls }
     }
@@ -164,9 +164,11 @@ impl UnifiedRow {
         (taken_us > 0.0).then(|| 100.0 * best_us / taken_us)
     }
 
-    /// Most kernel time first, then by UID.
-    pub(crate) fn order(&self, other: &Self) -> Ordering {
-        other.kernel_us.sum.total_cmp(&self.kernel_us.sum).then(self.ex_uid.cmp(&other.ex_uid))
+    /// Most kernel time first; rows of equal time stay in the order of their first calls, or go by UID, which is where
+    /// these stand in the file.
+    pub(crate) fn order(&self, other: &Self, by_uid: bool) -> Ordering {
+        let uid = |row: &Self| by_uid.then_some(row.ex_uid);
+        other.kernel_us.sum.total_cmp(&self.kernel_us.sum).then_with(|| uid(self).cmp(&uid(other)))
     }
 
     fn of(cx: &mut Context<'_>, calls: &[UnifiedCall], group: Vec<usize>) -> Self {

@@ -601,6 +601,7 @@ impl Baseline {
 
 /// Everything the compute tier sees.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is something that a recording may lack")]
 pub struct Prepared {
     /// The GPU.
     pub platform: Platform,
@@ -630,6 +631,10 @@ pub struct Prepared {
     pub has_operations: bool,
     /// Whether any operation has shapes.
     pub has_shapes: bool,
+    /// Whether any operation has the types of its inputs: older versions of PyTorch record shapes without.
+    pub has_types: bool,
+    /// The same of strides.
+    pub has_strides: bool,
     /// Whether shapes were asked for, as the header of the recording says or the shapes themselves: where no operation was
     /// recorded there are none however one asks.
     pub record_shapes: bool,

@@ -82,6 +82,8 @@ impl Prepared {
             program,
             has_operations,
             has_shapes,
+            has_types: trace.records(EventKind::CpuOp, Key::InputType),
+            has_strides: trace.records(EventKind::CpuOp, Key::InputStrides),
             record_shapes: has_shapes || trace.facts().option_on("record_shapes"),
             device_count: devices.len(),
             models_at_work: models.iter().map(|d| d.name.clone()).collect(),

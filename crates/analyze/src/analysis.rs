@@ -492,7 +492,13 @@ fn fusion_of_rows(prepared: &Prepared, patterns: &[Pattern]) -> BTreeMap<RowId, 
             }
         }
     }
-    best.into_iter().map(|(row, (_, i))| (row, fusion(&prepared.program, &patterns[i]))).collect()
+    // One may cover many rows, with many operations in each find.
+    let mut of_patterns: BTreeMap<usize, Fusion> = BTreeMap::new();
+    let of_pattern = |(row, (_, i))| {
+        let known = of_patterns.entry(i).or_insert_with(|| fusion(&prepared.program, &patterns[i]));
+        (row, known.clone())
+    };
+    best.into_iter().map(of_pattern).collect()
 }
 
 #[cfg(test)]

@@ -147,8 +147,11 @@ pub struct Efficiency {
     pub tflops_achieved: Option<f64>,
     /// 10¹² bytes a second reached.
     pub tb_s_achieved: Option<f64>,
-    /// Unit and precision.
+    /// Unit and precision; of several, that of most time.
     pub compute_spec: Option<Arc<str>>,
+    /// The share of the time in each, most first, where calls differ in it.
+    #[serde(skip)]
+    pub specs: Arc<[(Arc<str>, f64)]>,
     /// Peak rate used, in 10¹² operations a second.
     pub resolved_peak_maf: Option<f64>,
     /// Peak bandwidth used, in 10¹² bytes a second.
@@ -180,6 +183,7 @@ impl Efficiency {
             tflops_achieved: None,
             tb_s_achieved: None,
             compute_spec: None,
+            specs: Arc::default(),
             resolved_peak_maf: None,
             resolved_peak_hbm_bw: peak_hbm_tbs,
             roofline_time_us: None,
@@ -597,6 +601,7 @@ impl Baseline {
 
 /// Everything the compute tier sees.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is something that a recording may lack")]
 pub struct Prepared {
     /// The GPU.
     pub platform: Platform,
@@ -626,6 +631,10 @@ pub struct Prepared {
     pub has_operations: bool,
     /// Whether any operation has shapes.
     pub has_shapes: bool,
+    /// Whether any operation has the types of its inputs: older versions of PyTorch record shapes without.
+    pub has_types: bool,
+    /// The same of strides.
+    pub has_strides: bool,
     /// Whether shapes were asked for, as the header of the recording says or the shapes themselves: where no operation was
     /// recorded there are none however one asks.
     pub record_shapes: bool,

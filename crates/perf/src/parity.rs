@@ -127,6 +127,9 @@ quirks! {
     roofline_blank_without_rate,
     /// F42: only Tensile and nvjet kernel names are understood, and a short nvjet name breaks the model.
     gemm_kernel_grammar_short,
+    /// Sheets of operations, and rows of frames and kernels without one, go through events in file order, so that the call
+    /// that stands for a row is the first of the file and not that of the recording.
+    events_in_file_order,
     /// Events nest by float microseconds, and times are differences of those.
     times_in_floats,
     /// F43: the group quantisers are split over two sheets.

@@ -82,7 +82,7 @@ pub enum Population {
 }
 
 impl Population {
-    /// The events, in file order.
+    /// The events, in the order of [all](Tree::all_gpu_events).
     pub fn of(self, trace: &Trace, tree: &Tree) -> Vec<EventId> {
         match self {
             Self::Window => within(trace, tree),

@@ -1,7 +1,7 @@
 //! `fusion_candidates.json` and `kernel_fusion_metrics.json`.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jarvis_perf::roofline::MB;
@@ -185,13 +185,13 @@ pub(crate) fn sure(patterns: &[Pattern]) -> impl Iterator<Item = &Pattern> {
 
 /// The candidates, in the order of the patterns.
 pub fn fusion_candidates(scene: &Scene<'_>, patterns: &[Pattern]) -> Vec<FusionCandidate> {
-    let mut known: Vec<Option<Arc<str>>> = Vec::new();
+    let mut variants: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     let fusions = patterns.iter().filter(|p| is_fusion(p.code));
     fusions
         .map(|p| {
-            let variant = known.iter().filter(|k| **k == p.module).count() + 1;
-            known.push(p.module.clone());
-            candidate(scene, p, variant)
+            let variant = variants.entry(p.module.as_deref()).or_default();
+            *variant += 1;
+            candidate(scene, p, *variant)
         })
         .collect()
 }
@@ -344,12 +344,8 @@ fn estimate(scene: &Scene<'_>, pattern: &Pattern) -> FusionEstimate {
     let (low, high) = (pattern.saved_ms.map(|s| s.low), pattern.saved_ms.map(|s| s.high));
     let modeled = kernels.iter().filter(|k| k.has_perf_data).count();
     let matrix = kernels.iter().any(|k| k.kind == Kind::Matrix.as_str());
-    let mut names: Vec<Arc<str>> = Vec::new();
-    for kernel in &kernels {
-        if !names.contains(&kernel.name) {
-            names.push(Arc::clone(&kernel.name));
-        }
-    }
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    let names = kernels.iter().filter(|k| seen.insert(&k.name)).map(|k| Arc::clone(&k.name)).collect();
     FusionEstimate {
         operation: pattern.module.as_deref().unwrap_or(pattern.code.as_str()).to_owned(),
         pattern: pattern.code,

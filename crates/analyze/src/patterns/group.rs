@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rapidhash::RapidHashMap;
+
 use super::fused;
 use super::kind::Kind;
 use super::scene::Scene;
@@ -100,14 +102,18 @@ impl Instance {
 
 /// Puts finds together, in order of their first leaf.
 pub(crate) fn group(scene: &Scene<'_>, instances: Vec<Instance>) -> Vec<Pattern> {
-    let mut groups: Vec<(Key, Vec<Instance>)> = Vec::new();
+    let mut members: Vec<Vec<Instance>> = Vec::new();
+    let mut known: RapidHashMap<Key, usize> = RapidHashMap::default();
     for instance in instances {
-        let key = Key::of(scene, &instance);
-        match groups.iter_mut().find(|(k, _)| *k == key) {
-            Some((_, members)) => members.push(instance),
-            None => groups.push((key, vec![instance])),
+        let at = *known.entry(Key::of(scene, &instance)).or_insert(members.len());
+        match members.get_mut(at) {
+            Some(group) => group.push(instance),
+            None => members.push(vec![instance]),
         }
     }
+    let mut keys: Vec<(Key, usize)> = known.into_iter().collect();
+    keys.sort_unstable_by_key(|(_, at)| *at);
+    let groups: Vec<(Key, Vec<Instance>)> = keys.into_iter().map(|(key, _)| key).zip(members).collect();
     // Matrix work that stays is slowed once by all finds of a kind, and each has its part in that.
     let mut of_kinds: BTreeMap<PatternId, (f64, f64)> = BTreeMap::new();
     for (key, members) in &groups {
@@ -128,7 +134,7 @@ fn whole_us(scene: &Scene<'_>, members: &[Instance]) -> f64 {
     members.iter().map(|m| scene.us(&m.leaves) + scene.us(&m.halo) + scene.us(&m.backward)).sum()
 }
 
-#[derive(PartialEq)]
+#[derive(PartialEq, Eq, Hash)]
 struct Key {
     code: Code,
     module: Option<Arc<str>>,

@@ -1,6 +1,6 @@
 //! Words for groups of operations: what they are, where they stand, what can replace them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::kind::{self, Kind};
 use super::scene::Scene;
@@ -71,16 +71,26 @@ fn shown(name: &str) -> String {
 
 /// Whether what is said of one group holds for the other: same place, and same operations where the sentence lists them.
 pub(super) fn is_alike(a: &Pattern, b: &Pattern) -> bool {
-    let lists = !(a.code.is_loop() || matches!(a.code, Code::UnfusedOptimizer | Code::UnfusedAttention));
     // A backward belongs to the forward work that it is found through.
-    a.code != b.code || a.module == b.module && (!lists || short_ops(a) == short_ops(b))
+    a.code != b.code || place(a) == place(b)
+}
+
+/// Where a group stands, and its operations where the sentence lists them.
+fn place(pattern: &Pattern) -> (Option<&str>, Option<String>) {
+    let code = pattern.code;
+    let lists = !(code.is_loop() || matches!(code, Code::UnfusedOptimizer | Code::UnfusedAttention));
+    (pattern.module.as_deref(), lists.then(|| short_ops(pattern)))
 }
 
 /// Where else a change is to be made, each place with its own numbers; nothing if there is no other.
 pub(super) fn likewise(others: &[&Pattern]) -> Option<String> {
     let mut places: Vec<Vec<&Pattern>> = Vec::new();
-    for other in others {
-        match places.iter_mut().find(|p| is_alike(p[0], other)) {
+    let mut known: BTreeMap<(Option<&str>, Option<String>), usize> = BTreeMap::new();
+    for &other in others {
+        // What is of another code is alike to the first, so all places are of one code.
+        let is_of_first = places.first().is_some_and(|p| p[0].code != other.code);
+        let at = if is_of_first { 0 } else { *known.entry(place(other)).or_insert(places.len()) };
+        match places.get_mut(at) {
             Some(place) => place.push(other),
             None => places.push(vec![other]),
         }

@@ -82,6 +82,8 @@ impl Prepared {
             program,
             has_operations,
             has_shapes,
+            has_types: trace.records(EventKind::CpuOp, Key::InputType),
+            has_strides: trace.records(EventKind::CpuOp, Key::InputStrides),
             record_shapes: has_shapes || trace.facts().option_on("record_shapes"),
             device_count: devices.len(),
             models_at_work: models.iter().map(|d| d.name.clone()).collect(),
@@ -154,13 +156,13 @@ fn categories(rows: &mut [Row], utilization: &crate::prepared::Utilization, thre
     out
 }
 
-/// The one order of rows: most time first, then name, arguments, UID.
+/// The one order of rows: most time first, then name, arguments, place in the report.
 pub(crate) fn order(a: &Row, b: &Row) -> std::cmp::Ordering {
     b.time_ms
         .total_cmp(&a.time_ms)
         .then_with(|| a.name.cmp(&b.name))
         .then_with(|| a.args.cmp(&b.args))
-        .then_with(|| a.uid.cmp(&b.uid))
+        .then_with(|| a.id.cmp(&b.id))
 }
 
 #[cfg(test)]

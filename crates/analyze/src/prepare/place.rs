@@ -1,5 +1,6 @@
 //! Where in the program a row's calls are made: pass, modules, call site.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jarvis_trace::{EventId, Trace, Tree};
@@ -125,15 +126,18 @@ impl<'a> Modules<'a> {
 
 /// Shares of leaves in a set of leaves, by row: how much of a row's time they stand for.
 pub(crate) fn shares(program: &Program, leaves: impl Iterator<Item = usize>, row_us: &[f64]) -> Vec<(RowId, f64)> {
-    let mut us = vec![0.0; row_us.len()];
+    // There may be as many sets as rows, and most are of a few.
+    let mut us: BTreeMap<RowId, f64> = BTreeMap::new();
     for leaf in leaves.filter_map(|i| program.leaves.get(i)) {
         if let Some(row) = leaf.row {
-            us[row.index()] += leaf.us;
+            *us.entry(row).or_default() += leaf.us;
         }
     }
-    let share =
-        |(i, us): (usize, f64)| (us > 0.0 && row_us[i] > 0.0).then(|| (RowId(i as u32), (us / row_us[i]).min(1.0)));
-    us.into_iter().enumerate().filter_map(share).collect()
+    let share = |(row, us): (RowId, f64)| {
+        let all = row_us.get(row.index()).copied().filter(|all| us > 0.0 && *all > 0.0)?;
+        Some((row, (us / all).min(1.0)))
+    };
+    us.into_iter().filter_map(share).collect()
 }
 
 #[cfg(test)]

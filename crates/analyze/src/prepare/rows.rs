@@ -153,7 +153,8 @@ fn one(
         work.us -= copied.over_link_us;
         work.mean_percent = None;
     }
-    let efficiency = efficiency(&work, place.beside, platform, thresholds);
+    let specs = model.map(|m| Arc::clone(&m.specs)).unwrap_or_default();
+    let efficiency = Efficiency { specs, ..efficiency(&work, place.beside, platform, thresholds) };
     let (time_ms, host_ms) = (row.kernel_us.sum / 1e3, place.host_ms);
     Row {
         id,

@@ -70,11 +70,8 @@ fn selected(prepared: &Prepared, category: &Category, bottlenecks: &BTreeSet<Row
     if out.is_empty() {
         out.extend(category.rows.iter().take(SELECTED_ROWS));
     }
-    for id in category.rows.iter().filter(|id| bottlenecks.contains(id)) {
-        if !out.contains(id) {
-            out.push(*id);
-        }
-    }
+    let mut taken: BTreeSet<RowId> = out.iter().copied().collect();
+    out.extend(category.rows.iter().filter(|id| bottlenecks.contains(id) && taken.insert(**id)));
     out.truncate(MOST_ENTRIES);
     out
 }

@@ -62,23 +62,47 @@ pub(crate) fn pattern(cx: &CategoryCx<'_>, row: &Row) -> Option<RowPattern> {
     (gain && bound).then(|| RowPattern::new(CODE, evidence).high())
 }
 
-/// Whether a row computes in TF32, on tensors in fp32.
+/// Precision of TF32, which computes on tensors in fp32.
+const TF32: &str = "matrix_tf32";
+
+/// What of a row the rule is about: where its calls ran kernels of several precisions, the full one of most time, and its
+/// share of the row. All of a row is in the precision that it is rated by otherwise.
+fn part(row: &Row) -> (&str, f64) {
+    let full = row.efficiency.specs.iter().find(|(spec, _)| is_full(row, spec));
+    full.map_or((row.efficiency.compute_spec.as_deref().unwrap_or_default(), 1.0), |(spec, share)| (spec, *share))
+}
+
+/// Whether this is a precision that matrix work could do better than in. Convolutions compute in TF32 unless that is
+/// switched off, products only where somebody chose it: whoever did has weighed speed against accuracy.
+fn is_full(row: &Row, spec: &str) -> bool {
+    matches!(spec, "matrix_fp32" | "matrix_fp64") || spec == TF32 && &*row.category == "convolution"
+}
+
+/// Whether what the rule is about computes in TF32.
 fn is_tf32(row: &Row) -> bool {
-    row.efficiency.compute_spec.as_deref() == Some("matrix_tf32")
+    part(row).0 == TF32
+}
+
+/// Whether any call of a row computes in TF32.
+fn has_tf32(row: &Row) -> bool {
+    row.efficiency.compute_spec.as_deref() == Some(TF32) || row.efficiency.specs.iter().any(|(spec, _)| &**spec == TF32)
 }
 
 fn is_fp64(row: &Row) -> bool {
-    row.efficiency.compute_spec.as_deref() == Some("matrix_fp64")
+    part(row).0 == "matrix_fp64"
 }
 
-/// Peak of the row's precision and of the lower one. Convolutions compute in TF32 unless that is switched off, products
-/// only where somebody chose it: whoever did has weighed speed against accuracy.
+/// Peak of the row's precision and of the lower one.
 fn peaks(p: &Prepared, row: &Row) -> Option<(f64, f64)> {
-    let spec = row.efficiency.compute_spec.as_deref()?;
-    let full = matches!(spec, "matrix_fp32" | "matrix_fp64") || is_tf32(row) && &*row.category == "convolution";
+    let (spec, _) = part(row);
+    let own = if row.efficiency.specs.is_empty() {
+        row.efficiency.resolved_peak_maf
+    } else {
+        p.platform.peak(spec).map(|figure| figure.value)
+    };
     // Recurrent layers compute so too, but no analyzer tells it of them.
-    let told = full && category::is_matrix(&row.category);
-    Some((row.efficiency.resolved_peak_maf.filter(|_| told)?, p.platform.peak(LOWER)?.value))
+    let told = is_full(row, spec) && category::is_matrix(&row.category);
+    Some((own.filter(|_| told)?, p.platform.peak(LOWER)?.value))
 }
 
 /// What a row would save in the lower precision: its time falls as the peaks rise, at an efficiency that [`scaled_ms`]
@@ -86,7 +110,7 @@ fn peaks(p: &Prepared, row: &Row) -> Option<(f64, f64)> {
 /// want convolutions in the other layout; at worst every byte is then moved once more each way.
 pub(crate) fn row_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
     let (peak, lower) = peaks(cx.prepared, row)?;
-    let memory_ms = memory_ms(cx, row);
+    let memory_ms = memory_ms(cx, row) * part(row).1;
     let cautious = cx.limit(Threshold::ImpactCautiousMemory) / 100.0;
     let scaled = scaled_ms(cx, row, (peak, lower));
     // What is turned already is turned no more often.
@@ -98,9 +122,10 @@ pub(crate) fn row_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
     Some(Range::new(matrix_ms - at_worst, matrix_ms - scaled.low.max(memory_ms)))
 }
 
-/// Time of a row's kernels but those that only change a layout: what these cost is no matter of precision.
+/// Time of a row's kernels but those that only change a layout and those of other precisions: what the first cost is no
+/// matter of precision.
 fn matrix_ms(row: &Row) -> f64 {
-    (row.time_ms - turned_ms(row)).max(0.0)
+    (row.time_ms - turned_ms(row)).max(0.0) * part(row).1
 }
 
 /// What a row takes under the lower precision's peak in place of its own, at best and at worst. The kernels of TF32 are
@@ -109,17 +134,19 @@ fn scaled_ms(cx: &CategoryCx<'_>, row: &Row, (peak, lower): (f64, f64)) -> Range
     let same_ms = matrix_ms(row) * peak / lower;
     let reaching = |ms: f64, (worst, best): (f64, f64)| Range::new(ms / best, ms / worst);
     let at_peak = |ms: f64| row.efficiency.efficiency_percent.map(|percent| ms * percent / 100.0);
-    let is_large = |ms: &f64| *ms >= LARGE_MS * row.count as f64;
+    let is_large = |ms: &f64| *ms >= LARGE_MS * row.count as f64 * part(row).1;
     match &*row.category {
         "gemm" if let Some(ideal_ms) = at_peak(same_ms).filter(is_large) => {
             let Range { low, high } = reaching(same_ms.min(ideal_ms / USUAL), LARGE_REACH);
             Range::new(low.max(ideal_ms / MOST_OF_PEAK), high)
         }
         _ if is_tf32(row) => reaching(same_ms, (LEAST_OF_TF32, REACH.1)),
-        "convolution" if is_dense(cx, row, lower) => match at_peak(row.time_ms * peak / lower).filter(is_large) {
-            Some(ideal_ms) => reaching(ideal_ms, DENSE_REACH),
-            None => reaching(same_ms, REACH),
-        },
+        "convolution" if is_dense(cx, row, lower) => {
+            match at_peak(row.time_ms * part(row).1 * peak / lower).filter(is_large) {
+                Some(ideal_ms) => reaching(ideal_ms, DENSE_REACH),
+                None => reaching(same_ms, REACH),
+            }
+        }
         _ => reaching(same_ms, REACH),
     }
 }
@@ -146,7 +173,7 @@ fn memory_ms(cx: &CategoryCx<'_>, row: &Row) -> f64 {
 /// the lower precision or back, as fast as simple operations move three times its bytes.
 fn told_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
     let at_worst = row_saving(cx, row)?.low;
-    let casts_ms = CAST_BYTES * memory_ms(cx, row) / (cx.prepared.baseline.efficiency_percent / 100.0);
+    let casts_ms = CAST_BYTES * memory_ms(cx, row) * part(row).1 / (cx.prepared.baseline.efficiency_percent / 100.0);
     Some(Range::new((at_worst - casts_ms).max(0.0), at_worst.max(0.0)))
 }
 
@@ -225,7 +252,7 @@ fn title(row: &Row) -> String {
 
 /// The precision of a row, as sentences write it.
 fn dtype(row: &Row) -> &str {
-    row.efficiency.compute_spec.as_deref().unwrap_or_default().trim_start_matches("matrix_")
+    part(row).0.trim_start_matches("matrix_")
 }
 
 /// Says what to do about a row. The switch that lets matrix products compute in TF32 does not govern convolutions; theirs
@@ -236,7 +263,7 @@ pub(crate) fn say_advice(cx: &CategoryCx<'_>, row: &Row, said: &mut Said) {
         ("sdpa_fwd" | "sdpa_bwd", _) => TextId::A_FLASH_HALF,
         _ if is_fp64(row) => TextId::A_PRECISION_FP64,
         // Where some compute in TF32 the switch is on.
-        ("convolution", Some("NVIDIA")) if !cx.rows().any(is_tf32) => TextId::A_PRECISION_CONV,
+        ("convolution", Some("NVIDIA")) if !cx.rows().any(has_tf32) => TextId::A_PRECISION_CONV,
         ("convolution", _) => TextId::A_PRECISION_BF16,
         _ if may_allow_tf32(cx.prepared) => TextId::A_PRECISION,
         _ => TextId::A_PRECISION_MATRIX,
@@ -246,7 +273,7 @@ pub(crate) fn say_advice(cx: &CategoryCx<'_>, row: &Row, said: &mut Said) {
 
 /// Whether TF32 is there to be allowed for products, and is not yet. Convolutions have a switch of their own.
 fn may_allow_tf32(p: &Prepared) -> bool {
-    let is_on = || p.rows.iter().any(|r| is_tf32(r) && &*r.category != "convolution");
+    let is_on = || p.rows.iter().any(|r| has_tf32(r) && &*r.category != "convolution");
     p.platform.peak("matrix_tf32").is_some() && !is_on()
 }
 

@@ -286,7 +286,9 @@ pub(crate) fn by_args(
         })
         .collect();
     set_first_occurrences(cx, launchers, &mut out);
-    out.order_by(|a, b| b.direct_us.sum.total_cmp(&a.direct_us.sum).then(a.example.cmp(&b.example)));
+    // Rows of equal time stay in the order of their first calls.
+    let uid = |row: &UniqueArgsRow| cx.quirks.events_in_file_order.then_some(row.example);
+    out.order_by(|a, b| b.direct_us.sum.total_cmp(&a.direct_us.sum).then_with(|| uid(a).cmp(&uid(b))));
     let times: Vec<f64> = out.iter().map(|r| r.direct_us.sum).collect();
     for (row, percent) in out.iter_mut().zip(percentages(&times)) {
         row.percent = percent;

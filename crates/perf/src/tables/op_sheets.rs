@@ -110,9 +110,11 @@ pub struct OpSheetRow {
 }
 
 impl OpSheetRow {
-    /// Most kernel time first, then by UID.
-    fn order(&self, other: &Self) -> std::cmp::Ordering {
-        other.kernel_us.sum.total_cmp(&self.kernel_us.sum).then(self.example.cmp(&other.example))
+    /// Most kernel time first; rows of equal time stay in the order of their first calls, or go by UID, which is where
+    /// these stand in the file.
+    fn order(&self, other: &Self, by_uid: bool) -> std::cmp::Ordering {
+        let uid = |row: &Self| by_uid.then_some(row.example);
+        other.kernel_us.sum.total_cmp(&self.kernel_us.sum).then_with(|| uid(self).cmp(&uid(other)))
     }
 
     fn param(&self, name: &str) -> Option<&Value> {
@@ -175,7 +177,7 @@ fn family_calls(cx: &mut Context<'_>, family: &'static str, events: Vec<EventId>
     out
 }
 
-/// All events whose name is in a family, in file order, wherever they stand; but for those that only cast.
+/// All events whose name is in a family, in order of start, wherever they stand; but for those that only cast.
 fn events_by_family(cx: &mut Context<'_>) -> [Vec<EventId>; FAMILIES.len()] {
     let trace = cx.trace;
     let mut families: Vec<Option<Option<usize>>> = vec![None; trace.strings().len()];
@@ -192,6 +194,9 @@ fn events_by_family(cx: &mut Context<'_>) -> [Vec<EventId>; FAMILIES.len()] {
         if let Some(family) = family.filter(|_| !cx.casts.only_casts(e)) {
             events[family].push(e);
         }
+    }
+    if !cx.quirks.events_in_file_order {
+        events.iter_mut().for_each(|family| family.sort_by_key(|&e| trace.ts(e)));
     }
     events
 }
@@ -304,7 +309,7 @@ pub(crate) fn op_sheets(cx: &mut Context<'_>) -> (Vec<OpSheet>, Vec<FamilyCalls>
         let mut parts = family_calls(cx, family, events);
         for part in &parts {
             let mut rows = rows(cx, &part.calls, |_| None);
-            rows.order_by(OpSheetRow::order);
+            rows.order_by(|a, b| a.order(b, cx.quirks.events_in_file_order));
             rows.shrink_to_fit();
             let params = param_names(cx, &part.calls);
             let mut sheet = OpSheet { name: part.sheet_name(), rows, params, family: part.family };
@@ -342,7 +347,7 @@ fn move_backward(cx: &Context<'_>, forward: &mut OpSheet, backward: &mut OpSheet
     backward.rows.extend(backward_rows);
     backward.rows.retain(|row| !TAKEN_OFF.contains(&&*row.name));
     if !like_reference {
-        backward.rows.order_by(OpSheetRow::order);
+        backward.rows.order_by(|a, b| a.order(b, cx.quirks.events_in_file_order));
         // Those of the moved rows alone would be blank columns.
         let OpSheet { rows, params, .. } = forward;
         params.retain(|name| rows.iter().any(|row| row.param(name).is_some()));

@@ -405,7 +405,8 @@ fn unlinked(trace: &Trace, tree: &Tree, gpu: &GpuTime) -> [(usize, f64); 3] {
     if events.is_empty() {
         return [all; 3];
     }
-    let counted = unlinked(&gpu.events);
+    let mut counted = unlinked(&gpu.events);
+    counted.sort_unstable();
     let begin = tree.linked_gpu_events().filter_map(|e| trace.ts(e)).min();
     let is_before = |e| begin.is_some_and(|begin| trace.end(e).is_some_and(|end| end <= begin));
     events.retain(|e| is_before(*e) && counted.binary_search(e).is_err());

@@ -61,7 +61,8 @@ fn every_kernel_stands_in_one_row() {
             listed.sort_unstable();
             let ours = |&k: &EventId| !is_communication_name(trace.name(k));
             listed.retain(ours);
-            let expected: Vec<EventId> = report.tree.linked_gpu_events().filter(ours).collect();
+            let mut expected: Vec<EventId> = report.tree.linked_gpu_events().filter(ours).collect();
+            expected.sort_unstable();
             assert_eq!(listed, expected, "{}", path.display());
             let rows = &report.rows.unified;
             let calls: usize = rows.rows.iter().map(|r| r.calls.len()).sum();

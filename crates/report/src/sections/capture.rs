@@ -55,6 +55,23 @@ pub(crate) fn notes(run: &Run<'_>) -> Vec<CaptureNote> {
             ),
         );
     }
+    if shaped > 0 && !p.has_types {
+        add(
+            "record with a newer PyTorch, which tells the types of inputs; this adds bytes, precisions and efficiencies.",
+            "Shapes are recorded without the types of the inputs: neither bytes nor precisions are known, so few \
+             operations have an efficiency."
+                .to_owned(),
+        );
+    }
+    if shaped > 0 && !p.has_strides {
+        add(
+            "record with a newer PyTorch, which tells the strides of inputs; this adds layouts, transposed operands and \
+             expanded tensors.",
+            "Shapes are recorded without strides: tensors count as contiguous, so layouts and transposed operands are \
+             not seen and expanded tensors count in full."
+                .to_owned(),
+        );
+    }
     if ops > 0 && !p.program.has_frames {
         add(
             "record with `with_stack=True` (and `with_modules=True`); this adds modules, source lines and patterns \

@@ -1,12 +1,15 @@
 //! What refers to what: findings to recommendations, recommendations to top operations, top operations to findings.
 
 use jarvis_analyze::finding::{Finding, PatternId, Priority, Tier};
-use jarvis_analyze::metrics::SetAside;
+use jarvis_analyze::metrics::{Bottleneck, JudgedOperation, SetAside};
 use jarvis_analyze::prepared::{Link, Prepared, Row, TopOperation};
 use jarvis_analyze::program::RowId;
 use jarvis_analyze::rank;
 use jarvis_analyze::rounding::round;
+use jarvis_analyze::rules::CategoryOutcome;
 use jarvis_analyze::thresholds::Threshold;
+
+use rapidhash::RapidHashMap;
 
 use crate::Run;
 
@@ -110,63 +113,85 @@ fn names(top: &TopOperation) -> impl Iterator<Item = &str> {
     std::iter::once(&*top.name).chain(top.aliases.iter().map(|a| &**a))
 }
 
-/// What became of a top operation: the recommendation for it, if there is one, else the word for most of its time.
-pub(crate) fn mark(run: &Run<'_>, top: &TopOperation) -> String {
-    let mut marks: Vec<(String, f64)> = Vec::new();
-    for row in run.analysis.prepared.rows.iter().filter(|r| names(top).any(|n| n == &*r.name)) {
-        let mark = row_mark(run, row);
-        match marks.iter_mut().find(|m| m.0 == mark) {
-            Some(known) => known.1 += row.time_ms,
-            None => marks.push((mark, row.time_ms)),
-        }
-    }
-    let recommended = |mark: &str| mark.starts_with(RECOMMENDATION) || mark.starts_with(COVERED);
-    let before = |a: &(String, f64), b: &(String, f64)| match (recommended(&a.0), recommended(&b.0)) {
-        (a, b) if a != b => b,
-        _ => b.1 > a.1,
-    };
-    let most = marks.into_iter().reduce(|a, b| if before(&a, &b) { b } else { a });
-    most.map_or_else(|| NO_MODEL.to_owned(), |m| m.0)
+/// What became of operations, with what was judged of each row at hand: there are many rows.
+pub(crate) struct Marks<'r, 'a> {
+    run: &'r Run<'a>,
+    operations: RapidHashMap<RowId, &'r JudgedOperation>,
+    bottlenecks: RapidHashMap<RowId, &'r Bottleneck>,
 }
 
-/// The same for a row of the performance report.
-pub(crate) fn row_mark(run: &Run<'_>, row: &Row) -> String {
-    let analysis = run.analysis;
-    if let Some(f) = analysis.finding_of(row.id) {
-        let several = f.tier == Tier::Fusion || f.operations.first().is_some_and(|o| *o.name != *row.name);
-        return match (is_recommendation(f), several) {
-            (false, _) => format!("finding {} of {} priority", f.rank, f.priority.title().to_lowercase()),
-            (true, true) => format!("{COVERED}{}", f.rank),
-            (true, false) => format!("{RECOMMENDATION}{}", f.rank),
+impl<'r, 'a> Marks<'r, 'a> {
+    pub(crate) fn of(run: &'r Run<'a>) -> Self {
+        let (mut operations, mut bottlenecks) = (RapidHashMap::default(), RapidHashMap::default());
+        for metrics in run.analysis.outcomes.iter().filter_map(CategoryOutcome::metrics) {
+            operations.extend(metrics.operations.iter().map(|o| (o.row, o)));
+            for b in &metrics.bottlenecks {
+                for row in &b.rows {
+                    bottlenecks.entry(*row).or_insert(b);
+                }
+            }
+        }
+        Self { run, operations, bottlenecks }
+    }
+}
+
+impl Marks<'_, '_> {
+    /// What became of a top operation: the recommendation for it, if there is one, else the word for most of its time.
+    pub(crate) fn of_top(&self, top: &TopOperation) -> String {
+        let mut marks: Vec<(String, f64)> = Vec::new();
+        for row in self.run.analysis.prepared.rows.iter().filter(|r| names(top).any(|n| n == &*r.name)) {
+            let mark = self.of_row(row);
+            match marks.iter_mut().find(|m| m.0 == mark) {
+                Some(known) => known.1 += row.time_ms,
+                None => marks.push((mark, row.time_ms)),
+            }
+        }
+        let recommended = |mark: &str| mark.starts_with(RECOMMENDATION) || mark.starts_with(COVERED);
+        let before = |a: &(String, f64), b: &(String, f64)| match (recommended(&a.0), recommended(&b.0)) {
+            (a, b) if a != b => b,
+            _ => b.1 > a.1,
         };
+        let most = marks.into_iter().reduce(|a, b| if before(&a, &b) { b } else { a });
+        most.map_or_else(|| NO_MODEL.to_owned(), |m| m.0)
     }
-    if row.is_link_copy {
-        let mark = match row.link {
-            Link::Host => HOST_COPY,
-            Link::Devices => PEER_COPY,
+
+    /// The same for a row of the performance report.
+    pub(crate) fn of_row(&self, row: &Row) -> String {
+        let analysis = self.run.analysis;
+        if let Some(f) = analysis.finding_of(row.id) {
+            let several = f.tier == Tier::Fusion || f.operations.first().is_some_and(|o| *o.name != *row.name);
+            return match (is_recommendation(f), several) {
+                (false, _) => format!("finding {} of {} priority", f.rank, f.priority.title().to_lowercase()),
+                (true, true) => format!("{COVERED}{}", f.rank),
+                (true, false) => format!("{RECOMMENDATION}{}", f.rank),
+            };
+        }
+        if row.is_link_copy {
+            let mark = match row.link {
+                Link::Host => HOST_COPY,
+                Link::Devices => PEER_COPY,
+            };
+            return mark.to_owned();
+        }
+        if row.efficiency.lacks_rate {
+            return NO_RATE.to_owned();
+        }
+        if row.efficiency.efficiency_percent.is_none() {
+            return NO_MODEL.to_owned();
+        }
+        if let Some(b) = self.bottlenecks.get(&row.id) {
+            return match &b.covered_by {
+                Some(name) => format!("part of `{}`", name.replace('`', "'")),
+                None => format!("bottleneck {}, no saving to be had", b.id),
+            };
+        }
+        let operation = self.operations.get(&row.id);
+        let mark = match (operation.and_then(|o| o.set_aside), row.efficiency.judged()) {
+            (Some(set_aside), _) => set_aside.mark(),
+            (None, None) if row.efficiency.is_anomaly || row.efficiency.is_shared => NOT_JUDGED,
+            (None, Some(e)) if operation.and_then(|o| o.expected).is_some_and(|(low, _)| round(e, 1) < low) => NOT_SLOW,
+            (None, _) => WITHIN_EXPECTED,
         };
-        return mark.to_owned();
+        mark.to_owned()
     }
-    if row.efficiency.lacks_rate {
-        return NO_RATE.to_owned();
-    }
-    if row.efficiency.efficiency_percent.is_none() {
-        return NO_MODEL.to_owned();
-    }
-    let metrics = analysis.outcomes.iter().filter(|o| o.category == row.category).find_map(|o| o.metrics());
-    let bottleneck = metrics.and_then(|m| m.bottlenecks.iter().find(|b| b.rows.contains(&row.id)));
-    if let Some(b) = bottleneck {
-        return match &b.covered_by {
-            Some(name) => format!("part of `{}`", name.replace('`', "'")),
-            None => format!("bottleneck {}, no saving to be had", b.id),
-        };
-    }
-    let operation = metrics.and_then(|m| m.operations.iter().find(|o| o.row == row.id));
-    let mark = match (operation.and_then(|o| o.set_aside), row.efficiency.judged()) {
-        (Some(set_aside), _) => set_aside.mark(),
-        (None, None) if row.efficiency.is_anomaly || row.efficiency.is_shared => NOT_JUDGED,
-        (None, Some(e)) if operation.and_then(|o| o.expected).is_some_and(|(low, _)| round(e, 1) < low) => NOT_SLOW,
-        (None, _) => WITHIN_EXPECTED,
-    };
-    mark.to_owned()
 }

@@ -394,6 +394,11 @@ impl Trace {
         slots.filter(|slot| slot.place == Place::Args).map(|slot| self.text(slot.key))
     }
 
+    /// Whether any event of this kind was recorded with this.
+    pub fn records(&self, kind: EventKind, key: Key) -> bool {
+        self.classes().iter().any(|class| class.kind == kind && class.slot_of(key).is_some())
+    }
+
     /// All layouts, by handle.
     pub(crate) fn classes(&self) -> &[Class] {
         &self.columns.class_table

@@ -6,6 +6,7 @@ use super::nest::NONE;
 use super::roles::LinkRoles;
 use crate::diagnostics::{At, Defect};
 use crate::model::{EventId, EventKind, Key, Ns, StrId, Trace, TrackId};
+use crate::parity::Fidelity;
 use crate::side_by_side::both_if;
 
 /// How the autograd engine names the event around the backward of one operation.
@@ -70,12 +71,12 @@ pub(crate) struct Backward {
 
 impl Backward {
     /// `None` if the recording knows of no backward work.
-    pub(crate) fn of(trace: &Trace, roles: &mut LinkRoles) -> Option<Self> {
+    pub(crate) fn of(trace: &Trace, roles: &mut LinkRoles, fidelity: Fidelity) -> Option<Self> {
         if roles.sequenced.is_empty() && roles.backward_ends.is_empty() {
             return None;
         }
         let wrappers = Wrappers::of(trace);
-        let mut pairs = by_sequence_number(trace, &roles.sequenced, &wrappers);
+        let mut pairs = by_sequence_number(trace, &roles.sequenced, &wrappers, fidelity);
         pairs.sort_by_key(|p| p.backward);
         let ends = std::mem::take(&mut roles.backward_ends);
         let starts =
@@ -104,6 +105,9 @@ impl Tree {
         let mut by_forward: Vec<_> =
             pairs.iter().map(|p| ((self.node_of[p.forward.index()], p.forward), p.backward)).collect();
         by_forward.sort_by_key(|p| p.0);
+        if self.options.fidelity.orders_by_time() {
+            by_forward.chunk_by_mut(|a, b| a.0 == b.0).for_each(|of_one| of_one.sort_by_key(|p| trace.ts(p.1)));
+        }
         let by_backward = pairs.iter().map(|p| (p.backward, p.forward)).collect();
         self.pairs = Pairs { by_forward, by_backward };
     }
@@ -182,14 +186,18 @@ fn place_of(trace: &Trace, e: EventId) -> (TrackId, Option<Ns>) {
 }
 
 /// The first wrapper with a number belongs to the event with that number on another thread that starts last: the
-/// innermost forward operation.
-fn by_sequence_number(trace: &Trace, sequenced: &[EventId], wrappers: &Wrappers) -> Vec<Pair> {
+/// innermost forward operation. Of several that start together it is the outermost, which the profiler writes first.
+fn by_sequence_number(trace: &Trace, sequenced: &[EventId], wrappers: &Wrappers, fidelity: Fidelity) -> Vec<Pair> {
+    let by_time = fidelity.orders_by_time();
+    // What file order decides where the reference is followed, length does here.
+    let start = |e: EventId| (trace.ts(e), trace.dur(e).filter(|_| by_time));
+    let first = |best: EventId, e: EventId| if by_time && trace.ts(e) < trace.ts(best) { e } else { best };
     let pair = |group: &[EventId]| {
-        let backward = group.iter().copied().find(|&e| wrappers.contains(trace, e))?;
+        let backward = group.iter().copied().filter(|&e| wrappers.contains(trace, e)).reduce(first)?;
         let thread = trace.track_id(backward);
         let others = group.iter().copied().filter(|&e| trace.track_id(e) != thread && trace.ts(e).is_some());
         // Of equal starts the first wins, so a later one has to be greater.
-        let forward = others.reduce(|best, e| if trace.ts(e) > trace.ts(best) { e } else { best })?;
+        let forward = others.reduce(|best, e| if start(e) > start(best) { e } else { best })?;
         Some(Pair { forward, backward })
     };
     ByKey::new(trace, Key::SequenceNumber, sequenced).groups().filter_map(pair).collect()

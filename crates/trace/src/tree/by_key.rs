@@ -2,7 +2,7 @@
 
 use crate::model::{EventId, Key, Trace};
 
-/// Events grouped by a number, file order inside a group.
+/// Events grouped by a number, in the order given inside a group.
 #[derive(Debug, Default)]
 pub(crate) struct ByKey {
     numbers: Numbers,
@@ -88,7 +88,7 @@ impl Numbers {
 }
 
 impl ByKey {
-    /// Groups those of the events (given in file order) that have the key.
+    /// Groups those of the events that have the key.
     pub(crate) fn new(trace: &Trace, key: Key, events: &[EventId]) -> Self {
         let keyed: Vec<(i64, EventId)> = events.iter().filter_map(|&e| Some((trace.int(e, key)?, e))).collect();
         let numbers = Numbers::new(&keyed.iter().map(|k| k.0).collect::<Vec<_>>());

@@ -25,7 +25,7 @@ pub enum Communication {
 pub struct Launcher<'a> {
     /// The operation, or the runtime call where no operation is around it.
     pub event: EventId,
-    /// Its GPU events in file order.
+    /// Its GPU events in the order of [all](Tree::all_gpu_events).
     pub kernels: &'a [EventId],
 }
 
@@ -113,7 +113,7 @@ impl TreeView<'_> {
                 Some((self.tree.event_of[if owner == NONE { call } else { owner } as usize], k))
             })
             .collect();
-        // Stable, so kernels stay in file order within a launcher.
+        // Stable, so kernels stay in their order within a launcher.
         owned.sort_by_key(|o| o.0);
         let kernels: Vec<EventId> = owned.iter().map(|o| o.1).collect();
         let mut at = 0;
@@ -125,7 +125,11 @@ impl TreeView<'_> {
                 (group[0].0, range)
             })
             .collect();
-        groups.sort_by_key(|(event, range)| (self.trace.ts(*event), kernels[range.start as usize]));
+        let by_time = self.tree.options().fidelity.orders_by_time();
+        groups.sort_by_key(|(event, range)| {
+            let first = kernels[range.start as usize];
+            (self.trace.ts(*event), self.trace.ts(first).filter(|_| by_time), first)
+        });
         Launchers { groups, kernels }
     }
 

@@ -13,12 +13,12 @@ pub(crate) struct Link {
     pub(crate) gpu: EventId,
 }
 
-/// All links: calls in file order, the GPU events of one call in file order.
+/// All links: calls in the order of the roles, and so the GPU events of one call.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     pub(crate) all: Vec<Link>,
     pub(crate) by_key: ByKey,
-    /// GPU events without a link though calls carry their number, in file order: which one launched them is not known.
+    /// GPU events without a link though calls carry their number, by UID: which one launched them is not known.
     pub(crate) ambiguous: Vec<EventId>,
 }
 
@@ -41,11 +41,12 @@ struct Slot {
 #[derive(Debug, Clone, Copy, Default)]
 struct Claims {
     count: u32,
-    last: Option<EventId>,
+    /// Its position among the calls.
+    last: Option<u32>,
 }
 
 impl Claims {
-    fn add(&mut self, call: EventId) {
+    fn add(&mut self, call: u32) {
         self.count += 1;
         self.last = Some(call);
     }
@@ -90,11 +91,13 @@ pub(crate) fn link(trace: &Trace, roles: &LinkRoles, fidelity: Fidelity, diagnos
     }
     for &flow in &roles.launch_ends {
         if let Some(slot) = trace.int(flow, Key::FlowId).and_then(|id| by_key.slot(id)) {
-            slots[slot].end = Some(flow);
+            let end = &mut slots[slot].end;
+            let is_earlier = end.is_some_and(|end| fidelity.orders_by_time() && trace.ts(flow) < trace.ts(end));
+            *end = end.filter(|_| is_earlier).or(Some(flow));
         }
     }
     // Calls that carry the number of some GPU event, with the slot they belong to.
-    let mut calls = Vec::with_capacity(roles.gpu.len());
+    let mut calls: Vec<(EventId, usize)> = Vec::with_capacity(roles.gpu.len());
     let mut is_graph: Vec<Option<bool>> = vec![None; trace.strings().len()];
     let mut launches = Launches::new(trace);
     for &call in &roles.runtime {
@@ -104,7 +107,7 @@ pub(crate) fn link(trace: &Trace, roles: &LinkRoles, fidelity: Fidelity, diagnos
         launches.count(call, slot.is_some());
         let Some(slot) = slot else { continue };
         let graph = *is_graph[name.index()].get_or_insert_with(|| fidelity.is_graph_launch(trace.text(name)));
-        slots[slot].claim(call, graph, trace.track(trace.track_id(call)).pid);
+        slots[slot].claim(calls.len() as u32, graph, trace.track(trace.track_id(call)).pid);
         calls.push((call, slot));
     }
     for (i, slot) in slots.iter_mut().enumerate() {
@@ -117,23 +120,23 @@ pub(crate) fn link(trace: &Trace, roles: &LinkRoles, fidelity: Fidelity, diagnos
     }
     let by_correlation = key == Key::Correlation && fidelity.links_without_flow();
     let mut links = Vec::with_capacity(roles.gpu.len());
-    for (call, slot) in calls {
+    for (i, &(call, slot)) in calls.iter().enumerate() {
         let group = by_key.group(slot);
-        let slot = &slots[slot];
+        let (i, slot) = (Some(i as u32), &slots[slot]);
         // Each group is gone through at most twice, however many calls share the number.
-        if slot.plain.last == Some(call) || slot.graph.last == Some(call) {
-            let owned = group.iter().filter(|&&g| slot.owner(g, by_correlation) == Some(call));
+        if slot.plain.last == i || slot.graph.last == i {
+            let owned = group.iter().filter(|&&g| slot.owner(g, by_correlation) == i);
             links.extend(owned.map(|&gpu| Link { runtime: call, gpu }));
         }
     }
-    report(&slots, &by_key, diagnostics);
+    report(&slots, &calls, &by_key, diagnostics);
     launches.report(diagnostics);
     let ambiguous = ambiguous(&slots, &by_key, by_correlation);
     Links { all: links, by_key, ambiguous }
 }
 
 impl Slot {
-    fn claim(&mut self, call: EventId, graph: bool, process: Id) {
+    fn claim(&mut self, call: u32, graph: bool, process: Id) {
         if graph { &mut self.graph } else { &mut self.plain }.add(call);
         self.several_processes |= *self.process.get_or_insert(process) != process;
     }
@@ -143,8 +146,8 @@ impl Slot {
         self.starts && self.end.is_some()
     }
 
-    /// The call that has launched a GPU event of this slot: the last one in the file that claims it.
-    fn owner(&self, gpu: EventId, by_correlation: bool) -> Option<EventId> {
+    /// The call that has launched a GPU event of this slot, by position: the last one that claims it.
+    fn owner(&self, gpu: EventId, by_correlation: bool) -> Option<u32> {
         let flowless = by_correlation && !self.has_flow();
         let plain = if self.target == Some(gpu) || flowless { self.plain.last } else { None };
         plain.max(self.graph.last)
@@ -204,7 +207,7 @@ fn launches_kernel(name: &str) -> bool {
     name.contains("LaunchKernel") || name.contains("LaunchCooperativeKernel")
 }
 
-fn report(slots: &[Slot], by_key: &ByKey, diagnostics: &mut Diagnostics) {
+fn report(slots: &[Slot], calls: &[(EventId, usize)], by_key: &ByKey, diagnostics: &mut Diagnostics) {
     // Slots are in order of their numbers, which need not be file order; the first place reported is the first in
     // the file.
     let mut report = |defect, places: Vec<EventId>| {
@@ -212,7 +215,7 @@ fn report(slots: &[Slot], by_key: &ByKey, diagnostics: &mut Diagnostics) {
             diagnostics.add_many(defect, places.len() as u64, At::Event(first.uid()));
         }
     };
-    let call_of = |slot: &Slot| slot.plain.last.max(slot.graph.last);
+    let call_of = |slot: &Slot| Some(calls.get(slot.plain.last.max(slot.graph.last)? as usize)?.0);
     let claimed_twice = |slot: &Slot, gpu: EventId| {
         let plain = if slot.target == Some(gpu) { slot.plain.count } else { 0 };
         plain + slot.graph.count > 1

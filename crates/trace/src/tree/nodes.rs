@@ -74,8 +74,11 @@ impl Launches {
         if options.fidelity.leaves_strays_out() {
             roles.leave_strays_out(trace, &mut diagnostics);
         }
+        if options.fidelity.orders_by_time() {
+            roles.order_by_time(trace);
+        }
         let links = link(trace, &roles, options.fidelity, &mut diagnostics);
-        let backward = Backward::of(trace, &mut roles);
+        let backward = Backward::of(trace, &mut roles, options.fidelity);
         Self { gpu: roles.gpu, links, backward, diagnostics }
     }
 }
@@ -98,13 +101,15 @@ pub struct Tree {
     pub(crate) end: Vec<u32>,
     /// Every so many host nodes → how many links the nodes before it have; see [`Self::first_link`].
     first_links: Vec<u32>,
-    /// Link → its number in the order of the reference (file order of the launching calls).
+    /// Link → its number in the order of the launching calls.
     link_number: Vec<u32>,
     /// Link → how often the number falls up to here: a range without a fall is in order.
     falls: Vec<u32>,
     pub(crate) threads: Vec<ThreadNodes>,
     roots: Vec<EventId>,
     gpu: Vec<EventId>,
+    /// Those of the GPU events that are not linked, by UID.
+    unlinked: Vec<EventId>,
     by_key: ByKey,
     pub(crate) pairs: Pairs,
     pub(crate) recomputed: Vec<Range<u32>>,
@@ -176,6 +181,7 @@ impl Tree {
             threads,
             roots,
             gpu: Vec::new(),
+            unlinked: Vec::new(),
             by_key: ByKey::default(),
             pairs: Pairs::default(),
             recomputed: Vec::new(),
@@ -229,7 +235,9 @@ impl Tree {
         if let Some(first) = ambiguous.first() {
             self.diagnostics.add_many(Defect::AmbiguousLaunch, ambiguous.len() as u64, At::Event(first.uid()));
         }
-        let mut unlinked = self.gpu.iter().filter(|&&e| !self.is_linked(e) && ambiguous.binary_search(&e).is_err());
+        self.unlinked = self.gpu.iter().copied().filter(|&e| !self.is_linked(e)).collect();
+        self.unlinked.sort_unstable();
+        let mut unlinked = self.unlinked.iter().filter(|&e| ambiguous.binary_search(e).is_err());
         if let Some(first) = unlinked.next() {
             let count = 1 + unlinked.count() as u64;
             let defect = if has_unread_runtime(trace) { Defect::UnreadRuntime } else { Defect::UnlinkedGpuEvent };
@@ -293,7 +301,7 @@ impl Tree {
         hosts.chain(self.launched(e).iter().copied())
     }
 
-    /// The GPU events a runtime call launched, in file order.
+    /// The GPU events a runtime call launched, in the order of [all](Self::all_gpu_events).
     pub fn launched(&self, e: EventId) -> &[EventId] {
         let range = self.node_range(e);
         if range.is_empty() {
@@ -325,8 +333,8 @@ impl Tree {
         from + parents.partition_point(|&parent| parent < node) as u32
     }
 
-    /// All linked GPU events below an event, in file order of the calls that launched them (not by time). Empty for
-    /// GPU events themselves. Borrowed unless the recording holds the launches of a thread out of time order.
+    /// All linked GPU events below an event, in the order of the calls that launched them: by start of these, or file
+    /// order as the reference has it. Empty for GPU events themselves.
     pub fn gpu_events(&self, e: EventId) -> Cow<'_, [EventId]> {
         let links = self.links_below(e);
         let (from, to) = (links.start as usize, links.end as usize);
@@ -349,7 +357,7 @@ impl Tree {
     pub fn is_gpu_path(&self, e: EventId) -> bool {
         match self.node(e) {
             Some(node) => node >= self.hosts() || !self.links_below(e).is_empty(),
-            None => self.gpu.binary_search(&e).is_ok(),
+            None => self.unlinked.binary_search(&e).is_ok(),
         }
     }
 
@@ -378,17 +386,17 @@ impl Tree {
         self.threads.iter().map(|t| (t.track, &self.event_of[t.nodes.start as usize..t.nodes.end as usize]))
     }
 
-    /// All GPU events in file order, linked or not.
+    /// All GPU events, linked or not, in order of their start; in file order as the reference has it.
     pub fn all_gpu_events(&self) -> &[EventId] {
         &self.gpu
     }
 
-    /// The linked GPU events in file order.
+    /// The linked ones of [all GPU events](Self::all_gpu_events), in their order.
     pub fn linked_gpu_events(&self) -> impl Iterator<Item = EventId> + '_ {
         self.gpu.iter().copied().filter(|&e| self.is_linked(e))
     }
 
-    /// The linked GPU events in link order: file order of the calls that launched them.
+    /// The linked GPU events in the order of the calls that launched them.
     pub(crate) fn links_in_order(&self) -> Vec<EventId> {
         let events = &self.event_of[self.end.len()..];
         let mut ordered = events.to_vec();

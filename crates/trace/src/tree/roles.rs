@@ -21,7 +21,8 @@ pub(crate) struct HostRoles {
     pub(crate) has_cpu_ops: bool,
 }
 
-/// What launches, what is launched and what ties the two; every list is in file order.
+/// What launches, what is launched and what ties the two; every list is in file order until it is
+/// [put in order](LinkRoles::order_by_time).
 #[derive(Debug, Default)]
 pub(crate) struct LinkRoles {
     pub(crate) runtime: Vec<EventId>,
@@ -109,6 +110,16 @@ impl LinkRoles {
             }
         }
         roles
+    }
+
+    /// Calls and GPU events by start; those that start together stay in file order. Profilers write buffer after buffer,
+    /// and programs that rewrite a trace in any order.
+    pub(crate) fn order_by_time(&mut self, trace: &Trace) {
+        for list in [&mut self.runtime, &mut self.gpu] {
+            if !list.is_sorted_by_key(|&e| trace.ts(e)) {
+                list.sort_by_key(|&e| trace.ts(e));
+            }
+        }
     }
 
     /// GPU events with a time that can't be: one at 0 would make the window as long as the clock runs. Where most lie

@@ -126,7 +126,9 @@ fn the_index_lists_hosts_by_start_and_gpu_events_by_link() {
     let tree = Tree::build(&trace, TreeOptions::default());
     let uids = |index: &NameIndex| index.find(&trace, "x").iter().map(|e| e.uid()).collect::<Vec<_>>();
     assert_eq!(uids(&NameIndex::of_trace(&trace)), [1, 3, 4, 6, 8]);
-    assert_eq!(uids(&NameIndex::of_tree(&trace, &tree)), [3, 4, 1, 8, 6]);
+    assert_eq!(uids(&NameIndex::of_tree(&trace, &tree)), [3, 4, 1, 6, 8]);
+    let reference = Tree::build(&trace, TreeOptions::default().like_reference());
+    assert_eq!(uids(&NameIndex::of_tree(&trace, &reference)), [3, 4, 1, 8, 6]);
 }
 
 #[test]

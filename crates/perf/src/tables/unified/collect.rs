@@ -100,6 +100,9 @@ impl Collector<'_, '_> {
                 trace.kind(e) == EventKind::PythonFunction && tree.contains(e) && tree.parent(e).is_none()
             };
             roots.extend(trace.events().filter(outermost).filter(|&e| tree.gpu_event_count(e) > 0));
+            if !self.cx.quirks.events_in_file_order {
+                roots.sort_by_key(|&e| trace.ts(e));
+            }
         }
         roots.extend(tree.roots());
         let mut open: Vec<EventId> = Vec::new();

@@ -24,6 +24,7 @@ use super::sheet::{Columns, Stat, count, group_by, maybe_text, number};
 use super::stats::{Stats, percentages};
 use super::texts::TextId;
 use super::{Cell, Format, Sheet};
+use crate::models::{ComputeUnit, Cost};
 use crate::ops::ModelSource;
 use crate::roofline::{Bound, MB, Metrics, Roofline};
 use crate::value::Value;
@@ -73,8 +74,10 @@ pub struct RowModel {
     pub data_moved_mb: Option<f64>,
     /// Operations per byte.
     pub flops_per_byte: Option<f64>,
-    /// Unit and precision, such as `matrix_bf16`; `None` if either is unknown.
+    /// Unit and precision, such as `matrix_bf16`; `None` if either is unknown. Where calls differ in it, those of most time.
     pub compute_spec: Option<Arc<str>>,
+    /// The share of the calls' time in each unit and precision, most first; empty where they do not differ.
+    pub specs: Arc<[(Arc<str>, f64)]>,
     /// The best a platform could do: microseconds and what bounds it.
     pub roofline: Option<(f64, Bound)>,
     /// Parameters of the model, in its order.
@@ -104,7 +107,7 @@ impl Unified {
         let calls = calls(cx, launchers, &taken);
         drop(taken);
         let mut rows = rows(cx, &calls, |_| None);
-        rows.order_by(UnifiedRow::order);
+        rows.order_by(|a, b| a.order(b, cx.quirks.events_in_file_order));
         set_percentages(&mut rows);
         Self { rows, calls }
     }
@@ -161,9 +164,11 @@ impl UnifiedRow {
         (taken_us > 0.0).then(|| 100.0 * best_us / taken_us)
     }
 
-    /// Most kernel time first, then by UID.
-    pub(crate) fn order(&self, other: &Self) -> Ordering {
-        other.kernel_us.sum.total_cmp(&self.kernel_us.sum).then(self.ex_uid.cmp(&other.ex_uid))
+    /// Most kernel time first; rows of equal time stay in the order of their first calls, or go by UID, which is where
+    /// these stand in the file.
+    pub(crate) fn order(&self, other: &Self, by_uid: bool) -> Ordering {
+        let uid = |row: &Self| by_uid.then_some(row.ex_uid);
+        other.kernel_us.sum.total_cmp(&self.kernel_us.sum).then_with(|| uid(self).cmp(&uid(other)))
     }
 
     fn of(cx: &mut Context<'_>, calls: &[UnifiedCall], group: Vec<usize>) -> Self {
@@ -179,7 +184,8 @@ impl UnifiedRow {
         let together = Together::of(cx, members());
         let is_mean = together.differ && !cx.quirks.unlike_calls_in_one_row;
         let model = RowModel::of(cx, members().filter_map(|c| c.cost))
-            .map(|model| if is_mean { model.averaged(&together) } else { model });
+            .map(|model| if is_mean { model.averaged(&together) } else { model })
+            .map(|model| if cx.quirks.unlike_calls_in_one_row { model } else { model.in_precisions(&together) });
         // Some models need to see the kernels before they can claim a call.
         let modelled = model.as_ref().and_then(|m| m.source).is_some_and(|source| source != ModelSource::Generic);
         Self {
@@ -214,7 +220,12 @@ struct Together {
     longest: Option<Roofline>,
     /// Whether calls cost differently.
     differ: bool,
+    /// Time taken in each unit and precision.
+    specs: Vec<(Spec, f64)>,
 }
+
+/// Unit and precision.
+type Spec = (ComputeUnit, Option<Cow<'static, str>>);
 
 /// A sum over the calls that have a number.
 #[derive(Debug, Default)]
@@ -249,6 +260,11 @@ impl Together {
             if let Some(roofline) = costed.roofline {
                 all.rated_us += call.kernel_us;
                 all.longest = all.longest.filter(|l| l.time_us >= roofline.time_us).or(Some(roofline));
+            }
+            match all.specs.iter_mut().find(|((unit, precision), _)| (*unit, precision) == (cost.unit, &cost.precision))
+            {
+                Some((_, us)) => *us += call.kernel_us,
+                None => all.specs.push(((cost.unit, cost.precision.clone()), call.kernel_us)),
             }
             let numbers = (cost.flops, cost.bytes, best_us);
             all.differ |= numbers != *first.get_or_insert(numbers);
@@ -300,6 +316,7 @@ impl RowModel {
             data_moved_mb: metrics.data_moved_mb,
             flops_per_byte: metrics.flops_per_byte,
             compute_spec: metrics.compute_spec.map(Into::into),
+            specs: Arc::default(),
             roofline: costed.roofline.map(|r| (r.time_us, r.bound)),
             params: Arc::clone(&costed.params),
             source: costed.source,
@@ -320,6 +337,24 @@ impl RowModel {
             is_mean: true,
             ..self
         }
+    }
+
+    /// The same rated by what most of the time was computed in: kernels chosen for other calls of the same operation need
+    /// not be of the first one's precision.
+    fn in_precisions(self, calls: &Together) -> Self {
+        let all_us: f64 = calls.specs.iter().map(|(_, us)| us).sum();
+        if calls.specs.len() < 2 || all_us <= 0.0 {
+            return self;
+        }
+        let spec = |(unit, precision): &Spec| {
+            let cost = Cost { flops: None, bytes: None, unit: *unit, precision: precision.clone() };
+            cost.spec().map(Arc::from)
+        };
+        let mut specs: Vec<(Arc<str>, f64)> =
+            calls.specs.iter().filter_map(|(known, us)| Some((spec(known)?, us / all_us))).collect();
+        specs.order_by(|a, b| b.1.total_cmp(&a.1));
+        let main = specs.first().map(|(spec, _)| Arc::clone(spec));
+        Self { compute_spec: main.or(self.compute_spec), specs: specs.into(), ..self }
     }
 
     /// This, its gaps filled from a later call.

@@ -38,8 +38,9 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
         ("Ceiling for memory-bound work", format!("{}% of peak", pct(p.memory_ceiling()))),
     ])];
     let mut table = Table::new(&["Operation", "Shapes", ">MiB per Call", ">TB/s", ">Time (ms)", "Used"]);
+    let counted: BTreeSet<u32> = b.rows.iter().copied().collect();
     for row in p.rows.iter().filter(|r| SIMPLE.contains(&&*r.name)) {
-        let used = b.rows.contains(&row.uid);
+        let used = counted.contains(&row.uid);
         table.row([
             Line::code(&row.name),
             Line::code(&shapes(&row.args)),

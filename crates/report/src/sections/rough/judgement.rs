@@ -7,7 +7,7 @@ use jarvis_analyze::rounding::round;
 use super::capped;
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
-use crate::sections::cross::row_mark;
+use crate::sections::cross::Marks;
 use crate::sections::data_file;
 use crate::sections::words::{cell, counted, efficiency, figure, ms, pct, shapes};
 
@@ -27,10 +27,11 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
              known, and it takes a noticeable share of compute. The verdict tells which condition decided.",
         ),
     ];
+    let marks = Marks::of(run);
     for outcome in &run.analysis.outcomes {
         blocks.push(Block::heading(4, outcome.display.to_string()));
         match &outcome.file {
-            MetricsFile::Full(m) => blocks.extend(category(run, m, p)),
+            MetricsFile::Full(m) => blocks.extend(category(run, m, p, &marks)),
             MetricsFile::Short(s) if s.status == Status::Error => {
                 let error = s.error.as_deref().unwrap_or("no message");
                 blocks.push(Block::Paragraph(Line::prose("Status: ERROR, ").and_code(error)));
@@ -43,7 +44,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
     blocks
 }
 
-fn category(run: &Run<'_>, m: &CategoryMetrics, p: &Prepared) -> Vec<Block> {
+fn category(run: &Run<'_>, m: &CategoryMetrics, p: &Prepared, marks: &Marks<'_, '_>) -> Vec<Block> {
     let mut blocks = vec![Block::paragraph(format!(
         "Status: OK. {}, {}, {}; {}.",
         counted(m.unique_args_count, "row"),
@@ -75,7 +76,7 @@ fn category(run: &Run<'_>, m: &CategoryMetrics, p: &Prepared) -> Vec<Block> {
             cell(efficiency(&row.efficiency)),
             cell(expected),
             cell(pct(row.percent_of_compute)),
-            cell(row_mark(run, row)),
+            cell(marks.of_row(row)),
         ]);
     }
     if !table.rows.is_empty() {

@@ -6,7 +6,7 @@ use super::{baseline, capped, unified, with_rest};
 use crate::Run;
 use crate::blocks::{Block, Line, Table};
 use crate::sections::category::operations_table;
-use crate::sections::cross::mark;
+use crate::sections::cross::Marks;
 use crate::sections::data_file;
 use crate::sections::idle::short;
 use crate::sections::words::{cell, ms, pct, shapes, us};
@@ -50,6 +50,7 @@ pub(crate) fn blocks(run: &Run<'_>) -> Vec<Block> {
 fn cross_reference(run: &Run<'_>) -> Table {
     let mut table =
         Table::new(&["Rank", "Operation", "Also named (operation)", ">Time (ms)", ">% of Compute", "Finding"]);
+    let marks = Marks::of(run);
     for t in &run.analysis.prepared.top_operations {
         let aliases: Vec<&str> = t.aliases.iter().map(|a| &**a).filter(|a| **a != *t.name).collect();
         let aliases = if aliases.is_empty() { cell("-") } else { Line::code(&aliases.join(", ")) };
@@ -59,7 +60,7 @@ fn cross_reference(run: &Run<'_>) -> Table {
             aliases,
             cell(ms(t.time_ms)),
             cell(pct(t.percent_of_compute)),
-            cell(mark(run, t)),
+            cell(marks.of_top(t)),
         ]);
     }
     table

@@ -12,7 +12,7 @@ use crate::blocks::{Block, Line, Table};
 use crate::sections::analysis_md::groups::{Group, LEAST_IMPACT, efficiency};
 use crate::sections::analysis_md::plan::{ComputeCard, Plan};
 use crate::sections::analysis_md::score::Score;
-use crate::sections::cross::row_mark;
+use crate::sections::cross::Marks;
 use crate::sections::fair::is_made_up;
 use crate::sections::words::{bound, cell, counted, figure, icon, ms, pct, saves, sentence, shapes};
 
@@ -159,7 +159,7 @@ fn nothing_to_do(run: &Run<'_>, card: &ComputeCard<'_>) -> String {
             .to_owned()
     } else {
         let name = largest.row.name.replace('`', "'");
-        format!("No change is asked for (`{name}` is marked: {}).", row_mark(run, largest.row))
+        format!("No change is asked for (`{name}` is marked: {}).", Marks::of(run).of_row(largest.row))
     }
 }
 

@@ -196,7 +196,9 @@ fn events_by_family(cx: &mut Context<'_>) -> [Vec<EventId>; FAMILIES.len()] {
         }
     }
     if !cx.quirks.events_in_file_order {
-        events.iter_mut().for_each(|family| family.sort_by_key(|&e| trace.ts(e)));
+        for family in &mut events {
+            family.sort_by_key(|&e| trace.ts(e));
+        }
     }
     events
 }

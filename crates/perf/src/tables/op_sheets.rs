@@ -183,7 +183,7 @@ fn events_by_family(cx: &mut Context<'_>) -> [Vec<EventId>; FAMILIES.len()] {
     let mut families: Vec<Option<Option<usize>>> = vec![None; trace.strings().len()];
     let mut events: [Vec<EventId>; FAMILIES.len()] = std::array::from_fn(|_| Vec::new());
     for e in trace.events() {
-        if matches!(trace.kind(e), EventKind::Inert | EventKind::Metadata) {
+        if matches!(trace.kind(e), EventKind::Inert | EventKind::Metadata) || cx.tree.is_repeated(e) {
             continue;
         }
         let name = trace.name_id(e);
@@ -196,7 +196,9 @@ fn events_by_family(cx: &mut Context<'_>) -> [Vec<EventId>; FAMILIES.len()] {
         }
     }
     if !cx.quirks.events_in_file_order {
-        events.iter_mut().for_each(|family| family.sort_by_key(|&e| trace.ts(e)));
+        for family in &mut events {
+            family.sort_by_key(|&e| trace.ts(e));
+        }
     }
     events
 }

@@ -83,6 +83,9 @@ diagnostics! {
     MissingGpuTime "missing_gpu_time" Degraded "a GPU event without dur counts as zero long, one without ts is left out" "check the program that rewrote the trace";
     CoarseTime "coarse_time" Degraded "a GPU event lies so far from the origin of time that microseconds in floating point are a quarter or more apart: --parity rounds its length, and a program that rewrote its ts may have done so" "record times from the start of the recording, or subtract the first ts from all";
     StrayGpuTime "stray_gpu_time" DataLoss "a GPU event lies more than a day away from all runtime calls and was left out" "its ts is wrong: check the program that rewrote the trace, or capture anew";
+    ImpossibleDuration "impossible_duration" DataLoss "a GPU event outlasts what ran after it on its stream, or the whole recording, and was left out" "capture anew; a newer driver or PyTorch may mend it";
+    DuplicateEvent "duplicate_event" Degraded "an event stands in the file more than once and counts once" "check the program that put the trace together";
+    ClockSkew "clock_skew" Degraded "a GPU event begins before the call that launched it: the clocks of host and GPU are apart" "what the GPU waits for the host is off by as much: capture anew, after a newer driver or PyTorch";
     // Tree
     NestingDiscarded "nesting_discarded" Degraded "an event overlaps the end of its caller and has no place in the tree" "none needed; clock skew of the profiler causes this";
     UnlinkedGpuEvent "unlinked_gpu_event" Degraded "a GPU event has no launch in the recording" "warm up the profiler (schedule with warmup) so that launches before the window are recorded";

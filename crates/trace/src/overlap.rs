@@ -103,7 +103,7 @@ impl<T: Clock> Overlaps<T> {
         self.partners[from..].iter().take_while(move |p| p.0 == e).map(|p| (p.2, p.3))
     }
 
-    /// How a launcher's kernels (in file order) overlap others; `None` if they do not.
+    /// How a launcher's kernels overlap others; `None` if they do not.
     pub fn of_launcher<'a>(&self, trace: &'a Trace, kernels: &[EventId]) -> Option<LauncherOverlap<'a>> {
         let own = crate::tree::busy::<T>(trace, kernels).us();
         let mut names: Vec<(crate::model::StrId, Vec<(EventId, f64)>)> = Vec::new();

@@ -9,6 +9,7 @@
 //! | F3 | of two events that start together the longer is outside; one of no length stays behind what it follows in the file | the one that stands first in the file is outside |
 //! | F6 | GPU events whose launch call has no flow (ROCm fills) are linked by correlation | stay unlinked |
 //! | –   | a window without launches, of copies alone, is linked by correlation | by `External id`, as old ROCm has it: nothing is linked |
+//! | –   | what stands in the file twice counts once, and a GPU event that lasts longer than it can have is left out | both take part |
 //! | –   | GPU events, and the calls that launched them, stand in order of their start | in file order, which is that of the profiler's buffers |
 //! | F10 | every runtime call named `…GraphLaunch…` owns all its GPU events | only `cudaGraphLaunch` and `hipGraphLaunch` do |
 //! | –   | a GPU event days away from all runtime calls is left out | takes part, and makes the window days long |
@@ -67,6 +68,11 @@ impl Fidelity {
 
     /// Whether GPU events with an impossible time are left out.
     pub(crate) fn leaves_strays_out(self) -> bool {
+        self == Self::Correct
+    }
+
+    /// Whether events that can't be as they are written are looked for.
+    pub(crate) fn tells_impossible(self) -> bool {
         self == Self::Correct
     }
 

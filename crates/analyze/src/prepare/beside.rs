@@ -10,7 +10,7 @@
 //! ```
 
 use jarvis_perf::tables::Unified;
-use jarvis_trace::{Clock, EventId, EventKind, IntervalSet, Key, Ns, Trace};
+use jarvis_trace::{Clock, EventId, EventKind, IntervalSet, Key, Ns, Trace, Tree};
 
 use crate::prepared::Beside;
 
@@ -19,8 +19,8 @@ use crate::prepared::Beside;
 const ALONE: f64 = 0.05;
 
 /// For each row how much of its time was shared; empty if nothing was.
-pub(crate) fn beside(trace: &Trace, unified: &Unified) -> Vec<Beside> {
-    let shared = shared(trace);
+pub(crate) fn beside(trace: &Trace, tree: &Tree, unified: &Unified) -> Vec<Beside> {
+    let shared = shared(trace, tree);
     if shared.is_empty() {
         return Vec::new();
     }
@@ -46,8 +46,8 @@ pub(crate) fn beside(trace: &Trace, unified: &Unified) -> Vec<Beside> {
 
 /// The times in which kernels of two or more streams run; none in recordings of several devices, whose kernels don't take
 /// each other's place.
-fn shared(trace: &Trace) -> IntervalSet<Ns> {
-    let kernels = || trace.events().filter(|&e| trace.kind(e) == EventKind::Kernel);
+fn shared(trace: &Trace, tree: &Tree) -> IntervalSet<Ns> {
+    let kernels = || tree.all_gpu_events().iter().copied().filter(|&e| trace.kind(e) == EventKind::Kernel);
     let Some(first) = kernels().next() else { return IntervalSet::default() };
     let device = |e: EventId| trace.int(e, Key::Device);
     // Of one stream, as nearly always, no list is made.

@@ -35,7 +35,7 @@ pub(crate) fn rows(
     let mut modules = Modules::new(trace, &report.tree, program);
     let mut categories: RapidHashMap<(&str, &str), Arc<str>> = RapidHashMap::default();
     let host = timing::HostTimes::of(unified);
-    let beside = beside::beside(trace, unified);
+    let beside = beside::beside(trace, &report.tree, unified);
     let places = leaves.iter().zip(&unified.rows).enumerate().map(|(i, (own, row))| {
         let leaves: Vec<&Leaf> = own.iter().map(|&l| &program.leaves[l]).collect();
         let (name, label) = (&*row.identity.name, &*row.identity.category);

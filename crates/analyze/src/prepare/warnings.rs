@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jarvis_perf::platform::{Platform, Source};
 use jarvis_perf::tables::Report;
-use jarvis_trace::{Defect, Diagnostics, Severity};
+use jarvis_trace::{Defect, Diagnostic, Diagnostics, Severity};
 
 use super::args;
 use crate::prepared::{DeviceTime, Prepared, Row};
@@ -149,13 +149,29 @@ fn several_models(p: &Prepared) -> Option<String> {
 }
 
 /// Defects that touch times or owners of GPU work.
-const UNSURE: [Defect; 4] =
-    [Defect::BadTime, Defect::NegativeDuration, Defect::MissingGpuTime, Defect::SharedCorrelation];
+const UNSURE: [Defect; 6] = [
+    Defect::BadTime,
+    Defect::NegativeDuration,
+    Defect::MissingGpuTime,
+    Defect::DuplicateEvent,
+    Defect::ClockSkew,
+    Defect::SharedCorrelation,
+];
 
 /// What makes times or owners of GPU work unsure, one sentence each.
 fn unsure(diagnostics: &Diagnostics) -> impl Iterator<Item = String> {
     let seen = diagnostics.seen().filter(|(d, ..)| UNSURE.contains(&d.defect));
-    seen.map(|(d, count, _)| format!("Some numbers are unsure: {} ({count}x).", d.meaning))
+    seen.map(|(d, count, _)| format!("Some numbers are unsure: {}.", advised(d, count)))
+}
+
+/// Defects that only whoever records can mend, so that the sentence says how.
+const ADVISED: [Defect; 4] =
+    [Defect::ImpossibleDuration, Defect::DuplicateEvent, Defect::ClockSkew, Defect::LaunchWithoutKernel];
+
+/// What was seen, how often, and what to do about it.
+fn advised(d: &Diagnostic, count: u64) -> String {
+    let advice = if ADVISED.contains(&d.defect) { format!("; {}", d.remedy) } else { String::new() };
+    format!("{} ({count}x){advice}", d.meaning)
 }
 
 /// Of GPU events that belong to no operation: how many, why, and their time.
@@ -217,7 +233,7 @@ pub(crate) fn losses(diagnostics: &Diagnostics) -> Vec<String> {
             "The recording is cut off: {why}{place}. Everything before the cut is analysed; what came after is lost."
         )
     });
-    let told = rest.iter().map(|(d, count, _)| format!("Part of the recording is lost: {} ({count}x).", d.meaning));
+    let told = rest.iter().map(|(d, count, _)| format!("Part of the recording is lost: {}.", advised(d, *count)));
     first.into_iter().chain(told).collect()
 }
 
@@ -389,6 +405,16 @@ mod tests {
         }
         let told: Vec<String> = unsure(&seen).collect();
         assert_eq!(told, ["Some numbers are unsure: a duration is negative and counts as zero (1x)."]);
+        let mut seen = Diagnostics::default();
+        for defect in [Defect::DuplicateEvent, Defect::DuplicateEvent, Defect::ImpossibleDuration] {
+            seen.add(defect, jarvis_trace::At::Event(3));
+        }
+        let told: Vec<String> = unsure(&seen).chain(losses(&seen)).collect();
+        let twice = "Some numbers are unsure: an event stands in the file more than once and counts once (2x); check the \
+                     program that put the trace together.";
+        assert_eq!((told.len(), &*told[0]), (2, twice));
+        assert!(told[1].starts_with("Part of the recording is lost: a GPU event outlasts"), "{told:?}");
+        assert!(told[1].ends_with("(1x); capture anew; a newer driver or PyTorch may mend it."), "{told:?}");
         // Two of one number: the call is there, but it is not known whose it is.
         let mut b = on_devices(&[0, 0]);
         b.gpu("kernel", "k", 80.0, 10.0, 0, 7);

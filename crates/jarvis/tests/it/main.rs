@@ -7,6 +7,7 @@ mod analysis_md;
 mod analyze;
 mod check;
 mod compare;
+mod disorder;
 mod edge_cases;
 mod examples;
 mod first_minutes;

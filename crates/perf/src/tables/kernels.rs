@@ -26,7 +26,7 @@ struct Kernel {
     category: Option<TextId>,
 }
 
-/// All kernels of a trace in file order.
+/// All kernels of a trace.
 pub(crate) struct Kernels {
     list: Vec<Kernel>,
     total_us: f64,

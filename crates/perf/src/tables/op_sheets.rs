@@ -183,7 +183,7 @@ fn events_by_family(cx: &mut Context<'_>) -> [Vec<EventId>; FAMILIES.len()] {
     let mut families: Vec<Option<Option<usize>>> = vec![None; trace.strings().len()];
     let mut events: [Vec<EventId>; FAMILIES.len()] = std::array::from_fn(|_| Vec::new());
     for e in trace.events() {
-        if matches!(trace.kind(e), EventKind::Inert | EventKind::Metadata) {
+        if matches!(trace.kind(e), EventKind::Inert | EventKind::Metadata) || cx.tree.is_repeated(e) {
             continue;
         }
         let name = trace.name_id(e);

@@ -130,7 +130,10 @@ pub(crate) fn link(trace: &Trace, roles: &LinkRoles, fidelity: Fidelity, diagnos
         }
     }
     report(&slots, &calls, &by_key, diagnostics);
-    launches.report(diagnostics);
+    launches.report(fidelity, diagnostics);
+    if fidelity.tells_impossible() {
+        report_skew(trace, &links, diagnostics);
+    }
     let ambiguous = ambiguous(&slots, &by_key, by_correlation);
     Links { all: links, by_key, ambiguous }
 }
@@ -170,6 +173,8 @@ struct Launches<'a> {
     is_launch: Vec<Option<bool>>,
     all: u64,
     lost: u64,
+    /// Those of the lost that come before a launch with a kernel.
+    between: u64,
     first_lost: Option<EventId>,
 }
 
@@ -178,9 +183,12 @@ impl<'a> Launches<'a> {
     const LOST_PART: u64 = 5;
     /// Nothing is told of so few launches.
     const FEW: u64 = 10;
+    /// The same of those before the end, none of which should be missing.
+    const LOST_PART_BETWEEN: u64 = 100;
+    const FEW_BETWEEN: u64 = 3;
 
     fn new(trace: &'a Trace) -> Self {
-        Self { trace, is_launch: vec![None; trace.strings().len()], all: 0, lost: 0, first_lost: None }
+        Self { trace, is_launch: vec![None; trace.strings().len()], all: 0, lost: 0, between: 0, first_lost: None }
     }
 
     fn count(&mut self, call: EventId, has_kernel: bool) {
@@ -190,15 +198,44 @@ impl<'a> Launches<'a> {
         if is_launch && !has_kernel {
             self.lost += 1;
             self.first_lost.get_or_insert(call);
+        } else if is_launch {
+            self.between = self.lost;
         }
     }
 
-    fn report(&self, diagnostics: &mut Diagnostics) {
-        if let Some(first) =
-            self.first_lost.filter(|_| self.lost >= Self::FEW && self.lost * Self::LOST_PART >= self.all)
-        {
+    fn report(&self, fidelity: Fidelity, diagnostics: &mut Diagnostics) {
+        let Some(first) = self.first_lost else { return };
+        let many = self.lost >= Self::FEW && self.lost * Self::LOST_PART >= self.all;
+        let many_between = || {
+            let considerable = self.between * Self::LOST_PART_BETWEEN >= self.all;
+            self.between >= Self::FEW_BETWEEN && considerable && !self.captures_graphs()
+        };
+        if many {
             diagnostics.add_many(Defect::LaunchWithoutKernel, self.lost, At::Event(first.uid()));
+        } else if fidelity.tells_impossible() && many_between() {
+            diagnostics.add_many(Defect::LaunchWithoutKernel, self.between, At::Event(first.uid()));
         }
+    }
+
+    /// Whether launches may have gone into a graph, where they run nothing.
+    fn captures_graphs(&self) -> bool {
+        let names = self.trace.strings().arena();
+        [&b"BeginCapture"[..], b"EndCapture", b"GraphInstantiate"]
+            .into_iter()
+            .any(|word| memchr::memmem::find(names, word).is_some())
+    }
+}
+
+/// Tells of GPU events that begin before their launch. Those of a graph follow the first of them.
+fn report_skew(trace: &Trace, links: &[Link], diagnostics: &mut Diagnostics) {
+    let is_early = |link: &&Link| match (trace.ts(link.gpu), trace.ts(link.runtime)) {
+        (Some(begins), Some(launched)) => begins < launched,
+        _ => false,
+    };
+    let mut early = links.iter().filter(is_early).map(|link| link.gpu);
+    if let Some(first) = early.next() {
+        let count = 1 + early.count() as u64;
+        diagnostics.add_many(Defect::ClockSkew, count, At::Event(first.uid()));
     }
 }
 

@@ -25,6 +25,7 @@
 mod annotation;
 mod backward;
 mod by_key;
+mod impossible;
 mod launchers;
 mod link;
 mod names;

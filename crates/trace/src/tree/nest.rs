@@ -3,11 +3,12 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use super::nodes::TreeOptions;
 use super::roles::{HostRoles, Thread};
 use crate::clock::Clock;
 use crate::diagnostics::{At, Defect, Diagnostics};
 use crate::model::{EventId, EventKind, Key, Ns, Trace, TrackId};
-use crate::parity::Nesting;
+use crate::parity::{Fidelity, Nesting};
 
 /// "No node".
 pub(crate) const NONE: u32 = u32::MAX;
@@ -31,6 +32,8 @@ pub(crate) struct Nested {
     pub(crate) roots: Vec<EventId>,
     /// Events that overlap the end of their caller.
     pub(crate) discarded: Vec<EventId>,
+    /// Operations and frames that stand in the file before, by UID.
+    pub(crate) repeated: Vec<EventId>,
     /// How often such an overlap was below a microsecond and forgiven.
     pub(crate) bleeds: u64,
 }
@@ -38,6 +41,7 @@ pub(crate) struct Nested {
 /// An event that is still running.
 struct Open<C> {
     node: u32,
+    start: C,
     end: C,
     cpu_op: bool,
     /// `Python id` of the innermost frame up to and with this event.
@@ -53,14 +57,24 @@ pub(crate) fn start_order<C: Clock>(trace: &Trace, a: EventId, b: EventId) -> Or
 }
 
 /// Nests the events of all threads.
-pub(crate) fn nest(trace: &Trace, roles: &mut HostRoles, nesting: Nesting, diagnostics: &mut Diagnostics) -> Nested {
-    match nesting {
-        Nesting::Exact => nest_by::<Ns>(trace, roles, nesting, diagnostics),
-        Nesting::Float => nest_by::<crate::Us>(trace, roles, nesting, diagnostics),
+pub(crate) fn nest(
+    trace: &Trace,
+    roles: &mut HostRoles,
+    options: TreeOptions,
+    diagnostics: &mut Diagnostics,
+) -> Nested {
+    match options.nesting {
+        Nesting::Exact => nest_by::<Ns>(trace, roles, options, diagnostics),
+        Nesting::Float => nest_by::<crate::Us>(trace, roles, options, diagnostics),
     }
 }
 
-fn nest_by<C: Clock>(trace: &Trace, roles: &mut HostRoles, nesting: Nesting, diagnostics: &mut Diagnostics) -> Nested {
+fn nest_by<C: Clock>(
+    trace: &Trace,
+    roles: &mut HostRoles,
+    options: TreeOptions,
+    diagnostics: &mut Diagnostics,
+) -> Nested {
     let count = roles.threads.iter().map(|t| t.piles.len()).sum();
     // Calls without a time become nodes later on.
     let nodes = count + roles.timeless.len();
@@ -73,13 +87,17 @@ fn nest_by<C: Clock>(trace: &Trace, roles: &mut HostRoles, nesting: Nesting, dia
     for thread in std::mem::take(&mut roles.threads) {
         let first = nested.event_of.len() as u32;
         let Thread { track, piles } = thread;
-        let events = piles.into_order::<C>(trace, nesting);
-        nested.nest_thread::<C>(trace, &events, diagnostics);
+        let events = piles.into_order::<C>(trace, options.nesting);
+        nested.nest_thread::<C>(trace, &events, options.fidelity, diagnostics);
         nested.threads.push(ThreadNodes { track, nodes: first..nested.event_of.len() as u32 });
     }
     nested.end.truncate(nested.event_of.len());
     if nested.threads.len() > 1 {
         nested.roots.sort_by(|&a, &b| start_order::<C>(trace, a, b));
+    }
+    nested.repeated.sort_unstable();
+    if let Some(first) = nested.repeated.first() {
+        diagnostics.add_many(Defect::DuplicateEvent, nested.repeated.len() as u64, At::Event(first.uid()));
     }
     if let Some(first) = nested.discarded.iter().min() {
         diagnostics.add_many(Defect::NestingDiscarded, nested.discarded.len() as u64, At::Event(first.uid()));
@@ -88,7 +106,13 @@ fn nest_by<C: Clock>(trace: &Trace, roles: &mut HostRoles, nesting: Nesting, dia
 }
 
 impl Nested {
-    fn nest_thread<C: Clock>(&mut self, trace: &Trace, events: &[EventId], diagnostics: &mut Diagnostics) {
+    fn nest_thread<C: Clock>(
+        &mut self,
+        trace: &Trace,
+        events: &[EventId],
+        fidelity: Fidelity,
+        diagnostics: &mut Diagnostics,
+    ) {
         let mut stack: Vec<Open<C>> = Vec::new();
         let mut open_ops = 0usize;
         for &e in events {
@@ -97,6 +121,14 @@ impl Nested {
             while let Some(top) = stack.pop_if(|top| start >= top.end) {
                 open_ops -= usize::from(top.cpu_op);
                 self.end[top.node as usize] = self.event_of.len() as u32;
+            }
+            if stack.last().is_some_and(|top| (top.start, top.end) == (start, end)) && fidelity.tells_impossible() {
+                let same = stack.iter().rev().take_while(|open| (open.start, open.end) == (start, end));
+                let mut same = same.map(|open| self.event_of[open.node as usize]);
+                if same.any(|other| is_repeated(trace, other, e)) {
+                    self.repeated.push(e);
+                    continue;
+                }
             }
             if let Some(top) = stack.last()
                 && end > top.end
@@ -125,7 +157,7 @@ impl Nested {
                 }
                 open_ops += 1;
             }
-            stack.push(Open { node: self.event_of.len() as u32, end, cpu_op, frame });
+            stack.push(Open { node: self.event_of.len() as u32, start, end, cpu_op, frame });
             self.event_of.push(e);
             self.parent.push(parent);
         }
@@ -133,6 +165,19 @@ impl Nested {
             self.end[top.node as usize] = self.event_of.len() as u32;
         }
     }
+}
+
+/// Whether two host events of one thread that begin and end together are one, by name and number. Calls that launch are
+/// told apart by their correlation, where links are made.
+fn is_repeated(trace: &Trace, one: EventId, other: EventId) -> bool {
+    let key = match trace.kind(other) {
+        EventKind::CpuOp => Key::ExternalId,
+        EventKind::PythonFunction => Key::PythonId,
+        _ => return false,
+    };
+    let number = trace.int(other, key);
+    let same = number.is_some() && trace.int(one, key) == number;
+    same && trace.kind(one) == trace.kind(other) && trace.name_id(one) == trace.name_id(other)
 }
 
 /// Compares the recorded caller of a Python frame with the frame it lies in; gives the frame's own id.

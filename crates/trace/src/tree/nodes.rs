@@ -77,6 +77,10 @@ impl Launches {
         if options.fidelity.orders_by_time() {
             roles.order_by_time(trace);
         }
+        if options.fidelity.tells_impossible() {
+            roles.leave_repeated_out(trace, &mut diagnostics);
+            roles.leave_impossible_out(trace, &mut diagnostics);
+        }
         let links = link(trace, &roles, options.fidelity, &mut diagnostics);
         let backward = Backward::of(trace, &mut roles, options.fidelity);
         Self { gpu: roles.gpu, links, backward, diagnostics }
@@ -114,6 +118,7 @@ pub struct Tree {
     pub(crate) pairs: Pairs,
     pub(crate) recomputed: Vec<Range<u32>>,
     discarded: Range<u32>,
+    repeated: Vec<EventId>,
     bleeds: u64,
     has_cpu_ops: bool,
     pub(crate) diagnostics: Diagnostics,
@@ -151,7 +156,7 @@ impl Tree {
     fn of_hosts(trace: &Trace, options: TreeOptions) -> Self {
         let mut diagnostics = Diagnostics::default();
         let mut roles = HostRoles::of(trace, options.python == PythonFrames::With, &mut diagnostics);
-        let nested = nest(trace, &mut roles, options.nesting, &mut diagnostics);
+        let nested = nest(trace, &mut roles, options, &mut diagnostics);
         let mut tree = Self::assemble(trace, options, nested, &roles.timeless);
         tree.has_cpu_ops = roles.has_cpu_ops;
         tree.diagnostics = diagnostics;
@@ -160,7 +165,7 @@ impl Tree {
 
     /// Puts the host nodes into columns; those without a place follow after the nested ones.
     fn assemble(trace: &Trace, options: TreeOptions, nested: Nested, timeless: &[EventId]) -> Self {
-        let Nested { mut event_of, mut parent, mut end, threads, roots, discarded, bleeds } = nested;
+        let Nested { mut event_of, mut parent, mut end, threads, roots, discarded, repeated, bleeds } = nested;
         let placed = event_of.len() as u32;
         event_of.extend(discarded.iter().chain(timeless));
         parent.resize(event_of.len(), NONE);
@@ -186,6 +191,7 @@ impl Tree {
             pairs: Pairs::default(),
             recomputed: Vec::new(),
             discarded: placed..placed + discarded.len() as u32,
+            repeated,
             bleeds,
             has_cpu_ops: false,
             diagnostics: Diagnostics::default(),
@@ -409,6 +415,11 @@ impl Tree {
     /// Host events that overlap the end of their caller and so have no place.
     pub fn discarded(&self) -> &[EventId] {
         &self.event_of[self.discarded.start as usize..self.discarded.end as usize]
+    }
+
+    /// Whether a host event stands in the file before, and so has no place.
+    pub fn is_repeated(&self, e: EventId) -> bool {
+        !self.repeated.is_empty() && self.repeated.binary_search(&e).is_ok()
     }
 
     /// How many events overlapped the end of their caller by less than a microsecond and were put beside it.

@@ -70,6 +70,7 @@ fn cases() -> Vec<(Defect, Vec<u8>, usize)> {
 /// Tests of the defects that only the tree can see.
 const TREE_TESTS: &[&str] = &[
     include_str!("edge_cases.rs"),
+    include_str!("impossible.rs"),
     include_str!("links.rs"),
     include_str!("nesting.rs"),
     include_str!("queries.rs"),

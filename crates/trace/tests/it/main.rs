@@ -10,6 +10,7 @@
 mod damage;
 mod edge_cases;
 mod golden;
+mod impossible;
 mod limits;
 mod links;
 mod nesting;

@@ -38,6 +38,9 @@ pub(crate) struct Nested {
     pub(crate) bleeds: u64,
 }
 
+/// So many calls that begin and end together are looked through for one that stands there already: a file may hold millions.
+const MOST_TOGETHER: usize = 16;
+
 /// An event that is still running.
 struct Open<C> {
     node: u32,
@@ -124,6 +127,7 @@ impl Nested {
             }
             if stack.last().is_some_and(|top| (top.start, top.end) == (start, end)) && fidelity.tells_impossible() {
                 let same = stack.iter().rev().take_while(|open| (open.start, open.end) == (start, end));
+                let same = same.take(MOST_TOGETHER);
                 let mut same = same.map(|open| self.event_of[open.node as usize]);
                 if same.any(|other| is_repeated(trace, other, e)) {
                     self.repeated.push(e);

@@ -3,6 +3,8 @@
 
 use std::cmp::Ordering;
 
+use rapidhash::RapidHashMap;
+
 use super::roles::LinkRoles;
 use crate::clock::Clock;
 use crate::diagnostics::{At, Defect, Diagnostics};
@@ -120,12 +122,13 @@ impl Stream {
 /// Events that by far outlast all others of their stream, some of which begin and end while they run.
 fn over_others(trace: &Trace, gpu: &[EventId]) -> Vec<EventId> {
     let mut streams: Vec<Stream> = Vec::new();
+    let mut known: RapidHashMap<TrackId, usize> = RapidHashMap::default();
     let mut last = 0;
     for &event in gpu {
         let Some(span) = Ns::span_of(trace, event) else { continue };
         let track = trace.track_id(event);
         if streams.get(last).is_none_or(|s| s.track != track) {
-            last = streams.iter().position(|s| s.track == track).unwrap_or(streams.len());
+            last = *known.entry(track).or_insert(streams.len());
             if last == streams.len() {
                 let (longest, over_others) = (Ns(0), Vec::new());
                 streams.push(Stream { track, count: 0, running: None, longest, over_others });

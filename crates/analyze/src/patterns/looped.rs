@@ -5,7 +5,7 @@
 //! the last: `torch.stack([relu(x[i] @ a[i]) @ b[i] for i in range(n)])`, or `torch.stack([m(x) for m in modules])`. The
 //! operands of each turn are parts taken out of larger tensors, weights, what all turns share, or come from the same turn.
 //! Where the first product reads such a part, nothing has to stack the results: `[x[i] @ w[i] for i in range(n)]`, or
-//! `[m(x[i]) for i in range(n)]`.
+//! `[m(x[i]) for i in range(n)]`. Then a turn may be as long as a small network, and ends where the next part is read.
 //!
 //! # Why it matters
 //! Each product is too small to fill the GPU (it reaches less than half of its roofline), or all read again what they
@@ -50,6 +50,8 @@ pub(super) const SAME: &str = "same";
 const LEAST_TURNS: usize = 8;
 /// Most operations of a turn.
 const LONGEST_TURN: usize = 8;
+/// Most of one that ends where the next part is read.
+const LONGEST_ON_PARTS: usize = 64;
 /// Shares of the roofline that batched products reach. In six measured pairs 0.48 to 1.0.
 const BATCHED: (f64, f64) = (0.3, 0.7);
 /// Products that reach this share of the roofline fill the GPU by themselves.
@@ -111,12 +113,10 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
 fn on_parts(scene: &Scene<'_>) -> Vec<Instance> {
     let mut found = Vec::new();
     let mut at = 0;
-    let multiplies_part = |at: usize| {
-        let look = scene.look(at);
-        look.kind == Kind::Matrix && scene.leaf(at).takes_part(operands_before_factors(look.base))
-    };
-    while let Some(begin) = (at..scene.len()).find(|&i| multiplies_part(i)) {
-        let Some(turns) = (1..=LONGEST_TURN).find_map(|length| parts_from(scene, begin, length)) else {
+    while let Some(begin) = (at..scene.len()).find(|&i| multiplies_part(scene, i)) {
+        let last = scene.len().min(begin + LONGEST_ON_PARTS + 1);
+        let mut next = (begin + 1..last).filter(|&i| scene.are_alike(begin, i) && multiplies_part(scene, i));
+        let Some(turns) = next.find_map(|next| parts_from(scene, begin, next - begin)) else {
             at = begin + 1;
             continue;
         };
@@ -128,7 +128,14 @@ fn on_parts(scene: &Scene<'_>) -> Vec<Instance> {
     found
 }
 
-/// Equal turns of this length from here on. Turns that write into a tensor may go on with what the turn before has written
+/// Whether this is a product of a part that was taken out of a larger tensor.
+fn multiplies_part(scene: &Scene<'_>, at: usize) -> bool {
+    let look = scene.look(at);
+    look.kind == Kind::Matrix && scene.leaf(at).takes_part(operands_before_factors(look.base))
+}
+
+/// Equal turns of this length from here on, each of which begins with a part: one that begins with anything else goes on
+/// with what the turn before gave, as the next layer does. Turns that write into a tensor may go on with what the turn before has written
 /// there.
 fn parts_from(scene: &Scene<'_>, begin: usize, length: usize) -> Option<Turns> {
     let turn = begin..begin + length;
@@ -140,8 +147,10 @@ fn parts_from(scene: &Scene<'_>, begin: usize, length: usize) -> Option<Turns> {
     if writes || !may_be_turn(scene, turn) {
         return None;
     }
-    let repeated = (begin..end - length).take_while(|&i| scene.are_alike(i, i + length)).count();
-    let count = 1 + repeated / length;
+    let goes_on =
+        |&from: &usize| multiplies_part(scene, from) && (from..from + length).all(|i| scene.are_alike(i - length, i));
+    let next = (begin + length..=end - length).step_by(length);
+    let count = 1 + next.take_while(goes_on).count();
     (count >= LEAST_TURNS).then_some(Turns { begin, length, count })
 }
 

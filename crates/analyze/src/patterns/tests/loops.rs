@@ -560,6 +560,31 @@ fn turns_on_slices_need_nothing_that_stacks_them() {
 }
 
 #[test]
+fn a_network_on_each_slice_has_as_many_turns_as_there_are_slices() {
+    // [m(x[i : i + 1]) for i in range(slices)], with six times two layers in m
+    let draw = |slices: usize, layers: usize| {
+        let mut s = Sketch::new();
+        for _ in 0..slices {
+            s.select(&[8, 1, 1024]);
+            for _ in 0..layers {
+                s.op("aten::addmm", &[&[4096], &[1, 1024], &[1024, 4096], &[], &[]], 4.0);
+                s.op("aten::silu", &[&[1, 4096]], 2.0);
+                s.op("aten::addmm", &[&[1024], &[1, 4096], &[4096, 1024], &[], &[]], 4.0);
+            }
+        }
+        s
+    };
+    let p = draw(8, 6).one(Code::LoopedGemms);
+    assert_eq!(p.evidence, ["8 equal turns of 18 operations on parts of larger tensors"]);
+    // The weights are read once at best, and seven times no more.
+    let fused = p.fused_ms.unwrap();
+    assert!(fused.low > p.time_ms / 8.0 / 2.0, "{fused:?} of {}", p.time_ms);
+    // Layers one after another are no turns, however many.
+    draw(1, 48).none(Code::LoopedGemms);
+    draw(7, 6).none(Code::LoopedGemms);
+}
+
+#[test]
 fn turns_that_carry_a_state_are_no_loop_over_slices() {
     // h = tanh(x[t] @ a + h @ b), with states of another size and of the same
     for width in [64, 256] {

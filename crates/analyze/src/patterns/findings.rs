@@ -351,7 +351,7 @@ impl Maker<'_, '_> {
                     replaced: match pattern.code {
                         Code::MoeExpertLoop => Replaced::Experts,
                         Code::UnfusedRecurrence => Replaced::Steps,
-                        Code::LoopedGemms => Replaced::Loop,
+                        Code::LoopedGemms | Code::LoopedRows => Replaced::Loop,
                         Code::UnfusedOptimizer => Replaced::Parameters,
                         _ if fact(attention::TURNS).is_some() => Replaced::Heads,
                         _ => Replaced::Region,
@@ -570,7 +570,9 @@ pub(super) fn category(code: Code) -> &'static str {
         | Code::GrownCache
         | Code::SdpaCopyOverhead => "sdpa_fwd",
         Code::MoeExpertLoop => "moe_unfused",
-        Code::LoopedGemms | Code::UnfusedRecurrence | Code::Adapters | Code::UnfoldedConvolution => "gemm",
+        Code::LoopedGemms | Code::LoopedRows | Code::UnfusedRecurrence | Code::Adapters | Code::UnfoldedConvolution => {
+            "gemm"
+        }
         Code::GemmEpilogue | Code::UnfusedLoss | Code::UnfusedModule => "kernel_fusion",
         Code::Recomputation => "recomputation",
         _ => "elementwise",

@@ -19,6 +19,8 @@
 //!
 //! # What to do
 //! One batched product (`torch.bmm`) on the larger tensors as they are; weights that lie apart are first put into one.
+//! Products that are as fast as their weights can be read gain nothing from that, but may have the same weights in each
+//! turn: then one call reads them once (`LOOPED_ROWS`).
 //!
 //! # Limits
 //! Turns that may go on with what the turn before gave, as those of recurrent layers do, are no find: what a turn gives
@@ -45,6 +47,8 @@ use crate::program::{Leaf, LeafId};
 pub(super) const APART: &str = "apart";
 /// Fact: they may be the same in all turns.
 pub(super) const SAME: &str = "same";
+/// Fact: percent of the products' time that reading the weights takes at the peak bandwidth.
+pub(super) const WEIGHTS_SHARE: &str = "weights_share";
 
 /// Fewer turns are no loop.
 const LEAST_TURNS: usize = 8;
@@ -305,12 +309,15 @@ fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, again: Again, al
     let anchor = LeafId(anchor as u32);
     let kernels: usize = turns.first().map(|i| scene.leaf(i).kernels.len()).sum();
     let sure = if weights == Weights::OfModules { Confidence::Medium } else { Confidence::High };
-    let mut instance = Instance::new(scene, Code::LoopedGemms, leaves, anchor, &[], sure);
     // Read once for all turns, if it is the same.
     let look = scene.look(anchor.index());
     let element = look.operands.last().map_or(0.0, |o| super::scene::element_size(o.dtype));
-    let again_us = (turns.count - 1) as f64 * again.elements as f64 * element / scene.bytes_per_us();
-    let time = batched_sharing(scene, &instance.leaves, again_us, again.surely)?;
+    let once_us = again.elements as f64 * element / scene.bytes_per_us();
+    let again_us = (turns.count - 1) as f64 * once_us;
+    let Batched { time, reached, products_us } = batched_sharing(scene, &leaves, again_us, again.surely)?;
+    let reads_weights = weights == Weights::Same && reached >= FILLING;
+    let code = if reads_weights { Code::LoopedRows } else { Code::LoopedGemms };
+    let mut instance = Instance::new(scene, code, leaves, anchor, &[], sure);
     instance.backward_fused = batched_if_small(scene, &backward);
     instance.backward = backward;
     instance.fused = Some(time);
@@ -326,6 +333,10 @@ fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, again: Again, al
     instance.facts = vec![("n", count.to_string()), (KERNELS, kernels.to_string())];
     match weights {
         Weights::Together => {}
+        Weights::Same if reads_weights => {
+            let share = 100.0 * (again_us + once_us) / products_us;
+            instance.facts.push((WEIGHTS_SHARE, format!("{:.0}", share.min(100.0))));
+        }
         Weights::Same => instance.facts.push((SAME, "true".to_owned())),
         Weights::Apart | Weights::OfModules => instance.facts.push((APART, "true".to_owned())),
     }
@@ -334,11 +345,20 @@ fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, again: Again, al
 
 /// Time of the same work done for all turns at once; nothing is stacked. `None` if the products are not small.
 pub(super) fn batched(scene: &Scene<'_>, leaves: &[LeafId]) -> Option<Fused> {
-    batched_sharing(scene, leaves, 0.0, true)
+    batched_sharing(scene, leaves, 0.0, true).map(|b| b.time)
+}
+
+/// The same work done for all turns at once.
+struct Batched {
+    time: Fused,
+    /// Share of the roofline that the products reach now.
+    reached: f64,
+    /// What they take now.
+    products_us: f64,
 }
 
 /// The same for products of which so much may go into reading again what they share, surely or at best.
-fn batched_sharing(scene: &Scene<'_>, leaves: &[LeafId], again_us: f64, surely: bool) -> Option<Fused> {
+fn batched_sharing(scene: &Scene<'_>, leaves: &[LeafId], again_us: f64, surely: bool) -> Option<Batched> {
     let (mut roofline, mut products, mut rest) = (0.0, 0.0, Fused::NOTHING);
     let (mut arithmetic, mut memory) = (0.0, 0.0);
     for l in leaves {
@@ -366,8 +386,11 @@ fn batched_sharing(scene: &Scene<'_>, leaves: &[LeafId], again_us: f64, surely: 
         return None;
     }
     let most = if surely { least } else { roofline };
-    let [worst_us, best_us] = [(most, BATCHED.0), (least, BATCHED.1)].map(|(us, share)| (us / share).min(products));
-    Some(rest.and(Fused { best_us, worst_us }))
+    // What they reach now one by one they reach together.
+    let reached = (roofline / products).min(1.0);
+    let shares = [(most, BATCHED.0), (least, BATCHED.1.max(reached))];
+    let [worst_us, best_us] = shares.map(|(us, share)| (us / share).min(products));
+    Some(Batched { time: rest.and(Fused { best_us, worst_us }), reached, products_us: products })
 }
 
 /// The same if the products are small; else they stay as they are.

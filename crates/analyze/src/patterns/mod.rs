@@ -90,6 +90,7 @@ codes! {
     WeightCopies             "WEIGHT_COPIES"         UNFUSED_MODULE;
     MoeExpertLoop            "MOE_EXPERT_LOOP"       MOE_EXPERT_LOOP;
     LoopedGemms              "LOOPED_GEMMS"          TINY_GEMMS;
+    LoopedRows               "LOOPED_ROWS"           MEMORY_BOUND_GEMM;
     UnfusedRmsNorm           "UNFUSED_RMSNORM"       UNFUSED_NORM;
     UnfusedLayerNorm         "UNFUSED_LAYERNORM"     UNFUSED_NORM;
     UnfusedBatchNorm         "UNFUSED_BATCHNORM"     UNFUSED_NORM;
@@ -117,7 +118,7 @@ pub const ONE_CONVOLUTION: &str = unfold::BASIS;
 impl Code {
     /// Whether it is a loop that one call takes the place of: its finds differ in length, and nothing is fused.
     pub(crate) fn is_loop(self) -> bool {
-        matches!(self, Self::MoeExpertLoop | Self::LoopedGemms | Self::UnfusedRecurrence)
+        matches!(self, Self::MoeExpertLoop | Self::LoopedGemms | Self::LoopedRows | Self::UnfusedRecurrence)
     }
 
     /// Whether its operations go, or something else than a fused kernel takes their place.
@@ -305,7 +306,7 @@ detectors! {
     grown_cache [GrownCache];
     optimizer [UnfusedOptimizer];
     moe [MoeExpertLoop];
-    looped [LoopedGemms];
+    looped [LoopedGemms, LoopedRows];
     recurrent [UnfusedRecurrence];
     adapters [Adapters];
     norm [UnfusedRmsNorm, UnfusedLayerNorm];

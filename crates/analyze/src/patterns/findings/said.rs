@@ -29,6 +29,7 @@ impl Maker<'_, '_> {
             Code::SdpaCopyOverhead => "Copies around attention",
             Code::MoeExpertLoop => "Experts run one after another",
             Code::LoopedGemms => "Small GEMMs run one after another",
+            Code::LoopedRows => "GEMMs read weights once for each slice",
             Code::UnfusedRecurrence => "Recurrent layer written out step by step",
             Code::UnfusedRmsNorm => "Unfused RMS norm",
             Code::UnfusedLayerNorm => match &*self.fact("name") {
@@ -105,6 +106,8 @@ impl Maker<'_, '_> {
             Code::MoeExpertLoop => TextId::I_EXPERTS,
             Code::LoopedGemms if loose => TextId::I_LOOP_LOOSE,
             Code::LoopedGemms => TextId::I_LOOP,
+            Code::LoopedRows if loose => TextId::I_ROWS_LOOSE,
+            Code::LoopedRows => TextId::I_ROWS,
             Code::UnfusedRecurrence if loose => TextId::I_RECURRENT_LOOSE,
             Code::UnfusedRecurrence => TextId::I_RECURRENT,
             Code::UnfusedOptimizer if self.has(optimizer::LOOP) => TextId::I_UPDATES,
@@ -127,6 +130,7 @@ impl Maker<'_, '_> {
             ("kernels", &kernels),
             ("r", &r),
             ("classes", &self.fact(loss::CLASSES)),
+            ("weights", &self.fact(looped::WEIGHTS_SHARE)),
             ("op", &first.anchor),
             ("list", &short_ops(first)),
             ("parts", &parts),
@@ -173,6 +177,7 @@ impl Maker<'_, '_> {
                 };
                 vec![text.plain(), TextId::A_BATCH.plain()]
             }
+            Code::LoopedRows => vec![TextId::A_LOOP_ROWS.plain(), TextId::A_QUANT.plain()],
             Code::UnfusedRecurrence => vec![TextId::A_RECURRENT.fill(&[("layer", &self.fact("layer"))])],
             Code::UnfusedOptimizer => {
                 let text = match () {

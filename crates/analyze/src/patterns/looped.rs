@@ -64,6 +64,7 @@ const FILLING: f64 = 0.5;
 const SLOWER: f64 = 0.5;
 
 /// Equal operations turn after turn.
+#[derive(Clone, Copy)]
 pub(super) struct Turns {
     pub(super) begin: usize,
     /// Operations of a turn.
@@ -81,6 +82,16 @@ impl Turns {
     pub(super) fn all(&self) -> Range<usize> {
         self.begin..self.begin + self.length * self.count
     }
+}
+
+/// Turns that could be one call.
+#[derive(Clone)]
+struct Loop {
+    turns: Turns,
+    weights: Weights,
+    again: Again,
+    /// Positions of all turns and of what stacks their results.
+    all: Range<usize>,
 }
 
 /// What an operation of a turn gives.
@@ -107,7 +118,8 @@ enum Weights {
 
 /// Finds loops by what stacks their results, and those on parts of larger tensors whose results nothing stacks.
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
-    let stacked: Vec<Instance> = (0..scene.len()).filter_map(|at| ended_by(scene, at)).collect();
+    let stacked: Vec<Loop> = (0..scene.len()).filter_map(|at| ended_by(scene, at)).collect();
+    let stacked = of_loops(scene, stacked).iter().filter_map(|l| instance(scene, l)).collect();
     let mut found = claims.settle(scene, stacked);
     found.extend(claims.settle(scene, on_parts(scene)));
     found
@@ -126,7 +138,8 @@ fn on_parts(scene: &Scene<'_>) -> Vec<Instance> {
         };
         at = turns.all().end;
         if let Some((weights, again)) = weights(scene, &turns, None) {
-            found.extend(instance(scene, &turns, weights, again, turns.all()));
+            let all = turns.all();
+            found.extend(instance(scene, &Loop { turns, weights, again, all }));
         }
     }
     found
@@ -160,7 +173,7 @@ fn parts_from(scene: &Scene<'_>, begin: usize, length: usize) -> Option<Turns> {
 
 /// The loop whose results this operation stacks. Profilers do not record the shapes of long lists: then as many turns
 /// count as there are.
-fn ended_by(scene: &Scene<'_>, at: usize) -> Option<Instance> {
+fn ended_by(scene: &Scene<'_>, at: usize) -> Option<Loop> {
     let stack = scene.look(at);
     let results = &stack.operands;
     let equal = results.iter().all(|o| o.dims == results[0].dims);
@@ -178,7 +191,28 @@ fn ended_by(scene: &Scene<'_>, at: usize) -> Option<Instance> {
     })?;
     let turns = Turns { begin: at - count * length, length, count };
     let (weights, again) = weights(scene, &turns, results.first().map(|o| o.dims))?;
-    instance(scene, &turns, weights, again, turns.begin..at + 1)
+    let all = turns.begin..at + 1;
+    Some(Loop { turns, weights, again, all })
+}
+
+/// Loops within a loop are one: equal ones right after each other, as many as make a loop, with what stacks their results.
+fn of_loops(scene: &Scene<'_>, loops: Vec<Loop>) -> Vec<Loop> {
+    let are_alike = |a: &Range<usize>, b: &Range<usize>| {
+        a.len() == b.len() && a.clone().zip(b.clone()).all(|(a, b)| scene.are_alike(a, b))
+    };
+    let follows = |a: &Loop, b: &Loop| a.all.end == b.all.start && are_alike(&a.all, &b.all);
+    let mut found = Vec::with_capacity(loops.len());
+    for run in loops.chunk_by(follows) {
+        let (Some(first), Some(last)) = (run.first(), run.last().filter(|_| run.len() >= LEAST_TURNS)) else {
+            found.extend_from_slice(run);
+            continue;
+        };
+        let end = last.all.end;
+        let stacked = end < scene.len() && is_stack(scene.look(end)) && scene.together(end - 1, end);
+        let turns = Turns { count: run.len() * first.turns.count, ..first.turns };
+        found.push(Loop { turns, all: first.all.start..end + usize::from(stacked), ..*first });
+    }
+    found
 }
 
 pub(super) fn is_stack(look: &Look<'_>) -> bool {
@@ -301,9 +335,11 @@ fn is_one_module(scene: &Scene<'_>, turns: &Turns) -> bool {
     all.next().flatten().is_some_and(|first| all.all(|other| other == Some(first)))
 }
 
-/// Turns with what ends them.
-fn instance(scene: &Scene<'_>, turns: &Turns, weights: Weights, again: Again, all: Range<usize>) -> Option<Instance> {
-    let leaves: Vec<LeafId> = all.map(|i| LeafId(i as u32)).collect();
+/// A find in the making.
+fn instance(scene: &Scene<'_>, of: &Loop) -> Option<Instance> {
+    let Loop { turns, weights, again, all } = of;
+    let weights = *weights;
+    let leaves: Vec<LeafId> = all.clone().map(|i| LeafId(i as u32)).collect();
     let backward = scene.backward_of(&leaves);
     let anchor = turns.first().find(|&i| scene.look(i).kind == Kind::Matrix)?;
     let anchor = LeafId(anchor as u32);

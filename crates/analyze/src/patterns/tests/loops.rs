@@ -559,6 +559,28 @@ fn turns_on_slices_need_nothing_that_stacks_them() {
     });
 }
 
+#[test]
+fn loops_within_a_loop_are_one() {
+    // torch.stack([torch.stack([x[b, h] @ w[h] for h in range(16)]) for b in range(batch)])
+    let draw = |batch: usize| {
+        let mut s = Sketch::new();
+        for _ in 0..batch {
+            for _ in 0..16 {
+                s.select(&[16, 512, 64]).select(&[16, 64, 64]).op("aten::mm", &[&[512, 64], &[64, 64]], 4.0);
+            }
+            s.cat(&[&[1, 512, 64][..]; 16], 5.0);
+        }
+        s.cat(&vec![&[1, 16, 512, 64][..]; batch], 9.0);
+        s
+    };
+    let p = draw(24).one(Code::LoopedGemms);
+    assert_eq!((p.instances, p.leaves[0].len()), (1, 24 * 17 + 1));
+    assert_eq!(p.evidence, ["384 equal turns of one operation on parts of larger tensors"]);
+    // Fewer may need each other.
+    let p = draw(7).one(Code::LoopedGemms);
+    assert_eq!((p.instances, p.leaves[0].len()), (7, 17));
+}
+
 /// `[m(x[i : i + 1]) for i in range(slices)]`, with so many times two layers in `m` whose products take so long.
 fn network_on_slices(slices: usize, layers: usize, us: f64) -> Sketch {
     let mut s = Sketch::new();

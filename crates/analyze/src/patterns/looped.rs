@@ -119,7 +119,7 @@ enum Weights {
 /// Finds loops by what stacks their results, and those on parts of larger tensors whose results nothing stacks.
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     let stacked: Vec<Loop> = (0..scene.len()).filter_map(|at| ended_by(scene, at)).collect();
-    let stacked = of_loops(scene, stacked).iter().filter_map(|l| instance(scene, l)).collect();
+    let stacked = of_loops(scene, &stacked).iter().filter_map(|l| instance(scene, l)).collect();
     let mut found = claims.settle(scene, stacked);
     found.extend(claims.settle(scene, on_parts(scene)));
     found
@@ -196,7 +196,7 @@ fn ended_by(scene: &Scene<'_>, at: usize) -> Option<Loop> {
 }
 
 /// Loops within a loop are one: equal ones right after each other, as many as make a loop, with what stacks their results.
-fn of_loops(scene: &Scene<'_>, loops: Vec<Loop>) -> Vec<Loop> {
+fn of_loops(scene: &Scene<'_>, loops: &[Loop]) -> Vec<Loop> {
     let are_alike = |a: &Range<usize>, b: &Range<usize>| {
         a.len() == b.len() && a.clone().zip(b.clone()).all(|(a, b)| scene.are_alike(a, b))
     };

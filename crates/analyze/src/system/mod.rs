@@ -29,6 +29,7 @@ mod rerun;
 mod schedule;
 pub(crate) mod selections;
 mod severity;
+pub(crate) mod slices;
 pub mod texts;
 
 pub use direction::CopyDirection;

@@ -581,6 +581,33 @@ fn loops_within_a_loop_are_one() {
     assert_eq!((p.instances, p.leaves[0].len()), (7, 17));
 }
 
+#[test]
+fn a_module_on_one_slice_after_the_other_is_told_where_the_gpu_waits_for_launches() {
+    // A block of a norm, two layers and a sum, on x[i : i + 1] or on what the call before gave
+    let advice = |calls: usize, sliced: bool| {
+        let mut s = Sketch::new();
+        for _ in 0..calls {
+            if sliced {
+                s.select(&[16, 16, 512]);
+            }
+            s.module("Block_0", |s| {
+                s.op("aten::rms_norm", &[&[16, 512], &[], &[512]], 2.0);
+                s.op("aten::addmm", &[&[512], &[16, 512], &[512, 512], &[], &[]], 2.0);
+                s.op("aten::gelu", &[&[16, 512]], 2.0);
+                s.op("aten::addmm", &[&[512], &[16, 512], &[512, 512], &[], &[]], 2.0);
+                s.op("aten::add", &[&[16, 512], &[16, 512]], 2.0);
+            });
+        }
+        let findings = s.analysis().findings;
+        let waits = findings.into_iter().find(|f| f.pattern == PatternId::LAUNCH_BOUND).unwrap();
+        waits.paths.algorithmic[0].clone()
+    };
+    let told = advice(12, true);
+    assert!(told.starts_with("Call `Block` once where it is called 12 times in a row"), "{told}");
+    assert!(advice(3, true).starts_with("Capture"), "too few");
+    assert!(advice(12, false).starts_with("Capture"), "blocks one after another");
+}
+
 /// `[m(x[i : i + 1]) for i in range(slices)]`, with so many times two layers in `m` whose products take so long.
 fn network_on_slices(slices: usize, layers: usize, us: f64) -> Sketch {
     let mut s = Sketch::new();

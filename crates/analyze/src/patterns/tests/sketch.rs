@@ -292,7 +292,7 @@ impl Sketch {
     /// The whole analysis.
     pub(super) fn analysis(&self) -> Analysis {
         let (trace, platform) = (self.builder.build(), self.platform());
-        let options = ReportOptions { platform: Some(platform.clone()), ..ReportOptions::default() };
+        let options = ReportOptions { platform: Some(platform.clone()), call_stack: true, ..ReportOptions::default() };
         let report = build_report(&trace, &options).unwrap();
         let thresholds = self.thresholds.clone();
         Analysis::of(&trace, &report, platform, &AnalysisOptions { thresholds, ..AnalysisOptions::default() })

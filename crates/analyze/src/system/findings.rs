@@ -43,7 +43,7 @@ impl Cx<'_> {
 pub fn findings(system: &System, utilization: &Utilization, program: Option<&Program>) -> Vec<Finding> {
     let cx = Cx { system, utilization };
     let mut waits = host_sync(&cx, program);
-    let launches = launch_bound(&cx, waits.as_ref());
+    let launches = launch_bound(&cx, waits.as_ref(), program);
     if let (Some((_, waits)), None) = (&mut waits, &launches) {
         waits.paths.algorithmic.extend(memory_action(&cx));
     }

@@ -225,6 +225,22 @@ impl HostBound {
         Range::new(saved.low, saved.high.max(self.saved_by(recorded)).max(most))
     }
 
+    /// The most that a change of the host's side saves, compared with the program as recorded or with another change made,
+    /// if these kernels also get as much shorter.
+    pub(crate) fn most_saved_with(&self, before: Option<Fix>, fix: Fix, spared: &[(u32, Ns)]) -> f64 {
+        let mut shorter = vec![0; self.schedule.len()];
+        for &(uid, time) in spared {
+            if let Some(p) = self.schedule.position(uid) {
+                shorter[p] = time.0.min(self.schedule.length(p));
+            }
+        }
+        let [_, before @ ..] = before.map_or(self.recorded, |fix| self.fixed(fix));
+        let scenario = Scenario { shorter: Some(&shorter), ..fix.scenario() };
+        let after = self.schedule.run(&scenario, [self.slowdown.0, self.slowdown.1]);
+        let saved = std::array::from_fn::<f64, 2, _>(|n| self.saved_by(speedup(before[n], after[n])));
+        saved.into_iter().fold(0.0, f64::max)
+    }
+
     /// How much less host time lies between launches at the hopeful end of it, in percent.
     pub(crate) fn less_host_percent(uninterrupted: f64) -> f64 {
         100.0 * (1.0 - faster(UNINTERRUPTED_HOST, uninterrupted))

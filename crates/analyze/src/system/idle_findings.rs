@@ -18,10 +18,10 @@ use super::cpu_idle::ACTIVITY_ROWS;
 use super::findings::{Cx, Draft, Judged, WIDEST, timeline_evidence};
 use super::gaps::{GapClass, Gaps, HostActivity, MidStepWait, Tally};
 use super::host_bound::{Fix, HostBound, Limit};
-use super::launch_actions::{FUSED_OPTIMIZER, is_optimizers, launch_actions, memory_action, places};
+use super::launch_actions::{FUSED_OPTIMIZER, can_be_compiled, is_optimizers, launch_actions, memory_action, places};
 use super::severity::{EXPOSED, IDLE, Severity};
 use super::texts::{counted, list, ms_and_percent, quoted, short};
-use super::{flags, selections};
+use super::{compiled, flags, selections};
 use crate::finding::{Evidence, FindingOperation, PatternId, Range};
 use crate::program::Program;
 use crate::rank::SURE_GAIN;
@@ -88,7 +88,7 @@ fn waits_in_first_calls(cx: &Cx<'_>) -> bool {
 }
 
 /// The GPU waits because the host can't issue work fast enough.
-pub(crate) fn launch_bound(cx: &Cx<'_>, waits: Option<&Judged>) -> Option<Judged> {
+pub(crate) fn launch_bound(cx: &Cx<'_>, waits: Option<&Judged>, program: Option<&Program>) -> Option<Judged> {
     let (gaps, host) = (&cx.system.gaps, &cx.system.host);
     let late = late_launches(cx);
     let idle = gaps.idle_of_program_percent();
@@ -102,10 +102,15 @@ pub(crate) fn launch_bound(cx: &Cx<'_>, waits: Option<&Judged>) -> Option<Judged
     if host.limit == Limit::Gpu {
         return None;
     }
-    let saved_ms = match waits {
-        Some(_) => host.saved(Some(Fix::NoReads), [Fix::NoReadsCompiled, Fix::NoReadsGraph]),
-        None => host.saved(None, [Fix::Compiled, Fix::Graph]),
+    let (before, compiled, graph) = match waits {
+        Some(_) => (Some(Fix::NoReads), Fix::NoReadsCompiled, Fix::NoReadsGraph),
+        None => (None, Fix::Compiled, Fix::Graph),
     };
+    let mut saved_ms = host.saved(before, [compiled, graph]);
+    let spared = program.filter(|_| can_be_compiled(cx.system)).map(compiled::spared).unwrap_or_default();
+    if !spared.is_empty() {
+        saved_ms.high = saved_ms.high.max(host.most_saved_with(before, graph, &spared));
+    }
     if saved_ms.speedup(gaps.window.as_ms()).high < NOTICEABLE {
         return None;
     }
@@ -135,7 +140,7 @@ pub(crate) fn launch_bound(cx: &Cx<'_>, waits: Option<&Judged>) -> Option<Judged
         operations: Vec::new(),
         time: late.time,
         saved_ms,
-        basis: launch_basis(cx, waits.is_some()),
+        basis: launch_basis(cx, waits.is_some(), !spared.is_empty()),
         algorithmic: launch_actions(cx),
         kernel: Vec::new(),
         evidence: launch_evidence(cx),
@@ -170,14 +175,15 @@ fn launch_issue(cx: &Cx<'_>, late: Tally) -> String {
     issue
 }
 
-fn launch_basis(cx: &Cx<'_>, after_waits: bool) -> String {
+fn launch_basis(cx: &Cx<'_>, after_waits: bool, fused: bool) -> String {
     let (least, most) = cx.system.host.slowdown();
     let idle = ms_and_percent(cx.utilization.idle_time_ms, cx.utilization.idle_time_percent);
     let state = if after_waits { ", the host's waits removed," } else { "" };
     let memory = if memory_action(cx).is_some() { " and memory calls as they are" } else { "" };
+    let kernels = if fused { " and one pass for elementwise kernels in a row" } else { "" };
     format!(
         "The recorded schedule{state} run again for a profiler that slowed the host down {least} to {most} times: low \
-         with 45% less host time between launches{memory}, high with each step issued at once; idle time is {idle}.",
+         with 45% less host time between launches{memory}, high with each step issued at once{kernels}; idle time is {idle}.",
     )
 }
 

@@ -31,7 +31,7 @@ fn is_compiled(system: &System) -> bool {
 }
 
 /// Whether compiling may help. Nothing is known of the operations in a GPU graph.
-fn can_be_compiled(system: &System) -> bool {
+pub(super) fn can_be_compiled(system: &System) -> bool {
     !is_compiled(system) && !system.kernels.mostly_replayed()
 }
 

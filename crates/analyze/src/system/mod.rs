@@ -6,6 +6,7 @@
 mod activity;
 mod classify;
 pub mod communication;
+mod compiled;
 pub mod copies;
 mod copy_findings;
 pub mod cpu_idle;

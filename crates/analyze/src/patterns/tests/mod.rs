@@ -3,6 +3,7 @@
 mod attention;
 mod chains;
 mod hostile;
+mod launches;
 mod loops;
 mod losses;
 mod norms;

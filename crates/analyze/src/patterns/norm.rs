@@ -186,6 +186,11 @@ fn around(scene: &Scene<'_>, claims: &Claims, reduce: usize) -> Option<(Instance
             _ => break,
         }
     }
+    // Where the input is cast for the means and once more for the scaling, both casts stand before them.
+    let before = scene.before(first).next_back().filter(|&i| step_at(i) == Some(Step::Cast));
+    if let Some(again) = before.filter(|&i| step_at(first) == Some(Step::Cast) && is_repeated(scene, [i, first])) {
+        first = again;
+    }
     let mut steps: Vec<(usize, Step)> = (first..reduce).filter_map(|i| step_at(i).map(|s| (i, s))).collect();
     steps.push((reduce, step_at(reduce)?));
     for i in scene.after(reduce).take(if of_batch { REACH_OF_BATCH } else { REACH }) {
@@ -194,7 +199,7 @@ fn around(scene: &Scene<'_>, claims: &Claims, reduce: usize) -> Option<(Instance
         let scaled = of_batch && steps.iter().any(|s| s.1 == Step::Scale);
         steps.push((i, if scaled && s == Step::Scale { Step::ChannelWeight } else { s }));
     }
-    trim(&mut steps, of_batch);
+    trim(scene, &mut steps, of_batch);
     let has = |s: Step| steps.iter().any(|x| x.1 == s);
     let squares = has(Step::Square) || has(Step::Spread) || has(Step::Length);
     let roots = has(Step::Root) || has(Step::Length) || scene_has_std(scene, &steps);
@@ -210,21 +215,29 @@ fn around(scene: &Scene<'_>, claims: &Claims, reduce: usize) -> Option<(Instance
     Some((instance(scene, code, &steps, reduce, &tensor), end))
 }
 
+/// Whether two operations do the same with tensors of the same shapes and types.
+fn is_repeated(scene: &Scene<'_>, [a, b]: [usize; 2]) -> bool {
+    let (a, b) = (scene.leaf(a), scene.leaf(b));
+    a.name == b.name && a.inputs.dims == b.inputs.dims && a.inputs.types == b.inputs.types
+}
+
 fn scene_has_std(scene: &Scene<'_>, steps: &[(usize, Step)]) -> bool {
     steps.iter().any(|s| scene.look(s.0).base == "std")
 }
 
 /// A norm ends with its scaling, its weights or a cast; what follows is something else, such as the next norm. A cast
 /// right before that one is its own. A batch norm may keep averages of its means before it comes to its weights.
-fn trim(steps: &mut Vec<(usize, Step)>, of_batch: bool) {
+fn trim(scene: &Scene<'_>, steps: &mut Vec<(usize, Step)>, of_batch: bool) {
     let Some(scale) = steps.iter().position(|s| s.1 == Step::Scale) else { return };
     let is_end = |s: &(usize, Step)| {
         matches!(s.1, Step::Weight | Step::ChannelWeight | Step::Cast) || of_batch && s.1 == Step::Small
     };
     if let Some(beyond) = steps[scale + 1..].iter().position(|s| !is_end(s)) {
         steps.truncate(scale + 1 + beyond);
-        if steps.last().is_some_and(|s| s.1 == Step::Cast) {
+        if let Some(&(cast, _)) = steps.last().filter(|s| s.1 == Step::Cast) {
             steps.pop();
+            // The next one casts its input twice.
+            steps.pop_if(|s| s.1 == Step::Cast && is_repeated(scene, [s.0, cast]));
         }
     }
     while of_batch && steps.last().is_some_and(|s| s.1 == Step::Small) {

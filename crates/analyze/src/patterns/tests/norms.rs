@@ -66,6 +66,26 @@ fn rms_norm_whose_root_is_cast_back() {
 }
 
 #[test]
+fn casts_for_the_means_and_for_the_scaling_both_belong_to_it() {
+    // x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + eps)
+    let cast = |s: &mut Sketch, to, from| drop(s.typed("aten::copy_", &[X, X], &[to, from], 100.0));
+    let mut s = Sketch::new();
+    cast(&mut s, "float", "c10::BFloat16");
+    rms(&mut s);
+    cast(&mut s, "float", "c10::BFloat16");
+    rms(&mut s);
+    let p = s.one(Code::UnfusedRmsNorm);
+    assert_eq!((p.instances, p.ops.len()), (2, 9));
+    // What was cast the other way just before is the result of something else.
+    let mut s = Sketch::new();
+    s.module("LlamaRMSNorm_0", |s| {
+        cast(s, "c10::BFloat16", "float");
+        rms(s);
+    });
+    assert_eq!(s.one(Code::UnfusedRmsNorm).ops.len(), 8);
+}
+
+#[test]
 fn division_by_the_length_of_a_row() {
     let mut s = Sketch::new();
     s.op("aten::linalg_vector_norm", &[X, &[], &[], &[], &[]], 40.0);

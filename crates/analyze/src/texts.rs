@@ -54,6 +54,7 @@ texts! {
     I_ROWS_LOOSE   "I-ROWS-LOOSE"   "A loop of {n} turns multiplies slices of a tensor by weights one after another: {time} ms over {calls}. To read the weights at the peak bandwidth takes {weights}% of the products' time.";
     I_RECURRENT    "I-RECURRENT"    "A recurrent layer runs {n} steps in time as separate small kernels in `{module}`: {time} ms over {calls}.";
     I_RECURRENT_LOOSE "I-RECURRENT-LOOSE" "A recurrent layer runs {n} steps in time as separate small kernels: {time} ms over {calls}.";
+    I_OPT_LISTS    "I-OPT-LISTS"    "The optimizer step is {n} operations on lists of tensors ({time} ms), each another pass over memory.";
     I_OPT          "I-OPT"          "The optimizer step launches {n} small kernels ({time} ms).";
     I_UPDATES      "I-UPDATES"      "A loop over tensors launches {n} small kernels ({time} ms), a few for each tensor.";
     I_RECOMPUTE    "I-RECOMPUTE"    "{time} ms of forward work is repeated in the backward pass (activation checkpointing).";
@@ -109,6 +110,7 @@ texts! {
     A_WEIGHTS_ONCE "A-WEIGHTS-ONCE" "Make the weight once and keep it: these operations work on what stays the same from call to call. Else use a product that takes the weight as it is stored.";
     A_GQA          "A-GQA"          "Use `scaled_dot_product_attention(..., enable_gqa=True)` instead of repeating key/value heads.";
     A_FOREACH      "A-FOREACH"      "Use the fused or foreach variant of the optimizer (`fused=True`).";
+    A_FUSED_STEP   "A-FUSED-STEP"   "Use the fused variant of the optimizer (`fused=True`), which passes over parameters, gradients and states once.";
     A_FOREACH_OWN  "A-FOREACH-OWN"  "Use an optimizer of the framework with `fused=True`, or update lists of tensors with `torch._foreach_*` operations.";
     A_FOREACH_LOOP "A-FOREACH-LOOP" "Handle all tensors at once with `torch._foreach_*` operations on lists of them (`torch._foreach_mul_`, `torch._foreach_copy_`, `torch._foreach_norm`; a moving average is one `torch._foreach_lerp_`).";
     A_RECOMPUTE    "A-RECOMPUTE"    "Checkpoint fewer layers if memory allows; this trades memory for the time above.";

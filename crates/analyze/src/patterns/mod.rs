@@ -29,6 +29,7 @@ mod moe;
 mod norm;
 mod one_hot;
 mod optimizer;
+mod optimizer_lists;
 mod recompute;
 mod recurrent;
 mod rope;

@@ -42,6 +42,7 @@ impl Maker<'_, '_> {
             Code::UnfusedSwiglu => "Unfused gated activation",
             Code::UnfusedGelu => "Unfused GELU",
             Code::UnfusedOptimizer if self.has(optimizer::LOOP) => "Tensors handled one by one",
+            Code::UnfusedOptimizer if self.has(optimizer::LISTS) => "Optimizer step in several passes",
             Code::UnfusedOptimizer => "Optimizer step of small kernels",
             Code::OneHotTargets if self.has(one_hot::LOOKUP) => "Rows picked with a one-hot matrix",
             Code::OneHotTargets => "Elements picked with one-hot rows",
@@ -111,6 +112,7 @@ impl Maker<'_, '_> {
             Code::UnfusedRecurrence if loose => TextId::I_RECURRENT_LOOSE,
             Code::UnfusedRecurrence => TextId::I_RECURRENT,
             Code::UnfusedOptimizer if self.has(optimizer::LOOP) => TextId::I_UPDATES,
+            Code::UnfusedOptimizer if self.has(optimizer::LISTS) => TextId::I_OPT_LISTS,
             Code::UnfusedOptimizer => TextId::I_OPT,
             Code::Recomputation => TextId::I_RECOMPUTE,
             Code::GemmEpilogue => TextId::I_EPILOGUE,
@@ -183,6 +185,7 @@ impl Maker<'_, '_> {
                 let text = match () {
                     () if self.has(optimizer::LOOP) => TextId::A_FOREACH_LOOP,
                     () if self.has(optimizer::BY_HAND) => TextId::A_FOREACH_OWN,
+                    () if self.has(optimizer::LISTS) => TextId::A_FUSED_STEP,
                     () => TextId::A_FOREACH,
                 };
                 vec![text.plain()]

@@ -7,6 +7,7 @@ mod launches;
 mod loops;
 mod losses;
 mod norms;
+mod optimizers;
 mod outputs;
 mod sketch;
 

@@ -68,7 +68,9 @@ fn rms_norm_whose_root_is_cast_back() {
 #[test]
 fn casts_for_the_means_and_for_the_scaling_both_belong_to_it() {
     // x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + eps)
-    let cast = |s: &mut Sketch, to, from| drop(s.typed("aten::copy_", &[X, X], &[to, from], 100.0));
+    let cast = |s: &mut Sketch, to, from| {
+        s.typed("aten::copy_", &[X, X], &[to, from], 100.0);
+    };
     let mut s = Sketch::new();
     cast(&mut s, "float", "c10::BFloat16");
     rms(&mut s);

@@ -322,6 +322,7 @@ impl Maker<'_, '_> {
         let mut all = Vec::with_capacity(2 * pattern.leaves.len());
         let fact = |name: &str| pattern.facts.iter().find(|f| f.0 == name).and_then(|f| f.1.parse::<f64>().ok());
         let of_turn = fact(moe::KERNELS);
+        let of_lists = pattern.facts.iter().any(|f| f.0 == super::optimizer::LISTS);
         let turns_left = if pattern.code == Code::MoeExpertLoop { EXPERTS_LEFT } else { TURNS_LEFT };
         let calls_us = [self.call_us(pattern, COMPILED_CALL_US), self.call_us(pattern, COMPILED_BACKWARD_US)];
         for (i, leaves) in pattern.leaves.iter().enumerate() {
@@ -341,6 +342,8 @@ impl Maker<'_, '_> {
                 let launches = match of_turn {
                     // A turn's backward has as many more kernels as that of all turns.
                     Some(of_turn) => turns_left.map(|n| (n * of_turn * kernels.len() as f64 / forward as f64) as usize),
+                    // How much less the host does is a guess: most of it is Python, which the profiler slows down most.
+                    None if of_lists => [LAUNCHES_LEFT[0], kernels.len()],
                     None => LAUNCHES_LEFT.map(|n| n * pattern.stretches),
                 };
                 all.push(Replacement {

@@ -154,7 +154,8 @@ texts! {
     A_EVAL         "A-EVAL"         "Call `model.eval()` where the model only infers: {n} run in training mode, and the trace has no backward pass.";
     A_RMSNORM      "A-RMSNORM"      "Where the model allows, RMSNorm instead of LayerNorm does less work.";
     A_TRITON_VALIDATE "A-TRITON-VALIDATE" "Compare this custom kernel with the equivalent framework operation before tuning it.";
-    A_COMPILE_SCOPE "A-COMPILE-SCOPE" "{n} compiled kernels of {us} us on average: a wider compile region would fuse more.";
+    A_GENERATED    "A-GENERATED"    "The compiler wrote this kernel: `torch.compile` with `mode=\"max-autotune\"`, where it is not set yet, also tries other block sizes.";
+    A_COMPILE_SCOPE "A-COMPILE-SCOPE" "{n} compiled kernels of {us} us on average: a wider compile region would fuse more; `TORCH_LOGS=graph_breaks` lists where regions end.";
     A_MOE_BATCH    "A-MOE-BATCH"    "Batch more tokens per expert call.";
     A_MOE_FUSE     "A-MOE-FUSE"     "Use a fused expert kernel instead of separate stages, or one grouped product for all experts (`torch._grouped_mm`, `torch.nn.functional.grouped_mm` in newer releases).";
     A_KV_BLOCK     "A-KV-BLOCK"     "Try KV cache block sizes 16, 32 and 64.";
@@ -171,6 +172,7 @@ texts! {
     B_TILE         "B-TILE"         "Tune tile sizes for M={m} N={n} K={k}; the current kernel uses {tile} ({tiles} tiles for {cus} compute units).";
     B_SPLIT        "B-SPLIT"        "Try a split-K variant for the long K={k}.";
     B_SELECT       "B-SELECT"       "Check the kernel selection: `{kernel}` was chosen for this shape.";
+    B_GENERATED    "B-GENERATED"    "Tune what the compiler wrote, `{kernel}`: its source is in the compiler's cache.";
     B_BW           "B-BW"           "Close the bandwidth gap: {saved} ms of kernel time less at {ceiling}% of peak bandwidth.";
     B_TINY         "B-TINY"         "{factor}x slower than its roofline is above the 5x expected of batching overhead: kernel issue.";
     B_QUANT_REPLAY "B-QUANT-REPLAY" "Quantized kernels may need their own tuning; replay artifact recommended.";

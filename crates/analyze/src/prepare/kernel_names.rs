@@ -36,6 +36,10 @@ const TRANSPOSES: &[&str] = &[
     "transpose_cnhw",
 ];
 
+/// How the compiler begins the names of kernels that it writes: pointwise, reductions (one pass, several, split), lists of
+/// tensors, mixed ones, and what it fills into templates. Other Triton kernels are written by hand.
+const GENERATED: &[&str] = &["poi", "red", "per", "spl", "for", "mix", "tem", "mm", "bmm", "flex"];
+
 /// What a kernel's name tells.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KernelName {
@@ -84,6 +88,12 @@ pub fn library(name: &str) -> Option<&'static str> {
 /// Whether a kernel is one of the framework's own and not of a library.
 pub fn is_native(name: &str) -> bool {
     library(name) == Some(NATIVE)
+}
+
+/// Whether a compiler wrote a kernel for the work at hand.
+pub(crate) fn is_generated(name: &str) -> bool {
+    let kind = name.strip_prefix("triton_").and_then(|rest| rest.split('_').next());
+    kind.is_some_and(|kind| GENERATED.contains(&kind))
 }
 
 /// Whether a kernel only changes a layout.
@@ -271,6 +281,10 @@ mod tests {
         assert_eq!(library("void cudnn::bn_bw_1C11_kernel_new"), Some("dnn"));
         assert_eq!(library("void at::native::reduce_kernel<512>"), Some("native"));
         assert_eq!(library("triton_poi_fused_add_0"), Some("compiled"));
+        let generated = ["triton_poi_fused_add_0", "triton_for_fused_3", "triton_tem_fused_mm_1", "triton_mm"];
+        assert!(generated.iter().all(|name| is_generated(name)));
+        let written = ["triton_rms_norm_kernel", "triton_format", "_triton_poi_0", "fused_moe_kernel"];
+        assert!(!written.iter().any(|name| is_generated(name)));
         assert_eq!(library("my_kernel"), None);
         assert!(is_transpose("void cudnn::engines_precompiled::nchwToNhwcKernel<__half>"));
         assert!(is_transpose("batched_transpose_16x32_half"));

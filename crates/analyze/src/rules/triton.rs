@@ -9,6 +9,7 @@ use super::judge::{Group, Judged, Judgement, assess_bandwidth};
 use super::words::Said;
 use crate::finding::PatternId;
 use crate::metrics::{CategoryMetrics, Classification, TritonClass};
+use crate::prepare::kernel_names::is_generated;
 use crate::prepared::{BoundType, Row};
 use crate::rounding::{round, shown};
 use crate::texts::TextId;
@@ -29,7 +30,8 @@ Efficiency is the roofline time over kernel time. A row is a bottleneck if it ta
 `bottleneck.percent_of_category` and reaches less than `bottleneck.efficiency`.
 
 ## What to do
-Compare the kernel with the equivalent framework operation; widen the compile region; tune its block sizes.
+Of a kernel that the compiler wrote, let it try other block sizes, and widen the compile region; of one that was written
+by hand, compare it with the equivalent framework operation before tuning it.
 
 ## Limits
 The bytes of a compiled kernel are reckoned from its tensors and its name. It cannot be replayed as one operation.";
@@ -99,7 +101,8 @@ impl Rules for Triton {
     fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
         let mut said = Said::default();
         said.bound(cx, group);
-        said.model(TextId::A_TRITON_VALIDATE, &[]);
+        let generated = is_generated(&group.row().name);
+        said.model(if generated { TextId::A_GENERATED } else { TextId::A_TRITON_VALIDATE }, &[]);
         let (count, us) = calls(cx);
         if count > MANY_KERNELS && us < cx.limit(Threshold::HighCountUs) {
             said.model(TextId::A_COMPILE_SCOPE, &[("n", &count.to_string()), ("us", &shown(us, 1))]);

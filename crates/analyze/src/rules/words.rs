@@ -10,7 +10,7 @@ use crate::metrics::Sentence;
 use crate::metrics::short_name;
 use crate::prepare::args;
 use crate::prepare::baseline::is_contiguous;
-use crate::prepare::kernel_names::{has_steps, main_kernel};
+use crate::prepare::kernel_names::{has_steps, is_generated, main_kernel};
 use crate::prepared::{BoundType, Row};
 use crate::program::Direction;
 use crate::rounding::{of_peak, round, shown, shown_ms};
@@ -72,7 +72,8 @@ impl Said {
 
     /// Of what has no recorded inputs no package can be made, and no shape can be spoken of.
     pub(crate) fn without_inputs(&mut self) {
-        let needs = [TextId::B_REPLAY, TextId::B_QUANT_REPLAY, TextId::B_SELECT, TextId::B_STRIDE].map(TextId::id);
+        let needs = [TextId::B_REPLAY, TextId::B_QUANT_REPLAY, TextId::B_SELECT, TextId::B_GENERATED, TextId::B_STRIDE]
+            .map(TextId::id);
         self.kernel.retain(|s| !needs.contains(&s.id));
         self.ids.retain(|id| !needs.contains(id));
         self.kernel(TextId::B_NO_INPUTS, &[]);
@@ -158,10 +159,11 @@ impl Said {
         }
     }
 
-    /// Which kernel was chosen.
+    /// Which kernel was chosen. What a compiler wrote for the work at hand was not chosen among others.
     pub(crate) fn selection(&mut self, row: &Row) {
         if let Some(kernel) = main_kernel(row) {
-            self.kernel(TextId::B_SELECT, &[("kernel", &short_name(kernel))]);
+            let text = if is_generated(kernel) { TextId::B_GENERATED } else { TextId::B_SELECT };
+            self.kernel(text, &[("kernel", &short_name(kernel))]);
         }
     }
 
@@ -242,6 +244,7 @@ fn which_shape(cx: &CategoryCx<'_>, group: &Group<'_>) -> String {
 /// its name puts it in, or all of its calls lie in compiled regions.
 pub(crate) fn compiled_already(cx: &CategoryCx<'_>, row: &Row) -> Option<TextId> {
     match () {
+        () if is_generated(&row.name) => Some(TextId::A_GENERATED),
         () if row.name.starts_with("triton") => Some(TextId::A_TRITON_VALIDATE),
         () if !cx.prepared.program.is_compiled(row.id) => None,
         // The compiler has kernels of its own for products.

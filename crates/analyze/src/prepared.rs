@@ -162,6 +162,9 @@ pub struct Efficiency {
     pub source: EfficiencySource,
     /// Above 110 %: the peak, the model or the timing is wrong.
     pub is_anomaly: bool,
+    /// Whether it can be less: a kernel that a compiler wrote may touch a part of its tensors.
+    #[serde(skip)]
+    pub traffic: Traffic,
     /// What to tell the reader about it, if anything.
     pub warning: Option<&'static str>,
     /// Whether too much of its time was shared with kernels of other streams to say how fast it is.
@@ -172,7 +175,22 @@ pub struct Efficiency {
     pub lacks_rate: bool,
 }
 
+/// What is known of the bytes that a row moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Traffic {
+    /// What it has to move.
+    #[default]
+    Known,
+    /// All of its tensors, of which it may touch a part.
+    AtMost,
+}
+
 impl Efficiency {
+    /// Whether it is an upper bound.
+    pub fn is_at_most(&self) -> bool {
+        self.traffic == Traffic::AtMost
+    }
+
     /// Nothing is known.
     pub fn unknown(peak_hbm_tbs: f64) -> Self {
         Self {
@@ -189,6 +207,7 @@ impl Efficiency {
             roofline_time_us: None,
             source: EfficiencySource::None,
             is_anomaly: false,
+            traffic: Traffic::Known,
             warning: None,
             is_shared: false,
             lacks_rate: false,

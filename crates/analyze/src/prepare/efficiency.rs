@@ -6,7 +6,7 @@ use jarvis_perf::ops::ModelSource;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::roofline::MB;
 
-use crate::prepared::{BoundType, Efficiency, EfficiencySource};
+use crate::prepared::{BoundType, Efficiency, EfficiencySource, Traffic};
 
 const MICRO: f64 = 1e6;
 
@@ -15,6 +15,7 @@ const FALLBACK_SPEC: &str = "matrix_bf16";
 
 /// Warning of rows above [`crate::thresholds::Threshold::EffAnomaly`].
 const ANOMALY: &str = "[ANOMALY] exceeds peak - verify measurement";
+const ABOVE_PEAK_WHOLE: &str = "[ANOMALY] exceeds peak if it moves its tensors whole - it may touch a part of them";
 const ABOVE_PEAK: &str = "slightly above peak - within measurement error";
 
 /// What is known of the calls of a row. Where they differ, numbers of one call are means.
@@ -36,8 +37,32 @@ pub(crate) struct Work {
     pub(crate) mean_percent: Option<f64>,
     /// Whose numbers these are.
     pub(crate) source: Option<ModelSource>,
+    /// What its bytes are of.
+    pub(crate) tensors: Tensors,
     /// Which side rates the row if only one of arithmetic and traffic is known and the other is zero.
     pub(crate) prefer: Preferred,
+}
+
+/// How much of its tensors a model takes a kernel to move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Tensors {
+    /// What the operation is known to touch.
+    #[default]
+    Touched,
+    /// All, since a compiler wrote the kernel and its name does not tell what it reads of them.
+    Whole,
+    /// All, and one has more elements than the kernel runs over.
+    Larger,
+}
+
+impl Tensors {
+    /// Of a kernel that a compiler wrote, with the elements of its largest tensor and of what it runs over.
+    pub(crate) fn of_generated(largest: Option<i64>, runs_over: Option<i64>) -> Self {
+        match (largest, runs_over) {
+            (Some(tensor), Some(elements)) if tensor > elements && elements > 0 => Self::Larger,
+            _ => Self::Whole,
+        }
+    }
 }
 
 /// Which side of the roofline a category is about.
@@ -110,8 +135,15 @@ pub(crate) fn rate(work: &Work, platform: &Platform, anomaly: f64) -> Efficiency
     out.bound_type = Some(side.bound).filter(|_| out.source != EfficiencySource::ByteEstimate);
     out.roofline_time_us = Some(best_us);
     out.efficiency_percent = Some(percent);
+    // No error of measurement makes up for tensors that are not moved whole.
+    let anomaly = if work.tensors == Tensors::Touched { anomaly } else { anomaly.min(100.0) };
     out.is_anomaly = percent > anomaly;
+    let may_be_less = work.tensors == Tensors::Larger || out.is_anomaly && work.tensors == Tensors::Whole;
+    if may_be_less && out.bound_type == Some(BoundType::Memory) {
+        out.traffic = Traffic::AtMost;
+    }
     out.warning = match () {
+        () if out.is_anomaly && out.is_at_most() => Some(ABOVE_PEAK_WHOLE),
         () if out.is_anomaly => Some(ANOMALY),
         () if percent > 100.0 => Some(ABOVE_PEAK),
         () => None,
@@ -210,6 +242,23 @@ mod tests {
         let generic = rate(&generic, h200(), 110.0);
         assert_eq!((generic.source, generic.judged()), (EfficiencySource::ByteEstimate, None));
         assert_eq!(generic.bound_type, None, "a lower bound does not tell what binds");
+    }
+
+    #[test]
+    fn tensors_that_may_not_be_moved_whole_rate_a_kernel_at_most() {
+        assert_eq!(Tensors::of_generated(Some(8), Some(8)), Tensors::Whole);
+        assert_eq!(Tensors::of_generated(Some(9), Some(8)), Tensors::Larger);
+        assert_eq!(Tensors::of_generated(Some(9), None), Tensors::Whole, "what it runs over was not recorded");
+        // 2400e6 bytes take 500 µs.
+        let of = |tensors, us| {
+            rate(&Work { tensors, ..work(Some(1.0), Some(2400e6 / MB), Some("vector_bf16"), us) }, h200(), 110.0)
+        };
+        let (half, beyond) = (2.0 * 1000.0, 2.0 * 475.0);
+        let seen = |tensors, us| (of(tensors, us).is_at_most(), of(tensors, us).is_anomaly);
+        assert_eq!([seen(Tensors::Touched, half), seen(Tensors::Touched, beyond)], [(false, false); 2]);
+        assert_eq!([seen(Tensors::Whole, half), seen(Tensors::Whole, beyond)], [(false, false), (true, true)]);
+        assert_eq!([seen(Tensors::Larger, half), seen(Tensors::Larger, beyond)], [(true, false), (true, true)]);
+        assert!(of(Tensors::Whole, beyond).judged().is_none() && of(Tensors::Larger, half).judged().is_some());
     }
 
     #[test]

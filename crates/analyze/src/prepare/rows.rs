@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jarvis_perf::call::InputLists;
+use jarvis_perf::models::triton;
 use jarvis_perf::ops::ModelSource;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{KernelList, KernelStat, Report, RowModel, UnifiedRow};
@@ -10,8 +11,8 @@ use jarvis_trace::{Arg, EventId, Trace, side_by_side};
 use rapidhash::RapidHashMap;
 
 use super::copies::Copied;
-use super::efficiency::{Preferred, Work, rate};
-use super::kernel_names::KernelNames;
+use super::efficiency::{Preferred, Tensors, Work, rate};
+use super::kernel_names::{KernelNames, is_generated};
 use super::place::{Modules, back_to_back, call_site, collector, direction, leaves_by_row};
 use super::{args, beside, category, fallback, timing};
 use crate::prepared::{Beside, Efficiency, InARow, Row};
@@ -139,6 +140,7 @@ fn one(
         us: row.kernel_us.sum,
         mean_percent: row.pct_roofline.mean(),
         source: model.and_then(|m| m.source),
+        tensors: tensors(name, &inputs),
         prefer: Preferred::of(&place.category),
     };
     let nothing_known = work.gflops.is_none() && work.data_moved_mb.is_none();
@@ -203,6 +205,17 @@ fn one(
         inputs,
         category: Arc::clone(&place.category),
     }
+}
+
+/// What the bytes of a row are of. Kernels that look elements up are taken to touch no more than they run over.
+fn tensors(name: &str, inputs: &InputLists) -> Tensors {
+    if !is_generated(name) {
+        return Tensors::Touched;
+    }
+    let elements = |dims: &[i64]| dims.iter().try_fold(1_i64, |product, &size| product.checked_mul(size));
+    let dims = inputs.dims.iter().flat_map(|d| d.iter());
+    let largest = dims.filter_map(|d| elements(d.shape()?)).max().filter(|_| !triton::looks_up(name));
+    Tensors::of_generated(largest, triton::runs_over(name, inputs))
 }
 
 /// How close a row comes to the hardware: by the calls that ran alone where much of its time was shared with kernels of

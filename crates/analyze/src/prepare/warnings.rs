@@ -8,7 +8,7 @@ use jarvis_perf::tables::Report;
 use jarvis_trace::{Defect, Diagnostic, Diagnostics, Severity};
 
 use super::args;
-use crate::prepared::{DeviceTime, Prepared, Row};
+use crate::prepared::{DeviceTime, Efficiency, Prepared, Row};
 use crate::rounding::{shown, shown_ms};
 use crate::texts::{counted, quoted};
 
@@ -52,10 +52,10 @@ pub(crate) fn warnings(p: &Prepared, report: &Report) -> Vec<String> {
     out.extend(several_models(p));
     out.extend(unsure(&report.diagnostics));
     out.extend(other_device(p));
-    for row in p.rows.iter().filter(|r| r.efficiency.is_anomaly) {
-        let percent = row.efficiency.efficiency_percent.unwrap_or_default();
-        out.push(beyond_peak(&row.name, &row.args, percent));
-    }
+    let (parts, doubtful): (Vec<&Row>, Vec<&Row>) =
+        p.rows.iter().filter(|r| r.efficiency.is_anomaly).partition(|r| r.efficiency.is_at_most());
+    out.extend(doubtful.iter().map(|row| beyond_peak(&row.name, &row.args, &row.efficiency)));
+    out.extend(touching_parts(&parts));
     out.extend(p.rows.iter().filter(|r| r.high_variance).map(varying));
     out.extend(time_sum(p));
     let in_graphs = report.rows.kernels.iter().any(|k| k.category.as_deref() == Some("graph"));
@@ -298,8 +298,30 @@ pub fn without_rate(platform: &Platform, work: impl IntoIterator<Item = (Arc<str
 }
 
 /// Told of what is faster than the hardware.
-fn beyond_peak(name: &str, args: &str, percent: f64) -> String {
-    format!("{}{} reaches {}% of peak: verify the measurement.", quoted(name), on(args), shown(percent, 1))
+fn beyond_peak(name: &str, args: &str, e: &Efficiency) -> String {
+    let percent = shown(e.efficiency_percent.unwrap_or_default(), 1);
+    format!("{}{} reaches {percent}% of peak{}.", quoted(name), on(args), doubt(e))
+}
+
+/// Told of compiled kernels that would be faster than the hardware if they moved their tensors whole: of all at once, since
+/// nothing is wrong with the recording.
+fn touching_parts(rows: &[&Row]) -> Option<String> {
+    let largest = rows.iter().copied().reduce(|a, b| if b.time_ms > a.time_ms { b } else { a })?;
+    let told = beyond_peak(&largest.name, &largest.args, &largest.efficiency);
+    let time_ms: f64 = rows.iter().map(|r| r.time_ms).sum();
+    Some(match rows.len() {
+        1 => told,
+        n => format!("{told} Likewise {} more; {} ms in all.", n - 1, shown_ms(time_ms)),
+    })
+}
+
+/// What is wrong about more than the peak.
+pub(crate) fn doubt(e: &Efficiency) -> &'static str {
+    if e.is_at_most() {
+        " if it moves its tensors whole: a compiled kernel may touch a part of them, so its efficiency is not known"
+    } else {
+        ": verify the measurement"
+    }
 }
 
 /// Calls alike are told apart from others of the same operation by their inputs, and by their number where none are known.
@@ -322,6 +344,7 @@ fn on(args: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prepared::Traffic;
     use crate::testing::prepared_of;
     use jarvis_trace::TraceBuilder;
 
@@ -466,9 +489,13 @@ mod tests {
 
     #[test]
     fn what_has_no_shape_is_told_without() {
-        let told = |args| beyond_peak("aten::add", args, 114.84);
+        let e = Efficiency { efficiency_percent: Some(114.84), ..Efficiency::unknown(4.8) };
+        let told = |args| beyond_peak("aten::add", args, &e);
         assert_eq!(told("(2,3) fp32"), "`aten::add` on (2,3) fp32 reaches 114.8% of peak: verify the measurement.");
         assert_eq!(told(""), "`aten::add` reaches 114.8% of peak: verify the measurement.");
+        assert_eq!(touching_parts(&[]), None);
+        let part = beyond_peak("triton_poi_fused_slice_0", "", &Efficiency { traffic: Traffic::AtMost, ..e.clone() });
+        assert!(part.contains("114.8% of peak if it moves its tensors whole") && !part.contains("verify"), "{part}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::{Analyzer, AnalyzerError, AnalyzerInfo, Shares, impact, operation, pr
 use crate::metrics::{
     Bottleneck, CategoryMetrics, Classification, Facts, PatternMetrics, Replay, SCHEMA_VERSION, SetAside, Status,
 };
+use crate::prepare::warnings::doubt;
 use crate::prepare::{args, percent};
 use crate::prepared::Row;
 use crate::program::base_name;
@@ -139,7 +140,8 @@ fn warnings(cx: &CategoryCx<'_>) -> Vec<String> {
         if row.efficiency.is_anomaly {
             let e = row.efficiency.efficiency_percent.unwrap_or_default();
             let args = if row.args.is_empty() { String::new() } else { format!(" {}", row.args) };
-            out.push(format!("{}{args}: {}% of peak; verify the measurement", quoted(&row.name), shown(e, 1)));
+            let doubt = doubt(&row.efficiency);
+            out.push(format!("{}{args}: {}% of peak{doubt}", quoted(&row.name), shown(e, 1)));
         }
         if row.beside.is_considerable() {
             let judged = match row.beside.alone_count {

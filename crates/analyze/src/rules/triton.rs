@@ -85,7 +85,9 @@ impl Rules for Triton {
     fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
         let mut j = Judgement::usual(cx, row);
         j.finding = Some(PatternId::TRITON_BELOW_BAND);
-        j.assessment = row.efficiency.judged().map(|e| assess_bandwidth(cx, e, "Needs investigation"));
+        // What reaches so much at most may be slow, and is not called good.
+        let known = |e: &f64| !row.efficiency.is_at_most() || *e < cx.limit(Threshold::EffAcceptable);
+        j.assessment = row.efficiency.judged().filter(known).map(|e| assess_bandwidth(cx, e, "Needs investigation"));
         j
     }
 

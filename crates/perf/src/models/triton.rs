@@ -14,7 +14,7 @@ mod tests;
 use std::borrow::Cow;
 
 use crate::args::{self, Args};
-use crate::call::OpCall;
+use crate::call::{InputLists, OpCall};
 use crate::count::Count;
 use crate::dtype;
 use crate::models::{ComputeUnit, Cost, ModelError, Params, PerfModel};
@@ -55,7 +55,7 @@ pub fn can_model(call: &OpCall<'_>, quirks: &Quirks) -> bool {
         return false;
     }
     let args = Args::of(call);
-    let has_extents = !integers(call).is_empty() && !args.is_empty();
+    let has_extents = !integers(call.inputs).is_empty() && !args.is_empty();
     if quirks.triton_last_integer_counts {
         return has_extents && args.type_count() > 0;
     }
@@ -83,9 +83,9 @@ fn tensors<'a>(call: &OpCall<'a>) -> Result<Vec<Tensor<'a>>, ModelError> {
 }
 
 /// Every argument that is a whole number, in order.
-fn integers(call: &OpCall<'_>) -> Vec<i64> {
-    let args = Args::of(call);
-    let concrete = call.inputs.concrete.as_deref().unwrap_or_default();
+fn integers(inputs: &InputLists) -> Vec<i64> {
+    let args = Args::new(inputs);
+    let concrete = inputs.concrete.as_deref().unwrap_or_default();
     concrete.iter().enumerate().filter_map(|(i, _)| args::int(args.concrete_or_empty(i))).collect()
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn compiled(call: &OpCall<'_>, quirks: &Quirks) -> Result<Box<dyn Per
         return Err(ModelError::fail("neither extents nor tensors were recorded"));
     }
     let fused = fused_words(tail, quirks);
-    let given = Extents::of(kind, &integers(call));
+    let given = Extents::of(kind, &integers(call.inputs));
     let mut extents = given.unwrap_or(Extents { xnumel: 0, rnumel: 1, plain: false });
     let cost = tensors(call).map(|tensors| {
         let kernel = Kernel { kind, fused: &fused, tensors: &tensors };
@@ -166,6 +166,25 @@ pub(crate) fn compiled(call: &OpCall<'_>, quirks: &Quirks) -> Result<Box<dyn Per
         }
     });
     Ok(Box::new(Compiled { fused, extents, cost }))
+}
+
+/// Parts of the names of operations that pick elements by index.
+const BY_INDEX: [&str; 4] = ["embedding", "index", "gather", "scatter"];
+
+fn is_lookup(word: &str) -> bool {
+    BY_INDEX.iter().any(|part| word.contains(part))
+}
+
+/// Whether its name tells that a kernel picks elements of a tensor by index.
+pub fn looks_up(name: &str) -> bool {
+    split_name(name).is_some_and(|(_, tail)| fused_words(tail, &Quirks::NONE).iter().any(|word| is_lookup(word)))
+}
+
+/// Elements that a kernel runs over, where its extents tell.
+pub fn runs_over(name: &str, inputs: &InputLists) -> Option<i64> {
+    let (kind, _) = split_name(name)?;
+    let extents = Extents::of(kind, &integers(inputs)).filter(|e| e.plain)?;
+    Some(extents.product().to_i64())
 }
 
 /// What name and tensor list say about a kernel.
@@ -195,8 +214,7 @@ impl Kernel<'_> {
 
     /// Whether the kernel picks elements of a tensor by index, so that it need not touch all of it.
     fn looks_up(&self) -> bool {
-        const BY_INDEX: [&str; 4] = ["embedding", "index", "gather", "scatter"];
-        self.fused.iter().any(|word| BY_INDEX.iter().any(|part| word.contains(part)))
+        self.fused.iter().any(|word| is_lookup(word))
     }
 
     /// Elements of a tensor that the kernel touches: of a table no more than it has lookups (F36).

@@ -189,6 +189,8 @@ impl Marks<'_, '_> {
         let mark = match (operation.and_then(|o| o.set_aside), row.efficiency.judged()) {
             (Some(set_aside), _) => set_aside.mark(),
             (None, None) if row.efficiency.is_anomaly || row.efficiency.is_shared => NOT_JUDGED,
+            // At most so fast is not fast.
+            (None, Some(_)) if row.efficiency.is_at_most() => NOT_JUDGED,
             (None, Some(e)) if operation.and_then(|o| o.expected).is_some_and(|(low, _)| round(e, 1) < low) => NOT_SLOW,
             (None, _) => WITHIN_EXPECTED,
         };

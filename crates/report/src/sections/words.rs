@@ -80,15 +80,23 @@ pub(crate) fn bound(bound: Option<BoundType>) -> &'static str {
     }
 }
 
-/// `30.6% of 5.3 TB/s`; a lower bound is marked as one.
+/// `30.6% of 5.3 TB/s`; a bound is marked as one.
 pub(crate) fn efficiency(e: &Efficiency) -> String {
     let Some(percent) = e.efficiency_percent else { return "-".to_owned() };
-    let mark = if e.source == EfficiencySource::ByteEstimate { "≥ " } else { "" };
+    let mark = match () {
+        () if e.source == EfficiencySource::ByteEstimate => "≥ ",
+        () if e.is_at_most() => "≤ ",
+        () => "",
+    };
     let peak = match (e.bound_type, e.resolved_peak_maf) {
         (Some(BoundType::Compute), Some(peak)) => format!("{} TFLOPS/s", figure(peak)),
         _ => format!("{} TB/s", figure(e.resolved_peak_hbm_bw)),
     };
-    let doubt = if e.is_anomaly { " (verify)" } else { "" };
+    let doubt = match (e.is_anomaly, e.is_at_most()) {
+        (true, true) => " (touches a part)",
+        (true, false) => " (verify)",
+        (false, _) => "",
+    };
     format!("{mark}{}% of {peak}{doubt}", pct(percent))
 }
 

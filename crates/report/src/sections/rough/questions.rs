@@ -34,10 +34,12 @@ fn anomalies(run: &Run<'_>) -> Vec<Line> {
     rows.take(MOST)
         .map(|r| {
             let e = r.efficiency.efficiency_percent.unwrap_or_default();
+            let part = r.efficiency.is_at_most();
+            let asked = if part { "what of its tensors does it touch" } else { "is the peak or the timing right" };
             Line::code(&r.name)
                 .and_prose(" on ")
                 .and_code(&shapes(&r.args))
-                .and_prose(&format!(" reaches {}% of peak: is the peak or the timing right?", pct(e)))
+                .and_prose(&format!(" reaches {}% of peak: {asked}?", pct(e)))
         })
         .collect()
 }

@@ -116,6 +116,19 @@ impl Priority {
     }
 }
 
+/// Whether what mends a finding is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mending {
+    /// A change that such operations are known to gain by.
+    #[default]
+    CountedOn,
+    /// What a kernel team may reach, and no other change is known to.
+    KernelTeam,
+    /// No performance model covers it: nothing can be told.
+    Unknown,
+}
+
 /// From the cautious to the hopeful end of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Range {
@@ -171,6 +184,9 @@ fn ratio_range<S: serde::Serializer>(range: &Range, serializer: S) -> Result<S::
 
 /// What is said in the place of a saving: where the GPU waits for the host anyway, and where there is no estimate.
 pub const NO_GAIN: [&str; 2] = ["nothing while the GPU awaits launches", "not quantified"];
+
+/// Said after a saving that no change to the model or its settings is known to bring.
+pub const BY_KERNEL_TEAM: &str = ", if a kernel team gets there";
 
 /// What a change would bring.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -287,6 +303,8 @@ pub struct Finding {
     pub paths: Paths,
     /// What it would bring.
     pub impact: Impact,
+    /// Whether that can be counted on.
+    pub mending: Mending,
     /// Where the numbers come from.
     pub evidence: Vec<Evidence>,
     /// Path of the replay package.
@@ -305,9 +323,14 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// What the change is expected to save, in milliseconds of the window: the middle of the range.
+    /// What the change is expected to save, in milliseconds of the window: the middle of the range, or what is sure where
+    /// nobody knows how to get to the hopeful end.
     pub fn expected_ms(&self) -> f64 {
-        f64::midpoint(self.impact.saved_ms.low, self.impact.saved_ms.high)
+        let saved = self.impact.saved_ms;
+        match self.mending {
+            Mending::CountedOn => f64::midpoint(saved.low, saved.high),
+            Mending::KernelTeam | Mending::Unknown => saved.low,
+        }
     }
 
     /// Whether it is about operations that no model covers, so that what a change would bring is not known.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use crate::finding::{PatternId, Priority, Range};
+use crate::finding::{Mending, PatternId, Priority, Range};
 use crate::prepared::{BoundType, Prepared, Row};
 use crate::program::RowId;
 use crate::rounding::{Ms, Percent, Ratio};
@@ -301,6 +301,9 @@ pub struct Bottleneck {
     pub text_ids: Vec<&'static str>,
     /// What improving it would bring.
     pub impact: BottleneckImpact,
+    /// Whether that can be counted on.
+    #[serde(skip)]
+    pub mending: Mending,
     /// Whether to make a replay package.
     pub replay: Replay,
     /// What the finding is called.

@@ -10,7 +10,7 @@
 
 use std::cmp::Ordering;
 
-use crate::finding::{Finding, PatternId, Priority, Tier};
+use crate::finding::{Finding, Mending, PatternId, Priority, Tier};
 use crate::prepared::Prepared;
 use jarvis_trace::InOrder;
 
@@ -69,6 +69,9 @@ fn is_settled(finding: &Finding) -> bool {
 /// As urgent as any other that brings less, and as faster launching that it goes before: what names the cause explains
 /// what helps in general.
 fn lifted(finding: &Finding, all: &[Finding], launching: f64, window_ms: f64) -> Priority {
+    if finding.mending == Mending::KernelTeam {
+        return finding.priority;
+    }
     let own = finding.impact.saved_ms;
     let is_launching = finding.pattern == PatternId::LAUNCH_BOUND;
     let brings_less = |f: &&Finding| {
@@ -197,6 +200,17 @@ mod tests {
         ];
         let lifted: Vec<Priority> = all.iter().map(|f| lifted(f, &all, 20.0, 100.0)).collect();
         assert_eq!(lifted, [High, High, Medium, Critical, High, Medium, High]);
+    }
+
+    #[test]
+    fn what_a_kernel_team_may_reach_is_recommended_and_not_urgent() {
+        use Priority::{Critical, High, Medium};
+        let unsure = Finding { mending: Mending::KernelTeam, ..finding(Tier::Compute, Critical, 0.0, 60.0) };
+        assert_eq!(settled(&unsure, 100.0), Medium);
+        let unsure = Finding { priority: Medium, ..unsure };
+        let all = [unsure.clone(), finding(Tier::Compute, High, 0.0, 20.0)];
+        assert_eq!(lifted(&unsure, &all, 0.0, 100.0), Medium);
+        assert!(recommended(&all).count() == 2 && recoverable_percent(&[unsure], 100.0).is_some());
     }
 
     #[test]

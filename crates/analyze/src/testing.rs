@@ -4,7 +4,7 @@ use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{ReportOptions, build_report};
 use jarvis_trace::{EventBuilder, TraceBuilder};
 
-use crate::finding::{Finding, Impact, Paths, PatternId, Priority, Range, Tier};
+use crate::finding::{Finding, Impact, Mending, Paths, PatternId, Priority, Range, Tier};
 use crate::metrics::{CategoryMetrics, Scope};
 use crate::prepare::PrepareOptions;
 use crate::prepared::Prepared;
@@ -170,5 +170,6 @@ pub(crate) fn finding(tier: Tier, priority: Priority, low: f64, high: f64) -> Fi
         rows: Vec::new(),
         kernels_saved_ms: Range::default(),
         goes_with: None,
+        mending: Mending::CountedOn,
     }
 }

@@ -16,7 +16,7 @@ use super::scene::Scene;
 use super::show::{ms, one};
 use super::{Code, Confidence, Pattern, is_worth, least_saving_ms};
 use super::{attention, moe, weight_copies};
-use crate::finding::{Evidence, Finding, FindingOperation, Impact, MOST_OPERATIONS, Priority, Range};
+use crate::finding::{Evidence, Finding, FindingOperation, Impact, MOST_OPERATIONS, Mending, Priority, Range};
 use crate::prepare::args::SEPARATOR;
 use crate::prepare::place;
 use crate::prepared::Row;
@@ -173,6 +173,7 @@ impl Maker<'_, '_> {
             rows: self.row_shares(),
             kernels_saved_ms: self.with_lighter(self.with_heads(kernels_saved).0).0.as_measured(total),
             goes_with: None,
+            mending: Mending::CountedOn,
         }
     }
 

@@ -387,6 +387,7 @@ fn bottleneck(
         kernel: said.kernel,
         text_ids: said.ids,
         impact: impact::of_group(cx, group),
+        mending: group.largest().judgement.mending(),
         replay,
         finding: group.largest().judgement.finding,
         covered_by: covers.first().copied().flatten().filter(|_| covered).map(|c| Arc::clone(&c.name)),

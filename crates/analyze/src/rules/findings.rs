@@ -10,7 +10,9 @@ use super::layout::turned_ms;
 use super::outcome::CategoryOutcome;
 use super::precision;
 use super::words::speaks_of_package;
-use crate::finding::{Evidence, Finding, FindingOperation, Impact, MOST_OPERATIONS, Paths, PatternId, Priority, Range};
+use crate::finding::{
+    Evidence, Finding, FindingOperation, Impact, MOST_OPERATIONS, Mending, Paths, PatternId, Priority, Range,
+};
 use crate::metrics::short_name;
 use crate::metrics::{Bottleneck, CategoryMetrics, PatternMetrics, Promoted, Sentence};
 use crate::prepare::args::{SEPARATOR, dims_json, types_json};
@@ -217,6 +219,7 @@ struct Draft {
     also: Vec<RowId>,
     time_ms: f64,
     saved: Range,
+    mending: Mending,
     /// Whether it is one change to the program, which can be measured, and not operations below what they could reach.
     is_change: bool,
     /// Whether all it was merged of are bottlenecks, so that their analyzer can tell it anew.
@@ -244,6 +247,7 @@ impl Draft {
             also: p.also.clone(),
             time_ms: part * p.time_ms,
             saved,
+            mending: Mending::CountedOn,
             is_change: true,
             is_bottleneck: false,
             replay_reason: None,
@@ -277,6 +281,7 @@ impl Draft {
             also: Vec::new(),
             time_ms,
             saved: told.impact.range()?,
+            mending: b.mending,
             is_change: false,
             is_bottleneck: true,
             replay_reason: (!b.replay.recommended).then(|| b.replay.reason.clone()),
@@ -316,6 +321,7 @@ impl Draft {
             also: Vec::new(),
             time_ms,
             saved: Range::new(0.0, 0.0),
+            mending: Mending::Unknown,
             is_change: false,
             is_bottleneck: true,
             replay_reason: (!b.replay.recommended).then(|| b.replay.reason.clone()),
@@ -396,6 +402,7 @@ impl Draft {
             also: Vec::new(),
             time_ms: 0.0,
             saved: Range::new(0.0, 0.0),
+            mending: Mending::CountedOn,
             is_change: false,
             is_bottleneck: false,
             replay_reason: None,
@@ -465,6 +472,7 @@ impl Draft {
             rows: self.rows.into_iter().collect(),
             kernels_saved_ms: prepared.utilization.range_of_window(self.saved).as_measured(total),
             goes_with: None,
+            mending: self.mending,
         }
     }
 }
@@ -482,12 +490,14 @@ fn texts(sentences: Vec<Sentence>) -> Vec<String> {
     sentences.into_iter().map(|s| s.text).collect()
 }
 
-/// One draft for each pattern and category; precision is one fix for all categories.
+/// One draft for each pattern and category, and another for what nobody can count on: no time or saving is of both.
+/// Precision is one fix for all categories.
 fn merged(drafts: Vec<Draft>) -> Vec<Draft> {
     let mut out: Vec<Draft> = Vec::new();
     for draft in drafts {
         let same = |d: &&mut Draft| {
-            d.pattern == draft.pattern && (d.category == draft.category || d.pattern == PatternId::FULL_PRECISION_GEMM)
+            let is_precision = d.pattern == PatternId::FULL_PRECISION_GEMM;
+            (d.pattern, d.mending) == (draft.pattern, draft.mending) && (d.category == draft.category || is_precision)
         };
         match out.iter_mut().find(same) {
             Some(known) => known.merge(draft),

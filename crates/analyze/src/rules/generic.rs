@@ -154,7 +154,7 @@ impl Rules for Generic {
             b.impact = BottleneckImpact { basis: NO_SAVING.to_owned(), ..Default::default() };
             if !b.replay.required {
                 b.priority = b.priority.max(Priority::Medium);
-                without_package(b, "no saving to be had");
+                without_package(b, "what it could save is not known");
             }
         }
     }

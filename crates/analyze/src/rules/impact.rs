@@ -53,7 +53,7 @@ pub(crate) fn row_range(cx: &CategoryCx<'_>, row: &Row, judgement: &Judgement) -
         if judgement.needless == Needless::All { row.time_ms } else { saved_above(row, judgement.ceiling, floor_ms) };
     let target = low_target(e, judgement);
     let low = match target {
-        _ if judgement.scatters => 0.0,
+        _ if judgement.unsure.is_some() => 0.0,
         Some(target) => saved_above(row, target, cautious_floor_ms(cx, row, judgement)),
         None => cx.limit(Threshold::ImpactLowFactor) * high,
     };
@@ -140,7 +140,7 @@ pub(crate) fn of_group(cx: &CategoryCx<'_>, group: &Group<'_>) -> BottleneckImpa
     let judgement = &group.largest().judgement;
     let targets = targets(cx, group, e, self::ceiling(group));
     let reached = match cautious_target(group) {
-        _ if judgement.scatters => "nothing, since elements that meet in one place are added one by one".to_owned(),
+        _ if let Some(unsure) = judgement.unsure => unsure.why().to_owned(),
         Cautious::One(t) if is_looped(cx, group.row(), judgement) => {
             let calls = shown(cx.limit(Threshold::GemmTinyLoop), 0);
             format!("{}% of peak, and no more than {calls} calls made one", shown(t, 0))

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::cx::CategoryCx;
-use crate::finding::PatternId;
+use crate::finding::{Mending, PatternId};
 use crate::metrics::SetAside;
+use crate::prepare::kernel_names::is_generated;
 use crate::prepare::percent;
 use crate::prepared::{BoundType, EfficiencySource, Row};
 use crate::program::{Direction, RowId};
@@ -76,9 +77,8 @@ pub(crate) struct Judgement {
     pub(crate) floor_target: Option<f64>,
     /// Whether its calls could be one: then they are slow even if each takes no longer than a kernel must.
     pub(crate) batchable: bool,
-    /// Whether it adds up elements wherever its indices say: what meets in one place is added one by one, so that nothing
-    /// can be counted on.
-    pub(crate) scatters: bool,
+    /// Why nothing can be counted on, where that is so.
+    pub(crate) unsure: Option<Unsure>,
     /// How much of it may be work for nothing.
     pub(crate) needless: Needless,
     /// Whether the row is left out of judgement altogether.
@@ -91,6 +91,33 @@ pub(crate) struct Judgement {
     pub(crate) assessment: Option<&'static str>,
     /// Limits of operations per byte above which the row is called compute-bound and below which memory-bound.
     pub(crate) intensity: (f64, f64),
+}
+
+/// Why nobody can count on an operation to get faster, however far it is from its roof.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Unsure {
+    /// It adds up elements wherever its indices say: what meets in one place is added one by one.
+    Scatters,
+    /// A compiler wrote it for this very work.
+    Generated,
+}
+
+impl Unsure {
+    fn of(row: &Row) -> Option<Self> {
+        match () {
+            () if is_generated(&row.name) => Some(Self::Generated),
+            () if SCATTERS.iter().any(|w| row.name.contains(w)) => Some(Self::Scatters),
+            () => None,
+        }
+    }
+
+    /// As a basis tells it.
+    pub(crate) fn why(self) -> &'static str {
+        match self {
+            Self::Scatters => "nothing, since elements that meet in one place are added one by one",
+            Self::Generated => "nothing, since a compiler wrote these kernels for this very work",
+        }
+    }
 }
 
 /// How much of an operation may be work for nothing.
@@ -112,7 +139,7 @@ impl Judgement {
         Self {
             slow_below: cx.limit(Threshold::BottleneckEfficiency),
             ceiling: cx.ceiling(row.efficiency.bound_type),
-            scatters: SCATTERS.iter().any(|w| row.name.contains(w)),
+            unsure: Unsure::of(row),
             assessment: row.efficiency.judged().map(|e| assess(cx, e)),
             intensity: (cx.limit(Threshold::IntensityCompute), cx.limit(Threshold::IntensityMemory)),
             ..Self::default()
@@ -131,6 +158,11 @@ impl Judgement {
 
     pub(crate) fn has(&self, code: &str) -> bool {
         self.patterns.iter().any(|p| p.code == code)
+    }
+
+    /// Whether what mends the row is known.
+    pub(crate) fn mending(&self) -> Mending {
+        if self.unsure.is_some() { Mending::KernelTeam } else { Mending::CountedOn }
     }
 }
 
@@ -234,7 +266,8 @@ fn at_kernel_floor(cx: &CategoryCx<'_>, row: &Row, judgement: &Judgement) -> boo
     modelled && !judgement.batchable && of_floor >= least
 }
 
-/// Bottleneck rows of one operation that are bound by the same thing, belong to the same pass and have the same fix.
+/// Bottleneck rows of one operation that are bound by the same thing, belong to the same pass and have the same fix, or
+/// none that can be counted on for the same reason.
 #[derive(Debug, Clone)]
 pub(crate) struct Group<'a> {
     /// Members, most time first.
@@ -267,14 +300,16 @@ impl<'a> Group<'a> {
     }
 }
 
-type Key<'a> = (&'a str, Option<u8>, Direction, Option<PatternId>);
+type Key<'a> = (&'a str, Option<u8>, Direction, Option<PatternId>, Option<Unsure>);
 
 /// Groups bottleneck rows, most time first.
 pub(crate) fn groups<'a>(judged: &'a [Judged<'a>]) -> Vec<Group<'a>> {
     let bound = |b: Option<BoundType>| b.map(|b| b as u8);
     let mut by_key: BTreeMap<Key<'a>, Vec<&'a Judged<'a>>> = BTreeMap::new();
     for j in judged.iter().filter(|j| j.is_bottleneck()) {
-        let key = (&*j.row.name, bound(j.row.efficiency.bound_type), j.row.direction, j.judgement.finding);
+        let judgement = &j.judgement;
+        let bound = bound(j.row.efficiency.bound_type);
+        let key = (&*j.row.name, bound, j.row.direction, judgement.finding, judgement.unsure);
         by_key.entry(key).or_default().push(j);
     }
     let mut out: Vec<Group<'a>> = by_key.into_values().map(group).collect();

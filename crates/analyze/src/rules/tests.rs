@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::outcome::outcome;
 use super::*;
-use crate::finding::PatternId;
+use crate::finding::{Mending, PatternId};
 use crate::metrics::{CategoryFile, MetricsFile, Scope, SetAside, ShortMetrics, Status};
 use crate::prepare::category::CATEGORIES;
 use crate::program::LeafId;
@@ -392,6 +392,28 @@ fn compiled_kernels_are_not_told_to_compile() {
     assert!(!compiled.contains("fuse") && compiled.contains("The compiler wrote this kernel"), "{compiled}");
     assert!(advice("triton_rms_norm_kernel").contains("Compare this custom kernel"), "written by hand");
     assert!(advice("mine::rms_norm").contains("torch.compile"));
+}
+
+#[test]
+fn what_nobody_can_count_on_is_a_finding_of_its_own() {
+    let types = r#"["c10::BFloat16", "c10::BFloat16"]"#;
+    let mut scene = Scene::new();
+    for name in ["triton_poi_fused_add_mul_0", "triton_my_kernel"] {
+        scene.calls(10, &Call::new(name, "[[33554432], [33554432]]", types, &[(name, at(128.0, 20.0))]));
+    }
+    let mut prepared = scene.prepared();
+    // Both have a model here.
+    let known = prepared.rows.iter().find(|r| r.name.contains("poi")).unwrap().efficiency.clone();
+    prepared.rows.iter_mut().for_each(|r| r.efficiency = known.clone());
+    let (_, findings) = analyzed(&prepared);
+    let of = |mending| findings.iter().find(|f| f.mending == mending).unwrap();
+    let (sure, unsure) = (of(Mending::CountedOn), of(Mending::KernelTeam));
+    assert_eq!([sure.operations_total, unsure.operations_total], [1, 1], "{findings:#?}");
+    assert_eq!((&*sure.operations[0].name, sure.pattern), ("triton_my_kernel", unsure.pattern));
+    let saved = [sure, unsure].map(|f| f.impact.saved_ms);
+    assert!(saved[0].low > 0.0 && (saved[0].high - saved[1].high).abs() < 1e-9, "{saved:?}");
+    assert_eq!((unsure.impact.saved_ms.low, unsure.expected_ms()), (0.0, 0.0));
+    assert!(unsure.impact.basis.contains("assumes nothing, since a compiler wrote"), "{}", unsure.impact.basis);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::launch_actions::memory_action;
 use super::recomputation::recomputation;
 use super::severity::Severity;
 use super::texts::{NO_KERNEL, PROFILER_COST};
-use crate::finding::{Evidence, Finding, FindingOperation, Impact, Paths, PatternId, Range, Tier};
+use crate::finding::{Evidence, Finding, FindingOperation, Impact, Mending, Paths, PatternId, Range, Tier};
 use crate::prepared::Utilization;
 use crate::program::Program;
 use crate::rounding::shown_ms;
@@ -109,6 +109,7 @@ impl Draft {
             // Work that is not repeated takes its kernels along; all else is time in which the GPU waits.
             kernels_saved_ms: if self.pattern == PatternId::RECOMPUTATION { saved_ms } else { Range::default() },
             goes_with: None,
+            mending: Mending::CountedOn,
         };
         (self.severity, finding)
     }

@@ -307,7 +307,7 @@ fn is_mark(mark: &str, cards: Option<usize>) -> bool {
         return rank.starts_with(|c: char| c.is_ascii_digit()) && mark.ends_with(" priority");
     }
     let named = mark.strip_prefix("part of `").and_then(|name| name.strip_suffix('`'));
-    let spent = mark.strip_prefix("bottleneck ").and_then(|id| id.strip_suffix(", no saving to be had"));
+    let spent = mark.strip_prefix("bottleneck ").and_then(|id| id.strip_suffix(", no saving told"));
     if let Some(name) = named.or(spent) {
         return !name.is_empty();
     }
@@ -344,7 +344,7 @@ mod tests {
         assert!(!is_mark("recommendation", Some(3)));
         assert!(is_mark("finding 4 of low priority", Some(3)));
         assert!(is_mark("part of `MixtralExperts`", Some(3)));
-        assert!(is_mark("bottleneck other-1, no saving to be had", Some(3)));
+        assert!(is_mark("bottleneck other-1, no saving told", Some(3)));
         assert!(!is_mark("part of ``", None));
         assert!(!is_mark("bottleneck", None));
         assert!(!is_mark("", None));

@@ -1,6 +1,6 @@
 //! The findings as cards, in the order of their rank.
 
-use jarvis_analyze::finding::{Evidence, Finding, Paths, Priority, Tier};
+use jarvis_analyze::finding::{BY_KERNEL_TEAM, Evidence, Finding, Mending, Paths, Priority, Tier};
 use jarvis_analyze::rounding::{shown, shown_ms};
 
 use super::markup::{Markup, px};
@@ -50,7 +50,10 @@ fn gain(m: &mut Markup, f: &Finding, no_gain: Option<&str>, window_ms: f64) {
     let (saved, speedup) = (&f.impact.saved_ms, &f.impact.speedup);
     let share = |ms: f64| px(if window_ms > 0.0 { (100.0 * ms / window_ms).min(100.0) } else { 0.0 });
     m.open("dl", &[("class", &"facts")]);
-    let range = format!("{} to {} ms", shown_ms(saved.low), shown_ms(saved.high));
+    let range = match f.mending {
+        Mending::KernelTeam => format!("up to {} ms{BY_KERNEL_TEAM}", shown_ms(saved.high)),
+        _ => format!("{} to {} ms", shown_ms(saved.low), shown_ms(saved.high)),
+    };
     fact(m, "saves", no_gain.unwrap_or(&range), "saved");
     if no_gain.is_none() {
         fact(m, "end to end", &format!("{}× to {}×", shown(speedup.low, 2), shown(speedup.high, 2)), "speedup");
@@ -161,5 +164,15 @@ mod tests {
         assert!(card.contains(&format!("<dd data-field=\"saved\">{awaits_launches}</dd>")), "{card}");
         assert!(!card.contains("end to end") && !card.contains("0.000 to"), "{card}");
         assert!(page(None).contains("end to end"));
+    }
+
+    #[test]
+    fn what_a_kernel_team_may_save_is_told_as_theirs() {
+        let mut m = Markup::default();
+        let told = Finding { mending: Mending::KernelTeam, ..finding(1, "Slow", 0.0, 2.0) };
+        card(&mut m, &told, None, 10.0, &Links { files: &[], rows: &[] });
+        assert!(m.as_str().contains("up to 2.00 ms, if a kernel team gets there</dd>"), "{}", m.as_str());
+        let basis = crate::sections::words::basis(&told);
+        assert!(basis.ends_with("nothing is counted on"), "{basis}");
     }
 }

@@ -83,7 +83,7 @@ impl Waterfall {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use jarvis_analyze::finding::{Impact, Paths, Tier};
+    use jarvis_analyze::finding::{Impact, Mending, Paths, Tier};
 
     pub(crate) fn finding(rank: usize, title: &str, low: f64, high: f64) -> Finding {
         let saved_ms = Range::new(low, high);
@@ -108,6 +108,7 @@ pub(crate) mod tests {
             rows: Vec::new(),
             kernels_saved_ms: saved_ms,
             goes_with: None,
+            mending: Mending::CountedOn,
         }
     }
 

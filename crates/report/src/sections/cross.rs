@@ -182,7 +182,7 @@ impl Marks<'_, '_> {
         if let Some(b) = self.bottlenecks.get(&row.id) {
             return match &b.covered_by {
                 Some(name) => format!("part of `{}`", name.replace('`', "'")),
-                None => format!("bottleneck {}, no saving to be had", b.id),
+                None => format!("bottleneck {}, no saving told", b.id),
             };
         }
         let operation = self.operations.get(&row.id);

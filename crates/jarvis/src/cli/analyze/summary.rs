@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use jarvis_analyze::finding::{Finding, Priority};
+use jarvis_analyze::finding::{BY_KERNEL_TEAM, Finding, Mending, Priority};
 use jarvis_analyze::prepare::warnings::several_gpus;
 use jarvis_analyze::rank;
 use jarvis_analyze::rounding::{shown, shown_ms};
@@ -132,6 +132,12 @@ fn finding_lines(out: &mut String, f: &Finding, no_gain: Option<&str>, style: St
     let speedup = &f.impact.speedup;
     let _ = match no_gain {
         Some(no_gain) => writeln!(out, "{INDENT}saves: {no_gain}"),
+        None if f.mending == Mending::KernelTeam => writeln!(
+            out,
+            "{INDENT}saves up to {} ms of the window{BY_KERNEL_TEAM}: up to {}x end to end",
+            shown_ms(saved.high),
+            shown(speedup.high, 2)
+        ),
         None => writeln!(
             out,
             "{INDENT}saves {} to {} ms of the window: {}x to {}x end to end",
@@ -141,7 +147,12 @@ fn finding_lines(out: &mut String, f: &Finding, no_gain: Option<&str>, style: St
             shown(speedup.high, 2)
         ),
     };
-    let path = f.paths.algorithmic.first().or(f.paths.kernel.first());
+    let paths = &f.paths;
+    let (first, second) = match f.mending {
+        Mending::KernelTeam => (&paths.kernel, &paths.algorithmic),
+        _ => (&paths.algorithmic, &paths.kernel),
+    };
+    let path = first.first().or(second.first());
     if let Some(path) = path.filter(|_| f.priority < Priority::Low) {
         wrapped(out, INDENT, INDENT, path);
     }

@@ -375,6 +375,11 @@ impl Draft {
                 names.push(&row.name);
             }
         }
+        let near = |a: f64, b: f64| (a - b).abs() <= (1.0 - WHOLE) * a.max(b);
+        let sums_up = |r: &Range| near(r.low, self.saved.low) && near(r.high, self.saved.high);
+        if told.impact.range().as_ref().is_some_and(sums_up) {
+            self.basis = vec![told.impact.basis.clone()];
+        }
         self.title = title(self.pattern, &told, &names);
         self.issue = told.brief;
         for sentence in self.algorithmic.iter_mut().chain(&mut self.kernel) {

@@ -143,7 +143,7 @@ pub(crate) fn of_group(cx: &CategoryCx<'_>, group: &Group<'_>) -> BottleneckImpa
         _ if let Some(unsure) = judgement.unsure => unsure.why().to_owned(),
         Cautious::One(t) if is_looped(cx, group.row(), judgement) => {
             let calls = shown(cx.limit(Threshold::GemmTinyLoop), 0);
-            format!("{}% of peak, and no more than {calls} calls made one", shown(t, 0))
+            format!("{}% of peak, and no more than {calls} {MADE_ONE}", shown(t, 0))
         }
         Cautious::One(t) => format!("{}% of peak", shown(t, 0)),
         Cautious::Bands => "the lower end of what is expected of each shape".to_owned(),
@@ -164,6 +164,12 @@ pub(crate) fn of_group(cx: &CategoryCx<'_>, group: &Group<'_>) -> BottleneckImpa
 /// Said of what is left where all of it is work for nothing.
 pub const NOT_NEEDED: &str = "where it is not needed";
 
+/// Said of what is left where the time that kernels need just to run is the limit.
+pub const SHORTEST: &str = "with kernels that can't get any shorter";
+
+/// Said where the calls of a loop become one.
+pub const MADE_ONE: &str = "calls made one";
+
 /// What is left of a group at best, in words. Only where its kernels need that time just to run is it told so: shapes may
 /// have ceilings of their own.
 fn best_case(group: &Group<'_>, left_ms: f64) -> String {
@@ -176,7 +182,7 @@ fn best_case(group: &Group<'_>, left_ms: f64) -> String {
     let is_needless = |part: Needless| group.members.iter().all(|m| m.judgement.needless == part);
     let differs = |m: &&Judged<'_>| (m.judgement.ceiling - ceiling).abs() > f64::EPSILON;
     match () {
-        () if left_ms > FLOOR_FACTOR * without_floor => "with kernels that can't get any shorter".to_owned(),
+        () if left_ms > FLOOR_FACTOR * without_floor => SHORTEST.to_owned(),
         () if is_needless(Needless::All) => NOT_NEEDED.to_owned(),
         () if is_needless(Needless::Half) => {
             format!("with half of the work at {}%", shown(ceiling / 2.0, 0))

@@ -38,7 +38,7 @@ pub use claims::{Candidate, Claims};
 pub use cx::CategoryCx;
 pub use findings::compute_findings;
 pub(crate) use gemm::is_tiny_batched_gemm;
-pub use impact::NOT_NEEDED;
+pub use impact::{MADE_ONE, NOT_NEEDED, SHORTEST};
 pub use judge::reason;
 pub use outcome::{
     CategoryOutcome, analyze_categories, ask_for_package_of, refuse_package, refuse_package_of, without_data,

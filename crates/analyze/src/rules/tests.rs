@@ -417,6 +417,24 @@ fn what_nobody_can_count_on_is_a_finding_of_its_own() {
 }
 
 #[test]
+fn the_basis_of_several_operations_is_of_all_their_time() {
+    let types = r#"["c10::BFloat16", "c10::BFloat16"]"#;
+    let mut scene = Scene::new();
+    for (name, reached) in [("triton_poi_fused_add_0", 20.0), ("triton_poi_fused_mul_1", 10.0)] {
+        scene.calls(10, &Call::new(name, "[[33554432], [33554432]]", types, &[(name, at(128.0, reached))]));
+    }
+    let (_, findings) = analyzed(&scene.prepared());
+    let f = &findings[0];
+    let (time, left) = (shown_ms(f.time_ms), shown_ms(f.time_ms - f.impact.saved_ms.high));
+    assert_eq!(f.operations_total, 2);
+    assert!(
+        f.impact.basis.starts_with(&format!("{time} ms at 13.3% of peak would take {left} ms")),
+        "{}",
+        f.impact.basis
+    );
+}
+
+#[test]
 fn only_operations_that_pass_a_tensor_on_are_to_be_fused() {
     let two = r#"["c10::BFloat16", "c10::BFloat16"]"#;
     let slow = [("k", at(128.0, 20.0))];

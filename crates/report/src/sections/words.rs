@@ -6,7 +6,7 @@ use jarvis_analyze::patterns::{ONE_CONVOLUTION, WHAT_GOES};
 use jarvis_analyze::prepare::args::SEPARATOR;
 use jarvis_analyze::prepared::{BoundType, Efficiency, EfficiencySource};
 use jarvis_analyze::rounding::{shown, shown_ms};
-use jarvis_analyze::rules::NOT_NEEDED;
+use jarvis_analyze::rules::{MADE_ONE, NOT_NEEDED, SHORTEST};
 pub(crate) use jarvis_analyze::texts::counted;
 
 use crate::blocks::Line;
@@ -138,6 +138,14 @@ pub(crate) fn basis(finding: &Finding) -> &'static str {
         _ if whole.contains("launches replaced") => "the recorded schedule run again with fewer launches",
         _ if whole.contains("without these launches") => "the recorded schedule run again without their launches",
         _ if whole.contains(ONE_CONVOLUTION) => "the same arithmetic in one convolution",
+        _ if whole.contains("as part of the matrix product") => "the same work within the matrix products",
+        _ if whole.contains("steps in time by one call") => "the same steps in one call of the library",
+        _ if whole.contains(" passes move ") => "as few passes over the same data as such work needs",
+        _ if whole.contains(MADE_ONE) || whole.contains(" turns they take ") => "the same products in fewer calls",
+        PatternId::DEPTHWISE_CONVOLUTION if whole.contains("come into their band") => {
+            "convolutions in their band, and what the other layout makes of the rest"
+        }
+        PatternId::LAYOUT_TRANSPOSES if !whole.contains("of batch norm") => "measured transposes",
         _ if WHAT_GOES.iter().chain([&NOT_NEEDED]).any(|words| whole.contains(words)) => "measured time of what goes",
         PatternId::UNFUSED_ATTENTION => "performance model of one fused attention kernel",
         PatternId::REPEATED_KV_HEADS => "measured time of the copies",
@@ -152,6 +160,7 @@ pub(crate) fn basis(finding: &Finding) -> &'static str {
         PatternId::HOST_SYNC | PatternId::INPUT_STARVED => "the recorded schedule run again without these waits",
         PatternId::RECOMPUTATION => "the recorded schedule run again without the repeated work",
         PatternId::BLOCKING_COPIES | PatternId::EXPOSED_COMMUNICATION => "time that nothing overlaps",
+        _ if whole.contains(SHORTEST) => "projection to kernels that can't get any shorter",
         _ => "projection to an efficiency that such operations reach",
     }
 }
@@ -208,6 +217,49 @@ pub(crate) fn sentence(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_short_basis_is_that_of_its_finding() {
+        let told = |pattern, whole: &str| {
+            let mut f = crate::html::waterfall::tests::finding(1, "", 1.0, 2.0);
+            (f.pattern, f.impact.basis) = (pattern, whole.to_owned());
+            basis(&f)
+        };
+        let projection = "projection to an efficiency that such operations reach";
+        for (pattern, whole, expected) in [
+            (PatternId::TINY_GEMMS, "1 ms at 2% of peak would take 0.5 ms at 70%", projection),
+            (PatternId::TINY_GEMMS, "batched over 8 turns they take 2-4 us a loop", "the same products in fewer calls"),
+            (
+                PatternId::TINY_GEMMS,
+                "20% of peak, and no more than 8 calls made one",
+                "the same products in fewer calls",
+            ),
+            (PatternId::UNFUSED_MODULE, "one pass moves 8 MiB and takes 2-3 us a call", "one pass over the same data"),
+            (
+                PatternId::UNFUSED_MODULE,
+                "2 passes move 8 MiB and take 2-3 us a call",
+                "as few passes over the same data as such work needs",
+            ),
+            (
+                PatternId::UNFUSED_MODULE,
+                "as part of the matrix product they take 0-2 us a call",
+                "the same work within the matrix products",
+            ),
+            (PatternId::LAYOUT_TRANSPOSES, "1 ms of transposes go", "measured transposes"),
+            (
+                PatternId::LAYOUT_TRANSPOSES,
+                "1 ms of transposes go; 2 ms of batch norm on channels-first inputs",
+                "measured transposes, and norms at the usual bandwidth",
+            ),
+            (
+                PatternId::NORM_BELOW_BASELINE,
+                "1 ms would take 0.5 ms with kernels that can't get any shorter",
+                "projection to kernels that can't get any shorter",
+            ),
+        ] {
+            assert_eq!(told(pattern, whole), expected, "{whole}");
+        }
+    }
 
     #[test]
     fn a_name_is_one_word() {

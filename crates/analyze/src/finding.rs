@@ -123,10 +123,23 @@ pub enum Mending {
     /// A change that such operations are known to gain by.
     #[default]
     CountedOn,
+    /// Changes of which one may bring it, and which does is not known before they are tried.
+    Trial,
     /// What a kernel team may reach, and no other change is known to.
     KernelTeam,
     /// No performance model covers it: nothing can be told.
     Unknown,
+}
+
+impl Mending {
+    /// What has to be said after a saving that nobody can count on.
+    pub fn condition(self) -> Option<&'static str> {
+        match self {
+            Self::CountedOn | Self::Unknown => None,
+            Self::Trial => Some(", if one of the ways to try gets there"),
+            Self::KernelTeam => Some(", if a kernel team gets there"),
+        }
+    }
 }
 
 /// From the cautious to the hopeful end of an estimate.
@@ -184,9 +197,6 @@ fn ratio_range<S: serde::Serializer>(range: &Range, serializer: S) -> Result<S::
 
 /// What is said in the place of a saving: where the GPU waits for the host anyway, and where there is no estimate.
 pub const NO_GAIN: [&str; 2] = ["nothing while the GPU awaits launches", "not quantified"];
-
-/// Said after a saving that no change to the model or its settings is known to bring.
-pub const BY_KERNEL_TEAM: &str = ", if a kernel team gets there";
 
 /// What a change would bring.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -329,7 +339,7 @@ impl Finding {
         let saved = self.impact.saved_ms;
         match self.mending {
             Mending::CountedOn => f64::midpoint(saved.low, saved.high),
-            Mending::KernelTeam | Mending::Unknown => saved.low,
+            Mending::Trial | Mending::KernelTeam | Mending::Unknown => saved.low,
         }
     }
 

@@ -69,7 +69,7 @@ fn is_settled(finding: &Finding) -> bool {
 /// As urgent as any other that brings less, and as faster launching that it goes before: what names the cause explains
 /// what helps in general.
 fn lifted(finding: &Finding, all: &[Finding], launching: f64, window_ms: f64) -> Priority {
-    if finding.mending == Mending::KernelTeam {
+    if matches!(finding.mending, Mending::Trial | Mending::KernelTeam) {
         return finding.priority;
     }
     let own = finding.impact.saved_ms;

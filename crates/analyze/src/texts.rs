@@ -162,6 +162,9 @@ texts! {
     A_DECODE_BATCH "A-DECODE-BATCH" "Serve more sequences per decode step, or draft tokens speculatively.";
     A_CHUNKED      "A-CHUNKED"      "Split long prompts into chunks.";
     A_DEPTHWISE_LAST "A-DEPTHWISE-LAST" "Convert the model and its inputs to channels-last (`model.to(memory_format=torch.channels_last)`): the library has faster depthwise kernels for it than the one that ran here.";
+    A_PATCHES      "A-PATCHES"      "Its windows lie side by side: cut the images into patches (`reshape` and `permute`) and multiply them with the filters (`torch.nn.functional.linear`), and measure both ways.";
+    A_FEW_CHANNELS "A-FEW-CHANNELS" "Let the library try its kernels (`torch.backends.cudnn.benchmark = True`), and measure channels-last images, also with channels of zeros added up to 4 or 8.";
+    A_TRY_KERNELS  "A-TRY-KERNELS"  "Let the library try its kernels (`torch.backends.cudnn.benchmark = True`), and measure both layouts.";
     A_LIMITED      "A-LIMITED"      "Limited: this operation type is usually well optimized.";
     A_SDPA_MASK    "A-SDPA-MASK"    "Pass `is_causal=True` if the mask of {n} by {n} is the causal one: kernels then skip what it hides instead of reading it.";
     A_SDPA_SHAPE   "A-SDPA-SHAPE"   "Attention is already fused; only another shape than head size {d} and batch {b} would help.";
@@ -297,6 +300,7 @@ mod tests {
         include_str!("rules/batchnorm.rs"),
         include_str!("rules/convolution.rs"),
         include_str!("rules/convolution/depthwise.rs"),
+        include_str!("rules/convolution/few_channels.rs"),
         include_str!("rules/elementwise.rs"),
         include_str!("rules/gemm.rs"),
         include_str!("rules/gemm/patterns.rs"),

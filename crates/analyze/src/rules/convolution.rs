@@ -2,6 +2,7 @@
 
 mod across;
 mod depthwise;
+mod few_channels;
 mod shape;
 
 use std::collections::BTreeMap;
@@ -43,7 +44,9 @@ transposes before and after the kernel, often a third of the time, and slower ba
 Transposes are kernels with the name of one, inside convolution operations: their share of the category's kernel time is
 high above `conv.transpose_high` and moderate from `conv.transpose_moderate` on. Bands are `conv.band.*`; those of
 transposed, grouped and dilated convolutions are `conv.band.odd_factor` of them, and no depthwise one is asked for more
-than 3.2 vector instructions a tap allow (8 in full precision), nor called slow at less than 7 (13). A row is a bottleneck
+than 3.2 vector instructions a tap allow (8 in full precision), nor called slow at less than 7 (13). Of no more than 8 input
+channels 5 to 35% is expected (18 to 45% in full precision), as measured with 768 of them, and nothing is counted on: which
+layout and how many added channels are fastest differs from shape to shape. A row is a bottleneck
 if it takes more than `convolution.time_ms` or `bottleneck.percent_of_category` and lies below its band. What the right
 layout saves: the transposes, batch norm up to the memory ceiling, convolutions up to their band. The gradient of an
 average over the sides comes channels first all the same; the cautious end counts what sums of images that get it, and
@@ -127,8 +130,11 @@ impl Rules for Convolution {
     fn judge(&self, cx: &CategoryCx<'_>, row: &Row) -> Judgement {
         let mut j = Judgement::usual(cx, row);
         j.finding = Some(PatternId::CONVOLUTION_BELOW_BAND);
-        j.patterns.extend(precision::pattern(cx, row));
-        let Some(shape) = Shape::of(row) else { return j };
+        let shape = Shape::of(row);
+        if !shape.as_ref().is_some_and(few_channels::has_few) {
+            j.patterns.extend(precision::pattern(cx, row));
+        }
+        let Some(shape) = shape else { return j };
         let band = band(cx, &shape);
         j = j.with_band(cx, row, band.0, band.1);
         let kind = shape.kind();
@@ -140,6 +146,8 @@ impl Rules for Convolution {
         if kind == Kind::Depthwise {
             j.finding = Some(PatternId::DEPTHWISE_CONVOLUTION);
             depthwise::limit_to_vector_units(cx, row, &mut j);
+        } else if few_channels::has_few(&shape) {
+            few_channels::limit(row, &shape, &mut j);
         }
         j
     }
@@ -157,10 +165,15 @@ impl Rules for Convolution {
 
     fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
         let row = group.row();
-        let kind = Shape::of(row).map(|s| s.kind());
+        let shape = Shape::of(row);
+        let kind = shape.as_ref().map(Shape::kind);
         let mut said = Said::default();
         said.bound(cx, group);
+        if let Some(shape) = shape.as_ref().filter(|s| few_channels::has_few(s)) {
+            few_channels::say(row, shape, &mut said);
+        }
         match kind {
+            _ if group.largest().judgement.unsure.is_some() => {}
             Some(Kind::Pointwise | Kind::Standard) if !is_backward(row) => {
                 said.model(compiled_already(cx, row).unwrap_or(TextId::A_FUSE_CONV), &[]);
             }

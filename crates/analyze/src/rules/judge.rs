@@ -71,6 +71,8 @@ pub(crate) struct Judgement {
     pub(crate) band: Option<(f64, f64)>,
     /// Efficiency below which it is slow, in percent.
     pub(crate) slow_below: f64,
+    /// The same for others of its kind, where less is expected of it than of them.
+    pub(crate) others_slow_below: f64,
     /// Efficiency that can be hoped for, in percent.
     pub(crate) ceiling: f64,
     /// Efficiency that can be counted on if the row is mended, where it is known better than by the usual steps.
@@ -100,6 +102,8 @@ pub(crate) enum Unsure {
     Scatters,
     /// A compiler wrote it for this very work.
     Generated,
+    /// A convolution of few input channels.
+    FewChannels,
 }
 
 impl Unsure {
@@ -115,6 +119,9 @@ impl Unsure {
     pub(crate) fn why(self) -> &'static str {
         match self {
             Self::Scatters => "nothing, since elements that meet in one place are added one by one",
+            Self::FewChannels => {
+                "nothing, since with so few input channels the way that is fastest differs from shape to shape"
+            }
             Self::Generated => "nothing, since a compiler wrote these kernels for this very work",
         }
     }
@@ -162,7 +169,11 @@ impl Judgement {
 
     /// Whether what mends the row is known.
     pub(crate) fn mending(&self) -> Mending {
-        if self.unsure.is_some() { Mending::KernelTeam } else { Mending::CountedOn }
+        match self.unsure {
+            None => Mending::CountedOn,
+            Some(Unsure::FewChannels) => Mending::Trial,
+            Some(Unsure::Scatters | Unsure::Generated) => Mending::KernelTeam,
+        }
     }
 }
 
@@ -262,7 +273,8 @@ fn at_kernel_floor(cx: &CategoryCx<'_>, row: &Row, judgement: &Judgement) -> boo
     let floor_ms = cx.prepared.kernel_floor_us * kernels.count / 1e3;
     let of_floor = percent(floor_ms, kernels.ms).max(percent(best, row.time_ms));
     // However little is expected of an operation, one that takes many times as long has more to do than to run.
-    let least = judgement.slow_below.max(cx.limit(Threshold::BottleneckEfficiency));
+    let expected = judgement.slow_below.max(judgement.others_slow_below);
+    let least = expected.max(cx.limit(Threshold::BottleneckEfficiency));
     modelled && !judgement.batchable && of_floor >= least
 }
 

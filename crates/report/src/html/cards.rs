@@ -1,6 +1,6 @@
 //! The findings as cards, in the order of their rank.
 
-use jarvis_analyze::finding::{BY_KERNEL_TEAM, Evidence, Finding, Mending, Paths, Priority, Tier};
+use jarvis_analyze::finding::{Evidence, Finding, Paths, Priority, Tier};
 use jarvis_analyze::rounding::{shown, shown_ms};
 
 use super::markup::{Markup, px};
@@ -50,9 +50,9 @@ fn gain(m: &mut Markup, f: &Finding, no_gain: Option<&str>, window_ms: f64) {
     let (saved, speedup) = (&f.impact.saved_ms, &f.impact.speedup);
     let share = |ms: f64| px(if window_ms > 0.0 { (100.0 * ms / window_ms).min(100.0) } else { 0.0 });
     m.open("dl", &[("class", &"facts")]);
-    let range = match f.mending {
-        Mending::KernelTeam => format!("up to {} ms{BY_KERNEL_TEAM}", shown_ms(saved.high)),
-        _ => format!("{} to {} ms", shown_ms(saved.low), shown_ms(saved.high)),
+    let range = match f.mending.condition() {
+        Some(condition) => format!("up to {} ms{condition}", shown_ms(saved.high)),
+        None => format!("{} to {} ms", shown_ms(saved.low), shown_ms(saved.high)),
     };
     fact(m, "saves", no_gain.unwrap_or(&range), "saved");
     if no_gain.is_none() {
@@ -150,6 +150,7 @@ fn source(m: &mut Markup, e: &Evidence, links: &Links<'_>) {
 mod tests {
     use super::super::waterfall::tests::finding;
     use super::*;
+    use jarvis_analyze::finding::Mending;
 
     #[test]
     fn a_card_without_a_gain_says_so_once() {

@@ -1,7 +1,7 @@
 //! Numbers and phrases as all reports write them.
 
 use jarvis_analyze::analysis::Analysis;
-use jarvis_analyze::finding::{BY_KERNEL_TEAM, Finding, Mending, PatternId, Priority, Range};
+use jarvis_analyze::finding::{Finding, PatternId, Priority, Range};
 use jarvis_analyze::patterns::{ONE_CONVOLUTION, WHAT_GOES};
 use jarvis_analyze::prepare::args::SEPARATOR;
 use jarvis_analyze::prepared::{BoundType, Efficiency, EfficiencySource};
@@ -133,7 +133,7 @@ pub(crate) fn shapes(args: &str) -> String {
 pub(crate) fn basis(finding: &Finding) -> &'static str {
     let whole = &finding.impact.basis;
     match finding.pattern {
-        _ if finding.mending == Mending::KernelTeam => "what such operations reach elsewhere; nothing is counted on",
+        _ if finding.mending.condition().is_some() => "what such operations reach elsewhere; nothing is counted on",
         _ if whole.contains("may change nothing") => "projection; nothing at all while the host is the limit",
         _ if whole.contains("launches replaced") => "the recorded schedule run again with fewer launches",
         _ if whole.contains("without these launches") => "the recorded schedule run again without their launches",
@@ -170,11 +170,6 @@ pub(crate) fn saves(analysis: &Analysis, finding: &Finding) -> String {
     analysis.no_gain(finding).map_or_else(|| ms_range(finding.impact.saved_ms), str::to_owned)
 }
 
-/// Said where a kernel team alone can save what is told.
-pub(crate) fn by_whom(finding: &Finding) -> &'static str {
-    if finding.mending == Mending::KernelTeam { BY_KERNEL_TEAM } else { "" }
-}
-
 /// The line that tells what a finding brings.
 pub(crate) fn impact(analysis: &Analysis, finding: &Finding) -> String {
     if let Some(no_gain) = analysis.no_gain(finding) {
@@ -185,7 +180,7 @@ pub(crate) fn impact(analysis: &Analysis, finding: &Finding) -> String {
         ms_range(finding.impact.saved_ms),
         ms(analysis.prepared.utilization.total_time_ms),
         speedup(finding.impact.speedup),
-        by_whom(finding),
+        finding.mending.condition().unwrap_or_default(),
         basis(finding)
     )
 }

@@ -39,8 +39,11 @@ pub(super) struct Shape {
     pub(super) groups: i64,
     pub(super) dilation: Vec<i64>,
     channels: i64,
-    per_group: i64,
+    /// Input channels of a group.
+    pub(super) per_group: i64,
     transposed: bool,
+    /// Strides and padding, where they are known.
+    steps: Option<(Vec<i64>, Vec<i64>)>,
 }
 
 impl Shape {
@@ -53,13 +56,15 @@ impl Shape {
         let value = |key: &str| row.params.iter().find(|(k, _)| k == key).map(|(_, v)| v);
         let input = value("input_shape")?.ints()?;
         let filter = value("filter_shape")?.ints()?;
-        Self::new(
+        let steps = value("stride").and_then(Value::ints).zip(value("padding").and_then(Value::ints));
+        let shape = Self::new(
             &input,
             &filter,
             value("groups").and_then(Value::ints).and_then(|g| g.first().copied()).unwrap_or(1),
             value("dilation").and_then(Value::ints).unwrap_or_default(),
             value("transposed_conv").is_some_and(Value::truth),
-        )
+        )?;
+        Some(Self { steps, ..shape })
     }
 
     fn by_args(row: &Row) -> Option<Self> {
@@ -79,7 +84,7 @@ impl Shape {
     ) -> Option<Self> {
         let channels = *input.get(1)?;
         let kernel = filter.get(2..).filter(|k| !k.is_empty())?.to_vec();
-        Some(Self { kernel, groups, dilation, channels, per_group: *filter.get(1)?, transposed })
+        Some(Self { kernel, groups, dilation, channels, per_group: *filter.get(1)?, transposed, steps: None })
     }
 
     /// The first that fits.
@@ -99,6 +104,14 @@ impl Shape {
             Some(side) if side > STANDARD_SIDE => Kind::Large,
             _ => Kind::Standard,
         }
+    }
+
+    /// Whether its windows lie side by side: then it is a product of patches and filters.
+    pub(super) fn cuts_patches(&self) -> bool {
+        let side_by_side = |(stride, padding): &(Vec<i64>, Vec<i64>)| {
+            *stride == self.kernel && padding.iter().all(|&p| p == 0) && !self.is_dilated()
+        };
+        self.kernel.iter().all(|&side| side > 1) && self.steps.as_ref().is_some_and(side_by_side)
     }
 
     pub(super) fn is_dilated(&self) -> bool {

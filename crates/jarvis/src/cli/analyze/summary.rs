@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use jarvis_analyze::finding::{BY_KERNEL_TEAM, Finding, Mending, Priority};
+use jarvis_analyze::finding::{Finding, Mending, Priority};
 use jarvis_analyze::prepare::warnings::several_gpus;
 use jarvis_analyze::rank;
 use jarvis_analyze::rounding::{shown, shown_ms};
@@ -130,15 +130,15 @@ fn finding_lines(out: &mut String, f: &Finding, no_gain: Option<&str>, style: St
     let _ = writeln!(out, "{:>3}  {level}   {}", f.rank, cut(&f.title, WIDTH - INDENT.len()));
     let saved = &f.impact.saved_ms;
     let speedup = &f.impact.speedup;
-    let _ = match no_gain {
-        Some(no_gain) => writeln!(out, "{INDENT}saves: {no_gain}"),
-        None if f.mending == Mending::KernelTeam => writeln!(
+    let _ = match (no_gain, f.mending.condition()) {
+        (Some(no_gain), _) => writeln!(out, "{INDENT}saves: {no_gain}"),
+        (None, Some(condition)) => writeln!(
             out,
-            "{INDENT}saves up to {} ms of the window{BY_KERNEL_TEAM}: up to {}x end to end",
+            "{INDENT}saves up to {} ms of the window{condition}: up to {}x end to end",
             shown_ms(saved.high),
             shown(speedup.high, 2)
         ),
-        None => writeln!(
+        (None, None) => writeln!(
             out,
             "{INDENT}saves {} to {} ms of the window: {}x to {}x end to end",
             shown_ms(saved.low),

@@ -11,7 +11,7 @@ use crate::blocks::{Block, Line, Table};
 use crate::language::in_prose;
 use crate::sections::cross::{recommendations, recoverable_percent};
 use crate::sections::kernels::{LaunchedKernel, launched_without_operation, share};
-use crate::sections::words::{PARAGRAPH_WORDS, by_whom, cell, count_words, counted, ms, ms_range, pct, speedup};
+use crate::sections::words::{PARAGRAPH_WORDS, cell, count_words, counted, ms, ms_range, pct, speedup};
 
 /// Most operations that leave the summary at twenty lines.
 const ROOM: usize = 7;
@@ -129,7 +129,7 @@ fn outlook(run: &Run<'_>, found: &[&Finding], recoverable: Option<f64>) -> Strin
             "; the first alone saves {}, {} end to end{}",
             ms_range(first.impact.saved_ms),
             speedup(first.impact.speedup),
-            by_whom(first)
+            first.mending.condition().unwrap_or_default()
         );
     }
     text + "."

@@ -233,7 +233,7 @@ impl<'a> Recording<'a> {
     }
 
     /// Reading operations in which no wait was recorded are waits themselves, unless they are over too soon to have
-    /// read anything off the GPU.
+    /// read anything off the GPU, or call nothing where calls are recorded: then the value lies on the host.
     fn add_reads(&mut self, reads: &[EventId]) {
         let mut starts: Vec<(TrackId, Ns)> = self.waits.iter().map(|w| (w.track, w.start)).collect();
         starts.sort_unstable();
@@ -243,10 +243,16 @@ impl<'a> Recording<'a> {
             let has_call = starts.get(inside).is_some_and(|&(track, at)| track == wait.track && at < wait.end);
             let parent = self.tree.parent(e);
             let in_another = parent.is_some_and(|p| READS.contains(&self.trace.name(p)));
-            if !has_call && !in_another && wait.end - wait.start >= SHORTEST_READ {
+            let off_gpu = self.launches.is_empty() || self.calls_runtime(e);
+            if !has_call && !in_another && off_gpu && wait.end - wait.start >= SHORTEST_READ {
                 self.waits.push(wait);
             }
         }
+    }
+
+    fn calls_runtime(&self, operation: EventId) -> bool {
+        let is_call = |e| matches!(self.trace.kind(e), EventKind::Runtime | EventKind::Driver);
+        self.tree.view(self.trace).subtree(operation).any(is_call)
     }
 
     /// Adds the calls of copies between host and device that return only when the copy is done: the host has waited

@@ -156,7 +156,7 @@ impl Maker<'_, '_> {
             rank: 0,
             pattern: first.id,
             tier: first.id.tier(),
-            category: category(first.code).to_owned(),
+            category: category(first).to_owned(),
             priority: self.priority(time_ms, gpu_saved),
             title: self.title(),
             issue: self.issue(),
@@ -566,8 +566,8 @@ fn needs_compiler(code: Code) -> bool {
 }
 
 /// The category whose readers the finding is for.
-pub(super) fn category(code: Code) -> &'static str {
-    match code {
+pub(super) fn category(pattern: &Pattern) -> &'static str {
+    match pattern.code {
         Code::UnfusedAttention
         | Code::UnfusedAttentionBackward
         | Code::RepeatedKvHeads
@@ -579,6 +579,7 @@ pub(super) fn category(code: Code) -> &'static str {
         }
         Code::GemmEpilogue | Code::UnfusedLoss | Code::UnfusedModule => "kernel_fusion",
         Code::Recomputation => "recomputation",
+        Code::UnfusedOptimizer if pattern.facts.iter().any(|f| f.0 == super::optimizer::LISTS) => "multi_tensor_apply",
         _ => "elementwise",
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn of_category(
     key: &str,
     known: usize,
 ) -> Vec<PatternMetrics> {
-    let mut own = patterns.iter().filter(|p| category(p.code) == key).peekable();
+    let mut own = patterns.iter().filter(|p| category(p) == key).peekable();
     if own.peek().is_none() {
         return Vec::new();
     }

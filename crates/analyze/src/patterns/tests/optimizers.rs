@@ -44,7 +44,7 @@ fn a_step_on_lists_passes_over_them_again_and_again() {
 #[test]
 fn the_advice_is_the_fused_variant() {
     let finding = step(&ADAM, 180.0).look(|_, _, findings| findings[0].clone());
-    assert_eq!(finding.pattern, PatternId::UNFUSED_OPTIMIZER);
+    assert_eq!((finding.pattern, &*finding.category), (PatternId::UNFUSED_OPTIMIZER, "multi_tensor_apply"));
     assert!(finding.paths.algorithmic[0].contains("`fused=True`"), "{:?}", finding.paths);
     assert!(finding.issue.starts_with("The optimizer step is 7 operations on lists of tensors"), "{}", finding.issue);
 }

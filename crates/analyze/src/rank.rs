@@ -3,10 +3,11 @@
 //! Urgency is first what shares and efficiencies say ([`Priority`] as each tier sets it). What a change is expected to
 //! bring end to end then moves it: a kernel that hides behind launches is no emergency however slow it is, and a change
 //! that would shorten the window by a tenth matters whatever its rows look like; nor is one less urgent that brings more
-//! than another at both ends of its range, unless nobody can count on it. What brings next to nothing, or nothing while the GPU awaits launches, is of
-//! low priority and stands behind all that brings something: the tables account for the operation. Waits of the GPU are
-//! never less urgent than their tier says, which knows what must go first: a step with host waits cannot be captured as a
-//! whole. Faster launching rises only above what surely brings less: much of what it may bring is the profiler's own time.
+//! than another at both ends of its range, unless nobody can count on it. What brings next to nothing, or nothing while the
+//! GPU awaits launches, is of low priority and stands behind all that brings something: the tables account for the
+//! operation. Waits of the GPU are never less urgent than their tier says, which knows what must go first: a step with host
+//! waits cannot be captured as a whole. Faster launching rises only above what surely brings less: much of what it may
+//! bring is the profiler's own time.
 
 use std::cmp::Ordering;
 

@@ -20,7 +20,7 @@
 //! reads or writes, or up to a quarter longer (half where kernels are short).
 //!
 //! # What to do
-//! `fused=True` or `foreach=True`; by hand, an optimizer of the framework or its operations on lists of tensors.
+//! `fused=True`, or `foreach=True` where there is no fused variant; by hand, an optimizer of the framework or its operations on lists of tensors.
 //!
 //! # Limits
 //! Steps are known by the annotation that PyTorch puts around them. Where one has it, none is taken to be written by hand.

@@ -3,11 +3,12 @@
 //! **What it finds.** Launches that come late, waits of the host in the middle of a step, input that is not there.
 //! **Why it matters.** While the GPU waits for the host, no kernel can be fast enough to help.
 //! **How it is computed.** Gaps are charged by [`super::gaps`]; input is what loaders do, known by their names, and what a
-//! step does for half a millisecond or more before the copy to the device that it begins with. What a change brings is the recorded schedule run again
-//! with it, at both ends of what the profiler may have cost ([`super::host_bound`]). Where the host reads flags (`any`,
-//! `all`), what makes them goes with the reads at the hopeful end ([`super::flags`]).
-//! Calls that are the first with their arguments and take more than ten times as long as is usual, and compiling, are told
-//! apart ([`super::first_calls`]).
+//! step does for half a millisecond or more before the copy to the device that it begins with. What a change brings is the
+//! recorded schedule run again with it, at both ends of what the profiler may have cost ([`super::host_bound`]). Where the
+//! host reads flags (`any`, `all`), what makes them goes with the reads at the hopeful end ([`super::flags`]). Where the
+//! program can be compiled, launches issued at once leave one pass of kernels in a row over as many elements there, and no
+//! layout changes around convolutions ([`super::compiled`]). Calls that are the first with their arguments and take more
+//! than ten times as long as is usual, and compiling, are told apart ([`super::first_calls`]).
 //! **What to do.** Issue less or at once, don't wait, load ahead.
 //! **Limits.** A trace shows that a launch came late, not what the host could do faster; a program that can be neither
 //! compiled nor captured gains less than the low end.

@@ -16,11 +16,12 @@
 //! it once. A fused step reads parameters, gradients and states and writes parameters and states: two states where the
 //! update divides (`addcdiv`, as Adam does), one with momentum, none else; at the baseline of the trace, but with elements
 //! of two bytes at 40 to 60% of the peak bandwidth. Other loops read each tensor once, with the one that is added or copied
-//! to it, and write what changes. Of operations on lists the time tells: a fused step takes as long for each tensor that it
-//! reads or writes, or up to a quarter longer (half where kernels are short).
+//! to it, and write what changes. Of operations on lists the time tells: a fused step takes about as long for each tensor
+//! that it reads or writes, or up to a quarter longer (half where kernels are short).
 //!
 //! # What to do
-//! `fused=True`, or `foreach=True` where there is no fused variant; by hand, an optimizer of the framework or its operations on lists of tensors.
+//! `fused=True`, or `foreach=True` where there is no fused variant; by hand, an optimizer of the framework or its
+//! operations on lists of tensors.
 //!
 //! # Limits
 //! Steps are known by the annotation that PyTorch puts around them. Where one has it, none is taken to be written by hand.

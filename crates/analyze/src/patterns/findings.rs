@@ -323,7 +323,7 @@ impl Maker<'_, '_> {
         let mut all = Vec::with_capacity(2 * pattern.leaves.len());
         let fact = |name: &str| pattern.facts.iter().find(|f| f.0 == name).and_then(|f| f.1.parse::<f64>().ok());
         let of_turn = fact(moe::KERNELS);
-        let of_lists = pattern.facts.iter().any(|f| f.0 == super::optimizer::LISTS);
+        let of_lists = pattern.has(super::optimizer::LISTS);
         let turns_left = if pattern.code == Code::MoeExpertLoop { EXPERTS_LEFT } else { TURNS_LEFT };
         let calls_us = [self.call_us(pattern, COMPILED_CALL_US), self.call_us(pattern, COMPILED_BACKWARD_US)];
         for (i, leaves) in pattern.leaves.iter().enumerate() {
@@ -382,7 +382,7 @@ impl Maker<'_, '_> {
             code if !needs_compiler(code) => return (0.0, 0.0),
             _ => {}
         }
-        if pattern.facts.iter().any(|f| f.0 == super::module::WEIGHTS) {
+        if pattern.has(super::module::WEIGHTS) {
             // What is done once has no call at all.
             return (0.0, compiled.1);
         }
@@ -579,7 +579,7 @@ pub(super) fn category(pattern: &Pattern) -> &'static str {
         }
         Code::GemmEpilogue | Code::UnfusedLoss | Code::UnfusedModule => "kernel_fusion",
         Code::Recomputation => "recomputation",
-        Code::UnfusedOptimizer if pattern.facts.iter().any(|f| f.0 == super::optimizer::LISTS) => "multi_tensor_apply",
+        Code::UnfusedOptimizer if pattern.has(super::optimizer::LISTS) => "multi_tensor_apply",
         _ => "elementwise",
     }
 }

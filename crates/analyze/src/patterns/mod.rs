@@ -243,6 +243,11 @@ impl Pattern {
         self.time_ms + self.halo_ms + self.backward_ms
     }
 
+    /// Whether a fact was found.
+    pub(crate) fn has(&self, fact: &str) -> bool {
+        self.facts.iter().any(|f| f.0 == fact)
+    }
+
     /// Whether it is worth a recommendation where one saves at least so much.
     pub fn is_promoted(&self, least_ms: f64) -> bool {
         self.confidence < Confidence::Low && self.saved_ms.is_some_and(|saved| is_worth(saved, least_ms))

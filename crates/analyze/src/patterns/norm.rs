@@ -188,7 +188,7 @@ fn around(scene: &Scene<'_>, claims: &Claims, reduce: usize) -> Option<(Instance
     }
     // Where the input is cast for the means and once more for the scaling, both casts stand before them.
     let before = scene.before(first).next_back().filter(|&i| step_at(i) == Some(Step::Cast));
-    if let Some(again) = before.filter(|&i| step_at(first) == Some(Step::Cast) && is_repeated(scene, [i, first])) {
+    if let Some(again) = before.filter(|&i| step_at(first) == Some(Step::Cast) && scene.are_alike(i, first)) {
         first = again;
     }
     let mut steps: Vec<(usize, Step)> = (first..reduce).filter_map(|i| step_at(i).map(|s| (i, s))).collect();
@@ -215,12 +215,6 @@ fn around(scene: &Scene<'_>, claims: &Claims, reduce: usize) -> Option<(Instance
     Some((instance(scene, code, &steps, reduce, &tensor), end))
 }
 
-/// Whether two operations do the same with tensors of the same shapes and types.
-fn is_repeated(scene: &Scene<'_>, [a, b]: [usize; 2]) -> bool {
-    let (a, b) = (scene.leaf(a), scene.leaf(b));
-    a.name == b.name && a.inputs.dims == b.inputs.dims && a.inputs.types == b.inputs.types
-}
-
 fn scene_has_std(scene: &Scene<'_>, steps: &[(usize, Step)]) -> bool {
     steps.iter().any(|s| scene.look(s.0).base == "std")
 }
@@ -237,7 +231,7 @@ fn trim(scene: &Scene<'_>, steps: &mut Vec<(usize, Step)>, of_batch: bool) {
         if let Some(&(cast, _)) = steps.last().filter(|s| s.1 == Step::Cast) {
             steps.pop();
             // The next one casts its input twice.
-            steps.pop_if(|s| s.1 == Step::Cast && is_repeated(scene, [s.0, cast]));
+            steps.pop_if(|s| s.1 == Step::Cast && scene.are_alike(s.0, cast));
         }
     }
     while of_batch && steps.last().is_some_and(|s| s.1 == Step::Small) {

@@ -195,8 +195,18 @@ fn loop_of(scene: &Scene<'_>, leaves: &[LeafId], period: usize) -> Instance {
     instance
 }
 
-/// What the framework's optimizers do, step by step.
+/// What the framework's optimizers do to one parameter after the other, step by step.
 fn annotated(scene: &Scene<'_>, claims: &Claims) -> Vec<Vec<LeafId>> {
+    let is_own = |at| claims.is_free(at) && is_part(scene.look(at));
+    annotated_steps(scene, |last, at| scene.together(last, at), is_own)
+}
+
+/// Members of the steps that an annotation tells.
+pub(super) fn annotated_steps(
+    scene: &Scene<'_>,
+    goes_on: impl Fn(usize, usize) -> bool,
+    is_member: impl Fn(usize) -> bool,
+) -> Vec<Vec<LeafId>> {
     let mut steps: Vec<Vec<LeafId>> = Vec::new();
     let mut last: Option<usize> = None;
     for at in 0..scene.len() {
@@ -204,13 +214,11 @@ fn annotated(scene: &Scene<'_>, claims: &Claims) -> Vec<Vec<LeafId>> {
             last = None;
             continue;
         }
-        let begins = last.is_none_or(|l| !scene.together(l, at));
-        last = Some(at);
-        if begins {
+        if last.is_none_or(|last| !goes_on(last, at)) {
             steps.push(Vec::new());
         }
-        let free = claims.is_free(at) && is_part(scene.look(at));
-        if free && let Some(step) = steps.last_mut() {
+        last = Some(at);
+        if let Some(step) = steps.last_mut().filter(|_| is_member(at)) {
             step.push(LeafId(at as u32));
         }
     }

@@ -9,7 +9,7 @@ use super::group::Instance;
 use super::kind::Kind;
 use super::scene::Scene;
 use super::{Code, Fused, optimizer};
-use crate::program::{Direction, Leaf, LeafId};
+use crate::program::{Leaf, LeafId};
 
 /// What a fused step takes for each tensor that it reads or writes, as many times what operations on lists take, at best and
 /// at worst. Of 36 measured steps with 39 and 201 million parameters of two and four bytes it was 0.94 to 1.23, and of twelve
@@ -28,23 +28,9 @@ const LARGEST: f64 = 2.0;
 /// Finds steps that a fused one could replace.
 pub(super) fn find(scene: &Scene<'_>, is_free: impl Fn(usize) -> bool) -> Vec<Instance> {
     let is_list = |at: usize| scene.look(at).kind == Kind::Multi && scene.look(at).base.starts_with("_foreach_");
-    let mut steps: Vec<Vec<LeafId>> = Vec::new();
-    let mut last: Option<usize> = None;
-    for at in 0..scene.len() {
-        if scene.leaf(at).direction != Direction::Optimizer {
-            last = None;
-            continue;
-        }
-        // The host may pause in the midst of a step, to read how far each parameter has come.
-        let place = |at: usize| (scene.leaf(at).thread, scene.leaf(at).step);
-        if last.is_none_or(|l| place(l) != place(at)) {
-            steps.push(Vec::new());
-        }
-        last = Some(at);
-        if let Some(step) = steps.last_mut().filter(|_| is_list(at) && is_free(at)) {
-            step.push(LeafId(at as u32));
-        }
-    }
+    // The host may pause in the midst of a step, to read how far each parameter has come.
+    let place = |at: usize| (scene.leaf(at).thread, scene.leaf(at).step);
+    let steps = optimizer::annotated_steps(scene, |a, b| place(a) == place(b), |at| is_list(at) && is_free(at));
     steps.into_iter().filter_map(|step| instance(scene, step)).collect()
 }
 

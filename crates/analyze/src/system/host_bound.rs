@@ -221,7 +221,7 @@ impl HostBound {
         let saved = self.saved(None, [Fix::NoWaits, Fix::NoReads]);
         let [recorded, ..] = self.speedups(None, Fix::NoReads);
         let host = faster(UNINTERRUPTED_HOST, uninterrupted);
-        let most = self.most_saved(&Scenario { host, ..Fix::NoReads.scenario() });
+        let most = self.most_saved(None, &Scenario { host, ..Fix::NoReads.scenario() });
         Range::new(saved.low, saved.high.max(self.saved_by(recorded)).max(most))
     }
 
@@ -234,11 +234,7 @@ impl HostBound {
                 shorter[p] = time.0.min(self.schedule.length(p));
             }
         }
-        let [_, before @ ..] = before.map_or(self.recorded, |fix| self.fixed(fix));
-        let scenario = Scenario { shorter: Some(&shorter), ..fix.scenario() };
-        let after = self.schedule.run(&scenario, [self.slowdown.0, self.slowdown.1]);
-        let saved = std::array::from_fn::<f64, 2, _>(|n| self.saved_by(speedup(before[n], after[n])));
-        saved.into_iter().fold(0.0, f64::max)
+        self.most_saved(before, &Scenario { shorter: Some(&shorter), ..fix.scenario() })
     }
 
     /// How much less host time lies between launches at the hopeful end of it, in percent.
@@ -257,14 +253,15 @@ impl HostBound {
             fates[p] = Fate::Gone;
         }
         let host = faster(FLAGLESS_HOST, uninterrupted);
-        self.most_saved(&Scenario { fates: Some(&fates), host, ..Fix::NoReads.scenario() })
+        self.most_saved(None, &Scenario { fates: Some(&fates), host, ..Fix::NoReads.scenario() })
     }
 
-    /// The most a change saves over what the profiler may have done.
-    fn most_saved(&self, scenario: &Scenario<'_>) -> f64 {
-        let [_, recorded @ ..] = self.recorded;
+    /// The most a change saves over what the profiler may have done, compared with the program as recorded or with another
+    /// change made.
+    fn most_saved(&self, before: Option<Fix>, scenario: &Scenario<'_>) -> f64 {
+        let [_, before @ ..] = before.map_or(self.recorded, |fix| self.fixed(fix));
         let after = self.schedule.run(scenario, [self.slowdown.0, self.slowdown.1]);
-        let saved = std::array::from_fn::<f64, 2, _>(|n| self.saved_by(speedup(recorded[n], after[n])));
+        let saved = std::array::from_fn::<f64, 2, _>(|n| self.saved_by(speedup(before[n], after[n])));
         saved.into_iter().fold(0.0, f64::max)
     }
 

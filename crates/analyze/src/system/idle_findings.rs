@@ -103,11 +103,11 @@ pub(crate) fn launch_bound(cx: &Cx<'_>, waits: Option<&Judged>, program: Option<
     if host.limit == Limit::Gpu {
         return None;
     }
-    let (before, compiled, graph) = match waits {
+    let (before, less, graph) = match waits {
         Some(_) => (Some(Fix::NoReads), Fix::NoReadsCompiled, Fix::NoReadsGraph),
         None => (None, Fix::Compiled, Fix::Graph),
     };
-    let mut saved_ms = host.saved(before, [compiled, graph]);
+    let mut saved_ms = host.saved(before, [less, graph]);
     let spared = program.filter(|_| can_be_compiled(cx.system)).map(compiled::spared).unwrap_or_default();
     if !spared.is_empty() {
         saved_ms.high = saved_ms.high.max(host.most_saved_with(before, graph, &spared));

@@ -68,7 +68,7 @@ impl Maker<'_, '_> {
     }
 
     fn has(&self, fact: &str) -> bool {
-        self.first().facts.iter().any(|f| f.0 == fact)
+        self.first().has(fact)
     }
 
     /// Groups in other places or of other operations: what is said of the largest does not hold for them.

@@ -39,6 +39,9 @@ const LAUNCHES_LEFT: [usize; 2] = [1, 2];
 /// are kernels of their own. Eight measured pairs lay between 1.8 and 2.9, but such launches take the host longer than
 /// those of the loop.
 const EXPERTS_LEFT: [f64; 2] = [1.5, 3.7];
+/// The same of its backward, where nothing is counted: gathering is undone as it is for one expert. In one measured pair
+/// both together took 1.1.
+const EXPERTS_BACKWARD_LEFT: [f64; 2] = [1.0, 3.7];
 /// What batched calls launch, in turns of the loop they replace.
 const TURNS_LEFT: [f64; 2] = [1.0, 2.5];
 /// What calling a compiled function takes the host, in microseconds: guards are checked and its kernels launched.
@@ -324,13 +327,17 @@ impl Maker<'_, '_> {
         let fact = |name: &str| pattern.facts.iter().find(|f| f.0 == name).and_then(|f| f.1.parse::<f64>().ok());
         let of_turn = fact(moe::KERNELS);
         let of_lists = pattern.has(super::optimizer::LISTS);
-        let turns_left = if pattern.code == Code::MoeExpertLoop { EXPERTS_LEFT } else { TURNS_LEFT };
+        let turns_left = match pattern.code {
+            Code::MoeExpertLoop => [EXPERTS_LEFT, EXPERTS_BACKWARD_LEFT],
+            _ => [TURNS_LEFT; 2],
+        };
         let calls_us = [self.call_us(pattern, COMPILED_CALL_US), self.call_us(pattern, COMPILED_BACKWARD_US)];
         for (i, leaves) in pattern.leaves.iter().enumerate() {
             let halo = pattern.halo.get(i).unwrap_or(&none);
             let backward = pattern.backward.get(i).unwrap_or(&none);
             let mut forward_kernels = None;
-            for (part, call_us) in [[leaves, halo], [backward, &none]].into_iter().zip(calls_us) {
+            let parts = [[leaves, halo], [backward, &none]].into_iter().zip(calls_us).zip(turns_left);
+            for ((part, call_us), turns_left) in parts {
                 let leaves = || part.iter().copied().flatten().map(|&l| self.scene.program.leaf(l));
                 let mut kernels: Vec<(jarvis_trace::Ns, u32)> =
                     leaves().flat_map(|l| l.kernels.iter().map(|k| (k.start, k.uid))).collect();

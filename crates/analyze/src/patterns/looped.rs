@@ -182,7 +182,9 @@ fn ended_by(scene: &Scene<'_>, at: usize) -> Option<Loop> {
         return None;
     }
     let before = scene.before(at);
-    let (length, count) = (1..=LONGEST_TURN).find_map(|length| {
+    // Where modules make up the turns, a layer of theirs is none.
+    let of_modules = calls_that_end(scene, at).into_iter().filter(|l| *l <= LONGEST_ON_PARTS);
+    let (length, count) = of_modules.chain(1..=LONGEST_TURN).find_map(|length| {
         let last = at.checked_sub(length).filter(|&l| l >= before.start && may_be_turn(scene, l..at))?;
         let repeated = (before.start..last).rev().take_while(|&i| scene.are_alike(i, i + length)).count();
         let count = 1 + repeated / length;
@@ -193,6 +195,16 @@ fn ended_by(scene: &Scene<'_>, at: usize) -> Option<Loop> {
     let (weights, again) = weights(scene, &turns, results.first().map(|o| o.dims))?;
     let all = turns.begin..at + 1;
     Some(Loop { turns, weights, again, all })
+}
+
+/// The numbers of operations in the calls of modules that end right before this one, longest first.
+fn calls_that_end(scene: &Scene<'_>, at: usize) -> Vec<usize> {
+    let innermost = at.checked_sub(1).and_then(|last| scene.leaf(last).module);
+    let around = std::iter::successors(innermost, |m| scene.program.module(*m).parent);
+    let calls = around.map(|m| &scene.program.module(m).leaves).take_while(|leaves| leaves.end == at);
+    let mut lengths: Vec<usize> = calls.map(|leaves| leaves.len()).collect();
+    lengths.reverse();
+    lengths
 }
 
 /// Loops within a loop are one: equal ones right after each other, as many as make a loop, with what stacks their results.
@@ -244,7 +256,10 @@ fn weights(scene: &Scene<'_>, turns: &Turns, result: Option<&[i64]>) -> Option<(
         let read = usize::from(look.kind == Kind::Copy);
         let types = leaf.inputs.types.as_deref().unwrap_or_default();
         let mut is_only_cast = false;
-        for (i, dims) in leaf.inputs.dims.as_deref().unwrap_or_default().iter().enumerate().skip(read) {
+        let inputs = || leaf.inputs.dims.as_deref().unwrap_or_default().iter().enumerate().skip(read);
+        // What is known to be a part comes last, so that the others are what the turn gave.
+        let [others, parts] = [false, true].map(|part| inputs().filter(move |(i, _)| leaf.takes_part(*i) == part));
+        for (i, dims) in others.chain(parts) {
             // What is added to a product, and what else has no rows, all turns may share.
             let is_factor = factor.is_some_and(|f| f <= i);
             let least = if is_factor { 1 } else { 2 };
@@ -354,6 +369,10 @@ fn instance(scene: &Scene<'_>, of: &Loop) -> Option<Instance> {
     let reads_weights = weights == Weights::Same && reached >= FILLING;
     let code = if reads_weights { Code::LoopedRows } else { Code::LoopedGemms };
     let mut instance = Instance::new(scene, code, leaves, anchor, &[], sure);
+    if weights == Weights::OfModules {
+        // The modules show it as well where no other holds them all.
+        instance.confidence = sure;
+    }
     instance.backward_fused = batched_if_small(scene, &backward);
     instance.backward = backward;
     instance.fused = Some(time);

@@ -12,8 +12,8 @@
 //! # How it is computed
 //! Matrix products repeat with a period in their weights' shapes, or the same search for tokens repeats with products
 //! after some. A grouped product takes the roofline time of all experts together at 80% of it at best, at 40% at worst and
-//! never longer than the products take now; the other operations move their bytes at the baseline; finding each expert's
-//! tokens is replaced by one sort.
+//! never longer than the products take now; the other operations move their bytes at the baseline, and gradients that are
+//! summed up expert by expert are written once at best; finding each expert's tokens is replaced by one sort.
 //!
 //! # What to do
 //! A grouped product (`torch._grouped_mm`) or a fused expert layer.
@@ -23,6 +23,7 @@
 //! before each and it has at most 256 rows or others have none. Turns that call one module again and again share its
 //! weights and are no experts; nor are products that take no longer than a grouped one would.
 
+use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
 use super::claims::Claims;
@@ -278,7 +279,7 @@ fn instance(scene: &Scene<'_>, experts: &[&[Product]], searched: Option<&RangeIn
     let time = grouped(scene, &instance.leaves)?;
     instance.backward = scene.backward_of(&instance.leaves);
     instance.fused = Some(time);
-    instance.backward_fused = grouped(scene, &instance.backward).unwrap_or(Fused::NOTHING);
+    instance.backward_fused = grouped_backward(scene, &instance.backward, experts.len()).unwrap_or(Fused::NOTHING);
     let range = format!("{}-{}", one(time.best_us), one(time.worst_us));
     instance.basis = format!("one grouped product per projection and one sort of the tokens take {range} us a loop");
     let rows = || experts.iter().map(|e| e[0].rows);
@@ -338,6 +339,25 @@ impl<'a> Searches<'a> {
     }
 }
 
+/// The same of a backward pass. Where each expert's part of a gradient is put into one as large as that of all and added to
+/// it, grouped products write it once.
+fn grouped_backward(scene: &Scene<'_>, backward: &[LeafId], experts: usize) -> Option<Fused> {
+    let time = grouped(scene, backward)?;
+    let mut sums: BTreeMap<(&str, &[i64]), Vec<LeafId>> = BTreeMap::new();
+    for &l in backward {
+        let look = scene.look(l.index());
+        let is_sum = look.base == "add" && look.full_operands().count() == 2;
+        if is_sum || look.kind == Kind::Fill {
+            sums.entry((look.base, &look.full)).or_default().push(l);
+        }
+    }
+    let of_experts = sums.values().filter(|leaves| leaves.len() + 1 >= experts);
+    let best_us = |leaf: &LeafId| grouped_beside(scene, *leaf).map_or(0.0, |fused| fused.best_us);
+    let written_again = |leaves: &Vec<LeafId>| leaves.iter().skip(1).map(best_us).sum::<f64>();
+    let less_us: f64 = of_experts.map(written_again).sum();
+    Some(Fused { best_us: (time.best_us - less_us).max(0.0), ..time })
+}
+
 /// Time of the same work with grouped products.
 fn grouped(scene: &Scene<'_>, leaves: &[LeafId]) -> Option<Fused> {
     let (mut roofline, mut products, mut rest) = (0.0, 0.0, Fused { best_us: SORT_US.0, worst_us: SORT_US.1 });
@@ -346,20 +366,25 @@ fn grouped(scene: &Scene<'_>, leaves: &[LeafId]) -> Option<Fused> {
         if look.kind == Kind::Matrix {
             roofline += scene.roofline_us(look)?;
             products += leaf.us;
-        } else if look.kind != Kind::Sort && look.numel() > 0 {
-            // All experts' rows are handled at once, so only bytes count.
-            let share = scene.baseline_share();
-            let moved = look.cost.as_ref().and_then(|c| c.bytes).map(|b| b / (scene.bytes_per_us() * share));
-            let best = moved.map_or(leaf.us, |m| m.min(leaf.us));
-            // Comparing the choice of every token with each expert is not needed any more, and at best nothing is put
-            // together.
-            let gone = matches!(look.base, "eq" | "where") && look.operands.iter().all(|o| o.dtype.contains("long"));
-            let best = if is_stack(look) { 0.0 } else { best };
-            if !gone {
-                rest = rest.and(Fused { best_us: best, worst_us: leaf.us });
-            }
+        } else if let Some(time) = grouped_beside(scene, *l) {
+            rest = rest.and(time);
         }
     }
     let [worst_us, best_us] = [GROUPED.0, GROUPED.1].map(|share| (roofline / share).min(products));
     Some(rest.and(Fused { best_us, worst_us }))
+}
+
+/// Time of what is done beside the products once it is done for all experts together; `None` if it goes.
+fn grouped_beside(scene: &Scene<'_>, leaf: LeafId) -> Option<Fused> {
+    let (us, look) = (scene.program.leaf(leaf).us, scene.look(leaf.index()));
+    // Comparing the choice of every token with each expert is not needed any more.
+    let compares = matches!(look.base, "eq" | "where") && look.operands.iter().all(|o| o.dtype.contains("long"));
+    if look.kind == Kind::Sort || look.numel() == 0 || compares {
+        return None;
+    }
+    // All experts' rows are handled at once, so only bytes count, and at best nothing is put together.
+    let bytes = look.cost.as_ref().and_then(|c| c.bytes);
+    let moved = bytes.map(|b| b / (scene.bytes_per_us() * scene.baseline_share()));
+    let best_us = if is_stack(look) { 0.0 } else { moved.map_or(us, |moved| moved.min(us)) };
+    Some(Fused { best_us, worst_us: us })
 }

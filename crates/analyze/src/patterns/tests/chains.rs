@@ -238,6 +238,27 @@ fn gated_activation_with_the_product_behind_a_projection() {
 }
 
 #[test]
+fn a_bias_of_both_halves_belongs_to_a_gated_activation() {
+    // a, b = (x + bias).chunk(2, -1); a * gelu(b)
+    let both: &[i64] = &[8192, 16384];
+    let draw = |what: &str, to: &[i64], added: &[i64]| {
+        let mut s = Sketch::new();
+        s.op("aten::mm", &[X, &[8192, 16384]], 900.0).op(what, &[to, added, &[]], 180.0);
+        s.op("aten::gelu", &[X], 60.0).op("aten::mul", &[X, X], 90.0);
+        s.one(Code::UnfusedSwiglu)
+    };
+    let with = draw("aten::add", both, &[16384]);
+    assert_eq!(with.ops.len(), 3);
+    let without = draw("aten::add", both, both);
+    assert_eq!(without.ops.len(), 2, "the sum of two tensors reads more than both halves");
+    // The same bytes, which kernels that read halves of rows move more slowly at worst.
+    let (with, without) = (with.fused_ms.unwrap(), without.fused_ms.unwrap());
+    assert!((with.low - without.low).abs() < 0.05 * with.low && with.high > 1.2 * without.high, "{with:?} {without:?}");
+    assert_eq!(draw("aten::mul", both, &[16384]).ops.len(), 2);
+    assert_eq!(draw("aten::add", &[8192, 8192], &[8192]).ops.len(), 2);
+}
+
+#[test]
 fn casts_around_a_gated_activation_belong_to_it() {
     // (g.float() * sigmoid(g.float()) * u.float()).to(g.dtype), without the first casts or with
     let draw = |casts: bool| {

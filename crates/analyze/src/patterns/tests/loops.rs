@@ -155,6 +155,37 @@ fn experts_without_tokens_belong_to_the_loop() {
 }
 
 #[test]
+fn gradients_of_experts_are_written_once() {
+    // y[rows] @ w[e], with the weights of all experts in one tensor
+    let draw = |summed: bool| {
+        let mut s = Sketch::new();
+        for e in 0..8_i64 {
+            let rows = 500 + 7 * e;
+            s.op("aten::index", &[&[8192, 1024], &[]], 5.0);
+            s.sequenced("aten::mm", e, |s| _ = s.op("aten::mm", &[&[rows, 1024], &[1024, 4096]], 20.0));
+            s.op("aten::mm", &[&[rows, 4096], &[4096, 1024]], 20.0);
+            s.op("aten::index_add_", &[&[8192, 1024], &[], &[rows], &[rows, 1024]], 10.0);
+        }
+        for e in (0..8_i64).rev() {
+            s.backward("MmBackward0", e, |s| {
+                s.op("aten::mm", &[&[1024, 500 + 7 * e], &[500 + 7 * e, 4096]], 20.0);
+                if summed {
+                    s.op("aten::add_", &[&[8, 1024, 4096], &[8, 1024, 4096], &[]], 50.0);
+                }
+            });
+        }
+        s.one(Code::MoeExpertLoop)
+    };
+    let (summed, alone) = (draw(true), draw(false));
+    assert!((summed.backward_ms - alone.backward_ms - 8.0 * 0.05).abs() < 1e-9, "{}", summed.backward_ms);
+    // One of the sums is left at best, all of them at worst.
+    let more = |end: fn(crate::finding::Range) -> f64| end(summed.fused_ms.unwrap()) - end(alone.fused_ms.unwrap());
+    let once = 3.0 * 2.0 * 8.0 * 1024.0 * 4096.0 / 4.32e12 * 1e3;
+    assert!((more(|r| r.low) - once).abs() < 1e-6, "{} {once}", more(|r| r.low));
+    assert!((more(|r| r.high) - 0.4).abs() < 1e-9, "{}", more(|r| r.high));
+}
+
+#[test]
 fn waits_within_a_loop_over_experts_go_with_it() {
     let told = |after: usize| {
         let mut s = Sketch::new();
@@ -761,6 +792,39 @@ fn modules_on_the_same_input_could_be_one() {
     loop_over_modules(256, |layer| layer % 2).none(Code::LoopedGemms);
     assert_eq!(loop_over_modules(8, |layer| layer % 2).patterns(Code::LoopedGemms).len(), 1);
     assert_eq!(loop_over_modules(8, |layer| layer).one(Code::LoopedGemms).confidence, Confidence::High);
+}
+
+#[test]
+fn a_turn_is_the_call_of_a_module_whatever_layers_it_has() {
+    // torch.stack([m(x) for m in networks]), each of equal layers, where no module is around them
+    let mut s = Sketch::new();
+    for network in 0..12 {
+        s.module(&format!("Sequential_{network}"), |s| {
+            for layer in 0..6 {
+                s.module(&format!("Linear_{}", 6 * network + layer), |s| {
+                    s.op("aten::mm", &[&[256, 256], &[256, 256]], 4.0);
+                });
+                s.module(&format!("ReLU_{}", 6 * network + layer), |s| _ = s.op("aten::relu", &[&[256, 256]], 3.0));
+            }
+        });
+    }
+    let p = s.cat(&[], 5.0).one(Code::LoopedGemms);
+    assert_eq!(p.evidence, ["12 equal turns of 12 operations with weights of their own"]);
+    assert_eq!(p.confidence, Confidence::Medium);
+}
+
+#[test]
+fn what_a_turn_gave_may_be_added_to_a_part() {
+    // for i in range(12): y[i] += x[i] @ a[i] @ b[i]
+    let mut s = Sketch::new();
+    s.op("aten::layer_norm", &[&[1536, 256]], 9.0);
+    for _ in 0..12 {
+        s.select(ROWS).select(ROWS).select(WEIGHTS).op("aten::mm", &[&[128, 256], &[256, 64]], 4.0);
+        s.select(&[12, 64, 256]).op("aten::mm", &[&[128, 64], &[64, 256]], 4.0);
+        s.op("aten::add_", &[&[128, 256], &[128, 256], &[]], 3.0);
+    }
+    let p = s.op("aten::layer_norm", &[&[1536, 256]], 9.0).one(Code::LoopedGemms);
+    assert_eq!(p.evidence, ["12 equal turns of 3 operations on parts of larger tensors"]);
 }
 
 #[test]

@@ -202,7 +202,7 @@ fn calls_that_end(scene: &Scene<'_>, at: usize) -> Vec<usize> {
     let innermost = at.checked_sub(1).and_then(|last| scene.leaf(last).module);
     let around = std::iter::successors(innermost, |m| scene.program.module(*m).parent);
     let calls = around.map(|m| &scene.program.module(m).leaves).take_while(|leaves| leaves.end == at);
-    let mut lengths: Vec<usize> = calls.map(|leaves| leaves.len()).collect();
+    let mut lengths: Vec<usize> = calls.map(ExactSizeIterator::len).collect();
     lengths.reverse();
     lengths
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::texts::quoted;
 use crate::finding::{Finding, PatternId};
+use crate::patterns::{Code, Pattern};
 use crate::program::{Module, ModuleId, ModuleKind, Program};
 
 /// Fewer calls are no loop.
@@ -13,8 +14,11 @@ const LEAST_CALLS: usize = 4;
 /// Such calls have to hold this share of all operations, in percent.
 const MOST: usize = 50;
 
-/// Says it where the GPU waits for launches.
-pub(crate) fn tell_of_slices(findings: &mut [Finding], program: &Program) {
+/// Says it where the GPU waits for launches, unless what the calls do is known to pass a state on.
+pub(crate) fn tell_of_slices(findings: &mut [Finding], patterns: &[Pattern], program: &Program) {
+    if patterns.iter().any(|p| p.code == Code::UnfusedRecurrence) {
+        return;
+    }
     let Some(finding) = findings.iter_mut().find(|f| f.pattern == PatternId::LAUNCH_BOUND) else { return };
     let Some(Calls { module, count, .. }) = on_slices(program) else { return };
     let text = format!(

@@ -991,7 +991,7 @@ fn cells_of_the_library_called_again_and_again_are_a_recurrent_layer() {
     // The layer itself runs so where it has no kernel.
     draw("float", "aten::lstm", 256).none(Code::UnfusedRecurrence);
     // It is not said to be called on slices.
-    let told = draw("float", "aten::lstm_cell", 256).analysis();
+    let told = draw("float", "aten::lstm_cell", 128).analysis();
     assert!(told.findings.iter().all(|f| f.paths.algorithmic.iter().all(|a| !a.contains("on a slice"))));
-    assert!(told.findings.iter().any(|f| f.pattern == PatternId::UNFUSED_MODULE), "although its kernels take less");
+    assert!(told.findings.iter().any(|f| f.pattern == PatternId::UNFUSED_MODULE));
 }

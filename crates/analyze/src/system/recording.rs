@@ -37,6 +37,9 @@ const LONG_COPY: Ns = Ns(20_000);
 /// Host time before the copy that a step begins with: less is what it takes to call it.
 const PREPARING: Ns = Ns(500_000);
 
+/// The same before a copy where no steps are recorded: the end of the step before is a part of it.
+const PREPARING_UNMARKED: Ns = Ns(2_000_000);
+
 /// So much before a small copy: numbers of words take little room. Fewer bytes than this are one number and no input.
 const PREPARING_SMALL: Ns = Ns(2_000_000);
 const SMALLEST_INPUT: i64 = 1 << 10;
@@ -287,23 +290,27 @@ impl<'a> Recording<'a> {
     }
 
     /// Adds what the host does in a step before it launches anything, if that is a copy of some size to the device: it
-    /// gets ready what it then copies, whatever the program calls it.
+    /// gets ready what it then copies, whatever the program calls it. Without recorded steps, what takes it long between
+    /// other launches and such a copy, unless it works on what it copied just before.
     fn add_prepared_input(&mut self) {
         let trace = self.trace;
         let mut prepared: Vec<(TrackId, Ns, Ns)> = Vec::new();
+        let copied = if self.steps.is_empty() { self.copied() } else { Vec::new() };
         for g in self.gpu.iter().filter(|g| g.work == GpuWork::Memcpy) {
             let Some(launch) = launch_of(trace, g) else { continue };
-            let Some(step) = self.steps.partition_point(|&(from, _)| from <= launch.start).checked_sub(1) else {
-                continue;
-            };
-            let (from, to) = self.steps[step];
-            let first = self.launches.get(self.launches.partition_point(|&l| l < from));
-            let is_first = launch.start < to && first == Some(&launch.start);
-            if !is_first || CopyDirection::of(trace, g.event) != CopyDirection::HostToDevice {
+            if CopyDirection::of(trace, g.event) != CopyDirection::HostToDevice {
                 continue;
             }
+            let from = if self.steps.is_empty() {
+                let before = self.launches.partition_point(|&l| l < launch.start).checked_sub(1);
+                before.map(|before| self.launches[before]).filter(|before| copied.binary_search(before).is_err())
+            } else {
+                self.step_opened_by(launch.start)
+            };
+            let Some(from) = from else { continue };
             let least = match bytes_of(trace, g) {
-                _ if is_large(trace, g) => PREPARING,
+                _ if is_large(trace, g) && !self.steps.is_empty() => PREPARING,
+                _ if is_large(trace, g) => PREPARING_UNMARKED,
                 Some(bytes) if bytes >= SMALLEST_INPUT => PREPARING_SMALL,
                 _ => continue,
             };
@@ -316,6 +323,28 @@ impl<'a> Recording<'a> {
         }
         self.input.spans.extend(prepared);
         self.input.sort();
+    }
+
+    /// The start of the step whose first launch comes at this time.
+    fn step_opened_by(&self, launch: Ns) -> Option<Ns> {
+        let step = self.steps.partition_point(|&(from, _)| from <= launch).checked_sub(1)?;
+        let (from, to) = self.steps[step];
+        let first = self.launches.get(self.launches.partition_point(|&l| l < from));
+        (launch < to && first == Some(&launch)).then_some(from)
+    }
+
+    /// When copies between host and device of more than a few numbers are launched, in order.
+    fn copied(&self) -> Vec<Ns> {
+        let trace = self.trace;
+        let is_one = |g: &&GpuEvent| {
+            g.work == GpuWork::Memcpy
+                && CopyDirection::of(trace, g.event).is_host_device()
+                && bytes_of(trace, g).map_or_else(|| is_large(trace, g), |bytes| bytes >= SMALLEST_INPUT)
+        };
+        let calls = self.gpu.iter().filter(is_one).filter_map(|g| launch_of(trace, g));
+        let mut starts: Vec<Ns> = calls.map(|launch| launch.start).collect();
+        starts.sort_unstable();
+        starts
     }
 
     fn mark_boundaries(&mut self) {

@@ -652,6 +652,33 @@ fn what_a_step_does_before_its_first_copy_is_input() {
 }
 
 #[test]
+fn without_steps_what_takes_long_before_a_copy_is_input() {
+    // host  |op||op| ... ||read|    nothing recorded    ||copy||op||op| ...
+    let is_input = |read: i64, copies: &str, input: f64| {
+        let mut host = Host::default();
+        for step in 0..3 {
+            host.now += input;
+            host.launch(host.now, "gpu_memcpy", copies, 30.0);
+            host.now += 20.0;
+            for _ in 0..40 {
+                host.op("aten::mm", 20.0, 25.0);
+            }
+            host.b.launch("cudaMemcpyAsync", host.now, 4.0, 1000 + step);
+            let at = (host.now + 8.0).max(host.gpu + 1.0);
+            host.b.gpu("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", at, 5.0, 1000 + step, 7).arg("bytes", read);
+            host.gpu = at + 5.0;
+        }
+        names(&found(&host.b)).contains(&"input_starved")
+    };
+    let copy = "Memcpy HtoD (Pinned -> Device)";
+    assert!(is_input(4, copy, 3000.0));
+    // The rest of the step before; what the host makes of results; nothing that is copied to the device.
+    assert!(!is_input(4, copy, 1500.0));
+    assert!(!is_input(1 << 20, copy, 3000.0));
+    assert!(!is_input(4, "Memcpy DtoD (Device -> Device)", 3000.0));
+}
+
+#[test]
 fn what_copies_save_is_named() {
     for (host, told) in [((100.0, 5.0), true), ((20.0, 50.0), false)] {
         let b = copying_between(8 << 20, 1000.0, "Pageable", host).b;

@@ -5,7 +5,9 @@
 //! the last: `torch.stack([relu(x[i] @ a[i]) @ b[i] for i in range(n)])`, or `torch.stack([m(x) for m in modules])`. The
 //! operands of each turn are parts taken out of larger tensors, weights, what all turns share, or come from the same turn.
 //! Where the first product reads such a part, nothing has to stack the results: `[x[i] @ w[i] for i in range(n)]`, or
-//! `[m(x[i]) for i in range(n)]`. Then a turn may be as long as a small network, and ends where the next part is read.
+//! `[m(x[i]) for i in range(n)]`. Then a turn may be as long as a small network, and ends where the next part is read. Nor
+//! has it to where each turn has a module of its own and gives what can't be the input of the next, by its shape:
+//! `[m(x).softmax(-1) for m in heads]`.
 //!
 //! # Why it matters
 //! Each product is too small to fill the GPU (it reaches less than half of its roofline), or all read again what they
@@ -26,8 +28,8 @@
 //! Turns that may go on with what the turn before gave, as those of recurrent layers do, are no find: what a turn gives
 //! must not have the shape of what the next one reads, unless every turn has a module of its own. That may still be layers
 //! one after another whose results are all kept, so the advice says on what it depends, and it is less sure. Where nothing
-//! stacks the results and the first product reads no part, turns of one product are told by the products' shapes alone
-//! (category `gemm`), longer ones not at all.
+//! stacks the results, the first product reads no part and no modules are recorded, turns of one product are told by the
+//! products' shapes alone (category `gemm`), longer ones not at all.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -121,23 +123,48 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     let stacked: Vec<Loop> = (0..scene.len()).filter_map(|at| ended_by(scene, at)).collect();
     let stacked = of_loops(scene, &stacked).iter().filter_map(|l| instance(scene, l)).collect();
     let mut found = claims.settle(scene, stacked);
-    found.extend(claims.settle(scene, on_parts(scene)));
+    for begin in [Begin::Part, Begin::OwnModule] {
+        found.extend(claims.settle(scene, wherever_results_go(scene, begin)));
+    }
     found
 }
 
-/// Loops on parts of larger tensors, wherever their results go.
-fn on_parts(scene: &Scene<'_>) -> Vec<Instance> {
+/// How turns begin whose results may go anywhere.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begin {
+    /// With a product of a part that was taken out of a larger tensor.
+    Part,
+    /// With a product of something else, each in another module.
+    OwnModule,
+}
+
+impl Begin {
+    fn is_at(self, scene: &Scene<'_>, at: usize) -> bool {
+        let (look, leaf) = (scene.look(at), scene.leaf(at));
+        let takes_part = || leaf.takes_part(operands_before_factors(look.base));
+        look.kind == Kind::Matrix
+            && match self {
+                Self::Part => takes_part(),
+                Self::OwnModule => leaf.module.is_some() && !takes_part(),
+            }
+    }
+}
+
+/// Loops of turns that begin in this way, wherever their results go.
+fn wherever_results_go(scene: &Scene<'_>, begin: Begin) -> Vec<Instance> {
     let mut found = Vec::new();
     let mut at = 0;
-    while let Some(begin) = (at..scene.len()).find(|&i| multiplies_part(scene, i)) {
-        let last = scene.len().min(begin + LONGEST_ON_PARTS + 1);
-        let mut next = (begin + 1..last).filter(|&i| scene.are_alike(begin, i) && multiplies_part(scene, i));
-        let Some(turns) = next.find_map(|next| parts_from(scene, begin, next - begin)) else {
-            at = begin + 1;
+    while let Some(from) = (at..scene.len()).find(|&i| begin.is_at(scene, i)) {
+        let last = scene.len().min(from + LONGEST_ON_PARTS + 1);
+        let mut next = (from + 1..last).filter(|&i| scene.are_alike(from, i) && begin.is_at(scene, i));
+        let Some(turns) = next.find_map(|next| turns_from(scene, from, next - from, begin)) else {
+            at = from + 1;
             continue;
         };
         at = turns.all().end;
-        if let Some((weights, again)) = weights(scene, &turns, None) {
+        // What modules of their own do one after another may be layers, unless shapes tell that it is not.
+        let tells = |weights| begin == Begin::Part || weights == Weights::Apart;
+        if let Some((weights, again)) = weights(scene, &turns, None).filter(|(weights, _)| tells(*weights)) {
             let all = turns.all();
             found.extend(instance(scene, &Loop { turns, weights, again, all }));
         }
@@ -145,19 +172,13 @@ fn on_parts(scene: &Scene<'_>) -> Vec<Instance> {
     found
 }
 
-/// Whether this is a product of a part that was taken out of a larger tensor.
-fn multiplies_part(scene: &Scene<'_>, at: usize) -> bool {
-    let look = scene.look(at);
-    look.kind == Kind::Matrix && scene.leaf(at).takes_part(operands_before_factors(look.base))
-}
-
-/// Equal turns of this length from here on, each of which begins with a part: one that begins with anything else goes on
-/// with what the turn before gave, as the next layer does. Turns that write into a tensor may go on with what the turn before has written
-/// there.
-fn parts_from(scene: &Scene<'_>, begin: usize, length: usize) -> Option<Turns> {
-    let turn = begin..begin + length;
-    let end = scene.after(begin).end;
-    if end < begin + LEAST_TURNS * length {
+/// Equal turns of this length from here on, each of which begins in this way: one that begins with anything but a part goes
+/// on with what the turn before gave, as the next layer does. Turns that write into a tensor may go on with what the turn
+/// before has written there.
+fn turns_from(scene: &Scene<'_>, from: usize, length: usize, begin: Begin) -> Option<Turns> {
+    let turn = from..from + length;
+    let end = scene.after(from).end;
+    if end < from + LEAST_TURNS * length {
         return None;
     }
     let writes = turn.clone().map(|i| scene.look(i)).any(|look| look.kind == Kind::Copy && !look.is_cast());
@@ -165,10 +186,14 @@ fn parts_from(scene: &Scene<'_>, begin: usize, length: usize) -> Option<Turns> {
         return None;
     }
     let goes_on =
-        |&from: &usize| multiplies_part(scene, from) && (from..from + length).all(|i| scene.are_alike(i - length, i));
-    let next = (begin + length..=end - length).step_by(length);
-    let count = 1 + next.take_while(goes_on).count();
-    (count >= LEAST_TURNS).then_some(Turns { begin, length, count })
+        |&next: &usize| begin.is_at(scene, next) && (next..next + length).all(|i| scene.are_alike(i - length, i));
+    let next = (from + length..=end - length).step_by(length);
+    let mut turns = Turns { begin: from, length, count: 1 + next.take_while(goes_on).count() };
+    if begin == Begin::OwnModule {
+        // The same modules again are another loop.
+        turns.count = of_other_modules(scene, &turns);
+    }
+    (turns.count >= LEAST_TURNS).then_some(turns)
 }
 
 /// The loop whose results this operation stacks. Profilers do not record the shapes of long lists: then as many turns
@@ -235,7 +260,8 @@ pub(super) fn is_stack(look: &Look<'_>) -> bool {
 /// another loop's end is not looked at.
 fn may_be_turn(scene: &Scene<'_>, turn: Range<usize>) -> bool {
     let looks = || turn.clone().map(|i| scene.look(i));
-    let fits = |l: &Look<'_>| matches!(l.kind, Kind::Matrix | Kind::Elementwise | Kind::Copy) && !is_stack(l);
+    let of_turn = [Kind::Matrix, Kind::Elementwise, Kind::Copy, Kind::Norm, Kind::Softmax];
+    let fits = |l: &Look<'_>| of_turn.contains(&l.kind) && !is_stack(l);
     looks().all(fits) && looks().any(|l| l.kind == Kind::Matrix)
 }
 
@@ -340,8 +366,13 @@ fn modules<'a>(scene: &'a Scene<'_>, turns: &Turns) -> impl Iterator<Item = Opti
 
 /// Whether no two turns run their first product in the same module.
 pub(super) fn have_modules_of_their_own(scene: &Scene<'_>, turns: &Turns) -> bool {
+    of_other_modules(scene, turns) == turns.count
+}
+
+/// The first turns that run their first product in another module each.
+fn of_other_modules(scene: &Scene<'_>, turns: &Turns) -> usize {
     let mut seen: BTreeSet<&str> = BTreeSet::new();
-    modules(scene, turns).all(|module| module.is_some_and(|name| seen.insert(name)))
+    modules(scene, turns).take_while(|module| module.is_some_and(|name| seen.insert(name))).count()
 }
 
 /// Whether all run it in the same, so that its weights are the same.

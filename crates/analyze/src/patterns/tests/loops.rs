@@ -814,6 +814,29 @@ fn a_turn_is_the_call_of_a_module_whatever_layers_it_has() {
 }
 
 #[test]
+fn heads_whose_results_cannot_go_in_again_need_nothing_that_stacks_them() {
+    // [m(x).softmax(-1) for m in heads]
+    let draw = |wide: i64, number: fn(usize) -> usize| {
+        let mut s = Sketch::new();
+        for head in 0..12 {
+            s.module(&format!("Linear_{}", number(head)), |s| {
+                s.op("aten::addmm", &[&[wide], &[128, 256], &[256, wide], &[], &[]], 4.0);
+            });
+            s.op("aten::_softmax", &[&[128, wide], &[], &[]], 3.0);
+        }
+        s
+    };
+    let p = draw(100, |head| head).one(Code::LoopedGemms);
+    assert_eq!(p.evidence, ["12 equal turns of 2 operations with weights of their own"]);
+    assert_eq!((p.instances, p.ops.len()), (1, 12 * 2));
+    // The same heads again, too few of them for a loop.
+    assert_eq!(draw(100, |head| head % 9).one(Code::LoopedGemms).ops.len(), 9 * 2);
+    // Layers one after another, and one module called again and again.
+    draw(256, |head| head).none(Code::LoopedGemms);
+    draw(100, |_| 0).none(Code::LoopedGemms);
+}
+
+#[test]
 fn what_a_turn_gave_may_be_added_to_a_part() {
     // for i in range(12): y[i] += x[i] @ a[i] @ b[i]
     let mut s = Sketch::new();

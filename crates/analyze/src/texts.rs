@@ -52,6 +52,8 @@ texts! {
     I_LOOP_LOOSE   "I-LOOP-LOOSE"   "A loop of {n} turns runs small GEMMs one after another: {time} ms over {calls}.";
     I_ROWS         "I-ROWS"         "A loop of {n} turns multiplies slices of a tensor by weights one after another in `{module}`: {time} ms over {calls}. To read the weights at the peak bandwidth takes {weights}% of the products' time.";
     I_ROWS_LOOSE   "I-ROWS-LOOSE"   "A loop of {n} turns multiplies slices of a tensor by weights one after another: {time} ms over {calls}. To read the weights at the peak bandwidth takes {weights}% of the products' time.";
+    I_LOOKUPS      "I-LOOKUPS"      "{n} tables are looked up one after another in `{module}`: {time} ms over {calls}{backward}.";
+    I_LOOKUPS_LOOSE "I-LOOKUPS-LOOSE" "{n} tables are looked up one after another: {time} ms over {calls}{backward}.";
     I_RECURRENT    "I-RECURRENT"    "A recurrent layer runs {n} steps in time as separate small kernels in `{module}`: {time} ms over {calls}.";
     I_RECURRENT_LOOSE "I-RECURRENT-LOOSE" "A recurrent layer runs {n} steps in time as separate small kernels: {time} ms over {calls}.";
     I_OPT_LISTS    "I-OPT-LISTS"    "The optimizer step is {n} operations on lists of tensors ({time} ms), each another pass over memory.";
@@ -119,6 +121,7 @@ texts! {
     A_LOOP_SAME    "A-LOOP-SAME"    "Take the loop away: its turns read slices of one tensor, and with the same weights in each one call takes all of it (`m(x)` for `m(x[i])`); where the weights differ, put them into one tensor and batch the products (`torch.bmm`).";
     A_LOOP_ROWS    "A-LOOP-ROWS"    "Take the loop away: if the weights are the same in each turn, one call takes all slices and reads them once (`m(x)` for `m(x[i])`).";
     A_LOOP_APART   "A-LOOP-APART"   "Take the loop away if no turn needs the result of the one before: with the weights of all turns in one tensor (`torch.func.stack_module_state` stacks those of modules), one batched call does the same (`torch.bmm`, or `torch.func.vmap` around the module); where all read the same input, one product with their weights side by side does.";
+    A_LOOKUPS      "A-LOOKUPS"      "Put the tables into one and add an offset to the rows of each, so that one lookup (`torch.nn.EmbeddingBag` or `torch.nn.Embedding`) takes the place of {n}; libraries for recommenders have such tables (`TableBatchedEmbeddingBags` of FBGEMM).";
     A_RECURRENT    "A-RECURRENT"    "Run the whole sequence in one call of `{layer}`, or capture the loop in a GPU graph where the cell is not the library's.";
     A_BATCH        "A-BATCH"        "Batch the small GEMMs into one call (`torch.bmm` with a larger batch, or a grouped GEMM).";
     A_BATCH_IF     "A-BATCH-IF"     "If none of the small GEMMs needs the result of the one before it, batch them into one call (`torch.bmm` with a larger batch, or a grouped GEMM).";

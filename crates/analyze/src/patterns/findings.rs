@@ -367,7 +367,7 @@ impl Maker<'_, '_> {
                     replaced: match pattern.code {
                         Code::MoeExpertLoop => Replaced::Experts,
                         Code::UnfusedRecurrence => Replaced::Steps,
-                        Code::LoopedGemms | Code::LoopedRows => Replaced::Loop,
+                        Code::LoopedGemms | Code::LoopedRows | Code::LoopedLookups => Replaced::Loop,
                         Code::UnfusedOptimizer => Replaced::Parameters,
                         _ if fact(attention::TURNS).is_some() => Replaced::Heads,
                         _ => Replaced::Region,
@@ -589,7 +589,7 @@ pub(super) fn category(pattern: &Pattern) -> &'static str {
         Code::LoopedGemms | Code::LoopedRows | Code::UnfusedRecurrence | Code::Adapters | Code::UnfoldedConvolution => {
             "gemm"
         }
-        Code::GemmEpilogue | Code::UnfusedLoss | Code::UnfusedModule => "kernel_fusion",
+        Code::GemmEpilogue | Code::LoopedLookups | Code::UnfusedLoss | Code::UnfusedModule => "kernel_fusion",
         Code::Recomputation => "recomputation",
         Code::UnfusedOptimizer if pattern.has(super::optimizer::LISTS) => "multi_tensor_apply",
         _ => "elementwise",

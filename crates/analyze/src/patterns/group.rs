@@ -230,11 +230,12 @@ fn matrix_time(scene: &Scene<'_>, members: &[Instance]) -> f64 {
 /// One sentence with the numbers that the range rests on.
 fn basis(pattern: &Pattern, of_one: &str) -> String {
     // A loop has many calls of each operation.
-    let what = if matches!(pattern.code, Code::MoeExpertLoop | Code::LoopedGemms | Code::LoopedRows) {
-        "loop"
-    } else {
-        "call"
-    };
+    let what =
+        if matches!(pattern.code, Code::MoeExpertLoop | Code::LoopedGemms | Code::LoopedRows | Code::LoopedLookups) {
+            "loop"
+        } else {
+            "call"
+        };
     let take = if pattern.instances == 1 { "takes" } else { "take" };
     let mut parts = vec![format!("{} {take} {} ms", counted(pattern.instances, what), ms(pattern.time_ms))];
     if pattern.halo_ms > 0.0 {

@@ -21,6 +21,7 @@ mod gelu;
 mod group;
 mod grown_cache;
 pub mod kind;
+mod lookups;
 mod looped;
 mod loss;
 pub(crate) mod metrics;
@@ -92,6 +93,7 @@ codes! {
     MoeExpertLoop            "MOE_EXPERT_LOOP"       MOE_EXPERT_LOOP;
     LoopedGemms              "LOOPED_GEMMS"          TINY_GEMMS;
     LoopedRows               "LOOPED_ROWS"           MEMORY_BOUND_GEMM;
+    LoopedLookups            "LOOPED_LOOKUPS"        UNFUSED_MODULE;
     UnfusedRmsNorm           "UNFUSED_RMSNORM"       UNFUSED_NORM;
     UnfusedLayerNorm         "UNFUSED_LAYERNORM"     UNFUSED_NORM;
     UnfusedBatchNorm         "UNFUSED_BATCHNORM"     UNFUSED_NORM;
@@ -119,7 +121,10 @@ pub const ONE_CONVOLUTION: &str = unfold::BASIS;
 impl Code {
     /// Whether it is a loop that one call takes the place of: its finds differ in length, and nothing is fused.
     pub(crate) fn is_loop(self) -> bool {
-        matches!(self, Self::MoeExpertLoop | Self::LoopedGemms | Self::LoopedRows | Self::UnfusedRecurrence)
+        matches!(
+            self,
+            Self::MoeExpertLoop | Self::LoopedGemms | Self::LoopedRows | Self::LoopedLookups | Self::UnfusedRecurrence
+        )
     }
 
     /// Whether its operations go, or something else than a fused kernel takes their place.
@@ -314,6 +319,7 @@ detectors! {
     moe [MoeExpertLoop];
     looped [LoopedGemms, LoopedRows];
     recurrent [UnfusedRecurrence];
+    lookups [LoopedLookups];
     adapters [Adapters];
     norm [UnfusedRmsNorm, UnfusedLayerNorm];
     rope [UnfusedRope];

@@ -31,6 +31,7 @@ impl Maker<'_, '_> {
             Code::LoopedGemms => "Small GEMMs run one after another",
             Code::LoopedRows => "GEMMs read weights once for each slice",
             Code::UnfusedRecurrence => "Recurrent layer written out step by step",
+            Code::LoopedLookups => "Tables looked up one after another",
             Code::UnfusedRmsNorm => "Unfused RMS norm",
             Code::UnfusedLayerNorm => match &*self.fact("name") {
                 "group norm" => "Unfused group norm",
@@ -111,6 +112,8 @@ impl Maker<'_, '_> {
             Code::LoopedRows => TextId::I_ROWS,
             Code::UnfusedRecurrence if loose => TextId::I_RECURRENT_LOOSE,
             Code::UnfusedRecurrence => TextId::I_RECURRENT,
+            Code::LoopedLookups if loose => TextId::I_LOOKUPS_LOOSE,
+            Code::LoopedLookups => TextId::I_LOOKUPS,
             Code::UnfusedOptimizer if self.has(optimizer::LOOP) => TextId::I_UPDATES,
             Code::UnfusedOptimizer if self.has(optimizer::LISTS) => TextId::I_OPT_LISTS,
             Code::UnfusedOptimizer => TextId::I_OPT,
@@ -181,6 +184,7 @@ impl Maker<'_, '_> {
             }
             Code::LoopedRows => vec![TextId::A_LOOP_ROWS.plain(), TextId::A_QUANT.plain()],
             Code::UnfusedRecurrence => vec![TextId::A_RECURRENT.fill(&[("layer", &self.fact("layer"))])],
+            Code::LoopedLookups => vec![TextId::A_LOOKUPS.fill(&[("n", &self.fact("n"))])],
             Code::UnfusedOptimizer => {
                 let text = match () {
                     () if self.has(optimizer::LOOP) => TextId::A_FOREACH_LOOP,

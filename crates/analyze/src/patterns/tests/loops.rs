@@ -1018,3 +1018,51 @@ fn cells_of_the_library_called_again_and_again_are_a_recurrent_layer() {
     assert!(told.findings.iter().all(|f| f.paths.algorithmic.iter().all(|a| !a.contains("on a slice"))));
     assert!(told.findings.iter().any(|f| f.pattern == PatternId::UNFUSED_MODULE));
 }
+
+/// `torch.cat([t(i) for t, i in zip(tables, ids)], 1)`, each lookup in its module, if they are recorded.
+fn lookups(tables: usize, widths: &[i64], module: impl Fn(usize) -> Option<String>, between: Option<&str>) -> Sketch {
+    let mut s = Sketch::new();
+    s.op("aten::relu", &[&[4096, 64]], 3.0);
+    for table in 0..tables {
+        let (rows, width) = (1000 * (1 + table as i64), widths[table % widths.len()]);
+        if table > 0 {
+            _ = between.map(|op| s.op(op, &[&[4096], &[4096]], 2.0));
+        }
+        let look_up = |s: &mut Sketch| {
+            s.within("aten::embedding", |s| {
+                s.typed("aten::gather", &[&[rows, width], &[], &[4096, width]], &["float", "Scalar", "long int"], 4.0);
+            });
+        };
+        match module(table) {
+            Some(name) => _ = s.module(&name, look_up),
+            None => look_up(&mut s),
+        }
+    }
+    s.cat(&[], 5.0);
+    s
+}
+
+#[test]
+fn tables_looked_up_one_after_another_could_be_one() {
+    let own = |table: usize| Some(format!("Embedding_{table}"));
+    let p = lookups(12, &[32], own, None).one(Code::LoopedLookups);
+    assert_eq!((p.id, p.instances, p.ops.len()), (PatternId::UNFUSED_MODULE, 1, 12 + 1));
+    assert_eq!(p.evidence, ["12 lookups in a row pick 4096 rows of 32 elements each"]);
+    assert_eq!(p.confidence, Confidence::High);
+    // As long as all of them at worst, and as one at best, or as its bytes take.
+    let fused = p.fused_ms.unwrap();
+    assert!((fused.high - 0.053).abs() < 1e-9 && fused.low >= 0.053 / 12.0 && fused.low < 0.02, "{fused:?}");
+    // Without modules; with indices that are made in between.
+    assert_eq!(lookups(12, &[32], |_| None, None).one(Code::LoopedLookups).confidence, Confidence::Medium);
+    assert_eq!(lookups(12, &[32], own, Some("aten::copy_")).patterns(Code::LoopedLookups).len(), 1);
+    // Few; of different widths; one table again and again; with work in between.
+    lookups(7, &[32], own, None).none(Code::LoopedLookups);
+    lookups(12, &[32, 64], own, None).none(Code::LoopedLookups);
+    lookups(12, &[32], |_| Some("Embedding_0".to_owned()), None).none(Code::LoopedLookups);
+    lookups(12, &[32], own, Some("aten::relu")).none(Code::LoopedLookups);
+    // It is the launches that gain.
+    let findings = lookups(12, &[32], own, None).with_host();
+    let f = findings.iter().find(|f| f.pattern == PatternId::UNFUSED_MODULE).unwrap();
+    assert!(f.issue.starts_with("12 tables are looked up one after another"), "{}", f.issue);
+    assert!(f.paths.algorithmic[0].contains("takes the place of 12"), "{:?}", f.paths);
+}

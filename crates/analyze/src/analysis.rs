@@ -159,7 +159,9 @@ impl Groundwork {
         findings.extend(of_patterns);
         findings.extend(of_system);
         system::selections::tell_of_loops(&mut findings, &patterns, &prepared.program);
-        system::slices::tell_of_slices(&mut findings, &patterns, &prepared.program);
+        if !system::slices::tell_of_slices(&mut findings, &patterns, &prepared.program) {
+            system::turns::tell_of_turns(&mut findings, &patterns, &prepared.program);
+        }
         fold_kernel_work(&mut findings, &outcomes);
         tell_of_streams(&mut findings, &prepared.utilization);
         let findings = rank::ranked(findings, prepared, system.as_ref().is_some_and(|s| s.host.is_limit()));

@@ -32,6 +32,7 @@ pub(crate) mod selections;
 mod severity;
 pub(crate) mod slices;
 pub mod texts;
+pub(crate) mod turns;
 
 pub use direction::CopyDirection;
 pub use findings::findings;

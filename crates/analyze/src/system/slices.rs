@@ -14,19 +14,20 @@ const LEAST_CALLS: usize = 4;
 /// Such calls have to hold this share of all operations, in percent.
 const MOST: usize = 50;
 
-/// Says it where the GPU waits for launches, unless what the calls do is known to pass a state on.
-pub(crate) fn tell_of_slices(findings: &mut [Finding], patterns: &[Pattern], program: &Program) {
+/// Says it where the GPU waits for launches, unless what the calls do is known to pass a state on. Whether it was said.
+pub(crate) fn tell_of_slices(findings: &mut [Finding], patterns: &[Pattern], program: &Program) -> bool {
     if patterns.iter().any(|p| p.code == Code::UnfusedRecurrence) {
-        return;
+        return false;
     }
-    let Some(finding) = findings.iter_mut().find(|f| f.pattern == PatternId::LAUNCH_BOUND) else { return };
-    let Some(Calls { module, count, .. }) = on_slices(program) else { return };
+    let Some(finding) = findings.iter_mut().find(|f| f.pattern == PatternId::LAUNCH_BOUND) else { return false };
+    let Some(Calls { module, count, .. }) = on_slices(program) else { return false };
     let text = format!(
         "Call {} once where it is called {count} times in a row, each time on a slice of a tensor (`m(x)` for `m(x[i])`), \
          unless a call needs the result of the one before.",
         quoted(&module.base)
     );
     finding.paths.algorithmic.insert(0, text);
+    true
 }
 
 /// Equal calls of one module right after each other.

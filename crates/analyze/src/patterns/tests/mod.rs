@@ -9,6 +9,7 @@ mod losses;
 mod norms;
 mod optimizers;
 mod outputs;
+mod repeats;
 mod sketch;
 
 use super::{Code, PATTERN_DETECTORS};

@@ -18,6 +18,10 @@ const LINK_RATE: f64 = 60.0;
 /// What overlapping a copy of page-locked memory with computation brings at least.
 const OVERLAPPED_AT_LEAST: f64 = 0.5;
 
+/// The frame in which a module changes its parameters one by one, with `MODULE_MOVES` at its end.
+const MODULE_FRAME: &str = "torch/nn/modules/module.py(";
+const MODULE_MOVES: &str = ": _apply";
+
 /// Savings are looked at where copies are exposed for more than one in so many nanoseconds of the window.
 const EXPOSED_ONE_IN: i64 = 100;
 
@@ -59,6 +63,8 @@ pub struct CopyOperation {
     pub time: Ns,
     /// Their bytes.
     pub bytes: i64,
+    /// Time of those that move parameters: called by a module that goes to another device.
+    pub of_modules: Ns,
 }
 
 /// All copies of a trace.
@@ -138,14 +144,16 @@ impl Copies {
         let name = recording.trace.name(operation);
         let same = |o: &&mut CopyOperation| &*o.name == name && o.direction == direction;
         let time = g.end - g.start;
+        let of_modules = if moves_module(recording, launch.call) { time } else { Ns(0) };
         if let Some(known) = self.operations.iter_mut().find(same) {
             known.count += 1;
             known.time = known.time + time;
             known.bytes += bytes;
+            known.of_modules = known.of_modules + of_modules;
         } else {
             let caller = recording.user_frame(launch.call).map(|e| recording.trace.name(e).into());
             let (name, example) = (name.into(), operation.uid());
-            self.operations.push(CopyOperation { name, direction, example, caller, count: 1, time, bytes });
+            self.operations.push(CopyOperation { name, direction, example, caller, count: 1, time, bytes, of_modules });
         }
     }
 }
@@ -164,6 +172,14 @@ fn known_bytes(recording: &Recording<'_>, copy: &GpuEvent) -> i64 {
 
 fn is_pageable(recording: &Recording<'_>, copy: EventId) -> bool {
     recording.trace.name(copy).contains("Pageable")
+}
+
+/// Whether a call stands in a module's own way to another device, as frames tell.
+fn moves_module(recording: &Recording<'_>, call: EventId) -> bool {
+    recording.tree.ancestors(call).any(|e| {
+        let name = recording.trace.name(e);
+        name.contains(MODULE_FRAME) && name.ends_with(MODULE_MOVES)
+    })
 }
 
 /// Whether the host waited for a copy: its call returned after it, or a wait of the same operation did.

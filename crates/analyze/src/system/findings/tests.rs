@@ -710,6 +710,19 @@ fn a_host_that_no_longer_copies_is_faster_elsewhere_too() {
 }
 
 #[test]
+fn parameters_that_go_back_and_forth_are_told_of() {
+    let first = |frame: &str| {
+        let mut host = copying_host(8 << 20, 2000.0, "Pageable");
+        host.b.python(frame, -1.0, host.now + 2.0);
+        let all = found(&host.b);
+        all[0].paths.algorithmic[0].clone()
+    };
+    let told = first("torch/nn/modules/module.py(931): _apply");
+    assert!(told.contains("`Module.to`") && told.contains("pinned memory"), "{told}");
+    assert!(!first("train.py(7): _apply").contains("`Module.to`"));
+}
+
+#[test]
 fn copies_that_nothing_hides_are_found() {
     // 8 MiB in 2 ms are 4 GB/s: pinned memory at 25 GB/s would take 0.34 ms.
     let b = copying(8 << 20, 2000.0, "Pageable");

@@ -12,6 +12,7 @@ use crate::system::multi_kernel_data::MultiKernelData;
 
 mod communication;
 mod idle;
+mod input;
 
 fn found(b: &TraceBuilder) -> Vec<Finding> {
     findings(&system(b), &utilization(b), None)
@@ -457,65 +458,6 @@ fn only_recorded_steps_are_counted_as_steps() {
 }
 
 #[test]
-fn what_a_step_does_before_it_copies_to_the_device_is_input() {
-    // host  |-- load() --||copy||op||op| ... |wait|...
-    let is_input = |ready_us: f64, direction: &str, bytes: i64| {
-        let mut host = Host::default();
-        for step in 0..3 {
-            let start = host.now;
-            host.b.python("train.py(7): load", host.now, ready_us);
-            host.now += ready_us;
-            host.b.launch("cudaMemcpyAsync", host.now, 4.0, 1000 + step);
-            let at = (host.now + 8.0).max(host.gpu + 1.0);
-            host.b.gpu("gpu_memcpy", direction, at, 5.0, 1000 + step, 7).arg("bytes", bytes);
-            host.gpu = at + 5.0;
-            for _ in 0..40 {
-                host.op("aten::mm", 20.0, 25.0);
-            }
-            host.end_step(step as usize, start);
-        }
-        names(&found(&host.b)).contains(&"input_starved")
-    };
-    let to_device = "Memcpy HtoD (Pageable -> Device)";
-    assert!(is_input(600.0, to_device, 1 << 20));
-    assert!(is_input(2500.0, to_device, 1 << 14), "numbers of words are small");
-    assert!(!is_input(1500.0, to_device, 1 << 14), "so little may be the calls themselves");
-    assert!(!is_input(2500.0, to_device, 8), "one number is no input");
-    assert!(!is_input(2500.0, "Memcpy DtoD (Device -> Device)", 1 << 20));
-}
-
-#[test]
-fn input_is_a_finding_of_its_own() {
-    // host  |-- dataloader 2 ms --||op||op| ... |wait||-- dataloader 2 ms --||op| ...
-    // GPU                            |k| |k| ...                               |k| ...
-    let build = |input: f64, call: f64| {
-        let mut host = Host::default();
-        for step in 0..3 {
-            let start = host.now;
-            host.b.python("torch/utils/data/dataloader.py(1): __next__", host.now, input);
-            host.now += input;
-            for _ in 0..40 {
-                host.op("aten::mm", call, 25.0);
-            }
-            host.end_step(step, start);
-        }
-        host.b
-    };
-    let all = found(&build(2000.0, 20.0));
-    assert_eq!(names(&all), ["input_starved"]);
-    assert_eq!(all[0].priority, Priority::Critical);
-    // 3 ms a step, of which 1 ms is left: half of the input gone gives 1.5x, all of it 3x.
-    assert!(all[0].impact.speedup.high > 2.7 && all[0].impact.speedup.high < 3.2, "{:?}", all[0].impact);
-    assert!(all[0].impact.speedup.low > 1.3 && all[0].impact.speedup.low < 1.6, "{:?}", all[0].impact);
-    assert!(all[0].issue.contains("before the first launch"));
-    assert_eq!(names(&found(&build(40.0, 20.0))), [""; 0], "5 % of the window are worth a word, 4.6 % are not");
-    // 2 ms more of 80 us a call: as recorded 1.6x, and with calls of 32 us without the profiler 2.6x.
-    let slowed = found(&build(2000.0, 80.0)).into_iter().find(|f| f.pattern.as_str() == "input_starved").unwrap();
-    assert!(slowed.impact.speedup.high > 2.3 && slowed.impact.speedup.high < 2.7, "{:?}", slowed.impact);
-    assert!(slowed.impact.speedup.low > 1.15 && slowed.impact.speedup.low < 1.4, "{:?}", slowed.impact);
-}
-
-#[test]
 fn what_the_profiler_does_between_steps_is_not_the_programs() {
     // host  |op|...|op||-- frame 600 us --||op|...|op|
     // GPU     |k|...|k|                     |k|...|k|
@@ -559,36 +501,6 @@ fn what_the_profiler_does_between_steps_is_not_the_programs() {
     assert_eq!(system(&steps(20.0, 200.0).b).where_idle(&utilization(&steps(20.0, 200.0).b)), None);
 }
 
-#[test]
-fn input_goes_and_the_rest_of_a_host_may_be_faster_without_the_profiler() {
-    let mut host = Host::default();
-    for step in 0..2 {
-        let start = host.now;
-        host.b.python("torch/utils/data/dataloader.py(1): __next__", host.now, 2000.0);
-        host.now += 2000.0;
-        for _ in 0..40 {
-            host.op("aten::mm", 50.0, 5.0);
-        }
-        host.end_step(step, start);
-    }
-    let all = found(&host.b);
-    let f = all.iter().find(|f| f.pattern == PatternId::INPUT_STARVED).unwrap();
-    let gaps = system(&host.b).gaps;
-    let (input, step) = (f.time_ms + gaps.input_before.as_ms(), (gaps.window + gaps.input_before).as_ms());
-    assert!((3.9..4.1).contains(&input) && (7.9..8.2).contains(&step), "{input} {step}");
-    // Who waits for input is not slowed down, so it may be a larger part of the program than of the recording.
-    let rest = (step - input) / 2.5;
-    let (recorded, at_most) = (step / (step - input), (rest + input) / rest);
-    assert!(f.impact.speedup.high > recorded && f.impact.speedup.high < at_most + 0.1, "{:?}", f.impact);
-    assert!(f.impact.speedup.low < recorded, "{:?}", f.impact);
-    assert!(
-        f.issue.ends_with(&format!("with them it is {} of {} ms.", shown_ms(input), shown_ms(step))),
-        "{}",
-        f.issue
-    );
-    assert!(f.impact.basis.contains("as a share of the window"), "{:?}", f.impact);
-}
-
 /// Steps that copy `bytes` to the device first, `us` long and waited for.
 //
 // host  |-- copy --------||op||op|..    |-- copy --------||op||op|..
@@ -619,63 +531,6 @@ fn copying_between(bytes: i64, us: f64, kind: &str, (host_us, gpu_us): (f64, f64
         }
     }
     host
-}
-
-#[test]
-fn what_a_step_does_before_its_first_copy_is_input() {
-    // host  |    nothing recorded    ||copy||op||op| ... |wait||    nothing recorded    ||copy| ...
-    // GPU                               |c|   |k| |k| ...                                  |c| ...
-    let build = |copies: &str, us: f64, input: f64| {
-        let mut host = Host::default();
-        for step in 0..3 {
-            let start = host.now;
-            host.now += input;
-            host.launch(host.now, "gpu_memcpy", copies, us);
-            host.now += 20.0;
-            for _ in 0..40 {
-                host.op("aten::mm", 20.0, 25.0);
-            }
-            host.end_step(step, start);
-        }
-        host.b
-    };
-    let copy = "Memcpy HtoD (Pinned -> Device)";
-    let all = found(&build(copy, 30.0, 2000.0));
-    assert_eq!(all[0].pattern, PatternId::INPUT_STARVED);
-    assert!(all[0].impact.speedup.high > 2.5 && all[0].impact.speedup.high < 3.2, "{:?}", all[0].impact);
-    // What it takes to call; a value or a kernel instead of a batch; results.
-    for (copies, us, input) in
-        [(copy, 30.0, 400.0), (copy, 2.0, 2000.0), ("Memcpy DtoH (Device -> Pinned)", 30.0, 2000.0)]
-    {
-        assert!(!names(&found(&build(copies, us, input))).contains(&"input_starved"), "{copies} {us} {input}");
-    }
-}
-
-#[test]
-fn without_steps_what_takes_long_before_a_copy_is_input() {
-    // host  |op||op| ... ||read|    nothing recorded    ||copy||op||op| ...
-    let is_input = |read: i64, copies: &str, input: f64| {
-        let mut host = Host::default();
-        for step in 0..3 {
-            host.now += input;
-            host.launch(host.now, "gpu_memcpy", copies, 30.0);
-            host.now += 20.0;
-            for _ in 0..40 {
-                host.op("aten::mm", 20.0, 25.0);
-            }
-            host.b.launch("cudaMemcpyAsync", host.now, 4.0, 1000 + step);
-            let at = (host.now + 8.0).max(host.gpu + 1.0);
-            host.b.gpu("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", at, 5.0, 1000 + step, 7).arg("bytes", read);
-            host.gpu = at + 5.0;
-        }
-        names(&found(&host.b)).contains(&"input_starved")
-    };
-    let copy = "Memcpy HtoD (Pinned -> Device)";
-    assert!(is_input(4, copy, 3000.0));
-    // The rest of the step before; what the host makes of results; nothing that is copied to the device.
-    assert!(!is_input(4, copy, 1500.0));
-    assert!(!is_input(1 << 20, copy, 3000.0));
-    assert!(!is_input(4, "Memcpy DtoD (Device -> Device)", 3000.0));
 }
 
 #[test]

@@ -51,11 +51,11 @@ pub(crate) fn tell_of_loops(findings: &mut [Finding], patterns: &[Pattern], prog
     let loops = patterns.iter().filter(|p| p.id == PatternId::MOE_EXPERT_LOOP);
     let spans: Vec<(u32, Ns, Ns)> = loops.flat_map(|p| &p.leaves).filter_map(|find| span(program, find)).collect();
     for finding in findings.iter_mut().filter(|f| f.pattern == PatternId::HOST_SYNC) {
-        let names: BTreeSet<&str> =
-            finding.operations.iter().map(|o| o.name.as_str()).filter(|n| is_sized_by_data(n)).collect();
-        if !names.is_empty() && names.len() == finding.operations.len() && are_within(program, &names, &spans) {
-            let text =
-                format!("Mend the loop first ({title}): without it nothing is selected, and these waits go too.");
+        let names: BTreeSet<&str> = finding.operations.iter().map(|o| o.name.as_str()).collect();
+        if !names.is_empty() && are_within(program, &names, &spans) {
+            let gone =
+                if names.iter().all(|n| is_sized_by_data(n)) { "nothing is selected" } else { "nothing is read" };
+            let text = format!("Mend the loop first ({title}): without it {gone}, and these waits go too.");
             finding.paths.algorithmic.insert(0, text);
             finding.goes_with = Some(PatternId::MOE_EXPERT_LOOP);
         }

@@ -160,7 +160,7 @@ impl Groundwork {
         findings.extend(of_system);
         system::selections::tell_of_loops(&mut findings, &patterns, &prepared.program);
         if !system::slices::tell_of_slices(&mut findings, &patterns, &prepared.program) {
-            system::turns::tell_of_turns(&mut findings, &patterns, &prepared.program);
+            system::turns::tell_of_turns(&mut findings, &patterns, &scene);
         }
         fold_kernel_work(&mut findings, &outcomes);
         tell_of_streams(&mut findings, &prepared.utilization);

@@ -87,10 +87,9 @@ pub fn findings(scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row], host: Opt
     let mut groups: Vec<Vec<&Pattern>> = Vec::new();
     // Repeated forward work is a matter of the schedule: the system tier tells it.
     // What gains nothing at best stays as it is, as attention over a handful of tokens beside that over thousands.
-    // Steps in time are a matter of launches, which one call of a library makes itself.
     let awaits_host = host.is_some_and(HostBound::is_limit);
     let told = |p: &&Pattern| {
-        let is_of_launches = awaits_host && p.code == Code::UnfusedRecurrence;
+        let is_of_launches = awaits_host && p.code.spares_launches();
         let may_gain = p.saved_ms.is_some_and(|saved| saved.high > 0.0 || is_of_launches);
         p.confidence < Confidence::Low && may_gain && p.code != Code::Recomputation
     };
@@ -324,9 +323,8 @@ impl Maker<'_, '_> {
         let none = Vec::new();
         let (Some(fused), Some(saved)) = (pattern.fused_ms, pattern.saved_ms) else { return Vec::new() };
         let whole = pattern.total_ms().max(f64::MIN_POSITIVE);
+        let most = if pattern.code.spares_launches() { f64::INFINITY } else { 1.0 };
         // The cautious end of the saving also knows what may be lost elsewhere.
-        // Nothing is replaced by what takes the GPU longer, but for the sake of its launches.
-        let most = if pattern.code == Code::UnfusedRecurrence { f64::INFINITY } else { 1.0 };
         let left = Range::new(fused.low / whole, (fused.high / whole).max(1.0 - saved.low / whole).min(most));
         let mut all = Vec::with_capacity(2 * pattern.leaves.len());
         let fact = |name: &str| pattern.facts.iter().find(|f| f.0 == name).and_then(|f| f.1.parse::<f64>().ok());

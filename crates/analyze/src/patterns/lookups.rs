@@ -27,6 +27,7 @@ use super::kind::Kind;
 use super::looped::is_stack;
 use super::moe::KERNELS;
 use super::scene::Scene;
+use super::show::one;
 use super::{Code, Confidence, Fused};
 use crate::program::{LeafId, ModuleId};
 
@@ -121,8 +122,7 @@ fn instance(scene: &Scene<'_>, run: &[Lookup]) -> Option<Instance> {
     let backward_us = scene.us(&backward);
     instance.backward_fused = Fused { best_us: backward_us / count as f64, worst_us: backward_us };
     instance.backward = backward;
-    instance.basis =
-        format!("one lookup in a table of all rows takes {}-{} us", super::show::one(best_us), super::show::one(now));
+    instance.basis = format!("one lookup in a table of all rows takes {}-{} us", one(best_us), one(now));
     let (width, rows) = first.shape;
     instance.evidence.push(format!("{count} lookups in a row pick {rows} rows of {width} elements each"));
     instance.facts = vec![("n", count.to_string()), (KERNELS, kernels.to_string())];

@@ -42,6 +42,7 @@ use super::kind::{Kind, operands_before_factors};
 use super::moe::KERNELS;
 use super::scene::{Look, Scene, agree, is_transposed, numel};
 use super::show::one;
+use super::turns::Turns;
 use super::{Code, Confidence, Fused};
 use crate::program::{Leaf, LeafId};
 
@@ -64,27 +65,6 @@ const BATCHED: (f64, f64) = (0.3, 0.7);
 const FILLING: f64 = 0.5;
 /// Share of the baseline that batched operations reach at worst.
 const SLOWER: f64 = 0.5;
-
-/// Equal operations turn after turn.
-#[derive(Clone, Copy)]
-pub(super) struct Turns {
-    pub(super) begin: usize,
-    /// Operations of a turn.
-    pub(super) length: usize,
-    pub(super) count: usize,
-}
-
-impl Turns {
-    /// Positions of the first turn.
-    pub(super) fn first(&self) -> Range<usize> {
-        self.begin..self.begin + self.length
-    }
-
-    /// Positions of all turns.
-    pub(super) fn all(&self) -> Range<usize> {
-        self.begin..self.begin + self.length * self.count
-    }
-}
 
 /// Turns that could be one call.
 #[derive(Clone)]

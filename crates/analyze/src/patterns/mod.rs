@@ -36,6 +36,7 @@ mod recurrent;
 mod rope;
 pub(crate) mod scene;
 mod show;
+pub(crate) mod turns;
 pub(crate) mod unfold;
 mod weight_copies;
 mod words;
@@ -125,6 +126,11 @@ impl Code {
             self,
             Self::MoeExpertLoop | Self::LoopedGemms | Self::LoopedRows | Self::LoopedLookups | Self::UnfusedRecurrence
         )
+    }
+
+    /// Whether it may be worth its launches alone: one call of a library takes their place, and the GPU as long or longer.
+    pub(crate) fn spares_launches(self) -> bool {
+        self == Self::UnfusedRecurrence
     }
 
     /// Whether its operations go, or something else than a fused kernel takes their place.

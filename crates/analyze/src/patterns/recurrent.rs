@@ -26,10 +26,11 @@
 use super::claims::Claims;
 use super::group::Instance;
 use super::kind::{Kind, operands_before_factors};
-use super::looped::{Turns, have_modules_of_their_own, is_stack};
+use super::looped::{have_modules_of_their_own, is_stack};
 use super::moe::KERNELS;
 use super::scene::{Look, Operand, Scene};
 use super::show::one;
+use super::turns::Turns;
 use super::{Code, Confidence, Fused};
 use crate::program::LeafId;
 
@@ -84,7 +85,11 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < scene.len() {
-        let Some(turns) = repeated(scene, at) else {
+        // Turns begin with a product.
+        let is_product = scene.look(at).kind == Kind::Matrix;
+        let span = at..scene.after(at).end;
+        let turns = is_product.then(|| Turns::repeated(scene, span, LONGEST_TURN, LEAST_TURNS)).flatten();
+        let Some(turns) = turns else {
             at += 1;
             continue;
         };
@@ -95,23 +100,6 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
         at = turns.all().end;
     }
     claims.settle(scene, found)
-}
-
-/// The turns that begin with a product here, if there are enough.
-fn repeated(scene: &Scene<'_>, at: usize) -> Option<Turns> {
-    if scene.look(at).kind != Kind::Matrix {
-        return None;
-    }
-    let end = scene.after(at).end;
-    // A product may stand in a turn more than once, so the first length that fits need not be it.
-    let lengths = 1..=LONGEST_TURN.min(end - at - 1);
-    lengths
-        .filter(|&length| scene.are_alike(at, at + length))
-        .map(|length| {
-            let alike = (at..end - length).take_while(|&i| scene.are_alike(i, i + length)).count();
-            Turns { begin: at, length, count: 1 + alike / length }
-        })
-        .find(|turns| turns.count >= LEAST_TURNS)
 }
 
 /// The state with which turns go on through gates, if they do.

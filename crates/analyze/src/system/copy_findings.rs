@@ -171,7 +171,7 @@ fn copy_actions(cx: &Cx<'_>) -> Vec<String> {
     }
     let all = || copies.operations.iter();
     if 2.0 * all().map(|o| o.of_modules.ms()).sum::<f64>() > all().map(|o| o.time.ms()).sum() {
-        let moved = "Most of it is parameters of modules that go to the device and back (`Module.to`): keep the modules on the \
+        let moved = "Most of it is parameters of modules that change devices (`Module.to`): keep the modules on the \
                      device; where they don't fit, keep them in pinned memory and copy the next one ahead on a stream of its \
                      own, and copy nothing back that did not change.";
         actions.insert(0, moved.to_owned());

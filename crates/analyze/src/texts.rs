@@ -83,7 +83,7 @@ texts! {
     A_LOSS         "A-LOSS"         "Run the loss under `torch.compile` in one function with every cast, shift and copy of the logits: it then reads them in their own type and writes nothing but their gradient.";
     A_LOSS_FORWARD "A-LOSS-FORWARD" "Run this under `torch.compile` in one function with every cast, shift and copy of the logits: it then reads them in their own type.";
     A_LOSS_SHIFT   "A-LOSS-SHIFT"   "Shift the labels and not the logits (`labels = torch.nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]`): the loss leaves -100 out, and no logits are copied.";
-    A_LOSS_GATHER  "A-LOSS-GATHER"  "Use `torch.nn.functional.cross_entropy` in the place of `log_softmax` and picking by index, whose backward pass writes and reads zeros for all classes.";
+    A_LOSS_GATHER  "A-LOSS-GATHER"  "Use `torch.nn.functional.cross_entropy` in the place of a softmax, its logarithm and picking by index, whose backward pass writes and reads zeros for all classes.";
     A_LOSS_LINEAR  "A-LOSS-LINEAR"  "Or compute the last linear layer and the loss together, a few tokens at a time, as fused linear cross entropies of kernel libraries do: all logits are then never in memory at once.";
     A_FLASH        "A-FLASH"        "Use `torch.nn.functional.scaled_dot_product_attention` so that one optimized attention kernel replaces the sequence (typically 3-10x on attention; here {low}-{high}x by the performance model).";
     A_FLASH_HEADS  "A-FLASH-HEADS"  "Pass all heads in one call, as `[batch, heads, tokens, head size]`: {n} run one after another now.";

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jarvis_perf::call::{Dims, InputLists};
+use jarvis_trace::side_by_side::each;
 use jarvis_trace::{Clock, InOrder};
 use rapidhash::RapidHashMap;
 use serde_json::Value as Json;
@@ -113,11 +114,12 @@ pub fn findings(scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row], host: Opt
             *count += 1;
         }
     }
-    let made = groups.iter().filter_map(|g| {
+    // To run the schedule again for each takes longer than all else here.
+    let made = each(&groups, |g| {
         let maker = Maker { scene, rows, leaves_in_row: &leaves_in_row, patterns: g, host, heads_ms };
         Some(maker.finding()).filter(|f| worth(&maker, f))
     });
-    let mut findings: Vec<Finding> = made.collect();
+    let mut findings: Vec<Finding> = made.into_iter().flatten().collect();
     findings.order_by(|a, b| {
         let key = |f: &Finding| f.impact.saved_ms.high;
         key(b).total_cmp(&key(a)).then_with(|| (a.pattern, &a.title).cmp(&(b.pattern, &b.title)))

@@ -78,6 +78,12 @@ impl Part {
         Self { reads: (reads, reads), writes, ..Self::default() }
     }
 
+    /// The same with so many instructions for each of some elements more, at best and at worst.
+    pub(crate) fn with(mut self, elements: f64, each: (f64, f64)) -> Self {
+        self.instructions = (self.instructions.0 + elements * each.0, self.instructions.1 + elements * each.1);
+        self
+    }
+
     /// The same with the arithmetic of these operations, `passes` times over.
     pub(crate) fn computing(mut self, scene: &Scene<'_>, leaves: &[LeafId], passes: f64) -> Self {
         let more = passes * instructions(scene, leaves);

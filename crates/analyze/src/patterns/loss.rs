@@ -1,10 +1,11 @@
 //! A loss over many classes of separate kernels, as that over a vocabulary.
 //!
 //! # What it finds
-//! A log-softmax over at least 1024 classes that moves at least 8 MB; the casts, shifts, contiguous copies and
-//! scalings of the logits right before it; what picks the targets' elements after it (`nll_loss`, `gather`, an index)
-//! and the sum of a smoothed loss; and their backward work: zeros, the gradient of the softmax, of shifts and of
-//! casts. Small work on labels may stand among them.
+//! A log-softmax over at least 1024 classes that moves at least 8 MB, a softmax with a logarithm after it, or a
+//! logarithm of sums of exponentials; the casts, shifts, contiguous copies and scalings of the logits right before it;
+//! what picks the targets' elements after it (`nll_loss`, `gather`, an index) and the sum of a smoothed loss; such sums
+//! beside it, as a penalty of large logits has them; and their backward work: zeros, the gradient of the softmax, of
+//! shifts and of casts. Small work on labels may stand among them.
 //!
 //! # Why it matters
 //! The logits of a language model are its largest tensor. Each of these kernels reads or writes all of them, mostly in
@@ -18,7 +19,7 @@
 //! 16 bytes; with a smoothed loss 54 to 83 and 78 to 121. A shift of the logits goes at best, as one of the labels does
 //! the same; compiled as it is, its backward takes up to 81 (159) instructions. `gather` becomes a cross entropy at best;
 //! compiled as it is, its backward writes the zeros and reads them twice. Log-probabilities that nothing picks from
-//! are written all the same.
+//! are written all the same. Sums of exponentials alone take 30 to 60 instructions an element.
 //!
 //! # What to do
 //! Compile the loss with its casts and copies; shift the labels; or a fused linear cross entropy, which works on a few
@@ -26,13 +27,14 @@
 //!
 //! # Limits
 //! Where something else needs the logits in full precision, their cast stays. Log-probabilities that other operations
-//! on all of them follow, as in a divergence of two models, are told as a chain. Softmaxes over other dimensions than
-//! the last are not told, nor are losses that make their own softmax of exponentials and sums.
+//! on all of them follow, as in a divergence of two models, are told as a chain, and so are losses that make their own
+//! log-softmax of exponentials and sums. Softmaxes over other dimensions than the last are not told.
 
 use super::claims::Claims;
 use super::fused::{LARGE_BYTES, Part, basis, instructions};
 use super::group::Instance;
 use super::kind::Kind;
+use super::normalizer::{Form, Normalizer, REACH, is_small, is_small_operand, picks};
 use super::scene::{Look, Operand, Scene, element_size};
 use super::show::dims;
 use super::{Code, Confidence};
@@ -41,10 +43,6 @@ use crate::program::{Direction, LeafId};
 const HINTS: &[&str] = &["loss", "criterion", "entropy"];
 /// Fewer classes than this are a classifier's.
 const LEAST_CLASSES: i64 = 1024;
-/// Leaves looked at on either side: work on labels may come between.
-const REACH: usize = 14;
-/// Work on so small a part of the logits is on labels, weights of classes or losses of rows.
-const SMALL: i64 = 64;
 /// A shift or a selection of rows leaves at least this part of the logits.
 const MOST_CUT: i64 = 2;
 
@@ -54,6 +52,10 @@ const MOST_CUT: i64 = 2;
 const FORWARD: (f64, f64) = (40.0, 57.0);
 const FORWARD_SMOOTHED: (f64, f64) = (54.0, 83.0);
 const WRITING: (f64, f64) = (15.0, 35.0);
+/// Of a softmax and its logarithm four took 51 to 60, of sums alone two took 35 and 57; sums beside a log-softmax, which a
+/// compiler makes once more, 81 together.
+const LOGARITHM_AT_WORST: f64 = 62.0;
+const SUM: (f64, f64) = (30.0, 60.0);
 /// The same backward, at best; at worst with rows that are a multiple of [`ALIGNED`] bytes and with others; the worst of
 /// others in full precision, and where the logits were shifted.
 const BACKWARD: (f64, [f64; 2]) = (39.0, [55.0, 84.0]);
@@ -93,25 +95,22 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     claims.settle(scene, found)
 }
 
-fn around(scene: &Scene<'_>, claims: &Claims, softmax: usize) -> Option<Instance> {
-    let (look, leaf) = (scene.look(softmax), scene.leaf(softmax));
-    let is_forward = leaf.direction != Direction::Backward && !leaf.is_repeated;
-    if look.base != "_log_softmax" || !is_forward || !claims.is_free(softmax) || !is_over_last(scene, softmax) {
-        return None;
-    }
+fn around(scene: &Scene<'_>, claims: &Claims, at: usize) -> Option<Instance> {
+    let normalizer = Normalizer::at(scene, claims, at)?;
+    let (look, form) = (scene.look(at), normalizer.form);
     let input = look.operands.first()?;
     let classes = *input.dims.last()?;
     if classes < LEAST_CLASSES || input.bytes() < LARGE_BYTES || input.dtype == "double" {
         return None;
     }
-    let before = prepared(scene, claims, softmax, classes);
-    let (after, used, smoothed) = used(scene, claims, softmax)?;
-    if before.is_empty() && after.is_empty() {
+    let before = prepared(scene, claims, at, classes, form);
+    let Uses { leaves: after, used, smoothed, sums } = used(scene, claims, &normalizer, &before)?;
+    if form == Form::LogSoftmax && before.is_empty() && after.is_empty() {
         return None;
     }
     let id = |i: usize| LeafId(i as u32);
-    let leaves: Vec<LeafId> = before.iter().rev().copied().chain([softmax]).chain(after).map(id).collect();
-    let (anchor, outermost) = (id(softmax), scene.look(before.last().copied().unwrap_or(softmax)));
+    let leaves: Vec<LeafId> = before.iter().rev().copied().chain(normalizer.leaves).chain(after).map(id).collect();
+    let (anchor, outermost) = (id(at), scene.look(before.last().copied().unwrap_or(at)));
     let logits = outermost.read().iter().max_by_key(|o| o.numel())?;
     let computing = before.iter().copied().filter(|&i| scene.look(i).kind == Kind::Elementwise).map(id);
     let computing: Vec<LeafId> = computing.collect();
@@ -121,11 +120,13 @@ fn around(scene: &Scene<'_>, claims: &Claims, softmax: usize) -> Option<Instance
     let loss = Loss {
         logits,
         elements: logits.numel() as f64,
-        result: logits.numel() as f64 * result_size(scene, softmax),
+        result: logits.numel() as f64 * result_size(scene, at),
         is_shifted: logits.numel() > input.numel() || before.iter().any(|&i| takes_rows(scene.look(i))),
         is_aligned: (classes as f64 * element_size(logits.dtype)) % ALIGNED == 0.0,
+        form,
         used,
         smoothed,
+        sums,
         before: instructions(scene, &computing),
     };
     let mut parts = vec![loss.forward()];
@@ -143,15 +144,13 @@ fn around(scene: &Scene<'_>, claims: &Claims, softmax: usize) -> Option<Instance
     ];
     instance.facts.extend(facts.into_iter().filter(|f| f.1).map(|f| (f.0, "true".to_owned())));
     instance.facts.push((CLASSES, classes.to_string()));
-    instance.evidence.push(format!("a log-softmax of {} with what comes before and after it", dims(&look.full)));
+    let what = match form {
+        Form::LogSoftmax => "a log-softmax",
+        Form::Logarithm | Form::Picked => "a softmax and its logarithm",
+        Form::Sum => "a logarithm of sums of exponentials",
+    };
+    instance.evidence.push(format!("{what} of {} with what comes before and after it", dims(&look.full)));
     Some(instance)
-}
-
-/// Whether a softmax goes over the last dimension, as far as its arguments tell.
-fn is_over_last(scene: &Scene<'_>, at: usize) -> bool {
-    let rank = scene.look(at).full.len() as i64;
-    let dim = scene.leaf(at).inputs.concrete.as_ref().and_then(|c| c.get(1)?.parse::<i64>().ok());
-    dim.is_none_or(|d| d == -1 || d == rank - 1)
 }
 
 /// Bytes of a log-probability: a softmax of half precision may give its result in full.
@@ -162,14 +161,9 @@ fn result_size(scene: &Scene<'_>, softmax: usize) -> f64 {
     if widens { size.max(4.0) } else { size }
 }
 
-/// Whether work is on a small part of so many elements alone.
-fn is_small(look: &Look<'_>, n: i64) -> bool {
-    !matches!(look.kind, Kind::Matrix | Kind::Grouped) && look.numel().saturating_mul(SMALL) <= n
-}
-
 /// What makes the softmax's input of the logits, last first: copies, and work on each element that brings in no other tensor
-/// of that size.
-fn prepared(scene: &Scene<'_>, claims: &Claims, softmax: usize, classes: i64) -> Vec<usize> {
+/// of that size. Sums are held against elements that may have been picked of the logits before.
+fn prepared(scene: &Scene<'_>, claims: &Claims, softmax: usize, classes: i64, form: Form) -> Vec<usize> {
     let n = scene.look(softmax).numel();
     let mut found = Vec::new();
     let mut least = n;
@@ -183,7 +177,8 @@ fn prepared(scene: &Scene<'_>, claims: &Claims, softmax: usize, classes: i64) ->
             look.full.last() == Some(&classes) && (least..=n.saturating_mul(MOST_CUT)).contains(&look.numel());
         let works =
             matches!(look.kind, Kind::Copy | Kind::Elementwise) && look.read().iter().filter(is_large).count() == 1;
-        if !has_size || !works || !claims.is_free(i) {
+        let is_picked = form == Form::Sum && picks(look.kind, look.base);
+        if !has_size || !(works || is_picked) || !claims.is_free(i) {
             break;
         }
         least = look.numel();
@@ -198,45 +193,66 @@ fn takes_rows(look: &Look<'_>) -> bool {
     look.kind == Kind::Copy && look.read().iter().any(has_gaps)
 }
 
-fn is_small_operand(operand: &Operand<'_>, n: i64) -> bool {
-    operand.numel().saturating_mul(SMALL) <= n
+/// What becomes of normalized logits.
+struct Uses {
+    leaves: Vec<usize>,
+    used: Use,
+    /// Whether it is a smoothed loss.
+    smoothed: bool,
+    /// Whether their sums of exponentials are made beside them.
+    sums: bool,
 }
 
-/// What reads the log-probabilities right after they are made, what that makes of them, and whether it is a smoothed loss.
-/// `None` where they go into a longer function.
-fn used(scene: &Scene<'_>, claims: &Claims, softmax: usize) -> Option<(Vec<usize>, Use, bool)> {
-    let n = scene.look(softmax).numel();
-    let (mut found, mut used, mut smoothed) = (Vec::new(), Use::Written, false);
-    for i in scene.after(softmax).take(REACH) {
+/// What reads them right after they are made. `None` where they go into a longer function.
+fn used(scene: &Scene<'_>, claims: &Claims, normalizer: &Normalizer, before: &[usize]) -> Option<Uses> {
+    let last = normalizer.last();
+    let n = scene.look(last).numel();
+    let is_sum = normalizer.form == Form::Sum;
+    let was_picked = is_sum && before.iter().any(|&i| picks(scene.look(i).kind, scene.look(i).base));
+    // Of a sum nothing is left that is as large as the logits.
+    let first = match () {
+        () if was_picked => Use::Gathered,
+        () if is_sum => Use::Loss,
+        () => Use::Written,
+    };
+    let mut uses = Uses { leaves: Vec::new(), used: first, smoothed: false, sums: false };
+    let mut taken = last;
+    for i in scene.after(last).take(REACH) {
         let look = scene.look(i);
         if scene.leaf(i).direction == Direction::Backward {
             break;
         }
-        if is_small(look, n) {
+        if i <= taken || is_small(look, n) {
             continue;
         }
         let is_free = look.numel() == n && claims.is_free(i);
+        let sums = || Normalizer::at(scene, claims, i).filter(|more| more.form == Form::Sum);
         match (look.kind, look.base) {
-            (_, base) if is_free && base.starts_with("nll_loss") => used = Use::Loss,
-            (Kind::Index, "gather" | "index" | "index_select" | "take_along_dim")
-                if is_free && used == Use::Written =>
-            {
-                used = Use::Gathered;
+            (_, base) if is_free && base.starts_with("nll_loss") => uses.used = Use::Loss,
+            (kind, base) if is_free && picks(kind, base) && (uses.used == Use::Written || is_sum) => {
+                uses.used = Use::Gathered;
             }
-            (Kind::Reduce, "sum" | "mean") if is_free && used != Use::Written => smoothed = true,
+            (Kind::Reduce, "sum" | "mean") if is_free && uses.used != Use::Written => uses.smoothed = true,
+            (Kind::Reduce, "amax" | "max") if is_free && !is_sum && uses.used != Use::Written && !uses.sums => {
+                let Some(more) = sums() else { break };
+                taken = more.last();
+                uses.sums = true;
+                uses.leaves.extend(more.leaves);
+                continue;
+            }
             // What they are compared with may be made first, as by another model.
-            (Kind::Copy | Kind::Softmax, _) if look.numel() == n && used == Use::Written => continue,
+            (Kind::Copy | Kind::Softmax, _) if look.numel() == n && uses.used == Use::Written => continue,
             // All of them go into something else, or another pattern has that.
             (Kind::Elementwise | Kind::Index | Kind::Reduce | Kind::Other, _)
-                if look.numel() == n && used == Use::Written =>
+                if look.numel() == n && (uses.used == Use::Written || is_sum) =>
             {
                 return None;
             }
             _ => break,
         }
-        found.push(i);
+        uses.leaves.push(i);
     }
-    Some((found, used, smoothed))
+    Some(uses)
 }
 
 /// The backward work of a loss; the products of the layer before it are not its own.
@@ -258,15 +274,26 @@ struct Loss<'s> {
     is_shifted: bool,
     /// Whether rows of logits begin at whole words.
     is_aligned: bool,
+    form: Form,
     used: Use,
     smoothed: bool,
+    /// Whether sums of exponentials are made beside.
+    sums: bool,
     /// Instructions of what is computed of them before the softmax.
     before: f64,
 }
 
 impl Loss<'_> {
     fn forward(&self) -> Part {
-        let (mut least, mut most) = if self.smoothed { FORWARD_SMOOTHED } else { FORWARD };
+        let (mut least, mut most) = match self.form {
+            _ if self.smoothed => FORWARD_SMOOTHED,
+            Form::Sum => SUM,
+            Form::LogSoftmax => FORWARD,
+            Form::Logarithm | Form::Picked => (FORWARD.0, LOGARITHM_AT_WORST),
+        };
+        if self.sums {
+            most += SUM.1;
+        }
         let bytes = self.logits.bytes();
         let mut part = Part { reads: (bytes, 2.0 * bytes), ..Part::default() };
         if self.used == Use::Written {

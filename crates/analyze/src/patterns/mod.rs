@@ -28,6 +28,7 @@ pub(crate) mod metrics;
 mod module;
 mod moe;
 mod norm;
+mod normalizer;
 mod one_hot;
 mod optimizer;
 mod optimizer_lists;

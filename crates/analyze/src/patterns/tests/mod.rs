@@ -9,6 +9,7 @@ mod losses;
 mod norms;
 mod optimizers;
 mod outputs;
+mod own_losses;
 mod repeats;
 mod sketch;
 

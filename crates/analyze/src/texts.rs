@@ -68,6 +68,7 @@ texts! {
     I_UNFOLD       "I-UNFOLD"       "A convolution runs as unfolding, copies and a matrix product ({list}): {time} ms over {calls}{backward}.";
     I_AUTOCAST     "I-AUTOCAST"     "Weights, and what is multiplied with them, are cast right before the products: {time} ms over {calls}.";
     I_WEIGHT_COPIES "I-WEIGHT-COPIES" "Weights are copied right before the products that read them: {time} ms over {calls}.";
+    I_UNUSED_ROWS  "I-UNUSED-ROWS"  "`{op}` makes {rows} rows of which {used} are used ({list}): {time} ms over {calls}.";
     I_ADAPTERS     "I-ADAPTERS"     "Low-rank adapters run beside their layers ({list}): {time} ms over {calls}.";
     I_LOOKUP       "I-LOOKUP"       "Rows of a matrix are picked by a product with one-hot rows ({list}): {time} ms over {calls}{backward}.";
     I_SDPA_COPY    "I-SDPA-COPY"    "Q, K, V or the output are copied around `{op}`: {time} ms over {calls}.";
@@ -106,6 +107,7 @@ texts! {
     A_UNFOLD       "A-UNFOLD"       "Use the convolution itself (`torch.nn.functional.conv2d`) in the place of unfolding and a matrix product: its kernels read each input where it lies, and nothing is written out once for each tap of the filter.";
     A_CAST_ONCE    "A-CAST-ONCE"    "Convert the weights once (`model.to(torch.bfloat16)`, or the type that the products run in) instead of casting them in every call, as autocast does.";
     A_COPY_ONCE    "A-COPY-ONCE"    "Keep the copy of the weight, or store it as the product reads it, instead of copying it in every call.";
+    A_ROWS_FIRST   "A-ROWS-FIRST"   "Take the rows that are needed before the layer and not after it (`lm_head(hidden[:, -1:])` for the next token; `logits_to_keep=1` where the model has it).";
     A_MERGE        "A-MERGE"        "Merge the adapters into the weights before inference (`merge_and_unload()` of the library, or add the product of both weights to the layer's) unless several are served at a time.";
     A_LOOKUP       "A-LOOKUP"       "Pick the rows by index: `torch.nn.functional.embedding(indices, weight)` reads those alone.";
     A_SORT         "A-SORT"         "Sort less: `torch.topk` where only the first few of each row are used.";

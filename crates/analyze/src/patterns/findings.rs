@@ -586,9 +586,12 @@ pub(super) fn category(pattern: &Pattern) -> &'static str {
         | Code::GrownCache
         | Code::SdpaCopyOverhead => "sdpa_fwd",
         Code::MoeExpertLoop => "moe_unfused",
-        Code::LoopedGemms | Code::LoopedRows | Code::UnfusedRecurrence | Code::Adapters | Code::UnfoldedConvolution => {
-            "gemm"
-        }
+        Code::LoopedGemms
+        | Code::LoopedRows
+        | Code::UnfusedRecurrence
+        | Code::Adapters
+        | Code::UnfoldedConvolution
+        | Code::UnusedRows => "gemm",
         Code::GemmEpilogue | Code::LoopedLookups | Code::UnfusedLoss | Code::UnfusedModule => "kernel_fusion",
         Code::Recomputation => "recomputation",
         Code::UnfusedOptimizer if pattern.has(super::optimizer::LISTS) => "multi_tensor_apply",

@@ -40,7 +40,7 @@ const NOT_HIDDEN: f64 = 0.15;
 /// Smaller operations say nothing of the memory's speed.
 pub(crate) const LARGE_BYTES: f64 = 8e6;
 /// A kernel takes at least this long, in microseconds: at best, at worst.
-const SHORTEST_US: (f64, f64) = (2.0, 4.0);
+pub(super) const SHORTEST_US: (f64, f64) = (2.0, 4.0);
 /// Of what should be saved, the least that really is.
 const LOW_FACTOR: f64 = 0.60;
 /// Matrix work that stays may run this much slower once the pauses between its kernels are gone. In seventy measured pairs the same kernels took 0.97 to 1.13 times as long afterwards, in one 1.18.

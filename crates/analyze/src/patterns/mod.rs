@@ -39,6 +39,7 @@ pub(crate) mod scene;
 mod show;
 pub(crate) mod turns;
 pub(crate) mod unfold;
+mod unused_rows;
 mod weight_copies;
 mod words;
 
@@ -108,6 +109,7 @@ codes! {
     ElementwiseChain         "ELEMENTWISE_CHAIN"     ELEMENTWISE_CHAIN;
     UnfusedRecurrence        "UNFUSED_RECURRENCE"    UNFUSED_MODULE;
     UnfoldedConvolution      "UNFOLDED_CONVOLUTION"  UNFUSED_MODULE;
+    UnusedRows               "UNUSED_ROWS"           LOW_EFFICIENCY_GEMM;
     Adapters                 "LOW_RANK_ADAPTERS"     UNFUSED_MODULE;
     GemmEpilogue             "GEMM_EPILOGUE"         UNFUSED_MODULE;
     UnfusedModule            "UNFUSED_MODULE"        UNFUSED_MODULE;
@@ -115,7 +117,8 @@ codes! {
 }
 
 /// Bases of findings whose operations go, word for word: reports tell them in fewer.
-pub const WHAT_GOES: [&str; 4] = [adapters::BASIS, grown_cache::BASIS, one_hot::BASIS, weight_copies::BASIS];
+pub const WHAT_GOES: [&str; 5] =
+    [adapters::BASIS, grown_cache::BASIS, one_hot::BASIS, unused_rows::BASIS, weight_copies::BASIS];
 
 /// The beginning of the basis of convolutions by unfolding.
 pub const ONE_CONVOLUTION: &str = unfold::BASIS;
@@ -145,6 +148,7 @@ impl Code {
                 | Self::Adapters
                 | Self::OneHotTargets
                 | Self::UnfoldedConvolution
+                | Self::UnusedRows
                 | Self::Recomputation
         )
     }
@@ -328,6 +332,7 @@ detectors! {
     recurrent [UnfusedRecurrence];
     lookups [LoopedLookups];
     adapters [Adapters];
+    unused_rows [UnusedRows];
     norm [UnfusedRmsNorm, UnfusedLayerNorm];
     rope [UnfusedRope];
     one_hot [OneHotTargets];

@@ -6,7 +6,8 @@ use super::super::fused::Change;
 use super::super::show::{ms, one};
 use super::super::words::{attention_parts, fused_call, is_alike, likewise, short_ops};
 use super::super::{
-    Code, Pattern, attention, attention_time, looped, loss, module, norm, one_hot, optimizer, weight_copies,
+    Code, Pattern, attention, attention_time, looped, loss, module, norm, one_hot, optimizer, unused_rows,
+    weight_copies,
 };
 use super::{MOST_BASES, Maker};
 use crate::finding::Paths;
@@ -49,6 +50,7 @@ impl Maker<'_, '_> {
             Code::OneHotTargets => "Elements picked with one-hot rows",
             Code::UnfoldedConvolution => "Convolution by unfolding",
             Code::Adapters => "Adapters beside linear layers",
+            Code::UnusedRows => "Product of which few rows are used",
             Code::UnfusedLoss if self.has(loss::BARE) => "Unfused log-softmax over many classes",
             Code::UnfusedLoss => "Unfused loss over many classes",
             Code::ElementwiseChain => "Chain of elementwise operations",
@@ -101,6 +103,7 @@ impl Maker<'_, '_> {
             Code::OneHotTargets => TextId::I_ONE_HOT,
             Code::UnfoldedConvolution => TextId::I_UNFOLD,
             Code::Adapters => TextId::I_ADAPTERS,
+            Code::UnusedRows => TextId::I_UNUSED_ROWS,
             Code::WeightCopies if alike().any(|p| p.halo_ms > 0.0) => TextId::I_AUTOCAST,
             Code::WeightCopies => TextId::I_WEIGHT_COPIES,
             Code::SdpaCopyOverhead => TextId::I_SDPA_COPY,
@@ -136,6 +139,8 @@ impl Maker<'_, '_> {
             ("r", &r),
             ("classes", &self.fact(loss::CLASSES)),
             ("weights", &self.fact(looped::WEIGHTS_SHARE)),
+            ("rows", &self.fact(unused_rows::ROWS)),
+            ("used", &self.fact(unused_rows::USED_ROWS)),
             ("op", &first.anchor),
             ("list", &short_ops(first)),
             ("parts", &parts),
@@ -170,6 +175,7 @@ impl Maker<'_, '_> {
             Code::OneHotTargets => vec![TextId::A_ONE_HOT.plain()],
             Code::UnfoldedConvolution => vec![TextId::A_UNFOLD.plain()],
             Code::Adapters => vec![TextId::A_MERGE.plain()],
+            Code::UnusedRows => vec![TextId::A_ROWS_FIRST.plain()],
             Code::WeightCopies if self.has(weight_copies::CASTS) => vec![TextId::A_CAST_ONCE.plain()],
             Code::WeightCopies => vec![TextId::A_COPY_ONCE.plain()],
             Code::SdpaCopyOverhead => vec![TextId::A_STRIDED.plain()],

@@ -12,6 +12,7 @@ mod outputs;
 mod own_losses;
 mod repeats;
 mod sketch;
+mod unused_rows;
 
 use super::{Code, PATTERN_DETECTORS};
 

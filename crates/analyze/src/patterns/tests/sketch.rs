@@ -109,7 +109,12 @@ impl Sketch {
 
     /// Takes a part out of a tensor, which launches nothing.
     pub(super) fn select(&mut self, whole: &[i64]) -> &mut Self {
-        let view = self.builder.cpu_op("aten::select", self.now, 1.0).on(1, self.thread);
+        self.view("aten::select", whole)
+    }
+
+    /// Another operation on a tensor that launches nothing.
+    pub(super) fn view(&mut self, name: &str, whole: &[i64]) -> &mut Self {
+        let view = self.builder.cpu_op(name, self.now, 1.0).on(1, self.thread);
         view.arg("Input Dims", format!("[{whole:?}, [], []]"));
         self.now += 2.0;
         self

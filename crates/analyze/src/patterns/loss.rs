@@ -122,7 +122,6 @@ fn around(scene: &Scene<'_>, claims: &Claims, at: usize) -> Option<Instance> {
         elements: logits.numel() as f64,
         result: logits.numel() as f64 * result_size(scene, at),
         is_shifted: logits.numel() > input.numel() || before.iter().any(|&i| takes_rows(scene.look(i))),
-        is_aligned: (classes as f64 * element_size(logits.dtype)) % ALIGNED == 0.0,
         form,
         used,
         smoothed,
@@ -272,8 +271,6 @@ struct Loss<'s> {
     /// Bytes of log-probabilities of all of them.
     result: f64,
     is_shifted: bool,
-    /// Whether rows of logits begin at whole words.
-    is_aligned: bool,
     form: Form,
     used: Use,
     smoothed: bool,
@@ -284,6 +281,12 @@ struct Loss<'s> {
 }
 
 impl Loss<'_> {
+    /// Whether rows of logits begin at whole words.
+    fn is_aligned(&self) -> bool {
+        let classes = self.logits.dims.last().copied().unwrap_or_default();
+        (classes as f64 * element_size(self.logits.dtype)) % ALIGNED == 0.0
+    }
+
     fn forward(&self) -> Part {
         let (mut least, mut most) = match self.form {
             _ if self.smoothed => FORWARD_SMOOTHED,
@@ -306,8 +309,8 @@ impl Loss<'_> {
 
     fn backward(&self) -> Part {
         let (least, most) = if self.smoothed { BACKWARD_SMOOTHED } else { BACKWARD };
-        let at = usize::from(!self.is_aligned);
-        let is_full = !self.is_aligned && element_size(self.logits.dtype) >= 4.0;
+        let at = usize::from(!self.is_aligned());
+        let is_full = !self.is_aligned() && element_size(self.logits.dtype) >= 4.0;
         let at_least = |holds: bool, instructions: f64| if holds { instructions } else { 0.0 };
         let most = most[at].max(at_least(self.is_shifted, BACKWARD_SHIFTED[at])).max(at_least(is_full, BACKWARD_FULL));
         let bytes = self.logits.bytes();

@@ -153,7 +153,7 @@ texts! {
     A_LAYOUT_1D    "A-LAYOUT-1D"    "Consider 2-D convolutions of height one with channels innermost: tensors of 1-D convolutions have no memory format to choose, and transposes are {pct}% of convolution time.";
     A_CHANNELS_LAST_NORM "A-CHANNELS-LAST-NORM" "Convert the model with `model.to(memory_format={format})`; the norm then works on {last} inputs.";
     A_CHANNELS_LAST_MAYBE "A-CHANNELS-LAST-MAYBE" "Consider `{format}`; transposes are {pct}% of convolution time.";
-    A_CHANNELS_LAST_LOSES "A-CHANNELS-LAST-LOSES" "Try `{format}` and measure: the transposes go ({pct}% of convolution time), but {ops} may take longer on such images.";
+    A_CHANNELS_LAST_SLOWER "A-CHANNELS-LAST-SLOWER" "Try `{format}` and measure: the transposes go ({pct}% of convolution time), but {ops} may take longer on such images.";
     A_TURN_GRADIENT "A-TURN-GRADIENT" "Turn the gradient once, where the images are averaged at the end: `x.register_hook(lambda g: g.contiguous(memory_format={format}))` right before. It comes channels first, and sums of images pass it on to every block.";
     A_BN_ALT       "A-BN-ALT"       "Where the model allows, LayerNorm or GroupNorm may have faster kernels; check `torch.compile` too.";
     A_EVAL         "A-EVAL"         "Call `model.eval()` where the model only infers: {n} run in training mode, and the trace has no backward pass.";
@@ -170,6 +170,7 @@ texts! {
     A_PATCHES      "A-PATCHES"      "Its windows lie side by side: cut the images into patches (`reshape` and `permute`) and multiply them with the filters (`torch.nn.functional.linear`), and measure both ways.";
     A_FEW_CHANNELS "A-FEW-CHANNELS" "Let the library try its kernels (`torch.backends.cudnn.benchmark = True`), and measure channels-last images, also with channels of zeros added up to 4 or 8.";
     A_TRY_KERNELS  "A-TRY-KERNELS"  "Let the library try its kernels (`torch.backends.cudnn.benchmark = True`), and measure both layouts.";
+    A_ODD_GROUPS   "A-ODD-GROUPS"   "Keep the images as they are: there are no kernels for {groups}, and `{format}` makes the transposes around them up to four times as long. Where the architecture may change, groups of 8, 16, 32, 64 or 128 channels need none in `{format}`.";
     A_LIMITED      "A-LIMITED"      "Limited: this operation type is usually well optimized.";
     A_SDPA_MASK    "A-SDPA-MASK"    "Pass `is_causal=True` if the mask of {n} by {n} is the causal one: kernels then skip what it hides instead of reading it.";
     A_SDPA_SHAPE   "A-SDPA-SHAPE"   "Attention is already fused; only another shape than head size {d} and batch {b} would help.";

@@ -51,11 +51,11 @@ const COMPILED_CALL_US: (f64, f64) = (50.0, 150.0);
 /// What its backward takes the host on top. Measured without the profiler: 280 to 420 with one kernel each way.
 const COMPILED_BACKWARD_US: (f64, f64) = (150.0, 400.0);
 /// The same two where nothing else is called and no profiler slows it down: steps of one such call took 56 to 90 in eight
-/// pairs, with its backward 516, 565 and 642.
-const CALLED_AHEAD_US: (f64, f64) = (57.0, 89.0);
-/// And for each number that it makes of all elements, which takes a kernel more: two losses with one took 89, one with two
-/// 135.
-const NUMBER_US: (f64, f64) = (10.0, 25.0);
+/// pairs, on a faster host less, with its backward 516, 565 and 642.
+const CALLED_AHEAD_US: (f64, f64) = (45.0, 89.0);
+/// And for each number that it makes of all elements, which takes a kernel more: losses with one took 52 in all on a fast
+/// host and 89, one with two 135.
+const NUMBER_US: (f64, f64) = (6.0, 25.0);
 const BACKWARD_AHEAD_US: (f64, f64) = (250.0, 600.0);
 
 /// What fused attention takes the host on top of the product that it replaces, to choose and prepare its kernel, and what

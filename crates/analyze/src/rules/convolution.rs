@@ -48,7 +48,9 @@ than 3.2 vector instructions a tap allow (8 in full precision), nor called slow 
 channels 5 to 35% is expected (18 to 45% in full precision), as measured with 768 of them, and nothing is counted on: which
 layout and how many added channels are fastest differs from shape to shape. A row is a bottleneck
 if it takes more than `convolution.time_ms` or `bottleneck.percent_of_category` and lies below its band. What the right
-layout saves: the transposes, batch norm up to the memory ceiling, convolutions up to their band. The gradient of an
+layout saves: the transposes, batch norm up to the memory ceiling, convolutions up to their band. Around convolutions in
+groups of two channels, or of a number that is no power of two, transposes stay, and take up to four times as long where
+images are channels-last: where that outweighs the rest the advice is to keep the layout. The gradient of an
 average over the sides comes channels first all the same; the cautious end counts what sums of images that get it, and
 the blocks between them, take longer for that. Depthwise convolutions on kernels for channels first are told of the
 layout together with such norms, with copies between layouts and with work on tensors of both; not where filters of more
@@ -234,6 +236,11 @@ impl Rules for Convolution {
         depthwise::promote(cx, judged, metrics);
         precision::promote(cx, metrics);
     }
+}
+
+/// Channels of each group of a convolution that is neither whole nor depthwise.
+pub(super) fn group_width(row: &Row) -> Option<i64> {
+    Shape::of(row).filter(|s| s.kind() == Kind::Grouped).map(|s| s.per_group)
 }
 
 /// Geometry as files show it.

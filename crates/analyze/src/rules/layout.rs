@@ -6,7 +6,7 @@ use super::cx::CategoryCx;
 use super::impact::{row_saved, saved, together};
 use super::judge::{Judged, Judgement, aggregate};
 use super::layout_gradient::FirstGradients;
-use super::layout_loss::{Losses, TurningNorms};
+use super::layout_loss::{Losses, OddGroups, TurningNorms};
 use super::priority::Weight;
 use super::words::Said;
 use crate::finding::{PatternId, Priority, Range};
@@ -140,6 +140,8 @@ enum Outlook {
     Good,
     /// Group or instance norms take a good part: they give images back channels first.
     Doubtful,
+    /// What is slower on such images loses more than the rest gains, as far as is known.
+    Worse,
     /// The images are channels-last already.
     Done,
     /// Tensors of 1-D convolutions have one memory format: the convolutions must be written in another way.
@@ -159,7 +161,7 @@ impl<'a> Fix<'a> {
                     && j.row.efficiency.judged().is_some_and(|e| e < j.judgement.slow_below)
         };
         let turning = TurningNorms::of(&cx.prepared.rows);
-        Self {
+        let mut fix = Self {
             convolutions: judged.iter().filter(touched).collect(),
             norms: norms(cx),
             pools: channels_first(cx).filter(|r| r.name.contains("pool") && is_image(r)).collect(),
@@ -169,7 +171,22 @@ impl<'a> Fix<'a> {
             transposes: count,
             transpose_ms: ms,
             outlook: outlook(cx, judged, ms, turning),
+        };
+        let expected: f64 = fix.parts(cx).iter().map(|r| f64::midpoint(r.low, r.high)).sum();
+        if fix.outlook == Outlook::Good && expected <= 0.0 {
+            fix.outlook = Outlook::Worse;
         }
+        fix
+    }
+
+    /// Whether there are transposes that stay for want of kernels.
+    fn has_odd_groups(&self) -> bool {
+        self.losses.grouped.ms > 0.0
+    }
+
+    /// Transposes that go.
+    fn going_ms(&self) -> f64 {
+        (self.transpose_ms - self.losses.grouped.ms).max(0.0)
     }
 
     /// The rows that the fix explains: all it touches, or just those that change the layout if it may not help.
@@ -183,21 +200,30 @@ impl<'a> Fix<'a> {
     /// Transposes go, and batch norms gain. Convolutions and poolings in the wrong layout gain nothing at worst, and come
     /// to their band and to a cautious share of the bandwidth at best. What is slower on such images takes part of it back.
     fn saving(&self, cx: &CategoryCx<'_>) -> Range {
-        let factor = cx.limit(Threshold::ImpactLowFactor);
-        let pools = saved_by(cx, &self.pools, cx.limit(Threshold::ImpactCautiousMemory), 0.0);
-        let convolutions: f64 = self.convolutions.iter().map(|j| rest_saving(j)).sum();
         match self.outlook {
-            Outlook::Good => together(&[
-                Range::new(factor * self.transpose_ms, self.transpose_ms),
-                norm_saving(cx, &self.norms),
-                Range::new(0.0, convolutions),
-                Range::new(0.0, pools),
-                Range { low: -self.losses.ms.high, high: -self.losses.ms.low },
-                Range { low: -self.gradients.ms.high, high: -self.gradients.ms.low },
-            ]),
+            Outlook::Good => together(&self.parts(cx)),
+            Outlook::Worse if self.has_odd_groups() => Range::new(0.0, self.transpose_ms),
+            Outlook::Worse => Range::new(0.0, together(&self.parts(cx)).high),
             Outlook::Doubtful => Range::new(0.0, (self.staying_ms() - self.losses.ms.low).max(0.0)),
             Outlook::Done | Outlook::NoFormat => Range::new(0.0, self.transpose_ms),
         }
+    }
+
+    /// What goes and what gets faster, less what gets slower.
+    fn parts(&self, cx: &CategoryCx<'_>) -> [Range; 6] {
+        let going = self.going_ms();
+        let pools = saved_by(cx, &self.pools, cx.limit(Threshold::ImpactCautiousMemory), 0.0);
+        // No other kernels are at hand for groups whose transposes stay.
+        let gaining = self.convolutions.iter().filter(|j| !OddGroups::has(j.row));
+        let convolutions: f64 = gaining.map(|j| rest_saving(j)).sum();
+        [
+            Range::new(cx.limit(Threshold::ImpactLowFactor) * going, going),
+            norm_saving(cx, &self.norms),
+            Range::new(0.0, convolutions),
+            Range::new(0.0, pools),
+            Range { low: -self.losses.ms.high, high: -self.losses.ms.low },
+            Range { low: -self.gradients.ms.high, high: -self.gradients.ms.low },
+        ]
     }
 
     /// Transposes that stay away where norms turn images back, less what it costs those.
@@ -210,9 +236,10 @@ impl<'a> Fix<'a> {
     fn own_saving(&self, cx: &CategoryCx<'_>) -> Range {
         match self.outlook {
             Outlook::Good => {
-                let low = cx.limit(Threshold::ImpactLowFactor) * self.transpose_ms;
-                Range::new(low, self.transpose_ms + norm_saving(cx, &self.norms).high)
+                let low = cx.limit(Threshold::ImpactLowFactor) * self.going_ms();
+                Range::new(low, self.going_ms() + norm_saving(cx, &self.norms).high)
             }
+            Outlook::Worse => Range::new(0.0, self.saving(cx).high.min(self.transpose_ms)),
             Outlook::Doubtful => Range::new(0.0, self.staying_ms()),
             Outlook::Done | Outlook::NoFormat => Range::new(0.0, self.transpose_ms),
         }
@@ -325,13 +352,21 @@ fn promoted(cx: &CategoryCx<'_>, fix: &Fix<'_>, share: f64, saving: Range) -> Pr
     let values = [("pct", &*shown(share, 1)), ("count", &count), ("time", &ms), ("norms", &norms)];
     said.issue(TextId::I_TRANSPOSE, &values);
     let names = fix.convolutions.iter().find_map(|j| LayoutNames::of(j.row)).unwrap_or(IMAGES);
+    let share = percent(fix.going_ms(), cx.category.time_ms);
     let sure = fix.outlook == Outlook::Good && share > cx.limit(Threshold::ConvTransposeHigh) && saving.low > 0.0;
     match fix.outlook {
         Outlook::Done => said.model(TextId::A_LIMITED, &[]),
         Outlook::NoFormat => said.model(TextId::A_LAYOUT_1D, &[("pct", &shown(share, 1))]),
+        Outlook::Worse if fix.has_odd_groups() => {
+            said.model(TextId::A_ODD_GROUPS, &[("format", names.format), ("groups", &fix.losses.grouped.widths())]);
+        }
+        Outlook::Worse => said.model(
+            TextId::A_CHANNELS_LAST_SLOWER,
+            &[("pct", &*shown(share, 1)), ("format", names.format), ("ops", &fix.losses.names())],
+        ),
         Outlook::Good if sure => said.model(names.advice, &[("pct", &shown(share, 1))]),
         Outlook::Good if saving.low <= 0.0 && fix.losses.ms.high > 0.0 => said.model(
-            TextId::A_CHANNELS_LAST_LOSES,
+            TextId::A_CHANNELS_LAST_SLOWER,
             &[("pct", &*shown(share, 1)), ("format", names.format), ("ops", &fix.losses.names())],
         ),
         _ => said.model(TextId::A_CHANNELS_LAST_MAYBE, &[("pct", &*shown(share, 1)), ("format", names.format)]),
@@ -377,7 +412,15 @@ fn promoted(cx: &CategoryCx<'_>, fix: &Fix<'_>, share: f64, saving: Range) -> Pr
 }
 
 fn basis(cx: &CategoryCx<'_>, fix: &Fix<'_>, transpose_ms: &str, norm_ms: f64) -> String {
-    let mut parts = vec![format!("{transpose_ms} ms of transposes go")];
+    if fix.outlook == Outlook::Worse && fix.has_odd_groups() {
+        let slower = shown_ms(fix.losses.ms.high);
+        return format!(
+            "{transpose_ms} ms of transposes go at best, with groups that there are kernels for; as they are, \
+             channels-last images cost up to {slower} ms more and gain less"
+        );
+    }
+    let going = if fix.has_odd_groups() { format!("{} of ", shown_ms(fix.going_ms())) } else { String::new() };
+    let mut parts = vec![format!("{going}{transpose_ms} ms of transposes go")];
     match fix.outlook {
         Outlook::Done => {
             parts.push("the images are channels-last already, so only other kernels remove them".to_owned());
@@ -395,7 +438,7 @@ fn basis(cx: &CategoryCx<'_>, fix: &Fix<'_>, transpose_ms: &str, norm_ms: f64) -
                 shown_ms(loss.high)
             ));
         }
-        Outlook::Good => {
+        Outlook::Good | Outlook::Worse => {
             if !fix.norms.is_empty() {
                 parts.push(format!(
                     "{} ms of batch norm on channels-first inputs run at {}% of bandwidth now and would at {}-{}%",

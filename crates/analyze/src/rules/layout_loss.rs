@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use super::layout::{Layout, is_image};
+use super::convolution::group_width;
+use super::layout::{Layout, is_image, transposes};
 use crate::finding::Range;
 use crate::prepared::Row;
+use crate::texts::listed;
 
 /// Operations with how many times as long they take, at least and at most: eight shapes from 8x64x56x56 to
 /// 4x48x256x256, in half and single precision, on an H200. Poolings of maxima, paddings with a constant and everything
@@ -21,6 +23,13 @@ const SLOWER: &[(&str, f64, f64)] = &[
 ];
 
 const CAT: &str = "aten::cat";
+
+/// How many times as long the transposes around convolutions in groups take, at least and at most, where the library has no
+/// kernel for groups of that width: it transposes for another engine in either layout. Sixteen shapes of widths that are no
+/// power of two, or of two channels, forward and with the backward pass, in half and single precision on an H200: they
+/// took 0.6 to 4.8 times as long, half of them 2.9 and more, and two in single precision a quarter. The kernels between them
+/// mostly take as long either way. Groups of 4, 8, 16, 32, 64 and 128 channels need none on channels-last images.
+const GROUPED: (f64, f64) = (1.0, 4.0);
 
 /// The same of group and instance norms, forward and backward, of sixteen shapes and types. They give channels-first images
 /// back, whatever they get.
@@ -60,11 +69,15 @@ pub(super) struct Losses<'a> {
     rows: Vec<&'a Row>,
     /// How much longer they take, in milliseconds.
     pub(super) ms: Range,
+    /// Convolutions that do too, and whose transposes stay.
+    pub(super) grouped: OddGroups,
 }
 
 impl<'a> Losses<'a> {
     pub(super) fn of(rows: &'a [Row]) -> Self {
-        let mut losses = Self { rows: Vec::new(), ms: Range::new(0.0, 0.0) };
+        let mut losses = Self { rows: Vec::new(), ms: Range::new(0.0, 0.0), grouped: OddGroups::of(rows) };
+        losses.ms.low += losses.grouped.ms * (GROUPED.0 - 1.0);
+        losses.ms.high += losses.grouped.ms * (GROUPED.1 - 1.0);
         for row in rows {
             let Some((_, least, most)) = SLOWER.iter().find(|(name, ..)| *name == &*row.name) else { continue };
             let touched = is_image(row) && Layout::of(row) == Layout::Contiguous;
@@ -80,8 +93,52 @@ impl<'a> Losses<'a> {
     /// The operations, each once.
     pub(super) fn names(&self) -> String {
         let names: BTreeSet<&str> = self.rows.iter().map(|r| &*r.name).collect();
-        names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        let names = names.into_iter().map(|name| format!("`{name}`"));
+        let grouped = (self.grouped.ms > 0.0).then(|| format!("convolutions in {}", self.grouped.widths()));
+        names.chain(grouped).collect::<Vec<_>>().join(", ")
     }
+}
+
+/// Convolutions in groups that the library has no kernels for.
+#[derive(Debug)]
+pub(super) struct OddGroups {
+    /// Transposes around them.
+    pub(super) ms: f64,
+    widths: BTreeSet<i64>,
+}
+
+impl OddGroups {
+    fn of(rows: &[Row]) -> Self {
+        let mut odd = Self { ms: 0.0, widths: BTreeSet::new() };
+        for row in rows.iter().filter(|r| &*r.category == "convolution" && Layout::of(r) != Layout::ChannelsLast) {
+            let (Some(width), (_, ms)) = (Self::width(row), transposes(row)) else { continue };
+            if ms > 0.0 {
+                odd.ms += ms;
+                odd.widths.insert(width);
+            }
+        }
+        odd
+    }
+
+    /// Whether a convolution is one.
+    pub(super) fn has(row: &Row) -> bool {
+        Self::width(row).is_some()
+    }
+
+    fn width(row: &Row) -> Option<i64> {
+        group_width(row).filter(|&w| is_image(row) && !has_kernels(w))
+    }
+
+    /// How wide their groups are.
+    pub(super) fn widths(&self) -> String {
+        let widths: Vec<String> = self.widths.iter().map(i64::to_string).collect();
+        format!("groups of {} channels", listed(&widths))
+    }
+}
+
+/// Whether the library has kernels for convolutions in groups of so many channels.
+fn has_kernels(width: i64) -> bool {
+    width >= 4 && width.count_ones() == 1
 }
 
 /// Whether tensors are put together by their channels.

@@ -388,10 +388,10 @@ fn a_step_is_no_shorter_than_the_compiled_call_that_it_consists_of() {
         let window = s.look(|scene, _, _| scene.utilization.total_time_ms);
         (window - chain.impact.saved_ms.high, window - chain.impact.saved_ms.low)
     };
-    // Its kernel takes longer than the call alone, but not than the backward as well: 307 to 689 us.
+    // Its kernel takes longer than the call alone, but not than the backward as well: 295 to 689 us.
     let (called, trained) = (draw(false), draw(true));
     assert!(called.1 < 0.2, "{called:?}");
-    assert!((0.29..0.32).contains(&trained.0) && (0.67..0.70).contains(&trained.1), "{trained:?}");
+    assert!((0.28..0.30).contains(&trained.0) && (0.67..0.70).contains(&trained.1), "{trained:?}");
 }
 
 #[test]

@@ -150,7 +150,7 @@ impl Rules for BatchNorm {
             said.model(TextId::A_EVAL, &[("n", &calls)]);
         }
         if Layout::of(row) != Layout::ChannelsLast
-            && layout::has_convolutions(cx.prepared)
+            && layout::may_change(cx.prepared)
             && let Some(names) = LayoutNames::of(row)
         {
             said.model(TextId::A_CHANNELS_LAST_NORM, &[("format", names.format), ("last", names.last)]);

@@ -97,9 +97,11 @@ fn first_shape(dims: &Dims) -> Option<&[i64]> {
     }
 }
 
-/// Whether the trace has convolutions.
-pub(crate) fn has_convolutions(p: &Prepared) -> bool {
-    p.category("convolution").is_some()
+/// Whether the trace has convolutions, and most transposes around them would go with another layout.
+pub(crate) fn may_change(p: &Prepared) -> bool {
+    let Some(category) = p.category("convolution") else { return false };
+    let all: f64 = category.rows.iter().map(|&r| transposes(p.row(r)).1).sum();
+    OddGroups::of(&p.rows).ms <= 0.5 * all
 }
 
 /// Kernels of a row that only change the layout, and their time in milliseconds.

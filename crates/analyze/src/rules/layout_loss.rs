@@ -108,7 +108,7 @@ pub(super) struct OddGroups {
 }
 
 impl OddGroups {
-    fn of(rows: &[Row]) -> Self {
+    pub(super) fn of(rows: &[Row]) -> Self {
         let mut odd = Self { ms: 0.0, widths: BTreeSet::new() };
         for row in rows.iter().filter(|r| &*r.category == "convolution" && Layout::of(r) != Layout::ChannelsLast) {
             let (Some(width), (_, ms)) = (Self::width(row), transposes(row)) else { continue };

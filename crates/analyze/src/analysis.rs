@@ -144,8 +144,14 @@ impl Groundwork {
                 (scene, patterns)
             },
         );
-        let claims = claims(prepared, &patterns);
-        let mut outcomes = analyze_categories(prepared, &claims, options.scope);
+        let ((fusion_candidates, fusion), (claims, mut outcomes)) = both(
+            || (fusion_candidates(&scene, &patterns), fusion_metrics(&scene, &patterns)),
+            || {
+                let claims = claims(prepared, &patterns);
+                let outcomes = analyze_categories(prepared, &claims, options.scope);
+                (claims, outcomes)
+            },
+        );
         add_patterns(&mut outcomes, &scene, &patterns, &prepared.rows);
         let host = system.as_ref().map(|s| &s.host);
         // What the host lets through is worked out for every finding, and none knows of another.
@@ -166,8 +172,6 @@ impl Groundwork {
         tell_of_streams(&mut findings, &prepared.utilization);
         let findings = rank::ranked(findings, prepared, system.as_ref().is_some_and(|s| s.host.is_limit()));
         settle_priorities(&mut outcomes, &findings);
-        let fusion_candidates = fusion_candidates(&scene, &patterns);
-        let fusion = fusion_metrics(&scene, &patterns);
         let mut warnings = prepared.warnings.clone();
         warnings.extend(system.iter().flat_map(|s| s.notes(&prepared.utilization)));
         Judgement {

@@ -1,6 +1,7 @@
 //! The program a trace shows: leaf operations in the order in which they launched their kernels, and the modules they
 //! ran in. Patterns are looked for here and nowhere else.
 
+pub mod kind;
 mod parts;
 mod repeated;
 
@@ -12,6 +13,8 @@ use jarvis_perf::tables::{ArgLists, Unified};
 use jarvis_trace::tree::{Annotations, Communication};
 use jarvis_trace::{Clock, EventId, EventKind, Few, GpuWork, IntervalSet, Ns, StrId, Summary, Trace, Tree};
 use rapidhash::RapidHashMap;
+
+use kind::Kind;
 
 macro_rules! position {
     ($(#[$doc:meta])* $name:ident) => {
@@ -96,6 +99,8 @@ pub struct Leaf {
     pub name: Arc<str>,
     /// Whether it is an operation; a runtime call that no operation surrounds is none.
     pub is_op: bool,
+    /// What it does.
+    pub kind: Kind,
     /// Shapes, types, strides and scalars.
     pub inputs: Arc<InputLists>,
     /// What it launched, in order of start.
@@ -276,6 +281,8 @@ struct Reader<'a> {
     op_names: RapidHashMap<StrId, u32>,
     /// What kind of work GPU events of a kind and a name are.
     works: RapidHashMap<(EventKind, StrId), GpuWork>,
+    /// What operations do that launched one kernel, by both names: few of many events.
+    kinds: RapidHashMap<(StrId, StrId), Kind>,
     /// For a frame: the module it is or lies in.
     module_at: RapidHashMap<EventId, Option<ModuleId>>,
     /// What stands for modules where there are no frames.
@@ -303,6 +310,7 @@ impl<'a> Reader<'a> {
             names: RapidHashMap::default(),
             op_names: RapidHashMap::default(),
             works: RapidHashMap::default(),
+            kinds: RapidHashMap::default(),
             module_at: RapidHashMap::default(),
             annotations: (summary.python_frames == 0).then(|| Annotations::of(trace)),
             forwards: Vec::new(),
@@ -360,7 +368,7 @@ impl<'a> Reader<'a> {
         let trace = self.trace;
         let start = trace.ts(event).unwrap_or_default();
         let us = self.tree.view(trace).busy(kernels).0;
-        let kernels = kernels.iter().map(|&k| self.kernel(k)).collect();
+        let (kind, kernels) = self.work(event, kernels);
         let module = if self.annotations.is_some() {
             self.annotation_around(event)
         } else {
@@ -379,6 +387,7 @@ impl<'a> Reader<'a> {
             uid: event.uid(),
             name: self.name(trace.name_id(event)),
             is_op: trace.kind(event) == EventKind::CpuOp,
+            kind,
             inputs: self.lists.of(trace, event),
             kernels,
             us,
@@ -406,6 +415,20 @@ impl<'a> Reader<'a> {
             new
         });
         OpAround { uid: op.uid(), name }
+    }
+
+    /// What a leaf does, and what it launched for that.
+    fn work(&mut self, event: EventId, kernels: &[EventId]) -> (Kind, Few<LeafKernel>) {
+        let trace = self.trace;
+        let launched: Few<LeafKernel> = kernels.iter().map(|&k| self.kernel(k)).collect();
+        let id = trace.name_id(event);
+        let of = || kind::of(trace.text(id), &launched);
+        let kind = match kernels {
+            _ if trace.kind(event) != EventKind::CpuOp => Kind::Other,
+            [one] => *self.kinds.entry((id, trace.name_id(*one))).or_insert_with(of),
+            _ => of(),
+        };
+        (kind, launched)
     }
 
     fn kernel(&mut self, kernel: EventId) -> LeafKernel {

@@ -20,10 +20,10 @@
 use super::claims::Claims;
 use super::epilogue::output;
 use super::group::Instance;
-use super::kind::{Kind, operands_before_factors};
 use super::scene::Scene;
 use super::{Code, Confidence, Fused};
 use crate::program::LeafId;
+use crate::program::kind::{Kind, operands_before_factors};
 
 const HINTS: &[&str] = &["lora", "adapter"];
 /// Most columns of the narrow products, and how many times as wide the others are at least.

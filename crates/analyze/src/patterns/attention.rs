@@ -39,11 +39,11 @@ use jarvis_perf::models::Cost;
 use super::attention_time::{Causal, Shape, basis, fused};
 use super::claims::Claims;
 use super::group::Instance;
-use super::kind::Kind;
 use super::scene::{Look, Operand, Scene, element_size, numel};
 use super::show::{dims, one};
 use super::{Code, Confidence, Fused, Source, looped};
 use crate::program::LeafId;
+use crate::program::kind::Kind;
 
 mod heads;
 

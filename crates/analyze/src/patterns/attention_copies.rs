@@ -22,11 +22,11 @@
 
 use super::claims::Claims;
 use super::group::Instance;
-use super::kind::Kind;
 use super::scene::Scene;
 use super::show::dims;
 use super::{Code, Confidence, Fused};
 use crate::program::LeafId;
+use crate::program::kind::Kind;
 
 pub(super) const HINTS: &[&str] = &["attn", "attention", "sdpa"];
 /// Leaves between a copy and the attention it is for.

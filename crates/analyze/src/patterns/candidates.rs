@@ -7,11 +7,11 @@ use std::sync::Arc;
 use jarvis_perf::roofline::MB;
 use serde::Serialize;
 
-use super::kind::Kind;
 use super::scene::{Look, Operand, Scene, element_size, numel};
 use super::{Code, Confidence, Pattern, Source};
 use crate::metrics::Fusion;
 use crate::prepare::place;
+use crate::program::kind::Kind;
 use crate::program::{Direction, LeafId, Program};
 use crate::rounding::{self, Ms};
 

@@ -35,11 +35,11 @@ use jarvis_trace::InOrder;
 use super::claims::Claims;
 use super::fused::{Part, passes};
 use super::group::Instance;
-use super::kind::Kind;
 use super::scene::{Look, Operand, Scene, agree, has_scalar_tensor, numel, reduced};
 use super::show::dims;
 use super::{Code, Confidence};
 use crate::prepare::baseline::is_contiguous;
+use crate::program::kind::Kind;
 use crate::program::{Direction, LeafId};
 
 /// Fewer full-size leaves are no chain.

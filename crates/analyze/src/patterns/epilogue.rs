@@ -18,11 +18,11 @@
 use super::claims::Claims;
 use super::fused::Part;
 use super::group::Instance;
-use super::kind::{Kind, operands_before_factors};
 use super::scene::{Look, Scene, numel};
 use super::show::{dims, one};
 use super::{Code, Confidence, Fused};
 use crate::program::LeafId;
+use crate::program::kind::{Kind, operands_before_factors};
 
 /// Most operations in an epilogue.
 const LONGEST: usize = 2;

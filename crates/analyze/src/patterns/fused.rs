@@ -3,11 +3,11 @@
 //! A fused pass over memory is bound by the bytes that must still move or by its arithmetic. How well it moves bytes is
 //! taken from the trace's own simple operations (the baseline), never from a constant alone.
 
-use super::kind;
 use super::scene::{Look, Scene};
 use super::{Fused, Pattern, show};
 use crate::finding::Range;
 use crate::prepared::Baseline;
+use crate::program::kind;
 use crate::program::{Leaf, LeafId};
 use crate::system::texts::bytes;
 use crate::texts::listed;

@@ -23,11 +23,11 @@ use super::chain;
 use super::claims::Claims;
 use super::fused::Part;
 use super::group::Instance;
-use super::kind::Kind;
 use super::scene::{Operand, Scene, agree, numel};
 use super::show::dims;
 use super::{Code, Confidence};
 use crate::program::LeafId;
+use crate::program::kind::Kind;
 
 const HINTS: &[&str] = &["mlp", "silu", "swiglu", "ffn", "feedforward", "glu", "expert"];
 /// Share of the peak bandwidth that a kernel reaches at worst which reads both halves of each row. One compiled for

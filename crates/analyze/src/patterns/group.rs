@@ -6,11 +6,11 @@ use std::sync::Arc;
 use rapidhash::RapidHashMap;
 
 use super::fused;
-use super::kind::Kind;
 use super::scene::Scene;
 use super::show::ms;
 use super::{Code, Confidence, Fused, Pattern, Source};
 use crate::finding::{PatternId, Range};
+use crate::program::kind::Kind;
 use crate::program::{LeafId, ModuleId, ModuleKind};
 use crate::texts::counted;
 

@@ -20,11 +20,11 @@
 use super::attention_copies::{HINTS, REACH, attention_after};
 use super::claims::Claims;
 use super::group::Instance;
-use super::kind::Kind;
 use super::scene::Scene;
 use super::show::dims;
 use super::{Code, Confidence, Fused};
 use crate::program::LeafId;
+use crate::program::kind::Kind;
 
 /// How its time is found.
 pub(super) const BASIS: &str = "only what is new is written, and the copies go";

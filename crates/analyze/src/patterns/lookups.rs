@@ -23,12 +23,12 @@ use std::collections::BTreeSet;
 
 use super::claims::Claims;
 use super::group::Instance;
-use super::kind::Kind;
 use super::looped::is_stack;
 use super::moe::KERNELS;
 use super::scene::Scene;
 use super::show::one;
 use super::{Code, Confidence, Fused};
+use crate::program::kind::Kind;
 use crate::program::{LeafId, ModuleId};
 
 /// Fewer are no loop.

@@ -38,12 +38,12 @@ use jarvis_perf::call::Dims;
 
 use super::claims::Claims;
 use super::group::Instance;
-use super::kind::{Kind, operands_before_factors};
 use super::moe::KERNELS;
 use super::scene::{Look, Scene, agree, is_transposed, numel};
 use super::show::one;
 use super::turns::Turns;
 use super::{Code, Confidence, Fused};
+use crate::program::kind::{Kind, operands_before_factors};
 use crate::program::{Leaf, LeafId};
 
 /// Fact: the weights of the turns lie apart.

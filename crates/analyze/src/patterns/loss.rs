@@ -33,11 +33,11 @@
 use super::claims::Claims;
 use super::fused::{LARGE_BYTES, Part, basis, instructions};
 use super::group::Instance;
-use super::kind::Kind;
 use super::normalizer::{Form, Normalizer, REACH, is_small, is_small_operand, picks};
 use super::scene::{Look, Operand, Scene, element_size};
 use super::show::dims;
 use super::{Code, Confidence};
+use crate::program::kind::Kind;
 use crate::program::{Direction, LeafId};
 
 const HINTS: &[&str] = &["loss", "criterion", "entropy"];

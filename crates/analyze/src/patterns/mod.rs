@@ -20,7 +20,6 @@ mod gated;
 mod gelu;
 mod group;
 mod grown_cache;
-pub mod kind;
 mod lookups;
 mod looped;
 mod loss;

@@ -28,12 +28,12 @@ use std::ops::{Range, RangeInclusive};
 
 use super::claims::Claims;
 use super::group::Instance;
-use super::kind::{Kind, operands_before_factors};
 use super::looped::is_stack;
 use super::scene::{Operand, Scene, numel};
 use super::show::one;
 use super::{Code, Confidence, Fused};
 use crate::program::LeafId;
+use crate::program::kind::{Kind, operands_before_factors};
 
 const HINTS: &[&str] = &["moe", "expert", "sparse", "mixture"];
 /// Fewer repeats are no loop.

@@ -31,11 +31,11 @@ use super::chain;
 use super::claims::Claims;
 use super::fused::{Part, passes};
 use super::group::Instance;
-use super::kind::Kind;
 use super::scene::{Look, Operand, Scene, numel, reduced};
 use super::show::dims;
 use super::{Code, Confidence};
 use crate::program::LeafId;
+use crate::program::kind::Kind;
 
 const HINTS: &[&str] = &["norm"];
 /// How the names of norms over the channels of images end.

@@ -2,9 +2,9 @@
 //! exponentials that logits are held against.
 
 use super::claims::Claims;
-use super::kind::Kind;
 use super::scene::{Look, Operand, Scene};
 use crate::program::Direction;
+use crate::program::kind::Kind;
 
 /// Leaves looked at on either side: work on labels may come between.
 pub(super) const REACH: usize = 14;

@@ -22,11 +22,11 @@
 use super::claims::Claims;
 use super::fused::Part;
 use super::group::Instance;
-use super::kind::Kind;
 use super::scene::Scene;
 use super::show::dims;
 use super::{Code, Confidence};
 use crate::program::LeafId;
+use crate::program::kind::{self, Kind};
 
 const HINTS: &[&str] = &["loss", "criterion", "entropy"];
 /// Leaves between the rows and their product: a cast, and what makes the other factor.
@@ -99,6 +99,6 @@ const GATHERED: f64 = 0.2;
 /// Whether a matrix product reads the one-hot rows.
 fn is_lookup(scene: &Scene<'_>, at: usize, n: i64) -> bool {
     let look = scene.look(at);
-    let rows = look.operands.get(super::kind::operands_before_factors(look.base));
+    let rows = look.operands.get(kind::operands_before_factors(look.base));
     look.kind == Kind::Matrix && rows.is_some_and(|o| o.numel() == n)
 }

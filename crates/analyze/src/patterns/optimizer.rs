@@ -32,9 +32,9 @@ use std::ops::Range;
 use super::claims::Claims;
 use super::fused::Part;
 use super::group::Instance;
-use super::kind::Kind;
 use super::scene::{Look, Scene};
 use super::{Code, Confidence, optimizer_lists};
+use crate::program::kind::Kind;
 use crate::program::{Direction, LeafId};
 
 /// What kernels that only stream many tensors through reach at worst, of the peak bandwidth.

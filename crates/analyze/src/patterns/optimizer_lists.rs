@@ -6,9 +6,9 @@
 
 use super::Confidence;
 use super::group::Instance;
-use super::kind::Kind;
 use super::scene::Scene;
 use super::{Code, Fused, optimizer};
+use crate::program::kind::Kind;
 use crate::program::{Leaf, LeafId};
 
 /// What a fused step takes for each tensor that it reads or writes, as many times what operations on lists take, at best and

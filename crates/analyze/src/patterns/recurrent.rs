@@ -25,7 +25,6 @@
 
 use super::claims::Claims;
 use super::group::Instance;
-use super::kind::{Kind, operands_before_factors};
 use super::looped::{have_modules_of_their_own, is_stack};
 use super::moe::KERNELS;
 use super::scene::{Look, Operand, Scene};
@@ -33,6 +32,7 @@ use super::show::one;
 use super::turns::Turns;
 use super::{Code, Confidence, Fused};
 use crate::program::LeafId;
+use crate::program::kind::{Kind, operands_before_factors};
 
 /// Fewer turns are no sequence.
 const LEAST_TURNS: usize = 16;

@@ -23,11 +23,11 @@
 use super::claims::Claims;
 use super::fused::Part;
 use super::group::Instance;
-use super::kind::Kind;
 use super::scene::{Operand, Scene};
 use super::show::dims;
 use super::{Code, Confidence};
 use crate::program::LeafId;
+use crate::program::kind::Kind;
 
 const HINTS: &[&str] = &["rotary", "rope", "attn", "attention"];
 /// Leaves after the `cat` in which the product and the sum must stand.

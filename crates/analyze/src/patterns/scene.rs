@@ -10,8 +10,8 @@ use jarvis_perf::platform::Platform;
 use jarvis_trace::Ns;
 use rapidhash::RapidHashMap;
 
-use super::kind::{self, Kind};
 use crate::prepared::{Baseline, Prepared, Utilization};
+use crate::program::kind::{self, Kind};
 use crate::program::{Direction, Leaf, LeafId, ModuleId, OpAround, Program};
 use crate::thresholds::Thresholds;
 
@@ -86,8 +86,8 @@ pub(crate) struct Look<'a> {
 
 impl<'a> Look<'a> {
     pub(crate) fn new(leaf: &'a Leaf) -> Self {
-        let kind = kind::of(leaf);
         let operands = operands(&leaf.inputs);
+        let kind = leaf.kind;
         let full = if matches!(kind, Kind::Elementwise | Kind::Random) {
             operands.iter().try_fold(Vec::new(), |out, o| broadcast(&out, o.dims)).ok()
         } else {

@@ -21,11 +21,11 @@
 
 use super::claims::Claims;
 use super::group::Instance;
-use super::kind::Kind;
 use super::scene::Scene;
 use super::show::{dims, one};
 use super::{Code, Confidence, Fused};
 use crate::program::LeafId;
+use crate::program::kind::Kind;
 
 const HINTS: &[&str] = &["conv", "unfold"];
 /// What writes out what each position of a filter reads.

@@ -22,10 +22,10 @@
 use super::claims::Claims;
 use super::fused::{LARGE_BYTES, SHORTEST_US};
 use super::group::Instance;
-use super::kind::{Kind, operands_before_factors};
 use super::scene::{Scene, element_size, numel};
 use super::show::dims;
 use super::{Code, Confidence, Fused};
+use crate::program::kind::{Kind, operands_before_factors};
 use crate::program::{Direction, Leaf, LeafId};
 
 /// At most this part of the rows is used.

@@ -22,11 +22,11 @@
 
 use super::claims::Claims;
 use super::group::Instance;
-use super::kind::{Kind, operands_before_factors};
 use super::scene::{Look, Operand, Scene, agree, element_size, is_transposed};
 use super::show::dims;
 use super::{Code, Confidence, Fused};
 use crate::program::LeafId;
+use crate::program::kind::{Kind, operands_before_factors};
 
 /// Leaves before a product among which the copy of its weight stands: those of bias and input may come between.
 const REACH: usize = 4;

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::kind::{self, Kind};
 use super::scene::Scene;
 use super::show::ms;
 use super::{Code, Pattern};
 use crate::program::LeafId;
+use crate::program::kind::{self, Kind};
 use crate::texts::{TextId, counted, quoted};
 
 /// Most places that a sentence names.

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::finding::{PatternId, Tier};
-use crate::patterns::kind;
 use crate::prepare::place;
 use crate::prepared::{Prepared, Row};
 use crate::program::{LeafId, RowId};
@@ -67,7 +66,7 @@ impl Claims {
         let replaces_matrix = pattern.tier() == Tier::Compute;
         let taken = leaves.iter().filter(|&&l| {
             let leaf = prepared.program.leaf(l);
-            replaces_matrix || kind::of(leaf).is_fusible() || !leaf.row.is_some_and(|row| is_matrix(prepared, row))
+            replaces_matrix || leaf.kind.is_fusible() || !leaf.row.is_some_and(|row| is_matrix(prepared, row))
         });
         let shares = place::shares(&prepared.program, taken.map(|l| l.index()), &row_us);
         let us: f64 = leaves.iter().map(|&l| prepared.program.leaf(l).us).sum();

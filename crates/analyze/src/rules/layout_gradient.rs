@@ -4,8 +4,8 @@
 use super::cx::CategoryCx;
 use super::layout::{Layout, norm_saving, norms};
 use crate::finding::Range;
-use crate::patterns::kind::{self, Kind};
 use crate::patterns::scene::{element_size, reduced};
+use crate::program::kind::{self, Kind};
 use crate::program::{Direction, Leaf, Program};
 
 /// How much longer operations take at most where one of their images lies channels first and the other channels-last: for
@@ -92,7 +92,7 @@ fn backward(program: &Program) -> Vec<Option<&Leaf>> {
 }
 
 fn is_batch_norm(leaf: &Leaf) -> bool {
-    kind::of(leaf) == Kind::Norm && leaf.name.contains("batch_norm")
+    leaf.kind == Kind::Norm && leaf.name.contains("batch_norm")
 }
 
 /// The shape of an image that is an argument of a call.
@@ -118,7 +118,7 @@ fn summed(leaf: &Leaf) -> Option<&[i64]> {
 
 /// Whether the backward of an elementwise function of such images takes the layout of the gradient.
 fn passes_on(leaf: &Leaf, dims: &[i64]) -> bool {
-    let is_one = kind::of(leaf) == Kind::Elementwise && summed(leaf).is_none();
+    let is_one = leaf.kind == Kind::Elementwise && summed(leaf).is_none();
     is_one && image(leaf, 0) == Some(dims) && !turns_back(leaf, dims)
 }
 

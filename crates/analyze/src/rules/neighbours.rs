@@ -4,10 +4,10 @@
 //! shape and type allow it; everything else that happens to be launched next to it shares nothing that a fusion saves.
 
 use super::cx::CategoryCx;
-use crate::patterns::kind::Kind;
 use crate::patterns::scene::{Look, Operand, agree};
 use crate::prepared::Row;
 use crate::program::Leaf;
+use crate::program::kind::Kind;
 use crate::texts::quoted;
 
 /// Operations next to a row's first call that hand it a tensor or take one from it.

@@ -4,22 +4,27 @@
 //! would have allowed for 6.0.
 
 use jarvis_trace::Ns;
+use rapidhash::RapidHashMap;
 
-use crate::patterns::kind::{self, Kind};
 use crate::patterns::scene::numel;
 use crate::prepare::kernel_names::is_transpose;
+use crate::program::kind::Kind;
 use crate::program::{Direction, Leaf, Program};
 
 /// GPU time that goes, by UID of its kernel.
 pub(super) fn spared(program: &Program) -> Vec<(u32, Ns)> {
     let mut spared = Vec::new();
+    // Many launch the same few kernels.
+    let mut known: RapidHashMap<&str, bool> = RapidHashMap::default();
+    let mut is_transpose = |name| *known.entry(name).or_insert_with(|| is_transpose(name));
     let mut leaves = &program.leaves[..];
     while let Some(first) = leaves.first() {
         let run = leaves.iter().take_while(|leaf| is_fused(leaf) && goes_with(leaf, first)).count();
         let (of_run, rest) = leaves.split_at(run.max(1));
         leaves = rest;
         if run == 0 {
-            spared.extend(kernels(of_run).filter(|k| is_transpose(k.0)).map(|(_, uid, time)| (uid, time)));
+            let turns = kernels(of_run).filter(|k| is_transpose(k.0));
+            spared.extend(turns.map(|(_, uid, time)| (uid, time)));
             continue;
         }
         // What takes the place of all is as long as the longest of them.
@@ -31,8 +36,7 @@ pub(super) fn spared(program: &Program) -> Vec<(u32, Ns)> {
 
 /// Whether a compiler makes one kernel of it and what stands beside it. An optimizer passes over each parameter once.
 fn is_fused(leaf: &Leaf) -> bool {
-    let kind = kind::of(leaf);
-    let is_pass = kind.is_fusible() || kind == Kind::Norm;
+    let is_pass = leaf.kind.is_fusible() || leaf.kind == Kind::Norm;
     is_pass && leaf.is_op && leaf.direction != Direction::Optimizer && leaf.kernels.iter().all(|k| !k.is_copy)
 }
 

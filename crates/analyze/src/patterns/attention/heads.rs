@@ -4,10 +4,10 @@
 use std::ops::Range;
 
 use super::{Core, Shape, is_projection};
-use crate::patterns::kind::Kind;
 use crate::patterns::looped::{batched, is_stack};
 use crate::patterns::scene::Scene;
 use crate::program::LeafId;
+use crate::program::kind::Kind;
 
 /// Most operations between two heads: copies and scaling, or projections and their casts.
 const BETWEEN: usize = 24;

@@ -3,7 +3,7 @@
 
 use jarvis_trace::CopyLink;
 
-use crate::program::Leaf;
+use super::LeafKernel;
 
 /// What an operation does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -82,7 +82,7 @@ pub fn base(name: &str) -> &str {
 }
 
 /// Operands that come before the factors of a matrix product: what is added to it.
-pub(super) fn operands_before_factors(base: &str) -> usize {
+pub(crate) fn operands_before_factors(base: &str) -> usize {
     usize::from(matches!(base, "addmm" | "_addmm_activation" | "baddbmm"))
 }
 
@@ -303,27 +303,24 @@ pub fn is_known(base: &str) -> bool {
     KINDS.binary_search_by_key(&base, |e| e.0).is_ok()
 }
 
-/// What a leaf does.
-pub fn of(leaf: &Leaf) -> Kind {
-    if !leaf.is_op {
-        return Kind::Other;
-    }
-    let name = base(&leaf.name);
+/// What an operation does that launched these.
+pub(super) fn of(name: &str, kernels: &[LeafKernel]) -> Kind {
+    let name = base(name);
     if let Ok(at) = KINDS.binary_search_by_key(&name, |e| e.0) {
         // A copy over a link is no work of the GPU's memory.
-        let is_linked = || leaf.kernels.iter().any(|k| CopyLink::of_name(&k.name).is_some());
+        let is_linked = || kernels.iter().any(|k| CopyLink::of_name(&k.name).is_some());
         return if KINDS[at].1 == Kind::Copy && is_linked() { Kind::Other } else { KINDS[at].1 };
     }
     let lower = name.to_ascii_lowercase();
     let any = |parts: &[&str], text: &str| parts.iter().any(|p| text.contains(p));
-    if lower.starts_with("triton") || leaf.kernels.iter().any(|k| k.name.starts_with("triton_")) {
+    if lower.starts_with("triton") || kernels.iter().any(|k| k.name.starts_with("triton_")) {
         return Kind::Compiled;
     }
-    let attention_kernel = |k: &crate::program::LeafKernel| any(ATTENTION_KERNELS, &k.name.to_ascii_lowercase());
-    if any(ATTENTION_OPS, &lower) || leaf.kernels.iter().any(attention_kernel) {
+    let attention_kernel = |k: &LeafKernel| any(ATTENTION_KERNELS, &k.name.to_ascii_lowercase());
+    if any(ATTENTION_OPS, &lower) || kernels.iter().any(attention_kernel) {
         return Kind::Attention;
     }
-    by_parts(&lower).unwrap_or_else(|| by_kernel(leaf))
+    by_parts(&lower).unwrap_or_else(|| by_kernel(kernels))
 }
 
 /// Kinds that can be told from a part of the name.
@@ -351,8 +348,8 @@ fn by_parts(lower: &str) -> Option<Kind> {
 }
 
 /// What the framework's own kernels say of an operation that no table knows.
-fn by_kernel(leaf: &Leaf) -> Kind {
-    let Some(kernel) = leaf.kernels.first().filter(|k| k.name.starts_with("void at::native")) else {
+fn by_kernel(kernels: &[LeafKernel]) -> Kind {
+    let Some(kernel) = kernels.first().filter(|k| k.name.starts_with("void at::native")) else {
         return Kind::Other;
     };
     // Gather and scatter kernels call themselves elementwise, but what they read depends on the data.

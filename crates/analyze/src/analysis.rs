@@ -145,7 +145,11 @@ impl Groundwork {
             },
         );
         let ((fusion_candidates, fusion), (claims, mut outcomes)) = both(
-            || (fusion_candidates(&scene, &patterns), fusion_metrics(&scene, &patterns)),
+            || {
+                let candidates = fusion_candidates(&scene, &patterns);
+                let metrics = fusion_metrics(&scene, &patterns, &candidates);
+                (candidates, metrics)
+            },
             || {
                 let claims = claims(prepared, &patterns);
                 let outcomes = analyze_categories(prepared, &claims, options.scope);

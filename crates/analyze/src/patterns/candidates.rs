@@ -244,7 +244,8 @@ fn uids(program: &Program, pattern: &Pattern) -> Vec<u32> {
 /// The kernels of the first find, position by position, with their times over all finds of as many operations.
 fn kernels(scene: &Scene<'_>, pattern: &Pattern) -> Vec<CandidateKernel> {
     let first: &[LeafId] = pattern.leaves.first().map_or(&[], Vec::as_slice);
-    let mut kernels = Vec::new();
+    let count = first.iter().map(|l| scene.program.leaf(*l).kernels.len()).sum();
+    let mut kernels = Vec::with_capacity(count);
     for (position, l) in first.iter().enumerate() {
         let look = scene.look(l.index());
         let peers: Vec<&LeafId> =
@@ -317,10 +318,11 @@ fn call_site(path: &[Arc<str>], code: Code) -> &'static str {
     place::call_site(path, if optimizer { Direction::Optimizer } else { Direction::Unknown })
 }
 
-/// What the candidates bring.
-pub fn fusion_metrics(scene: &Scene<'_>, patterns: &[Pattern]) -> FusionMetrics {
+/// What these candidates bring: those of the patterns.
+pub fn fusion_metrics(scene: &Scene<'_>, patterns: &[Pattern], candidates: &[FusionCandidate]) -> FusionMetrics {
     let fusions: Vec<&Pattern> = patterns.iter().filter(|p| is_fusion(p.code)).collect();
-    let impact_estimates: Vec<FusionEstimate> = fusions.iter().map(|p| estimate(scene, p)).collect();
+    let pairs = fusions.iter().zip(candidates);
+    let impact_estimates: Vec<FusionEstimate> = pairs.map(|(p, c)| estimate(scene, p, c)).collect();
     let mut high_confidence_uids: Vec<u32> = sure(patterns).flat_map(|p| uids(scene.program, p)).collect();
     high_confidence_uids.sort_unstable();
     high_confidence_uids.dedup();
@@ -338,8 +340,8 @@ pub fn fusion_metrics(scene: &Scene<'_>, patterns: &[Pattern]) -> FusionMetrics 
     }
 }
 
-fn estimate(scene: &Scene<'_>, pattern: &Pattern) -> FusionEstimate {
-    let kernels = kernels(scene, pattern);
+fn estimate(scene: &Scene<'_>, pattern: &Pattern, candidate: &FusionCandidate) -> FusionEstimate {
+    let kernels = &candidate.kernels;
     let score = |ms: Option<f64>| ms.map_or(0.0, |ms| scene.utilization.percent_of_total(ms));
     let (low, high) = (pattern.saved_ms.map(|s| s.low), pattern.saved_ms.map(|s| s.high));
     let modeled = kernels.iter().filter(|k| k.has_perf_data).count();
@@ -369,7 +371,7 @@ fn estimate(scene: &Scene<'_>, pattern: &Pattern) -> FusionEstimate {
         modeled_kernel_count: modeled,
         confidence: pattern.confidence,
         affected_gpu_kernels: names,
-        op_uids: uids(scene.program, pattern),
+        op_uids: candidate.op_uids.clone(),
         warning: pattern.saved_ms.is_none().then(|| format!("{}: {}", pattern.code.as_str(), pattern.basis)),
     }
 }

@@ -2,12 +2,17 @@
 
 use super::sketch::Sketch;
 use crate::finding::Tier;
-use crate::patterns::candidates::{fusion, fusion_candidates, fusion_metrics};
-use crate::patterns::{Code, show};
+use crate::patterns::candidates::{FusionMetrics, fusion, fusion_candidates, fusion_metrics};
+use crate::patterns::scene::Scene;
+use crate::patterns::{Code, Pattern, show};
 use crate::thresholds::Threshold;
 
 const X: &[i64] = &[8, 2048, 4096];
 const ROW: &[i64] = &[8, 2048, 1];
+
+fn metrics_of(scene: &Scene<'_>, patterns: &[Pattern]) -> FusionMetrics {
+    fusion_metrics(scene, patterns, &fusion_candidates(scene, patterns))
+}
 
 fn trace() -> Sketch {
     let mut s = Sketch::new();
@@ -109,7 +114,7 @@ fn the_same_trace_gives_the_same_text() {
     let text = || {
         trace().look(|scene, patterns, findings| {
             let candidates = serde_json::to_string(&fusion_candidates(scene, patterns)).unwrap();
-            let metrics = serde_json::to_string(&fusion_metrics(scene, patterns)).unwrap();
+            let metrics = serde_json::to_string(&metrics_of(scene, patterns)).unwrap();
             let patterns = serde_json::to_string(patterns).unwrap();
             [candidates, metrics, patterns, serde_json::to_string(findings).unwrap()]
         })
@@ -138,7 +143,7 @@ fn the_longest_kernel_of_an_operation_does_its_work() {
 fn candidates_and_metrics_tell_of_each_other() {
     trace().look(|scene, patterns, _| {
         let candidates = fusion_candidates(scene, patterns);
-        let metrics = fusion_metrics(scene, patterns);
+        let metrics = metrics_of(scene, patterns);
         assert_eq!((metrics.candidate_count, metrics.impact_estimates.len()), (candidates.len(), candidates.len()));
         let norm = candidates.iter().find(|c| c.base_name.as_deref() == Some("RMSNorm")).unwrap();
         assert_eq!((norm.instance_count, norm.kernel_count, norm.call_site, norm.source), (3, 6, "norm", "module"));
@@ -211,7 +216,7 @@ fn what_is_saved_follows_from_the_numbers_beside_it() {
         assert!((norm.total_ms() + norm.pauses_ms - fused - saved).abs() < 1e-9);
         let told = format!("3 calls take 0.91 ms, pauses between their kernels {} ms;", show::ms(norm.pauses_ms));
         assert!(norm.basis.starts_with(&told), "{}", norm.basis);
-        let json = serde_json::to_value(fusion_metrics(scene, patterns)).unwrap();
+        let json = serde_json::to_value(metrics_of(scene, patterns)).unwrap();
         let all = json["impact_estimates"].as_array().unwrap();
         let one = all.iter().find(|e| e["pattern"] == "UNFUSED_RMSNORM").unwrap();
         assert!((one["pauses_ms"].as_f64().unwrap() - norm.pauses_ms).abs() < 1e-3, "{one}");

@@ -15,7 +15,7 @@ use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::texts::counted;
 use jarvis_analyze::thresholds::Thresholds;
 use jarvis_perf::platform::Platform;
-use jarvis_perf::tables::require_gpu_work;
+use jarvis_perf::tables::{ReportError, require_gpu_work};
 use jarvis_report::RunLabels;
 use jarvis_trace::Trace;
 
@@ -25,7 +25,7 @@ use super::platform_args::PlatformArgs;
 use super::remote::{self, PlaceArgs};
 use super::replay::How;
 use super::report::{FOLDER, beside, extension};
-use super::{Failure, Outlet, Session, Stages, Work, resident};
+use super::{Failure, Outlet, Session, Stages, Work, info, resident};
 use crate::exit;
 use crate::output::{self, Batch};
 use crate::pipeline::{AnalyzeError, AnalyzeOptions, Emit, Files, ReplayChoice, analyze_watched, quick_check};
@@ -189,6 +189,11 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
     }
     let trace = session.open(&inputs.trace, Work::Analysis)?;
     let read = began.elapsed();
+    if !trace.has_gpu_events()
+        && let Err(error) = require_gpu_work(&trace)
+    {
+        return Err(host_alone(session, &inputs.trace, &trace, error));
+    }
     let mut chosen = inputs.platform.choose(&trace)?;
     if chosen.platform.is_none() {
         // Whoever is asked for a platform must not learn after that that there is nothing to measure.
@@ -211,6 +216,14 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
         AnalyzeOptions { platform, labels, extension, thresholds, replay: args.replay(), emit: args.emit.clone() };
     let output = Output::to(session, &inputs.folder, inputs_of(args, &inputs));
     finish(&output, trace, &options, read)
+}
+
+/// Without GPU events there is nothing to analyse: what the host did is told, and why there is no more.
+fn host_alone(session: &Session, path: &Path, trace: &Trace, error: ReportError) -> Failure {
+    // Whoever reads JSON waits for findings.
+    let is_told = error.is_host_alone() && !session.common.json;
+    let told = if is_told { info::tell(session, path, trace).map(drop) } else { Ok(()) };
+    told.err().unwrap_or_else(|| error.into())
 }
 
 /// Files of this machine that the results are made of.

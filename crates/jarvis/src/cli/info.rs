@@ -5,6 +5,7 @@ use std::path::Path;
 
 use clap::Args;
 use jarvis_analyze::texts::counted;
+use jarvis_trace::tree::{HostOperation, host_operations, launch_calls};
 use jarvis_trace::{
     At, Device, Diagnostics, Id, Ns, Population, Summary, Timeline, Trace, TrackSummary, Tree, TreeOptions, Vendor,
     side_by_side,
@@ -35,23 +36,38 @@ pub(crate) struct InfoArgs {
 pub(crate) fn run(session: &Session, args: &InfoArgs) -> Result<(), Failure> {
     let path = &args.trace.trace;
     let trace = ManuallyDrop::new(session.open(path, Work::Look)?);
+    let defects = tell(session, path, &trace)?;
+    session.report(path, &defects)
+}
+
+/// Tells what is in a trace. Gives what is wrong with it.
+pub(super) fn tell(session: &Session, path: &Path, trace: &Trace) -> Result<Diagnostics, Failure> {
     // Counting and nesting do not need each other.
     let (summary, tree) = session.stage("call tree", || {
-        side_by_side::both(|| Summary::of(&trace), || Tree::build(&trace, TreeOptions::default()))
+        side_by_side::both(|| Summary::of(trace), || Tree::build(trace, TreeOptions::default()))
     });
     let tree = ManuallyDrop::new(tree);
     let mut defects = trace.diagnostics().clone();
     defects.extend(tree.diagnostics());
-    let timeline = Timeline::<Ns>::of(&trace, &Population::All.of(&trace, &tree), None);
-    let devices = Timeline::<Ns>::by_device(&trace, &Population::All.of(&trace, &tree), None);
+    let timeline = Timeline::<Ns>::of(trace, &Population::All.of(trace, &tree), None);
+    let devices = Timeline::<Ns>::by_device(trace, &Population::All.of(trace, &tree), None);
     let timeline = timeline.as_ref();
-    let view = View { path, trace: &trace, summary: &summary, timeline, devices, defects: &defects };
+    let host =
+        timeline.is_none().then(|| Host { launches: launch_calls(trace), operations: host_operations(trace, &tree) });
+    let view = View { path, trace, summary: &summary, timeline, devices, host, defects: &defects };
     if session.common.json {
         session.print(format!("{:#}\n", view.json()).as_bytes())?;
     } else {
         session.print_text(&view.text())?;
     }
-    session.report(path, &defects)
+    Ok(defects)
+}
+
+/// A recording of the host alone.
+struct Host {
+    /// Calls that launch GPU work.
+    launches: usize,
+    operations: Vec<HostOperation>,
 }
 
 struct View<'a> {
@@ -61,6 +77,8 @@ struct View<'a> {
     timeline: Option<&'a Timeline<Ns>>,
     /// Of each GPU by itself.
     devices: Vec<(Id, Timeline<Ns>)>,
+    /// What there is to tell where there is no GPU event.
+    host: Option<Host>,
     defects: &'a Diagnostics,
 }
 
@@ -86,6 +104,7 @@ impl View<'_> {
         out.list("GPU streams", streams.collect());
         let threads = self.summary.threads.iter().map(|t| self.track_text(t, false));
         out.list("host threads", threads.collect());
+        self.host_operations(&mut out);
         self.quality(&mut out);
         out.text
     }
@@ -145,7 +164,10 @@ impl View<'_> {
 
     fn gpu(&self, out: &mut Lines) {
         let Some(t) = self.timeline else {
-            out.line("GPU", "no GPU events in this trace");
+            let launches = self.host.as_ref().map_or(0, |host| host.launches as u64);
+            let calls = counted(thousands(launches), "call");
+            let but = if launches > 0 { format!(", although {calls} launch GPU work") } else { String::new() };
+            out.line("GPU", &format!("no GPU events in this trace{but}"));
             return;
         };
         let share = |ns: Ns| format!("{:.1}%", 100.0 * ns.0 as f64 / t.total.0.max(1) as f64);
@@ -167,6 +189,17 @@ impl View<'_> {
             });
             out.list("each by itself", busy.collect());
         }
+    }
+
+    fn host_operations(&self, out: &mut Lines) {
+        let Some(host) = &self.host else { return };
+        let all: i64 = host.operations.iter().map(|op| op.own.0).sum();
+        let line = |op: &HostOperation| {
+            let share = 100.0 * op.own.0 as f64 / all.max(1) as f64;
+            let calls = counted(thousands(op.calls), "call");
+            format!("{:>12}  {share:>4.1}%  {} in {calls}", duration(op.own), self.trace.text(op.name))
+        };
+        out.list("host operations by their own time", host.operations.iter().map(line).collect());
     }
 
     /// Whether the profiler was told to record something, as the header says or what was recorded shows.
@@ -262,6 +295,12 @@ impl View<'_> {
             "gpus": self.devices.iter().map(|(device, t)| json!({
                 "device": id(*device), "busy_ms": t.busy.as_ms(), "computation_ms": t.computation.as_ms(),
             })).collect::<Vec<_>>(),
+            "host": self.host.as_ref().map(|host| json!({
+                "launch_calls": host.launches,
+                "operations": host.operations.iter().map(|op| json!({
+                    "name": self.trace.text(op.name), "calls": op.calls, "own_ms": op.own.as_ms(),
+                })).collect::<Vec<_>>(),
+            })),
             "capture": CAPTURE.iter().map(|(key, _)| ((*key).to_owned(), self.captured(key).into())).collect::<serde_json::Map<_, _>>(),
             "operations": {"all": s.shaped_ops.1, "with_shapes": s.shaped_ops.0},
             "categories": s.categories.iter().map(|(p, c, n)| json!({"phase": p.to_string(), "category": c, "events": n})).collect::<Vec<_>>(),

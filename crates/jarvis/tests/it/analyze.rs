@@ -106,6 +106,8 @@ fn what_is_missing_is_said() {
         let run = jarvis(&[&["analyze", cpu.to_str().unwrap(), "-o", &folder], platform].concat());
         assert_eq!(run.status, 3, "{}", run.err);
         assert!(run.err.contains("no GPU events") && run.err.contains("help:"), "{}", run.err);
+        // What there is to tell is told.
+        assert!(run.out.contains("host operations by their own time"), "{}", run.out);
     }
     assert_eq!(files(out.path()).len(), 0, "nothing is written without a result");
 }

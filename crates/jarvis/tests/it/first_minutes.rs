@@ -187,7 +187,9 @@ fn wrong_files_are_named_for_what_they_are() {
         (home.path().join("a.json").to_string_lossy().into_owned(), "No such file", "did you mean"),
     ] {
         let run = jarvis(&["analyze", &path, "--platform", "H200", "-o", &home.path().join("out").to_string_lossy()]);
-        assert_eq!((run.status, run.out.as_str()), (3, ""), "{path}: {}", run.err);
+        assert_eq!(run.status, 3, "{path}: {}", run.err);
+        // What the host did is all that a recording of the host alone can tell.
+        assert_eq!(run.out.is_empty(), what != "no GPU events", "{path}: {}", run.out);
         let (error, rest) = run.err.split_once("\nhelp: ").unwrap_or_else(|| panic!("{path}: {}", run.err));
         assert!(error.contains(what) && rest.contains(help), "{path}: {}", run.err);
     }

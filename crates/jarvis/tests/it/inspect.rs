@@ -55,6 +55,12 @@ fn truncated_files_are_read_and_the_user_is_told() {
 fn traces_without_gpu_or_host_work_are_told() {
     let cpu = jarvis(&["info", &path("handmade/cpu_only.json")]);
     assert!(cpu.out.contains("no GPU events in this trace"), "{}", cpu.out);
+    // `aten::empty` lies in `aten::add`.
+    let listed = "host operations by their own time\n        3.2 µs  76.5%  aten::add in 1 call\n        1.0 µs  23.5%  aten::empty in 1 call\n";
+    assert!(cpu.out.contains(listed), "{}", cpu.out);
+    let json = jarvis(&["info", &path("handmade/cpu_only.json"), "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(json["host"]["operations"][0], serde_json::json!({"name": "aten::add", "calls": 1, "own_ms": 0.00325}));
     let gpu = jarvis(&["info", &path("handmade/gpu_only.json")]);
     assert!(gpu.out.contains("no host operations"), "{}", gpu.out);
 }

@@ -118,6 +118,14 @@ pub enum ReportError {
     /// The recording has no GPU event.
     #[error("the trace has no GPU events: no kernel, copy or fill was recorded")]
     NoGpuEvents,
+    /// The recording has launches, and of what they launched nothing.
+    #[error(
+        "the trace has no GPU events, although {launches} calls in it launch GPU work: what the GPU did was not recorded"
+    )]
+    GpuNotRecorded {
+        /// How many calls launch something.
+        launches: usize,
+    },
     /// The recording ends before its first GPU event.
     #[error("the trace is cut off at byte {byte} of its text, and none of the {count} events before that is GPU work")]
     Cut {
@@ -169,11 +177,19 @@ pub enum ReportError {
 }
 
 impl ReportError {
+    /// Whether the recording tells of the host alone.
+    pub fn is_host_alone(&self) -> bool {
+        matches!(self, Self::NoGpuEvents | Self::GpuNotRecorded { .. })
+    }
+
     /// What to do next.
     pub fn help(&self) -> &'static str {
         match self {
             Self::NoGpuEvents => {
                 "record with ProfilerActivity.CUDA (also on ROCm) and let the profiler see the steps that use the GPU"
+            }
+            Self::GpuNotRecorded { .. } => {
+                "as a rule one profiler at a time can listen to a GPU: end all others (Nsight, rocprof, DCGM, a second torch.profiler), and record with ProfilerActivity.CUDA (also on ROCm) and a warm-up step"
             }
             Self::Cut { .. } => "copy the file again, after the profiler has written all of it; else record anew",
             Self::NoEvents => "the profiler may have stopped before the first step: capture anew",

@@ -1,6 +1,7 @@
 //! `gpu_timeline`: what the GPU did with its time.
 
 use jarvis_trace::timeline::TimelineRow;
+use jarvis_trace::tree::launch_calls;
 use jarvis_trace::{Defect, EventId, EventKind, Id, Ns, Timeline, Trace, Tree, Us};
 
 use super::context::RECOMPUTE;
@@ -50,7 +51,10 @@ fn without_gpu(trace: &Trace) -> ReportError {
     }
     match trace.len() {
         0 => ReportError::NoEvents,
-        _ if trace.events().any(of_pytorch) => ReportError::NoGpuEvents,
+        _ if trace.events().any(of_pytorch) => match launch_calls(trace) {
+            0 => ReportError::NoGpuEvents,
+            launches => ReportError::GpuNotRecorded { launches },
+        },
         count if in_category(&OLD_CATEGORIES) => ReportError::Old { count },
         count if in_category(&[MEMORY_CATEGORY]) => ReportError::MemoryAlone { count },
         count => ReportError::Foreign { count },

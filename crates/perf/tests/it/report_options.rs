@@ -78,6 +78,12 @@ fn nothing_to_report_is_an_error_with_advice() {
     assert_eq!(error, ReportError::NoGpuEvents);
     assert!(error.to_string().contains("no GPU events") && error.help().contains("ProfilerActivity.CUDA"));
 
+    // The calls are there, and of what they launched nothing.
+    b.launch("cudaLaunchKernel", 1.0, 1.0, 7);
+    let error = build_report(&b.build(), &ReportOptions::default()).unwrap_err();
+    assert_eq!(error, ReportError::GpuNotRecorded { launches: 1 });
+    assert!(error.is_host_alone() && error.help().contains("one profiler at a time"), "{error}");
+
     b.event('X', "kernel", "lost", 20.0, 5.0).arg("correlation", 99);
     let error = build_report(&b.build(), &ReportOptions::default()).unwrap_err();
     assert_eq!(error, ReportError::AllUnlinked { count: 1, unread: false });

@@ -410,6 +410,12 @@ impl Trace {
         self.columns.rows[e.index()].class
     }
 
+    /// Whether there is any kernel, copy or fill.
+    pub fn has_gpu_events(&self) -> bool {
+        // There is no class without an event.
+        self.classes().iter().any(|class| class.kind.is_gpu())
+    }
+
     /// Number of distinct layouts.
     pub fn class_count(&self) -> usize {
         self.columns.class_table.len()

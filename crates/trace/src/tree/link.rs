@@ -3,7 +3,7 @@
 use super::by_key::ByKey;
 use super::roles::LinkRoles;
 use crate::diagnostics::{At, Defect, Diagnostics};
-use crate::model::{EventId, Id, Key, Trace};
+use crate::model::{EventId, Id, Key, StrId, Trace};
 use crate::parity::Fidelity;
 
 /// A runtime call and a GPU event it launched.
@@ -237,6 +237,14 @@ fn report_skew(trace: &Trace, links: &[Link], diagnostics: &mut Diagnostics) {
         let count = 1 + early.count() as u64;
         diagnostics.add_many(Defect::ClockSkew, count, At::Event(first.uid()));
     }
+}
+
+/// How many calls put work on the GPU, whether that was recorded or not.
+pub fn launch_calls(trace: &Trace) -> usize {
+    let strings = trace.strings().len() as u32;
+    let launches = |name: &str| launches_kernel(name) || name.contains("GraphLaunch");
+    let launches: Vec<bool> = (0..strings).map(|id| launches(trace.text(StrId(id)))).collect();
+    trace.events().filter(|&e| trace.kind(e).is_runtime() && launches[trace.name_id(e).index()]).count()
 }
 
 /// Whether a runtime call of this name puts a kernel on the GPU.

@@ -25,6 +25,7 @@
 mod annotation;
 mod backward;
 mod by_key;
+mod host;
 mod impossible;
 mod launchers;
 mod link;
@@ -39,7 +40,9 @@ mod text;
 
 pub use annotation::Annotations;
 pub use backward::BackwardLinks;
+pub use host::{HostOperation, host_operations};
 pub use launchers::{Communication, Launcher, Launchers};
+pub use link::launch_calls;
 pub use names::NameIndex;
 pub use nodes::{PythonFrames, Tree, TreeOptions};
 pub(crate) use query::busy;

@@ -16,11 +16,11 @@
 //! operations take less what a fused kernel would: the roofline time R of the same attention, at worst and at best at
 //! the ends of the band for the longer of queries and keys (15% to 55% up to 1023 tokens, 20% to 65% up to 2047, 40% to
 //! 70% up to 4095, 40% to 75% up to 4096, 50% to 75% beyond), but never slower than the two matrix products take now,
-//! or 1.15 times that in full precision. Heads of 64 are taken to reach at most 34% to 50%, smaller ones that much less,
-//! and those between it and 128 are computed as 128, unless their products are in fp32, which reach 55% at best; where
-//! memory bounds short sequences, it is at least 75% at best. With one query for 64 keys or more it is a matter of
-//! reading them, at 70% to 98% of the bandwidth. What was cast to a larger type for the
-//! products is taken as it was. A causal mask halves the work at best and takes a third off at worst; one that differs by
+//! 1.15 times that in full precision, or 2.4 times that with numbers for each head and over 128 keys. Heads of 64 are
+//! taken to reach at most 34% to 50%, smaller ones that much less, and those between it and 128 are computed as 128,
+//! unless their products are in fp32, which reach 55% at best; where memory bounds short sequences, it is at least 75% at
+//! best. With one query for 64 keys or more it is a matter of reading them, at 70% to 98% of the bandwidth. What was cast
+//! to a larger type for the products is taken as it was. A causal mask halves the work at best and takes a third off at worst; one that differs by
 //! head or by key has to be read and leaves 45% to 65% of the efficiency. The backward does 2.5 times the work at 0.6 to
 //! 0.85 of the efficiency; dropout adds its random numbers. Each block of 128 queries of one head, however short the
 //! sequence, takes 2 to 3.4 us of a compute unit, 1.4 to 2.2 us up to 64 tokens with the memory-efficient backend, and up
@@ -36,7 +36,7 @@
 
 use jarvis_perf::models::Cost;
 
-use super::attention_time::{Causal, Shape, basis, fused};
+use super::attention_time::{Causal, Mask, Shape, basis, fused};
 use super::claims::Claims;
 use super::group::Instance;
 use super::scene::{Look, Operand, Scene, element_size, numel};
@@ -190,7 +190,7 @@ fn core(scene: &Scene<'_>, softmax: usize) -> Option<Core> {
         dtype: element(scene, first),
         spec: scene.look(first).cost.as_ref().and_then(Cost::spec),
         causal: causal(scene, &instance.leaves, mq, nk),
-        reads_mask: reads_mask(scene, &instance.leaves, mq, nk),
+        mask: mask(scene, &instance.leaves, mq, nk),
         dropout: instance.leaves.iter().any(|l| scene.look(l.index()).kind == Kind::Random),
     };
     instance.halo = halo(scene, first, last, &shape);
@@ -313,18 +313,20 @@ fn differs_by_head(dims: &[i64]) -> bool {
     matches!(*dims, [.., heads, _, _] if heads > 1)
 }
 
-/// Whether something is laid over the scores that a fused kernel has to be given and reads: numbers for each head, as for
-/// relative positions, or for each key, as for padding. What is square and the same for all heads may be causal instead.
-fn reads_mask(scene: &Scene<'_>, leaves: &[LeafId], mq: i64, nk: i64) -> bool {
-    let is_mask = |o: &Operand<'_>| match *o.dims {
-        [.., m, n] if n == nk && (m == mq || m == 1) => m != n || differs_by_head(o.dims),
-        _ => false,
+/// What is laid over the scores. What is square and the same for all heads may be causal instead.
+fn mask(scene: &Scene<'_>, leaves: &[LeafId], mq: i64, nk: i64) -> Mask {
+    let of = |o: &Operand<'_>| match *o.dims {
+        [.., m, n] if n == nk && m == mq && m > 1 && differs_by_head(o.dims) => Mask::OfHeads,
+        [.., m, n] if n == nk && (m == mq || m == 1) && (m != n || differs_by_head(o.dims)) => Mask::OfKeys,
+        _ => Mask::None,
     };
-    leaves.iter().map(|l| scene.look(l.index())).any(|look| {
+    let looks = leaves.iter().map(|l| scene.look(l.index()));
+    let over_scores = looks.filter(|look| {
         let is_over_scores = matches!(look.full[..], [.., m, n] if m == mq && n == nk);
-        let laid_over = look.operands.iter().any(|o| is_mask(o) && o.numel() < look.numel());
-        matches!(look.base, "add" | "masked_fill" | "where") && is_over_scores && laid_over
-    })
+        matches!(look.base, "add" | "masked_fill" | "where") && is_over_scores
+    });
+    let laid = over_scores.flat_map(|look| look.operands.iter().filter(|o| o.numel() < look.numel()).map(of));
+    laid.max().unwrap_or(Mask::None)
 }
 
 /// Copies of Q, K and V before the first product and of the output after the second, up to the projections; scaling of
@@ -384,8 +386,8 @@ fn linked_backward(scene: &Scene<'_>, forward: &Instance) -> Option<Instance> {
     // Heads that ran one after another have a softmax each.
     let turns = leaves.iter().filter(|l| is_softmax(l)).count().max(1);
     let causal = causal(scene, &forward.leaves, shape.mq, shape.nk);
-    let reads_mask = reads_mask(scene, &forward.leaves, shape.mq, shape.nk);
-    let mut shape = Shape { causal, reads_mask, batch: shape.batch.saturating_mul(turns as i64), ..shape };
+    let mask = mask(scene, &forward.leaves, shape.mq, shape.nk);
+    let mut shape = Shape { causal, mask, batch: shape.batch.saturating_mul(turns as i64), ..shape };
     shape.as_before_casts(cast_from(scene, &forward.halo));
     let mut instance = Instance { code: Code::UnfusedAttentionBackward, anchor, ..forward.clone() };
     (instance.leaves, instance.halo) = (leaves, Vec::new());
@@ -430,7 +432,7 @@ fn backward_shape(scene: &Scene<'_>, softmax: LeafId, leaves: &[LeafId]) -> Opti
         dtype: element(scene, at),
         spec: scene.look(at).cost.as_ref().and_then(Cost::spec),
         causal: causal(scene, leaves, mq, nk),
-        reads_mask: reads_mask(scene, leaves, mq, nk),
+        mask: mask(scene, leaves, mq, nk),
         dropout: leaves
             .iter()
             .any(|l| matches!(scene.look(l.index()).base, "native_dropout_backward" | "_masked_scale")),

@@ -17,6 +17,16 @@ pub(crate) enum Causal {
     Yes,
 }
 
+/// What is laid over the scores that a fused kernel has to be given and reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Mask {
+    None,
+    /// Numbers for each key, as for padding.
+    OfKeys,
+    /// Numbers for each head, as for relative positions.
+    OfHeads,
+}
+
 /// Sizes of attention.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Shape {
@@ -34,8 +44,8 @@ pub(crate) struct Shape {
     /// Compute Spec of its products.
     pub(crate) spec: Option<Cow<'static, str>>,
     pub(crate) causal: Causal,
-    /// Something is added to the scores that the kernel has to read: a bias for each head, or a mask for each key.
-    pub(crate) reads_mask: bool,
+    /// What is laid over the scores that the kernel has to read.
+    pub(crate) mask: Mask,
     pub(crate) dropout: bool,
 }
 
@@ -75,6 +85,8 @@ const BACKWARD_OF_SHORT: f64 = 0.5;
 /// How much longer than the products alone a fused kernel may take in full precision, where its products are not those
 /// of a library: 1.05 times in a measured pair.
 const FULL_PRECISION_PRODUCTS: f64 = 1.15;
+/// The same with numbers for each head, which only slower kernels take: 2.26 times in a measured pair of 512 tokens.
+const OF_HEADS_PRODUCTS: f64 = 2.4;
 /// Instructions for a random number where four are drawn at once: forward, backward at best and at worst, where in one
 /// measured pair 30 did not hide behind the products.
 const DROPOUT_INSTRUCTIONS: f64 = 28.0;
@@ -134,7 +146,7 @@ impl Shape {
     /// Shares of the roofline: at worst, at best.
     fn efficiency(&self, scene: &Scene<'_>, backward: bool) -> (f64, f64) {
         let (worst, best) = self.forward_efficiency(scene);
-        let masked = if self.reads_mask { WITH_MASK } else { (1.0, 1.0) };
+        let masked = if self.reads_mask() { WITH_MASK } else { (1.0, 1.0) };
         let pass = match backward {
             true if self.is_memory_bound(scene) => (BACKWARD_OF_SHORT, BACKWARD_OF_SHORT),
             true => BACKWARD_EFFICIENCY,
@@ -168,7 +180,7 @@ impl Shape {
     fn filled_at_worst(&self, scene: &Scene<'_>) -> f64 {
         let units = scene.platform.num_cus.map_or(f64::INFINITY, f64::from);
         let is_filled = self.blocks() >= FILLED_BLOCKS * units;
-        match is_filled && !self.reads_mask && !self.is_full_precision() {
+        match is_filled && !self.reads_mask() && !self.is_full_precision() {
             true if self.d.max(self.dv) >= LARGE_HEAD => FILLED.1,
             true => FILLED.0,
             false => 0.0,
@@ -182,7 +194,7 @@ impl Shape {
     /// What its blocks take, however little each has to do: at best, at worst.
     fn blocks_us(&self, scene: &Scene<'_>, backward: bool) -> (f64, f64) {
         let Some(units) = scene.platform.num_cus else { return (0.0, 0.0) };
-        let each = match (backward, self.reads_mask) {
+        let each = match (backward, self.reads_mask()) {
             (true, _) => BLOCK_BACKWARD_US,
             (false, false) if self.longest() <= SHORT => BLOCK_OF_SHORT_US,
             (false, true) if self.longest() <= SHORT => BLOCK_OF_SHORT_WITH_MASK_US,
@@ -194,6 +206,20 @@ impl Shape {
         ((blocks * each.0).max(shortest.0), (blocks * each.1).max(shortest.1))
     }
 
+    fn reads_mask(&self) -> bool {
+        self.mask != Mask::None
+    }
+
+    /// How many times as long as its products alone it may take.
+    fn slower_than_products(&self) -> f64 {
+        match self.mask {
+            _ if self.is_full_precision() => FULL_PRECISION_PRODUCTS,
+            // A block that has all keys is as fast as it was measured.
+            Mask::OfHeads if self.nk > QUERIES_OF_BLOCK => OF_HEADS_PRODUCTS,
+            _ => 1.0,
+        }
+    }
+
     fn is_full_precision(&self) -> bool {
         element_size(&self.dtype) > 2.0
     }
@@ -201,7 +227,7 @@ impl Shape {
     fn work(&self) -> (f64, f64) {
         match self.causal {
             // A mask that is read is read whole.
-            _ if self.reads_mask => (1.0, 1.0),
+            _ if self.reads_mask() => (1.0, 1.0),
             Causal::No => (1.0, 1.0),
             Causal::Maybe => (1.0, 0.5),
             Causal::Yes => (CAUSAL_WORST, 0.5),
@@ -214,8 +240,8 @@ fn shortest_us(backward: bool) -> (f64, f64) {
 }
 
 /// Time of one fused kernel. `products_us` is what the matrix products take now: a fused kernel does the same products
-/// without storing their scores, so it is not slower than they are, but for [`FULL_PRECISION_PRODUCTS`] and where there is
-/// too little to do for each of its blocks.
+/// without storing their scores, so it is not slower than they are, but for [`FULL_PRECISION_PRODUCTS`],
+/// [`OF_HEADS_PRODUCTS`], and where there is too little to do for each of its blocks.
 pub(crate) fn fused(scene: &Scene<'_>, shape: &Shape, products_us: f64, backward: bool) -> Fused {
     let (worst, best) = shape.efficiency(scene, backward);
     let (worst_work, best_work) = shape.work();
@@ -234,8 +260,8 @@ pub(crate) fn fused(scene: &Scene<'_>, shape: &Shape, products_us: f64, backward
     let drawing_us = |draw: f64| scores * draw / scene.instructions_per_us();
     let blocks = shape.blocks_us(scene, backward);
     let best_us = time(best_work, best).max(blocks.0);
-    let slower = if shape.is_full_precision() { FULL_PRECISION_PRODUCTS } else { 1.0 };
-    let worst_us = time(worst_work, worst).min(products_us * slower).max(blocks.1).max(best_us);
+    let slowest_us = products_us * shape.slower_than_products();
+    let worst_us = time(worst_work, worst).min(slowest_us).max(blocks.1).max(best_us);
     Fused { best_us: best_us + drawing_us(draws.0), worst_us: worst_us + drawing_us(draws.1) }
 }
 
@@ -272,7 +298,7 @@ pub(crate) fn basis(scene: &Scene<'_>, shape: &Shape, time: Fused, backward: boo
         "{kernel} has a roofline of {} us{} and takes {takes} us a call at {}% of it{bound}",
         show::one(whole),
         match shape.causal {
-            _ if shape.reads_mask => ", reads a mask",
+            _ if shape.reads_mask() => ", reads a mask",
             Causal::No => "",
             Causal::Maybe => " (half if the mask is causal)",
             Causal::Yes => " (causal: half to two thirds of it)",
@@ -311,6 +337,7 @@ mod tests {
             format!("those between it and {LARGE_HEAD} are computed as {LARGE_HEAD}"),
             format!("it is at least {:.0}% at best", 100.0 * MANY_SHORT),
             format!("{FULL_PRECISION_PRODUCTS} times that in full precision"),
+            format!("{OF_HEADS_PRODUCTS} times that with numbers for each head and over {QUERIES_OF_BLOCK} keys"),
             format!("one query for {KEYS_FOR_EACH} keys"),
             format!("reading them, at {} of the bandwidth", percent(FEW_QUERIES.0, FEW_QUERIES.1)),
             format!(

@@ -503,15 +503,16 @@ fn copies_of_its_inputs_and_output_are_its_halo() {
 
 #[test]
 fn what_is_added_for_each_head_or_key_is_read_and_is_not_causal() {
-    let draw = |op: &str, laid_over: &[i64]| {
+    let draw_with = |op: &str, laid_over: &[i64], product_us: f64| {
         let mut s = Sketch::new();
-        s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], 500.0);
+        s.op("aten::bmm", &[&[B * H, N, D], &[B * H, D, N]], product_us);
         s.op(op, &[&[B, H, N, N], laid_over, &[]], 500.0);
         s.op("aten::_softmax", &[&[B, H, N, N], &[], &[]], 300.0);
-        s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], 500.0);
+        s.op("aten::bmm", &[&[B * H, N, N], &[B * H, N, D]], product_us);
         let found = s.one(Code::UnfusedAttention);
         (found.fused_ms.unwrap(), found.basis)
     };
+    let draw = |op: &str, laid_over: &[i64]| draw_with(op, laid_over, 500.0);
     // One for all heads may be causal, which halves the work.
     let (causal, _) = draw("aten::add", &[1, 1, N, N]);
     for (op, laid_over) in
@@ -521,6 +522,12 @@ fn what_is_added_for_each_head_or_key_is_read_and_is_not_causal() {
         assert!((read.low - 2.0 * causal.low / 0.65).abs() < 1e-6, "{op} {laid_over:?}: {causal:?} {read:?}");
         assert!((read.high - causal.high / 0.45).abs() < 1e-6, "{op} {laid_over:?}: {causal:?} {read:?}");
         assert!(basis.contains("reads a mask"), "{basis}");
+        // Numbers for each head are for slower kernels than those of the products.
+        let products_us = 1.05 * read.low * 1e3;
+        let (clipped, _) = draw_with(op, &laid_over, products_us / 2.0);
+        let times = if laid_over == [1, H, N, N] { 2.4 } else { 1.0 };
+        let expected = (times * products_us / 1e3).min(read.high);
+        assert!((clipped.high - expected).abs() < 1e-6, "{op} {laid_over:?}: {clipped:?} {expected}");
     }
 }
 

@@ -189,7 +189,7 @@ impl ReportError {
                 "record with ProfilerActivity.CUDA (also on ROCm) and let the profiler see the steps that use the GPU"
             }
             Self::GpuNotRecorded { .. } => {
-                "as a rule one profiler at a time can listen to a GPU: end all others (Nsight, rocprof, DCGM, a second torch.profiler), and record with ProfilerActivity.CUDA (also on ROCm) and a warm-up step"
+                "as a rule one profiler at a time can listen to a GPU: end all others (Nsight, rocprof, a second torch.profiler), and record with ProfilerActivity.CUDA (also on ROCm) and a warm-up step"
             }
             Self::Cut { .. } => "copy the file again, after the profiler has written all of it; else record anew",
             Self::NoEvents => "the profiler may have stopped before the first step: capture anew",

@@ -1,6 +1,5 @@
 //! Rows that a pattern over several operations explains: their slowness is told there, once, and not row by row.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -135,20 +134,19 @@ impl Claims {
         self.of_row(row).map(|(_, share)| share).sum::<f64>().min(1.0)
     }
 
-    /// A row as it is judged: without the steps of its calls, beside the matrix work that it is rated by, which patterns
-    /// claim.
-    pub fn judged_part<'r>(&self, prepared: &Prepared, row: &'r Row) -> Cow<'r, Row> {
-        match self.own_share(prepared, row.id) {
-            own if own < COVERED => Cow::Owned(row.without_steps(own, prepared.thresholds.get(Threshold::EffAnomaly))),
-            _ => Cow::Borrowed(row),
-        }
+    /// The part of a row that is judged, if it is not all of it: it has no steps of its calls, beside the matrix work that
+    /// it is rated by, which patterns claim.
+    pub fn without_steps(&self, prepared: &Prepared, row: &Row) -> Option<Row> {
+        let own = self.own_share(prepared, row.id);
+        (own < COVERED).then(|| row.without_steps(own, prepared.thresholds.get(Threshold::EffAnomaly)))
     }
 
     /// So much of a row, claimed steps left out.
     pub(crate) fn part(&self, prepared: &Prepared, row: RowId, share: f64) -> Row {
-        let judged = self.judged_part(prepared, prepared.row(row));
-        let own = if matches!(judged, Cow::Owned(_)) { self.own_share(prepared, row) } else { 1.0 };
-        judged.part(share / own)
+        match self.without_steps(prepared, prepared.row(row)) {
+            Some(judged) => judged.part(share / self.own_share(prepared, row)),
+            None => prepared.row(row).part(share),
+        }
     }
 
     /// What of a row is no step that could be fused: all of it but of matrix work.

@@ -1,6 +1,5 @@
 //! What all analyzers have in common: judge every row, group the slow ones, project, prioritise.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -60,9 +59,11 @@ impl<R: Rules> Analyzer for R {
 /// Judges a category by its rules.
 fn drive(cx: &CategoryCx<'_>, rules: &dyn Rules) -> CategoryMetrics {
     let time_ms = cx.limit(rules.info().time);
-    let parts: Vec<Cow<'_, Row>> = cx.rows().map(|row| cx.claims.judged_part(cx.prepared, row)).collect();
-    let judged: Vec<Judged<'_>> =
-        cx.rows().zip(&parts).map(|(row, part)| judged(cx, rules, row, part, time_ms)).collect();
+    // Few rows are judged by a part, and a row is large.
+    let parts: Vec<Option<Box<Row>>> =
+        cx.rows().map(|row| cx.claims.without_steps(cx.prepared, row).map(Box::new)).collect();
+    let pairs = cx.rows().zip(&parts).map(|(row, part)| (row, part.as_deref().unwrap_or(row)));
+    let judged: Vec<Judged<'_>> = pairs.map(|(row, part)| judged(cx, rules, row, part, time_ms)).collect();
     let mut metrics = frame(cx, &judged);
     metrics.operations = judged.iter().map(|j| operation::operation(cx, j, rules.classify(cx, j))).collect();
     metrics.patterns = patterns(cx, &judged);

@@ -40,8 +40,9 @@ pub(crate) fn bottleneck(
     ];
     if let Some(row) = largest {
         // Steps that are told elsewhere are no part of what it says.
-        let judged = analysis.claims.judged_part(&analysis.prepared, row);
-        facts.push(("Kernels", kernels(Kernels::of(&analysis.prepared, &judged))));
+        let part = analysis.claims.without_steps(&analysis.prepared, row);
+        let judged = part.as_ref().unwrap_or(row);
+        facts.push(("Kernels", kernels(Kernels::of(&analysis.prepared, judged))));
         facts.push(("Called from", called_from(row)));
     }
     facts.push(("Why", reasons(b).into()));

@@ -223,7 +223,8 @@ fn host_alone(session: &Session, path: &Path, trace: &Trace, error: ReportError)
     // Whoever reads JSON waits for findings.
     let is_told = error.is_host_alone() && !session.common.json;
     let told = if is_told { info::tell(session, path, trace).map(drop) } else { Ok(()) };
-    told.err().unwrap_or_else(|| error.into())
+    // A reader that went away takes nothing from why there is no more.
+    told.err().filter(|failure| !failure.is_told()).unwrap_or_else(|| error.into())
 }
 
 /// Files of this machine that the results are made of.

@@ -20,11 +20,11 @@
 //! taken to reach at most 34% to 50%, smaller ones that much less, and those between it and 128 are computed as 128,
 //! unless their products are in fp32, which reach 55% at best; where memory bounds short sequences, it is at least 75% at
 //! best. With one query for 64 keys or more it is a matter of reading them, at 70% to 98% of the bandwidth. What was cast
-//! to a larger type for the products is taken as it was. A causal mask halves the work at best and takes a third off at worst; one that differs by
-//! head or by key has to be read and leaves 45% to 65% of the efficiency. The backward does 2.5 times the work at 0.6 to
-//! 0.85 of the efficiency; dropout adds its random numbers. Each block of 128 queries of one head, however short the
-//! sequence, takes 2 to 3.4 us of a compute unit, 1.4 to 2.2 us up to 64 tokens with the memory-efficient backend, and up
-//! to 8 us with a mask: many short sequences may gain nothing.
+//! to a larger type for the products is taken as it was. A causal mask halves the work at best and takes a third off at
+//! worst; one that differs by head or by key has to be read and leaves 45% to 65% of the efficiency. The backward does 2.5
+//! times the work at 0.6 to 0.85 of the efficiency; dropout adds its random numbers. Each block of 128 queries of one head,
+//! however short the sequence, takes 2 to 3.4 us of a compute unit, 1.4 to 2.2 us up to 64 tokens with the memory-efficient
+//! backend, and up to 8 us with a mask: many short sequences may gain nothing.
 //!
 //! # What to do
 //! Call `scaled_dot_product_attention`.

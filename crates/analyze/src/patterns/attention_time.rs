@@ -85,7 +85,7 @@ const BACKWARD_OF_SHORT: f64 = 0.5;
 /// How much longer than the products alone a fused kernel may take in full precision, where its products are not those
 /// of a library: 1.05 times in a measured pair.
 const FULL_PRECISION_PRODUCTS: f64 = 1.15;
-/// The same with numbers for each head, which only slower kernels take: 2.26 times in a measured pair of 512 tokens.
+/// The same with numbers for each head, which only slower kernels take: 2.26 times forward in a measured pair of 512 tokens.
 const OF_HEADS_PRODUCTS: f64 = 2.4;
 /// Instructions for a random number where four are drawn at once: forward, backward at best and at worst, where in one
 /// measured pair 30 did not hide behind the products.

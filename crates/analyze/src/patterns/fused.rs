@@ -4,10 +4,10 @@
 //! taken from the trace's own simple operations (the baseline), never from a constant alone.
 
 use super::scene::{Look, Scene};
-use super::{Fused, Pattern, show};
+use super::{Fused, Pattern, instructions, show};
 use crate::finding::Range;
 use crate::prepared::Baseline;
-use crate::program::kind;
+use crate::program::kind::Kind;
 use crate::program::{Leaf, LeafId};
 use crate::system::texts::bytes;
 use crate::texts::listed;
@@ -88,7 +88,7 @@ impl Part {
     pub(crate) fn computing(mut self, scene: &Scene<'_>, leaves: &[LeafId], passes: f64) -> Self {
         let more = passes * instructions(scene, leaves);
         self.instructions = (self.instructions.0 + more, self.instructions.1 + more);
-        self.reduces |= leaves.iter().any(|l| scene.look(l.index()).kind == kind::Kind::Reduce);
+        self.reduces |= leaves.iter().any(|l| scene.look(l.index()).kind == Kind::Reduce);
         self.own_share = leaves.iter().map(|l| share(scene, *l)).fold(self.own_share, f64::max);
         self
     }
@@ -215,9 +215,9 @@ pub(crate) fn instructions(scene: &Scene<'_>, leaves: &[LeafId]) -> f64 {
         let look = scene.look(l.index());
         let count = match look.base {
             // Compilers multiply instead of dividing by a number, and for powers that are few products or roots.
-            "div" if look.operands.len() == 1 => kind::instructions("mul", look.kind),
+            "div" if look.operands.len() == 1 => instructions::of("mul", look.kind),
             "pow" if exponent(scene.program.leaf(*l)).is_some_and(|e| !is_easy(e)) => POWER,
-            base => kind::instructions(base, look.kind),
+            base => instructions::of(base, look.kind),
         };
         look.numel() as f64 * (count + from_caches(look))
     };
@@ -228,7 +228,7 @@ pub(crate) fn instructions(scene: &Scene<'_>, leaves: &[LeafId]) -> f64 {
 /// `a[:, None] - b[None]`: nothing else of that takes time, and caches answer a quarter of the lanes at a time. One compiled
 /// distance took 15 instructions an element, five of them arithmetic.
 fn from_caches(look: &Look<'_>) -> f64 {
-    if look.kind != kind::Kind::Elementwise || look.operands.len() < 2 || look.full_operands().next().is_some() {
+    if look.kind != Kind::Elementwise || look.operands.len() < 2 || look.full_operands().next().is_some() {
         return 0.0;
     }
     // What is the same for a whole row is read once.

@@ -20,6 +20,7 @@ mod gated;
 mod gelu;
 mod group;
 mod grown_cache;
+mod instructions;
 mod lookups;
 mod looped;
 mod loss;

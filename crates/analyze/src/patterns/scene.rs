@@ -86,8 +86,8 @@ pub(crate) struct Look<'a> {
 
 impl<'a> Look<'a> {
     pub(crate) fn new(leaf: &'a Leaf) -> Self {
-        let operands = operands(&leaf.inputs);
         let kind = leaf.kind;
+        let operands = operands(&leaf.inputs);
         let full = if matches!(kind, Kind::Elementwise | Kind::Random) {
             operands.iter().try_fold(Vec::new(), |out, o| broadcast(&out, o.dims)).ok()
         } else {

@@ -221,8 +221,8 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
 /// Without GPU events there is nothing to analyse: what the host did is told, and why there is no more.
 fn host_alone(session: &Session, path: &Path, trace: &Trace, error: ReportError) -> Failure {
     // Whoever reads JSON waits for findings.
-    let is_told = error.is_host_alone() && !session.common.json;
-    let told = if is_told { info::tell(session, path, trace).map(drop) } else { Ok(()) };
+    let may_tell = error.is_host_alone() && !session.common.json;
+    let told = if may_tell { info::tell(session, path, trace).map(drop) } else { Ok(()) };
     // A reader that went away takes nothing from why there is no more.
     told.err().filter(|failure| !failure.is_told()).unwrap_or_else(|| error.into())
 }

@@ -242,7 +242,7 @@ fn report_skew(trace: &Trace, links: &[Link], diagnostics: &mut Diagnostics) {
 /// How many calls put work on the GPU, whether that was recorded or not.
 pub fn launch_calls(trace: &Trace) -> usize {
     let strings = trace.strings().len() as u32;
-    let launches = |name: &str| launches_kernel(name) || name.contains("GraphLaunch");
+    let launches = |name: &str| launches_kernel(name) || Fidelity::Correct.is_graph_launch(name);
     let launches: Vec<bool> = (0..strings).map(|id| launches(trace.text(StrId(id)))).collect();
     trace.events().filter(|&e| trace.kind(e).is_runtime() && launches[trace.name_id(e).index()]).count()
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use jarvis_perf::call::InputLists;
 use jarvis_perf::tables::{ArgLists, Unified};
 use jarvis_trace::tree::{Annotations, Communication};
-use jarvis_trace::{Clock, EventId, EventKind, Few, GpuWork, IntervalSet, Ns, StrId, Summary, Trace, Tree};
+use jarvis_trace::{Clock, EventId, EventKind, Few, GpuWork, IntervalSet, Key, Ns, StrId, Summary, Trace, Tree};
 use rapidhash::RapidHashMap;
 
 use kind::Kind;
@@ -129,6 +129,8 @@ pub struct Leaf {
     pub is_recompute: bool,
     /// Whether it repeats forward work under activation checkpointing.
     pub is_repeated: bool,
+    /// Whether autograd recorded it, so that gradients may follow.
+    pub is_recorded: bool,
     /// Which of its first inputs are parts taken out of larger tensors just before, one bit each.
     taken: u8,
 }
@@ -402,6 +404,7 @@ impl<'a> Reader<'a> {
             end: start + trace.dur(event).unwrap_or_default(),
             is_recompute,
             is_repeated: repeated::is_marked(is_recompute, &ops_around),
+            is_recorded: trace.int(event, Key::SequenceNumber).is_some(),
             taken: 0,
         }
     }

@@ -16,7 +16,9 @@
 //! operations take less what a fused kernel would: the roofline time R of the same attention, at worst and at best at
 //! the ends of the band for the longer of queries and keys (15% to 55% up to 1023 tokens, 20% to 65% up to 2047, 40% to
 //! 70% up to 4095, 40% to 75% up to 4096, 50% to 75% beyond), but never slower than the two matrix products take now,
-//! 1.15 times that in full precision, or 2.4 times that with numbers for each head and over 128 keys. Heads of 64 are
+//! 1.15 times that in full precision, or up to 1.85 times that with a mask and 128 keys or more. Where a mask needs a
+//! gradient, which only slower kernels give, they take 95 to 160 instructions for each score, 215 to 410 backward; where
+//! autograd records and no backward tells, that is the end at worst. Heads of 64 are
 //! taken to reach at most 34% to 50%, smaller ones that much less, and those between it and 128 are computed as 128,
 //! unless their products are in fp32, which reach 55% at best; where memory bounds short sequences, it is at least 75% at
 //! best. With one query for 64 keys or more it is a matter of reading them, at 70% to 98% of the bandwidth. What was cast
@@ -36,7 +38,7 @@
 
 use jarvis_perf::models::Cost;
 
-use super::attention_time::{Causal, Mask, Shape, basis, fused};
+use super::attention_time::{Causal, Learned, Mask, Shape, basis, fused};
 use super::claims::Claims;
 use super::group::Instance;
 use super::scene::{Look, Operand, Scene, element_size, numel};
@@ -181,6 +183,7 @@ fn core(scene: &Scene<'_>, softmax: usize) -> Option<Core> {
     if fused_kernel_inside(scene, &instance) {
         return None;
     }
+    let (mask, learned) = mask(scene, &instance.leaves, mq, nk);
     let mut shape = Shape {
         batch: rows / mq,
         mq,
@@ -190,7 +193,8 @@ fn core(scene: &Scene<'_>, softmax: usize) -> Option<Core> {
         dtype: element(scene, first),
         spec: scene.look(first).cost.as_ref().and_then(Cost::spec),
         causal: causal(scene, &instance.leaves, mq, nk),
-        mask: mask(scene, &instance.leaves, mq, nk),
+        mask,
+        learned,
         dropout: instance.leaves.iter().any(|l| scene.look(l.index()).kind == Kind::Random),
     };
     instance.halo = halo(scene, first, last, &shape);
@@ -313,20 +317,57 @@ fn differs_by_head(dims: &[i64]) -> bool {
     matches!(*dims, [.., heads, _, _] if heads > 1)
 }
 
-/// What is laid over the scores. What is square and the same for all heads may be causal instead.
-fn mask(scene: &Scene<'_>, leaves: &[LeafId], mq: i64, nk: i64) -> Mask {
-    let of = |o: &Operand<'_>| match *o.dims {
-        [.., m, n] if n == nk && m == mq && m > 1 && differs_by_head(o.dims) => Mask::OfHeads,
-        [.., m, n] if n == nk && (m == mq || m == 1) && (m != n || differs_by_head(o.dims)) => Mask::OfKeys,
-        _ => Mask::None,
+/// What is laid over the scores, and whether it needs a gradient. What is square and the same for all heads may be causal
+/// instead.
+fn mask(scene: &Scene<'_>, leaves: &[LeafId], mq: i64, nk: i64) -> (Mask, Learned) {
+    let is_over_scores = |dims: &[i64]| matches!(*dims, [.., m, n] if m == mq && n == nk);
+    let mut laid = (Mask::None, Learned::No);
+    for l in leaves {
+        let look = scene.look(l.index());
+        if !matches!(look.base, "add" | "masked_fill" | "where") || !is_over_scores(&look.full) {
+            continue;
+        }
+        let whole = look.operands.iter().filter(|o| o.numel() == look.numel()).count();
+        let of = |o: &Operand<'_>| match *o.dims {
+            _ if o.numel() == look.numel() => {
+                if look.base == "add" && whole > 1 {
+                    Mask::OfScores
+                } else {
+                    Mask::None
+                }
+            }
+            [.., m, n] if n == nk && m == mq && m > 1 && differs_by_head(o.dims) => Mask::OfHeads,
+            [.., m, n] if n == nk && (m == mq || m == 1) && (m != n || differs_by_head(o.dims)) => Mask::OfKeys,
+            _ => Mask::None,
+        };
+        for operand in &look.operands {
+            let mask = of(operand);
+            if mask >= Mask::OfHeads && look.base == "add" {
+                laid.1 = laid.1.max(learned(scene, *l, leaves, operand));
+            }
+            laid.0 = laid.0.max(mask);
+        }
+    }
+    laid
+}
+
+/// Whether what an operation adds to the scores needs a gradient: the backward sums it up over all sequences then.
+fn learned(scene: &Scene<'_>, add: LeafId, leaves: &[LeafId], added: &Operand<'_>) -> Learned {
+    if !scene.leaf(add.index()).is_recorded {
+        return Learned::No;
+    }
+    let scores = scene.look(add.index()).numel();
+    let backward = scene.backward_of(leaves);
+    if backward.is_empty() || added.numel() == scores {
+        return Learned::Maybe;
+    }
+    let sums_up = |l: &LeafId| {
+        let look = scene.look(l.index());
+        look.kind == Kind::Reduce
+            && look.numel() == scores
+            && look.result().is_some_and(|kept| numel(&kept) == added.numel())
     };
-    let looks = leaves.iter().map(|l| scene.look(l.index()));
-    let over_scores = looks.filter(|look| {
-        let is_over_scores = matches!(look.full[..], [.., m, n] if m == mq && n == nk);
-        matches!(look.base, "add" | "masked_fill" | "where") && is_over_scores
-    });
-    let laid = over_scores.flat_map(|look| look.operands.iter().filter(|o| o.numel() < look.numel()).map(of));
-    laid.max().unwrap_or(Mask::None)
+    if backward.iter().any(sums_up) { Learned::Yes } else { Learned::No }
 }
 
 /// Copies of Q, K and V before the first product and of the output after the second, up to the projections; scaling of
@@ -386,8 +427,8 @@ fn linked_backward(scene: &Scene<'_>, forward: &Instance) -> Option<Instance> {
     // Heads that ran one after another have a softmax each.
     let turns = leaves.iter().filter(|l| is_softmax(l)).count().max(1);
     let causal = causal(scene, &forward.leaves, shape.mq, shape.nk);
-    let mask = mask(scene, &forward.leaves, shape.mq, shape.nk);
-    let mut shape = Shape { causal, mask, batch: shape.batch.saturating_mul(turns as i64), ..shape };
+    let (mask, learned) = mask(scene, &forward.leaves, shape.mq, shape.nk);
+    let mut shape = Shape { causal, mask, learned, batch: shape.batch.saturating_mul(turns as i64), ..shape };
     shape.as_before_casts(cast_from(scene, &forward.halo));
     let mut instance = Instance { code: Code::UnfusedAttentionBackward, anchor, ..forward.clone() };
     (instance.leaves, instance.halo) = (leaves, Vec::new());
@@ -432,7 +473,9 @@ fn backward_shape(scene: &Scene<'_>, softmax: LeafId, leaves: &[LeafId]) -> Opti
         dtype: element(scene, at),
         spec: scene.look(at).cost.as_ref().and_then(Cost::spec),
         causal: causal(scene, leaves, mq, nk),
-        mask: mask(scene, leaves, mq, nk),
+        // What was laid over the scores is seen in the forward pass.
+        mask: Mask::None,
+        learned: Learned::No,
         dropout: leaves
             .iter()
             .any(|l| matches!(scene.look(l.index()).base, "native_dropout_backward" | "_masked_scale")),

@@ -25,6 +25,17 @@ pub(crate) enum Mask {
     OfKeys,
     /// Numbers for each head, as for relative positions.
     OfHeads,
+    /// A number for each score.
+    OfScores,
+}
+
+/// Whether what is laid over the scores needs a gradient, which few kernels give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Learned {
+    No,
+    /// Autograd recorded it, and no backward tells.
+    Maybe,
+    Yes,
 }
 
 /// Sizes of attention.
@@ -46,6 +57,7 @@ pub(crate) struct Shape {
     pub(crate) causal: Causal,
     /// What is laid over the scores that the kernel has to read.
     pub(crate) mask: Mask,
+    pub(crate) learned: Learned,
     pub(crate) dropout: bool,
 }
 
@@ -85,8 +97,17 @@ const BACKWARD_OF_SHORT: f64 = 0.5;
 /// How much longer than the products alone a fused kernel may take in full precision, where its products are not those
 /// of a library: 1.05 times in a measured pair.
 const FULL_PRECISION_PRODUCTS: f64 = 1.15;
-/// The same with numbers for each head, which only slower kernels take: 2.26 times forward in a measured pair of 512 tokens.
-const OF_HEADS_PRODUCTS: f64 = 2.4;
+/// The same with a mask, with heads of up to [`SMALL_HEAD`] and with larger ones, forward and backward. Of 130 calls in bf16
+/// with 128 to 2048 tokens none took longer (H200); a block that has all keys is as fast as it was measured.
+const MASKED_PRODUCTS: &[(Mask, [f64; 2], [f64; 2])] = &[
+    (Mask::OfKeys, [1.0, 1.0], [1.0, 1.45]),
+    (Mask::OfHeads, [1.1, 1.4], [1.15, 1.85]),
+    (Mask::OfScores, [1.25, 1.45], [1.2, 1.85]),
+];
+/// Instructions for each score where the mask needs a gradient, at best and at worst: forward, backward. Only the kernels of
+/// the memory-efficient backend give one; forward they took 1.7 to 3.2 times as long as the products, backward 1.5 to 4.4.
+const LEARNED_INSTRUCTIONS: [(f64, f64); 2] = [(95.0, 135.0), (215.0, 275.0)];
+const LEARNED_INSTRUCTIONS_OF_LARGE: [(f64, f64); 2] = [(140.0, 160.0), (355.0, 410.0)];
 /// Instructions for a random number where four are drawn at once: forward, backward at best and at worst, where in one
 /// measured pair 30 did not hide behind the products.
 const DROPOUT_INSTRUCTIONS: f64 = 28.0;
@@ -210,14 +231,33 @@ impl Shape {
         self.mask != Mask::None
     }
 
+    fn is_large(&self) -> bool {
+        self.d.max(self.dv) > SMALL_HEAD
+    }
+
     /// How many times as long as its products alone it may take.
-    fn slower_than_products(&self) -> f64 {
-        match self.mask {
-            _ if self.is_full_precision() => FULL_PRECISION_PRODUCTS,
-            // A block that has all keys is as fast as it was measured.
-            Mask::OfHeads if self.nk > QUERIES_OF_BLOCK => OF_HEADS_PRODUCTS,
-            _ => 1.0,
+    fn slower_than_products(&self, backward: bool) -> f64 {
+        if self.is_full_precision() {
+            return FULL_PRECISION_PRODUCTS;
         }
+        let of_mask = MASKED_PRODUCTS.iter().find(|of| of.0 == self.mask && self.nk >= QUERIES_OF_BLOCK);
+        of_mask.map_or(1.0, |of| [of.1, of.2][usize::from(backward)][usize::from(self.is_large())])
+    }
+
+    /// What the kernels take that give the gradient of a mask: at best, at worst. `None` where the mask needs none, and
+    /// where blocks have so little to do that each takes as long as any other.
+    fn learned_us(&self, scene: &Scene<'_>, backward: bool) -> Option<(f64, f64)> {
+        let has_enough = self.longest() > SHORT || (backward && self.is_large());
+        if self.learned == Learned::No || self.is_full_precision() || !has_enough {
+            return None;
+        }
+        let each = if self.is_large() { LEARNED_INSTRUCTIONS_OF_LARGE } else { LEARNED_INSTRUCTIONS };
+        let (best, worst) = each[usize::from(backward)];
+        let whole = |n: i64| n.max(1).saturating_add(QUERIES_OF_BLOCK - 1) / QUERIES_OF_BLOCK * QUERIES_OF_BLOCK;
+        let heads = (self.d.max(self.dv) as f64 / LARGE_HEAD as f64).max(1.0);
+        let scores = self.batch as f64 * whole(self.mq) as f64 * whole(self.nk) as f64 * heads;
+        let us = |instructions: f64| scores * instructions / scene.instructions_per_us();
+        Some((us(best), us(worst)))
     }
 
     fn is_full_precision(&self) -> bool {
@@ -241,7 +281,7 @@ fn shortest_us(backward: bool) -> (f64, f64) {
 
 /// Time of one fused kernel. `products_us` is what the matrix products take now: a fused kernel does the same products
 /// without storing their scores, so it is not slower than they are, but for [`FULL_PRECISION_PRODUCTS`],
-/// [`OF_HEADS_PRODUCTS`], and where there is too little to do for each of its blocks.
+/// [`MASKED_PRODUCTS`], masks that need a gradient, and where there is too little to do for each of its blocks.
 pub(crate) fn fused(scene: &Scene<'_>, shape: &Shape, products_us: f64, backward: bool) -> Fused {
     let (worst, best) = shape.efficiency(scene, backward);
     let (worst_work, best_work) = shape.work();
@@ -259,9 +299,16 @@ pub(crate) fn fused(scene: &Scene<'_>, shape: &Shape, products_us: f64, backward
     };
     let drawing_us = |draw: f64| scores * draw / scene.instructions_per_us();
     let blocks = shape.blocks_us(scene, backward);
-    let best_us = time(best_work, best).max(blocks.0);
-    let slowest_us = products_us * shape.slower_than_products();
-    let worst_us = time(worst_work, worst).min(slowest_us).max(blocks.1).max(best_us);
+    let slowest_us = products_us * shape.slower_than_products(backward);
+    let mut best_us = time(best_work, best).max(blocks.0);
+    let mut worst_us = time(worst_work, worst).min(slowest_us).max(blocks.1);
+    if let Some((best, worst)) = shape.learned_us(scene, backward) {
+        worst_us = worst_us.max(worst);
+        if shape.learned == Learned::Yes {
+            best_us = best_us.max(best);
+        }
+    }
+    let worst_us = worst_us.max(best_us);
     Fused { best_us: best_us + drawing_us(draws.0), worst_us: worst_us + drawing_us(draws.1) }
 }
 
@@ -298,6 +345,7 @@ pub(crate) fn basis(scene: &Scene<'_>, shape: &Shape, time: Fused, backward: boo
         "{kernel} has a roofline of {} us{} and takes {takes} us a call at {}% of it{bound}",
         show::one(whole),
         match shape.causal {
+            _ if shape.learned == Learned::Yes => ", reads a mask and gives its gradient",
             _ if shape.reads_mask() => ", reads a mask",
             Causal::No => "",
             Causal::Maybe => " (half if the mask is causal)",
@@ -337,7 +385,16 @@ mod tests {
             format!("those between it and {LARGE_HEAD} are computed as {LARGE_HEAD}"),
             format!("it is at least {:.0}% at best", 100.0 * MANY_SHORT),
             format!("{FULL_PRECISION_PRODUCTS} times that in full precision"),
-            format!("{OF_HEADS_PRODUCTS} times that with numbers for each head and over {QUERIES_OF_BLOCK} keys"),
+            {
+                let of = MASKED_PRODUCTS.iter().flat_map(|of| [of.1, of.2]).flatten();
+                let most = of.fold(1.0, f64::max);
+                format!("up to {most} times that with a mask and {QUERIES_OF_BLOCK} keys or more")
+            },
+            format!(
+                "{} to {} instructions for each score",
+                LEARNED_INSTRUCTIONS[0].0, LEARNED_INSTRUCTIONS_OF_LARGE[0].1
+            ),
+            format!("{} to {} backward", LEARNED_INSTRUCTIONS[1].0, LEARNED_INSTRUCTIONS_OF_LARGE[1].1),
             format!("one query for {KEYS_FOR_EACH} keys"),
             format!("reading them, at {} of the bandwidth", percent(FEW_QUERIES.0, FEW_QUERIES.1)),
             format!(

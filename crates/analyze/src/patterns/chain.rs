@@ -10,7 +10,7 @@
 //!
 //! # How it is computed
 //! A trace does not tell which tensor goes where. At least the first operation's inputs must be read and the last
-//! one's result written. Later operations on two tensors may each bring in a new one, but most use what is there
+//! one's result written; of columns of a larger tensor what lies between them is read as well. Later operations on two tensors may each bring in a new one, but most use what is there
 //! already: after a first one with two they bring in one or none, after one with one up to half as many as there are,
 //! or one. Functions take up to 35 instructions an element where an addition takes two, a mean or sum that flows back
 //! into rows longer than 1024 takes another pass, and what is made of all elements, or of those over other dimensions
@@ -35,7 +35,7 @@ use jarvis_trace::InOrder;
 use super::claims::Claims;
 use super::fused::{Part, passes};
 use super::group::Instance;
-use super::scene::{Look, Operand, Scene, agree, has_scalar_tensor, numel, reduced};
+use super::scene::{Look, Operand, Scene, agree, element_size, has_scalar_tensor, numel, reduced};
 use super::show::dims;
 use super::{Code, Confidence};
 use crate::prepare::baseline::is_contiguous;
@@ -58,6 +58,8 @@ const KEPT_ROW: i64 = 8192;
 /// Instructions for each element of a softmax within a compiled function, forward or backward: a loss over the entropy took
 /// 111 and 148 in all, one between two models 166 and 88 with two softmaxes and the gradient of one.
 const SOFTMAX: (f64, f64) = (30.0, 57.0);
+/// Memory is read in pieces of so many bytes.
+const SECTOR: f64 = 32.0;
 /// Repeats of fewer leaves than this are one chain, not several.
 const LEAST_PERIOD: usize = 3;
 
@@ -357,10 +359,10 @@ pub(super) fn part(scene: &Scene<'_>, run: &[LeafId]) -> Part {
     let full: Vec<LeafId> = run.iter().copied().filter(|l| scene.look(l.index()).numel() == n).collect();
     let look = |l: &LeafId| scene.look(l.index());
     let first = look(&full[0]);
-    let inputs: f64 = first.full_operands().map(Operand::bytes).sum();
+    let inputs = inputs(scene, full[0]);
     // Two operands of full size: one of them may come from outside.
     let puts_together = |l: &LeafId| look(l).kind == Kind::Cat;
-    let second = |l: &LeafId| look(l).full_operands().nth(1).map(Operand::bytes);
+    let second = |l: &LeafId| look(l).full_operands().nth(1).map(moved);
     let brought = |l: &LeafId| second(l).filter(|_| !puts_together(l));
     let later: Vec<f64> = full[1..].iter().filter_map(brought).collect();
     let (fewest, most) = brought_in(first.full_operands().count(), later.len());
@@ -373,7 +375,7 @@ pub(super) fn part(scene: &Scene<'_>, run: &[LeafId]) -> Part {
     let is_picked = run.last().is_some_and(|last| is_picked_from(scene, last.index(), wide));
     let ends_reduced = is_picked || last.kind == Kind::Reduce && feedback.is_empty();
     let part = Part {
-        reads: (again * (inputs + fewest * each), again * (inputs + most * each)),
+        reads: (again * (inputs.0 + fewest * each), again * (inputs.1 + most * each)),
         writes: match last.kind {
             Kind::Cat => last.operands.iter().map(Operand::bytes).sum(),
             _ if last.kind == Kind::Reduce || is_picked => 0.0,
@@ -389,6 +391,31 @@ pub(super) fn part(scene: &Scene<'_>, run: &[LeafId]) -> Part {
     // What is put together is computed for every place, also where another result goes.
     let computed = if last.kind == Kind::Cat { last.operands.len() as f64 } else { 1.0 };
     part.computing(scene, run, computed * passes(feedback.len(), wide.full.last().copied().unwrap_or(1)))
+}
+
+/// What the first leaf of a run brings in, at least and at most: columns may be those of one tensor or of one each, of as
+/// many as the leaf has the time to read.
+fn inputs(scene: &Scene<'_>, first: LeafId) -> (f64, f64) {
+    let look = scene.look(first.index());
+    let (columns, whole): (Vec<&Operand<'_>>, Vec<&Operand<'_>>) = look.full_operands().partition(|o| gaps(o) > 1.0);
+    let whole: f64 = whole.into_iter().map(Operand::bytes).sum();
+    let largest = columns.iter().map(|o| moved(o)).fold(0.0, f64::max);
+    let all: f64 = columns.iter().map(|o| moved(o)).sum();
+    let in_its_time = scene.leaf(first.index()).us * scene.bytes_per_us() - look.result_bytes();
+    (whole + largest, (whole + all).min(in_its_time).max(whole + largest))
+}
+
+/// What memory moves for an operand: of a column of a larger tensor what lies in between as well.
+fn moved(operand: &Operand<'_>) -> f64 {
+    operand.bytes() * gaps(operand)
+}
+
+/// How many times its bytes that is.
+fn gaps(operand: &Operand<'_>) -> f64 {
+    let sizes = operand.strides.unwrap_or_default().iter().zip(operand.dims);
+    let nearest = sizes.filter(|(_, size)| **size > 1).map(|(stride, _)| *stride).min().unwrap_or(1);
+    let most = SECTOR / element_size(operand.dtype);
+    (nearest as f64).min(most).max(1.0)
 }
 
 /// Whether nothing but a few elements of a run's result is used, as a loss takes the targets' probabilities out of all: a

@@ -25,7 +25,7 @@ use super::fused::Part;
 use super::group::Instance;
 use super::scene::{Operand, Scene};
 use super::show::dims;
-use super::{Code, Confidence};
+use super::{Code, Confidence, chain};
 use crate::program::LeafId;
 use crate::program::kind::Kind;
 
@@ -39,6 +39,7 @@ const REACH_OF_HALVES: usize = 8;
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     let cats = (0..scene.len()).filter(|&i| scene.look(i).kind == Kind::Cat);
     let found = cats.filter_map(|i| around(scene, claims, i)).collect();
+    let found = chain::no_part_of_more(scene, claims, found);
     claims.settle(scene, found)
 }
 

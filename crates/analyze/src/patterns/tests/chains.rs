@@ -124,6 +124,55 @@ fn what_puts_results_together_is_part_of_their_chain() {
 }
 
 #[test]
+fn columns_of_a_larger_tensor_are_read_with_what_lies_between() {
+    // x1, y1, x2, y2 = boxes.unbind(-1): ((x2 - x1) * (y2 - y1)).clamp(0, 9).sqrt()
+    let x: &[i64] = &[4 << 20];
+    let moved = |stride: i64, us: f64| {
+        let (column, dense): (&[i64], &[i64]) = (&[stride], &[1]);
+        let mut s = Sketch::new();
+        s.dtype("float").strided("aten::sub", &[x, x], &["float"; 2], &[column, column], us);
+        s.strided("aten::sub", &[x, x], &["float"; 2], &[column, column], us);
+        s.strided("aten::mul", &[x, x], &["float"; 2], &[dense, dense], 12.0).op("aten::sqrt", &[x], 8.0);
+        let basis = s.one(Code::ElementwiseChain).basis;
+        let moved = basis.split("one pass moves ").nth(1).unwrap();
+        moved.split(" and takes").next().unwrap().to_owned()
+    };
+    // 16 MiB a tensor. Without gaps: two are read, one or none more comes in, one is written.
+    assert_eq!(moved(1, 25.0), "48.0 MiB to 64.0 MiB");
+    // Four columns lie together, in one tensor or two; in the time of one column's tensor no other can be read.
+    assert_eq!(moved(4, 33.0), "80.0 MiB to 184.0 MiB");
+    assert_eq!(moved(4, 18.0), "80.0 MiB to 122.4 MiB");
+    // No more than the pieces that memory is read in.
+    assert_eq!(moved(64, 60.0), moved(8, 60.0));
+}
+
+#[test]
+fn what_looks_like_a_rotation_within_a_longer_function_is_part_of_it() {
+    let n = 1 << 22;
+    let (x, parts): (&[i64], &[i64]) = (&[n], &[n, 1]);
+    let draw = |around: bool, matrix: bool| {
+        let mut s = Sketch::new();
+        s.dtype("float");
+        if around {
+            for op in ["aten::mul", "aten::add", "aten::mul", "aten::add"] {
+                s.op(op, &[x, x], 20.0);
+            }
+            s.op("aten::rsqrt", &[x], 15.0);
+        }
+        s.op("aten::mul", &[x, x], 20.0).op("aten::mul", &[x, x], 20.0).op("aten::sub", &[x, x], 20.0);
+        s.op("aten::mul", &[x, x], 20.0).op("aten::mul", &[x, x], 20.0).op("aten::add", &[x, x], 20.0);
+        s.cat(&[parts, parts], 30.0);
+        if matrix {
+            s.op("aten::mm", &[&[512, 512], &[512, 512]], 5.0);
+        }
+        s
+    };
+    assert_eq!(draw(true, false).one(Code::ElementwiseChain).ops.len(), 12);
+    assert_eq!(draw(false, false).one(Code::UnfusedRope).ops.len(), 7);
+    assert_eq!(draw(true, true).one(Code::UnfusedRope).ops.len(), 7);
+}
+
+#[test]
 fn a_chain_goes_on_with_what_a_reduction_leaves() {
     // ((x * weights).sum(1) > 0.5).float().mean()
     let (x, left): (&[i64], &[i64]) = (&[32, 3, 256, 256], &[32, 256, 256]);

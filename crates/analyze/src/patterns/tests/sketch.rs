@@ -29,6 +29,7 @@ pub(super) struct Sketch {
     dtype: Option<&'static str>,
     platform: Option<&'static str>,
     thread: i64,
+    sequence: Option<i64>,
     thresholds: Thresholds,
 }
 
@@ -176,6 +177,9 @@ impl Sketch {
         for (key, value) in args {
             op.arg(key, value.clone());
         }
+        if let Some(number) = self.sequence.take() {
+            op.arg("Sequence number", number);
+        }
         self.builder.launch("cudaLaunchKernel", self.now + 2.0, 5.0, self.calls).on(1, thread);
         self.gpu = self.gpu.max(self.now + 5.0);
         self.builder.kernel(&format!("void at::native::kernel_of_{name}"), self.gpu, us, self.calls);
@@ -224,6 +228,12 @@ impl Sketch {
         self.around(draw, move |b, from, to, thread| {
             b.cpu_op(&name, from, to).on(1, thread).arg("Sequence number", sequence);
         })
+    }
+
+    /// Autograd records the next operation, with this sequence number.
+    pub(super) fn recorded(&mut self, sequence: i64) -> &mut Self {
+        self.sequence = Some(sequence);
+        self
     }
 
     /// A span that the user marked around what the closure draws.

@@ -137,6 +137,7 @@ texts! {
     A_COMPILE_WITH "A-COMPILE-WITH" "Run `{op}` and what stands next to it ({list}) under `torch.compile` to fuse them.";
     A_COMPILE_GROUPS "A-COMPILE-GROUPS" "Run this region under `torch.compile` to fuse each of the {n} groups of adjacent operations.";
     A_COMPILE_INTO "A-COMPILE-INTO" "Run this region under `torch.compile` to make it part of its neighbour.";
+    A_REDUCE_AS    "A-REDUCE-AS"    "Pass `dtype=` to `{op}`: it casts what it reads, and no copy of the tensor is made.";
     A_FUSE         "A-FUSE"         "Fuse with the neighbouring operations ({list}) under `torch.compile` to remove {size} of intermediate traffic per call.";
     A_FUSE_NORM    "A-FUSE-NORM"    "Run this region under `torch.compile` to replace the decomposed {name} with one fused kernel.";
     A_FUSE_CALL    "A-FUSE-CALL"    "Replace the decomposed {name} with one fused kernel: `{call}`.";

@@ -3,7 +3,7 @@
 //! # What it finds
 //! At least three elementwise or reducing leaves one after the other whose largest tensor has the same shape, with no
 //! matrix product between them, and their backward. Operations on smaller tensors that fit into that shape (means,
-//! biases, single numbers) may stand among them.
+//! biases, single numbers) may stand among them. Also a cast of a tensor for nothing but a reduction right after it.
 //!
 //! # Why it matters
 //! Each of them is bound by memory: it writes what the next one reads.
@@ -33,7 +33,7 @@ use std::ops::Range;
 use jarvis_trace::InOrder;
 
 use super::claims::Claims;
-use super::fused::{Part, passes};
+use super::fused::{Part, instructions, passes};
 use super::group::Instance;
 use super::scene::{Look, Operand, Scene, agree, element_size, has_scalar_tensor, numel, reduced};
 use super::show::dims;
@@ -44,6 +44,10 @@ use crate::program::{Direction, LeafId};
 
 /// Fewer full-size leaves are no chain.
 pub(super) const LEAST_LEAVES: usize = 3;
+/// Fact: the reduction for which a tensor is cast, if it can cast by itself.
+pub(super) const CAST_FOR: &str = "cast_for";
+/// Reductions that take a type to compute in.
+const REDUCE_AS: [&str; 4] = ["sum", "mean", "prod", "linalg_vector_norm"];
 /// What a pass that ends with a sum or mean reaches of the baseline at worst: two compiled losses reached 0.84 of it.
 const REDUCED_AT_WORST: f64 = 0.75;
 /// A chain is more than a function in it if it takes this many times as long.
@@ -256,7 +260,18 @@ fn is_chain(scene: &Scene<'_>, run: &[LeafId]) -> bool {
     let mut computing: Vec<&str> = full.iter().filter(|l| l.kind != Kind::Copy).map(|l| l.base).collect();
     computing.sort_unstable();
     computing.dedup();
-    full.len() >= LEAST_LEAVES && computing.len() >= 2
+    full.len() >= LEAST_LEAVES && computing.len() >= 2 || is_cast_to_reduce(scene, run)
+}
+
+/// Whether all that a run does is to cast a tensor for a reduction of it, which could cast what it reads.
+fn is_cast_to_reduce(scene: &Scene<'_>, run: &[LeafId]) -> bool {
+    let [cast, reduction] = run else { return false };
+    let (cast, reduction) = (scene.look(cast.index()), scene.look(reduction.index()));
+    let gives = |dtype: &str| reduction.operands.first().is_some_and(|o| o.dtype == dtype);
+    cast.is_cast()
+        && cast.operands.first().is_some_and(|to| gives(to.dtype))
+        && reduction.kind == Kind::Reduce
+        && reduction.numel() == cast.numel()
 }
 
 /// A run that is the same sequence several times over is several calls.
@@ -295,6 +310,10 @@ fn instance(scene: &Scene<'_>, run: Vec<LeafId>) -> Instance {
     let trained = softmaxes.iter().filter(|l| !scene.backward_of(std::slice::from_ref(*l)).is_empty()).count();
     let backward = backward.with(n as f64 * trained as f64, SOFTMAX);
     instance.backward_fused = backward.computing(scene, &instance.backward, 1.0).time(scene);
+    let casts_as = |l: &&LeafId| REDUCE_AS.contains(&scene.look(l.index()).base);
+    if let Some(last) = instance.leaves.last().filter(casts_as).filter(|_| is_cast_to_reduce(scene, &instance.leaves)) {
+        instance.facts.push((CAST_FOR, scene.program.leaf(*last).name.to_string()));
+    }
     let ops = instance.leaves.len();
     instance.evidence.push(format!("{ops} memory-bound operations in a row on {shape}"));
     let backward = scene.backward_of(&softmaxes);
@@ -388,6 +407,8 @@ pub(super) fn part(scene: &Scene<'_>, run: &[LeafId]) -> Part {
         let whole = run.iter().rposition(|l| look(l).kind == Kind::Reduce).map_or(run, |last| &run[..=last]);
         return part.computing(scene, whole, 1.0);
     }
+    let more = unrolled(scene, run, &feedback);
+    let part = part.with(1.0, (more, more));
     // What is put together is computed for every place, also where another result goes.
     let computed = if last.kind == Kind::Cat { last.operands.len() as f64 } else { 1.0 };
     part.computing(scene, run, computed * passes(feedback.len(), wide.full.last().copied().unwrap_or(1)))
@@ -470,6 +491,20 @@ fn feedback_reductions(scene: &Scene<'_>, run: &[LeafId], n: i64) -> Vec<LeafId>
     }
     found.reverse();
     found
+}
+
+/// Instructions for what stands before reductions of a few elements each, whose result is used on all of them again: a
+/// compiler writes such a reduction out, and computes what it needs for each element once more. One compiled function with
+/// a power before the mean of three channels took four times the power's instructions.
+fn unrolled(scene: &Scene<'_>, run: &[LeafId], feedback: &[LeafId]) -> f64 {
+    let of = |l: &LeafId| {
+        let look = scene.look(l.index());
+        let left = look.result().map_or(1, |shape| numel(&shape));
+        let made_one = look.numel() / left.max(1);
+        let before = run.partition_point(|r| r < l);
+        if made_one > MOST_MADE_ONE { 0.0 } else { made_one as f64 * instructions(scene, &run[..before]) }
+    };
+    feedback.iter().map(of).sum()
 }
 
 /// Whether a reduction goes over other dimensions than the last ones, so that what it makes one number of lies apart.

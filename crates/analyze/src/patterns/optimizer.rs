@@ -1,9 +1,9 @@
 //! Optimizer steps made of small kernels.
 //!
 //! # What it finds
-//! An optimizer step with at least 100 elementwise operations that each handle one parameter; also one written by hand: as
-//! many outside of modules right after a backward pass, a third of them or more in place. Other loops over tensors are found
-//! wherever they stand, as moving averages of parameters, copies of them or norms of gradients: as many operations outside of
+//! An optimizer step with at least 20 elementwise operations that each handle one parameter; also one written by hand: 100
+//! of them or more outside of modules right after a backward pass, a third of them or more in place. Other loops over tensors are found
+//! wherever they stand, as moving averages of parameters, copies of them or norms of gradients: as many outside of
 //! modules, the same few again and again on tensors of different shapes, that change them in place, copy them or make a
 //! number of each. Also a step of Adam, `AdamW` or SGD with momentum whose operations are on lists of tensors
 //! (`foreach=True`).
@@ -44,6 +44,8 @@ const STREAMING_SHARE: f64 = 0.65;
 const HALVES_SHARE: (f64, f64) = (0.4, 0.6);
 /// Fewer kernels than this are no pattern.
 const LEAST_LEAVES: usize = 100;
+/// The same where an annotation says what they are: a few large parameters are passed over as often as many small ones.
+const LEAST_ANNOTATED: usize = 20;
 
 /// Of a step written by hand, the least share of operations that update something in place, as one of so many.
 const ONE_UPDATE_OF: usize = 3;
@@ -70,12 +72,13 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     let in_steps: BTreeSet<LeafId> = by_hand.iter().flatten().copied().collect();
     let loops = loops(scene, |at| claims.is_free(at) && !in_steps.contains(&LeafId(at as u32)));
     let computing = |s: &[LeafId]| s.iter().filter(|l| !is_read(scene.look(l.index()))).count();
-    let found = |steps: Vec<Vec<LeafId>>, confidence: Confidence| {
-        let long = steps.into_iter().filter(move |s| computing(s) >= LEAST_LEAVES);
+    let found = |steps: Vec<Vec<LeafId>>, least: usize, confidence: Confidence| {
+        let long = steps.into_iter().filter(move |s| computing(s) >= least);
         long.filter_map(move |s| instance(scene, s, confidence))
     };
     // The annotation says what it is, whatever else holds it together.
-    let steps = found(annotated, Confidence::High).chain(found(by_hand, Confidence::Medium));
+    let annotated = found(annotated, LEAST_ANNOTATED, Confidence::High);
+    let steps = annotated.chain(found(by_hand, LEAST_LEAVES, Confidence::Medium));
     let lists = optimizer_lists::find(scene, |at| claims.is_free(at));
     let found = steps.chain(loops).chain(lists).collect();
     claims.settle(scene, found)

@@ -6,7 +6,7 @@ use super::super::fused::Change;
 use super::super::show::{ms, one};
 use super::super::words::{attention_parts, fused_call, is_alike, likewise, short_ops};
 use super::super::{
-    Code, Pattern, attention, attention_time, looped, loss, module, norm, one_hot, optimizer, unused_rows,
+    Code, Pattern, attention, attention_time, chain, looped, loss, module, norm, one_hot, optimizer, unused_rows,
     weight_copies,
 };
 use super::{MOST_BASES, Maker};
@@ -211,6 +211,9 @@ impl Maker<'_, '_> {
             Code::UnfusedRope | Code::UnfusedSwiglu => vec![fused_call(&self.fact("name"))],
             Code::UnfusedModule if self.has(module::WEIGHTS) => vec![TextId::A_WEIGHTS_ONCE.plain(), compile()],
             Code::UnfusedLoss => self.loss_path(),
+            Code::ElementwiseChain if self.has(chain::CAST_FOR) => {
+                vec![TextId::A_REDUCE_AS.fill(&[("op", &self.fact(chain::CAST_FOR))]), compile()]
+            }
             Code::ElementwiseChain | Code::UnfusedModule => vec![compile()],
             Code::GemmEpilogue => {
                 let results: f64 = first.leaves[0].iter().map(|l| self.scene.look(l.index()).result_bytes()).sum();

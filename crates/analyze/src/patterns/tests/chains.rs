@@ -1,7 +1,7 @@
 //! Rotary embeddings, activations, chains, epilogues, modules.
 
 use super::sketch::Sketch;
-use crate::finding::PatternId;
+use crate::finding::{Finding, PatternId};
 use crate::patterns::candidates::fusion_candidates;
 use crate::patterns::{Code, Confidence};
 use crate::thresholds::Threshold;
@@ -144,6 +144,55 @@ fn columns_of_a_larger_tensor_are_read_with_what_lies_between() {
     assert_eq!(moved(4, 18.0), "80.0 MiB to 122.4 MiB");
     // No more than the pieces that memory is read in.
     assert_eq!(moved(64, 60.0), moved(8, 60.0));
+}
+
+#[test]
+fn a_cast_for_nothing_but_a_reduction_is_told() {
+    let x: &[i64] = &[4096, 4096];
+    let draw = |from: &str, op: &str, read: &[i64]| {
+        let mut s = Sketch::new();
+        s.typed("aten::copy_", &[x, x, &[]], &["float", from, "Scalar"], 30.0)
+            .dtype("float")
+            .over(op, read, "[0]", 20.0);
+        s.op("aten::mm", &[&[64, 64], &[64, 64]], 5.0);
+        s
+    };
+    let sum = draw("c10::BFloat16", "aten::sum", x);
+    assert_eq!(sum.one(Code::ElementwiseChain).ops.len(), 2);
+    let advice = |s: &Sketch| {
+        let of = |f: &&Finding| f.pattern == PatternId::ELEMENTWISE_CHAIN;
+        s.look(|_, _, findings| findings.iter().find(of).unwrap().paths.algorithmic.join(" "))
+    };
+    assert!(advice(&sum).contains("Pass `dtype=` to `aten::sum`"), "{}", advice(&sum));
+    let largest = draw("c10::BFloat16", "aten::amax", x);
+    assert!(!advice(&largest).contains("dtype="), "it has no such argument");
+    draw("float", "aten::sum", x).none(Code::ElementwiseChain);
+    draw("c10::BFloat16", "aten::sum", &[64, 64]).none(Code::ElementwiseChain);
+}
+
+#[test]
+fn what_stands_before_a_reduction_of_a_few_is_computed_for_each() {
+    // y = x ** 2.2; (y - y.mean(1, keepdim=True)) * 1.3
+    let fused_us = |channels: i64| {
+        let x: &[i64] = &[96 / channels, channels, 1024, 1024];
+        let of_one: &[i64] = &[96 / channels, 1, 1024, 1024];
+        let mut s = Sketch::new();
+        s.dtype("float").launch(
+            "aten::pow",
+            200.0,
+            &[
+                ("Input Dims", format!("[{x:?}, []]")),
+                ("Input type", "[\"float\", \"Scalar\"]".to_owned()),
+                ("Concrete Inputs", "[\"\", \"2.2\"]".to_owned()),
+            ],
+        );
+        s.over("aten::mean", x, "[1]", 100.0).op("aten::sub", &[x, of_one], 250.0).op("aten::mul", &[x, &[]], 180.0);
+        1e3 * s.one(Code::ElementwiseChain).fused_ms.unwrap().low
+    };
+    // 98 instructions for a power, for each of three channels and once more; of 32 channels the mean is kept.
+    let us = |instructions: f64| 96.0 * f64::from(1 << 20) * instructions / 33.5e6;
+    assert!(fused_us(3) > us(0.85 * 4.0 * 98.0), "{}", fused_us(3));
+    assert!(fused_us(32) < us(2.0 * 98.0), "{}", fused_us(32));
 }
 
 #[test]

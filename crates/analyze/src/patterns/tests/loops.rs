@@ -324,7 +324,9 @@ fn an_optimizer_step_of_many_small_kernels() {
     let (low, high) = (bytes / 2.0 / (4.8e12 * 0.6) * 1e3, bytes / 2.0 / (4.8e12 * 0.4) * 1e3);
     let fused = halves.fused_ms.unwrap();
     assert!((fused.low - low).abs() < 1e-6 && (fused.high - high).abs() < 1e-6, "{fused:?}");
-    draw(19, "Optimizer.step#Adam.step").none(Code::UnfusedOptimizer);
+    // A few large parameters are passed over as often.
+    assert_eq!(draw(4, "Optimizer.step#Adam.step").one(Code::UnfusedOptimizer).ops.len(), 20);
+    draw(3, "Optimizer.step#Adam.step").none(Code::UnfusedOptimizer);
     // Without the annotation, tensors of one shape may be one tensor.
     draw(20, "my step").none(Code::UnfusedOptimizer);
 }

@@ -263,15 +263,13 @@ fn is_chain(scene: &Scene<'_>, run: &[LeafId]) -> bool {
     full.len() >= LEAST_LEAVES && computing.len() >= 2 || is_cast_to_reduce(scene, run)
 }
 
-/// Whether all that a run does is to cast a tensor for a reduction of it, which could cast what it reads.
+/// Whether all that a run does with the whole is to cast it for a reduction, which could cast what it reads.
 fn is_cast_to_reduce(scene: &Scene<'_>, run: &[LeafId]) -> bool {
-    let [cast, reduction] = run else { return false };
-    let (cast, reduction) = (scene.look(cast.index()), scene.look(reduction.index()));
+    let n = widest(scene, run).numel();
+    let whole: Vec<&Look<'_>> = run.iter().map(|l| scene.look(l.index())).filter(|l| l.numel() == n).collect();
+    let [cast, reduction] = whole[..] else { return false };
     let gives = |dtype: &str| reduction.operands.first().is_some_and(|o| o.dtype == dtype);
-    cast.is_cast()
-        && cast.operands.first().is_some_and(|to| gives(to.dtype))
-        && reduction.kind == Kind::Reduce
-        && reduction.numel() == cast.numel()
+    cast.is_cast() && cast.operands.first().is_some_and(|to| gives(to.dtype)) && reduction.kind == Kind::Reduce
 }
 
 /// A run that is the same sequence several times over is several calls.
@@ -281,7 +279,8 @@ fn split(scene: &Scene<'_>, run: Vec<LeafId>) -> Vec<Vec<LeafId>> {
         x.name == y.name && x.inputs == y.inputs
     };
     let periodic = |p: &usize| run.len().is_multiple_of(*p) && (*p..run.len()).all(|i| same(&run[i], &run[i - p]));
-    match (LEAST_PERIOD..=run.len() / 2).find(periodic) {
+    let least = if run.len() > 2 && is_cast_to_reduce(scene, &run[..2]) { 2 } else { LEAST_PERIOD };
+    match (least..=run.len() / 2).find(periodic) {
         Some(period) => run.chunks(period).map(<[LeafId]>::to_vec).collect(),
         None => vec![run],
     }
@@ -310,9 +309,10 @@ fn instance(scene: &Scene<'_>, run: Vec<LeafId>) -> Instance {
     let trained = softmaxes.iter().filter(|l| !scene.backward_of(std::slice::from_ref(*l)).is_empty()).count();
     let backward = backward.with(n as f64 * trained as f64, SOFTMAX);
     instance.backward_fused = backward.computing(scene, &instance.backward, 1.0).time(scene);
-    let casts_as = |l: &&LeafId| REDUCE_AS.contains(&scene.look(l.index()).base);
-    if let Some(last) = instance.leaves.last().filter(casts_as).filter(|_| is_cast_to_reduce(scene, &instance.leaves)) {
-        instance.facts.push((CAST_FOR, scene.program.leaf(*last).name.to_string()));
+    let may_cast = |l: &&LeafId| REDUCE_AS.contains(&scene.look(l.index()).base);
+    let reduction = instance.leaves.iter().find(may_cast).filter(|_| is_cast_to_reduce(scene, &instance.leaves));
+    if let Some(l) = reduction {
+        instance.facts.push((CAST_FOR, scene.program.leaf(*l).name.to_string()));
     }
     let ops = instance.leaves.len();
     instance.evidence.push(format!("{ops} memory-bound operations in a row on {shape}"));

@@ -167,6 +167,17 @@ fn a_cast_for_nothing_but_a_reduction_is_told() {
     let largest = draw("c10::BFloat16", "aten::amax", x);
     assert!(!advice(&largest).contains("dtype="), "it has no such argument");
     draw("float", "aten::sum", x).none(Code::ElementwiseChain);
+    // One after the other, and with what is done to the sums.
+    let mut s = Sketch::new();
+    for _ in 0..3 {
+        s.typed("aten::copy_", &[x, x, &[]], &["float", "c10::BFloat16", "Scalar"], 30.0);
+        s.dtype("float").over("aten::sum", x, "[0]", 20.0);
+    }
+    assert_eq!(s.one(Code::ElementwiseChain).instances, 3);
+    let mut s = draw("c10::BFloat16", "aten::mean", x);
+    s.typed("aten::copy_", &[x, x, &[]], &["float", "c10::BFloat16", "Scalar"], 30.0);
+    s.over("aten::mean", x, "[0]", 20.0).op("aten::sqrt", &[&[1, 4096]], 2.0);
+    assert_eq!(s.patterns(Code::ElementwiseChain).len(), 2);
     draw("c10::BFloat16", "aten::sum", &[64, 64]).none(Code::ElementwiseChain);
 }
 

@@ -28,6 +28,8 @@ fn measured() -> Pairs {
 #[test]
 fn fixes_are_named_first_and_bring_what_was_said() {
     let pairs = measured();
+    let docs = fixtures().join("../docs/analysis.md");
+    let documented = std::fs::read_to_string(&docs).unwrap();
     let mut checked: BTreeSet<String> = BTreeSet::new();
     for (pair, roles) in &pairs {
         let expected = Expected::of(pair).unwrap_or_else(|| panic!("nothing is expected of {pair}"));
@@ -40,6 +42,15 @@ fn fixes_are_named_first_and_bring_what_was_said() {
         assert!(line.is_narrow(), "{pair}: {:?} says little", line.range);
         assert!(line.is_mended(), "{pair}: still {:?} after the fix", line.after);
         assert!(line.holds());
+        let range = line.range.unwrap();
+        let row = format!(
+            "| {pair} | `{}` | {:.2}x | {:.2}x to {:.2}x |",
+            expected.pattern.as_str(),
+            line.measured,
+            range.low,
+            range.high
+        );
+        assert!(documented.contains(&row), "not in {}: {row}", docs.display());
         checked.insert(pair.clone());
     }
     assert!(checked.len() >= 2, "the project carries two pairs: {checked:?}");

@@ -16,14 +16,14 @@
 //! operations take less what a fused kernel would: the roofline time R of the same attention, at worst and at best at
 //! the ends of the band for the longer of queries and keys (15% to 55% up to 1023 tokens, 20% to 65% up to 2047, 40% to
 //! 70% up to 4095, 40% to 75% up to 4096, 50% to 75% beyond), but never slower than the two matrix products take now,
-//! 1.15 times that in full precision, or up to 1.85 times that with a mask and 128 keys or more. Where a mask needs a
-//! gradient, which only slower kernels give, they take 95 to 160 instructions for each score, 215 to 410 backward; where
-//! autograd records and no backward tells, that is the end at worst. Heads of 64 are
-//! taken to reach at most 34% to 50%, smaller ones that much less, and those between it and 128 are computed as 128,
-//! unless their products are in fp32, which reach 55% at best; where memory bounds short sequences, it is at least 75% at
-//! best. With one query for 64 keys or more it is a matter of reading them, at 70% to 98% of the bandwidth. What was cast
-//! to a larger type for the products is taken as it was. A causal mask halves the work at best and takes a third off at
-//! worst; one that differs by head or by key has to be read and leaves 45% to 65% of the efficiency. The backward does 2.5
+//! 1.15 times that in full precision, or up to 1.95 times that with a mask and 128 keys or more. Where a mask needs a
+//! gradient, which only slower kernels give, they take 95 to 160 instructions for each score, 230 to 520 backward; where
+//! autograd records and no backward tells, that is the end at worst. Heads of 64 are taken to reach at most 34% to 50%,
+//! smaller ones that much less, and those between it and 128 are computed as 128, unless their products are in fp32, which
+//! reach 55% at best; where memory bounds short sequences, it is at least 75% at best. With one query for 64 keys or more it
+//! is a matter of reading them, at 70% to 98% of the bandwidth. What was cast to a larger type for the products is taken as
+//! it was. A causal mask halves the work at best and takes a third off at worst; one that differs by head or by key has to
+//! be read and leaves 45% to 65% of the efficiency. The backward does 2.5
 //! times the work at 0.6 to 0.85 of the efficiency; dropout adds its random numbers. Each block of 128 queries of one head,
 //! however short the sequence, takes 2 to 3.4 us of a compute unit, 1.4 to 2.2 us up to 64 tokens with the memory-efficient
 //! backend, and up to 8 us with a mask: many short sequences may gain nothing.
@@ -329,13 +329,9 @@ fn mask(scene: &Scene<'_>, leaves: &[LeafId], mq: i64, nk: i64) -> (Mask, Learne
         }
         let whole = look.operands.iter().filter(|o| o.numel() == look.numel()).count();
         let of = |o: &Operand<'_>| match *o.dims {
-            _ if o.numel() == look.numel() => {
-                if look.base == "add" && whole > 1 {
-                    Mask::OfScores
-                } else {
-                    Mask::None
-                }
-            }
+            // One of two is the scores themselves.
+            _ if o.numel() == look.numel() && look.base == "add" && whole > 1 => Mask::OfScores,
+            _ if o.numel() == look.numel() => Mask::None,
             [.., m, n] if n == nk && m == mq && m > 1 && differs_by_head(o.dims) => Mask::OfHeads,
             [.., m, n] if n == nk && (m == mq || m == 1) && (m != n || differs_by_head(o.dims)) => Mask::OfKeys,
             _ => Mask::None,

@@ -10,12 +10,13 @@
 //!
 //! # How it is computed
 //! A trace does not tell which tensor goes where. At least the first operation's inputs must be read and the last
-//! one's result written; of columns of a larger tensor what lies between them is read as well. Later operations on two tensors may each bring in a new one, but most use what is there
-//! already: after a first one with two they bring in one or none, after one with one up to half as many as there are,
-//! or one. Functions take up to 35 instructions an element where an addition takes two, a mean or sum that flows back
-//! into rows longer than 1024 takes another pass, and what is made of all elements, or of those over other dimensions
-//! than the last, has them read again where the rest uses it. A softmax right before or after or between two parts
-//! belongs to it: at worst two fifths of its time stay. A copy that writes its result in another order of dimensions
+//! one's result written; of columns of a larger tensor what lies between them is read as well. Later operations on two
+//! tensors may each bring in a new one, but most use what is there already: after a first one with two they bring in one or
+//! none, after one with one up to half as many as there are, or one. Functions take up to 35 instructions an element where
+//! an addition takes two, a mean or sum that flows back into rows longer than 1024 takes another pass, what stands before
+//! one of up to eight elements is computed for each of them again, and what is made of all elements, or of those over other
+//! dimensions than the last, has them read again where the rest uses it. A softmax right before or after or between two
+//! parts belongs to it: at worst two fifths of its time stay. A copy that writes its result in another order of dimensions
 //! is part of it, and so are a tensor of one number made in between and what puts its results together. A result of
 //! which only a few elements are used is not written. What the backward pass has by itself stays as it is at worst.
 //!
@@ -378,7 +379,7 @@ pub(super) fn part(scene: &Scene<'_>, run: &[LeafId]) -> Part {
     let full: Vec<LeafId> = run.iter().copied().filter(|l| scene.look(l.index()).numel() == n).collect();
     let look = |l: &LeafId| scene.look(l.index());
     let first = look(&full[0]);
-    let inputs = inputs(scene, full[0]);
+    let inputs = first_inputs(scene, full[0]);
     // Two operands of full size: one of them may come from outside.
     let puts_together = |l: &LeafId| look(l).kind == Kind::Cat;
     let second = |l: &LeafId| look(l).full_operands().nth(1).map(moved);
@@ -416,7 +417,7 @@ pub(super) fn part(scene: &Scene<'_>, run: &[LeafId]) -> Part {
 
 /// What the first leaf of a run brings in, at least and at most: columns may be those of one tensor or of one each, of as
 /// many as the leaf has the time to read.
-fn inputs(scene: &Scene<'_>, first: LeafId) -> (f64, f64) {
+fn first_inputs(scene: &Scene<'_>, first: LeafId) -> (f64, f64) {
     let look = scene.look(first.index());
     let (columns, whole): (Vec<&Operand<'_>>, Vec<&Operand<'_>>) = look.full_operands().partition(|o| gaps(o) > 1.0);
     let whole: f64 = whole.into_iter().map(Operand::bytes).sum();

@@ -2,10 +2,10 @@
 //!
 //! # What it finds
 //! An optimizer step with at least 20 elementwise operations that each handle one parameter; also one written by hand: 100
-//! of them or more outside of modules right after a backward pass, a third of them or more in place. Other loops over tensors are found
-//! wherever they stand, as moving averages of parameters, copies of them or norms of gradients: as many outside of
-//! modules, the same few again and again on tensors of different shapes, that change them in place, copy them or make a
-//! number of each. Also a step of Adam, `AdamW` or SGD with momentum whose operations are on lists of tensors
+//! of them or more outside of modules right after a backward pass, a third of them or more in place. Other loops over
+//! tensors are found wherever they stand, as moving averages of parameters, copies of them or norms of gradients: as many
+//! outside of modules, the same few again and again on tensors of different shapes, that change them in place, copy them or
+//! make a number of each. Also a step of Adam, `AdamW` or SGD with momentum whose operations are on lists of tensors
 //! (`foreach=True`).
 //!
 //! # Why it matters

@@ -6,7 +6,8 @@
 //! Everything between the products (scaling, masks, casts, dropout) belongs to it, and so does the mean of the weights over
 //! heads that may follow; copies of Q, K, V before and of the output after are its halo. Heads that run one after another
 //! and whose results are put together are one find, with projections of their own. The backward work is found through the
-//! links that autograd records, or around a softmax backward with at least three such products.
+//! links that autograd records, or around a softmax backward with at least three such products; what puts the gradients
+//! of Q, K and V together is no part of it.
 //!
 //! # Why it matters
 //! Every step between the two products writes and reads the whole score matrix, which one fused kernel never stores.
@@ -422,6 +423,11 @@ fn linked_backward(scene: &Scene<'_>, forward: &Instance) -> Option<Instance> {
     let shape = backward_shape(scene, anchor, &leaves)?;
     // Heads that ran one after another have a softmax each.
     let turns = leaves.iter().filter(|l| is_softmax(l)).count().max(1);
+    let mut leaves = leaves;
+    if turns == 1 {
+        // What puts the gradients of Q, K and V together, where they were parts of one tensor, stays.
+        leaves.retain(|l| scene.look(l.index()).kind != Kind::Cat);
+    }
     let causal = causal(scene, &forward.leaves, shape.mq, shape.nk);
     let (mask, learned) = mask(scene, &forward.leaves, shape.mq, shape.nk);
     let mut shape = Shape { causal, mask, learned, batch: shape.batch.saturating_mul(turns as i64), ..shape };

@@ -13,6 +13,7 @@ use rapidhash::RapidHashMap;
 use serde_json::Value as Json;
 
 use super::candidates::is_fusion;
+use super::fused::Change;
 use super::scene::Scene;
 use super::show::{ms, one};
 use super::{Code, Confidence, Pattern, is_worth, least_saving_ms};
@@ -89,12 +90,19 @@ pub fn findings(scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row], host: Opt
     // Repeated forward work is a matter of the schedule: the system tier tells it.
     // What gains nothing at best stays as it is, as attention over a handful of tokens beside that over thousands.
     let awaits_host = host.is_some_and(HostBound::is_limit);
-    let told = |p: &&Pattern| {
+    let is_told = |p: &Pattern| {
         let is_of_launches = awaits_host && p.code.spares_launches();
         let may_gain = p.saved_ms.is_some_and(|saved| saved.high > 0.0 || is_of_launches);
         p.confidence < Confidence::Low && may_gain && p.code != Code::Recomputation
     };
-    for pattern in patterns.iter().filter(told) {
+    // But a backward comes with its forward, whatever it brings.
+    let comes_along = |p: &Pattern| {
+        let is_its_forward = |f: &Pattern| {
+            f.code == Code::UnfusedAttention && (&f.module, &f.anchor_dims) == (&p.module, &p.anchor_dims)
+        };
+        p.code == Code::UnfusedAttentionBackward && patterns.iter().any(|f| is_its_forward(f) && is_told(f))
+    };
+    for pattern in patterns.iter().filter(|p| is_told(p) || comes_along(p)) {
         match groups.iter_mut().find(|g| same_change(g[0], pattern)) {
             Some(group) => group.push(pattern),
             None => groups.push(vec![pattern]),
@@ -196,8 +204,12 @@ impl Maker<'_, '_> {
     }
 
     fn saved(&self) -> Range {
-        let sum = |end: fn(Range) -> f64| self.patterns.iter().filter_map(|p| p.saved_ms).map(end).sum();
-        Range::new(sum(|s| s.low), sum(|s| s.high))
+        let of = |p: &&Pattern| match p.code {
+            Code::UnfusedAttentionBackward => Change::net(p),
+            _ => p.saved_ms.map(|saved| (saved.low, saved.high)),
+        };
+        let (low, high) = self.patterns.iter().filter_map(of).fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+        Range::new(low, high)
     }
 
     /// What arrives end to end where the GPU waits for the host: the recorded schedule is run again with fewer kernels
@@ -325,7 +337,8 @@ impl Maker<'_, '_> {
         let none = Vec::new();
         let (Some(fused), Some(saved)) = (pattern.fused_ms, pattern.saved_ms) else { return Vec::new() };
         let whole = pattern.total_ms().max(f64::MIN_POSITIVE);
-        let most = if pattern.code.spares_launches() { f64::INFINITY } else { 1.0 };
+        let may_lose = pattern.code.spares_launches() || pattern.code == Code::UnfusedAttentionBackward;
+        let most = if may_lose { f64::INFINITY } else { 1.0 };
         // The cautious end of the saving also knows what may be lost elsewhere.
         let left = Range::new(fused.low / whole, (fused.high / whole).max(1.0 - saved.low / whole).min(most));
         let mut all = Vec::with_capacity(2 * pattern.leaves.len());

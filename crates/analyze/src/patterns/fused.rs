@@ -292,8 +292,15 @@ impl Change {
     fn of_one(pattern: &Pattern) -> Option<Self> {
         let (fused, saved) = (pattern.fused_ms?, pattern.saved_ms?);
         let (now, kept) = (pattern.total_ms() + pattern.pauses_ms, kept_ms(pattern.halo_ms));
-        let slower = (now - kept - fused.high).max(0.0) - saved.low;
+        let slower = (now - kept - fused.high).max(0.0) - saved.low.max(0.0);
         Some(Self { now, fused, kept, slower: slower.max(0.0) })
+    }
+
+    /// What it brings where it comes with another change, at worst and at best: perhaps a loss, less than nothing.
+    pub(crate) fn net(pattern: &Pattern) -> Option<(f64, f64)> {
+        let (change, saved) = (Self::of_one(pattern)?, pattern.saved_ms?);
+        let or_loss = |saved: f64, left: f64| if saved > 0.0 { saved } else { (change.now - left).min(0.0) };
+        Some((or_loss(saved.low, change.fused.high + change.kept), or_loss(saved.high, change.fused.low)))
     }
 
     /// How many times faster it is, at worst and at best.

@@ -90,6 +90,15 @@ pub struct LeafKernel {
     pub is_copy: bool,
 }
 
+/// What autograd does while an operation runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Autograd {
+    /// Nothing.
+    Off,
+    /// It records the operation for a backward pass.
+    Records,
+}
+
 /// An operation that launched GPU work itself.
 #[derive(Debug, Clone)]
 pub struct Leaf {
@@ -129,8 +138,8 @@ pub struct Leaf {
     pub is_recompute: bool,
     /// Whether it repeats forward work under activation checkpointing.
     pub is_repeated: bool,
-    /// Whether autograd recorded it, so that gradients may follow.
-    pub is_recorded: bool,
+    /// Whether gradients may follow.
+    pub autograd: Autograd,
     /// Which of its first inputs are parts taken out of larger tensors just before, one bit each.
     taken: u8,
 }
@@ -404,7 +413,10 @@ impl<'a> Reader<'a> {
             end: start + trace.dur(event).unwrap_or_default(),
             is_recompute,
             is_repeated: repeated::is_marked(is_recompute, &ops_around),
-            is_recorded: trace.int(event, Key::SequenceNumber).is_some(),
+            autograd: match trace.int(event, Key::SequenceNumber) {
+                Some(_) => Autograd::Records,
+                None => Autograd::Off,
+            },
             taken: 0,
         }
     }

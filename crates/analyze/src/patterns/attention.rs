@@ -45,8 +45,8 @@ use super::group::Instance;
 use super::scene::{Look, Operand, Scene, element_size, numel};
 use super::show::{dims, one};
 use super::{Code, Confidence, Fused, Source, looped};
-use crate::program::LeafId;
 use crate::program::kind::Kind;
+use crate::program::{Autograd, LeafId};
 
 mod heads;
 
@@ -350,7 +350,7 @@ fn mask(scene: &Scene<'_>, leaves: &[LeafId], mq: i64, nk: i64) -> (Mask, Learne
 
 /// Whether what an operation adds to the scores needs a gradient: the backward sums it up over all sequences then.
 fn learned(scene: &Scene<'_>, add: LeafId, leaves: &[LeafId], added: &Operand<'_>) -> Learned {
-    if !scene.leaf(add.index()).is_recorded {
+    if scene.leaf(add.index()).autograd == Autograd::Off {
         return Learned::No;
     }
     let scores = scene.look(add.index()).numel();

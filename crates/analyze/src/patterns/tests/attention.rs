@@ -809,7 +809,7 @@ fn what_the_backward_loses_counts() {
     assert!(even.high - loss.high > 0.35 && loss.high > 0.0, "{even:?} {loss:?}");
     assert!(loss.low < even.low && loss.low >= 0.0, "{even:?} {loss:?}");
     // What puts the gradients together stays.
-    assert_eq!(saved_ms(130.0, true).unwrap().1, time_ms);
+    assert!((saved_ms(130.0, true).unwrap().1 - time_ms).abs() < 1e-9);
 }
 
 #[test]

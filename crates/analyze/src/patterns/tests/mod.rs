@@ -10,6 +10,7 @@ mod norms;
 mod optimizers;
 mod outputs;
 mod own_losses;
+mod passes;
 mod repeats;
 mod sketch;
 mod unused_rows;

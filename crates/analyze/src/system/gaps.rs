@@ -26,7 +26,7 @@ use rapidhash::RapidHashMap;
 use super::activity::{Activity, activities};
 use super::classify::{Bare, Class, first_class, handed_over_spans, input_before, late_spans, merge, refine};
 use super::first_calls::{self, FirstCalls};
-use super::recording::{Recording, Wait};
+use super::recording::{MemoryCalls, Recording, Wait};
 
 /// Why the GPU waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -276,6 +276,8 @@ pub struct Gaps {
     pub(super) profiler: Vec<(Ns, Ns)>,
     /// Time spent on input in the first step before anything was launched. It lies before the window.
     pub input_before: Ns,
+    /// Calls for memory of the device.
+    pub memory_calls: MemoryCalls,
     /// Whether Python frames were there to be looked at.
     pub has_frames: bool,
 }
@@ -491,6 +493,7 @@ impl<'a, 'r> Tables<'a, 'r> {
     fn finish(mut self, window: Ns, busy: Ns) -> Gaps {
         (self.gaps.window, self.gaps.busy) = (window, busy);
         self.gaps.longest = self.longest();
+        self.gaps.memory_calls = self.recording.memory_calls;
         self.gaps.first_calls = FirstCalls::of(self.recording, &self.long);
         self.gaps.waits = self.waits();
         self.gaps.mid_step_waits = self.mid_step_waits();

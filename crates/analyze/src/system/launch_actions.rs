@@ -73,7 +73,9 @@ pub(super) fn launch_actions(cx: &Cx<'_>) -> Vec<String> {
         ));
     }
     let memory = memory_action(cx);
-    let mostly_memory = super::gaps::percent(gaps.class(GapClass::HostAlloc).time, gaps.idle()) > MOSTLY_MEMORY;
+    // What goes round can surely go.
+    let mostly_memory = gaps.memory_calls.go_round(gaps.steps)
+        || super::gaps::percent(gaps.class(GapClass::HostAlloc).time, gaps.idle()) > MOSTLY_MEMORY;
     actions.extend(memory.clone().filter(|_| mostly_memory));
     actions.extend(capture_action(system));
     if can_be_compiled(system) {
@@ -99,8 +101,19 @@ pub(super) fn launch_actions(cx: &Cx<'_>) -> Vec<String> {
 pub(super) fn memory_action(cx: &Cx<'_>) -> Option<String> {
     let (gaps, memory) = (&cx.system.gaps, cx.system.gaps.class(GapClass::HostAlloc));
     let ms = shown_ms(memory.time.as_ms());
-    (super::gaps::percent(memory.time, gaps.idle()) > ALLOCATION_OF_IDLE)
-        .then(|| format!("Reuse buffers and avoid allocation inside the step: {ms} ms of idle time pass in it."))
+    let calls = gaps.memory_calls;
+    (super::gaps::percent(memory.time, gaps.idle()) > ALLOCATION_OF_IDLE).then(|| {
+        if calls.go_round(gaps.steps) {
+            format!(
+                "Keep memory from going back to the driver in every step ({} calls give it back, {} ask for it again; {ms} \
+                 ms of idle time pass in them): take `torch.cuda.empty_cache()` out of the step, and where memory is \
+                 short set `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`.",
+                calls.given_back, calls.got
+            )
+        } else {
+            format!("Reuse buffers and avoid allocation inside the step: {ms} ms of idle time pass in it.")
+        }
+    })
 }
 
 /// To capture the step, unless graphs are replayed already. What waits within it keeps it from being captured, however

@@ -31,6 +31,7 @@ mod schedule;
 pub(crate) mod selections;
 mod severity;
 pub(crate) mod slices;
+mod small_copies;
 pub mod texts;
 pub(crate) mod turns;
 

@@ -117,6 +117,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) input: ByTrack,
     /// Calls that get or give back memory.
     pub(crate) allocations: ByTrack,
+    /// How many of them get memory of the device, and how many give it back.
+    pub(crate) memory_calls: MemoryCalls,
     /// Starts of all launching calls, in order.
     pub(crate) launches: Vec<Ns>,
     /// Whether Python frames were recorded and stand in the tree.
@@ -139,6 +141,7 @@ impl<'a> Recording<'a> {
             waits: Vec::new(),
             input: ByTrack::default(),
             allocations: ByTrack::default(),
+            memory_calls: MemoryCalls::default(),
             launches: Vec::new(),
             has_frames: false,
         };
@@ -205,6 +208,7 @@ impl<'a> Recording<'a> {
                 }
                 EventKind::Runtime | EventKind::Driver if names.is(e, Names::ALLOCATION) => {
                     self.allocations.add(trace, e);
+                    self.memory_calls.count(trace.name(e));
                 }
                 EventKind::CpuOp if names.is(e, Names::READ) => reads.push(e),
                 EventKind::CpuOp if names.is(e, Names::COMPILED) => compiled.extend(Ns::span_of(trace, e)),
@@ -513,6 +517,31 @@ impl ByTrack {
         let first = self.spans.partition_point(|s| s.0 < track);
         let count = self.spans[first..].partition_point(|s| s.0 == track);
         &self.spans[first..first + count]
+    }
+}
+
+/// Calls that get memory of the device from the driver and give it back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryCalls {
+    /// Those that get it.
+    pub got: usize,
+    /// Those that give it back.
+    pub given_back: usize,
+}
+
+impl MemoryCalls {
+    /// Those of the host's memory count neither way, nor do those that a pool of the driver answers.
+    fn count(&mut self, name: &str) {
+        if name.contains("Host") || name.contains("Async") {
+            return;
+        }
+        self.got += usize::from(name.contains("Malloc"));
+        self.given_back += usize::from(name.contains("Free"));
+    }
+
+    /// Whether each of so many steps gives memory back that the next one asks for again.
+    pub(super) fn go_round(self, steps: usize) -> bool {
+        self.got.min(self.given_back) >= steps.max(2)
     }
 }
 

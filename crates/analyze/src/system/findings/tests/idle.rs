@@ -73,6 +73,76 @@ fn memory_calls_are_as_slow_without_the_profiler() {
 }
 
 #[test]
+fn memory_that_goes_back_in_every_step_comes_first() {
+    let advice = |free: &str| {
+        let mut host = Host::default();
+        for step in 0..2 {
+            let start = host.now;
+            for _ in 0..10 {
+                host.b.runtime("cudaMalloc", host.now, 120.0);
+                host.now += 120.0;
+                host.op("aten::mm", 100.0, 5.0);
+            }
+            host.b.runtime(free, host.now, 100.0);
+            host.now += 100.0;
+            host.end_step(step, start);
+        }
+        let all = found(&host.b);
+        assert_eq!(names(&all)[0], "launch_bound");
+        all[0].paths.algorithmic.clone()
+    };
+    let back = advice("cudaFree");
+    assert!(back[0].contains("`torch.cuda.empty_cache()`"), "{back:?}");
+    assert!(back[0].contains("(2 calls give it back, 20 ask for it again"), "{back:?}");
+    // Memory of the host, and memory that stays.
+    for free in ["cudaFreeHost", "cudaEventQuery"] {
+        let stays = advice(free);
+        assert!(stays.iter().all(|a| !a.contains("empty_cache")), "{stays:?}");
+        assert!(stays.iter().any(|a| a.starts_with("Reuse buffers")), "{stays:?}");
+    }
+}
+
+/// Two steps that copy so many tensors to the device, each for so long and waited for, with so many kernels between them.
+fn copying(copies: usize, us: f64, between: usize) -> Host {
+    let mut host = Host::default();
+    for step in 0..2 {
+        let start = host.now;
+        for i in 0..copies {
+            let call = host.now;
+            host.launch_taking(12.0, call + 5.0, "gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", us);
+            let back = host.gpu.max(call + 17.0) + 5.0;
+            host.b.cpu_op("aten::to", call, back + 5.0 - call);
+            host.b.runtime("cudaStreamSynchronize", call + 18.0, back - call - 18.0);
+            host.now = back + 5.0;
+            if between > 0 && i % between == 0 {
+                host.op("aten::add", 10.0, 3.0);
+            }
+        }
+        for _ in 0..5 {
+            host.op("aten::mm", 10.0, 20.0);
+        }
+        host.end_step(step, start);
+    }
+    host
+}
+
+#[test]
+fn small_copies_in_a_row_are_one() {
+    let of = |host: &Host| {
+        let all = found_in_program(&host.b);
+        all.into_iter().find(|f| f.pattern == PatternId::HOST_SYNC).unwrap()
+    };
+    let row = of(&copying(64, 2.0, 0));
+    let first = &row.paths.algorithmic[0];
+    assert!(first.starts_with("Put together on the host") && first.contains("126 small copies"), "{first}");
+    assert!(row.impact.basis.contains("and 126 copies that go with another"), "{}", row.impact.basis);
+    let apart = of(&copying(64, 2.0, 4));
+    assert!(apart.paths.algorithmic[0].starts_with("Remove or batch"), "{:?}", apart.paths);
+    assert!(row.impact.speedup.high > 1.5 * apart.impact.speedup.high, "{:?} {:?}", row.impact, apart.impact);
+    assert!(row.impact.speedup.low > apart.impact.speedup.low, "{:?} {:?}", row.impact, apart.impact);
+}
+
+#[test]
 fn all_waits_that_the_range_is_without_are_named() {
     let host = allocating(100.0, true);
     let all = found(&host.b);

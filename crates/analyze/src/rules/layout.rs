@@ -7,6 +7,7 @@ use super::impact::{row_saved, saved, together};
 use super::judge::{Judged, Judgement, aggregate};
 use super::layout_gradient::FirstGradients;
 use super::layout_loss::{Losses, OddGroups, TurningNorms};
+use super::layout_volumes::VolumeNorms;
 use super::priority::Weight;
 use super::words::Said;
 use crate::finding::{PatternId, Priority, Range};
@@ -122,6 +123,8 @@ struct Fix<'a> {
     convolutions: Vec<&'a Judged<'a>>,
     /// Batch norms that work on the same images.
     norms: Vec<&'a Row>,
+    /// Those on volumes.
+    volumes: VolumeNorms<'a>,
     /// Poolings that do.
     pools: Vec<&'a Row>,
     /// What else does, and is slower on such images.
@@ -166,6 +169,7 @@ impl<'a> Fix<'a> {
         let mut fix = Self {
             convolutions: judged.iter().filter(touched).collect(),
             norms: norms(cx),
+            volumes: VolumeNorms::of(cx.prepared),
             pools: channels_first(cx).filter(|r| r.name.contains("pool") && is_image(r)).collect(),
             losses: Losses::of(&cx.prepared.rows),
             gradients: FirstGradients::of(cx),
@@ -196,7 +200,8 @@ impl<'a> Fix<'a> {
         let good = self.outlook == Outlook::Good;
         let convolutions = self.convolutions.iter().map(|j| j.row).filter(|r| good || transposes(r).0 > 0);
         let others = self.norms.iter().chain(&self.pools).copied().filter(|_| good);
-        convolutions.chain(others).collect()
+        let volumes = self.volumes.rows.iter().copied().filter(|_| good && !self.volumes.lose());
+        convolutions.chain(others).chain(volumes).collect()
     }
 
     /// Transposes go, and batch norms gain. Convolutions and poolings in the wrong layout gain nothing at worst, and come
@@ -212,7 +217,7 @@ impl<'a> Fix<'a> {
     }
 
     /// What goes and what gets faster, less what gets slower.
-    fn parts(&self, cx: &CategoryCx<'_>) -> [Range; 6] {
+    fn parts(&self, cx: &CategoryCx<'_>) -> [Range; 7] {
         let going = self.going_ms();
         let pools = saved_by(cx, &self.pools, cx.limit(Threshold::ImpactCautiousMemory), 0.0);
         // No other kernels are at hand for groups whose transposes stay.
@@ -221,11 +226,19 @@ impl<'a> Fix<'a> {
         [
             Range::new(cx.limit(Threshold::ImpactLowFactor) * going, going),
             norm_saving(cx, &self.norms),
+            self.volumes.saving(),
             Range::new(0.0, convolutions),
             Range::new(0.0, pools),
             Range { low: -self.losses.ms.high, high: -self.losses.ms.low },
             Range { low: -self.gradients.ms.high, high: -self.gradients.ms.low },
         ]
+    }
+
+    /// Operations that are slower on images of another layout, each once.
+    fn losing(&self) -> String {
+        let norms = self.volumes.rows.first().filter(|_| self.volumes.lose()).map(|r| format!("`{}`", r.name));
+        let others = Some(self.losses.names()).filter(|names| !names.is_empty());
+        norms.into_iter().chain(others).collect::<Vec<_>>().join(", ")
     }
 
     /// Transposes that stay away where norms turn images back, less what it costs those.
@@ -239,7 +252,8 @@ impl<'a> Fix<'a> {
         match self.outlook {
             Outlook::Good => {
                 let low = cx.limit(Threshold::ImpactLowFactor) * self.going_ms();
-                Range::new(low, self.going_ms() + norm_saving(cx, &self.norms).high)
+                let norms = norm_saving(cx, &self.norms).high + self.volumes.saving().high.max(0.0);
+                Range::new(low, self.going_ms() + norms)
             }
             Outlook::Worse => Range::new(0.0, self.saving(cx).high.min(self.transpose_ms)),
             Outlook::Doubtful => Range::new(0.0, self.staying_ms()),
@@ -256,9 +270,9 @@ fn channels_first<'a>(cx: &CategoryCx<'a>) -> impl Iterator<Item = &'a Row> {
     cx.prepared.rows.iter().filter(first)
 }
 
-/// Batch norms that another layout would make faster.
+/// Batch norms that another layout would make faster: those on images.
 pub(super) fn norms<'a>(cx: &CategoryCx<'a>) -> Vec<&'a Row> {
-    channels_first(cx).filter(|r| &*r.category == "batchnorm").collect()
+    channels_first(cx).filter(|r| &*r.category == "batchnorm" && !is_volume(r)).collect()
 }
 
 /// What they save: they come to an acceptable share of the bandwidth at least, if they are large enough to get there, and
@@ -292,6 +306,11 @@ fn outlook(cx: &CategoryCx<'_>, judged: &[Judged<'_>], transpose_ms: f64, turnin
 /// Whether the first tensor of a row has a batch, channels and at least two sides.
 pub(super) fn is_image(row: &Row) -> bool {
     dimensions(row).is_some_and(|n| n >= 4)
+}
+
+/// Whether the first tensor of a row has a batch, channels and three sides.
+pub(super) fn is_volume(row: &Row) -> bool {
+    dimensions(row) == Some(5)
 }
 
 /// What the kernels of a convolution that compute would save at the lower end of its band.
@@ -364,12 +383,12 @@ fn promoted(cx: &CategoryCx<'_>, fix: &Fix<'_>, share: f64, saving: Range) -> Pr
         }
         Outlook::Worse => said.model(
             TextId::A_CHANNELS_LAST_SLOWER,
-            &[("pct", &*shown(share, 1)), ("format", names.format), ("ops", &fix.losses.names())],
+            &[("pct", &*shown(share, 1)), ("format", names.format), ("ops", &fix.losing())],
         ),
         Outlook::Good if sure => said.model(names.advice, &[("pct", &shown(share, 1))]),
-        Outlook::Good if saving.low <= 0.0 && fix.losses.ms.high > 0.0 => said.model(
+        Outlook::Good if saving.low <= 0.0 && !fix.losing().is_empty() => said.model(
             TextId::A_CHANNELS_LAST_SLOWER,
-            &[("pct", &*shown(share, 1)), ("format", names.format), ("ops", &fix.losses.names())],
+            &[("pct", &*shown(share, 1)), ("format", names.format), ("ops", &fix.losing())],
         ),
         _ => said.model(TextId::A_CHANNELS_LAST_MAYBE, &[("pct", &*shown(share, 1)), ("format", names.format)]),
     }
@@ -448,6 +467,15 @@ fn basis(cx: &CategoryCx<'_>, fix: &Fix<'_>, transpose_ms: &str, norm_ms: f64) -
                     shown(aggregate(fix.norms.iter().copied()).unwrap_or_default(), 1),
                     shown(cx.limit(Threshold::EffAcceptable), 0),
                     shown(cx.prepared.memory_ceiling(), 0),
+                ));
+            }
+            if !fix.volumes.rows.is_empty() {
+                parts.push(format!(
+                    "{} ms of batch norm on volumes take {}-{} ms on channels-last ones, by what their kernels were measured \
+                     to take",
+                    shown_ms(fix.volumes.now_ms),
+                    shown_ms(fix.volumes.then_ms.low),
+                    shown_ms(fix.volumes.then_ms.high)
                 ));
             }
             parts.push("convolutions reach the lower end of their band at best".to_owned());

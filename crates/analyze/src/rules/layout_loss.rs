@@ -11,7 +11,8 @@ use crate::texts::listed;
 
 /// Operations with how many times as long they take, at least and at most: eight shapes from 8x64x56x56 to
 /// 4x48x256x256, in half and single precision, on an H200. Poolings of maxima, paddings with a constant and everything
-/// elementwise take as long either way, and bilinear upsampling between 0.02 and 2.7 times as long.
+/// elementwise take as long either way, and bilinear upsampling between 0.02 and 2.7 times as long. Those of volumes: six
+/// shapes, in half and single precision.
 const SLOWER: &[(&str, f64, f64)] = &[
     ("aten::upsample_nearest2d", 1.9, 2.9),
     ("aten::_upsample_nearest_exact2d", 1.9, 2.9),
@@ -19,6 +20,8 @@ const SLOWER: &[(&str, f64, f64)] = &[
     ("aten::_upsample_nearest_exact2d_backward", 1.0, 2.2),
     ("aten::reflection_pad2d", 1.8, 2.2),
     ("aten::avg_pool2d", 1.0, 2.1),
+    ("aten::upsample_nearest3d", 1.4, 2.2),
+    ("aten::avg_pool3d", 1.3, 5.4),
     (CAT, 1.1, 2.2),
 ];
 

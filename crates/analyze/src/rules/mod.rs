@@ -16,6 +16,7 @@ mod judge;
 mod layout;
 mod layout_gradient;
 mod layout_loss;
+mod layout_volumes;
 mod moe;
 mod neighbours;
 mod norm;

@@ -102,6 +102,7 @@ texts! {
     A_PRECISION_BF16 "A-PRECISION-BF16" "Run the convolutions under bf16 autocast.";
     A_PRECISION_FP64 "A-PRECISION-FP64" "Make the fp64 tensors bf16 where accuracy allows (`.to(torch.bfloat16)` on the model and its inputs), or float32 for part of that gain: autocast and TF32 leave fp64 as it is.";
     A_GROWN_CACHE  "A-GROWN-CACHE"  "Allocate the cache at its full length once and write new keys and values into it (`cache[:, :, t:t+1] = k`, or a static cache of the library) instead of `torch.cat` in every step.";
+    A_PRECISION_FP64_TF32 "A-PRECISION-FP64-TF32" "Make the fp64 tensors bf16 where accuracy allows (`.to(torch.bfloat16)` on the model and its inputs), or float32 with TF32 (`torch.set_float32_matmul_precision(\"high\")`) for part of that gain: float32 alone has no higher peak than fp64 here, and autocast and TF32 leave fp64 as it is.";
     A_ONE_HOT      "A-ONE-HOT"      "Pick the elements by index: `torch.nn.functional.cross_entropy(logits, targets)`, or `gather`, needs no one-hot rows.";
     A_BROADCAST    "A-BROADCAST"    "Let it broadcast instead: operations on a size of one, or on an `expand`ed view, read the same elements again without a copy.";
     A_UNFOLD       "A-UNFOLD"       "Use the convolution itself (`torch.nn.functional.conv2d`) in the place of unfolding and a matrix product: its kernels read each input where it lies, and nothing is written out once for each tap of the filter.";

@@ -1,5 +1,6 @@
 //! Matrix work in full precision, whichever category it is in: how it is found and what a lower precision would bring.
 
+use jarvis_perf::platform::Platform;
 use jarvis_perf::roofline::MB;
 
 use super::Shares;
@@ -52,6 +53,9 @@ const DENSE: f64 = 2.5;
 
 /// Bytes that a cast moves for each byte in the lower precision: four read and two written or the other way round.
 const CAST_BYTES: f64 = 3.0;
+
+/// A peak that is no more times as high is the same.
+const NEXT_TO_NOTHING: f64 = 1.1;
 
 /// Full-precision matrix work that its peak bounds, where bf16 has a far higher one.
 pub(crate) fn pattern(cx: &CategoryCx<'_>, row: &Row) -> Option<RowPattern> {
@@ -265,6 +269,7 @@ fn dtype(row: &Row) -> &str {
 pub(crate) fn say_advice(cx: &CategoryCx<'_>, row: &Row, said: &mut Said) {
     let text = match (&*cx.category.key, cx.prepared.platform.vendor.as_deref()) {
         ("sdpa_fwd" | "sdpa_bwd", _) => TextId::A_FLASH_HALF,
+        _ if is_fp64(row) && gains_with_tf32_alone(&cx.prepared.platform) => TextId::A_PRECISION_FP64_TF32,
         _ if is_fp64(row) => TextId::A_PRECISION_FP64,
         // Where some compute in TF32 the switch is on.
         ("convolution", Some("NVIDIA")) if !cx.rows().any(has_tf32) => TextId::A_PRECISION_CONV,
@@ -273,6 +278,15 @@ pub(crate) fn say_advice(cx: &CategoryCx<'_>, row: &Row, said: &mut Said) {
         _ => TextId::A_PRECISION_MATRIX,
     };
     said.model(text, &[("dtype", dtype(row))]);
+}
+
+/// Whether fp32 gains next to nothing over fp64 until TF32 is allowed: both have the same peak then.
+fn gains_with_tf32_alone(platform: &Platform) -> bool {
+    let peak = |spec: &str| platform.peak(spec).map(|p| p.value);
+    let (Some(fp64), Some(fp32), Some(_)) = (peak("matrix_fp64"), peak("matrix_fp32"), peak(TF32)) else {
+        return false;
+    };
+    fp32 <= NEXT_TO_NOTHING * fp64
 }
 
 /// Whether TF32 is there to be allowed for products, and is not yet. Convolutions have a switch of their own.

@@ -311,9 +311,17 @@ fn nothing_recommended(outcomes: &[CategoryOutcome], findings: &[Finding]) -> St
         );
     }
     if findings.is_empty() && bottlenecks().next().is_none() {
-        NO_BOTTLENECK.to_owned()
-    } else {
-        "What exceeds the thresholds is of low priority: no change is worth a recommendation.".to_owned()
+        return NO_BOTTLENECK.to_owned();
+    }
+    // What is urgent by its share of the time, but is no finding: nobody knows what it could save.
+    let unknown = bottlenecks().filter(|b| b.finding.is_none() && b.priority <= Priority::High);
+    match unknown.max_by(|a, b| a.time_ms.0.total_cmp(&b.time_ms.0)) {
+        Some(b) => format!(
+            "`{}` takes {}% of compute, but what a change to it would save can't be told from a trace.",
+            b.operation,
+            shown(b.percent_of_compute.0, 1)
+        ),
+        None => "What exceeds the thresholds is of low priority: no change is worth a recommendation.".to_owned(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The program a trace shows: leaf operations in the order in which they launched their kernels, and the modules they
 //! ran in. Patterns are looked for here and nowhere else.
 
+pub(crate) mod firsts;
 pub mod kind;
 mod parts;
 mod repeated;
@@ -14,6 +15,7 @@ use jarvis_trace::tree::{Annotations, Communication};
 use jarvis_trace::{Clock, EventId, EventKind, Few, GpuWork, IntervalSet, Key, Ns, StrId, Summary, Trace, Tree};
 use rapidhash::RapidHashMap;
 
+use firsts::Firsts;
 use kind::Kind;
 
 macro_rules! position {
@@ -195,6 +197,8 @@ pub struct Program {
     pub modules: Vec<Module>,
     /// Names of operations around leaves, each once.
     op_names: Vec<Arc<str>>,
+    /// Sorts of whose rows only the first elements are read.
+    firsts: RapidHashMap<LeafId, Firsts>,
     /// Number of profiler steps.
     pub steps: u32,
     /// Whether the recording has Python frames at all.
@@ -252,6 +256,11 @@ impl Program {
     /// Names of the operations around a leaf of this program, innermost first.
     pub fn ops_around<'a>(&'a self, leaf: &'a Leaf) -> impl ExactSizeIterator<Item = &'a Arc<str>> {
         leaf.around.iter().map(|op| &self.op_names[op.name as usize])
+    }
+
+    /// Of a sort after which only the ends of its rows are read: how much of each.
+    pub(crate) fn firsts_of(&self, sort: LeafId) -> Option<Firsts> {
+        self.firsts.get(&sort).copied()
     }
 
     /// Whether all calls of a row lie in regions of compiled code.
@@ -357,6 +366,7 @@ impl<'a> Reader<'a> {
         self.link_forward(&mut thread_of);
         repeated::mark(&mut self.program, &self.recorded);
         parts::mark(&mut self.program, trace, self.tree);
+        self.program.firsts = firsts::find(&self.program, trace, self.tree);
         self.program
     }
 

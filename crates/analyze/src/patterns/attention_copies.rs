@@ -31,6 +31,8 @@ use crate::program::kind::Kind;
 pub(super) const HINTS: &[&str] = &["attn", "attention", "sdpa"];
 /// Leaves between a copy and the attention it is for.
 pub(super) const REACH: usize = 12;
+/// Attention that reads slower than the peak by more than this is bound by something else too.
+const SLOWEST_READING: f64 = 1.25;
 /// Fewer copies around one attention call are no pattern.
 const LEAST_COPIES: usize = 2;
 
@@ -70,6 +72,26 @@ fn is_memory_bound(scene: &Scene<'_>, at: usize) -> bool {
     scene.sides_us(scene.look(at)).is_some_and(|(arithmetic, memory)| memory > arithmetic)
 }
 
+/// How many times as long as its bytes take at the peak bandwidth an operation does, as far as they alone may be why.
+fn slower_than_peak(scene: &Scene<'_>, at: usize) -> f64 {
+    let memory_us = scene.sides_us(scene.look(at)).map_or(f64::INFINITY, |(_, memory)| memory);
+    (scene.leaf(at).us / memory_us).clamp(1.0, SLOWEST_READING)
+}
+
+/// What it takes to read what a copy repeats of heads; nothing of other leaves.
+fn unread_us(scene: &Scene<'_>, at: usize) -> f64 {
+    let unread = |r: i64| scene.look(at).result_bytes() * (r - 1) as f64 / r as f64;
+    repeats(scene, at).map_or(0.0, unread) / scene.bytes_per_us()
+}
+
+/// What attention in separate operations that memory bounds need not read of heads that its own copies repeat, at best, in
+/// milliseconds.
+pub(super) fn unread_ms(scene: &Scene<'_>, attention: &[LeafId]) -> f64 {
+    let is_bound = |l: &LeafId| scene.look(l.index()).kind == Kind::Matrix && is_memory_bound(scene, l.index());
+    let repeated = || attention.iter().map(|l| unread_us(scene, l.index())).sum::<f64>() / 1e3;
+    if attention.iter().any(is_bound) { repeated() } else { 0.0 }
+}
+
 fn repeated_heads(scene: &Scene<'_>, claims: &Claims) -> Vec<Instance> {
     let mut found: Vec<Instance> = Vec::new();
     let mut at = 0;
@@ -93,9 +115,9 @@ fn repeated_heads(scene: &Scene<'_>, claims: &Claims) -> Vec<Instance> {
         removed(&mut instance);
         if is_memory_bound(scene, attention) {
             // What attention need not read any more comes on top, at best.
-            let copied: f64 = leaves.iter().map(|l| scene.look(l.index()).result_bytes()).sum();
-            let unread = copied * (r - 1) as f64 / r as f64;
-            instance.fused = Some(Fused { best_us: -unread / scene.bytes_per_us(), worst_us: 0.0 });
+            let peak_us: f64 = leaves.iter().map(|l| unread_us(scene, l.index())).sum();
+            let slower = slower_than_peak(scene, attention);
+            instance.fused = Some(Fused { best_us: -peak_us * slower, worst_us: 0.0 });
             instance.basis.push_str(", and attention, which memory bounds, at best reads that much less");
         }
         found.push(instance);

@@ -17,7 +17,7 @@ use super::fused::Change;
 use super::scene::Scene;
 use super::show::{ms, one};
 use super::{Code, Confidence, Pattern, is_worth, least_saving_ms};
-use super::{attention, moe, weight_copies};
+use super::{attention, attention_copies, moe, weight_copies};
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, MOST_OPERATIONS, Mending, Priority, Range};
 use crate::prepare::args::SEPARATOR;
 use crate::prepare::place;
@@ -115,7 +115,9 @@ pub fn findings(scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row], host: Opt
         is_worth(Range::new(sure.max(f.impact.saved_ms.low), f.impact.saved_ms.high), least_ms)
     };
     let heads = patterns.iter().filter(|p| p.code == Code::RepeatedKvHeads);
-    let heads_ms = heads.filter_map(|p| p.saved_ms).map(|s| s.high).sum();
+    let unfused = patterns.iter().filter(|p| p.code == Code::UnfusedAttention);
+    let unread_ms: f64 = unfused.flat_map(|p| &p.leaves).map(|l| attention_copies::unread_ms(scene, l)).sum();
+    let heads_ms = unread_ms + heads.filter_map(|p| p.saved_ms).map(|s| s.high).sum::<f64>();
     let mut leaves_in_row = vec![0; rows.len()];
     for row in scene.program.leaves.iter().filter_map(|leaf| leaf.row) {
         if let Some(count) = leaves_in_row.get_mut(row.index()) {
@@ -242,12 +244,9 @@ impl Maker<'_, '_> {
             let more = scaled.high > 1.01 * saved.high;
             return (scaled, if more { text } else { String::new() });
         }
-        if self.patterns.iter().all(|p| matches!(p.code, Code::WeightCopies | Code::Adapters)) {
-            // What is made once, or not at all, is not launched again either.
-            let leaves = self.patterns.iter().flat_map(|p| p.all_leaves()).map(|l| self.scene.program.leaf(l));
-            let kernels: Vec<u32> = leaves.flat_map(|l| l.kernels.iter().map(|k| k.uid)).collect();
+        if self.patterns.iter().all(|p| is_made_once(p.code)) {
             let text = " The GPU waits for the host here, so the range is what the recorded schedule gives without these launches.";
-            return (host.clip_removal(&kernels), text.to_owned());
+            return (self.without(host), text.to_owned());
         }
         let replacements = self.all_replacements();
         let late = if host.awaits_device { "Some launches come late" } else { "The GPU waits for the host" };
@@ -256,14 +255,23 @@ impl Maker<'_, '_> {
         (host.clip_fusion(&replacements), text)
     }
 
+    /// What the recorded schedule saves without the launches of all finds.
+    fn without(&self, host: &HostBound) -> Range {
+        let leaves = self.patterns.iter().flat_map(|p| p.all_leaves()).map(|l| self.scene.program.leaf(l));
+        let kernels: Vec<u32> = leaves.flat_map(|l| l.kernels.iter().map(|k| k.uid)).collect();
+        host.clip_removal(&kernels)
+    }
+
     /// What arrives of so large a saving that the host becomes the limit, if it does. For copies that nothing replaces:
     /// of compiled functions [`above_call`](Self::above_call) knows how long they take the host.
     fn then_within_host(&self, host: &HostBound, saved: Range) -> Option<Range> {
-        let goes = |p: &&Pattern| matches!(p.code, Code::GrownCache | Code::SdpaCopyOverhead);
-        if !self.patterns.iter().all(goes) || saved.high < LARGE_PART * host.window().ms() {
+        let are_all = |goes: fn(Code) -> bool| self.patterns.iter().all(|p| goes(p.code));
+        let made_once = are_all(is_made_once);
+        let go = made_once || are_all(|code| matches!(code, Code::GrownCache | Code::SdpaCopyOverhead));
+        if !go || saved.high < LARGE_PART * host.window().ms() {
             return None;
         }
-        let arrives = host.clip_fusion(&self.all_replacements());
+        let arrives = if made_once { self.without(host) } else { host.clip_fusion(&self.all_replacements()) };
         let arrives = Range::new(arrives.low.min(saved.low), arrives.high.min(saved.high));
         let left = |saved: f64| host.window().ms() - saved;
         let is_less = |a: f64, b: f64| left(a) > NOTICED_LEFT * left(b);
@@ -577,6 +585,11 @@ fn bound(scene: &Scene<'_>, id: LeafId) -> Option<&'static str> {
     scene.sides_us(scene.look(id.index())).map(|(c, m)| if c >= m { "compute" } else { "memory" })
 }
 
+/// Whether the operations are done once, or not at all, and so not launched again either.
+fn is_made_once(code: Code) -> bool {
+    matches!(code, Code::WeightCopies | Code::Adapters)
+}
+
 /// Whether no call of the library takes the place of the operations, so that they must be compiled.
 fn needs_compiler(code: Code) -> bool {
     matches!(
@@ -607,6 +620,7 @@ pub(super) fn category(pattern: &Pattern) -> &'static str {
         | Code::UnusedRows => "gemm",
         Code::GemmEpilogue | Code::LoopedLookups | Code::UnfusedLoss | Code::UnfusedModule => "kernel_fusion",
         Code::Recomputation => "recomputation",
+        Code::SortedForFew => "other",
         Code::UnfusedOptimizer if pattern.has(super::optimizer::LISTS) => "multi_tensor_apply",
         _ => "elementwise",
     }

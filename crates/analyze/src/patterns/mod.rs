@@ -37,6 +37,7 @@ mod recurrent;
 mod rope;
 pub(crate) mod scene;
 mod show;
+mod sorted_rows;
 pub(crate) mod turns;
 pub(crate) mod unfold;
 mod unused_rows;
@@ -110,6 +111,7 @@ codes! {
     UnfusedRecurrence        "UNFUSED_RECURRENCE"    UNFUSED_MODULE;
     UnfoldedConvolution      "UNFOLDED_CONVOLUTION"  UNFUSED_MODULE;
     UnusedRows               "UNUSED_ROWS"           LOW_EFFICIENCY_GEMM;
+    SortedForFew             "SORTED_FOR_FEW"        UNFUSED_MODULE;
     Adapters                 "LOW_RANK_ADAPTERS"     UNFUSED_MODULE;
     GemmEpilogue             "GEMM_EPILOGUE"         UNFUSED_MODULE;
     UnfusedModule            "UNFUSED_MODULE"        UNFUSED_MODULE;
@@ -122,6 +124,9 @@ pub const WHAT_GOES: [&str; 5] =
 
 /// The beginning of the basis of convolutions by unfolding.
 pub const ONE_CONVOLUTION: &str = unfold::BASIS;
+
+/// The same of rows that are sorted for their first few elements.
+pub const FIRST_FEW: &str = sorted_rows::BASIS;
 
 impl Code {
     /// Whether it is a loop that one call takes the place of: its finds differ in length, and nothing is fused.
@@ -149,6 +154,7 @@ impl Code {
                 | Self::OneHotTargets
                 | Self::UnfoldedConvolution
                 | Self::UnusedRows
+                | Self::SortedForFew
                 | Self::Recomputation
         )
     }
@@ -333,6 +339,7 @@ detectors! {
     lookups [LoopedLookups];
     adapters [Adapters];
     unused_rows [UnusedRows];
+    sorted_rows [SortedForFew];
     norm [UnfusedRmsNorm, UnfusedLayerNorm];
     rope [UnfusedRope];
     one_hot [OneHotTargets];

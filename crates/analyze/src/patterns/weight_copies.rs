@@ -3,7 +3,8 @@
 //! # What it finds
 //! Copies of a weight right before the matrix product or convolution that reads it, and of its bias, in a trace without a
 //! backward pass: casts that autocast makes of full-precision weights, and weights that are turned or made contiguous each
-//! time. Where autocast casts what is multiplied with such a weight in the same call, that belongs to it.
+//! time. Where autocast casts what is multiplied with such a weight in the same call, that belongs to it. Weights of one
+//! byte an element that are cast, and scaled, are dequantized.
 //!
 //! # Why it matters
 //! A weight is the same in every call, so its copy is too.
@@ -14,7 +15,8 @@
 //! contiguous tensors of four bytes an element, move half of these.
 //!
 //! # What to do
-//! Convert the model once, or keep the copy.
+//! Convert the model once, or keep the copy. Of quantized weights, where there is no room for a copy: a product that takes
+//! them as they are stored.
 //!
 //! # Limits
 //! A copy is known by its shape alone: it must be that of the weight, and of none of the other operands. Where autocast keeps
@@ -31,8 +33,14 @@ use crate::program::kind::{Kind, operands_before_factors};
 /// Leaves before a product among which the copy of its weight stands: those of bias and input may come between.
 const REACH: usize = 4;
 
+/// Operations that casts are called by.
+const CASTS_OF: [&str; 2] = ["aten::to", "aten::_to_copy"];
+
 /// Fact: the copies change the type.
 pub(super) const CASTS: &str = "casts";
+
+/// Fact: the copies are those of weights that are stored in one byte an element.
+pub(super) const DEQUANTIZES: &str = "dequantizes";
 
 /// Bytes of an element of the types that autocast chooses.
 const HALF: f64 = 2.0;
@@ -72,10 +80,30 @@ pub(super) fn same(a: &[i64], b: &[i64]) -> bool {
     a == b || is_transposed(a, b)
 }
 
-/// The copies of the weight and, if there is one of that, of the bias, in their order.
+/// The copies of the weight and, if there is one of that, of the bias, in their order. What scales a dequantized weight
+/// belongs to its copy.
 fn copies_of(scene: &Scene<'_>, claims: &Claims, at: usize, weight: &Operand<'_>) -> Vec<usize> {
-    let near = |i: &usize| scene.look(*i).kind == Kind::Copy && scene.leaf(*i).module == scene.leaf(at).module;
+    let copies = copies_before(scene, claims, at, weight, true);
+    if copies.iter().any(|&i| dequantizes(scene.look(i))) {
+        return copies;
+    }
+    copies_before(scene, claims, at, weight, false)
+}
+
+/// Whether a copy makes more than one byte an element of one.
+fn dequantizes(look: &Look<'_>) -> bool {
+    look.is_cast() && element_size(look.operands[1].dtype) <= 1.0 && element_size(look.operands[0].dtype) > 1.0
+}
+
+/// The same, with or without what scales them.
+fn copies_before(scene: &Scene<'_>, claims: &Claims, at: usize, weight: &Operand<'_>, scaled: bool) -> Vec<usize> {
     let is_weight = |i: &usize| same(&scene.look(*i).full, weight.dims);
+    let scales = |i: &usize| {
+        let look = scene.look(*i);
+        scaled && look.kind == Kind::Elementwise && is_weight(i) && look.full_operands().count() == 1
+    };
+    let near =
+        |i: &usize| (scene.look(*i).kind == Kind::Copy || scales(i)) && scene.leaf(*i).module == scene.leaf(at).module;
     let biases: Vec<&[i64]> = scene.look(at).operands.iter().map(|o| o.dims).filter(|d| d.len() == 1).collect();
     let is_bias = |i: &usize| biases.contains(&&*scene.look(*i).full);
     let before = scene.before(at).rev().take(REACH).take_while(near).filter(|&i| claims.is_free(i));
@@ -148,7 +176,12 @@ fn instance(scene: &Scene<'_>, copies: Vec<usize>, product: usize) -> Option<Ins
     BASIS.clone_into(&mut instance.basis);
     let (shape, name) = (dims(&scene.look(largest).full), &scene.leaf(product).name);
     instance.evidence.push(format!("a weight of {shape} is copied right before the `{name}` that reads it"));
-    if scene.look(largest).is_cast() {
+    // A cast is no place.
+    instance.holder = instance.holder.filter(|name| !CASTS_OF.contains(&&**name));
+    let dequantized = instance.leaves.iter().any(|l| dequantizes(scene.look(l.index())));
+    if dequantized {
+        instance.facts.push((DEQUANTIZES, "true".to_owned()));
+    } else if scene.look(largest).is_cast() {
         instance.facts.push((CASTS, "true".to_owned()));
     }
     Some(instance)

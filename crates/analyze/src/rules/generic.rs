@@ -14,6 +14,7 @@ use crate::finding::{PatternId, Priority};
 use crate::metrics::{Bottleneck, BottleneckImpact, CategoryMetrics, Classification, GenericClass};
 use crate::patterns::unfold::UNFOLD;
 use crate::prepared::{BoundType, Row};
+use crate::program::firsts::SORTS;
 use crate::texts::TextId;
 use crate::thresholds::Threshold;
 
@@ -86,9 +87,6 @@ fn kind(row: &Row) -> &'static str {
     if communication { "communication" } else { by_name.unwrap_or("miscellaneous") }
 }
 
-/// Operations that put whole rows in order, which no compiler makes faster.
-const SORTS: &[&str] = &["aten::sort", "aten::argsort", "aten::msort"];
-
 impl Rules for Generic {
     fn info(&self) -> &'static AnalyzerInfo {
         &INFO
@@ -112,6 +110,7 @@ impl Rules for Generic {
     fn say(&self, cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
         let mut said = Said::default();
         said.bound(cx, group);
+        // No compiler makes them faster.
         if SORTS.contains(&&*group.row().name) {
             said.model(TextId::A_SORT, &[]);
         } else if &*group.row().name == UNFOLD {

@@ -2,7 +2,7 @@
 
 use jarvis_analyze::analysis::Analysis;
 use jarvis_analyze::finding::{Finding, PatternId, Priority, Range};
-use jarvis_analyze::patterns::{ONE_CONVOLUTION, WHAT_GOES};
+use jarvis_analyze::patterns::{FIRST_FEW, ONE_CONVOLUTION, WHAT_GOES};
 use jarvis_analyze::prepare::args::SEPARATOR;
 use jarvis_analyze::prepared::{BoundType, Efficiency, EfficiencySource};
 use jarvis_analyze::rounding::{shown, shown_ms};
@@ -138,6 +138,7 @@ pub(crate) fn basis(finding: &Finding) -> &'static str {
         _ if whole.contains("launches replaced") => "the recorded schedule run again with fewer launches",
         _ if whole.contains("without these launches") => "the recorded schedule run again without their launches",
         _ if whole.contains(ONE_CONVOLUTION) => "the same arithmetic in one convolution",
+        _ if whole.contains(FIRST_FEW) => "what finding the first few was measured to take",
         _ if whole.contains("as part of the matrix product") => "the same work within the matrix products",
         _ if whole.contains("steps in time by one call") => "the same steps in one call of the library",
         _ if whole.contains(" passes move ") => "as few passes over the same data as such work needs",

@@ -6,8 +6,8 @@ use super::super::fused::Change;
 use super::super::show::{ms, one};
 use super::super::words::{attention_parts, fused_call, is_alike, likewise, short_ops};
 use super::super::{
-    Code, Pattern, attention, attention_time, chain, looped, loss, module, norm, one_hot, optimizer, unused_rows,
-    weight_copies,
+    Code, Pattern, attention, attention_time, chain, looped, loss, module, norm, one_hot, optimizer, sorted_rows,
+    unused_rows, weight_copies,
 };
 use super::{MOST_BASES, Maker};
 use crate::finding::Paths;
@@ -25,6 +25,7 @@ impl Maker<'_, '_> {
             Code::UnfusedAttention | Code::UnfusedAttentionBackward => "Unfused attention",
             Code::RepeatedKvHeads => "Key/value heads repeated before attention",
             Code::GrownCache => "Keys and values copied to append to them",
+            Code::WeightCopies if self.has(weight_copies::DEQUANTIZES) => "Weights dequantized in every call",
             Code::WeightCopies if self.has(weight_copies::CASTS) => "Weights cast in every call",
             Code::WeightCopies => "Weights copied in every call",
             Code::SdpaCopyOverhead => "Copies around attention",
@@ -51,6 +52,7 @@ impl Maker<'_, '_> {
             Code::UnfoldedConvolution => "Convolution by unfolding",
             Code::Adapters => "Adapters beside linear layers",
             Code::UnusedRows => "Product of which few rows are used",
+            Code::SortedForFew => "Rows sorted for their first few elements",
             Code::UnfusedLoss if self.has(loss::BARE) => "Unfused log-softmax over many classes",
             Code::UnfusedLoss => "Unfused loss over many classes",
             Code::ElementwiseChain => "Chain of elementwise operations",
@@ -104,7 +106,9 @@ impl Maker<'_, '_> {
             Code::UnfoldedConvolution => TextId::I_UNFOLD,
             Code::Adapters => TextId::I_ADAPTERS,
             Code::UnusedRows => TextId::I_UNUSED_ROWS,
+            Code::SortedForFew => TextId::I_SORTED,
             Code::WeightCopies if alike().any(|p| p.halo_ms > 0.0) => TextId::I_AUTOCAST,
+            Code::WeightCopies if self.has(weight_copies::DEQUANTIZES) => TextId::I_DEQUANTIZED,
             Code::WeightCopies => TextId::I_WEIGHT_COPIES,
             Code::SdpaCopyOverhead => TextId::I_SDPA_COPY,
             Code::MoeExpertLoop if loose => TextId::I_EXPERTS_LOOSE,
@@ -141,6 +145,8 @@ impl Maker<'_, '_> {
             ("weights", &self.fact(looped::WEIGHTS_SHARE)),
             ("rows", &self.fact(unused_rows::ROWS)),
             ("used", &self.fact(unused_rows::USED_ROWS)),
+            ("elements", &self.fact(sorted_rows::ELEMENTS)),
+            ("read", &self.fact(sorted_rows::READ)),
             ("op", &first.anchor),
             ("list", &short_ops(first)),
             ("parts", &parts),
@@ -176,6 +182,8 @@ impl Maker<'_, '_> {
             Code::UnfoldedConvolution => vec![TextId::A_UNFOLD.plain()],
             Code::Adapters => vec![TextId::A_MERGE.plain()],
             Code::UnusedRows => vec![TextId::A_ROWS_FIRST.plain()],
+            Code::SortedForFew => vec![TextId::A_TOPK.fill(&[("used", &self.fact(sorted_rows::READ))])],
+            Code::WeightCopies if self.has(weight_copies::DEQUANTIZES) => vec![TextId::A_DEQUANTIZE.plain()],
             Code::WeightCopies if self.has(weight_copies::CASTS) => vec![TextId::A_CAST_ONCE.plain()],
             Code::WeightCopies => vec![TextId::A_COPY_ONCE.plain()],
             Code::SdpaCopyOverhead => vec![TextId::A_STRIDED.plain()],

@@ -762,7 +762,7 @@ fn weights_that_are_made_in_every_call_could_be_made_once() {
         let mut s = Sketch::new();
         s.module("Linear_0", |s| {
             s.sequenced("aten::mul", 1, |s| {
-                s.typed("aten::copy_", &[made, made], &["c10::BFloat16", "signed char"], 40.0);
+                s.typed("aten::copy_", &[made, made], &["c10::BFloat16", "float"], 40.0);
                 s.op("aten::mul", &[made, &[made[0], 1]], 40.0);
             });
             s.op("aten::mm", &[x, w], 10.0);
@@ -850,6 +850,32 @@ fn weights_that_are_cast_in_every_call() {
     assert!(title.starts_with("Weights copied") && advice.starts_with("Keep the copy"), "{title}: {advice}");
     // Weights that are learnt change from step to step.
     draw(true, true).none(Code::WeightCopies);
+}
+
+#[test]
+fn weights_of_one_byte_are_dequantized_with_their_scales() {
+    let (weight, x): (&[i64], &[i64]) = (&[4096, 1024], &[512, 1024]);
+    let draw = |stored: &'static str, scale: &[i64]| {
+        let mut s = Sketch::new();
+        for _ in 0..4 {
+            s.typed("aten::copy_", &[weight, weight], &["c10::BFloat16", stored], 7.0);
+            s.op("aten::mul", &[weight, scale], 6.0).op("aten::mm", &[x, &[1024, 4096]], 9.0);
+        }
+        s
+    };
+    let s = draw("signed char", &[4096, 1]);
+    let p = s.one(Code::WeightCopies);
+    assert_eq!((p.instances, p.ops.len()), (4, 2));
+    s.look(|_, _, findings| {
+        let f = &findings[0];
+        assert_eq!(f.title, "Weights dequantized in every call");
+        assert!(f.issue.contains("in a wider type") && f.issue.contains("(copy, mul)"), "{}", f.issue);
+        assert!(f.paths.algorithmic[0].starts_with("Dequantize the weights once"), "{:?}", f.paths);
+    });
+    assert_eq!(draw("c10::Float8_e4m3fn", &[4096, 1]).one(Code::WeightCopies).ops.len(), 2);
+    // What is stored as wide is not dequantized, and two tensors of its size make no weight.
+    draw("float", &[4096, 1]).none(Code::WeightCopies);
+    draw("signed char", weight).none(Code::WeightCopies);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod own_losses;
 mod passes;
 mod repeats;
 mod sketch;
+mod sorted_rows;
 mod unused_rows;
 
 use super::{Code, PATTERN_DETECTORS};

@@ -113,6 +113,14 @@ impl Sketch {
         self.view("aten::select", whole)
     }
 
+    /// The same with the values of all its arguments.
+    pub(super) fn part(&mut self, name: &str, whole: &[i64], values: &str) -> &mut Self {
+        let view = self.builder.cpu_op(name, self.now, 1.0).on(1, self.thread);
+        view.arg("Input Dims", format!("[{whole:?}, [], [], [], []]")).arg("Concrete Inputs", values);
+        self.now += 2.0;
+        self
+    }
+
     /// Another operation on a tensor that launches nothing.
     pub(super) fn view(&mut self, name: &str, whole: &[i64]) -> &mut Self {
         let view = self.builder.cpu_op(name, self.now, 1.0).on(1, self.thread);

@@ -1,0 +1,141 @@
+//! Sorted rows of which only the first few are read.
+
+use jarvis_trace::{Clock, EventId, EventKind, Key, Ns, StrId, Trace, TrackId, Tree};
+use rapidhash::RapidHashMap;
+
+use super::{LeafId, Program};
+
+/// Operations that put whole rows in order. The first is what the others call.
+pub(crate) const SORTS: [&str; 3] = ["aten::sort", "aten::argsort", "aten::msort"];
+
+/// Operations after a sort among which its results are read, those that others call aside.
+const REACH: usize = 32;
+
+/// Where the dimension stands among the arguments of a sort, from behind: what comes before it differs from form to form.
+const DIMENSION_FROM_BEHIND: usize = 2;
+
+/// What is read of each sorted row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Firsts {
+    /// Elements that are read, at most.
+    pub(crate) read: i64,
+    /// Elements of a row.
+    pub(crate) of: i64,
+}
+
+/// Finds the sorts after which only the ends of their rows are read.
+pub(super) fn find(program: &Program, trace: &Trace, tree: &Tree) -> RapidHashMap<LeafId, Firsts> {
+    let mut found = RapidHashMap::default();
+    let mut threads: RapidHashMap<TrackId, Vec<EventId>> = RapidHashMap::default();
+    let mut shapes = Shapes::default();
+    for (at, leaf) in program.leaves.iter().enumerate().filter(|(_, l)| *l.name == *SORTS[0]) {
+        let shape = leaf.inputs.dims.as_deref().and_then(|dims| dims.first()?.shape()).unwrap_or_default();
+        let Some(event) = trace.event(leaf.uid) else { continue };
+        let track = trace.track_id(event);
+        let calls = threads.entry(track).or_insert_with(|| outermost(trace, tree, track));
+        let firsts = Sorted::of(trace, event, shape).and_then(|sorted| sorted.firsts(trace, calls, &mut shapes));
+        found.extend(firsts.map(|firsts| (LeafId(at as u32), firsts)));
+    }
+    found
+}
+
+/// The operations of a thread that no other calls.
+fn outermost(trace: &Trace, tree: &Tree, track: TrackId) -> Vec<EventId> {
+    let events = tree.thread_events().find(|(t, _)| *t == track).map(|(_, events)| events).unwrap_or_default();
+    let mut until = Ns(i64::MIN);
+    let mut calls = Vec::new();
+    for &event in events.iter().filter(|e| trace.kind(**e) == EventKind::CpuOp) {
+        let Some((start, end)) = Ns::span_of(trace, event) else { continue };
+        if start >= until {
+            calls.push(event);
+            until = end;
+        }
+    }
+    calls
+}
+
+/// A tensor whose rows were put in order.
+struct Sorted<'a> {
+    start: Ns,
+    shape: &'a [i64],
+    /// The dimension they lie along.
+    along: usize,
+}
+
+impl<'a> Sorted<'a> {
+    fn of(trace: &Trace, event: EventId, shape: &'a [i64]) -> Option<Self> {
+        let values = values(trace, event)?;
+        let dimension = values.len().checked_sub(DIMENSION_FROM_BEHIND).and_then(|at| values[at].parse().ok());
+        Some(Self { start: trace.ts(event)?, shape, along: position(dimension.unwrap_or(-1), shape.len())? })
+    }
+
+    /// How many elements of each row are read; `None` if others than the first are, or if that can't be told.
+    fn firsts(&self, trace: &Trace, calls: &[EventId], shapes: &mut Shapes) -> Option<Firsts> {
+        let sort = calls.partition_point(|&e| trace.ts(e).is_some_and(|ts| ts <= self.start)).checked_sub(1)?;
+        let mut read = 0;
+        for &event in turn(trace, calls, sort) {
+            if shapes.of(trace, event).iter().any(|s| s == self.shape) {
+                read = self.taken(trace, event)?.max(read);
+            }
+        }
+        (read > 0).then_some(Firsts { read, of: self.shape[self.along] })
+    }
+
+    /// How many elements of an end of each row a view takes.
+    fn taken(&self, trace: &Trace, event: EventId) -> Option<i64> {
+        let (values, length) = (values(trace, event)?, self.shape[self.along]);
+        let value = |at: usize| values.get(at).and_then(|v| v.parse::<i64>().ok());
+        if position(value(1)?, self.shape.len())? != self.along {
+            return None;
+        }
+        let within = |v: i64| if v < 0 { v.saturating_add(length).max(0) } else { v.min(length) };
+        match trace.name(event) {
+            "aten::slice" => {
+                let (from, to) = (within(value(2).unwrap_or(0)), within(value(3).unwrap_or(i64::MAX)));
+                let is_end = (from == 0) != (to == length);
+                (is_end && from < to && value(4) == Some(1)).then(|| to - from)
+            }
+            "aten::select" => [0, length - 1].contains(&within(value(2)?)).then_some(1),
+            _ => None,
+        }
+    }
+}
+
+/// The calls after a sort up to those that prepare the next one like it, as others prepared the first one of the recording.
+fn turn<'e>(trace: &Trace, calls: &'e [EventId], sort: usize) -> &'e [EventId] {
+    let alike = |a: EventId, b: EventId| {
+        trace.name_id(a) == trace.name_id(b) && trace.text_id(a, Key::InputDims) == trace.text_id(b, Key::InputDims)
+    };
+    let after = &calls[sort + 1..calls.len().min(sort + 1 + REACH)];
+    let is_sort = |e: &EventId| alike(*e, calls[sort]);
+    let (Some(next), Some(first)) = (after.iter().position(is_sort), calls.iter().position(is_sort)) else {
+        return after;
+    };
+    let before = calls[..first].iter().rev().zip(after[..next].iter().rev());
+    let prepares = before.take_while(|(a, b)| alike(**a, **b)).count();
+    &after[..next - prepares]
+}
+
+fn position(dimension: i64, rank: usize) -> Option<usize> {
+    let from_first = if dimension < 0 { dimension + rank as i64 } else { dimension };
+    usize::try_from(from_first).ok().filter(|&at| at < rank)
+}
+
+fn values(trace: &Trace, event: EventId) -> Option<Vec<String>> {
+    serde_json::from_str(trace.text(trace.text_id(event, Key::ConcreteInputs)?)).ok()
+}
+
+/// Shapes of inputs, each text read once.
+#[derive(Default)]
+struct Shapes(RapidHashMap<StrId, Vec<Vec<i64>>>);
+
+impl Shapes {
+    /// Those of an operation; lists of tensors are none.
+    fn of(&mut self, trace: &Trace, event: EventId) -> &[Vec<i64>] {
+        let Some(id) = trace.text_id(event, Key::InputDims) else { return &[] };
+        self.0.entry(id).or_insert_with(|| {
+            let all: Vec<serde_json::Value> = serde_json::from_str(trace.text(id)).unwrap_or_default();
+            all.into_iter().filter_map(|shape| serde_json::from_value(shape).ok()).collect()
+        })
+    }
+}

@@ -255,6 +255,9 @@ impl Maker<'_, '_> {
         let gain = Change::of(self.patterns.iter().copied()).gain();
         let text = if gain.high < TYPICAL_GAIN { TextId::A_FLASH_SMALL } else { TextId::A_FLASH };
         let mut path = vec![text.fill(&[("low", &one(gain.low)), ("high", &one(gain.high))])];
+        if self.heads_ms > 0.0 {
+            path.push(TextId::A_GQA.plain());
+        }
         if self.first().facts.iter().any(|f| f.0 == attention::AVERAGED) {
             path.push(TextId::A_NEED_WEIGHTS.plain());
         }

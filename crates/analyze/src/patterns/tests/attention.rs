@@ -888,6 +888,7 @@ fn attention_step_by_step_may_read_heads_once_that_its_own_copies_repeat() {
                 saved.map(|s| s.high).sum()
             };
             let f = findings.iter().find(|f| f.pattern == PatternId::UNFUSED_ATTENTION).unwrap();
+            assert_eq!(f.paths.algorithmic.iter().any(|a| a.contains("enable_gqa=True")), stride == 0, "{:?}", f.paths);
             (f.impact.saved_ms.high, of(Code::UnfusedAttention), of(Code::RepeatedKvHeads))
         })
     };

@@ -26,32 +26,62 @@ pub(crate) struct Firsts {
 /// Finds the sorts after which only the ends of their rows are read.
 pub(super) fn find(program: &Program, trace: &Trace, tree: &Tree) -> RapidHashMap<LeafId, Firsts> {
     let mut found = RapidHashMap::default();
-    let mut threads: RapidHashMap<TrackId, Vec<EventId>> = RapidHashMap::default();
+    let mut threads: RapidHashMap<TrackId, Calls> = RapidHashMap::default();
     let mut shapes = Shapes::default();
     for (at, leaf) in program.leaves.iter().enumerate().filter(|(_, l)| *l.name == *SORTS[0]) {
         let shape = leaf.inputs.dims.as_deref().and_then(|dims| dims.first()?.shape()).unwrap_or_default();
         let Some(event) = trace.event(leaf.uid) else { continue };
         let track = trace.track_id(event);
-        let calls = threads.entry(track).or_insert_with(|| outermost(trace, tree, track));
+        let calls = threads.entry(track).or_insert_with(|| Calls::of(trace, tree, track));
         let firsts = Sorted::of(trace, event, shape).and_then(|sorted| sorted.firsts(trace, calls, &mut shapes));
         found.extend(firsts.map(|firsts| (LeafId(at as u32), firsts)));
     }
     found
 }
 
+/// What calls that are equal have in common: name and shapes.
+type Alike = (StrId, Option<StrId>);
+
+fn alike(trace: &Trace, event: EventId) -> Alike {
+    (trace.name_id(event), trace.text_id(event, Key::InputDims))
+}
+
 /// The operations of a thread that no other calls.
-fn outermost(trace: &Trace, tree: &Tree, track: TrackId) -> Vec<EventId> {
-    let events = tree.thread_events().find(|(t, _)| *t == track).map(|(_, events)| events).unwrap_or_default();
-    let mut until = Ns(i64::MIN);
-    let mut calls = Vec::new();
-    for &event in events.iter().filter(|e| trace.kind(**e) == EventKind::CpuOp) {
-        let Some((start, end)) = Ns::span_of(trace, event) else { continue };
-        if start >= until {
-            calls.push(event);
+struct Calls {
+    list: Vec<EventId>,
+    /// Where the first sort of a kind stands.
+    first: RapidHashMap<Alike, usize>,
+}
+
+impl Calls {
+    fn of(trace: &Trace, tree: &Tree, track: TrackId) -> Self {
+        let events = tree.thread_events().find(|(t, _)| *t == track).map(|(_, events)| events).unwrap_or_default();
+        let mut until = Ns(i64::MIN);
+        let mut calls = Self { list: Vec::new(), first: RapidHashMap::default() };
+        for &event in events.iter().filter(|e| trace.kind(**e) == EventKind::CpuOp) {
+            let Some((start, end)) = Ns::span_of(trace, event) else { continue };
+            if start < until {
+                continue;
+            }
             until = end;
+            if SORTS.contains(&trace.name(event)) {
+                calls.first.entry(alike(trace, event)).or_insert(calls.list.len());
+            }
+            calls.list.push(event);
         }
+        calls
     }
-    calls
+
+    /// Those after a sort up to those that prepare the next one like it, as others prepared the first one of the recording.
+    fn turn(&self, trace: &Trace, sort: usize) -> &[EventId] {
+        let of = alike(trace, self.list[sort]);
+        let after = &self.list[sort + 1..self.list.len().min(sort + 1 + REACH)];
+        let next = after.iter().position(|&e| alike(trace, e) == of);
+        let (Some(next), Some(&first)) = (next, self.first.get(&of)) else { return after };
+        let before = self.list[..first].iter().rev().zip(after[..next].iter().rev());
+        let prepares = before.take_while(|(a, b)| alike(trace, **a) == alike(trace, **b)).count();
+        &after[..next - prepares]
+    }
 }
 
 /// A tensor whose rows were put in order.
@@ -70,10 +100,10 @@ impl<'a> Sorted<'a> {
     }
 
     /// How many elements of each row are read; `None` if others than the first are, or if that can't be told.
-    fn firsts(&self, trace: &Trace, calls: &[EventId], shapes: &mut Shapes) -> Option<Firsts> {
-        let sort = calls.partition_point(|&e| trace.ts(e).is_some_and(|ts| ts <= self.start)).checked_sub(1)?;
+    fn firsts(&self, trace: &Trace, calls: &Calls, shapes: &mut Shapes) -> Option<Firsts> {
+        let until = calls.list.partition_point(|&e| trace.ts(e).is_some_and(|ts| ts <= self.start));
         let mut read = 0;
-        for &event in turn(trace, calls, sort) {
+        for &event in calls.turn(trace, until.checked_sub(1)?) {
             if shapes.of(trace, event).iter().any(|s| s == self.shape) {
                 read = self.taken(trace, event)?.max(read);
             }
@@ -99,21 +129,6 @@ impl<'a> Sorted<'a> {
             _ => None,
         }
     }
-}
-
-/// The calls after a sort up to those that prepare the next one like it, as others prepared the first one of the recording.
-fn turn<'e>(trace: &Trace, calls: &'e [EventId], sort: usize) -> &'e [EventId] {
-    let alike = |a: EventId, b: EventId| {
-        trace.name_id(a) == trace.name_id(b) && trace.text_id(a, Key::InputDims) == trace.text_id(b, Key::InputDims)
-    };
-    let after = &calls[sort + 1..calls.len().min(sort + 1 + REACH)];
-    let is_sort = |e: &EventId| alike(*e, calls[sort]);
-    let (Some(next), Some(first)) = (after.iter().position(is_sort), calls.iter().position(is_sort)) else {
-        return after;
-    };
-    let before = calls[..first].iter().rev().zip(after[..next].iter().rev());
-    let prepares = before.take_while(|(a, b)| alike(**a, **b)).count();
-    &after[..next - prepares]
 }
 
 fn position(dimension: i64, rank: usize) -> Option<usize> {

@@ -301,9 +301,12 @@ fn instance(scene: &Scene<'_>, run: Vec<LeafId>) -> Instance {
     instance.fused = Some(forward.time(scene));
     instance.basis = forward.basis(scene);
     instance.backward = scene.backward_of(&instance.leaves);
-    // The gradient and the inputs are read again, and each input gets a gradient.
+    // The gradient and the inputs are read again, and what dropout has left; each input gets a gradient, at worst also
+    // those that there may be.
+    let dropped = instance.leaves.iter().filter(|l| scene.look(l.index()).base == "native_dropout").count();
+    let read = forward.writes + dropped as f64 * n as f64;
     let backward = Part {
-        reads: (forward.writes + inputs.0, forward.writes + inputs.1 + again),
+        reads: (read + inputs.0, read + inputs.1 + again + (inputs.1 - inputs.0)),
         writes: inputs.0,
         ..Part::default()
     };

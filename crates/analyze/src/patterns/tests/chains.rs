@@ -853,6 +853,30 @@ fn weights_that_are_cast_in_every_call() {
 }
 
 #[test]
+fn a_tensor_that_may_come_from_elsewhere_may_need_a_gradient() {
+    let x: &[i64] = &[8192, 8192];
+    let worst = |second: &[i64], trains: bool| {
+        let mut s = Sketch::new();
+        s.recorded(1).op("aten::abs", &[x], 80.0).recorded(2).op("aten::mul", &[x, second], 120.0);
+        s.recorded(3).op("aten::neg", &[x], 80.0);
+        if trains {
+            for (node, sequence, op) in
+                [("NegBackward0", 3, "neg"), ("MulBackward0", 2, "mul"), ("AbsBackward0", 1, "mul")]
+            {
+                s.backward(node, sequence, |s| {
+                    s.op(&format!("aten::{op}"), &[x, x], 120.0);
+                });
+            }
+        }
+        s.one(Code::ElementwiseChain).fused_ms.unwrap().high
+    };
+    // It is read, read again, and its gradient is written.
+    let brought = |trains: bool| worst(x, trains) - worst(&[], trains);
+    let times = brought(true) / brought(false);
+    assert!((times - 3.0).abs() < 0.2, "{times}");
+}
+
+#[test]
 fn weights_of_one_byte_are_dequantized_with_their_scales() {
     let (weight, x): (&[i64], &[i64]) = (&[4096, 1024], &[512, 1024]);
     let draw = |stored: &'static str, scale: &[i64]| {

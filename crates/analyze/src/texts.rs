@@ -114,6 +114,7 @@ texts! {
     A_ROWS_FIRST   "A-ROWS-FIRST"   "Take the rows that are needed before the layer and not after it (`lm_head(hidden[:, -1:])` for the next token; `logits_to_keep=1` where the model has it).";
     A_MERGE        "A-MERGE"        "Merge the adapters into the weights before inference (`merge_and_unload()` of the library, or add the product of both weights to the layer's) unless several are served at a time.";
     A_LOOKUP       "A-LOOKUP"       "Pick the rows by index: `torch.nn.functional.embedding(indices, weight)` reads those alone.";
+    A_SPARSE_TABLE "A-SPARSE-TABLE" "Of the {rows} rows of the table at most {used} have a gradient: with `sparse=True` of the embedding and an optimizer for such gradients (`torch.optim.SparseAdam`, `torch.optim.SGD`) neither touches the others.";
     A_TOPK         "A-TOPK"         "Take the first of each row without sorting the rest: `torch.topk(x, {used})` gives the same values and indices (`largest=False` for the smallest, `sorted=False` where their order does not matter).";
     A_SORT         "A-SORT"         "Sort less: `torch.topk` where only the first few of each row are used.";
     A_WEIGHTS_ONCE "A-WEIGHTS-ONCE" "Make the weight once and keep it: these operations work on what stays the same from call to call. Else use a product that takes the weight as it is stored.";

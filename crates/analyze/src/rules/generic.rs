@@ -12,6 +12,7 @@ use super::priority::NOT_URGENT;
 use super::words::{Said, kind_by_words};
 use crate::finding::{PatternId, Priority};
 use crate::metrics::{Bottleneck, BottleneckImpact, CategoryMetrics, Classification, GenericClass};
+use crate::patterns::scene::numel;
 use crate::patterns::unfold::UNFOLD;
 use crate::prepared::{BoundType, Row};
 use crate::program::firsts::SORTS;
@@ -87,6 +88,17 @@ fn kind(row: &Row) -> &'static str {
     if communication { "communication" } else { by_name.unwrap_or("miscellaneous") }
 }
 
+/// The gradient of a table, and the least times as many rows as are looked up at most that it has.
+const TABLE_GRADIENT: &str = "aten::embedding_dense_backward";
+const FEW_ROWS: i64 = 4;
+
+/// Rows of a table and how many of them have a gradient at most, if these are few.
+fn sparse_gradient(row: &Row) -> Option<[i64; 2]> {
+    let used = numel(row.inputs.dims.as_ref().filter(|_| &*row.name == TABLE_GRADIENT)?.get(1)?.shape()?);
+    let rows: i64 = row.inputs.concrete.as_ref()?.get(2)?.parse().ok()?;
+    (used.saturating_mul(FEW_ROWS) <= rows).then_some([rows, used])
+}
+
 impl Rules for Generic {
     fn info(&self) -> &'static AnalyzerInfo {
         &INFO
@@ -115,6 +127,8 @@ impl Rules for Generic {
             said.model(TextId::A_SORT, &[]);
         } else if &*group.row().name == UNFOLD {
             said.model(TextId::A_UNFOLD, &[]);
+        } else if let Some([rows, used]) = sparse_gradient(group.row()) {
+            said.model(TextId::A_SPARSE_TABLE, &[("rows", &rows.to_string()), ("used", &used.to_string())]);
         } else {
             said.compile(cx, group.row());
         }

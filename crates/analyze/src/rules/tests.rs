@@ -775,6 +775,16 @@ fn what_need_not_be_done_is_told_so() {
     let sort =
         Call::new("aten::sort", "[[64, 128000], [], []]", r#"["float", "Scalar", "Scalar"]"#, &[("radix_sort", 600.0)]);
     assert_eq!(of(&sort).0, ["A-SORT"]);
+    let gradient = |rows: &str| {
+        let concrete = format!(r#"["", "", "{rows}", "-1", "False"]"#);
+        let types = r#"["float", "long int", "Scalar", "Scalar", "Scalar"]"#;
+        let dims = "[[4096, 26, 64], [4096, 26], [], [], []]";
+        let mut call = Call::new("aten::embedding_dense_backward", dims, types, &[("fill_and_add", 1000.0)]);
+        call.concrete = Some(&concrete);
+        of(&call).0
+    };
+    assert_eq!(gradient("2000000"), ["A-SPARSE-TABLE"]);
+    assert!(!gradient("200000").contains(&"A-SPARSE-TABLE"));
     let unfold = Call::new(
         "aten::im2col",
         "[[32, 128, 56, 56], [], [], [], []]",

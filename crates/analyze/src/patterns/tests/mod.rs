@@ -15,6 +15,7 @@ mod repeats;
 mod sketch;
 mod sorted_rows;
 mod unused_rows;
+mod weights;
 
 use super::{Code, PATTERN_DETECTORS};
 

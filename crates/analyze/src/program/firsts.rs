@@ -125,7 +125,7 @@ impl<'a> Sorted<'a> {
                 let is_end = (from == 0) != (to == length);
                 (is_end && from < to && value(4) == Some(1)).then(|| to - from)
             }
-            "aten::select" => [0, length - 1].contains(&within(value(2)?)).then_some(1),
+            "aten::select" => [0, length.saturating_sub(1)].contains(&within(value(2)?)).then_some(1),
             _ => None,
         }
     }

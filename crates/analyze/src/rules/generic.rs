@@ -96,7 +96,7 @@ const FEW_ROWS: i64 = 4;
 fn sparse_gradient(row: &Row) -> Option<[i64; 2]> {
     let used = numel(row.inputs.dims.as_ref().filter(|_| &*row.name == TABLE_GRADIENT)?.get(1)?.shape()?);
     let rows: i64 = row.inputs.concrete.as_ref()?.get(2)?.parse().ok()?;
-    (used.saturating_mul(FEW_ROWS) <= rows).then_some([rows, used])
+    (used > 0 && used.saturating_mul(FEW_ROWS) <= rows).then_some([rows, used])
 }
 
 impl Rules for Generic {

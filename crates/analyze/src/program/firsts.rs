@@ -102,8 +102,10 @@ impl<'a> Sorted<'a> {
     /// How many elements of each row are read; `None` if others than the first are, or if that can't be told.
     fn firsts(&self, trace: &Trace, calls: &Calls, shapes: &mut Shapes) -> Option<Firsts> {
         let until = calls.list.partition_point(|&e| trace.ts(e).is_some_and(|ts| ts <= self.start));
+        // What others sort for themselves nobody else reads.
+        let sort = until.checked_sub(1).filter(|&at| SORTS.contains(&trace.name(calls.list[at])))?;
         let mut read = 0;
-        for &event in calls.turn(trace, until.checked_sub(1)?) {
+        for &event in calls.turn(trace, sort) {
             if shapes.of(trace, event).iter().any(|s| s == self.shape) {
                 read = self.taken(trace, event)?.max(read);
             }

@@ -82,6 +82,18 @@ fn rows_of_which_more_is_read_are_not_told() {
     none(draw(1, 2400.0, LOGITS, 1, |s| {
         s.part("aten::select", LOGITS, r#"["", "1", "64128"]"#);
     }));
+    // What another operation sorts for itself.
+    let mut s = Sketch::new();
+    s.within("aten::unique2", |s| {
+        let args = [
+            ("Input Dims", format!("[{LOGITS:?}, [], []]")),
+            ("Input type", r#"["float", "Scalar", "Scalar"]"#.to_owned()),
+            ("Concrete Inputs", r#"["", "1", "True"]"#.to_owned()),
+        ];
+        s.launch("aten::sort", 2400.0, &args);
+    });
+    first("50")(&mut s);
+    none(s);
     // A sort that is as fast.
     none(draw(1, 600.0, LOGITS, 1, first("50")));
     let short: &[i64] = &[1024, 1024];

@@ -24,6 +24,19 @@ fn bottlenecks_without_a_model_are_told_where_nothing_is_recommended() {
     assert!(told(&unknown).starts_with("2 bottlenecks were found, but"), "{}", told(&unknown));
 }
 
+#[test]
+fn what_is_urgent_without_a_known_gain_is_not_called_of_low_priority() {
+    let mut scene = Scene::new();
+    let types = r#"["float", "Scalar", "Scalar"]"#;
+    scene.calls(4, &Call::new("aten::sort", "[[256, 128256], [], []]", types, &[("radix_sort", 2400.0)]));
+    let (outcomes, findings) = analyzed(&scene.prepared());
+    let told = nothing_recommended(&outcomes, &findings);
+    assert_eq!(
+        told,
+        "`aten::sort` takes 100.0% of compute, but what a change to it would save can't be told from a trace."
+    );
+}
+
 /// A norm written out, three times.
 fn norms() -> Analysis {
     let mut scene = Scene::new();

@@ -29,7 +29,7 @@ use crate::rounding::{round, shown, shown_ms};
 use crate::rules::{CategoryOutcome, Claims, NOT_URGENT, analyze_categories, compute_findings};
 use crate::system::gaps::Gaps;
 use crate::system::{self, System};
-use crate::texts::counted;
+use crate::texts::{counted, quoted};
 use crate::thresholds::{Threshold, Thresholds};
 
 /// How to analyse.
@@ -317,8 +317,8 @@ fn nothing_recommended(outcomes: &[CategoryOutcome], findings: &[Finding]) -> St
     let unknown = bottlenecks().filter(|b| b.finding.is_none() && b.priority <= Priority::High);
     match unknown.max_by(|a, b| a.time_ms.0.total_cmp(&b.time_ms.0)) {
         Some(b) => format!(
-            "`{}` takes {}% of compute, but what a change to it would save can't be told from a trace.",
-            b.operation,
+            "{} takes {}% of compute, but what a change to it would save can't be told from a trace.",
+            quoted(&b.operation),
             shown(b.percent_of_compute.0, 1)
         ),
         None => "What exceeds the thresholds is of low priority: no change is worth a recommendation.".to_owned(),

@@ -18,7 +18,8 @@
 //! dimensions than the last, has them read again where the rest uses it. A softmax right before or after or between two
 //! parts belongs to it: at worst two fifths of its time stay. A copy that writes its result in another order of dimensions
 //! is part of it, and so are a tensor of one number made in between and what puts its results together. A result of
-//! which only a few elements are used is not written. What the backward pass has by itself stays as it is at worst.
+//! which only a few elements are used is not written. A backward reads the inputs again and what dropout has left, and writes
+//! a gradient of each. What the backward pass has by itself stays as it is at worst.
 //!
 //! # What to do
 //! Compile the region.

@@ -48,7 +48,8 @@ than 3.2 vector instructions a tap allow (8 in full precision), nor called slow 
 channels 5 to 35% is expected (18 to 45% in full precision), as measured with 768 of them, and nothing is counted on: which
 layout and how many added channels are fastest differs from shape to shape. A row is a bottleneck
 if it takes more than `convolution.time_ms` or `bottleneck.percent_of_category` and lies below its band. What the right
-layout saves: the transposes, batch norm up to the memory ceiling, convolutions up to their band. Around convolutions in
+layout saves: the transposes, batch norm up to the memory ceiling, convolutions up to their band. Batch norms on volumes
+have no kernels for it: what they take then was measured, and is more in inference. Around convolutions in
 groups of two channels, or of a number that is no power of two, transposes stay, and take up to four times as long where
 images are channels-last: where that outweighs the rest the advice is to keep the layout. The gradient of an
 average over the sides comes channels first all the same; the cautious end counts what sums of images that get it, and

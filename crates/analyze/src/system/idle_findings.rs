@@ -5,10 +5,11 @@
 //! **How it is computed.** Gaps are charged by [`super::gaps`]; input is what loaders do, known by their names, and what a
 //! step does for half a millisecond or more before the copy to the device that it begins with. What a change brings is the
 //! recorded schedule run again with it, at both ends of what the profiler may have cost ([`super::host_bound`]). Where the
-//! host reads flags (`any`, `all`), what makes them goes with the reads at the hopeful end ([`super::flags`]). Where the
-//! program can be compiled, launches issued at once leave one pass of kernels in a row over as many elements there, and no
-//! layout changes around convolutions ([`super::compiled`]). Calls that are the first with their arguments and take more
-//! than ten times as long as is usual, and compiling, are told apart ([`super::first_calls`]).
+//! host reads flags (`any`, `all`), what makes them goes with the reads at the hopeful end ([`super::flags`]). Small copies
+//! to the device that directly follow others go with these ([`super::small_copies`]). Where the program can be compiled,
+//! launches issued at once leave one pass of kernels in a row over as many elements there, and no layout changes around
+//! convolutions ([`super::compiled`]). Calls that are the first with their arguments and take more than ten times as long
+//! as is usual, and compiling, are told apart ([`super::first_calls`]).
 //! **What to do.** Issue less or at once, don't wait, load ahead.
 //! **Limits.** A trace shows that a launch came late, not what the host could do faster; a program that can be neither
 //! compiled nor captured gains less than the low end.
@@ -292,7 +293,7 @@ pub(crate) fn host_sync(cx: &Cx<'_>, program: Option<&Program>) -> Option<Judged
         copies.clear();
     }
     let going = [&*flags, &copies].concat();
-    let at_least = PUT_TOGETHER * host.clip_removal(&copies).low;
+    let at_least = if copies.is_empty() { 0.0 } else { PUT_TOGETHER * host.clip_removal(&copies).low };
     let saved_ms = Range::new(saved_ms.low.max(at_least), saved_ms.high.max(host.most_without_flags(&going, cut)));
     let mut severity = Severity::above(cx.percent(waits.time), EXPOSED);
     let idle = gaps.idle_of_program_percent();

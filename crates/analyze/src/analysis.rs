@@ -464,7 +464,7 @@ fn claims(prepared: &Prepared, patterns: &[Pattern]) -> Claims {
     for p in patterns.iter().filter(|p| p.code != Code::Recomputation && p.is_promoted(least_ms)) {
         let name = p.module.as_deref().unwrap_or(p.id.as_str());
         let leaves: BTreeSet<LeafId> = p.all_leaves().collect();
-        claims.add_leaves(name, p.id, p.instances, prepared, &leaves);
+        claims.add_leaves(name, p.id, p.code.replaces_products(), p.instances, prepared, &leaves);
     }
     let flags = sure(patterns).map(|p| {
         let name = p.module.as_deref().unwrap_or(p.id.as_str());

@@ -96,19 +96,24 @@ fn other_kernel<'a>(row: &Row, rows: &[&'a Row]) -> Option<&'a Row> {
 
 /// The largest row of the operation that needs one kernel, if this one needs more and most others don't.
 fn fewer<'a>(row: &Row, rows: &[&'a Row]) -> Option<&'a Row> {
-    if row.kernels_per_call < 2 {
+    if kernels_per_call(row) < 2 {
         return None;
     }
-    let single: Vec<&&Row> = rows.iter().filter(|r| r.kernels_per_call == 1).collect();
+    let single: Vec<&&Row> = rows.iter().filter(|r| kernels_per_call(r) == 1).collect();
     let most = 2 * single.len() > rows.len() - 1;
     single.into_iter().filter(|_| most).copied().reduce(|a, b| if b.time_ms > a.time_ms { b } else { a })
+}
+
+/// Kernels of a call; fills and copies beside them are none.
+fn kernels_per_call(row: &Row) -> usize {
+    (row.only_kernels().count / row.count.max(1) as f64).round() as usize
 }
 
 fn lowered(row: &Row) -> Lowered {
     Lowered {
         row: row.id,
         kernel: main_kernel(row).unwrap_or_default().into(),
-        kernels: row.kernels_per_call,
+        kernels: kernels_per_call(row),
         mean_us: row.mean_us,
         efficiency_percent: row.efficiency.judged(),
     }

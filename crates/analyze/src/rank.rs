@@ -163,10 +163,10 @@ pub fn recommended(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
 }
 
 /// Percent of so much computing that recommendations could save at best, each operation counted once and none with more
-/// than it takes; nothing if none is about kernels.
+/// than it takes; nothing if none is about kernels. What launches that go bring is no computing.
 pub fn recoverable_percent<'f>(recommended: impl IntoIterator<Item = &'f Finding>, compute_ms: f64) -> Option<f64> {
     let of_kernels = recommended.into_iter().filter(|f| f.tier != Tier::System);
-    let saved: f64 = of_kernels.map(|f| f.impact.saved_ms.high.min(f.time_ms)).sum();
+    let saved: f64 = of_kernels.map(|f| f.kernels_saved_ms.high.min(f.impact.saved_ms.high).min(f.time_ms)).sum();
     (saved > 0.0 && compute_ms > 0.0).then(|| (100.0 * saved / compute_ms).min(100.0))
 }
 
@@ -184,6 +184,9 @@ mod tests {
         all[0].time_ms = 0.6;
         assert_eq!(recoverable_percent(&all, 10.0), Some(6.0));
         assert_eq!(recoverable_percent(&all[1..], 10.0), None);
+        // Of 1 ms that a change brings its kernels save a part; the rest is time in which the GPU waits.
+        all[0].kernels_saved_ms.high = 0.4;
+        assert_eq!(recoverable_percent(&all, 10.0), Some(4.0));
     }
 
     #[test]

@@ -168,7 +168,7 @@ pub(crate) fn finding(tier: Tier, priority: Priority, low: f64, high: f64) -> Fi
         replay_package: None,
         replay_reason: None,
         rows: Vec::new(),
-        kernels_saved_ms: Range::default(),
+        kernels_saved_ms: Range::new(low, high),
         goes_with: None,
         mending: Mending::CountedOn,
     }

@@ -88,6 +88,7 @@ texts! {
     A_LOSS_SHIFT   "A-LOSS-SHIFT"   "Shift the labels and not the logits (`labels = torch.nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]`): the loss leaves -100 out, and no logits are copied.";
     A_LOSS_GATHER  "A-LOSS-GATHER"  "Use `torch.nn.functional.cross_entropy` in the place of a softmax, its logarithm and picking by index, whose backward pass writes and reads zeros for all classes.";
     A_LOSS_LINEAR  "A-LOSS-LINEAR"  "Or compute the last linear layer and the loss together, a few tokens at a time, as fused linear cross entropies of kernel libraries do: all logits are then never in memory at once.";
+    A_FLEX         "A-FLEX"         "Use `torch.nn.attention.flex_attention` under `torch.compile` with what is computed on the scores ({function}) as its `score_mod`: `scaled_dot_product_attention` has no place for that (here {low}-{high}x by the performance model of kernels without it).";
     A_FLASH        "A-FLASH"        "Use `torch.nn.functional.scaled_dot_product_attention` so that one optimized attention kernel replaces the sequence (typically 3-10x on attention; here {low}-{high}x by the performance model).";
     A_FLASH_HEADS  "A-FLASH-HEADS"  "Pass all heads in one call, as `[batch, heads, tokens, head size]`: {n} run one after another now.";
     A_FLASH_HEADS_OWN "A-FLASH-HEADS-OWN" "Pass all heads in one call, as `[batch, heads, tokens, head size]`, from one projection for all of them: {n} run one after another now, each with its own.";
@@ -119,7 +120,7 @@ texts! {
     A_SORT         "A-SORT"         "Sort less: `torch.topk` where only the first few of each row are used.";
     A_WEIGHTS_ONCE "A-WEIGHTS-ONCE" "Make the weight once and keep it: these operations work on what stays the same from call to call. Else use a product that takes the weight as it is stored.";
     A_GQA          "A-GQA"          "Use `scaled_dot_product_attention(..., enable_gqa=True)` instead of repeating key/value heads.";
-    A_FOREACH      "A-FOREACH"      "Use the fused or foreach variant of the optimizer (`fused=True`).";
+    A_FOREACH      "A-FOREACH"      "Use the fused variant of the optimizer (`fused=True`), or `foreach=True` where it has none.";
     A_FUSED_STEP   "A-FUSED-STEP"   "Use the fused variant of the optimizer (`fused=True`), which passes over parameters, gradients and states once.";
     A_FOREACH_OWN  "A-FOREACH-OWN"  "Use an optimizer of the framework with `fused=True`, or update lists of tensors with `torch._foreach_*` operations.";
     A_FOREACH_LOOP "A-FOREACH-LOOP" "Handle all tensors at once with `torch._foreach_*` operations on lists of them (`torch._foreach_mul_`, `torch._foreach_copy_`, `torch._foreach_norm`; a moving average is one `torch._foreach_lerp_`).";
@@ -156,6 +157,7 @@ texts! {
     A_PAD          "A-PAD"          "Pad {dim} from {v} to {v2}; {waste}% of the tile area is padding.";
     A_PAD_ALIGN    "A-PAD-ALIGN"    "Pad {pads}: rows of {rows} `{dtype}` values are not a multiple of 16 bytes.";
     A_CHANNELS_LAST "A-CHANNELS-LAST" "Convert the model with `model.to(memory_format=torch.channels_last)`: NHWC instead of NCHW removes the transposes (typically 30-45% of convolution time; here {pct}%).";
+    A_CHANNELS_LAST_AMD "A-CHANNELS-LAST-AMD" "Set `PYTORCH_MIOPEN_SUGGEST_NHWC=1` where the release of PyTorch for ROCm does not choose such kernels by itself.";
     A_CHANNELS_LAST_3D "A-CHANNELS-LAST-3D" "Convert the model with `model.to(memory_format=torch.channels_last_3d)`: NDHWC instead of NCDHW removes the transposes ({pct}% of convolution time here).";
     A_LAYOUT_1D    "A-LAYOUT-1D"    "Consider 2-D convolutions of height one with channels innermost: tensors of 1-D convolutions have no memory format to choose, and transposes are {pct}% of convolution time.";
     A_CHANNELS_LAST_NORM "A-CHANNELS-LAST-NORM" "Convert the model with `model.to(memory_format={format})`; the norm then works on {last} inputs.";
@@ -163,6 +165,7 @@ texts! {
     A_CHANNELS_LAST_SLOWER "A-CHANNELS-LAST-SLOWER" "Try `{format}` and measure: the transposes go ({pct}% of convolution time), but {ops} may take longer on such images.";
     A_TURN_GRADIENT "A-TURN-GRADIENT" "Turn the gradient once, where the images are averaged at the end: `x.register_hook(lambda g: g.contiguous(memory_format={format}))` right before. It comes channels first, and sums of images pass it on to every block.";
     A_BN_ALT       "A-BN-ALT"       "Where the model allows, LayerNorm or GroupNorm may have faster kernels; check `torch.compile` too.";
+    A_BN_FOLD      "A-BN-FOLD"      "To infer, fold it into the convolution before it where there is one (`torch.nn.utils.fusion.fuse_conv_bn_eval`); a bias that has to be added then takes its place.";
     A_EVAL         "A-EVAL"         "Call `model.eval()` where the model only infers: {n} run in training mode, and the trace has no backward pass.";
     A_RMSNORM      "A-RMSNORM"      "Where the model allows, RMSNorm instead of LayerNorm does less work.";
     A_TRITON_VALIDATE "A-TRITON-VALIDATE" "Compare this custom kernel with the equivalent framework operation before tuning it.";

@@ -69,8 +69,20 @@ fn behind(scene: &Scene<'_>, claims: &Claims, layer: usize) -> Option<Instance> 
     if sizes(scene, up)? != [rows, rank, columns] {
         return None;
     }
-    let on_output = |i: usize| scene.look(i).numel() == rows.saturating_mul(columns);
-    let sum = near().find(|&i| i > up && scene.look(i).base == "add" && on_output(i))?;
+    // An activation between the narrow products makes them layers of their own.
+    let is_linear = |i: usize| {
+        let look = scene.look(i);
+        matches!(look.kind, Kind::Copy | Kind::Random) || matches!(look.base, "mul" | "div")
+    };
+    if !(down + 1..up).all(is_linear) {
+        return None;
+    }
+    let all = rows.saturating_mul(columns);
+    let adds_outputs = |i: usize| {
+        let look = scene.look(i);
+        look.base == "add" && look.operands.iter().filter(|o| o.numel() == all).count() > 1
+    };
+    let sum = near().find(|&i| i > up && adds_outputs(i))?;
     let fits =
         |i: usize| i == up || i == down || matches!(scene.look(i).kind, Kind::Elementwise | Kind::Copy | Kind::Random);
     let leaves: Vec<LeafId> = (layer + 1..=sum).map(|i| LeafId(i as u32)).collect();

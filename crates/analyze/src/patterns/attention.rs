@@ -30,9 +30,11 @@
 //! backend, and up to 8 us with a mask: many short sequences may gain nothing.
 //!
 //! # What to do
-//! Call `scaled_dot_product_attention`.
+//! Call `scaled_dot_product_attention`, or `flex_attention` where a function is computed on the scores.
 //!
 //! # Limits
+//! A softmax over another dimension, products over the heads of the scores, and weights that something else reads than
+//! their mean over heads are not what fused kernels compute, and are not matched.
 //! Additive terms that depend on content (relative positions computed by further products) are not matched. Whether a
 //! mask is causal is known only when `triu` or `tril` made it; other square masks count as possibly causal. Without
 //! recorded shapes it is a guess and no recommendation.
@@ -42,11 +44,12 @@ use jarvis_perf::models::Cost;
 use super::attention_time::{Causal, Learned, Mask, Shape, basis, fused};
 use super::claims::Claims;
 use super::group::Instance;
+use super::normalizer::is_over_last;
 use super::scene::{Look, Operand, Scene, element_size, numel};
 use super::show::{dims, one};
 use super::{Code, Confidence, Fused, Source, looped};
 use crate::program::kind::Kind;
-use crate::program::{Autograd, LeafId};
+use crate::program::{Autograd, Direction, LeafId};
 
 mod heads;
 
@@ -54,6 +57,11 @@ mod heads;
 pub(super) const TURNS: &str = "turns";
 /// Fact: the weights are averaged over heads, as `nn.MultiheadAttention` does unless it is told not to.
 pub(super) const AVERAGED: &str = "averaged";
+
+/// Fact: an operation on the scores that the usual call has no place for, such as a soft cap.
+pub(super) const FUNCTION: &str = "function";
+/// Such operations.
+const ON_SCORES: [&str; 7] = ["tanh", "sigmoid", "relu", "softplus", "gelu", "silu", "pow"];
 
 const HINTS: &[&str] = &["attn", "attention", "sdpa"];
 /// Leaves allowed between the score product and the softmax, and between the softmax and the value product, where
@@ -67,6 +75,9 @@ const HALO_REACH: usize = 12;
 const AVERAGE_REACH: usize = 8;
 /// Leaves searched for products around a softmax backward.
 const BACKWARD_REACH: (usize, usize) = (6, 10);
+
+/// No attention has more heads.
+const MOST_HEADS: i64 = 128;
 
 /// Batched product `[batch, m, k]·[batch, k, n]`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -176,6 +187,10 @@ fn core(scene: &Scene<'_>, softmax: usize) -> Option<Core> {
     let first = nearest(scene, within(scene, scene.before(softmax).rev(), reach.0, IN_MODULE.0), scores_fit)?;
     let last = nearest(scene, within(scene, scene.after(softmax), reach.1, IN_MODULE.1), values_fit)?;
     let (qk, pv) = (Product::of(scene.look(first))?, Product::of(scene.look(last))?);
+    let mut between = (first + 1..last).map(|i| scene.look(i));
+    if !is_over_last(scene, softmax) || between.any(|look| mixes_heads(look, rows, nk)) {
+        return None;
+    }
     // Projections that are computed in between stay as they are.
     let is_core = |&i: &usize| i == first || i == last || !is_projection(scene, i);
     let leaves: Vec<LeafId> = (first..=last).filter(is_core).map(|i| LeafId(i as u32)).collect();
@@ -200,7 +215,11 @@ fn core(scene: &Scene<'_>, softmax: usize) -> Option<Core> {
     };
     instance.halo = halo(scene, first, last, &shape);
     let core = instance.leaves.len();
-    instance.leaves.extend(averages(scene, last, &shape).map(|i| LeafId(i as u32)));
+    let averages: Vec<usize> = averages(scene, last, &shape).collect();
+    if weights_are_read(scene, last, &shape, &averages) {
+        return None;
+    }
+    instance.leaves.extend(averages.into_iter().map(|i| LeafId(i as u32)));
     let averaged = instance.leaves.len() > core;
     shape.as_before_casts(cast_from(scene, &instance.halo));
     let products_us = [first, last].iter().map(|&i| scene.leaf(i).us).sum();
@@ -252,8 +271,10 @@ fn averages<'s>(scene: &'s Scene<'_>, last: usize, shape: &Shape) -> impl Iterat
     let [mq, nk] = [shape.mq, shape.nk];
     let is_mean = move |&i: &usize| {
         let look = scene.look(i);
-        let over_heads = matches!(look.full[..], [_, heads, m, n] if heads > 1 && (m, n) == (mq, nk));
-        look.kind == Kind::Reduce && over_heads && look.numel() == scores
+        let [batch, heads, m, n] = look.full[..] else { return false };
+        let over_heads = heads > 1 && (m, n) == (mq, nk) && look.numel() == scores;
+        let kept = || look.result().is_some_and(|kept| numel(&kept) == numel(&[batch, m, n]));
+        look.kind == Kind::Reduce && over_heads && kept()
     };
     let mean = scene.after(last).take(AVERAGE_REACH).find(is_mean);
     let is_division = move |&i: &usize| {
@@ -262,6 +283,34 @@ fn averages<'s>(scene: &'s Scene<'_>, last: usize, shape: &Shape) -> impl Iterat
     };
     let divisions = mean.map(|i| scene.after(i).take_while(is_division).take(2));
     mean.into_iter().chain(divisions.into_iter().flatten())
+}
+
+/// Whether anything but their mean over heads is made of the weights: a fused kernel gives none.
+fn weights_are_read(scene: &Scene<'_>, last: usize, shape: &Shape, averages: &[usize]) -> bool {
+    let scores = numel(&[shape.batch, shape.mq, shape.nk]);
+    let is_weights =
+        |dims: &[i64]| matches!(dims, [_, .., m, n] if (*m, *n) == (shape.mq, shape.nk)) && numel(dims) == scores;
+    let reads = |i: usize| {
+        let look = scene.look(i);
+        let forward = scene.leaf(i).direction != Direction::Backward;
+        forward && look.kind != Kind::Matrix && look.operands.iter().any(|o| o.dims.len() > 2 && is_weights(o.dims))
+    };
+    // What the next layer computes on scores of its own follows products.
+    let same_part = scene.after(last).take(AVERAGE_REACH).take_while(|&i| Product::of(scene.look(i)).is_none());
+    same_part.filter(|i| !averages.contains(i)).any(reads)
+}
+
+/// Whether a product goes over the heads of all scores, each of which is made of several then: no fused kernel does so.
+fn mixes_heads(look: &Look<'_>, rows: i64, nk: i64) -> bool {
+    if look.kind != Kind::Matrix || Product::of(look).is_some() {
+        return false;
+    }
+    let of_heads = |o: &Operand<'_>| {
+        let heads = o.dims.last().copied().unwrap_or_default();
+        o.dims.len() > 1 && o.numel() == rows.saturating_mul(nk) && heads > 1 && rows % heads == 0
+    };
+    let is_small = |o: &Operand<'_>| o.numel() <= MOST_HEADS * MOST_HEADS;
+    look.operands.iter().any(of_heads) && look.operands.iter().any(|o| o.dims.len() == 2 && is_small(o))
 }
 
 /// What Q and K were before they were cast to a larger type for the products, as the framework does where no fused kernel
@@ -515,6 +564,16 @@ fn describe(scene: &Scene<'_>, instance: &mut Instance, shape: &Shape, turns: us
         instance.evidence.push(format!("`{op}` was called, but no fused backend took this input"));
     }
     instance.facts = vec![("n", shape.longest().to_string()), ("ops", instance.leaves.len().to_string())];
+    let scores = numel(&[shape.batch, shape.mq, shape.nk]);
+    let on_scores = |l: &&LeafId| {
+        let look = scene.look(l.index());
+        ON_SCORES.contains(&look.base) && look.numel() == scores
+    };
+    if let Some(l) = instance.leaves.iter().find(on_scores) {
+        let name = crate::texts::quoted(&scene.program.leaf(*l).name);
+        instance.evidence.push(format!("{name} is computed on the scores"));
+        instance.facts.push((FUNCTION, name));
+    }
     if turns > 1 {
         instance.evidence.push(format!("{turns} heads run one after another"));
         instance.facts.push((TURNS, turns.to_string()));

@@ -24,8 +24,12 @@ use super::scene::{Look, Scene};
 use super::show::dims;
 use super::{Code, Confidence};
 use crate::program::LeafId;
+use crate::program::kind::Kind;
 
 const HINTS: &[&str] = &["batchnorm", "frozenbatchnorm", "frozenbn", "norm"];
+
+/// Leaves from a norm to what is made of its result.
+const NEAR: usize = 3;
 
 /// Finds a product and a sum per channel.
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
@@ -35,6 +39,11 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
 
 fn from(scene: &Scene<'_>, claims: &Claims, at: usize) -> Option<Instance> {
     if !per_channel(scene.look(at), "mul") {
+        return None;
+    }
+    // The factors of one image may be made for it: behind a norm they are.
+    let is_norm = |i: usize| scene.look(i).kind == Kind::Norm;
+    if scene.look(at).full.first() == Some(&1) && scene.before(at).rev().take(NEAR).any(is_norm) {
         return None;
     }
     let sum = scene.after(at).next()?;

@@ -60,7 +60,11 @@ fn after(scene: &Scene<'_>, claims: &Claims, product: usize) -> Option<Instance>
     let added: f64 =
         steps.iter().filter_map(|&i| scene.look(i).full_operands().nth(1)).map(super::scene::Operand::bytes).sum();
     let written = scene.look(*steps.last()?).result_bytes();
-    let best_us = if added > 0.0 { Part::moving(added, 0.0).time(scene).best_us } else { 0.0 };
+    // The backward of an activation reads what goes into it, so that is written as well.
+    let is_kept = |&i: &usize| !matches!(scene.look(i).base, "add" | "sub" | "mul" | "div" | "relu" | "clamp_min");
+    let kept = if scene.trains() && steps.iter().any(is_kept) { written } else { 0.0 };
+    let best = Part::moving(added, kept);
+    let best_us = if added + kept > 0.0 { best.time(scene).best_us } else { 0.0 };
     let worst_us = Part::moving(added, written).time(scene).worst_us;
     let mut instance =
         Instance::new(scene, Code::GemmEpilogue, leaves, LeafId(product as u32), &[], Confidence::Medium);

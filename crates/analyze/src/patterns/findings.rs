@@ -166,7 +166,11 @@ impl Maker<'_, '_> {
         let (saved_ms, limit) = self.within_host(kernels_saved);
         let (saved_ms, heads) = self.with_heads(saved_ms);
         let (saved_ms, lighter) = self.with_lighter(saved_ms);
+        // What can't be measured exactly still saves no more than it takes.
+        let window_ms = self.scene.utilization.of_window(time_ms);
+        let most = if saved_ms.high <= window_ms { window_ms } else { f64::INFINITY };
         let saved_ms = saved_ms.as_measured(total);
+        let saved_ms = Range::new(saved_ms.low.min(most), saved_ms.high.min(most));
         let (operations, operations_total, operations_left_out_ms) = self.operations();
         let largest = operations.first().map_or(0, |o| o.uid);
         Finding {
@@ -181,7 +185,7 @@ impl Maker<'_, '_> {
             operations,
             operations_total,
             operations_left_out_ms,
-            time_ms: self.scene.utilization.of_window(time_ms),
+            time_ms: window_ms,
             percent_of_total: self.scene.utilization.percent_of_total(time_ms),
             paths: self.paths(),
             impact: Impact::of(saved_ms, total, self.basis() + &limit + &heads + &lighter + &measured()),

@@ -27,7 +27,7 @@ use super::scene::{Operand, Scene, agree, numel};
 use super::show::dims;
 use super::{Code, Confidence};
 use crate::program::LeafId;
-use crate::program::kind::Kind;
+use crate::program::kind::{Kind, operands_before_factors};
 
 const HINTS: &[&str] = &["mlp", "silu", "swiglu", "ffn", "feedforward", "glu", "expert"];
 /// Share of the peak bandwidth that a kernel reaches at worst which reads both halves of each row. One compiled for
@@ -57,7 +57,16 @@ fn from(scene: &Scene<'_>, claims: &Claims, at: usize) -> Option<Instance> {
         _ => return None,
     }
     let last = *leaves.last()?;
-    let between_ok = |i: &usize| matches!(scene.look(*i).kind, Kind::Matrix | Kind::Copy) || is_product(*i);
+    // A layer that reads the activation gates with something else.
+    let reads_gate = |i: usize| {
+        let look = scene.look(i);
+        look.operands.get(operands_before_factors(look.base)).is_some_and(|o| o.numel() == gate.numel())
+    };
+    let between_ok = |i: &usize| match scene.look(*i).kind {
+        Kind::Matrix => !reads_gate(*i),
+        Kind::Copy => true,
+        _ => is_product(*i),
+    };
     leaves.push(scene.after(last).take(REACH).take_while(between_ok).find(|&i| is_product(i))?);
     let leaves = with_neighbours(scene, claims, leaves);
     let leaves: Vec<LeafId> = leaves.into_iter().map(|i| LeafId(i as u32)).collect();

@@ -38,13 +38,29 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
 /// Share of what a `cat` gives that one of its tensors has, from which on the others are appended to it.
 const GROWN: f64 = 0.9;
 
-/// Elements that a `cat` copies to append others to them, and those others.
+/// Elements that a `cat` copies to append others to them, and those others: what is kept comes first.
 fn grows(scene: &Scene<'_>, at: usize) -> Option<(i64, i64)> {
     let look = scene.look(at);
-    let sizes = || look.operands.iter().filter(|o| o.dims.len() > 2).map(super::scene::Operand::numel);
-    let (largest, all) = (sizes().max()?, sizes().fold(0, i64::saturating_add));
-    let is_grown = look.kind == Kind::Cat && all > largest && largest as f64 >= GROWN * all as f64;
-    is_grown.then_some((largest, all - largest))
+    let mut sizes = look.operands.iter().filter(|o| o.dims.len() > 2).map(super::scene::Operand::numel);
+    let (kept, new) = (sizes.next()?, sizes.fold(0, i64::saturating_add));
+    let is_grown = look.kind == Kind::Cat && new > 0 && kept as f64 >= GROWN * kept.saturating_add(new) as f64;
+    is_grown.then_some((kept, new))
+}
+
+/// Whether attention has few queries for what was put together: those of a whole sequence come with keys of their own, to
+/// which something fixed is appended.
+fn has_few_queries(scene: &Scene<'_>, cat: usize, attention: usize) -> bool {
+    let look = scene.look(attention);
+    let queries = match (look.kind, look.operands.first().map_or(&look.full[..], |o| o.dims)) {
+        (Kind::Softmax, [.., queries, _]) => *queries,
+        // Heads before tokens or after them.
+        (_, [_, a, b, _]) => *a.max(b),
+        (_, [_, queries, _]) => *queries,
+        _ => return true,
+    };
+    let first = scene.look(cat).operands.iter().find(|o| o.dims.len() > 2);
+    let longest = first.and_then(|o| o.dims[1..o.dims.len() - 1].iter().max()).copied().unwrap_or_default();
+    queries.saturating_mul(2) <= longest
 }
 
 /// Keys and values that are written out whole to append to them.
@@ -52,10 +68,12 @@ fn grown_caches(scene: &Scene<'_>, claims: &Claims) -> Vec<Instance> {
     let mut found: Vec<Instance> = Vec::new();
     let mut at = 0;
     while at < scene.len() {
-        // What a projection reads is no cache.
-        let is_plain = |attention: &usize| (at + 1..*attention).all(|i| scene.look(i).kind != Kind::Matrix);
+        // What a projection or a convolution reads is no cache.
+        let is_layer = |i: usize| matches!(scene.look(i).kind, Kind::Matrix | Kind::Convolution);
+        let is_plain = |attention: &usize| (at + 1..*attention).all(|i| !is_layer(i));
         let attention = attention_after(scene, at).filter(is_plain).filter(|_| claims.is_free(at));
-        let Some((kept, _)) = grows(scene, at).filter(|_| attention.is_some()) else {
+        let reads = |attention: usize| has_few_queries(scene, at, attention);
+        let Some((kept, _)) = grows(scene, at).filter(|_| attention.is_some_and(reads)) else {
             at += 1;
             continue;
         };

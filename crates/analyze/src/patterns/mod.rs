@@ -52,7 +52,7 @@ use std::sync::Arc;
 use jarvis_trace::InOrder;
 use serde::Serialize;
 
-use crate::finding::{PatternId, Range};
+use crate::finding::{PatternId, Range, Tier};
 use crate::program::LeafId;
 use crate::thresholds::{Threshold, Thresholds};
 
@@ -140,6 +140,12 @@ impl Code {
     /// Whether it may be worth its launches alone: one call of a library takes their place, and the GPU as long or longer.
     pub(crate) fn spares_launches(self) -> bool {
         self == Self::UnfusedRecurrence
+    }
+
+    /// Whether something takes the place of the matrix products in it: those of other regions stay what they are.
+    pub(crate) fn replaces_products(self) -> bool {
+        let by_one_call = matches!(self, Self::UnfusedRecurrence | Self::UnfoldedConvolution | Self::Adapters);
+        self.id().tier() == Tier::Compute || by_one_call
     }
 
     /// Whether its operations go, or something else than a fused kernel takes their place.

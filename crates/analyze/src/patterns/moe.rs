@@ -35,7 +35,7 @@ use super::{Code, Confidence, Fused};
 use crate::program::LeafId;
 use crate::program::kind::{Kind, operands_before_factors};
 
-const HINTS: &[&str] = &["moe", "expert", "sparse", "mixture"];
+const HINTS: &[&str] = &["moe", "expert"];
 /// Fewer repeats are no loop.
 const LEAST_REPEATS: usize = 4;
 /// Experts of as many rows each are told by this many at most: larger equal ones are calls of one function.
@@ -226,11 +226,40 @@ fn searched(scene: &Scene<'_>, run: &[Product], period: usize) -> bool {
     between(run, period).all(|mut between| between.any(|i| scene.look(i).base == "nonzero"))
 }
 
-/// Whether rows are picked or added by index between any two experts, and nothing that experts don't do is.
+/// Whether rows of one and the same tensor are picked, or added to, by index between any two experts, and nothing that
+/// experts don't do is. Layers one after another, as of a network on a graph, pick from what the one before gave.
 fn indexed(scene: &Scene<'_>, run: &[Product], period: usize) -> bool {
-    between(run, period).all(|mut between| {
-        between.clone().any(|i| scene.look(i).kind == Kind::Index) && !between.any(|i| is_foreign(scene, i))
-    })
+    let mut common: Option<Vec<[i64; 2]>> = None;
+    for (between, expert) in between(run, period).zip(run.chunks(period)) {
+        if between.clone().any(|i| is_foreign(scene, i)) {
+            return false;
+        }
+        let tables = tables(scene, between, expert);
+        let shared = match common {
+            Some(mut common) => {
+                common.retain(|table| tables.contains(table));
+                common
+            }
+            None => tables,
+        };
+        if shared.is_empty() {
+            return false;
+        }
+        common = Some(shared);
+    }
+    true
+}
+
+/// Rows and columns of tensors that are indexed and as wide as what goes into an expert or comes out of it.
+fn tables(scene: &Scene<'_>, between: Range<usize>, expert: &[Product]) -> Vec<[i64; 2]> {
+    let widths = |p: &Product| [p.weight.0, p.weight.1];
+    let of = |o: &Operand<'_>| {
+        let columns = o.dims.last().copied().filter(|&c| c > 0)?;
+        let fits = o.dims.len() > 1 && expert.iter().any(|p| widths(p).contains(&columns));
+        fits.then(|| [o.numel() / columns, columns])
+    };
+    let indexed = between.filter(|&i| scene.look(i).kind == Kind::Index);
+    indexed.filter_map(|i| scene.look(i).operands.first().and_then(of)).collect()
 }
 
 /// Whether the turns of a loop call one and the same module again and again: experts have weights of their own.

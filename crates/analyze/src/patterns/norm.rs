@@ -350,6 +350,8 @@ fn instance(scene: &Scene<'_>, code: Code, steps: &[(usize, Step)], reduce: usiz
     }
     instance.backward_fused = backward.computing(scene, &instance.backward, 1.0).time(scene);
     let name = match (code, weight) {
+        // By the length of a row and not by its root mean square: no layer of the framework does that.
+        (Code::UnfusedRmsNorm, _) if steps.iter().any(|s| s.1 == Step::Length) => "L2 norm",
         (Code::UnfusedRmsNorm, _) => "RMS norm",
         (Code::UnfusedBatchNorm, _) => "batch norm",
         (_, None) => "layer norm",

@@ -131,7 +131,7 @@ pub(super) fn is_small_operand(operand: &Operand<'_>, n: i64) -> bool {
 }
 
 /// Whether an operation goes over the last dimension, as far as its arguments tell.
-fn is_over_last(scene: &Scene<'_>, at: usize) -> bool {
+pub(super) fn is_over_last(scene: &Scene<'_>, at: usize) -> bool {
     let rank = scene.look(at).full.len() as i64;
     let concrete = scene.leaf(at).inputs.concrete.as_ref().and_then(|c| c.get(1));
     let dim = concrete.and_then(|c| c.trim_matches(['[', ']']).parse::<i64>().ok());

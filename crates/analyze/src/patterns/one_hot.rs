@@ -53,7 +53,11 @@ fn around(scene: &Scene<'_>, claims: &Claims, scatter: usize) -> Option<Instance
     let mut after = scene.after(scatter).take(REACH).filter(on_rows);
     let product = after.find(|&i| scene.look(i).base == "mul" || is_lookup(scene, i, n))?;
     let looks_up = is_lookup(scene, product, n);
-    let sum = scene.after(product).next().filter(|&i| on_rows(&i) && scene.look(i).kind == Kind::Reduce);
+    // What is summed up over rows keeps a number for each class.
+    let classes = scene.look(scatter).full.last().copied().filter(|&c| c > 0)?;
+    let picks = |i: &usize| scene.look(*i).result().is_some_and(|kept| super::scene::numel(&kept) == n / classes);
+    let sums = |i: &usize| on_rows(i) && scene.look(*i).kind == Kind::Reduce && picks(i);
+    let sum = scene.after(product).next().filter(sums);
     if sum.is_none() && !looks_up {
         return None;
     }

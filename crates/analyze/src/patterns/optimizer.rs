@@ -201,7 +201,14 @@ fn loop_of(scene: &Scene<'_>, leaves: &[LeafId], period: usize) -> Instance {
 /// What the framework's optimizers do to one parameter after the other, step by step.
 fn annotated(scene: &Scene<'_>, claims: &Claims) -> Vec<Vec<LeafId>> {
     let is_own = |at| claims.is_free(at) && is_part(scene.look(at));
-    annotated_steps(scene, |last, at| scene.together(last, at), is_own)
+    let mut steps = annotated_steps(scene, |last, at| scene.together(last, at), is_own);
+    // One that multiplies matrices, as to make updates orthogonal, is none that has a fused variant.
+    let multiplies = |step: &Vec<LeafId>| match step[..] {
+        [first, .., last] => (first.index()..=last.index()).any(|i| scene.look(i).kind == Kind::Matrix),
+        _ => false,
+    };
+    steps.retain(|step| !multiplies(step));
+    steps
 }
 
 /// Members of the steps that an annotation tells.

@@ -23,6 +23,8 @@
 //! Cells that differ from those of the library in their arithmetic look the same; those can be compiled or captured. Loops
 //! without gates are not told from layers one after another, and neither are turns with modules of their own.
 
+use jarvis_perf::platform::Platform;
+
 use super::claims::Claims;
 use super::group::Instance;
 use super::looped::{have_modules_of_their_own, is_stack};
@@ -40,6 +42,8 @@ const LEAST_TURNS: usize = 16;
 const LONGEST_TURN: usize = 40;
 /// What a step in time of the library's layers takes in microseconds, forward and backward.
 const USUAL: Each = Each { forward_us: (10.0, 30.0), backward_us: (16.0, 55.0) };
+/// The same where it was not measured: libraries of other vendors have kernels of their own.
+const UNKNOWN: Each = Each { forward_us: (10.0, 60.0), backward_us: (16.0, 110.0) };
 /// The same up to so many features, whose weights stay where they are from step to step: there are no such kernels for
 /// bf16.
 const FEW_FEATURES: i64 = 128;
@@ -69,8 +73,11 @@ struct Each {
 }
 
 impl Each {
-    fn of(layer: Layer, state: &Operand<'_>) -> Self {
+    fn of(platform: &Platform, layer: Layer, state: &Operand<'_>) -> Self {
         let features = state.dims.last().copied().unwrap_or_default();
+        if platform.vendor.as_deref() != Some("NVIDIA") {
+            return UNKNOWN;
+        }
         match state.dtype {
             "c10::BFloat16" => USUAL,
             _ if features <= FEW_FEATURES => OF_FEW_FEATURES,
@@ -148,7 +155,7 @@ fn instance(scene: &Scene<'_>, turns: &Turns, state: &Operand<'_>) -> Option<Ins
     let anchor = LeafId(turns.begin as u32);
     let mut instance = Instance::new(scene, Code::UnfusedRecurrence, leaves, anchor, &[], Confidence::High);
     let layer = layer(scene, turns);
-    let each = Each::of(layer, state);
+    let each = Each::of(scene.platform, layer, state);
     let time = time(scene, &instance.leaves, turns.count, each.forward_us)?;
     instance.fused = Some(time);
     instance.backward_fused = time_or_now(scene, &backward, turns.count, each.backward_us);

@@ -161,10 +161,14 @@ fn reads(leaf: &Leaf, [rows, columns]: [i64; 2]) -> Reads {
     }
     let is_part = |i: usize, shape: &[i64]| {
         let part = numel(shape) / columns;
-        leaf.takes_part(i) && shape.last() == Some(&columns) && part > 0 && part < rows && rows % part == 0
+        leaf.takes_part(i) && shape.last() == Some(&columns) && part > 0 && part < rows
     };
-    let part = shapes().find(|&(i, shape)| is_part(i, shape));
-    part.map_or(Reads::Nothing, |(_, shape)| Reads::Rows(numel(shape) / columns))
+    match shapes().find(|&(i, shape)| is_part(i, shape)).map(|(_, shape)| numel(shape) / columns) {
+        // The last of each sequence, say; others are all but a few.
+        Some(part) if rows % part == 0 => Reads::Rows(part),
+        Some(_) => Reads::All,
+        None => Reads::Nothing,
+    }
 }
 
 /// How many rows an `index` picks: as many as its longest list of numbers has.

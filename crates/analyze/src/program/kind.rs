@@ -292,8 +292,17 @@ const ATTENTION_OPS: &[&str] = &[
 ];
 
 /// Parts of kernel names that mean the same; lower case.
-const ATTENTION_KERNELS: &[&str] =
-    &["flash", "fmha", "attn_fwd", "attn_bwd", "paged_attention", "unified_attention", "_mha_", "sdpa"];
+const ATTENTION_KERNELS: &[&str] = &[
+    "flash",
+    "fmha",
+    "attn_fwd",
+    "attn_bwd",
+    "paged_attention",
+    "unified_attention",
+    "_mha_",
+    "sdpa",
+    "kvcachekernel",
+];
 
 /// Parts of operation names that mean experts in one call; lower case.
 const EXPERT_OPS: &[&str] = &["fused_moe", "moe_fused", "grouped_gemm", "grouped_mm", "group_gemm", "moe_forward"];
@@ -316,7 +325,9 @@ pub(super) fn of(name: &str, kernels: &[LeafKernel]) -> Kind {
     if lower.starts_with("triton") || kernels.iter().any(|k| k.name.starts_with("triton_")) {
         return Kind::Compiled;
     }
-    let attention_kernel = |k: &LeafKernel| any(ATTENTION_KERNELS, &k.name.to_ascii_lowercase());
+    // Not all that a library of attention kernels has is attention.
+    let own_name = |k: &LeafKernel| k.name.to_ascii_lowercase().replace("flashinfer", "");
+    let attention_kernel = |k: &LeafKernel| any(ATTENTION_KERNELS, &own_name(k));
     if any(ATTENTION_OPS, &lower) || kernels.iter().any(attention_kernel) {
         return Kind::Attention;
     }

@@ -7,7 +7,7 @@ use super::cx::CategoryCx;
 use super::drive::Rules;
 use super::judge::{Group, Judged, Judgement, RowPattern, aggregate, assess_bandwidth};
 use super::layout::{self, Layout, LayoutNames};
-use super::words::{Said, is_backward};
+use super::words::{Said, trains};
 use crate::finding::PatternId;
 use crate::metrics::{BatchNormClass, CategoryMetrics, Classification};
 use crate::prepare::{kernel_names, percent};
@@ -100,8 +100,7 @@ fn recomputes_statistics(row: &Row) -> bool {
 /// ones changed, for nothing.
 fn in_training_for_nothing<'r>(cx: &CategoryCx<'_>, rows: impl Iterator<Item = &'r Row>) -> Option<String> {
     let calls: usize = rows.filter(|r| recomputes_statistics(r)).map(|r| r.count).sum();
-    let trains = cx.prepared.rows.iter().any(is_backward);
-    (calls > 0 && !trains).then(|| counted(calls, "batch norm call"))
+    (calls > 0 && !trains(cx.prepared)).then(|| counted(calls, "batch norm call"))
 }
 
 impl Rules for BatchNorm {
@@ -149,14 +148,16 @@ impl Rules for BatchNorm {
         if let Some(calls) = in_training_for_nothing(cx, group.members.iter().map(|m| m.row)) {
             said.model(TextId::A_EVAL, &[("n", &calls)]);
         }
+        // There are no kernels for volumes with channels last.
         if Layout::of(row) != Layout::ChannelsLast
+            && !layout::is_volume(row)
             && layout::may_change(cx.prepared)
             && let Some(names) = LayoutNames::of(row)
         {
             said.model(TextId::A_CHANNELS_LAST_NORM, &[("format", names.format), ("last", names.last)]);
         }
         said.compile(cx, row);
-        said.model(TextId::A_BN_ALT, &[]);
+        said.model(if trains(cx.prepared) { TextId::A_BN_ALT } else { TextId::A_BN_FOLD }, &[]);
         said.bandwidth(cx, group);
         said.replay();
         said

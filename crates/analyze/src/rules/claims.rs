@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::finding::{PatternId, Tier};
+use crate::finding::PatternId;
 use crate::prepare::place;
 use crate::prepared::{Prepared, Row};
 use crate::program::{LeafId, RowId};
@@ -19,6 +19,8 @@ pub struct Candidate {
     pub name: Arc<str>,
     /// What its finding is called.
     pub pattern: PatternId,
+    /// Whether something takes the place of its matrix work.
+    pub replaces_matrix: bool,
     /// Kernel time of all instances.
     pub time_ms: f64,
     /// How often it occurs.
@@ -47,7 +49,14 @@ impl Claims {
         let time_ms = rows.iter().map(|&r| prepared.row(r).time_ms).sum();
         let instances = rows.iter().map(|&r| prepared.row(r).count).max().unwrap_or_default();
         let shares = rows.iter().map(|&r| (r, 1.0)).collect();
-        self.candidates.push(Candidate { name: name.into(), pattern, time_ms, instances, shares });
+        self.candidates.push(Candidate {
+            name: name.into(),
+            pattern,
+            replaces_matrix: pattern.tier() == crate::finding::Tier::Compute,
+            time_ms,
+            instances,
+            shares,
+        });
     }
 
     /// Claims leaves: rows are claimed by the share of their time that the leaves stand for. Matrix work is only claimed by
@@ -57,12 +66,12 @@ impl Claims {
         &mut self,
         name: &str,
         pattern: PatternId,
+        replaces_matrix: bool,
         instances: usize,
         prepared: &Prepared,
         leaves: &BTreeSet<LeafId>,
     ) {
         let row_us: Vec<f64> = prepared.rows.iter().map(|r| r.time_ms * 1e3).collect();
-        let replaces_matrix = pattern.tier() == Tier::Compute;
         let taken = leaves.iter().filter(|&&l| {
             let leaf = prepared.program.leaf(l);
             replaces_matrix || leaf.kind.is_fusible() || !leaf.row.is_some_and(|row| is_matrix(prepared, row))
@@ -70,7 +79,14 @@ impl Claims {
         let shares = place::shares(&prepared.program, taken.map(|l| l.index()), &row_us);
         let us: f64 = leaves.iter().map(|&l| prepared.program.leaf(l).us).sum();
         let shares = shares.into_iter().collect();
-        self.candidates.push(Candidate { name: name.into(), pattern, time_ms: us / 1e3, instances, shares });
+        self.candidates.push(Candidate {
+            name: name.into(),
+            pattern,
+            replaces_matrix,
+            time_ms: us / 1e3,
+            instances,
+            shares,
+        });
     }
 
     /// Flags rows that candidates of high confidence hold as a whole: name, whether the pattern replaces matrix work,
@@ -125,7 +141,7 @@ impl Claims {
 
     /// Share of a row's time that patterns of the compute tier stand for.
     pub fn share_of_compute(&self, row: RowId) -> f64 {
-        let compute = self.candidates.iter().filter(|c| c.pattern.tier() == Tier::Compute);
+        let compute = self.candidates.iter().filter(|c| c.replaces_matrix);
         compute.filter_map(|c| c.shares.get(&row)).sum::<f64>().min(1.0)
     }
 
@@ -154,7 +170,7 @@ impl Claims {
         if !is_matrix(prepared, row) {
             return 1.0;
         }
-        let steps = self.of_row(row).filter(|(c, _)| c.pattern.tier() != Tier::Compute);
+        let steps = self.of_row(row).filter(|(c, _)| !c.replaces_matrix);
         let steps = steps.map(|(_, share)| share).sum::<f64>();
         // Where steps alone were recorded, nothing is left that could be rated without them.
         if steps < COVERED { 1.0 - steps } else { 1.0 }

@@ -11,7 +11,7 @@ use super::cx::CategoryCx;
 use super::drive::Rules;
 use super::judge::{ASSESSMENTS, Group, Judged, Judgement};
 use super::precision;
-use super::words::{Said, maybe};
+use super::words::{Said, maybe, trains};
 use crate::finding::PatternId;
 use crate::metrics::{CategoryMetrics, Classification, Fact, Facts, GemmClass, GemmShape, SetAside};
 use crate::prepare::percent;
@@ -282,7 +282,8 @@ fn say(cx: &CategoryCx<'_>, group: &Group<'_>) -> Said {
     // The limit of the pattern is fixed; in fp32 the roofline may say otherwise, and it decides.
     if j.has(code::MEMORY_BOUND_LOW) && row.efficiency.bound_type != Some(BoundType::Compute) {
         said.fuse(cx, row);
-        if !j.has(code::QUANTIZED_GEMM) && shape.as_ref().is_some_and(Shape::is_weight_bound) {
+        let is_weight_bound = shape.as_ref().is_some_and(Shape::is_weight_bound);
+        if !j.has(code::QUANTIZED_GEMM) && is_weight_bound && !trains(cx.prepared) {
             said.model(TextId::A_QUANT, &[]);
         }
         said.bandwidth(cx, group);

@@ -99,6 +99,19 @@ fn sparse_gradient(row: &Row) -> Option<[i64; 2]> {
     (used > 0 && used.saturating_mul(FEW_ROWS) <= rows).then_some([rows, used])
 }
 
+/// Whether a table has another gradient beside that of its lookups, as the weights of a head that are the same: that one
+/// is of all rows.
+fn is_shared(cx: &CategoryCx<'_>, gradient: &Row) -> bool {
+    let width = |row: &Row| row.inputs.dims.as_ref()?.first()?.shape()?.last().copied();
+    let Some((columns, [rows, _])) = width(gradient).zip(sparse_gradient(gradient)) else { return false };
+    let is_table = |dims: &[i64]| *dims == [rows, columns];
+    let adds = |row: &Row| {
+        let of_table = row.inputs.dims.iter().flat_map(|d| d.iter()).filter(|d| d.shape().is_some_and(is_table));
+        row.name.starts_with("aten::add") && of_table.count() > 1
+    };
+    cx.prepared.rows.iter().any(adds)
+}
+
 impl Rules for Generic {
     fn info(&self) -> &'static AnalyzerInfo {
         &INFO
@@ -127,7 +140,7 @@ impl Rules for Generic {
             said.model(TextId::A_SORT, &[]);
         } else if &*group.row().name == UNFOLD {
             said.model(TextId::A_UNFOLD, &[]);
-        } else if let Some([rows, used]) = sparse_gradient(group.row()) {
+        } else if let Some([rows, used]) = sparse_gradient(group.row()).filter(|_| !is_shared(cx, group.row())) {
             said.model(TextId::A_SPARSE_TABLE, &[("rows", &rows.to_string()), ("used", &used.to_string())]);
         } else {
             said.compile(cx, group.row());

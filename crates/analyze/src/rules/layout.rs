@@ -385,7 +385,12 @@ fn promoted(cx: &CategoryCx<'_>, fix: &Fix<'_>, share: f64, saving: Range) -> Pr
             TextId::A_CHANNELS_LAST_SLOWER,
             &[("pct", &*shown(share, 1)), ("format", names.format), ("ops", &fix.losing())],
         ),
-        Outlook::Good if sure => said.model(names.advice, &[("pct", &shown(share, 1))]),
+        Outlook::Good if sure => {
+            said.model(names.advice, &[("pct", &shown(share, 1))]);
+            if cx.prepared.platform.vendor.as_deref() == Some("AMD") {
+                said.model(TextId::A_CHANNELS_LAST_AMD, &[]);
+            }
+        }
         Outlook::Good if saving.low <= 0.0 && !fix.losing().is_empty() => said.model(
             TextId::A_CHANNELS_LAST_SLOWER,
             &[("pct", &*shown(share, 1)), ("format", names.format), ("ops", &fix.losing())],

@@ -8,7 +8,7 @@ use super::cx::CategoryCx;
 use super::drive::Rules;
 use super::judge::{Group, Judged, Judgement, RowPattern, aggregate, assess_bandwidth};
 use super::neighbours::Neighbours;
-use super::words::{Said, is_backward, kind_by_words};
+use super::words::{Said, is_backward, kind_by_words, trains};
 use crate::finding::PatternId;
 use crate::metrics::{CategoryMetrics, Classification, NormClass};
 use crate::patterns::scene::numel;
@@ -108,7 +108,7 @@ impl Rules for Norm {
             said.model(TextId::A_FUSE_RESIDUAL, &[]);
         }
         said.compile(cx, row);
-        if kind(&row.name) == "layer" {
+        if kind(&row.name) == "layer" && trains(cx.prepared) {
             said.model(TextId::A_RMSNORM, &[]);
         }
         said.bandwidth(cx, group);

@@ -13,7 +13,7 @@ use crate::finding::{PatternId, Range};
 use crate::metrics::{CategoryMetrics, Promoted};
 use crate::prepare::category;
 use crate::prepared::{BoundType, Prepared, Row};
-use crate::program::RowId;
+use crate::program::{Direction, RowId};
 use crate::rounding::{shown, shown_ms};
 use crate::texts::TextId;
 use crate::thresholds::Threshold;
@@ -186,7 +186,8 @@ fn told_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
 }
 
 /// Operations in full precision that memory bounds: half of their bytes go with the precision where the whole program
-/// changes it. (Under autocast some stay in fp32, which is why the cautious end leaves them out.)
+/// changes it. (Under autocast some stay in fp32, which is why the cautious end leaves them out.) An optimizer keeps its
+/// parameters and states as they are, and so do gradients of tables.
 fn memory_bound(p: &Prepared) -> Vec<&Row> {
     let full = |r: &&Row| match r.efficiency.compute_spec.as_deref() {
         Some("vector_fp32" | "vector_fp64") => !category::is_matrix(&r.category) && !r.is_link_copy,
@@ -194,7 +195,8 @@ fn memory_bound(p: &Prepared) -> Vec<&Row> {
         Some("matrix_tf32") => is_memory_bound(r) && &*r.category == "convolution",
         _ => false,
     };
-    p.rows.iter().filter(full).collect()
+    let stays = |r: &&Row| r.direction == Direction::Optimizer || r.name.contains("embedding_dense_backward");
+    p.rows.iter().filter(|r| full(r) && !stays(r)).collect()
 }
 
 fn is_memory_bound(row: &Row) -> bool {
@@ -292,7 +294,8 @@ fn gains_with_tf32_alone(platform: &Platform) -> bool {
 /// Whether TF32 is there to be allowed for products, and is not yet. Convolutions have a switch of their own.
 fn may_allow_tf32(p: &Prepared) -> bool {
     let is_on = || p.rows.iter().any(|r| has_tf32(r) && &*r.category != "convolution");
-    p.platform.peak("matrix_tf32").is_some() && !is_on()
+    // PyTorch allows it by that switch on no other vendor's GPUs.
+    p.platform.vendor.as_deref() == Some("NVIDIA") && p.platform.peak("matrix_tf32").is_some() && !is_on()
 }
 
 /// Makes one finding of all full-precision work of a category.

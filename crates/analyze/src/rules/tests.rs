@@ -287,7 +287,7 @@ fn half_claimed_rows_count_by_half() {
     let whole = analyzed(&prepared).1;
     let mut claims = Claims::none();
     let leaves = (0..5).map(crate::program::LeafId).collect();
-    claims.add_leaves("Block", PatternId::ELEMENTWISE_CHAIN, 1, &prepared, &leaves);
+    claims.add_leaves("Block", PatternId::ELEMENTWISE_CHAIN, false, 1, &prepared, &leaves);
     let outcomes = analyze_categories(&prepared, &claims, Scope::Standalone);
     let half = compute_findings(&prepared, &outcomes, &claims, None);
     assert!((half[0].time_ms - whole[0].time_ms / 2.0).abs() < 1e-9);
@@ -592,7 +592,7 @@ fn no_package_is_promised_that_is_not_made() {
     let mut claims = Claims::none();
     for claimed in [0, 3] {
         let leaves = (100..100 + claimed).map(crate::program::LeafId).collect();
-        claims.add_leaves("Block", PatternId::ELEMENTWISE_CHAIN, 1, &prepared, &leaves);
+        claims.add_leaves("Block", PatternId::ELEMENTWISE_CHAIN, false, 1, &prepared, &leaves);
         let outcomes = analyze_categories(&prepared, &claims, Scope::Standalone);
         let replay = &metrics(&outcomes, "other").bottlenecks[0].replay;
         assert!(!replay.recommended, "{replay:?}");

@@ -11,7 +11,7 @@ use crate::metrics::short_name;
 use crate::prepare::args;
 use crate::prepare::baseline::is_contiguous;
 use crate::prepare::kernel_names::{has_steps, is_generated, main_kernel};
-use crate::prepared::{BoundType, Row};
+use crate::prepared::{BoundType, Prepared, Row};
 use crate::program::Direction;
 use crate::rounding::{of_peak, round, shown, shown_ms};
 use crate::system::texts::bytes;
@@ -258,6 +258,11 @@ pub(crate) fn is_backward(row: &Row) -> bool {
     row.direction == Direction::Backward || row.name.contains("backward")
 }
 
+/// Whether anything goes backward: nobody trains a model anew to make it infer faster.
+pub(crate) fn trains(p: &Prepared) -> bool {
+    p.rows.iter().any(is_backward)
+}
+
 /// Arguments for a sentence.
 pub(crate) fn plain_args(row: &Row) -> String {
     if row.args.is_empty() { "unknown shapes".to_owned() } else { args::in_prose(&row.args) }
@@ -267,15 +272,22 @@ pub(crate) fn maybe(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |v| shown(v, decimals))
 }
 
+/// Operations that make a contiguous tensor themselves, or fill one that is not.
+const COPYING: [&str; 4] = ["aten::clone", "aten::contiguous", "aten::copy_", "aten::_to_copy"];
+
 /// Strides of the first tensor that is not contiguous. Libraries take either operand of a product transposed, as the weight
-/// of every linear layer is.
+/// of every linear layer is. A contiguous copy of what repeats the same elements would be larger.
 pub(crate) fn odd_strides(row: &Row) -> Option<String> {
+    if COPYING.contains(&&*row.name) {
+        return None;
+    }
     let (dims, strides) = (row.inputs.dims.as_ref()?, row.inputs.strides.as_ref()?);
     let is_product = &*row.category == "gemm";
     let odd = dims.iter().zip(strides.iter()).find_map(|(d, s)| {
         let (d, s) = (d.shape()?, s.shape()?);
         let told = !d.is_empty() && d.len() == s.len();
-        (told && !is_contiguous(d, s) && !(is_product && is_transposed(d, s))).then_some(s)
+        let repeats = d.iter().zip(s).any(|(&d, &s)| d > 1 && s == 0);
+        (told && !repeats && !is_contiguous(d, s) && !(is_product && is_transposed(d, s))).then_some(s)
     })?;
     let words: Vec<String> = odd.iter().map(i64::to_string).collect();
     Some(format!("({})", words.join(",")))

@@ -56,7 +56,17 @@ pub(crate) fn activities(recording: &Recording<'_>, late: &[Late]) -> Vec<Activi
         let input = Spans { list: recording.input.of(track), at: 0 };
         let allocations = Spans { list: recording.allocations.of(track), at: 0 };
         let between_steps = Spans { list: recording.between_steps.of(track), at: 0 };
-        let mut thread = Thread { trace, tree, events, at: 0, input, allocations, between_steps, names: &mut names };
+        let mut thread = Thread {
+            trace,
+            tree,
+            events,
+            at: 0,
+            input,
+            allocations,
+            between_steps,
+            launches: &recording.launches,
+            names: &mut names,
+        };
         let first = by_track.partition_point(|&i| late[i].track < track);
         for &i in by_track[first..].iter().take_while(|&&i| late[i].track == track) {
             found[i] = thread.look(&late[i]);
@@ -64,6 +74,9 @@ pub(crate) fn activities(recording: &Recording<'_>, late: &[Late]) -> Vec<Activi
     }
     found
 }
+
+/// A batch has no more tensors to be copied to the device.
+const MOST_COPIES: usize = 8;
 
 struct Thread<'a, 'n> {
     trace: &'a Trace,
@@ -75,6 +88,8 @@ struct Thread<'a, 'n> {
     input: Spans<'a>,
     allocations: Spans<'a>,
     between_steps: Spans<'a>,
+    /// All launches, in order.
+    launches: &'a [Ns],
     names: &'n mut Names<'a>,
 }
 
@@ -169,10 +184,16 @@ impl Thread<'_, '_> {
         }
     }
 
+    /// Whether more is launched in a frame than the copies of a batch: what the GPU prepares is no input that it waits for.
+    fn computes(&self, e: EventId) -> bool {
+        let before = |time: Ns| self.launches.partition_point(|&l| l < time);
+        before(self.end(e)) - before(self.start(e)) > MOST_COPIES
+    }
+
     fn note(&mut self, e: EventId, start: Ns, end: Ns, seen: &mut Seen) {
         seen.all.add(start, end);
         let can_be = matches!(self.trace.kind(e), EventKind::PythonFunction | EventKind::CpuOp);
-        if can_be && self.names.is(e, Names::INPUT) {
+        if can_be && self.names.is(e, Names::INPUT) && !self.computes(e) {
             seen.input.add(start, end);
         }
         if self.trace.kind(e) == EventKind::PythonFunction && self.names.is(e, Names::PROFILER) {

@@ -122,19 +122,20 @@ pub(crate) fn handed_over_spans(recording: &Recording<'_>, gaps: &[Bare], classe
     gaps.iter().zip(classes).enumerate().filter_map(unexplained).collect()
 }
 
-/// Time spent on input between the start of the first step and the first launch.
-pub(crate) fn input_before(recording: &Recording<'_>) -> Ns {
-    let Some((&(from, _), launch)) =
-        recording.steps.first().zip(recording.gpu.first().and_then(|g| recording.launch(g)))
-    else {
-        return Ns(0);
-    };
+/// Time spent on input between the start of the first step and the first launch. Where no steps are recorded the program
+/// may have been set up in the same time: no more than the longest wait for input that the GPU had later.
+pub(crate) fn input_before(recording: &Recording<'_>, longest_later: Ns) -> Ns {
+    let Some(launch) = recording.gpu.first().and_then(|g| recording.launch(g)) else { return Ns(0) };
     let track = recording.trace.track_id(launch.call);
+    let (from, at_most) = match recording.steps.first() {
+        Some(&(from, _)) => (from, Ns(i64::MAX)),
+        None => (recording.begin(track).unwrap_or(launch.start), longest_later),
+    };
     let lead = Late { gap: 0, track, from, to: launch.start, free: from };
     if lead.from >= lead.to {
         return Ns(0);
     }
-    activities(recording, &[lead]).first().map_or(Ns(0), |a| a.input)
+    activities(recording, &[lead]).first().map_or(Ns(0), |a| a.input.min(at_most))
 }
 
 /// Replaces the class of a late gap by what the thread was found to do.

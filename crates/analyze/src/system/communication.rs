@@ -157,8 +157,12 @@ pub(crate) fn split(recording: &Recording<'_>) -> (Works, Vec<usize>) {
 }
 
 fn is_communication_kernel(name: &str) -> bool {
+    // A compiler's names tell all operations that are in the kernel or next to it.
+    if name.starts_with("triton_") {
+        return false;
+    }
+    let broadcast = name.find("broadcast").is_some_and(|at| name[at..].contains("Kernel"));
     let lower = name.to_lowercase();
-    let broadcast = lower.find("broadcast").is_some_and(|at| lower[at..].contains("kernel"));
     // Elementwise kernels broadcast their operands; those of libraries are no templates of the framework.
     KERNEL_WORDS.iter().any(|w| lower.contains(w)) || broadcast && !lower.contains("at::native")
 }
@@ -191,6 +195,8 @@ mod tests {
             ("void vllm::cross_device_reduce_1stage_allreduce<half>", true),
             ("broadcastOneShotKernel", true),
             ("gemm_broadcast_bias", false),
+            ("void broadcast_mul_kernel<float>(float*)", false),
+            ("triton_poi_fused_add_all_reduce_wait_tensor_3", false),
         ] {
             assert_eq!(is_communication_kernel(name), is, "{name}");
         }

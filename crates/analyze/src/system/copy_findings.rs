@@ -98,9 +98,10 @@ pub(crate) fn blocking_copies(cx: &Cx<'_>) -> Option<Judged> {
         severity,
         title: "Copies between host and device that nothing hides".to_owned(),
         issue: format!(
-            "{}: {} with nothing else on the GPU, gaps after them included{at_once}.{ahead}",
+            "{}: {} with nothing else on the GPU{}{at_once}.{ahead}",
             parts.join("; "),
-            ms_and_percent(time.ms(), cx.percent(time))
+            ms_and_percent(time.ms(), cx.percent(time)),
+            if time > exposed { ", gaps after them included" } else { "" }
         ),
         operations: copies.operations.iter().take(ROWS).map(operation).collect(),
         time,

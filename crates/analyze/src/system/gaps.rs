@@ -313,7 +313,9 @@ impl Gaps {
             }
         }
         let mut tables = Tables::new(recording);
-        tables.gaps.input_before = input_before(recording);
+        let waits_for_input = bare.iter().zip(&classes).filter(|(_, class)| class.0 == GapClass::HostData);
+        let longest = waits_for_input.map(|(gap, _)| gap.to - gap.from).max().unwrap_or_default();
+        tables.gaps.input_before = input_before(recording, longest);
         tables.gaps.gaps.reserve_exact(bare.len());
         for ((gap, &class), &seen) in bare.iter().zip(&classes).zip(&seen) {
             tables.add(gap, class, seen);

@@ -288,15 +288,18 @@ impl HostBound {
     /// is what the window gets shorter by. Low as recorded without half of the input: the other half may be the first
     /// touch of data that has to be fetched in any case. High without the gaps that it takes or, where the host limits the
     /// rest of the step, with that rest as short as it may be without the profiler, which does not slow down those who
-    /// wait for input.
+    /// wait for input; and without waits for copies to the device, which are made while the step before runs.
     pub(crate) fn saved_input(&self, gaps: Ns, before: Ns) -> Range {
-        let scenario = Scenario { without: Without::Input, ..Scenario::RECORDED };
-        let [recorded, at_least, at_most] = self.recorded;
-        let without = self.schedule.run(&scenario, [1.0, self.slowdown.0, self.slowdown.1]);
+        let run = |without: Without, profiler: [f64; 3]| {
+            self.schedule.run(&Scenario { without, ..Scenario::RECORDED }, profiler)
+        };
+        let profiler = [1.0, self.slowdown.0, self.slowdown.1];
+        let (without, ahead) = (run(Without::Input, profiler), run(Without::InputAndCopies, profiler));
         let saved = |recorded: Ns, without: Ns| self.saved_by(speedup(recorded + before, without));
         let gone = self.saved_by(speedup(self.window + before, self.window - gaps));
-        let [rerun, least, most] = [(recorded, 0), (at_least, 1), (at_most, 2)].map(|(w, n)| saved(w, without[n]));
-        Range::new(rerun.min(gone) / 2.0, gone.max(least).max(most))
+        let rerun = saved(self.recorded[0], without[0]);
+        let most = self.recorded.into_iter().zip(ahead).map(|(recorded, ahead)| saved(recorded, ahead));
+        Range::new(rerun.min(gone) / 2.0, most.fold(gone, f64::max))
     }
 
     /// What a saving of kernel time brings end to end, in milliseconds of the window: the low end with a host as slow as

@@ -193,14 +193,17 @@ fn launch_basis(cx: &Cx<'_>, after_waits: bool, fused: bool) -> String {
     )
 }
 
+/// Gaps that slow launching explains.
+const LAUNCH_GAPS: [GapClass; 4] = [GapClass::HostWork, GapClass::HostIdle, GapClass::HostAlloc, GapClass::LaunchQueue];
+
 fn launch_evidence(cx: &Cx<'_>) -> Vec<Evidence> {
     let u = cx.utilization;
     let mut evidence = vec![timeline_evidence(cx, "idle_time", u.idle_time_ms, u.idle_time_percent)];
-    for class in [GapClass::HostWork, GapClass::HostIdle, GapClass::HostAlloc, GapClass::LaunchQueue] {
+    for class in LAUNCH_GAPS {
         evidence.extend(class_evidence(cx, class));
     }
     evidence.extend(activity_evidence(cx));
-    evidence.extend(position_evidence(cx, |_| true));
+    evidence.extend(position_evidence(cx, |class| LAUNCH_GAPS.contains(&class)));
     evidence
 }
 
@@ -403,15 +406,31 @@ fn wait_basis(cx: &Cx<'_>, cut: f64, flags: usize, copies: usize) -> String {
     )
 }
 
+/// Operations that copy, as a program calls them.
+const COPYING: [&str; 3] = ["aten::to", "aten::_to_copy", "aten::copy_"];
+
+/// Whether a wait is a call of the runtime in no operation: nothing is read.
+fn is_bare_call(name: &str) -> bool {
+    name.ends_with("Synchronize")
+}
+
 fn wait_actions(cx: &Cx<'_>, reads_flags: bool, copies: usize) -> Vec<String> {
     let gaps = &cx.system.gaps;
-    let (sized, reading): (Vec<&str>, Vec<&str>) =
+    let (sized, mut reading): (Vec<&str>, Vec<&str>) =
         all_waits(gaps).into_iter().partition(|name| selections::is_sized_by_data(name));
+    let calls: Vec<&str> = reading.extract_if(.., |name| is_bare_call(name)).collect();
     let mut actions = Vec::new();
     if copies > 0 {
         actions.push(format!(
             "Put together on the host what goes to the device, in pinned memory, and copy it at once with \
              `non_blocking=True`: {copies} small copies directly follow another."
+        ));
+        reading.retain(|name| !COPYING.contains(name));
+    }
+    if !calls.is_empty() {
+        actions.push(format!(
+            "Remove synchronizations that only wait ({}): kernels of a stream run in order without them.",
+            list(calls, 3)
         ));
     }
     if !reading.is_empty() {

@@ -22,8 +22,7 @@ const OPTIMIZER_OF_LATE: f64 = 50.0;
 /// Above this share of its time in compiled code, the host gains nothing from compiling.
 const MOSTLY_COMPILED: f64 = 0.5;
 
-pub(super) const FUSED_OPTIMIZER: &str =
-    "Use the fused or foreach variant of the optimizer (`fused=True`): most late launches are its.";
+pub(super) const FUSED_OPTIMIZER: &str = "Use the fused variant of the optimizer (`fused=True`), or `foreach=True` where it has none: most late launches are its.";
 
 /// Whether most of what the host does or launches is compiled code.
 fn is_compiled(system: &System) -> bool {

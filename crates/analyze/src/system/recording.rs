@@ -18,8 +18,9 @@ const SHORTEST_READ: Ns = Ns(8_000);
 /// Operations that read one value off the GPU.
 pub(super) const READS: [&str; 2] = ["aten::item", "aten::_local_scalar_dense"];
 
-/// Words in the names of frames and annotations that fetch or prepare input.
-const INPUT_WORDS: [&str; 5] = ["DataLoader", "dataloader", "collate", "tokeniz", "preprocess"];
+/// Words in the names of frames and annotations that fetch input, or prepare it.
+const LOADERS: [&str; 3] = ["DataLoader", "dataloader", "collate"];
+const PREPARING_WORDS: [&str; 2] = ["tokeniz", "preprocess"];
 
 /// The frame in which the profiler ends one step and begins the next, with `PROFILER_STEP` at its end.
 const PROFILER_FRAME: &str = "torch/profiler/profiler.py(";
@@ -300,14 +301,14 @@ impl<'a> Recording<'a> {
         let trace = self.trace;
         let mut prepared: Vec<(TrackId, Ns, Ns)> = Vec::new();
         let copied = if self.steps.is_empty() { self.copied() } else { Vec::new() };
-        for g in self.gpu.iter().filter(|g| g.work == GpuWork::Memcpy) {
+        for g in self.gpu.iter().filter(|&g| is_to_device(trace, g)) {
             let Some(launch) = launch_of(trace, g) else { continue };
-            if CopyDirection::of(trace, g.event) != CopyDirection::HostToDevice {
-                continue;
-            }
             let from = if self.steps.is_empty() {
                 let before = self.launches.partition_point(|&l| l < launch.start).checked_sub(1);
-                before.map(|before| self.launches[before]).filter(|before| copied.binary_search(before).is_err())
+                match before.map(|before| self.launches[before]) {
+                    Some(before) => Some(before).filter(|before| copied.binary_search(before).is_err()),
+                    None => self.begin(trace.track_id(launch.call)),
+                }
             } else {
                 self.step_opened_by(launch.start)
             };
@@ -327,6 +328,12 @@ impl<'a> Recording<'a> {
         }
         self.input.spans.extend(prepared);
         self.input.sort();
+    }
+
+    /// When the recording of a thread begins.
+    pub(crate) fn begin(&self, track: TrackId) -> Option<Ns> {
+        let (_, events) = self.tree.thread_events().find(|&(of, _)| of == track)?;
+        self.trace.ts(*events.first()?)
     }
 
     /// The start of the step whose first launch comes at this time.
@@ -477,6 +484,11 @@ pub(super) fn bytes_of(trace: &Trace, copy: &GpuEvent) -> Option<i64> {
     trace.arg(copy.event, "bytes").and_then(jarvis_trace::Arg::as_int)
 }
 
+/// Whether it is a copy from the host to the device.
+pub(super) fn is_to_device(trace: &Trace, g: &GpuEvent) -> bool {
+    g.work == GpuWork::Memcpy && CopyDirection::of(trace, g.event) == CopyDirection::HostToDevice
+}
+
 /// Whether a copy is more than a value read. Where its size is missing its time tells.
 fn is_large(trace: &Trace, copy: &GpuEvent) -> bool {
     match bytes_of(trace, copy) {
@@ -580,6 +592,15 @@ impl<'a> Names<'a> {
     }
 }
 
+/// Whether a name says so. Of a frame's file only those of loaders do: what is in the file of a tokenizer or of steps that
+/// prepare may as well run on the GPU.
+fn names_input(name: &str) -> bool {
+    let of_frame = name.split_once("): ").filter(|(place, _)| place.contains(".py("));
+    let (place, function) = of_frame.unwrap_or(("", name));
+    let file = place.rsplit(['/', '\\']).next().unwrap_or_default();
+    LOADERS.iter().any(|w| file.contains(w)) || LOADERS.iter().chain(&PREPARING_WORDS).any(|w| function.contains(w))
+}
+
 fn meaning(name: &str) -> u8 {
     let any = |words: &[&str]| words.iter().any(|w| name.contains(w));
     let mut meaning = 0;
@@ -592,7 +613,7 @@ fn meaning(name: &str) -> u8 {
     if READS.contains(&name) {
         meaning |= Names::READ;
     }
-    if any(&INPUT_WORDS) {
+    if names_input(name) {
         meaning |= Names::INPUT;
     }
     if any(&ALLOCATION_WORDS) {

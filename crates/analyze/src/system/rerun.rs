@@ -18,6 +18,14 @@ pub(crate) enum Without {
     Copies,
     /// The time spent on input.
     Input,
+    /// The same with waits for copies of input to the device.
+    InputAndCopies,
+}
+
+impl Without {
+    fn is_input(self) -> bool {
+        matches!(self, Self::Input | Self::InputAndCopies)
+    }
 }
 
 /// What becomes of a GPU event.
@@ -148,7 +156,7 @@ impl<'a, const N: usize> Run<'a, N> {
                     }
                     self.advance();
                 }
-                Act::Wait { length, awaited, back, at_boundary, copy } => {
+                Act::Wait { length, awaited, back, at_boundary, copy, to_device } => {
                     // What waits for a launch that is not there goes with it.
                     if self.last_fate != Fate::Stays && !at_boundary {
                         continue;
@@ -157,6 +165,7 @@ impl<'a, const N: usize> Run<'a, N> {
                     let left_out = match self.scenario.without {
                         Without::MidStepWaits | Without::Reads => !at_boundary && !copy,
                         Without::Copies => copy,
+                        Without::InputAndCopies => to_device,
                         Without::Nothing | Without::Input => false,
                     };
                     if !left_out {
@@ -228,7 +237,7 @@ impl<'a, const N: usize> Run<'a, N> {
         let before = step.carried as f64 * share(self.last_fate);
         let own = (step.own() - spared) as f64 * share(fate);
         let read = if s.without == Without::Reads || self.last_fate != Fate::Stays { 0 } else { step.read };
-        let fixed = if s.without == Without::Input { step.fixed - step.input } else { step.fixed };
+        let fixed = if s.without.is_input() { step.fixed - step.input } else { step.fixed };
         let profiler = (step.profiler as f64 * share(fate)).min(own);
         let memory = (step.memory as f64 * share(fate)).min(own - profiler);
         let mut time = self.scaled((before + own - profiler - memory) * factor + read as f64);

@@ -21,7 +21,7 @@ use jarvis_trace::{EventId, EventKind, GpuWork, Ns, TrackId};
 
 use super::first_calls::FirstCalls;
 use super::gaps::{GapClass, Gaps};
-use super::recording::{GpuEvent, Launch, Recording, Wait};
+use super::recording::{GpuEvent, Launch, Recording, Wait, is_to_device};
 
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -123,6 +123,8 @@ pub(super) enum Act {
         back: i64,
         at_boundary: bool,
         copy: bool,
+        /// Whether that is a copy to the device.
+        to_device: bool,
     },
     /// Waits inside a launching call until the queue of launches has room again: until a GPU event has ended, or one from
     /// before the window.
@@ -463,7 +465,8 @@ fn waits(recording: &Recording<'_>, works: &ByEnd<'_>) -> Vec<Timed> {
         let back = awaited.map_or(0, |e| (w.end - origin).0 - e.0);
         let awaited = awaited.map_or(NONE, |e| e.1);
         let (at_boundary, copy) = (w.at_boundary, w.copy);
-        let act = Act::Wait { length: (w.end - w.start).0, awaited, back, at_boundary, copy };
+        let to_device = copy && recording.gpu.get(awaited as usize).is_some_and(|g| is_to_device(recording.trace, g));
+        let act = Act::Wait { length: (w.end - w.start).0, awaited, back, at_boundary, copy, to_device };
         Some(Timed { at: w.start, until: Some(w.end), act, operation: None })
     };
     waits.into_iter().filter_map(held_up).collect()

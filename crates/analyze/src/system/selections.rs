@@ -11,11 +11,12 @@ use crate::program::{Leaf, Program};
 
 /// As a program calls them, or as these call one another. `aten::where` has one argument where the host waits for it, an
 /// index has a mask.
-const SIZED_BY_DATA: [&str; 13] = [
+const SIZED_BY_DATA: [&str; 14] = [
     "aten::_index_put_impl_",
     "aten::_unique2",
     "aten::argwhere",
     "aten::bincount",
+    "aten::coalesce",
     "aten::index",
     "aten::index_put_",
     "aten::masked_select",

@@ -253,8 +253,14 @@ impl Maker<'_, '_> {
 
     fn attention_path(&self) -> Vec<String> {
         let gain = Change::of(self.patterns.iter().copied()).gain();
-        let text = if gain.high < TYPICAL_GAIN { TextId::A_FLASH_SMALL } else { TextId::A_FLASH };
-        let mut path = vec![text.fill(&[("low", &one(gain.low)), ("high", &one(gain.high))])];
+        let function = self.first().facts.iter().find(|f| f.0 == attention::FUNCTION).map(|f| f.1.as_str());
+        let text = match function {
+            Some(_) => TextId::A_FLEX,
+            None if gain.high < TYPICAL_GAIN => TextId::A_FLASH_SMALL,
+            None => TextId::A_FLASH,
+        };
+        let function = function.unwrap_or_default();
+        let mut path = vec![text.fill(&[("low", &one(gain.low)), ("high", &one(gain.high)), ("function", function)])];
         if self.heads_ms > 0.0 {
             path.push(TextId::A_GQA.plain());
         }

@@ -216,14 +216,17 @@ fn what_is_reduced_over_other_dimensions_than_the_last_is_read_again() {
 
 #[test]
 fn gated_activation_with_the_product_behind_a_projection() {
-    let draw = |other: &[i64]| {
+    let draw = |read: &[i64], other: &[i64]| {
         let mut s = Sketch::new();
-        s.op("aten::silu", &[X], 60.0).op("aten::mm", &[X, X], 900.0);
+        s.op("aten::silu", &[X], 60.0).op("aten::mm", &[read, X], 900.0);
         s.op("aten::mul", &[X, other], 90.0);
         s
     };
-    assert_eq!(draw(X).one(Code::UnfusedSwiglu).ops.len(), 2);
-    draw(&[8192, 1]).none(Code::UnfusedSwiglu);
+    let input = &[8192, 1024];
+    assert_eq!(draw(input, X).one(Code::UnfusedSwiglu).ops.len(), 2);
+    draw(input, &[8192, 1]).none(Code::UnfusedSwiglu);
+    // x * gate(silu(x)): what the layer gives is multiplied and not the activation.
+    draw(X, X).none(Code::UnfusedSwiglu);
     // Sigmoid, times its input, times the gate.
     let mut s = Sketch::new();
     s.op("aten::sigmoid", &[X], 60.0).op("aten::mul", &[X, X], 90.0).op("aten::mul", &[X, X], 90.0);

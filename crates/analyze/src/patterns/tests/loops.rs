@@ -21,15 +21,16 @@ fn expert(s: &mut Sketch, rows: i64, indexed: bool) {
 
 #[test]
 fn experts_in_a_loop() {
-    let draw = |experts: i64, indexed: bool, spread: i64| {
+    let draw_in = |module: &str, experts: i64, indexed: bool, spread: i64| {
         let mut s = Sketch::new();
-        s.module("SparseBlock_0", |s| {
+        s.module(module, |s| {
             for e in 0..experts {
                 expert(s, 500 + spread * e, indexed);
             }
         });
         s
     };
+    let draw = |experts: i64, indexed: bool, spread: i64| draw_in("SparseMoeBlock_0", experts, indexed, spread);
     let p = draw(8, true, 7).one(Code::MoeExpertLoop);
     assert_eq!((p.instances, p.confidence), (1, Confidence::High));
     assert_eq!(p.ops.len(), 8 * 5);
@@ -37,6 +38,7 @@ fn experts_in_a_loop() {
     draw(8, false, 7).none(Code::MoeExpertLoop);
     // The same load everywhere counts where the module's name says what it is.
     assert_eq!(draw(8, true, 0).patterns(Code::MoeExpertLoop).len(), 1);
+    draw_in("SparseGIN_0", 8, true, 0).none(Code::MoeExpertLoop);
     let mut s = Sketch::new();
     for _ in 0..8 {
         expert(&mut s, 500, true);
@@ -76,7 +78,7 @@ fn experts_on_parts_of_sorted_rows() {
 
 #[test]
 fn a_function_called_again_and_again_is_no_expert() {
-    // for chunk in chunks: y = mlp(chunk); kept.append(y[y.mean(-1) > 0])
+    // for chunk in chunks: y = mlp(chunk); kept.append(all[y.mean(-1) > 0])
     let (own, same) = (true, false);
     let draw = |rows: [i64; 2], us: f64, own_module: bool| {
         let mut s = Sketch::new();
@@ -86,7 +88,7 @@ fn a_function_called_again_and_again_is_no_expert() {
                 s.op("aten::mm", &[&[rows, 1024], &[1024, 4096]], us).op("aten::silu", &[&[rows, 4096]], 5.0);
                 s.op("aten::mm", &[&[rows, 4096], &[4096, 1024]], us);
             });
-            s.op("aten::nonzero", &[&[rows]], 9.0).op("aten::index", &[&[rows, 1024], &[]], 9.0);
+            s.op("aten::nonzero", &[&[rows]], 9.0).op("aten::index", &[&[32768, 1024], &[]], 9.0);
         }
         s
     };
@@ -100,6 +102,22 @@ fn a_function_called_again_and_again_is_no_expert() {
     draw([16384, 8192], 500.0, own).one(Code::MoeExpertLoop);
     // Products that fill the GPU take as long in a group.
     draw([16384, 16256], 160.0, own).none(Code::MoeExpertLoop);
+}
+
+#[test]
+fn layers_on_a_graph_one_after_another_are_no_experts() {
+    // for layer in layers: x = relu(layer.own(gather(x)) @ ...), on fewer nodes each time
+    let draw = |picks_from: fn(i64) -> i64| {
+        let mut s = Sketch::new();
+        for nodes in [9000, 4000, 1600, 700, 300, 120] {
+            s.op("aten::index_select", &[&[picks_from(nodes), 1024], &[], &[nodes * 5]], 9.0);
+            s.op("aten::mm", &[&[nodes, 1024], &[1024, 1024]], nodes as f64 / 20.0);
+            s.op("aten::mm", &[&[nodes, 1024], &[1024, 1024]], nodes as f64 / 20.0);
+        }
+        s
+    };
+    draw(|nodes| 2 * nodes).none(Code::MoeExpertLoop);
+    draw(|_| 16384).one(Code::MoeExpertLoop);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! A linear layer over the channels of an image wants them together in memory: `permute` gives it a view of them that has to
 //! be copied first, and what comes back is added to images in the other order. With channels last the view is as the layer
-//! wants it, so that nothing is copied, what is added lies as what it is added to, and the matrix product adds the bias.
+//! wants it, so that nothing is copied, what is added lies as what it is added to, and the matrix product adds the bias. A
+//! norm over the channels copies such a view within itself.
 
 use crate::finding::Range;
 use crate::patterns::scene::numel;
@@ -12,6 +13,9 @@ use crate::rules::impact::row_saved;
 
 /// Operations that copy, by their names.
 const COPIES: &[&str] = &["aten::copy_", "aten::clone", "aten::contiguous"];
+
+/// What the kernels are called that copy a tensor into another order.
+const COPY_KERNEL: &str = "direct_copy_kernel";
 
 /// The operation that adds the bias itself where its input is no plain matrix.
 const LINEAR: &str = "aten::linear";
@@ -25,6 +29,8 @@ pub(super) struct Across<'a> {
     mixed: Vec<&'a Row>,
     /// Biases that are added on their own.
     biases: Vec<&'a Row>,
+    /// Time of copies that other operations make of the images they are given, in milliseconds.
+    copied_within_ms: f64,
 }
 
 impl<'a> Across<'a> {
@@ -46,13 +52,17 @@ impl<'a> Across<'a> {
                         found.biases.push(row);
                     }
                 }
+                [(a, strides), ..] if is_image(a) && !order(a, strides).is_sorted() => {
+                    found.copied_within_ms += copied_ms(row);
+                }
                 _ => {}
             }
         }
         found
     }
 
-    /// What is told with the convolutions. (Biases are told where the matrix products are.)
+    /// What is told with the convolutions. (Biases are told where the matrix products are, and what is copied within an
+    /// operation with that.)
     pub(super) fn rows(&self) -> impl Iterator<Item = &'a Row> {
         self.copies.iter().chain(&self.mixed).copied()
     }
@@ -66,12 +76,12 @@ impl<'a> Across<'a> {
     }
 
     /// What channels last save of it: at best the copies go, the rest comes to what memory allows, and matrix products add
-    /// their biases; at worst half of the first two.
+    /// their biases and operations copy nothing themselves; at worst half of the first two.
     pub(super) fn saving(&self, cx: &CategoryCx<'_>) -> Range {
         let ms = |rows: &[&Row]| rows.iter().map(|row| row.time_ms).sum::<f64>();
         let mixed: f64 = self.mixed.iter().map(|row| row_saved(cx, row, cx.prepared.memory_ceiling())).sum();
         let told = ms(&self.copies) + mixed;
-        Range::new(0.5 * told, told + ms(&self.biases))
+        Range::new(0.5 * told, told + ms(&self.biases) + self.copied_within_ms)
     }
 }
 
@@ -102,6 +112,11 @@ fn order(dims: &[i64], strides: &[i64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..dims.len()).filter(|&d| dims[d] > 1).collect();
     order.sort_by_key(|&d| std::cmp::Reverse(strides[d]));
     order
+}
+
+/// Time of the kernels of a row that copy its input first.
+fn copied_ms(row: &Row) -> f64 {
+    row.kernels.iter().filter(|k| k.name.contains(COPY_KERNEL)).map(|k| k.total_us / 1e3).sum()
 }
 
 /// Whether a row is the addition of a bias that a linear layer makes on its own.

@@ -137,7 +137,7 @@ pub(super) fn promote(cx: &CategoryCx<'_>, judged: &[Judged<'_>], metrics: &mut 
         let ms = shown_ms(across.ms());
         basis.push(format!(
             "of {ms} ms between layouts half of the copies and of what strides cost go at worst, at best all, with the \
-             biases that linear layers add on their own to such inputs"
+             biases that linear layers add on their own to such inputs and the copies that operations make of them within"
         ));
         facts.push(format!("{ms} ms copy between layouts or work on tensors of both"));
     }

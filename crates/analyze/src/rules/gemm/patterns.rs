@@ -9,7 +9,7 @@ use crate::rounding::{shown, shown_ms};
 use crate::rules::cx::CategoryCx;
 use crate::rules::judge::{Judged, Judgement, RowPattern, aggregate};
 use crate::rules::priority::Weight;
-use crate::rules::words::{Said, maybe};
+use crate::rules::words::{Said, maybe, trains};
 use crate::rules::{impact, precision};
 use crate::texts::{TextId, listed, quoted};
 use crate::thresholds::Threshold;
@@ -198,7 +198,7 @@ pub(super) fn say_skinny(cx: &CategoryCx<'_>, row: &Row, shape: Option<&Shape>, 
         said.issue(TextId::I_SKINNY, values);
     }
     if s.is_weight_bound() {
-        if quantized(row).is_none() {
+        if quantized(row).is_none() && !trains(cx.prepared) {
             said.model(TextId::A_QUANT, &[]);
         }
         said.model(TextId::A_BATCH_TOKENS, &[]);

@@ -79,7 +79,7 @@ texts! {
     I_BN           "I-BN"           "{bn_eff}% of peak bandwidth while simple elementwise operations in this trace reach {base}%.";
     I_LOW_BASELINE "I-LOW-BASELINE" "Simple elementwise operations reach only {base}% of peak bandwidth; 70-80% is expected.";
     I_FUSION       "I-FUSION"       "`{module}` launches {kernels} per call ({list}); {time} ms over {calls}{backward}.";
-    I_FUSION_LOOSE "I-FUSION-LOOSE" "{kernels} in a row work on tensors of one shape ({list}); {time} ms over {calls}{backward}.";
+    I_FUSION_LOOSE "I-FUSION-LOOSE" "{kernels} in a row work on tensors whose shapes fit each other ({list}); {time} ms over {calls}{backward}.";
     I_LIKEWISE     "I-LIKEWISE"     "likewise in {places}: {list}.";
     I_EPILOGUE     "I-EPILOGUE"     "Elementwise work ({list}) runs on its own after `{op}`; {time} ms over {calls}{backward}.";
     I_LOSS         "I-LOSS"         "What comes after the logits of {classes} classes runs as separate kernels that each read or write all of them ({list}): {time} ms over {calls}{backward}.";

@@ -421,10 +421,15 @@ fn learned(scene: &Scene<'_>, add: LeafId, leaves: &[LeafId], added: &Operand<'_
 fn halo(scene: &Scene<'_>, first: usize, last: usize, shape: &Shape) -> Vec<LeafId> {
     let of = |tokens: i64, size: i64| numel(&[shape.batch, tokens, size]);
     let (q, k, v, out) = (of(shape.mq, shape.d), of(shape.nk, shape.d), of(shape.nk, shape.dv), of(shape.mq, shape.dv));
+    let repeats = |i: usize| {
+        let look = scene.look(i);
+        look.kind == Kind::Copy && look.operands.iter().any(|o| o.strides.is_some_and(|s| s.contains(&0)))
+    };
+    // Repeated heads are told on their own, unless those of the values stand within: one change mends both.
+    let with_repeats = (first + 1..last).any(repeats);
     let is_copy = |i: usize, sizes: &[i64]| {
         let look = scene.look(i);
-        let expanded = look.operands.iter().any(|o| o.strides.is_some_and(|s| s.contains(&0)));
-        look.kind == Kind::Copy && sizes.contains(&look.numel()) && !expanded
+        look.kind == Kind::Copy && sizes.contains(&look.numel()) && (with_repeats || !repeats(i))
     };
     let is_scaling = |i: usize| {
         let look = scene.look(i);

@@ -66,6 +66,8 @@ const KEPT_ROW: i64 = 8192;
 const SOFTMAX: (f64, f64) = (30.0, 57.0);
 /// Memory is read in pieces of so many bytes.
 const SECTOR: f64 = 32.0;
+/// Such an operation: it draws random numbers as the framework does.
+const TAKEN_WHOLE: &str = "aten::multinomial";
 /// Repeats of fewer leaves than this are one chain, not several.
 const LEAST_PERIOD: usize = 3;
 
@@ -75,7 +77,7 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     let mut found = Vec::new();
     for backward in [false, true] {
         let in_pass = |i: usize| (scene.leaf(i).direction == Direction::Backward) == backward;
-        let runs = runs(scene, 0..scene.len(), |i| claims.is_free(i) && in_pass(i));
+        let runs = runs(scene, 0..scene.len(), |i| claims.is_free(i) && in_pass(i) && !is_taken_whole(scene, i));
         let runs = joined_by_softmax(scene, claims, runs);
         let calls = runs.into_iter().flat_map(|run| split(scene, run)).map(|run| with_cat(scene, claims, run));
         let mut chains: Vec<Instance> =
@@ -86,6 +88,11 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
         found.extend(claims.settle(scene, chains));
     }
     found
+}
+
+/// Whether a leaf is a step of an operation that the compiler takes as it is.
+fn is_taken_whole(scene: &Scene<'_>, at: usize) -> bool {
+    scene.program.ops_around(scene.leaf(at)).any(|op| &**op == TAKEN_WHOLE)
 }
 
 /// Those of known functions that are not part of a longer chain where there is no matrix work: such a program is a

@@ -116,7 +116,10 @@ pub fn findings(scene: &Scene<'_>, patterns: &[Pattern], rows: &[Row], host: Opt
     };
     let heads = patterns.iter().filter(|p| p.code == Code::RepeatedKvHeads);
     let unfused = patterns.iter().filter(|p| p.code == Code::UnfusedAttention);
-    let unread_ms: f64 = unfused.flat_map(|p| &p.leaves).map(|l| attention_copies::unread_ms(scene, l)).sum();
+    let calls = unfused.flat_map(|p| p.leaves.iter().zip(&p.halo));
+    let unread =
+        |(own, halo): (&Vec<LeafId>, &Vec<LeafId>)| attention_copies::unread_ms(scene, &[&own[..], &halo[..]].concat());
+    let unread_ms: f64 = calls.map(unread).sum();
     let heads_ms = unread_ms + heads.filter_map(|p| p.saved_ms).map(|s| s.high).sum::<f64>();
     let mut leaves_in_row = vec![0; rows.len()];
     for row in scene.program.leaves.iter().filter_map(|leaf| leaf.row) {

@@ -165,14 +165,15 @@ fn turns_from(scene: &Scene<'_>, from: usize, length: usize, begin: Begin) -> Op
     if writes || !may_be_turn(scene, turn) {
         return None;
     }
-    let goes_on =
-        |&next: &usize| begin.is_at(scene, next) && (next..next + length).all(|i| scene.are_alike(i - length, i));
+    let module = |at: usize| scene.leaf(at).module.map(|m| &*scene.program.module(m).name);
+    let mut seen = BTreeSet::from([module(from)]);
+    // The same modules again are another loop.
+    let mut is_new = |at: usize| begin != Begin::OwnModule || seen.insert(module(at));
+    let goes_on = |&next: &usize| {
+        begin.is_at(scene, next) && is_new(next) && (next..next + length).all(|i| scene.are_alike(i - length, i))
+    };
     let next = (from + length..=end - length).step_by(length);
-    let mut turns = Turns { begin: from, length, count: 1 + next.take_while(goes_on).count() };
-    if begin == Begin::OwnModule {
-        // The same modules again are another loop.
-        turns.count = of_other_modules(scene, &turns);
-    }
+    let turns = Turns { begin: from, length, count: 1 + next.take_while(goes_on).count() };
     (turns.count >= LEAST_TURNS).then_some(turns)
 }
 

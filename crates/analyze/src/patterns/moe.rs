@@ -1,7 +1,7 @@
 //! Experts that run one after another.
 //!
 //! # What it finds
-//! At least four repeats of the same two or three matrix products (same weights' shapes, different numbers of rows) with
+//! At least four repeats of the same two to four matrix products (same weights' shapes, different numbers of rows) with
 //! rows picked or added by index in between, or each on its part of rows that were sorted before, and no grouped product: a
 //! loop over experts. Experts that have no tokens and are only looked for belong to it, and if one alone has some it is told
 //! by the searches.
@@ -79,12 +79,12 @@ fn product(scene: &Scene<'_>, at: usize) -> Option<Product> {
 /// Finds loops in the sequence of matrix products.
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     let products: Vec<Product> = (0..scene.len()).filter_map(|i| product(scene, i)).collect();
-    let ends: Vec<(usize, Vec<usize>)> = PRODUCTS.map(|period| (period, run_ends(scene, &products, period))).collect();
+    let periods: Vec<Period> = PRODUCTS.map(|period| Period::of(scene, &products, period)).collect();
     let mut found = Vec::new();
     let mut at = 0;
     while at < products.len() {
-        let run = ends.iter().filter_map(|(period, ends)| repeats(scene, &products[at..ends[at]], *period));
-        let run = run.max_by_key(|r| r.0);
+        let runs = periods.iter().filter_map(|period| period.repeats(scene, &products, at));
+        let run = runs.max_by_key(|r| r.0);
         match run {
             Some((length, period)) => {
                 found.extend(instance(scene, &products[at..at + length].chunks(period).collect::<Vec<_>>(), None));
@@ -183,36 +183,52 @@ fn is_foreign(scene: &Scene<'_>, at: usize) -> bool {
     matches!(kind, Kind::Attention | Kind::Softmax | Kind::Norm | Kind::Grouped | Kind::Convolution)
 }
 
-/// For each product the end of the run from there on that repeats with the period, in one sequence.
-fn run_ends(scene: &Scene<'_>, products: &[Product], period: usize) -> Vec<usize> {
-    let mut ends = vec![products.len(); products.len()];
-    let mut end = products.len();
-    for at in (0..products.len()).rev() {
-        let next = products.get(at + period);
-        // A product that is not like the one a period before ends all runs that hold both.
-        if next.is_some_and(|n| n.weight != products[at].weight || !scene.in_one_run(n.at, products[at].at)) {
-            end = at + period;
-        }
-        ends[at] = end;
-    }
-    ends
+/// Where products repeat with a period. Each may begin a run, so what is asked of all is reckoned once.
+struct Period {
+    length: usize,
+    /// For each product the end of the run from there on that repeats with the period, in one sequence.
+    ends: Vec<usize>,
+    /// For each product the first one whole periods later that has other rows.
+    other_rows: Vec<usize>,
 }
 
-/// How many of these products repeat with the period as a whole, if they look like a loop over experts.
-fn repeats(scene: &Scene<'_>, products: &[Product], period: usize) -> Option<(usize, usize)> {
-    let length = products.len() - products.len() % period;
-    let run = products.get(..length).filter(|r| r.len() >= LEAST_REPEATS * period)?;
-    // One expert's products all have the same rows; different experts different ones. Most runs are no loop and are
-    // told by their first products, so what has to see all of them comes last.
-    let own_rows = || run.chunks(period).all(|c| c.iter().all(|p| p.rows == c[0].rows));
-    let differ = || run.iter().step_by(period).any(|p| p.rows != run[0].rows);
-    let hinted = || {
-        let leaves: Vec<LeafId> = run.iter().map(|p| LeafId(p.at as u32)).collect();
-        scene.hint(scene.common_module(&leaves), HINTS).is_some()
-    };
-    let small = || run[0].rows <= FEW_ROWS;
-    let is_loop = || differ() || small() && searched(scene, run, period) || hinted();
-    (indexed(scene, run, period) && own_rows() && is_loop()).then_some((length, period))
+impl Period {
+    fn of(scene: &Scene<'_>, products: &[Product], length: usize) -> Self {
+        let mut ends = vec![products.len(); products.len()];
+        let mut other_rows = vec![products.len(); products.len()];
+        let mut end = products.len();
+        for at in (0..products.len()).rev() {
+            let product = &products[at];
+            if let Some(next) = products.get(at + length) {
+                // A product that is not like the one a period before ends all runs that hold both.
+                if next.weight != product.weight || !scene.in_one_run(next.at, product.at) {
+                    end = at + length;
+                }
+                other_rows[at] = if next.rows == product.rows { other_rows[at + length] } else { at + length };
+            }
+            ends[at] = end;
+        }
+        Self { length, ends, other_rows }
+    }
+
+    /// How many products from one on repeat as a whole, if they look like a loop over experts; with the period.
+    fn repeats(&self, scene: &Scene<'_>, products: &[Product], at: usize) -> Option<(usize, usize)> {
+        let (all, period) = (&products[at..self.ends[at]], self.length);
+        let length = all.len() - all.len() % period;
+        let run = all.get(..length).filter(|r| r.len() >= LEAST_REPEATS * period)?;
+        // One expert's products all have the same rows; different experts different ones. Most runs are no loop and
+        // are told by their first products, so what has to see all of them comes last.
+        let differ = self.other_rows[at] < at + length;
+        let hinted = || {
+            let may_be = scene.hint(scene.leaf(run[0].at).module, HINTS).is_some();
+            let leaves = || run.iter().map(|p| LeafId(p.at as u32)).collect::<Vec<_>>();
+            may_be && scene.hint(scene.common_module(&leaves()), HINTS).is_some()
+        };
+        let small = || run[0].rows <= FEW_ROWS;
+        let own_rows = || run.chunks(period).all(|c| c.iter().all(|p| p.rows == c[0].rows));
+        let is_loop = differ || small() && searched(scene, run, period) || hinted();
+        (is_loop && indexed(scene, run, period) && own_rows()).then_some((length, period))
+    }
 }
 
 /// Positions from the first product of each expert to that of the next.

@@ -42,8 +42,6 @@ const LEAST_TURNS: usize = 16;
 const LONGEST_TURN: usize = 40;
 /// What a step in time of the library's layers takes in microseconds, forward and backward.
 const USUAL: Each = Each { forward_us: (10.0, 30.0), backward_us: (16.0, 55.0) };
-/// The same where it was not measured: libraries of other vendors have kernels of their own.
-const UNKNOWN: Each = Each { forward_us: (10.0, 60.0), backward_us: (16.0, 110.0) };
 /// The same up to so many features, whose weights stay where they are from step to step: there are no such kernels for
 /// bf16.
 const FEW_FEATURES: i64 = 128;
@@ -75,10 +73,9 @@ struct Each {
 impl Each {
     fn of(platform: &Platform, layer: Layer, state: &Operand<'_>) -> Self {
         let features = state.dims.last().copied().unwrap_or_default();
-        if platform.vendor.as_deref() != Some("NVIDIA") {
-            return UNKNOWN;
-        }
         match state.dtype {
+            // Kernels that keep the weights are one vendor's.
+            _ if platform.vendor.as_deref() != Some("NVIDIA") => USUAL,
             "c10::BFloat16" => USUAL,
             _ if features <= FEW_FEATURES => OF_FEW_FEATURES,
             "c10::Half" if layer == Layer::Lstm && features <= HALF_FEATURES => OF_HALF,

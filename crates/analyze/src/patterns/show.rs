@@ -1,13 +1,10 @@
 //! Numbers as texts show them.
 
-/// Milliseconds: two decimals, three below a tenth.
-pub(crate) fn ms(value: f64) -> String {
-    if value < 0.1 { format!("{value:.3}") } else { format!("{value:.2}") }
-}
+pub(crate) use crate::rounding::shown_ms as ms;
 
 /// One decimal.
 pub(crate) fn one(value: f64) -> String {
-    format!("{value:.1}")
+    crate::rounding::shown(value, 1)
 }
 
 /// A shape as `(8,12,64)`.

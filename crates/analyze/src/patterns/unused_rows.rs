@@ -71,7 +71,8 @@ fn from(scene: &Scene<'_>, claims: &Claims, product: usize) -> Option<Instance> 
         return None;
     }
     let (copies, first) = made_of_all(scene, claims, product, [rows, columns])?;
-    let used = first + used_later(scene, product, first_after(&copies, product), [rows, columns])?;
+    let later = used_later(scene, product, first_after(&copies, product), [rows, columns])?;
+    let used = first.saturating_add(later);
     if used.saturating_mul(USED) > rows {
         return None;
     }
@@ -135,7 +136,7 @@ fn used_later(scene: &Scene<'_>, product: usize, from: usize, result: [i64; 2]) 
         match reads(leaf, result) {
             Reads::All => return None,
             Reads::Rows(_) if is_first => is_first = false,
-            Reads::Rows(more) => used += more,
+            Reads::Rows(more) => used = used.saturating_add(more),
             Reads::Nothing => {}
         }
     }

@@ -46,12 +46,11 @@ pub(crate) struct KernelName {
     pub(crate) library: Option<&'static str>,
     pub(crate) tile: Option<KernelTile>,
     pub(crate) split: Option<i64>,
-    pub(crate) is_transpose: bool,
 }
 
 impl KernelName {
     fn of(name: &str) -> Self {
-        Self { library: library(name), tile: tile(name), split: split(name), is_transpose: is_transpose(name) }
+        Self { library: library(name), tile: tile(name), split: split(name) }
     }
 
     /// Whether the kernel is one of the framework's own and not of a library.
@@ -113,18 +112,23 @@ pub fn is_step(name: &str) -> bool {
 /// The row's main kernel: the one with most time that is no layout change and, where products are what the operation is
 /// for, no step beside them. No library chose the kernel that adds the bias of a convolution.
 pub(crate) fn main_kernel(row: &Row) -> Option<&str> {
-    let names = || row.kernels.iter().rev().map(|k| &*k.name);
-    if row.kernels.len() < 2 {
+    main_of(&row.kernels, &row.category)
+}
+
+/// The same of the kernels of a row in the making.
+pub(crate) fn main_of<'k>(kernels: &'k [KernelStat], category: &str) -> Option<&'k str> {
+    let names = || kernels.iter().rev().map(|k| &*k.name);
+    if kernels.len() < 2 {
         return names().next();
     }
     let computes = |n: &&str| !is_transpose(n);
-    let is_own = |n: &&str| computes(n) && !(has_steps(row) && is_step(n));
+    let is_own = |n: &&str| computes(n) && !(has_steps(category) && is_step(n));
     names().find(is_own).or_else(|| names().find(computes)).or_else(|| names().next())
 }
 
-/// Whether products are what an operation is for, so that other kernels of its calls are steps beside them.
-pub(crate) fn has_steps(row: &Row) -> bool {
-    matches!(&*row.category, "gemm" | "convolution")
+/// Whether products are what operations of a category are for, so that other kernels of their calls are steps beside them.
+pub(crate) fn has_steps(category: &str) -> bool {
+    matches!(category, "gemm" | "convolution")
 }
 
 /// How the names of copies and fills begin, with all makers.

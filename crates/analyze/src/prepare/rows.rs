@@ -12,7 +12,7 @@ use rapidhash::RapidHashMap;
 
 use super::copies::Copied;
 use super::efficiency::{Preferred, Tensors, Work, rate};
-use super::kernel_names::{KernelNames, is_generated};
+use super::kernel_names::{KernelNames, is_generated, main_of};
 use super::place::{Modules, back_to_back, call_site, collector, direction, leaves_by_row};
 use super::{args, beside, category, fallback, timing};
 use crate::prepared::{Beside, Efficiency, InARow, Row};
@@ -125,8 +125,7 @@ fn one(
     let name = &row.identity.name;
     let direction = direction(name, &row.identity.category, &place.leaves);
     let kernels = Arc::clone(&place.kernels);
-    let main = kernels.iter().rev().find(|k| !kernel_names.get(&k.name).is_transpose).or(kernels.last());
-    let main = main.map(|k| kernel_names.get(&k.name));
+    let main = main_of(&kernels, &place.category).map(|name| kernel_names.get(name));
     let model = row.model.as_ref();
     let crosses = model.is_some_and(|m| m.link_bytes.is_some_and(|b| b > 0.0));
     let copied = if crosses { place.copied.known_over_link() } else { place.copied };

@@ -182,7 +182,7 @@ impl Rating {
 
 /// Whether a part of a row does what the row is rated by: nearly all of it, or the products that others only add to.
 fn does_work(row: &Row, part: Part) -> bool {
-    is_nearly_all(row, part) || has_steps(row) && part.has_main
+    is_nearly_all(row, part) || has_steps(&row.category) && part.has_main
 }
 
 fn is_nearly_all(row: &Row, part: Part) -> bool {

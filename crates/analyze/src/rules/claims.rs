@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::finding::PatternId;
+use crate::prepare::kernel_names::has_steps;
 use crate::prepare::place;
 use crate::prepared::{Prepared, Row};
 use crate::program::{LeafId, RowId};
@@ -196,5 +197,5 @@ impl Claims {
 }
 
 fn is_matrix(prepared: &Prepared, row: RowId) -> bool {
-    matches!(&*prepared.row(row).category, "gemm" | "convolution")
+    has_steps(&prepared.row(row).category)
 }

@@ -68,7 +68,21 @@ const SIMPLE: &[&str] = &["aten::add", "aten::add_", "aten::mul", "aten::mul_", 
 const MASK: &str = "compare_mask";
 
 /// Comparisons. Their names are so short that others hold them.
-const COMPARISONS: &[&str] = &["eq", "ne", "gt", "lt", "ge", "le"];
+const COMPARISONS: &[&str] = &[
+    "eq",
+    "ne",
+    "gt",
+    "lt",
+    "ge",
+    "le",
+    "isinf",
+    "isnan",
+    "isfinite",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+];
 
 /// Words of operation names and the types they mean, the first that fits.
 const TYPES: &[(&str, &[&str])] = &[

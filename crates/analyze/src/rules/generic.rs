@@ -15,6 +15,7 @@ use crate::metrics::{Bottleneck, BottleneckImpact, CategoryMetrics, Classificati
 use crate::patterns::scene::numel;
 use crate::patterns::unfold::UNFOLD;
 use crate::prepared::{BoundType, Row};
+use crate::program::Direction;
 use crate::program::firsts::SORTS;
 use crate::texts::TextId;
 use crate::thresholds::Threshold;
@@ -57,6 +58,8 @@ const KINDS: &[(&str, &[&str])] = &[
             "allreduce",
             "all_gather",
             "allgather",
+            "all_to_all",
+            "alltoall",
             "reduce_scatter",
             "broadcast",
             "collective",
@@ -107,7 +110,7 @@ fn is_shared(cx: &CategoryCx<'_>, gradient: &Row) -> bool {
     let is_table = |dims: &[i64]| *dims == [rows, columns];
     let adds = |row: &Row| {
         let of_table = row.inputs.dims.iter().flat_map(|d| d.iter()).filter(|d| d.shape().is_some_and(is_table));
-        row.name.starts_with("aten::add") && of_table.count() > 1
+        row.direction == Direction::Backward && row.name.starts_with("aten::add") && of_table.count() > 1
     };
     cx.prepared.rows.iter().any(adds)
 }

@@ -52,12 +52,12 @@ const KINDS: &[(&str, &[&str])] = &[
     ("cross_entropy", &["cross_entropy", "crossentropy", "nll_loss"]),
     ("scan", &["cumsum", "cumprod", "scan"]),
     ("arg", &["argmax", "argmin"]),
+    ("variance", &["var", "std"]),
     ("mean", &["mean"]),
     ("sum", &["sum"]),
     ("max", &["max", "amax"]),
     ("min", &["min", "amin"]),
     ("norm", &["norm"]),
-    ("variance", &["var", "std"]),
     ("logic", &["all", "any"]),
 ];
 

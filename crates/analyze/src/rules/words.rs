@@ -248,7 +248,7 @@ pub(crate) fn compiled_already(cx: &CategoryCx<'_>, row: &Row) -> Option<TextId>
         () if row.name.starts_with("triton") => Some(TextId::A_TRITON_VALIDATE),
         () if !cx.prepared.program.is_compiled(row.id) => None,
         // The compiler has kernels of its own for products.
-        () if has_steps(row) => Some(TextId::A_AUTOTUNE),
+        () if has_steps(&row.category) => Some(TextId::A_AUTOTUNE),
         () => Some(TextId::A_COMPILED),
     }
 }

@@ -14,7 +14,8 @@ use super::recording::{GpuEvent, Recording};
 pub const UNNAMED: &str = "unknown";
 
 /// Parts of kernel names that mean communication beside those of the timeline, in lower case.
-const KERNEL_WORDS: [&str; 5] = ["allreduce", "all_reduce", "allgather", "reduce_scatter", "alltoall"];
+const KERNEL_WORDS: [&str; 8] =
+    ["allreduce", "all_reduce", "allgather", "all_gather", "reduce_scatter", "reducescatter", "alltoall", "all_to_all"];
 
 /// Operations that stand around launches of communication kernels.
 const OPERATIONS: [&str; 2] = ["record_param_comms", "c10d::"];

@@ -99,7 +99,7 @@ impl Copies {
             sum.count += 1;
             sum.time = sum.time + time;
             sum.longest = sum.longest.max(time);
-            sum.bytes += bytes;
+            sum.bytes = sum.bytes.saturating_add(bytes);
             sum.waited_for += usize::from(is_waited_for(recording, g));
             sum.pageable += usize::from(is_pageable(recording, g.event));
             if direction.is_host_device() {
@@ -148,7 +148,7 @@ impl Copies {
         if let Some(known) = self.operations.iter_mut().find(same) {
             known.count += 1;
             known.time = known.time + time;
-            known.bytes += bytes;
+            known.bytes = known.bytes.saturating_add(bytes);
             known.of_modules = known.of_modules + of_modules;
         } else {
             let caller = recording.user_frame(launch.call).map(|e| recording.trace.name(e).into());

@@ -17,6 +17,7 @@ use super::gaps::GapClass;
 use super::severity::{EXPOSED, Severity};
 use super::texts::{SINGLE_RANK, bytes, counted, list, ms_and_percent, quoted};
 use crate::finding::{Evidence, FindingOperation, PatternId, Range};
+use crate::program::{Direction, Program};
 use crate::rounding::shown_ms;
 
 /// Exposed copies in percent of the window: critical, high, medium, low.
@@ -209,8 +210,21 @@ fn copy_evidence(o: &CopyOperation) -> Evidence {
     }
 }
 
+/// What hides collectives where a backward pass makes gradients, which nothing awaits before the next step.
+const OF_GRADIENTS: [&str; 2] = [
+    "Overlap collectives with computation: gradient buckets that start during the backward pass, a stream of their own.",
+    "Reduce the message size: fewer or lower-precision gradients, accumulation over several steps.",
+];
+
+/// The same in inference, where what follows needs their results.
+const OF_INFERENCE: [&str; 2] = [
+    "Split the batch in two where it is large enough, so that one half computes while the other communicates: what follows \
+     a collective needs its result.",
+    "Reduce the message size or its latency: lower precision, kernels for small messages, fewer collectives for each layer.",
+];
+
 /// Collectives that nothing overlaps.
-pub(crate) fn exposed_communication(cx: &Cx<'_>) -> Option<Judged> {
+pub(crate) fn exposed_communication(cx: &Cx<'_>, program: Option<&Program>) -> Option<Judged> {
     let c = &cx.system.communication;
     let percent = cx.percent(c.exposed);
     let severity = Severity::above(percent, EXPOSED);
@@ -232,6 +246,14 @@ pub(crate) fn exposed_communication(cx: &Cx<'_>) -> Option<Judged> {
         };
         Evidence { table: table.to_owned(), row, uid: Some(c.example), fact: collective_line(c) }
     }));
+    let has = |d: Direction| program.is_some_and(|p| p.leaves.iter().any(|l| l.direction == d));
+    let infers = has(Direction::Forward) && !has(Direction::Backward) && !has(Direction::Optimizer);
+    let (least, of_least) = if infers {
+        (0.0, "nothing if what follows needs their results")
+    } else {
+        (OVERLAP_AT_LEAST, "low if they hid 30% of it")
+    };
+    let actions = if infers { OF_INFERENCE } else { OF_GRADIENTS };
     let draft = Draft {
         pattern: PatternId::EXPOSED_COMMUNICATION,
         category: "multi_kernel",
@@ -246,20 +268,14 @@ pub(crate) fn exposed_communication(cx: &Cx<'_>) -> Option<Judged> {
         ),
         operations: Vec::new(),
         time: c.exposed,
-        saved_ms: Range::new(OVERLAP_AT_LEAST * free.ms(), high),
+        saved_ms: Range::new(least * free.ms(), high),
         basis: format!(
             "{} ms of computation hide no communication yet: high if they hid all they can ({} ms exposed) or messages \
-             took half the time, low if they hid 30% of it; how much of it is waiting for other ranks is not known.",
+             took half the time, {of_least}; how much of it is waiting for other ranks is not known.",
             shown_ms(c.free_computation().ms()),
             shown_ms(c.exposed.ms())
         ),
-        algorithmic: vec![
-            "Overlap collectives with computation: gradient buckets that start during the backward pass, a stream of \
-             their own."
-                .to_owned(),
-            "Reduce the message size: fewer or lower-precision gradients, accumulation over several steps.".to_owned(),
-            "Check topology and configuration.".to_owned(),
-        ],
+        algorithmic: actions.into_iter().chain(["Check topology and configuration."]).map(str::to_owned).collect(),
         kernel: Vec::new(),
         evidence,
     };

@@ -49,7 +49,7 @@ pub fn findings(system: &System, utilization: &Utilization, program: Option<&Pro
     }
     let mut all: Vec<(Severity, Finding)> = [waits, launches, input_starved(&cx), blocking_copies(&cx)]
         .into_iter()
-        .chain([exposed_communication(&cx), program.and_then(|p| recomputation(&cx, p))])
+        .chain([exposed_communication(&cx, program), program.and_then(|p| recomputation(&cx, p))])
         .flatten()
         .collect();
     all.order_by(|(a, x), (b, y)| {

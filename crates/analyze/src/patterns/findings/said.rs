@@ -34,6 +34,7 @@ impl Maker<'_, '_> {
             Code::LoopedRows => "GEMMs read weights once for each slice",
             Code::UnfusedRecurrence => "Recurrent layer written out step by step",
             Code::LoopedLookups => "Tables looked up one after another",
+            Code::UnfusedRmsNorm if self.fact("name").starts_with("L2") => "Unfused L2 norm",
             Code::UnfusedRmsNorm => "Unfused RMS norm",
             Code::UnfusedLayerNorm => match &*self.fact("name") {
                 "group norm" => "Unfused group norm",

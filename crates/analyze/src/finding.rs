@@ -127,6 +127,8 @@ pub enum Mending {
     Trial,
     /// What a kernel team may reach, and no other change is known to.
     KernelTeam,
+    /// A change of precision where somebody chose the one there is.
+    Accuracy,
     /// No performance model covers it: nothing can be told.
     Unknown,
 }
@@ -138,6 +140,7 @@ impl Mending {
             Self::CountedOn | Self::Unknown => None,
             Self::Trial => Some(", if one of the ways to try gets there"),
             Self::KernelTeam => Some(", if a kernel team gets there"),
+            Self::Accuracy => Some(", if accuracy allows"),
         }
     }
 }
@@ -339,7 +342,7 @@ impl Finding {
         let saved = self.impact.saved_ms;
         match self.mending {
             Mending::CountedOn => f64::midpoint(saved.low, saved.high),
-            Mending::Trial | Mending::KernelTeam | Mending::Unknown => saved.low,
+            Mending::Trial | Mending::KernelTeam | Mending::Accuracy | Mending::Unknown => saved.low,
         }
     }
 

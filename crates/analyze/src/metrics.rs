@@ -440,6 +440,8 @@ pub struct Promoted {
     pub priority: Priority,
     /// Facts from rows of other categories.
     pub facts: Vec<String>,
+    /// Whether it can be counted on.
+    pub mending: Mending,
 }
 
 /// A score of the newest form of the reference: share of the total times what is missing to the peak.

@@ -70,7 +70,7 @@ fn is_settled(finding: &Finding) -> bool {
 /// As urgent as any other that brings less, and as faster launching that it goes before: what names the cause explains
 /// what helps in general.
 fn lifted(finding: &Finding, all: &[Finding], launching: f64, window_ms: f64) -> Priority {
-    if matches!(finding.mending, Mending::Trial | Mending::KernelTeam) {
+    if matches!(finding.mending, Mending::Trial | Mending::KernelTeam | Mending::Accuracy) {
         return finding.priority;
     }
     let own = finding.impact.saved_ms;
@@ -107,6 +107,10 @@ fn settled(finding: &Finding, window_ms: f64) -> Priority {
     let saved = finding.impact.saved_ms;
     if brings_little(finding, window_ms) {
         return Priority::Low;
+    }
+    // Whoever chose the precision has weighed speed against accuracy.
+    if finding.mending == Mending::Accuracy {
+        return finding.priority.max(Priority::Medium);
     }
     moved(finding.priority, percent(finding.expected_ms()), percent(saved.low))
 }

@@ -70,6 +70,7 @@ texts! {
     I_WEIGHT_COPIES "I-WEIGHT-COPIES" "Weights are copied right before the products that read them: {time} ms over {calls}.";
     I_DEQUANTIZED  "I-DEQUANTIZED"  "Quantized weights are written out in a wider type right before the products that read them ({list}): {time} ms over {calls}.";
     I_UNUSED_ROWS  "I-UNUSED-ROWS"  "`{op}` makes {rows} rows of which {used} are used ({list}): {time} ms over {calls}.";
+    I_STACKED      "I-STACKED"      "The backward pass stacks the gradients of the parts of a tensor in one order and copies them into another ({list}): {time} ms over {calls}.";
     I_SORTED       "I-SORTED"       "Rows of {elements} elements are sorted ({list}) of which the first {read} are read: {time} ms over {calls}{backward}.";
     I_ADAPTERS     "I-ADAPTERS"     "Low-rank adapters run beside their layers ({list}): {time} ms over {calls}.";
     I_LOOKUP       "I-LOOKUP"       "Rows of a matrix are picked by a product with one-hot rows ({list}): {time} ms over {calls}{backward}.";
@@ -88,7 +89,7 @@ texts! {
     A_LOSS_SHIFT   "A-LOSS-SHIFT"   "Shift the labels and not the logits (`labels = torch.nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]`): the loss leaves -100 out, and no logits are copied.";
     A_LOSS_GATHER  "A-LOSS-GATHER"  "Use `torch.nn.functional.cross_entropy` in the place of a softmax, its logarithm and picking by index, whose backward pass writes and reads zeros for all classes.";
     A_LOSS_LINEAR  "A-LOSS-LINEAR"  "Or compute the last linear layer and the loss together, a few tokens at a time, as fused linear cross entropies of kernel libraries do: all logits are then never in memory at once.";
-    A_FLEX         "A-FLEX"         "Use `torch.nn.attention.flex_attention` under `torch.compile` with what is computed on the scores ({function}) as its `score_mod`: `scaled_dot_product_attention` has no place for that (here {low}-{high}x by the performance model of kernels without it).";
+    A_FLEX         "A-FLEX"         "Use `torch.nn.attention.flex_attention` under `torch.compile` with what is computed on the scores ({function}) as its `score_mod`: `scaled_dot_product_attention` has no place for that (here {low}-{high}x by the performance model).";
     A_FLASH        "A-FLASH"        "Use `torch.nn.functional.scaled_dot_product_attention` so that one optimized attention kernel replaces the sequence (typically 3-10x on attention; here {low}-{high}x by the performance model).";
     A_FLASH_HEADS  "A-FLASH-HEADS"  "Pass all heads in one call, as `[batch, heads, tokens, head size]`: {n} run one after another now.";
     A_FLASH_HEADS_OWN "A-FLASH-HEADS-OWN" "Pass all heads in one call, as `[batch, heads, tokens, head size]`, from one projection for all of them: {n} run one after another now, each with its own.";
@@ -116,6 +117,7 @@ texts! {
     A_MERGE        "A-MERGE"        "Merge the adapters into the weights before inference (`merge_and_unload()` of the library, or add the product of both weights to the layer's) unless several are served at a time.";
     A_LOOKUP       "A-LOOKUP"       "Pick the rows by index: `torch.nn.functional.embedding(indices, weight)` reads those alone.";
     A_SPARSE_TABLE "A-SPARSE-TABLE" "Of the {rows} rows of the table at most {used} have a gradient: with `sparse=True` of the embedding and an optimizer for such gradients (`torch.optim.SparseAdam`, `torch.optim.SGD`) neither touches the others.";
+    A_SPLIT_FIRST  "A-SPLIT-FIRST"  "Take the parts out of the tensor as it lies, and reshape them then: `q, k, v = (t.view(b, n, heads, -1).transpose(1, 2) for t in qkv.chunk(3, -1))` in place of `permute` and `unbind`. Their gradients are then written once.";
     A_TOPK         "A-TOPK"         "Take the first of each row without sorting the rest: `torch.topk(x, {used})` gives the same values and indices (`largest=False` for the smallest, `sorted=False` where their order does not matter).";
     A_SORT         "A-SORT"         "Sort less: `torch.topk` where only the first few of each row are used.";
     A_WEIGHTS_ONCE "A-WEIGHTS-ONCE" "Make the weight once and keep it: these operations work on what stays the same from call to call. Else use a product that takes the weight as it is stored.";
@@ -165,7 +167,7 @@ texts! {
     A_CHANNELS_LAST_SLOWER "A-CHANNELS-LAST-SLOWER" "Try `{format}` and measure: the transposes go ({pct}% of convolution time), but {ops} may take longer on such images.";
     A_TURN_GRADIENT "A-TURN-GRADIENT" "Turn the gradient once, where the images are averaged at the end: `x.register_hook(lambda g: g.contiguous(memory_format={format}))` right before. It comes channels first, and sums of images pass it on to every block.";
     A_BN_ALT       "A-BN-ALT"       "Where the model allows, LayerNorm or GroupNorm may have faster kernels; check `torch.compile` too.";
-    A_BN_FOLD      "A-BN-FOLD"      "To infer, fold it into the convolution before it where there is one (`torch.nn.utils.fusion.fuse_conv_bn_eval`); a bias that has to be added then takes its place.";
+    A_BN_FOLD      "A-BN-FOLD"      "To infer, fold it into the convolution before it, which adds a bias in any case (`torch.nn.utils.fusion.fuse_conv_bn_eval`).";
     A_EVAL         "A-EVAL"         "Call `model.eval()` where the model only infers: {n} run in training mode, and the trace has no backward pass.";
     A_RMSNORM      "A-RMSNORM"      "Where the model allows, RMSNorm instead of LayerNorm does less work.";
     A_TRITON_VALIDATE "A-TRITON-VALIDATE" "Compare this custom kernel with the equivalent framework operation before tuning it.";

@@ -17,7 +17,7 @@ use super::fused::Change;
 use super::scene::Scene;
 use super::show::{ms, one};
 use super::{Code, Confidence, Pattern, is_worth, least_saving_ms};
-use super::{attention, attention_copies, moe, weight_copies};
+use super::{attention, attention_copies, moe, optimizer, weight_copies};
 use crate::finding::{Evidence, Finding, FindingOperation, Impact, MOST_OPERATIONS, Mending, Priority, Range};
 use crate::prepare::args::SEPARATOR;
 use crate::prepare::place;
@@ -396,6 +396,7 @@ impl Maker<'_, '_> {
                         Code::MoeExpertLoop => Replaced::Experts,
                         Code::UnfusedRecurrence => Replaced::Steps,
                         Code::LoopedGemms | Code::LoopedRows | Code::LoopedLookups => Replaced::Loop,
+                        Code::UnfusedOptimizer if pattern.has(optimizer::LOOP) => Replaced::Tensors,
                         Code::UnfusedOptimizer => Replaced::Parameters,
                         _ if fact(attention::TURNS).is_some() => Replaced::Heads,
                         _ => Replaced::Region,

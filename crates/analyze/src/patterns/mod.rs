@@ -38,6 +38,7 @@ mod rope;
 pub(crate) mod scene;
 mod show;
 mod sorted_rows;
+mod stacked_gradients;
 pub(crate) mod turns;
 pub(crate) mod unfold;
 mod unused_rows;
@@ -93,6 +94,7 @@ codes! {
     SdpaCopyOverhead         "SDPA_COPY_OVERHEAD"    REPEATED_KV_HEADS;
     RepeatedKvHeads          "REPEATED_KV_HEADS"     REPEATED_KV_HEADS;
     GrownCache               "GROWN_CACHE"           LOW_BANDWIDTH_ELEMENTWISE;
+    StackedGradients         "STACKED_GRADIENTS"     LOW_BANDWIDTH_ELEMENTWISE;
     WeightCopies             "WEIGHT_COPIES"         UNFUSED_MODULE;
     MoeExpertLoop            "MOE_EXPERT_LOOP"       MOE_EXPERT_LOOP;
     LoopedGemms              "LOOPED_GEMMS"          TINY_GEMMS;
@@ -338,6 +340,7 @@ detectors! {
     attention [UnfusedAttention, UnfusedAttentionBackward];
     attention_copies [RepeatedKvHeads, SdpaCopyOverhead];
     grown_cache [GrownCache];
+    stacked_gradients [StackedGradients];
     optimizer [UnfusedOptimizer];
     moe [MoeExpertLoop];
     looped [LoopedGemms, LoopedRows];

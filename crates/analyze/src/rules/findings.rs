@@ -247,7 +247,7 @@ impl Draft {
             also: p.also.clone(),
             time_ms: part * p.time_ms,
             saved,
-            mending: Mending::CountedOn,
+            mending: p.mending,
             is_change: true,
             is_bottleneck: false,
             replay_reason: None,

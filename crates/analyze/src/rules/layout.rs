@@ -10,7 +10,7 @@ use super::layout_loss::{Losses, OddGroups, TurningNorms};
 use super::layout_volumes::VolumeNorms;
 use super::priority::Weight;
 use super::words::Said;
-use crate::finding::{PatternId, Priority, Range};
+use crate::finding::{Mending, PatternId, Priority, Range};
 use crate::metrics::{PatternMetrics, Promoted};
 use crate::prepare::{kernel_names, percent};
 use crate::prepared::{Prepared, Row};
@@ -434,6 +434,7 @@ fn promoted(cx: &CategoryCx<'_>, fix: &Fix<'_>, share: f64, saving: Range) -> Pr
             weight.overall(cx).max(Priority::Medium)
         },
         facts,
+        mending: Mending::CountedOn,
     }
 }
 

@@ -9,7 +9,7 @@ use super::judge::RowPattern;
 use super::layout::{Layout, transposes, turned_ms};
 use super::priority::Weight;
 use super::words::Said;
-use crate::finding::{PatternId, Range};
+use crate::finding::{Mending, PatternId, Range};
 use crate::metrics::{CategoryMetrics, Promoted};
 use crate::prepare::category;
 use crate::prepared::{BoundType, Prepared, Row};
@@ -30,6 +30,12 @@ const MICRO_TO_MILLI: f64 = 1e-3;
 /// The share of TF32's efficiency that the lower precision reaches, at worst and at best. In three measured pairs the
 /// convolutions reached 1.0 to 1.4 of it, those furthest below the peak most.
 const OF_TF32: (f64, f64) = (0.75, 1.4);
+
+/// The same of products: in five measured shapes those for bf16 reached 1.03 to 1.22 of it.
+const OF_TF32_PRODUCTS: (f64, f64) = (0.85, 1.25);
+
+/// The part of a product's tensors that is cast for it at worst: weights are once for all calls, and results stay.
+const CAST_OF_PRODUCT: f64 = 0.5;
 
 /// The share of the lower precision's peak that large products usually reach, whatever the kernels of the other reached:
 /// those for fp64 reached 0.45 in one measured pair, those for bf16 then 0.72. Products are large that take so many
@@ -72,14 +78,14 @@ const TF32: &str = "matrix_tf32";
 /// What of a row the rule is about: where its calls ran kernels of several precisions, the full one of most time, and its
 /// share of the row. All of a row is in the precision that it is rated by otherwise.
 fn part(row: &Row) -> (&str, f64) {
-    let full = row.efficiency.specs.iter().find(|(spec, _)| is_full(row, spec));
+    let of = |is: fn(&str) -> bool| row.efficiency.specs.iter().find(move |(spec, _)| is(spec));
+    let full = of(|spec| is_full(spec) && spec != TF32).or_else(|| of(is_full));
     full.map_or((row.efficiency.compute_spec.as_deref().unwrap_or_default(), 1.0), |(spec, share)| (spec, *share))
 }
 
-/// Whether this is a precision that matrix work could do better than in. Convolutions compute in TF32 unless that is
-/// switched off, products only where somebody chose it: whoever did has weighed speed against accuracy.
-fn is_full(row: &Row, spec: &str) -> bool {
-    matches!(spec, "matrix_fp32" | "matrix_fp64") || spec == TF32 && &*row.category == "convolution"
+/// Whether this is a precision that matrix work could do better than in.
+fn is_full(spec: &str) -> bool {
+    matches!(spec, "matrix_fp32" | "matrix_fp64" | TF32)
 }
 
 /// Whether what the rule is about computes in TF32.
@@ -90,6 +96,10 @@ fn is_tf32(row: &Row) -> bool {
 /// Whether any call of a row computes in TF32.
 fn has_tf32(row: &Row) -> bool {
     row.efficiency.compute_spec.as_deref() == Some(TF32) || row.efficiency.specs.iter().any(|(spec, _)| &**spec == TF32)
+}
+
+fn is_tf32_product(row: &Row) -> bool {
+    is_tf32(row) && &*row.category == "gemm"
 }
 
 fn is_fp64(row: &Row) -> bool {
@@ -105,7 +115,7 @@ fn peaks(p: &Prepared, row: &Row) -> Option<(f64, f64)> {
         p.platform.peak(spec).map(|figure| figure.value)
     };
     // Recurrent layers compute so too, but no analyzer tells it of them.
-    let told = is_full(row, spec) && category::is_matrix(&row.category);
+    let told = is_full(spec) && category::is_matrix(&row.category);
     Some((own.filter(|_| told)?, p.platform.peak(LOWER)?.value))
 }
 
@@ -121,7 +131,9 @@ pub(crate) fn row_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
     let turns = transposes(row).0 > 0;
     let turned = &*row.category == "convolution" && Layout::of(row) != Layout::ChannelsLast && !turns;
     let turning_ms = if turned { 2.0 * memory_ms / cautious } else { 0.0 };
-    let at_worst = scaled.high.max(memory_ms / cautious) + turning_ms;
+    // Where the peak is but twice as high it matters that what goes in may be cast first.
+    let casting_ms = if is_tf32_product(row) { CAST_OF_PRODUCT * casts_ms(cx, row) } else { 0.0 };
+    let at_worst = scaled.high.max(memory_ms / cautious) + turning_ms + casting_ms;
     let matrix_ms = matrix_ms(row);
     Some(Range::new(matrix_ms - at_worst, matrix_ms - scaled.low.max(memory_ms)))
 }
@@ -141,7 +153,8 @@ fn scaled_ms(cx: &CategoryCx<'_>, row: &Row, (peak, lower): (f64, f64)) -> Range
     let is_large = |ms: &f64| *ms >= LARGE_MS * row.count as f64 * part(row).1;
     match &*row.category {
         "gemm" if let Some(ideal_ms) = at_peak(same_ms).filter(is_large) => {
-            let Range { low, high } = reaching(same_ms.min(ideal_ms / USUAL), LARGE_REACH);
+            let reach = if is_tf32_product(row) { OF_TF32_PRODUCTS } else { LARGE_REACH };
+            let Range { low, high } = reaching(same_ms.min(ideal_ms / USUAL), reach);
             Range::new(low.max(ideal_ms / MOST_OF_PEAK), high)
         }
         _ if is_tf32(row) => {
@@ -181,8 +194,12 @@ fn memory_ms(cx: &CategoryCx<'_>, row: &Row) -> f64 {
 /// the lower precision or back, as fast as simple operations move three times its bytes.
 fn told_saving(cx: &CategoryCx<'_>, row: &Row) -> Option<Range> {
     let at_worst = row_saving(cx, row)?.low;
-    let casts_ms = CAST_BYTES * memory_ms(cx, row) * part(row).1 / (cx.prepared.baseline.efficiency_percent / 100.0);
-    Some(Range::new((at_worst - casts_ms).max(0.0), at_worst.max(0.0)))
+    Some(Range::new((at_worst - casts_ms(cx, row)).max(0.0), at_worst.max(0.0)))
+}
+
+/// What it takes to cast each element of a row's tensors once, as fast as simple operations move three times their bytes.
+fn casts_ms(cx: &CategoryCx<'_>, row: &Row) -> f64 {
+    CAST_BYTES * memory_ms(cx, row) * part(row).1 / (cx.prepared.baseline.efficiency_percent / 100.0)
 }
 
 /// Operations in full precision that memory bounds: half of their bytes go with the precision where the whole program
@@ -192,7 +209,7 @@ fn memory_bound(p: &Prepared) -> Vec<&Row> {
     let full = |r: &&Row| match r.efficiency.compute_spec.as_deref() {
         Some("vector_fp32" | "vector_fp64") => !category::is_matrix(&r.category) && !r.is_link_copy,
         Some("matrix_fp32" | "matrix_fp64") => is_memory_bound(r),
-        Some("matrix_tf32") => is_memory_bound(r) && &*r.category == "convolution",
+        Some(TF32) => is_memory_bound(r),
         _ => false,
     };
     let stays = |r: &&Row| r.direction == Direction::Optimizer || r.name.contains("embedding_dense_backward");
@@ -365,6 +382,7 @@ fn finding(
         basis.push_str(", but no more than the matrix work saves");
     }
     let explains: Vec<RowId> = rows.iter().map(|r| r.id).collect();
+    let mending = if rows.iter().all(|r| is_tf32_product(r)) { Mending::Accuracy } else { Mending::CountedOn };
     Promoted {
         pattern: PatternId::FULL_PRECISION_GEMM,
         title: title(largest),
@@ -378,6 +396,7 @@ fn finding(
         saved,
         priority: weight.overall(cx),
         facts: Vec::new(),
+        mending,
     }
 }
 

@@ -25,6 +25,7 @@ impl Maker<'_, '_> {
             Code::UnfusedAttention | Code::UnfusedAttentionBackward => "Unfused attention",
             Code::RepeatedKvHeads => "Key/value heads repeated before attention",
             Code::GrownCache => "Keys and values copied to append to them",
+            Code::StackedGradients => "Gradients of parts written twice",
             Code::WeightCopies if self.has(weight_copies::DEQUANTIZES) => "Weights dequantized in every call",
             Code::WeightCopies if self.has(weight_copies::CASTS) => "Weights cast in every call",
             Code::WeightCopies => "Weights copied in every call",
@@ -102,6 +103,7 @@ impl Maker<'_, '_> {
             }
             Code::RepeatedKvHeads => TextId::I_KV,
             Code::GrownCache => TextId::I_GROWN_CACHE,
+            Code::StackedGradients => TextId::I_STACKED,
             Code::OneHotTargets if self.has(one_hot::LOOKUP) => TextId::I_LOOKUP,
             Code::OneHotTargets => TextId::I_ONE_HOT,
             Code::UnfoldedConvolution => TextId::I_UNFOLD,
@@ -178,6 +180,7 @@ impl Maker<'_, '_> {
             Code::UnfusedAttention | Code::UnfusedAttentionBackward => self.attention_path(),
             Code::RepeatedKvHeads => vec![TextId::A_GQA.plain()],
             Code::GrownCache => vec![TextId::A_GROWN_CACHE.plain()],
+            Code::StackedGradients => vec![TextId::A_SPLIT_FIRST.plain()],
             Code::OneHotTargets if self.has(one_hot::LOOKUP) => vec![TextId::A_LOOKUP.plain()],
             Code::OneHotTargets => vec![TextId::A_ONE_HOT.plain()],
             Code::UnfoldedConvolution => vec![TextId::A_UNFOLD.plain()],

@@ -14,6 +14,7 @@ mod passes;
 mod repeats;
 mod sketch;
 mod sorted_rows;
+mod stacked_gradients;
 mod unused_rows;
 mod weights;
 

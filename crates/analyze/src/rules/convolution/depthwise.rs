@@ -2,7 +2,7 @@
 
 use super::across::Across;
 use super::shape::Shape;
-use crate::finding::{PatternId, Range};
+use crate::finding::{Mending, PatternId, Range};
 use crate::metrics::{CategoryMetrics, Promoted};
 use crate::prepare::kernel_names::{is_native, main_kernel};
 use crate::prepared::Row;
@@ -155,6 +155,7 @@ pub(super) fn promote(cx: &CategoryCx<'_>, judged: &[Judged<'_>], metrics: &mut 
         saved: together(&[own, layout::norm_saving(cx, &norms), across.saving(cx)]),
         priority: weight.overall(cx),
         facts,
+        mending: Mending::CountedOn,
     };
     let has = |rows: &[crate::program::RowId]| rows.contains(&largest.id);
     if let Some(pattern) = metrics.patterns.iter_mut().find(|p| p.pattern == CODE && has(&p.rows)) {

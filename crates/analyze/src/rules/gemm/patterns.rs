@@ -2,7 +2,7 @@
 
 use super::shape::{Heavy, Shape};
 use super::{over_roofline, shown_factor};
-use crate::finding::{PatternId, Range};
+use crate::finding::{Mending, PatternId, Range};
 use crate::metrics::{CategoryMetrics, Promoted};
 use crate::prepared::{BoundType, Prepared, Row};
 use crate::rounding::{shown, shown_ms};
@@ -283,5 +283,6 @@ pub(super) fn promote_skinny(cx: &CategoryCx<'_>, judged: &[Judged<'_>], metrics
         saved: Range::new(0.0, high),
         priority: weight.overall(cx),
         facts: Vec::new(),
+        mending: Mending::CountedOn,
     });
 }

@@ -29,7 +29,7 @@ use crate::rounding::{round, shown, shown_ms};
 use crate::rules::{CategoryOutcome, Claims, NOT_URGENT, analyze_categories, compute_findings};
 use crate::system::gaps::Gaps;
 use crate::system::{self, System};
-use crate::texts::{counted, quoted};
+use crate::texts::quoted;
 use crate::thresholds::{Threshold, Thresholds};
 
 /// How to analyse.
@@ -304,10 +304,13 @@ fn nothing_recommended(outcomes: &[CategoryOutcome], findings: &[Finding]) -> St
     let bottlenecks = || outcomes.iter().filter_map(CategoryOutcome::metrics).flat_map(|m| &m.bottlenecks);
     let unmodelled = bottlenecks().filter(|b| b.efficiency_percent.is_none()).count();
     if unmodelled > 0 {
-        let (were, them) = if unmodelled == 1 { ("was", "it") } else { ("were", "them") };
-        let found = counted(unmodelled, "bottleneck");
+        let which = if unmodelled == 1 {
+            "an operation or kernel that takes".to_owned()
+        } else {
+            format!("{unmodelled} operations or kernels that take")
+        };
         return format!(
-            "{found} {were} found, but no performance model covers {them}, so no change can be put in numbers."
+            "No performance model covers {which} a notable part of the time, so no change can be put in numbers."
         );
     }
     if findings.is_empty() && bottlenecks().next().is_none() {

@@ -18,7 +18,7 @@ fn bottlenecks_without_a_model_are_told_where_nothing_is_recommended() {
     assert_eq!(told(&fine), "No bottleneck exceeds the thresholds.");
     let mut unknown = Scene::new();
     unknown.calls(3, &Call::new("custom::one", "[]", "[]", &[("k", 500.0)]));
-    let one = "1 bottleneck was found, but no performance model covers it, so no change can be put in numbers.";
+    let one = "No performance model covers an operation or kernel that takes a notable part of the time, so no change can be put in numbers.";
     assert_eq!(told(&unknown), one);
     unknown.calls(1, &Call::new("custom::two", "[]", "[]", &[("k", 500.0)]));
     assert!(told(&unknown).starts_with("2 bottlenecks were found, but"), "{}", told(&unknown));

@@ -17,6 +17,8 @@
 //! # Limits
 //! Only where the shapes of the stacked gradients were recorded.
 
+use std::sync::Arc;
+
 use super::claims::Claims;
 use super::fused::Part;
 use super::group::Instance;
@@ -37,10 +39,13 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
 }
 
 fn from(scene: &Scene<'_>, claims: &Claims, stack: usize) -> Option<Instance> {
-    let look = scene.look(stack);
+    let (leaf, look) = (scene.leaf(stack), scene.look(stack));
     let [first, rest @ ..] = &look.operands[..] else { return None };
     let alike = !rest.is_empty() && first.dims.len() > 2 && rest.iter().all(|o| o.dims == first.dims);
-    if look.base != "stack" || scene.leaf(stack).direction != Direction::Backward || !alike {
+    // A stack may call `cat` on views of its tensors.
+    let stacks = |op: &Arc<str>| &**op == "aten::stack";
+    let is_stack = look.base == "stack" || look.kind == Kind::Cat && scene.program.ops_around(leaf).any(stacks);
+    if leaf.direction != Direction::Backward || !alike || !is_stack {
         return None;
     }
     let copy = scene.after(stack).next()?;

@@ -16,7 +16,9 @@ fn draw(name: &str, strides: &[i64]) -> Sketch {
                 ("Input Dims", format!("[[{PART:?}, {PART:?}, {PART:?}], []]")),
                 ("Input type", r#"["TensorList", "Scalar"]"#.to_owned()),
             ];
-            s.launch(name, 298.0, &args);
+            s.within(name, |s| {
+                s.launch("aten::cat", 298.0, &args);
+            });
         });
         s.backward("View", 10 + step, |s| {
             let types = ["c10::BFloat16", "c10::BFloat16", "Scalar"];

@@ -19,7 +19,7 @@ const SHORTEST_READ: Ns = Ns(8_000);
 pub(super) const READS: [&str; 2] = ["aten::item", "aten::_local_scalar_dense"];
 
 /// Words in the names of frames and annotations that fetch input, or prepare it.
-const LOADERS: [&str; 3] = ["DataLoader", "dataloader", "collate"];
+const LOADERS: [&str; 4] = ["DataLoader", "dataloader", "collate", "tokenization"];
 const PREPARING_WORDS: [&str; 2] = ["tokeniz", "preprocess"];
 
 /// The frame in which the profiler ends one step and begins the next, with `PROFILER_STEP` at its end.
@@ -592,8 +592,8 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Whether a name says so. Of a frame's file only those of loaders do: what is in the file of a tokenizer or of steps that
-/// prepare may as well run on the GPU.
+/// Whether a name says so. Of a frame's file only those of loaders do: what is in the folder of a model that makes tokens
+/// of images, or of steps that prepare, may as well run on the GPU.
 fn names_input(name: &str) -> bool {
     let of_frame = name.split_once("): ").filter(|(place, _)| place.contains(".py("));
     let (place, function) = of_frame.unwrap_or(("", name));

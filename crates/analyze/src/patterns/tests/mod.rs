@@ -4,6 +4,7 @@ mod attention;
 mod chains;
 mod hostile;
 mod launches;
+mod look_alikes;
 mod loops;
 mod losses;
 mod norms;

@@ -42,3 +42,30 @@ fn messages_of_any_type_have_a_size() {
         assert_eq!(all[0].evidence[1].fact, format!("`allreduce` over 8 ranks, {dtype}, {size}: 1 call, 1.00 ms"));
     }
 }
+
+#[test]
+fn nothing_is_promised_of_collectives_whose_results_are_awaited() {
+    let draw = |trains: bool| {
+        let mut b = TraceBuilder::new();
+        b.cpu_op("aten::mm", -12.0, 10.0);
+        b.launch("cudaLaunchKernel", -10.0, 5.0, 1);
+        b.kernel("mm", 0.0, 1000.0, 1);
+        b.cpu_op("symm_mem::two_shot_all_reduce_", 1000.0, 20.0);
+        b.launch("cudaLaunchKernel", 1005.0, 5.0, 2);
+        b.gpu("kernel", "two_shot_all_reduce_kernel", 1020.0, 1000.0, 2, 9);
+        if trains {
+            b.cpu_op("autograd::engine::evaluate_function: MmBackward0", 2000.0, 30.0);
+            b.cpu_op("aten::mm", 2002.0, 20.0);
+            b.launch("cudaLaunchKernel", 2005.0, 5.0, 3);
+            b.kernel("mm", 2030.0, 500.0, 3);
+        }
+        let all = found_in_program(&b);
+        let f = all.into_iter().find(|f| f.pattern == PatternId::EXPOSED_COMMUNICATION).unwrap();
+        (f.impact.saved_ms.low, f.paths.algorithmic[0].clone(), f.impact.basis)
+    };
+    let (low, advice, basis) = draw(false);
+    assert!(low.abs() < 1e-12 && advice.starts_with("Split the batch"), "{low} {advice}");
+    assert!(basis.contains("nothing if what follows needs their results"), "{basis}");
+    let (low, advice, _) = draw(true);
+    assert!(low > 0.0 && advice.contains("gradient buckets"), "{low} {advice}");
+}

@@ -147,3 +147,59 @@ fn without_steps_what_takes_long_before_a_copy_is_input() {
     assert!(!is_input(1 << 20, copy, 3000.0));
     assert!(!is_input(4, "Memcpy DtoD (Device -> Device)", 3000.0));
 }
+
+#[test]
+fn names_of_files_tell_loaders_alone() {
+    let is_input = |frame: &str, launches: usize| {
+        let mut host = Host::default();
+        for step in 0..3 {
+            let start = host.now;
+            let us = 2000.0;
+            host.b.python(frame, host.now, us);
+            let end = host.now + us;
+            for _ in 0..launches {
+                host.op("aten::mul", 20.0, 1.0);
+            }
+            host.now = end;
+            for _ in 0..40 {
+                host.op("aten::mm", 20.0, 25.0);
+            }
+            host.end_step(step, start);
+        }
+        names(&found(&host.b)).contains(&"input_starved")
+    };
+    assert!(is_input("torch/utils/data/dataloader.py(741): __next__", 0));
+    assert!(is_input("data/text.py(12): tokenize_batch", 0));
+    assert!(is_input("transformers/tokenization_utils_base.py(2855): __call__", 0));
+    assert!(!is_input("cosmos_tokenizer/layers3d.py(88): forward", 0));
+    // What prepares on the GPU is no input that it waits for; a few copies of a batch are.
+    assert!(is_input("rcnn.py(201): preprocess_image", 4));
+    assert!(!is_input("rcnn.py(201): preprocess_image", 40));
+}
+
+#[test]
+fn without_steps_the_first_input_is_a_part_of_the_program_too() {
+    // host  |-- make() --||copy and wait||op| ... |-- make() --||copy and wait||op| ...
+    let saved = |copy: &str| {
+        let mut host = Host::default();
+        for step in 0..2 {
+            host.b.cpu_op("aten::sort", host.now, 4000.0);
+            host.now += 4000.0;
+            host.b.launch("cudaMemcpyAsync", host.now, 4.0, 1000 + step);
+            let at = (host.now + 8.0).max(host.gpu + 1.0);
+            host.b.gpu("gpu_memcpy", copy, at, 5.0, 1000 + step, 7).arg("bytes", 1 << 20);
+            host.gpu = at + 5.0;
+            for _ in 0..40 {
+                host.op("aten::mm", 20.0, 25.0);
+            }
+        }
+        let all = found(&host.b);
+        let f = all.into_iter().find(|f| f.pattern == PatternId::INPUT_STARVED).unwrap();
+        (system(&host.b).gaps.input_before, f)
+    };
+    let (before, f) = saved("Memcpy HtoD (Pinned -> Device)");
+    // Two of 4 ms beside two of 1 ms, of which the window has one.
+    assert!((3_700_000..4_100_000).contains(&before.0), "{before:?}");
+    assert!(f.issue.contains("pass before the first launch"), "{}", f.issue);
+    assert!(f.impact.speedup.high > 4.5 && f.impact.speedup.high < 5.5, "{:?}", f.impact);
+}

@@ -157,6 +157,7 @@ impl Code {
             Self::RepeatedKvHeads
                 | Self::GrownCache
                 | Self::SdpaCopyOverhead
+                | Self::StackedGradients
                 | Self::WeightCopies
                 | Self::Adapters
                 | Self::OneHotTargets

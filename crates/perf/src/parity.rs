@@ -109,6 +109,8 @@ quirks! {
     triton_pointwise_extra_write,
     /// F36: Triton gathers count the whole lookup table.
     triton_tables_in_full,
+    /// Not numbered: Triton tensors without dimensions weigh nothing.
+    triton_single_elements_ignored,
     /// F37: the last integer argument of a Triton kernel is its element count, whatever the grid.
     triton_last_integer_counts,
     /// F38: one unknown word in a Triton kernel's name zeroes its arithmetic.

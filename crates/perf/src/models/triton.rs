@@ -59,7 +59,7 @@ pub fn can_model(call: &OpCall<'_>, quirks: &Quirks) -> bool {
     if quirks.triton_last_integer_counts {
         return has_extents && args.type_count() > 0;
     }
-    has_extents || tensors(call).map_or(true, |tensors| !tensors.is_empty())
+    has_extents || tensors(call, quirks).map_or(true, |tensors| !tensors.is_empty())
 }
 
 /// One tensor argument.
@@ -68,15 +68,19 @@ struct Tensor<'a> {
     shape: &'a [i64],
     dtype: &'a str,
     elements: Count,
+    /// Those that memory holds: fewer if the tensor is expanded.
+    stored: Count,
 }
 
-fn tensors<'a>(call: &OpCall<'a>) -> Result<Vec<Tensor<'a>>, ModelError> {
+fn tensors<'a>(call: &OpCall<'a>, quirks: &Quirks) -> Result<Vec<Tensor<'a>>, ModelError> {
     let args = Args::of(call);
     let mut found = Vec::new();
     for i in 0..args.len().min(args.type_count()) {
         let (shape, dtype) = (args.shape(i)?, args.dtype(i)?);
-        if !shape.is_empty() && dtype != "Scalar" {
-            found.push(Tensor { shape, dtype, elements: Count::of(shape) });
+        // One without dimensions is a tensor of one element; what is absent has no type.
+        let is_single = shape.is_empty() && !dtype.is_empty() && !quirks.triton_single_elements_ignored;
+        if (is_single || !shape.is_empty()) && dtype != "Scalar" {
+            found.push(Tensor { shape, dtype, elements: Count::of(shape), stored: args.read_numel(i, quirks)? });
         }
     }
     Ok(found)
@@ -152,7 +156,7 @@ pub(crate) fn compiled(call: &OpCall<'_>, quirks: &Quirks) -> Result<Box<dyn Per
     let fused = fused_words(tail, quirks);
     let given = Extents::of(kind, &integers(call.inputs));
     let mut extents = given.unwrap_or(Extents { xnumel: 0, rnumel: 1, plain: false });
-    let cost = tensors(call).map(|tensors| {
+    let cost = tensors(call, quirks).map(|tensors| {
         let kernel = Kernel { kind, fused: &fused, tensors: &tensors };
         let elements = kernel.elements(given, quirks);
         if given.is_none() {
@@ -169,11 +173,21 @@ pub(crate) fn compiled(call: &OpCall<'_>, quirks: &Quirks) -> Result<Box<dyn Per
 }
 
 /// Parts of the names of operations that pick elements by index.
-const BY_INDEX: [&str; 4] = ["embedding", "index", "gather", "scatter"];
+const BY_INDEX: [&str; 5] = ["embedding", "index", "gather", "scatter", "nll_loss"];
 
 fn is_lookup(word: &str) -> bool {
     BY_INDEX.iter().any(|part| word.contains(part))
 }
+
+/// Parts of the names of operations that take a part of a tensor.
+const CUTTING: [&str; 7] = ["slice", "select", "split", "chunk", "narrow", "unbind", "diagonal"];
+
+/// The part of their names that operations share which go over a window of their input for each element they make.
+const WINDOWED: &str = "pool";
+
+/// Longest reduction that the compiler writes out instead of looping over it: no element of a kernel reads more of one
+/// tensor.
+const WRITTEN_OUT: i64 = 8;
 
 /// Whether its name tells that a kernel picks elements of a tensor by index.
 pub fn looks_up(name: &str) -> bool {
@@ -217,9 +231,27 @@ impl Kernel<'_> {
         self.fused.iter().any(|word| is_lookup(word))
     }
 
-    /// Elements of a tensor that the kernel touches: of a table no more than it has lookups (F36).
+    /// Elements of a tensor that the kernel touches: of a table no more than it has lookups (F36), of a tensor that it
+    /// takes a part of no more than it runs over.
     fn touched(&self, tensor: &Tensor<'_>, elements: Count, quirks: &Quirks) -> Count {
-        if quirks.triton_tables_in_full || !self.looks_up() { tensor.elements } else { tensor.elements.min(elements) }
+        let in_part = !quirks.triton_tables_in_full && (self.looks_up() || self.cuts(tensor, elements));
+        if in_part { tensor.stored.min(elements) } else { tensor.stored }
+    }
+
+    /// Whether the kernel reads but a part of a tensor that has more elements than it runs over.
+    ///
+    /// A name doesn't tell how many parts are taken. All of them may be where the tensor is a few times as large, as of
+    /// the halves of a gated activation or of a short row that is added up; of a larger one there can be no more than one
+    /// element for each that the kernel runs over.
+    fn cuts(&self, tensor: &Tensor<'_>, elements: Count) -> bool {
+        if tensor.stored <= elements || self.fused.iter().any(|word| word.contains(WINDOWED)) {
+            return false;
+        }
+        if tensor.stored > WRITTEN_OUT * elements {
+            return true;
+        }
+        let is_multiple = tensor.stored.div_floor(elements).is_some_and(|times| times * elements == tensor.stored);
+        !is_multiple && self.fused.iter().any(|word| CUTTING.iter().any(|part| word.contains(part)))
     }
 
     /// Traffic: each tensor once, and the write of a tensor that is updated in place.

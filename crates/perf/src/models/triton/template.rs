@@ -21,9 +21,9 @@ pub fn product(call: &OpCall<'_>, quirks: &Quirks) -> Read {
         .iter()
         .find(|(word, ..)| words().any(|w| w == *word))
         .ok_or_else(|| ModelError::fail("no product by its name"))?;
-    let tensors = tensors(call)?;
+    let tensors = tensors(call, quirks)?;
     let (product, a) = fitting(&tensors, batched, bias).ok_or_else(|| ModelError::fail("no operands that fit"))?;
-    let size = |t: &Tensor<'_>| Some(t.elements * dtype::size(t.dtype, quirks)?);
+    let size = |t: &Tensor<'_>| Some(t.stored * dtype::size(t.dtype, quirks)?);
     let bytes = tensors.iter().map(size).sum::<Option<Count>>();
     let params = vec![
         ("B", product.batch.into()),
@@ -62,7 +62,10 @@ mod tests {
     use super::*;
 
     fn sizes(shapes: &[&[i64]], batched: bool) -> Option<[i64; 4]> {
-        let tensor = |&shape: &&'static [i64]| Tensor { shape, dtype: "float", elements: Count::of(shape) };
+        let tensor = |&shape: &&'static [i64]| {
+            let elements = Count::of(shape);
+            Tensor { shape, dtype: "float", elements, stored: elements }
+        };
         let shapes: Vec<&'static [i64]> = shapes.iter().map(|s| &*s.to_vec().leak()).collect();
         let tensors: Vec<Tensor<'_>> = shapes.iter().map(tensor).collect();
         fitting(&tensors, batched, false).map(|(p, _)| [p.batch, p.m, p.n, p.k])

@@ -7,7 +7,7 @@ use crate::value::Value;
 const PARITY: &Quirks = &Quirks::REFERENCE;
 const DEFAULT: &Quirks = &Quirks::NONE;
 
-/// Tensors as `dims:type`, then the whole-number arguments.
+/// Tensors as `dims:type`, `.` for no dimensions, then the whole-number arguments.
 fn inputs(tensors: &str, integers: &[&str]) -> InputLists {
     let (mut dims, mut types, mut texts) = (Vec::new(), Vec::new(), Vec::new());
     let mut push = |shape: Vec<i64>, dtype: &str, concrete: &str| {
@@ -24,7 +24,8 @@ fn inputs(tensors: &str, integers: &[&str]) -> InputLists {
             "b" => "bool",
             other => other,
         };
-        push(dims.split('x').map(|d| d.parse().unwrap()).collect(), dtype, "");
+        let dims = if dims == "." { vec![] } else { dims.split('x').map(|d| d.parse().unwrap()).collect() };
+        push(dims, dtype, "");
     }
     for integer in integers {
         push(vec![], "Scalar", integer);
@@ -204,8 +205,43 @@ fn lookups_touch_no_more_than_they_return() {
     // The reference: no weight for plain types, nor for the write.
     assert_eq!(bytes(name, tensors, &["32"], PARITY), Some(0.0));
     assert_eq!(bytes(name, tensors, &["32"], DEFAULT), Some(32.0 + 128.0 + 128.0));
-    // Without a lookup in the name nothing is capped.
-    assert_eq!(bytes("triton_poi_fused_add_0", tensors, &["32"], DEFAULT), Some(32.0 + 32000.0 + 128.0));
+    // What the name says nothing of may be read whole: 8 elements for each that is written.
+    let tensors = "4:i64 32x8:f32 4x8:f32";
+    assert_eq!(bytes("triton_poi_fused_add_0", tensors, &["32"], DEFAULT), Some(32.0 + 1024.0 + 128.0));
+    // The loss takes the logit of each target: a number, the targets, as many logits, and two numbers a row.
+    let tensors = ".:f32 2048:i64 2048x32000:f32 2048x1:f32 2048x1:f32";
+    let name = "triton_red_fused__log_softmax_nll_loss_forward_sub_1";
+    assert_eq!(bytes(name, tensors, &["1", "2048"], DEFAULT), Some(4.0 + 2048.0 * (8.0 + 3.0 * 4.0)));
+}
+
+#[test]
+fn a_part_of_a_tensor_is_not_all_of_it() {
+    let of = |name: &str, tensors: &str, extents: &[&str]| bytes(name, tensors, extents, DEFAULT);
+    let name = "triton_poi_fused_mul_slice_0";
+    assert_eq!(of(name, "4096x4096:bf16 4096x100:bf16", &["409600"]), Some(2.0 * 409_600.0 * 2.0));
+    assert_eq!(of(name, "4096x4096:bf16 4096x1500:bf16", &["6144000"]), Some(2.0 * 6_144_000.0 * 2.0));
+    // Whatever its name, no kernel writes out a row of 40.
+    assert_eq!(of("triton_poi_fused_mul_0", "64x40:f32 64:f32", &["64"]), Some(2.0 * 64.0 * 4.0));
+    assert_eq!(bytes("triton_poi_fused_mul_0", "64x40:bf16 64:bf16", &["64"], PARITY), Some((2560.0 + 128.0) * 2.0));
+    // Both halves of a gated activation, a short row written out, the windows of a pooling.
+    let name = "triton_poi_fused_mul_silu_split_0";
+    assert_eq!(of(name, "64x200:bf16 64x100:bf16", &["6400"]), Some(3.0 * 6400.0 * 2.0));
+    assert_eq!(of("triton_poi_fused_sum_0", "64x8:f32 64:f32", &["64"]), Some(9.0 * 64.0 * 4.0));
+    let name = "triton_poi_fused_max_pool2d_with_indices_select_0";
+    assert_eq!(of(name, "64x25x25:f32 64x5x5:f32", &["1600"]), Some(26.0 * 1600.0 * 4.0));
+}
+
+#[test]
+fn expanded_tensors_are_read_once_and_numbers_too() {
+    let mut lists = inputs("4096x4096:bf16 4096x4096:bf16 4096x4096:bf16", &["16777216"]);
+    let strides = [[4096, 1], [0, 1], [4096, 1]].map(|stride| Dims::Shape(stride.to_vec()));
+    lists.strides = Some(strides.into_iter().chain([Dims::Shape(vec![])]).collect());
+    let name = "triton_poi_fused_mul_0";
+    assert_eq!(cost(name, &lists, DEFAULT).bytes, Some(67_117_056.0));
+    assert_eq!(cost(name, &lists, PARITY).bytes, Some(4.0 * 33_554_432.0));
+    // A counter that is raised by one, into another.
+    assert_eq!(bytes("triton_poi_fused_add_copy__0", ".:i64 .:i64", &["1"], DEFAULT), Some(16.0));
+    assert_eq!(bytes("triton_poi_fused_add_copy__0", ".:c10::Long .:c10::Long", &["1"], PARITY), Some(0.0));
 }
 
 #[test]

@@ -158,6 +158,14 @@ impl<'a> Args<'a> {
         if quirks.missing_strides_fail { self.stride_param(i) } else { Ok(self.stride_param(i).unwrap_or(Value::None)) }
     }
 
+    /// Whether an operand is no array of its elements, but a sparse tensor: it has dimensions and no strides, though others
+    /// have. Where nothing has strides, the trace does not tell.
+    pub fn has_sparse_tensor(&self) -> bool {
+        let ranks = || (0..self.len()).filter_map(|i| Some((self.shape(i).ok()?.len(), self.stride(i).ok()?.len())));
+        let is_strided = |(dims, strides): (usize, usize)| dims > 0 && strides == dims;
+        ranks().any(|(dims, strides)| dims > 0 && strides == 0) && ranks().any(is_strided)
+    }
+
     /// `D[i]` as memory holds it: dimensions of stride 0 (expanded ones) have one entry.
     pub fn stored_shape(&self, i: usize) -> Result<Vec<i64>, ModelError> {
         let mut shape = self.shape(i)?.to_vec();

@@ -169,8 +169,8 @@ quirks! {
     /// Not numbered: PyTorch's own products are counted by M, N and K in the type of A alone: expanded operands in full, an
     /// added matrix as a vector and even if it is not read, complex numbers as real ones.
     products_by_sizes_alone,
-    /// Not numbered: products with a sparse matrix are counted as if all of its elements were there.
-    sparse_products_dense,
+    /// Not numbered: operations on sparse tensors are counted as if all of their elements were there.
+    sparse_operands_dense,
     /// Tables 4: operations that launch through the driver do not own their launches; their kernels stand in synthetic
     /// rows of their own.
     driver_launches_overlooked,

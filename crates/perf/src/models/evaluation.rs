@@ -126,16 +126,27 @@ fn run(entry: &OpEntry, call: &OpCall<'_>, direction: Direction, quirks: &Quirks
     }
 }
 
-/// Why the numbers of a call can't be right, whatever the model: only a broken recording has such sizes. The reference
-/// shows them.
+/// Why the numbers of a call can't be right, whatever the model: a broken recording has such sizes, or they are not those
+/// of what is in memory. The reference shows them.
 fn fault_in_numbers(call: &OpCall<'_>, cost: &Cost, quirks: &Quirks) -> Option<&'static str> {
     let countable = |number: Option<f64>| number.is_none_or(|n| n.is_finite() && n >= 0.0);
     if quirks.negative_counts_shown {
         None
-    } else if has_negative_size(call) {
-        Some("a size is below 0")
+    } else if let Some(fault) = fault_in_sizes(call, quirks) {
+        Some(fault)
     } else if !countable(cost.flops) || !countable(cost.bytes) {
         Some("its arguments give no count of operations or bytes")
+    } else {
+        None
+    }
+}
+
+/// Why the sizes of a call don't tell what it handles, whatever the model.
+fn fault_in_sizes(call: &OpCall<'_>, quirks: &Quirks) -> Option<&'static str> {
+    if has_negative_size(call) {
+        Some("a size is below 0")
+    } else if Args::of(call).has_sparse_tensor() && !quirks.sparse_operands_dense {
+        Some("how much there is of a sparse operand is not in the trace")
     } else {
         None
     }
@@ -187,7 +198,7 @@ const NOT_COUNTED: &[&str] = &["record_param_comms", "c10d::", "nccl", "_c10d_fu
 fn generic(call: &OpCall<'_>, quirks: &Quirks) -> Evaluation {
     // Rows made of one kernel of a call inherit the whole call's tensors.
     let counted = !ops::is_synthetic(call.name)
-        && !has_negative_size(call)
+        && fault_in_sizes(call, quirks).is_none()
         && !NOT_COUNTED.iter().any(|prefix| call.name.starts_with(prefix));
     let bytes = if counted { tensor_bytes(call, quirks) } else { None };
     let Some(bytes) = bytes else { return Evaluation::without_model() };

@@ -103,7 +103,7 @@ impl Gemm {
     }
 
     fn finished(mut self, call: &OpCall<'_>, quirks: &Quirks) -> Result<Self, ModelError> {
-        if kernels::multiplies_sparse(call.kernels) && !quirks.sparse_products_dense {
+        if kernels::multiplies_sparse(call.kernels) && !quirks.sparse_operands_dense {
             return Err(ModelError::fail("one matrix is sparse, and how many elements it has is not recorded"));
         }
         if self.params.iter().all(|(name, _)| *name != "B") {

@@ -51,7 +51,8 @@ fn case(line: usize, text: &str) -> Case {
             "seq" => sequence = Some(value.parse().unwrap()),
             "nostrides" => with_strides = false,
             _ if key.starts_with('S') => {
-                strides[slot(key)] = Dims::Shape(value.split(',').map(|s| s.parse().unwrap()).collect());
+                strides[slot(key)] =
+                    Dims::Shape(value.split(',').filter(|s| !s.is_empty()).map(|s| s.parse().unwrap()).collect());
             }
             _ => {
                 let at = slot(key);

@@ -92,7 +92,7 @@ fn list_count(kernel: &str) -> Option<usize> {
 pub struct Picked {
     /// Elements picked: too many by less than one block, or by less than one block for each row.
     pub elements: Count,
-    /// Indices read: too many where one index picks several elements and the kernel does not show it.
+    /// Indices read: too few where more than one dimension is indexed and the kernel does not show it.
     pub indices: Count,
 }
 
@@ -101,7 +101,8 @@ pub struct Picked {
 /// `row` is the size of what one index of the first dimension picks, in elements of `size` bytes: taken where the
 /// launch fits it.
 ///
-/// - `index_elementwise_kernel<threads, each, …>`: `threads · each` elements a block.
+/// - `index_elementwise_kernel<threads, each, …>`: `threads · each` elements a block. Every thread looks the index of its
+///   element up, but those of a row are one and the same; only where there is less than a row it has to be another index.
 /// - `vectorized_gather_kernel<width, …>`: a row of `grid.y` blocks for each index, a thread moves `width` bytes.
 ///   Rows are multiples of `width`.
 pub fn picked(kernels: &[&str], launches: &[Option<Launch>], row: Count, size: i64) -> Option<Picked> {
@@ -109,7 +110,8 @@ pub fn picked(kernels: &[&str], launches: &[Option<Launch>], row: Count, size: i
         let launch = launch.filter(Launch::ran)?;
         if let Some([threads, each]) = template_numbers(kernel, "index_elementwise_kernel<") {
             let elements = launch.blocks() * threads * each;
-            return Some(Picked { elements, indices: elements });
+            let rows = elements.div_ceil(row).filter(|_| elements >= row);
+            return Some(Picked { elements, indices: rows.unwrap_or(elements) });
         }
         let [width] = template_numbers(kernel, "vectorized_gather_kernel<")?;
         let [rows, parts, _] = launch.grid.map(i64::from);
@@ -176,6 +178,9 @@ mod tests {
         };
         let elementwise = "void at::native::index_elementwise_kernel<128, 4, F>(long, F)";
         assert_eq!(of(elementwise, launch([8, 1, 1], 128), 1, 4), Some((4096, 4096)));
+        assert_eq!(of(elementwise, launch([1280, 1, 1], 128), 256, 2), Some((655_360, 2560)), "an index a row");
+        assert_eq!(of(elementwise, launch([8, 1, 1], 128), 5000, 4), Some((4096, 4096)), "less than a row");
+        assert_eq!(of(elementwise, launch([8, 1, 1], 128), 0, 4), Some((4096, 4096)));
         assert_eq!(of(GATHER, launch([7, 1, 1], 96), 768, 2), Some((7 * 768, 7)));
         assert_eq!(of(GATHER, launch([7, 1, 1], 32), 100, 4), Some((700, 7)), "a row is rounded up to a warp");
         assert_eq!(of(GATHER, launch([7, 2, 1], 256), 1028, 4), Some((7 * 1028, 7)), "and above 256 threads to blocks");

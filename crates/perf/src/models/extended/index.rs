@@ -195,7 +195,7 @@ pub fn index(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     Tally::vector(tensor_params(args, 0)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
 }
 
-/// Elements read and written and indices read, at most: as many as the blocks of the kernel can handle.
+/// Elements read and written, at most: as many as the blocks of the kernel can handle; and the indices of as many rows.
 fn index_by_launch(call: &OpCall<'_>, args: Args<'_>, quirks: &Quirks) -> Read {
     let size = args.known_size(0, quirks)?;
     let row = Count::of(args.shape(0)?.get(1..).unwrap_or_default());

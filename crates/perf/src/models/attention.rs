@@ -49,6 +49,11 @@ pub enum Mask {
         /// Keys behind its place.
         right: Option<i64>,
     },
+    /// As [`Self::CausalFromStart`], but no more than so many keys before a query's own place.
+    WindowFromStart {
+        /// Keys before its place.
+        left: i64,
+    },
 }
 
 impl Mask {
@@ -59,7 +64,7 @@ impl Mask {
     /// Keys of one sequence that no query sees, so that nobody needs to read them.
     pub fn unseen_keys(self, n_q: i64, n_kv: i64) -> Count {
         let seen = match self {
-            Self::CausalFromStart => Count::from(n_q),
+            Self::CausalFromStart | Self::WindowFromStart { .. } => Count::from(n_q),
             // The last query stands at the last key, the first one `n_q - 1` keys before it.
             Self::Window { left: Some(left), .. } => Count::from(n_q) + left.into(),
             Self::Full | Self::CausalFromEnd | Self::Window { left: None, .. } => return Count::ZERO,
@@ -84,6 +89,10 @@ impl Mask {
                 let in_reach = right.map_or(q * kv, up_to);
                 let passed = left.map_or(Count::ZERO, |left| up_to(left.saturating_neg().saturating_sub(1)));
                 (in_reach - passed).max(Count::ZERO)
+            }
+            Self::WindowFromStart { left } => {
+                let up_to = |last: i64| pairs_up_to(q, kv, last.into());
+                (up_to(0) - up_to(left.saturating_neg().saturating_sub(1))).max(Count::ZERO)
             }
         }
     }

@@ -94,7 +94,9 @@ struct Options {
     strides: bool,
     /// Slot of a bias on the scores.
     bias: Option<usize>,
-    /// How far a query sees; only with the masks that count from the end.
+    /// Whether a backward call writes a gradient of that bias.
+    bias_gradient: bool,
+    /// How far a query sees.
     window: Window,
     /// Slot of the output that a call may be given, of those whose output is wider than 8-bit queries.
     wide_output: Option<usize>,
@@ -119,6 +121,12 @@ impl Window {
     fn read_pair(args: Args<'_>, slot: usize, quirks: &Quirks) -> Self {
         let numbers = (slot..=slot + 1).all(|slot| args.int(slot).is_ok());
         if numbers { Self::read(args, slot, quirks) } else { Self::default() }
+    }
+
+    /// The window of the efficient kernels: so many keys up to the query's own one.
+    fn read_length(args: Args<'_>, slot: usize, quirks: &Quirks) -> Self {
+        let length = args.int(slot).ok().filter(|&keys| keys > 0 && !quirks.sliding_window_ignored);
+        Self { left: length.map(|keys| keys - 1), right: None }
     }
 
     /// The mask of such a window, if it limits anything; a causal one ends at the query.
@@ -152,6 +160,7 @@ impl Options {
             types: Some([q, q + 1]),
             strides: false,
             bias: None,
+            bias_gradient: false,
             window: Window::default(),
             wide_output: None,
         }
@@ -161,6 +170,17 @@ impl Options {
     fn with_mask_kind(self, kind: i64) -> Self {
         let mask = if kind == 1 { Mask::CausalFromStart } else { Mask::CausalFromEnd };
         Self { causal: matches!(kind, 1 | 2).into(), mask, ..self }
+    }
+
+    /// Which pairs are left out.
+    fn mask(&self) -> Mask {
+        let causal = self.causal.truth();
+        match (self.window.mask(causal), self.window.left) {
+            (Some(_), Some(left)) if causal && self.mask == Mask::CausalFromStart => Mask::WindowFromStart { left },
+            (Some(window), _) => window,
+            (None, _) if causal => self.mask,
+            (None, _) => Mask::Full,
+        }
     }
 
     fn read(self, call: &OpCall<'_>, quirks: &Quirks) -> Read {
@@ -176,8 +196,7 @@ impl Options {
         lengths: Lengths,
         quirks: &Quirks,
     ) -> Result<Attention, ModelError> {
-        let causal = self.causal.truth();
-        let mask = self.window.mask(causal).unwrap_or(if causal { self.mask } else { Mask::Full });
+        let mask = self.mask();
         let mut params = size_params(&geometry);
         if self.strides {
             for (i, name) in ["q_stride", "k_stride", "v_stride"].into_iter().enumerate() {
@@ -200,9 +219,14 @@ impl Options {
         params.extend(self.window.params());
         let mut bias_bytes = Count::ZERO;
         if let Some(slot) = self.bias.filter(|&slot| args.has_tensor(slot) && !quirks.attention_bias_free) {
-            bias_bytes = args.stored_numel(slot)? * args.known_size(slot, quirks)?;
+            // The gradient is as large as the bias seems, even where that is expanded.
+            let moved = args.stored_numel(slot)? + args.numel(slot)?.when(self.bias_gradient);
+            bias_bytes = moved * args.known_size(slot, quirks)?;
             params.push(("bias_shape", Value::shape(&args.stored_shape(slot)?)));
             params.push(("bias_dtype", args.dtype(slot)?.into()));
+            if self.bias_gradient {
+                params.push(("bias_gradient", true.into()));
+            }
         }
         let mut sizes = element_sizes(args, self.q, quirks)?;
         if let Some(slot) = self.wide_output {
@@ -401,27 +425,35 @@ pub fn aten_flash_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     packed_or_equal(args, options, quirks, 6, 8)
 }
 
-/// `aten::_scaled_dot_product_efficient_attention_backward(grad, q, k, v, bias, …, dropout, mask, causal)`.
+/// `aten::_scaled_dot_product_efficient_attention_backward(grad, q, k, v, bias, …, dropout, output_mask, causal)` and the
+/// kernel-level `aten::_efficient_attention_backward`, which has the lengths first, whether the bias gets a gradient in slot
+/// 15 and a window in slot 18.
 pub fn aten_efficient_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     if call.name == "aten::_efficient_attention_backward" {
         let options = Options::new(1, Axes::LengthFirst, args.float_or_zero(11), false);
         let options = options.with_mask_kind(args.int(14).unwrap_or(0));
-        return packed_or_equal(args, Options { is_backward: true, bias: Some(4), ..options }, quirks, 6, 8);
+        let (window, bias_gradient) = (Window::read_length(args, 18, quirks), args.is_true(15));
+        let options = Options { is_backward: true, bias: Some(4), bias_gradient, window, ..options };
+        return packed_or_equal(args, options, quirks, 6, 8);
     }
     let options = Options::new(1, Axes::HeadsFirst, args.float_or_zero(9), args.is_true(11));
-    Options { mask: Mask::CausalFromStart, is_backward: true, bias: Some(4), ..options }.read(call, quirks)
+    let bias_gradient = args.literal_bools(10).is_ok_and(|wanted| wanted.get(3) == Some(&true));
+    let mask = Mask::CausalFromStart;
+    Options { mask, is_backward: true, bias: Some(4), bias_gradient, ..options }.read(call, quirks)
 }
 
 /// `aten::_flash_attention_forward(q, k, v, offsets_q, offsets_k, max_q, max_k, dropout, causal, …)` with a window in slots
 /// 11 and 12, and
-/// `aten::_efficient_attention_forward(q, k, v, bias, offsets_q, offsets_k, max_q, max_k, dropout, mask_kind, …)`.
+/// `aten::_efficient_attention_forward(q, k, v, bias, offsets_q, offsets_k, max_q, max_k, dropout, mask_kind, …)` with one in
+/// slot 13.
 pub fn aten_packed_forward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     if call.name == "aten::_efficient_attention_forward" {
         let options = Options::new(0, Axes::LengthFirst, args.float_or_zero(8), false);
         let options = options.with_mask_kind(args.int(9).unwrap_or(0));
-        return packed_or_equal(args, Options { bias: Some(3), ..options }, quirks, 4, 6);
+        let window = Window::read_length(args, 13, quirks);
+        return packed_or_equal(args, Options { bias: Some(3), window, ..options }, quirks, 4, 6);
     }
     let options = Options::new(0, Axes::LengthFirst, args.float_or_zero(7), args.is_true(8));
     packed_or_equal(args, Options { window: Window::read(args, 11, quirks), ..options }, quirks, 3, 5)

@@ -58,6 +58,10 @@ fn pairs_in_a_window() {
             }
         }
     }
+    for (q, kv, left, seen) in [(9, 9, 2, 1 + 2 + 7 * 3), (3, 9, 50, 1 + 2 + 3), (5, 3, 1, 1 + 2 + 2 + 1), (4, 0, 2, 0)]
+    {
+        assert_eq!(Mask::WindowFromStart { left }.pairs(q, kv).to_i64(), seen, "{q} {kv} {left}");
+    }
     // Without a limit before it, a window that ends at the query is the causal mask.
     let causal = Mask::Window { left: None, right: Some(0) };
     assert_eq!(causal.pairs(559, 700), Mask::CausalFromEnd.pairs(559, 700));
@@ -68,6 +72,7 @@ fn keys_that_nobody_sees() {
     let by_hand = |mask: Mask, q: i64, kv: i64| -> i64 {
         let sees = |i: i64, key: i64| match mask {
             Mask::CausalFromStart => key <= i,
+            Mask::WindowFromStart { left } => key <= i && key >= i - left,
             Mask::Window { left, right } => {
                 let place = i + kv - q;
                 left.is_none_or(|left| key >= place - left) && right.is_none_or(|right| key <= place + right)
@@ -78,7 +83,8 @@ fn keys_that_nobody_sees() {
     };
     for (q, kv) in [(1, 9), (5, 9), (9, 9), (9, 5), (12, 3)] {
         let windows = [None, Some(0), Some(2), Some(50)].map(|left| Mask::Window { left, right: Some(3) });
-        for mask in windows.into_iter().chain([Mask::Full, Mask::CausalFromEnd, Mask::CausalFromStart]) {
+        let others = [Mask::Full, Mask::CausalFromEnd, Mask::CausalFromStart, Mask::WindowFromStart { left: 2 }];
+        for mask in windows.into_iter().chain(others) {
             assert_eq!(mask.unseen_keys(q, kv).to_i64(), by_hand(mask, q, kv), "{mask:?} {q} {kv}");
         }
     }
@@ -126,7 +132,8 @@ fn packed_sequences() {
 fn hostile_sizes_do_not_panic() {
     let g = square(i64::MAX, i64::MAX, i64::MAX, i64::MAX);
     let window = Mask::Window { left: Some(i64::MAX), right: Some(i64::MIN) };
-    for mask in [Mask::Full, Mask::CausalFromEnd, Mask::CausalFromStart, window] {
+    let from_start = Mask::WindowFromStart { left: i64::MAX };
+    for mask in [Mask::Full, Mask::CausalFromEnd, Mask::CausalFromStart, window, from_start] {
         assert!(g.flops(mask, CORRECT).unwrap().is_finite());
         let _ = g.backward_flops(mask, Scores::Kept, REFERENCE);
         let _ = g.unseen_elements(mask);

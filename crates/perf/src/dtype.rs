@@ -61,6 +61,11 @@ pub fn vector_precision(name: &str, quirks: &Quirks) -> Option<&'static str> {
     if plain_bytes { None } else { precision(name, quirks) }
 }
 
+/// Whether an entry of a shape stands for two 4-bit numbers, which share a byte.
+pub fn is_packed_pair(name: &str) -> bool {
+    name.eq_ignore_ascii_case("c10::Float4_e2m1fn_x2")
+}
+
 /// Bytes of one element as the reference's expert models count them (letter case matters); `None`: not listed, the
 /// model's own default holds.
 pub fn expert_size(name: &str) -> Option<f64> {

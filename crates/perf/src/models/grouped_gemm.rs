@@ -4,6 +4,7 @@ use crate::args::Args;
 use crate::call::{Dims, OpCall};
 use crate::count::Count;
 use crate::dtype;
+use crate::models::tally::Bytes;
 use crate::models::{Cost, ModelError, Params, PerfModel, Read};
 use crate::parity::Quirks;
 use crate::value::Value;
@@ -186,13 +187,21 @@ fn variable_bytes(groups: &[Group], cuts: Option<i64>, sizes: Sizes) -> Option<C
     Some(groups.iter().map(bytes).sum())
 }
 
-/// `aten::_grouped_mm(A, B, offsets)`: (M, K)·(G, K, N), (G, M, K)·(G, K, N), or the weight gradient
-/// (M, K)·(K, N) cut into G sums.
+/// Slots of the offsets of the groups and of the type of the result.
+fn offsets_and_type(name: &str) -> (usize, usize) {
+    match name {
+        "aten::_scaled_grouped_mm" => (4, 7),
+        "aten::_scaled_grouped_mm_v2" => (8, 10),
+        _ => (2, 4),
+    }
+}
+
+/// `aten::_grouped_mm(A, B, offsets, bias, out_dtype)` and its scaled likes: (M, K)·(G, K, N), (G, M, K)·(G, K, N), or the
+/// weight gradient (M, K)·(K, N) cut into G sums.
 pub fn aten_grouped_mm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let (left, right) = (args.shape(0)?, args.shape(1)?);
-    // Slot of the offsets: behind the scales for the scaled variant.
-    let offsets = if args.shape_or_empty(2).len() == 1 && args.dtype_or_empty(2) == "int" { 2 } else { 4 };
+    let (offsets, result_type) = offsets_and_type(call.name);
     let cuts = || args.shape_or_empty(offsets).first().copied().unwrap_or(1);
     let (&[.., m, k], &[.., n]) = (left, right) else { return Err(ModelError::fail("operands without dimensions")) };
     // Groups, whole products, outputs: only a 3-D pair has a product per group; cutting the sums gives an output each.
@@ -203,12 +212,14 @@ pub fn aten_grouped_mm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
         (2, 2) => (cuts(), 1, cuts()),
         _ => return Err(ModelError::fail("shapes do not form groups of products")),
     };
+    // Bytes are those of the pairs, sums run over the numbers.
+    let k = if dtype::is_packed_pair(args.dtype(0)?) { k.saturating_mul(2) } else { k };
     let flops = 2 * Count::from(m) * k * n * products;
-    let sizes = (args.size(0, quirks)?, args.size(1, quirks)?);
-    let bytes = sizes
-        .0
-        .zip(sizes.1)
-        .map(|(a, b)| Count::of(left) * a + Count::of(right) * b + Count::from(m) * n * outputs * a.max(2));
+    let size = args.size(0, quirks)?;
+    // 8-bit products are stored in 16 bits unless the call names another type.
+    let written = args.int(result_type).ok().and_then(dtype::size_of_code).or(size.map(|size| size.max(2)));
+    let operands = Bytes::new().and(args.numel(0)?, size).and(args.numel(1)?, args.size(1, quirks)?);
+    let bytes = operands.and(Count::from(m) * n * outputs, written).total();
     Ok(Box::new(GroupedGemm {
         flops,
         bytes,

@@ -26,9 +26,6 @@ pub(super) fn rows_by_columns(args: Args<'_>, a: usize, bias: bool) -> Result<Pr
     Ok(Product { batch: 1, m: args.dim(a, 0)?, n: args.dim(a + 1, 1)?, k: args.dim(a, 1)?, bias })
 }
 
-/// Two 4-bit numbers a byte: an entry of a shape is a pair.
-const PACKED_PAIRS: &str = "c10::Float4_e2m1fn_x2";
-
 /// `aten::_scaled_mm(A, B, scale_a, scale_b, bias, scale_result, out_dtype, fast)` and its likes.
 pub fn scaled_mm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     scaled(call, 4, 6, quirks)
@@ -58,7 +55,7 @@ fn scaled(call: &OpCall<'_>, bias_at: usize, type_at: usize, quirks: &Quirks) ->
     (sizes.out, sizes.bias) = (out.map(|s| s as f64), bias_size.map(|s| s as f64));
     let bytes = product.bytes(&sizes);
     // Bytes are those of the pairs, sums run over the numbers.
-    let packed = args.dtype(0)?.eq_ignore_ascii_case(PACKED_PAIRS) && !quirks.packed_pairs_as_numbers;
+    let packed = dtype::is_packed_pair(args.dtype(0)?) && !quirks.packed_pairs_as_numbers;
     let product = if packed { Product { k: product.k.saturating_mul(2), ..product } } else { product };
     let mut params = plain_params(args, &product, 0, 1)?;
     if !quirks.bias_by_input_count {

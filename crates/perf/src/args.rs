@@ -168,12 +168,23 @@ impl<'a> Args<'a> {
 
     /// `D[i]` as memory holds it: dimensions of stride 0 (expanded ones) have one entry.
     pub fn stored_shape(&self, i: usize) -> Result<Vec<i64>, ModelError> {
-        let mut shape = self.shape(i)?.to_vec();
-        let stride = self.stride(i).unwrap_or(&[]);
-        if stride.len() == shape.len() && !shape.contains(&0) {
-            shape.iter_mut().zip(stride).filter(|(_, step)| **step == 0).for_each(|(size, _)| *size = 1);
-        }
-        Ok(shape)
+        Ok(stored_shape(self.shape(i)?, self.stride(i).unwrap_or(&[])))
+    }
+
+    /// Elements of each tensor of the list in slot `i` that memory really holds.
+    pub fn stored_numels(&self, i: usize) -> Result<Vec<Count>, ModelError> {
+        let strides = match self.inputs.strides.as_deref().and_then(|strides| strides.get(i)) {
+            Some(Dims::List(strides)) => strides.as_slice(),
+            _ => &[],
+        };
+        let stride = |at: usize| strides.get(at).map_or(&[][..], Vec::as_slice);
+        Ok(match self.dims(i)? {
+            Dims::List(shapes) => {
+                shapes.iter().enumerate().map(|(at, shape)| Count::of(&stored_shape(shape, stride(at)))).collect()
+            }
+            Dims::Shape(shape) if shape.is_empty() => Vec::new(),
+            Dims::Shape(_) => vec![self.stored_numel(i)?],
+        })
     }
 
     /// Elements of slot `i` that memory really holds: expanded dimensions count once.
@@ -258,6 +269,15 @@ impl<'a> Args<'a> {
     }
 }
 
+/// A shape as memory holds it: dimensions of stride 0 have one entry.
+pub fn stored_shape(shape: &[i64], stride: &[i64]) -> Vec<i64> {
+    let mut stored = shape.to_vec();
+    if stride.len() == shape.len() && !shape.contains(&0) {
+        stored.iter_mut().zip(stride).filter(|(_, step)| **step == 0).for_each(|(size, _)| *size = 1);
+    }
+    stored
+}
+
 fn slot<'a, T>(list: Option<&'a [T]>, i: usize, name: &str) -> Result<&'a T, ModelError> {
     let list = list.ok_or_else(|| ModelError::fail(format!("the trace has no {name}")))?;
     list.get(i).ok_or_else(|| ModelError::fail(format!("{name} has {} entries, input {i} is needed", list.len())))
@@ -318,6 +338,9 @@ mod tests {
         assert_eq!(args.numel(0), Ok(Count::from(6_i64)));
         assert_eq!(args.stored_numel(0), Ok(Count::from(3_i64)));
         assert_eq!(args.stored_shape(0), Ok(vec![1, 3]));
+        assert_eq!(args.stored_numels(2), Ok(vec![4_i64.into(), 5_i64.into()]));
+        assert_eq!(args.stored_numels(0), Ok(vec![3_i64.into()]));
+        assert_eq!(args.stored_numels(1), Ok(vec![]));
     }
 
     #[test]

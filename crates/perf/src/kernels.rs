@@ -249,6 +249,15 @@ pub fn list_dtype<'a>(kernels: &[&'a str]) -> Option<&'a str> {
     kernels.iter().find_map(|name| element_types(name)).map(|(first, _)| first)
 }
 
+/// Whether one of `kernels` copies from one type to another: it names the type that it works in, not the one that it reads.
+pub fn casts(kernels: &[&str]) -> bool {
+    let casting = |name: &str| {
+        let of_two_types = name.contains("copy_kernel_cuda") && !name.contains("direct_copy_kernel_cuda");
+        of_two_types || name.contains("LoadWithCast")
+    };
+    kernels.iter().any(|name| casting(name))
+}
+
 /// The element type that the template of a concatenation names: `CatArrayBatchedCopy_contig<c10::Half, …>`.
 pub fn concatenated_dtype<'a>(kernels: &[&'a str]) -> Option<&'a str> {
     let of = |name: &&'a str| {

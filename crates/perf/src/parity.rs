@@ -169,6 +169,8 @@ quirks! {
     /// Not numbered: PyTorch's own products are counted by M, N and K in the type of A alone: expanded operands in full, an
     /// added matrix as a vector and even if it is not read, complex numbers as real ones.
     products_by_sizes_alone,
+    /// Not numbered: the backward pass of RMS norm writes all gradients, also those that nobody wants.
+    rms_gradients_unmasked,
     /// Not numbered: operations on sparse tensors are counted as if all of their elements were there.
     sparse_operands_dense,
     /// Tables 4: operations that launch through the driver do not own their launches; their kernels stand in synthetic

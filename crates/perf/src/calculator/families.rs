@@ -166,6 +166,7 @@ fn convolution(given: &Given<'_>) -> Result<Outcome, CalculatorError> {
     let (dtype, bytes) = given.whole_dtype("dtype")?;
     let geometry = conv::Geometry {
         x_steps: byte_steps(&x, given.flag("channels_last")?, bytes),
+        gradient_steps: Vec::new(),
         x,
         w,
         stride,
@@ -177,10 +178,8 @@ fn convolution(given: &Given<'_>) -> Result<Outcome, CalculatorError> {
     };
     let bias = given.flag("bias")?;
     let model = |error| failed(given.model, &error);
-    let output = geometry.output(QUIRKS).map_err(model)?;
-    if output.iter().any(|&size| size <= 0) {
-        return Err(given.wrong("w", "a kernel that fits into the padded input"));
-    }
+    let fits = geometry.output(QUIRKS).ok().filter(|output| output.iter().all(|&size| size > 0));
+    let output = fits.ok_or_else(|| given.wrong("w", "a kernel that fits into the padded input"))?;
     let (flops, moved) = if given.flag("bwd")? {
         let wanted = Gradients { input: true, weight: true, bias };
         (geometry.backward_flops(wanted, QUIRKS), geometry.backward_bytes(wanted, bytes, QUIRKS))

@@ -1,6 +1,6 @@
 //! Convolutions of one, two and three dimensions, forward and backward.
 
-use crate::args::{self, Args};
+use crate::args::{self, Args, stored_shape};
 use crate::call::{InputLists, OpCall};
 use crate::count::Count;
 use crate::dtype;
@@ -32,6 +32,8 @@ pub struct Geometry {
     pub groups: i64,
     /// Bytes from one element of the input to the next, for each of its dimensions; empty if not known.
     pub x_steps: Vec<i64>,
+    /// As many for the gradient that a backward call is given.
+    pub gradient_steps: Vec<i64>,
 }
 
 /// Bytes that device memory reads at once: what lies nearer to a read element is read with it.
@@ -58,7 +60,11 @@ impl Geometry {
         };
         let mut out = vec![self.x[0], channels];
         for i in 0..self.x.len() - 2 {
-            out.push(self.output_size(i)?);
+            let size = self.output_size(i)?;
+            if size < 0 && !quirks.negative_counts_shown {
+                return Err(ModelError::fail("the size of an output is below 0"));
+            }
+            out.push(size);
         }
         Ok(out)
     }
@@ -90,7 +96,8 @@ impl Geometry {
     /// Elements of the input that are read. A kernel that takes longer steps than it is wide passes over the rest,
     /// unless that lies too near to be left out.
     fn read(&self, out: &[i64], quirks: &Quirks) -> Count {
-        let mut read = self.x.clone();
+        let mut read =
+            if quirks.expanded_operands_in_full { self.x.clone() } else { stored_shape(&self.x, &self.x_steps) };
         for i in 2..read.len() {
             let apart = self.x_steps.get(i).is_some_and(|&step| step >= SECTOR);
             if !self.transposed && !quirks.passed_over_input_counted && apart {
@@ -119,10 +126,15 @@ impl Geometry {
     /// the bias one reads the output gradient.
     pub fn backward_bytes(&self, wanted: Gradients, size: i64, quirks: &Quirks) -> Result<Count, ModelError> {
         let out = self.output(quirks)?;
-        let pass = Count::of(&self.x) + Count::of(&self.w) + Count::of(&out);
-        let passes = i64::from(wanted.input) + i64::from(wanted.weight);
-        let bias = (Count::of(&out) + out[1].into()).when(wanted.bias);
-        Ok(passes * pass * size + if quirks.bias_gradient_unsized { bias } else { bias * size })
+        let held = |shape: &[i64], steps: &[i64]| {
+            if quirks.expanded_operands_in_full { Count::of(shape) } else { Count::of(&stored_shape(shape, steps)) }
+        };
+        let (x, gradient) = (held(&self.x, &self.x_steps), held(&out, &self.gradient_steps));
+        let input = gradient + Count::of(&self.w) + Count::of(&self.x);
+        let weight = gradient + x + Count::of(&self.w);
+        let bias = (gradient + out[1].into()).when(wanted.bias);
+        let large = (input.when(wanted.input) + weight.when(wanted.weight)) * size;
+        Ok(large + if quirks.bias_gradient_unsized { bias } else { bias * size })
     }
 
     /// What PyTorch's own counter says: no bias.
@@ -255,6 +267,7 @@ fn conv_bias_model(inputs: &InputLists, quirks: &Quirks) -> Result<Convolution, 
         transposed: false,
         groups: 1,
         x_steps: byte_steps(args, 0),
+        gradient_steps: Vec::new(),
     };
     let bias = Bias { counted: true, shown: true.into() };
     model(args, geometry, &Layout { x: 0, w: 1, steps: 0 }, bias, quirks)
@@ -289,6 +302,8 @@ fn geometry(args: Args<'_>, layout: &Layout) -> Result<Geometry, ModelError> {
         output_padding: list(4, 0)?,
         groups: args.int(layout.steps + 5)?,
         x_steps: byte_steps(args, layout.x),
+        // It stands before x.
+        gradient_steps: layout.x.checked_sub(1).map_or_else(Vec::new, |slot| byte_steps(args, slot)),
         x,
         w,
     })
@@ -365,6 +380,7 @@ mod tests {
             transposed: false,
             groups: 1,
             x_steps: Vec::new(),
+            gradient_steps: Vec::new(),
         }
     }
 

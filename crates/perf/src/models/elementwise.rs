@@ -45,7 +45,7 @@ pub fn unary(call: &OpCall<'_>, quirks: &Quirks) -> Read {
 /// The first operand read and a result of `written` bytes an element.
 fn one_read_one_write(args: Args<'_>, written: Option<i64>, quirks: &Quirks) -> Read {
     let elements = args.numel(0)?;
-    let bytes = Bytes::new().and(args.read_numel(0, quirks)?, args.size(0, quirks)?).and(elements, written).total();
+    let bytes = Bytes::new().and_read(args, 0, quirks)?.and(elements, written).total();
     Tally::vector(unary_params(args, quirks)?, elements, bytes, args.dtype(0)?, quirks).boxed()
 }
 
@@ -159,8 +159,8 @@ fn two_reads_one_write(
     written: Option<i64>,
     quirks: &Quirks,
 ) -> Result<Option<Count>, ModelError> {
-    let first = Bytes::new().and(args.read_numel(0, quirks)?, args.size(0, quirks)?);
-    let both = first.and(args.read_numel(1, quirks)?, args.size(1, quirks)?);
+    let first = Bytes::new().and_read(args, 0, quirks)?;
+    let both = first.and_read(args, 1, quirks)?;
     Ok(both.and(Count::of(out), written).total())
 }
 
@@ -272,7 +272,7 @@ fn resampled(args: Args<'_>, output: &[i64], padding: Option<Value>, quirks: &Qu
         ("stride_input", args.shown_stride(0, quirks)?),
         ("stride_output", Value::None),
     ]);
-    Tally::vector(params, elements, Some((args.numel(0)? + elements) * size), name, quirks).boxed()
+    Tally::vector(params, elements, Some((args.read_numel(0, quirks)? + elements) * size), name, quirks).boxed()
 }
 
 /// `silu_and_mul(out, x)`: 5 operations an output element.

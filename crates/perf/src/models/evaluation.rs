@@ -218,8 +218,8 @@ fn tensor_bytes(call: &OpCall<'_>, quirks: &Quirks) -> Option<Count> {
     let sizes = (0..args.len()).filter_map(|i| match args.dims(i).ok()? {
         Dims::Shape(shape) if shape.is_empty() => None,
         Dims::Shape(_) => Some(args.stored_numel(i).ok()? * dtype::size(args.dtype_or_empty(i), quirks)?),
-        Dims::List(shapes) => {
-            let elements: Count = shapes.iter().map(|shape| Count::of(shape)).sum();
+        Dims::List(_) => {
+            let elements: Count = args.stored_numels(i).ok()?.into_iter().sum();
             Some(elements * call.list_element_size()?)
         }
     });

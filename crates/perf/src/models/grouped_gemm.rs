@@ -218,7 +218,7 @@ pub fn aten_grouped_mm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let size = args.size(0, quirks)?;
     // 8-bit products are stored in 16 bits unless the call names another type.
     let written = args.int(result_type).ok().and_then(dtype::size_of_code).or(size.map(|size| size.max(2)));
-    let operands = Bytes::new().and(args.numel(0)?, size).and(args.numel(1)?, args.size(1, quirks)?);
+    let operands = Bytes::new().and_read(args, 0, quirks)?.and_read(args, 1, quirks)?;
     let bytes = operands.and(Count::from(m) * n * outputs, written).total();
     Ok(Box::new(GroupedGemm {
         flops,

@@ -116,7 +116,7 @@ struct Rows {
 fn forward_over_rows(args: Args<'_>, shown: Shown, over: &Rows, quirks: &Quirks) -> Read {
     let elements = args.numel(shown.x)?;
     let size = args.size(shown.x, quirks)?;
-    let bytes = Bytes::new().and(2 * elements, size);
+    let bytes = Bytes::new().and_read(args, shown.x, quirks)?.and(elements, size);
     let bytes = and_channels(bytes, args, over.channels, &[over.weight, over.bias], quirks);
     let bytes = bytes.and(2 * over.count, Some(4)).total();
     let flops = 6 * over.channels + 2 * elements + (3 * elements).when(shown.is_training);

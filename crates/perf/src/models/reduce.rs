@@ -106,8 +106,12 @@ pub fn cumulative(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let name = args.dtype(0)?;
     let input = dtype::size(name, quirks);
     let output = if quirks.reduction_to_one_element { input } else { sum_size(args, 2, quirks) };
-    let bytes = Bytes::new().and(elements, input).and(elements, output).total();
+    let read = if args.is_empty() { elements } else { args.read_numel(0, quirks)? };
+    let bytes = Bytes::new().and(read, input).and(elements, output).total();
     let mut params = params(call.name, name, elements, elements);
+    if read != elements {
+        params.push(("stored_input_elems", read.into()));
+    }
     if output != input {
         params.extend(output.map(|size| (OUTPUT_BYTES, size.into())));
     }

@@ -1,5 +1,6 @@
 //! A model whose cost is worked out while its arguments are read: for the families whose formula is a short sum.
 
+use crate::args::Args;
 use crate::count::Count;
 use crate::dtype;
 use crate::models::{Cost, ModelError, Params, PerfModel, Read};
@@ -71,6 +72,22 @@ impl Bytes {
     #[must_use]
     pub(crate) fn and(self, elements: Count, size: Option<i64>) -> Self {
         Self(self.0.zip(size).map(|(sum, size)| sum + elements * size))
+    }
+
+    /// Adds the reading of the tensor in `slot`: what memory holds of it, in its own type. What is expanded is read once.
+    pub(crate) fn and_read(self, args: Args<'_>, slot: usize, quirks: &Quirks) -> Result<Self, ModelError> {
+        self.and_reads(1, args, slot, quirks)
+    }
+
+    /// Adds as many readings of the tensor in `slot`.
+    pub(crate) fn and_reads(
+        self,
+        times: i64,
+        args: Args<'_>,
+        slot: usize,
+        quirks: &Quirks,
+    ) -> Result<Self, ModelError> {
+        Ok(self.and(times * args.read_numel(slot, quirks)?, args.size(slot, quirks)?))
     }
 
     /// The sum.

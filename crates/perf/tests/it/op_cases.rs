@@ -51,8 +51,7 @@ fn case(line: usize, text: &str) -> Case {
             "seq" => sequence = Some(value.parse().unwrap()),
             "nostrides" => with_strides = false,
             _ if key.starts_with('S') => {
-                strides[slot(key)] =
-                    Dims::Shape(value.split(',').filter(|s| !s.is_empty()).map(|s| s.parse().unwrap()).collect());
+                strides[slot(key)] = parse_strides(value);
             }
             _ => {
                 let at = slot(key);
@@ -101,6 +100,14 @@ fn parse_dims(text: &str) -> Dims {
         Some(list) => Dims::List(list.trim_end_matches(']').split(' ').map(shape).collect()),
         None if text == "." => Dims::Shape(Vec::new()),
         None => Dims::Shape(shape(text)),
+    }
+}
+
+fn parse_strides(text: &str) -> Dims {
+    let steps = |text: &str| text.split(',').filter(|s| !s.is_empty()).map(|s| s.parse().unwrap()).collect();
+    match text.strip_prefix('[') {
+        Some(list) => Dims::List(list.trim_end_matches(']').split(' ').map(steps).collect()),
+        None => Dims::Shape(steps(text)),
     }
 }
 

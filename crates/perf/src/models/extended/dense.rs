@@ -109,7 +109,7 @@ fn fft(call: &OpCall<'_>, quirks: &Quirks, transform: Transform) -> Read {
         Transform::ComplexToReal => size.map(|size| size / 2),
         Transform::Complex => size,
     };
-    let bytes = Bytes::new().and(Count::of(&input), size).and(Count::of(&output), written).total();
+    let bytes = Bytes::new().and_read(args, 0, quirks)?.and(Count::of(&output), written).total();
     let (points, share) = match transform {
         Transform::RealToComplex => (&input, 0.5),
         Transform::ComplexToReal => (&output, 0.5),
@@ -140,10 +140,10 @@ fn factorisation(call: &OpCall<'_>, quirks: &Quirks, share: f64) -> Read {
     let (batch, n) = square(args, 0)?;
     let elements = batch * n * n;
     let name = args.dtype(0)?;
-    let bytes = dtype::size(name, quirks).map(|size| (2 * elements * size).to_f64());
+    let bytes = Bytes::new().and_read(args, 0, quirks)?.and(elements, dtype::size(name, quirks)).total();
     let params = vec![("op_shape", Value::shape(args.shape(0)?)), ("dtype_in_out", in_out(name, None))];
     let flops = share * (elements * n).to_f64();
-    Tally::new(params, Cost::matrix(flops, bytes, dtype::precision(name, quirks))).boxed()
+    Tally::new(params, Cost::matrix(flops, bytes.map(Count::to_f64), dtype::precision(name, quirks))).boxed()
 }
 
 /// `aten::linalg_lu_factor_ex(A)`: ⅔·n³.
@@ -177,8 +177,8 @@ fn triangular(call: &OpCall<'_>, quirks: &Quirks, matrix: usize, sides: usize) -
     let (_, n) = square(args, matrix)?;
     let right = args.numel(sides)?;
     let name = args.dtype(matrix)?;
-    let bytes =
-        args.size(matrix, quirks)?.map(|size| ((args.numel(matrix).unwrap_or_default() + 2 * right) * size).to_f64());
+    let bytes = Bytes::new().and_read(args, matrix, quirks)?.and_read(args, sides, quirks)?;
+    let bytes = bytes.and(right, args.size(matrix, quirks)?).total().map(Count::to_f64);
     let params = vec![
         ("op_shape", Value::shape(args.shape(matrix)?)),
         ("rhs_shape", Value::shape(args.shape(sides)?)),

@@ -24,7 +24,7 @@ pub fn index_select(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let at = wrapped(args.int(1)?, shape.len())?;
     let picked = without(shape, at) * args.numel(2)?;
     let bytes = Bytes::new().and(reached(args, picked)? + picked, args.size(0, quirks)?);
-    let bytes = bytes.and(args.stored_numel(2)?, args.size(2, quirks)?).total();
+    let bytes = bytes.and_read(args, 2, quirks)?.total();
     Tally::vector(index_params(args, 2)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
 }
 
@@ -44,7 +44,7 @@ pub fn embedding(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let picked = args.numel(1)? * args.dim(0, 1)?;
     let bytes = Bytes::new().and(reached(args, picked)? + picked, args.size(0, quirks)?);
-    let bytes = bytes.and(args.stored_numel(1)?, args.size(1, quirks)?).total();
+    let bytes = bytes.and_read(args, 1, quirks)?.total();
     Tally::vector(index_params(args, 1)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
 }
 
@@ -62,7 +62,7 @@ pub fn embedding_bag(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let mut bytes = bytes.and(2 * index + bags, args.size(1, quirks)?);
     let is_weighted = args.has_tensor(BAG_WEIGHTS);
     if is_weighted {
-        bytes = bytes.and(args.stored_numel(BAG_WEIGHTS)?, args.size(BAG_WEIGHTS, quirks)?);
+        bytes = bytes.and_read(args, BAG_WEIGHTS, quirks)?;
     }
     // A weighted row is multiplied before it is added.
     let flops = if is_weighted { 2 * picked } else { picked };
@@ -75,7 +75,7 @@ pub fn embedding_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let grad = args.numel(0)?;
     let table = Count::from(args.int(2)?) * args.last_dim(0)?;
-    let moved = grad + grad.min(table) + table;
+    let moved = args.stored_numel(0)? + grad.min(table) + table;
     let bytes = Bytes::new().and(moved, args.size(0, quirks)?).and(args.stored_numel(1)?, Some(8)).total();
     Tally::vector(index_params(args, 1)?, grad, bytes, args.dtype(0)?, quirks).boxed()
 }
@@ -110,13 +110,15 @@ fn picked_by(call: &OpCall<'_>, quirks: &Quirks, index: usize) -> Read {
     let args = Args::of(call);
     let picked = args.numel(index)?;
     let bytes = Bytes::new().and(reached(args, picked)? + picked, args.size(0, quirks)?);
-    let bytes = bytes.and(args.stored_numel(index)?, args.size(index, quirks)?).total();
+    let bytes = bytes.and_read(args, index, quirks)?.total();
     Tally::vector(index_params(args, index)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
 }
 
-/// `placed` elements read, and their places read and written.
+/// `placed` elements added to what is in their places, of which the source in slot 3 holds no more than it has.
 fn placed(call: &OpCall<'_>, placed: Count, index: Count, quirks: &Quirks) -> Read {
-    touched(call, placed, placed + 2 * reached(Args::of(call), placed)?, index, quirks)
+    let args = Args::of(call);
+    let source = args.stored_numel(3)?.min(placed);
+    touched(call, placed, source + 2 * reached(args, placed)?, index, quirks)
 }
 
 /// `placed` elements handled for `moved` reads and writes, all of the first operand's type. What does not work in place
@@ -139,7 +141,7 @@ pub fn scatter(call: &OpCall<'_>, quirks: &Quirks) -> Read {
         return touched(call, count, reached(args, count)?, index, quirks);
     }
     if SETTING.contains(&call.name) && args.len() <= 4 {
-        return touched(call, count, reached(args, count)? + count, index, quirks);
+        return touched(call, count, reached(args, count)? + args.stored_numel(3)?.min(count), index, quirks);
     }
     placed(call, count, index, quirks)
 }
@@ -164,7 +166,7 @@ pub fn index_fill(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let at = wrapped(args.int(1)?, shape.len())?;
     let filled = without(shape, at) * args.numel(2)?;
     let bytes = Bytes::new().and(reached(args, filled)?, args.size(0, quirks)?);
-    let bytes = bytes.and(args.stored_numel(2)?, args.size(2, quirks)?).total();
+    let bytes = bytes.and_read(args, 2, quirks)?.total();
     Tally::vector(index_params(args, 2)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
 }
 
@@ -235,7 +237,7 @@ fn indexed(shape: &[i64], indices: &[&[i64]]) -> Result<(Count, Count), ModelErr
 pub fn scan(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let n = args.numel(0)?;
-    let bytes = Bytes::new().and(args.stored_numel(0)?, args.size(0, quirks)?).total();
+    let bytes = Bytes::new().and_read(args, 0, quirks)?.total();
     Tally::vector(tensor_params(args, 0)?, n, bytes, args.dtype(0)?, quirks).boxed()
 }
 

@@ -14,7 +14,7 @@ fn elementwise(call: &OpCall<'_>, quirks: &Quirks, reduction: usize) -> Read {
     let n = args.numel(0)?;
     let size = args.size(0, quirks)?;
     let results = if args.int(reduction) == Ok(0) { n } else { Count::ONE };
-    let bytes = Bytes::new().and(args.stored_numel(0)?, size).and(args.stored_numel(1)?, args.size(1, quirks)?);
+    let bytes = Bytes::new().and(args.stored_numel(0)?, size).and_read(args, 1, quirks)?;
     Tally::vector(tensor_params(args, 0)?, 3 * n, bytes.and(results, size).total(), args.dtype(0)?, quirks).boxed()
 }
 
@@ -38,9 +38,9 @@ pub fn difference_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let n = args.numel(1)?;
     let size = args.size(1, quirks)?;
-    let mut bytes = Bytes::new().and(args.stored_numel(1)?, size).and(args.stored_numel(2)?, args.size(2, quirks)?);
+    let mut bytes = Bytes::new().and(args.stored_numel(1)?, size).and_read(args, 2, quirks)?;
     if args.has_tensor(0) {
-        bytes = bytes.and(args.stored_numel(0)?, args.size(0, quirks)?);
+        bytes = bytes.and_read(args, 0, quirks)?;
     }
     Tally::vector(tensor_params(args, 1)?, 3 * n, bytes.and(n, size).total(), args.dtype(1)?, quirks).boxed()
 }
@@ -49,7 +49,9 @@ pub fn difference_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
 pub fn likelihood(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let rows = args.numel(1)?;
-    let bytes = args.size(0, quirks)?.map(|size| rows * (size + 8) + size.into());
+    let picked = rows.min(args.stored_numel(0)?);
+    let bytes =
+        Bytes::new().and(picked + Count::ONE, args.size(0, quirks)?).and(args.stored_numel(1)?, Some(8)).total();
     Tally::vector(tensor_params(args, 0)?, rows, bytes, args.dtype(0)?, quirks).boxed()
 }
 

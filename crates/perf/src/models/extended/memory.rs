@@ -4,6 +4,7 @@ use crate::args::Args;
 use crate::call::OpCall;
 use crate::count::Count;
 use crate::dtype;
+use crate::kernels;
 use crate::models::elementwise::padded;
 use crate::models::extended::tensor_params;
 use crate::models::tally::Tally;
@@ -11,7 +12,8 @@ use crate::models::{ComputeUnit, Cost, ModelError, Read};
 use crate::parity::Quirks;
 use crate::value::Value;
 
-/// `aten::cat(tensors, dim)`, `aten::stack`: every element read and written.
+/// `aten::cat(tensors, dim)`, `aten::stack`: every element read and written. The type is that of the kernel; where one casts,
+/// that of what it reads is not in the trace.
 pub fn concatenation(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     // The legacy empty tensor `[0]` stands for nothing.
@@ -19,8 +21,10 @@ pub fn concatenation(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     if shapes.is_empty() {
         return Err(ModelError::fail("the list of tensors is not in the trace"));
     }
-    let elements: Count = shapes.iter().map(|shape| Count::of(shape)).sum();
-    let bytes = call.list_element_size().map(|size| 2 * elements * size);
+    let written: Count = shapes.iter().map(|shape| Count::of(shape)).sum();
+    let read: Count = args.stored_numels(0)?.into_iter().sum();
+    let size = call.list_element_size().filter(|_| !kernels::casts(call.kernels));
+    let bytes = size.map(|size| (read + written) * size);
     let params = vec![("shapes", Value::List(shapes.iter().map(|shape| Value::shape(shape)).collect()))];
     Tally::vector(params, Count::ZERO, bytes, call.list_dtype(), quirks).boxed()
 }

@@ -5,7 +5,7 @@ use crate::call::OpCall;
 use crate::count::Count;
 use crate::dtype;
 use crate::models::extended::{tensor_params, wrapped};
-use crate::models::tally::Tally;
+use crate::models::tally::{Bytes, Tally};
 use crate::models::{Cost, ModelError, Read};
 use crate::parity::Quirks;
 
@@ -19,7 +19,8 @@ pub fn topk(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let n = Count::of(shape);
     let length = row_length(args, args.int(2).unwrap_or(-1))?;
     let outputs = n.div_floor(length).unwrap_or_default() * args.int(1)?;
-    let bytes = args.size(0, quirks)?.map(|size| n * size + outputs * (size + INDEX));
+    let written = Bytes::new().and(outputs, args.size(0, quirks)?).and(outputs, Some(INDEX));
+    let bytes = written.and_read(args, 0, quirks)?.total();
     Tally::vector(tensor_params(args, 0)?, n, bytes, args.dtype(0)?, quirks).boxed()
 }
 

@@ -72,7 +72,7 @@ pub fn bias_rescaled_qkv(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let n = args.numel(0)?;
     let size = args.size(0, quirks)?;
-    let bytes = Bytes::new().and(args.stored_numel(0)? + n, size).and(args.stored_numel(1)?, args.size(1, quirks)?);
+    let bytes = Bytes::new().and(args.stored_numel(0)? + n, size).and_read(args, 1, quirks)?;
     Tally::vector(tensor_params(args, 0)?, 2 * n, bytes.total(), args.dtype(0)?, quirks).boxed()
 }
 
@@ -82,7 +82,7 @@ fn gradient(call: &OpCall<'_>, quirks: &Quirks, weight: i64) -> Read {
     let saved = (1..args.len()).find(|&i| args.has_tensor(i)).ok_or_else(|| ModelError::fail("no saved tensor"))?;
     let n = args.numel(0)?;
     let size = args.size(0, quirks)?;
-    let bytes = Bytes::new().and(args.stored_numel(0)?, size).and(args.stored_numel(saved)?, args.size(saved, quirks)?);
+    let bytes = Bytes::new().and(args.stored_numel(0)?, size).and_read(args, saved, quirks)?;
     let mut params = tensor_params(args, 0)?;
     let saved_type = args.dtype(saved)?;
     if saved_type != args.dtype(0)? {
@@ -136,10 +136,10 @@ pub fn clamp(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let limits: Vec<usize> = [1, 2].into_iter().filter(|&slot| args.has_tensor(slot)).collect();
     let mut out = args.shape(0)?.to_vec();
-    let mut bytes = Bytes::new().and(args.stored_numel(0)?, args.size(0, quirks)?);
+    let mut bytes = Bytes::new().and_read(args, 0, quirks)?;
     for slot in limits {
         out = broadcast(&out, args.shape(slot)?)?;
-        bytes = bytes.and(args.stored_numel(slot)?, args.size(slot, quirks)?);
+        bytes = bytes.and_read(args, slot, quirks)?;
     }
     let n = Count::of(&out);
     let bytes = bytes.and(n, args.size(0, quirks)?).total();
@@ -160,7 +160,7 @@ pub fn glu(call: &OpCall<'_>, quirks: &Quirks) -> Read {
 pub fn glu_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let size = args.size(1, quirks)?;
-    let bytes = Bytes::new().and(args.stored_numel(0)?, args.size(0, quirks)?);
+    let bytes = Bytes::new().and_read(args, 0, quirks)?;
     let bytes = bytes.and(args.stored_numel(1)? + args.numel(1)?, size).total();
     Tally::vector(tensor_params(args, 1)?, 7 * args.numel(0)?, bytes, args.dtype(1)?, quirks).boxed()
 }
@@ -191,7 +191,7 @@ pub fn comparison(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let first = args.size(0, quirks)?;
     let written = if is_in_place(call) { first } else { Some(1) };
     let bytes = Bytes::new().and(args.stored_numel(0)?, first);
-    let bytes = bytes.and(args.stored_numel(1)?, args.size(1, quirks)?).and(out, written).total();
+    let bytes = bytes.and_read(args, 1, quirks)?.and(out, written).total();
     Tally::vector(binary_params(args)?, out, bytes, worked_in(args, [0, 1])?, quirks).boxed()
 }
 
@@ -202,8 +202,8 @@ pub fn choice(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let operand =
         |i: usize| Ok::<_, ModelError>(Operand { dtype: args.dtype(i)?, zero_dim: args.shape(i)?.is_empty() });
     let written = dtype::promoted_size(operand(1)?, operand(2)?, quirks);
-    let bytes = Bytes::new().and(args.stored_numel(0)?, Some(1)).and(args.stored_numel(1)?, args.size(1, quirks)?);
-    let bytes = bytes.and(args.stored_numel(2)?, args.size(2, quirks)?).and(Count::of(&out), written).total();
+    let bytes = Bytes::new().and(args.stored_numel(0)?, Some(1)).and_read(args, 1, quirks)?;
+    let bytes = bytes.and_read(args, 2, quirks)?.and(Count::of(&out), written).total();
     let params =
         vec![("op_shape", Value::shape(&out)), ("dtype_in_out", Value::texts(&[args.dtype(1)?, args.dtype(2)?]))];
     Tally::vector(params, Count::of(&out), bytes, worked_in(args, [1, 2])?, quirks).boxed()
@@ -227,7 +227,7 @@ fn three_operands(call: &OpCall<'_>, quirks: &Quirks, read: &[usize]) -> Read {
     let out = Count::of(&broadcast(&broadcast(args.shape(0)?, args.shape(1)?)?, args.shape_or_empty(2))?);
     let mut bytes = Bytes::new().and(out, args.size(0, quirks)?);
     for &i in read.iter().filter(|&&i| args.has_tensor(i)) {
-        bytes = bytes.and(args.stored_numel(i)?, args.size(i, quirks)?);
+        bytes = bytes.and_read(args, i, quirks)?;
     }
     Tally::vector(tensor_params(args, 0)?, 3 * out, bytes.total(), args.dtype(0)?, quirks).boxed()
 }

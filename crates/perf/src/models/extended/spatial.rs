@@ -81,14 +81,20 @@ fn shown(args: Args<'_>, slot: usize, output: &[i64]) -> Result<Params, ModelErr
     Ok(params)
 }
 
+/// Bytes of the first operand read and of as many elements of its type written.
+fn read_and_written(args: Args<'_>, written: Count, quirks: &Quirks) -> Result<Option<Count>, ModelError> {
+    Ok(Bytes::new().and_read(args, 0, quirks)?.and(written, args.size(0, quirks)?).total())
+}
+
 /// `aten::max_pool2d_with_indices(x, kernel, stride, padding, dilation, ceil)`: values and positions.
 pub fn max_pool(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let shape = args.shape(0)?;
     let windows = Windows::read(args, 1, rank_checked(call, shape)?, true)?;
     let output = windows.output(shape)?;
-    let (n, outputs) = (Count::of(shape), Count::of(&output));
-    let bytes = args.size(0, quirks)?.map(|size| n * size + outputs * (size + 8));
+    let outputs = Count::of(&output);
+    let bytes =
+        Bytes::new().and_read(args, 0, quirks)?.and(outputs, args.size(0, quirks)?).and(outputs, Some(8)).total();
     let flops = outputs * (Count::of(&windows.kernel) - Count::ONE);
     Tally::vector(shown(args, 0, &output)?, flops, bytes, args.dtype(0)?, quirks).boxed()
 }
@@ -100,7 +106,8 @@ pub fn max_pool_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let (outputs, n) = (args.numel(0)?, args.numel(1)?);
     let filled = call.kernels.iter().any(|kernel| kernel.contains("FillFunctor") || kernel.starts_with("Memset"));
     let passes = if filled { 2 } else { 1 };
-    let bytes = args.size(0, quirks)?.map(|size| outputs * (size + 8) + passes * n * size);
+    let bytes = Bytes::new().and_read(args, 0, quirks)?.and(outputs, Some(8));
+    let bytes = bytes.and(passes * n, args.size(0, quirks)?).total();
     Tally::vector(tensor_params(args, 1)?, outputs, bytes, args.dtype(0)?, quirks).boxed()
 }
 
@@ -110,8 +117,8 @@ pub fn avg_pool(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let shape = args.shape(0)?;
     let windows = Windows::read(args, 1, rank_checked(call, shape)?, false)?;
     let output = windows.output(shape)?;
-    let (n, outputs) = (Count::of(shape), Count::of(&output));
-    let bytes = args.size(0, quirks)?.map(|size| (n + outputs) * size);
+    let outputs = Count::of(&output);
+    let bytes = read_and_written(args, outputs, quirks)?;
     let flops = outputs * Count::of(&windows.kernel);
     Tally::vector(shown(args, 0, &output)?, flops, bytes, args.dtype(0)?, quirks).boxed()
 }
@@ -120,7 +127,7 @@ pub fn avg_pool(call: &OpCall<'_>, quirks: &Quirks) -> Read {
 pub fn avg_pool_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let (outputs, n) = (args.numel(0)?, args.numel(1)?);
-    let bytes = args.size(0, quirks)?.map(|size| (n + outputs) * size);
+    let bytes = read_and_written(args, n, quirks)?;
     let kernel = for_each_dim(args.literal_ints(2)?, rank_checked(call, args.shape(1)?)?)?;
     let flops = outputs * Count::of(&kernel);
     Tally::vector(tensor_params(args, 1)?, flops, bytes, args.dtype(0)?, quirks).boxed()
@@ -132,16 +139,15 @@ pub fn adaptive_avg_pool(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let shape = args.shape(0)?;
     let kept = shape.len() - rank_checked(call, shape)?;
     let output = [&shape[..kept], &args.literal_ints(1)?].concat();
-    let (n, outputs) = (Count::of(shape), Count::of(&output));
-    let bytes = args.size(0, quirks)?.map(|size| (n + outputs) * size);
-    Tally::vector(shown(args, 0, &output)?, n, bytes, args.dtype(0)?, quirks).boxed()
+    let bytes = read_and_written(args, Count::of(&output), quirks)?;
+    Tally::vector(shown(args, 0, &output)?, Count::of(shape), bytes, args.dtype(0)?, quirks).boxed()
 }
 
 /// `aten::_adaptive_avg_pool2d_backward(grad, x)`.
 pub fn adaptive_avg_pool_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
-    let (outputs, n) = (args.numel(0)?, args.numel(1)?);
-    let bytes = args.size(0, quirks)?.map(|size| (n + outputs) * size);
+    let n = args.numel(1)?;
+    let bytes = read_and_written(args, n, quirks)?;
     Tally::vector(tensor_params(args, 1)?, n, bytes, args.dtype(0)?, quirks).boxed()
 }
 
@@ -157,8 +163,8 @@ fn weight(name: &str) -> i64 {
 pub fn upsample(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let output = resampled_shape(args, quirks)?;
-    let (n, outputs) = (args.numel(0)?, Count::of(&output));
-    let bytes = args.size(0, quirks)?.map(|size| (n + outputs) * size);
+    let outputs = Count::of(&output);
+    let bytes = read_and_written(args, outputs, quirks)?;
     Tally::vector(shown(args, 0, &output)?, weight(call.name) * outputs, bytes, args.dtype(0)?, quirks).boxed()
 }
 
@@ -166,7 +172,7 @@ pub fn upsample(call: &OpCall<'_>, quirks: &Quirks) -> Read {
 pub fn upsample_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let args = Args::of(call);
     let (outputs, n) = (args.numel(0)?, Count::of(&args.literal_ints(2)?));
-    let bytes = args.size(0, quirks)?.map(|size| (n + outputs) * size);
+    let bytes = read_and_written(args, n, quirks)?;
     Tally::vector(tensor_params(args, 0)?, weight(call.name) * outputs, bytes, args.dtype(0)?, quirks).boxed()
 }
 
@@ -187,7 +193,7 @@ pub fn grid_sampler(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let outputs = Count::of(&output);
     let read = args.stored_numel(0)?.min(neighbours * outputs);
     let bytes = Bytes::new().and(read + outputs, args.size(0, quirks)?);
-    let bytes = bytes.and(args.stored_numel(1)?, args.size(1, quirks)?).total();
+    let bytes = bytes.and_read(args, 1, quirks)?.total();
     Tally::vector(shown(args, 0, &output)?, weight * outputs, bytes, args.dtype(0)?, quirks).boxed()
 }
 

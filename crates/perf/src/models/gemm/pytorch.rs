@@ -100,7 +100,7 @@ fn bytes(
 ) -> Result<Option<f64>, ModelError> {
     let result = Bytes::new().and(Count::from(product.batch) * product.m * product.n, out);
     let mut slots = [a, a + 1].into_iter().chain(product.bias.then_some(0));
-    let and_slot = |sum: Bytes, slot| Ok::<_, ModelError>(sum.and(args.stored_numel(slot)?, args.size(slot, quirks)?));
+    let and_slot = |sum: Bytes, slot| Ok::<_, ModelError>(sum.and_read(args, slot, quirks)?);
     let bytes = slots.try_fold(result, and_slot)?;
     Ok(bytes.total().map(Count::to_f64))
 }

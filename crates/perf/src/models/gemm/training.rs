@@ -2,8 +2,10 @@
 
 use crate::args::Args;
 use crate::call::OpCall;
+use crate::count::Count;
 use crate::dtype;
 use crate::models::gemm::{Gemm, OperandSizes, Product};
+use crate::models::tally::Bytes;
 use crate::models::{ModelError, Params, Read};
 use crate::parity::Quirks;
 use crate::value::Value;
@@ -53,7 +55,14 @@ fn scaled(call: &OpCall<'_>, bias_at: usize, type_at: usize, quirks: &Quirks) ->
     let bias_size = if quirks.bias_by_input_count || !bias { Some(size) } else { args.size(bias_at, quirks)? };
     let mut sizes = OperandSizes::uniform(Some(size));
     (sizes.out, sizes.bias) = (out.map(|s| s as f64), bias_size.map(|s| s as f64));
-    let bytes = product.bytes(&sizes);
+    let bytes = if quirks.products_by_sizes_alone {
+        product.bytes(&sizes)
+    } else {
+        let result = Bytes::new().and(Count::from(product.m) * product.n, out);
+        let operands = result.and_read(args, 0, quirks)?.and_read(args, 1, quirks)?;
+        let all = if bias { operands.and_read(args, bias_at, quirks)? } else { operands };
+        all.total().map(Count::to_f64)
+    };
     // Bytes are those of the pairs, sums run over the numbers.
     let packed = dtype::is_packed_pair(args.dtype(0)?) && !quirks.packed_pairs_as_numbers;
     let product = if packed { Product { k: product.k.saturating_mul(2), ..product } } else { product };

@@ -50,7 +50,7 @@ fn over_rows(args: Args<'_>, shown: Shown, over: &Rows, mask: &[bool], quirks: &
     let [input, weight, bias] = *mask else { return Err(ModelError::fail("output_mask has not 3 entries")) };
     let elements = args.numel(shown.x)?;
     let size = args.size(shown.x, quirks)?;
-    let bytes = Bytes::new().and(elements, args.size(0, quirks)?).and(elements, size).and(2 * over.count, Some(4));
+    let bytes = Bytes::new().and_read(args, 0, quirks)?.and_read(args, shown.x, quirks)?.and(2 * over.count, Some(4));
     let mut bytes = bytes.and(elements.when(input), size);
     for (wanted, slot) in [(input, over.weight), (weight, over.weight), (bias, over.bias)] {
         if wanted {

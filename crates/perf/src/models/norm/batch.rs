@@ -35,9 +35,9 @@ pub fn batch_norm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     } else {
         fixed
     };
-    let passes = if is_training { 3 } else { 2 };
+    let reads = if is_training { 2 } else { 1 };
     let flops = 6 * channels + 2 * elements + (3 * elements).when(is_training);
-    let bytes = fixed.and(passes * elements, size).total();
+    let bytes = fixed.and_reads(reads, args, 0, quirks)?.and(elements, size).total();
     Tally::vector(params(args, shown, channels.into(), quirks)?, flops, bytes, args.dtype(0)?, quirks).boxed()
 }
 
@@ -65,25 +65,31 @@ fn backward(args: Args<'_>, x: usize, is_training: bool, mask: &[bool], quirks: 
     let elements = args.numel(x)?;
     let size = args.size(x, quirks)?;
     let sums = weight || bias;
-    let (flops, passes) = match (is_training, input) {
+    // Operations, and how often x and the gradient are read.
+    let (flops, x_reads, gradient_reads) = match (is_training, input) {
         // One pass reads both tensors for the sums, a second reads them again and writes the gradient.
-        (true, true) => (9 * elements + 3 * channels, 5),
-        (true, false) => (4 * elements, 2),
-        (false, true) => (2 * elements + (4 * elements).when(sums), 2 + i64::from(sums)),
-        (false, false) => ((4 * elements).when(sums), 2),
+        (true, true) => (9 * elements + 3 * channels, 2, 2),
+        (true, false) => (4 * elements, 1, 1),
+        (false, true) => (2 * elements + (4 * elements).when(sums), i64::from(sums), 1),
+        (false, false) => ((4 * elements).when(sums), 1, 1),
     };
     let fixed = and_channels(Bytes::new(), args, channels, &[2], quirks).and(2 * channels, Some(4));
     let fixed = fixed.and(Count::from(i64::from(weight) + i64::from(bias)) * channels, Some(4));
     let mut params = params(args, shown, channels.into(), quirks)?;
     params.push(mask_param(mask));
-    let bytes = fixed.and(passes * elements, size).total();
+    // The two stand in the first two slots.
+    let read = fixed.and_reads(x_reads, args, x, quirks)?.and_reads(gradient_reads, args, 1 - x, quirks)?;
+    let bytes = read.and(elements.when(input), size).total();
     Tally::vector(params, flops, bytes, args.dtype(x)?, quirks).boxed()
 }
 
-/// One pass of a batch norm that is spread over several GPUs: so many reads and writes of x and operations an element.
+/// One pass of a batch norm that is spread over several GPUs, and its operations an element.
 struct Part {
     x: usize,
-    passes: i64,
+    /// Slots of tensors as large as x that are read.
+    reads: &'static [usize],
+    /// Whether one is written.
+    writes: bool,
     weight: i64,
     /// Slots of channel-sized tensors that are read.
     channels: &'static [usize],
@@ -95,31 +101,56 @@ struct Part {
 
 /// `aten::batch_norm_stats(x, eps)`: mean and deviation of this GPU's share.
 pub fn batch_norm_stats(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    part(call, quirks, &Part { x: 0, passes: 1, weight: 3, channels: &[], written: 2, affine: [None, None] })
+    part(
+        call,
+        quirks,
+        &Part { x: 0, reads: &[0], writes: false, weight: 3, channels: &[], written: 2, affine: [None, None] },
+    )
 }
 
 /// `aten::batch_norm_elemt(x, weight, bias, mean, invstd, eps)`: the transform.
 pub fn batch_norm_elements(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let affine = [Some(1), Some(2)];
-    part(call, quirks, &Part { x: 0, passes: 2, weight: 2, channels: &[1, 2, 3, 4], written: 0, affine })
+    part(
+        call,
+        quirks,
+        &Part { x: 0, reads: &[0], writes: true, weight: 2, channels: &[1, 2, 3, 4], written: 0, affine },
+    )
 }
 
 /// `aten::batch_norm_backward_reduce(grad, x, mean, invstd, weight, …)`: two sums, and the gradients of weight and bias.
 pub fn batch_norm_backward_reduce(call: &OpCall<'_>, quirks: &Quirks) -> Read {
-    part(call, quirks, &Part { x: 1, passes: 2, weight: 4, channels: &[2, 3, 4], written: 4, affine: [Some(4), None] })
+    part(
+        call,
+        quirks,
+        &Part {
+            x: 1,
+            reads: &[0, 1],
+            writes: false,
+            weight: 4,
+            channels: &[2, 3, 4],
+            written: 4,
+            affine: [Some(4), None],
+        },
+    )
 }
 
 /// `aten::batch_norm_backward_elemt(grad, x, mean, invstd, weight, sum_dy, sum_dy_xmu, count)`: the gradient of x.
 pub fn batch_norm_backward_elements(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let affine = [Some(4), None];
-    part(call, quirks, &Part { x: 1, passes: 3, weight: 5, channels: &[2, 3, 4, 5, 6], written: 0, affine })
+    part(
+        call,
+        quirks,
+        &Part { x: 1, reads: &[0, 1], writes: true, weight: 5, channels: &[2, 3, 4, 5, 6], written: 0, affine },
+    )
 }
 
 fn part(call: &OpCall<'_>, quirks: &Quirks, part: &Part) -> Read {
     let args = Args::of(call);
     let (elements, channels) = (args.numel(part.x)?, Count::from(args.dim(part.x, 1)?));
     let bytes = and_channels(Bytes::new(), args, channels, part.channels, quirks).and(part.written * channels, Some(4));
-    let bytes = bytes.and(part.passes * elements, args.size(part.x, quirks)?).total();
+    let read = part.reads.iter().try_fold(bytes, |sum, &slot| sum.and_read(args, slot, quirks))?;
+    let bytes = read.and(elements.when(part.writes), args.size(part.x, quirks)?).total();
     let [is_affine, has_bias] = part.affine.map(|slot| slot.is_some_and(|slot| args.has_tensor(slot)));
     let shown = Shown { x: part.x, has_bias, is_affine, is_training: true };
     let params = params(args, shown, channels.into(), quirks)?;

@@ -27,7 +27,7 @@ pub fn rms_norm(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let channels = Count::of(&args.literal_ints(1)?);
     let is_affine = is_given(args, 2, quirks)?;
     let elements = args.numel(0)?;
-    let mut bytes = 2 * elements * args.known_size(0, quirks)?;
+    let mut bytes = (args.read_numel(0, quirks)? + elements) * args.known_size(0, quirks)?;
     if is_affine {
         bytes = bytes + channels * weight_size(args, 2, 0, quirks)?;
     }
@@ -48,9 +48,15 @@ pub fn rms_norm_backward(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let flops = n.when(is_affine) + n + (6 * n).when(input);
     // The weight gradient is a sum over rows.
     let flops = flops + (n + n.when(n > channels)).when(weight && is_affine);
-    let mut bytes = 3 * n * args.known_size(1, quirks)?;
+    let size = args.known_size(1, quirks)?;
+    let mut bytes = if quirks.rms_gradients_unmasked {
+        3 * n * size
+    } else {
+        (args.read_numel(0, quirks)? + args.read_numel(1, quirks)? + n.when(input)) * size
+    };
     if is_affine {
-        bytes = bytes + 2 * channels * weight_size(args, 4, 1, quirks)?;
+        let tensors = if weight || quirks.rms_gradients_unmasked { 2 } else { 1 };
+        bytes = bytes + tensors * channels * weight_size(args, 4, 1, quirks)?;
     }
     let shown = Shown { x: 1, has_bias: false, is_affine, is_training: false };
     let mut params = params(args, shown, channels.into(), quirks)?;

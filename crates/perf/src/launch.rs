@@ -1,8 +1,8 @@
 //! What the size of a launch tells of the work: elements that a kernel of the framework handles, from its blocks.
 //!
 //! The profiler records long tensor lists, and the tensors of an index, as empty. The grid of the kernel that worked on
-//! them is always there, and for a few families each block has a fixed share of the elements. A count made so is an
-//! upper bound: the last block of each tensor may be filled in part.
+//! them is always there, and for a few families each block has a fixed share of the elements. A count made so is uncertain:
+//! the last block of each tensor may be filled in part.
 
 use crate::count::Count;
 
@@ -53,6 +53,15 @@ pub struct ListElements {
     pub least: Count,
     /// Lists that the kernel works on, where its name tells.
     pub lists: Option<usize>,
+}
+
+impl ListElements {
+    /// As many as are to be expected: half as many tensors as there can be, the last block of each half full. `None` where
+    /// that may be too many by more than an eighth, as of a list of many small tensors.
+    pub fn estimate(&self) -> Option<Count> {
+        let expected = self.most - (self.most - self.least).div_floor(4_i64)?;
+        (8 * (expected - self.least) <= expected).then_some(expected)
+    }
 }
 
 /// Elements of a call's tensor lists, from the launches of its `multi_tensor_apply_kernel`s; the other kernels of such
@@ -166,6 +175,12 @@ mod tests {
         assert_eq!(list_elements(&[ADAM], &[]), None);
         assert_eq!(list_elements(&[ADAM, ADAM], &[launches[0], None]), None);
         assert_eq!(list_elements(&["elementwise_kernel<128, 4>"], &launches), None);
+        // (3 · most + least) / 4 where that is sure to an eighth: four lists of large tensors, but not two.
+        assert_eq!(found.estimate(), None, "as many tensors as blocks in the second launch");
+        let full = [launch([320, 1, 1], 512)];
+        let estimate = |kernel: &str| list_elements(&[kernel], &full).unwrap().estimate();
+        assert_eq!(estimate(ADAM), Some(Count::from(320 * LIST_CHUNK - 36 * (LIST_CHUNK - 1) / 4)));
+        assert_eq!(estimate("multi_tensor_apply_kernel<TensorListMetadata<2>, F>"), None);
         let scalars = "multi_tensor_apply_kernel<TensorListScalarListMetadata<float, 2>, F>";
         assert_eq!(list_count(scalars), Some(2));
     }

@@ -12,7 +12,7 @@ use crate::{kernels, launch};
 /// Elements of the tensors of a call's lists.
 #[derive(Debug, Clone, Copy)]
 struct Elements {
-    most: Count,
+    count: Count,
     /// `None` where the trace does not tell.
     tensors: Option<usize>,
 }
@@ -22,32 +22,29 @@ fn recorded(args: Args<'_>, slot: usize) -> Option<Elements> {
     match args.dims(slot) {
         Ok(Dims::List(shapes)) if !shapes.is_empty() => {
             let count = shapes.iter().map(|shape| Count::of(shape)).sum();
-            Some(Elements { most: count, tensors: Some(shapes.len()) })
+            Some(Elements { count, tensors: Some(shapes.len()) })
         }
         _ => None,
     }
 }
 
-/// Elements of the first list. Those longer than the profiler's limit are recorded as empty: then as many as the blocks
-/// of the kernels can hold, which is too many by less than one block for each tensor. How many tensors there are is
-/// not known; where there could be so many that less than half of the count is sure, as for a list of single numbers,
-/// nothing is said.
+/// Elements of the first list. Those longer than the profiler's limit are recorded as empty: then as many as the blocks of
+/// the kernels are likely to hold. How many tensors there are is not known; where there could be so many small ones that
+/// the count is unsure, nothing is said.
 fn list_elements(call: &OpCall<'_>) -> Result<Elements, ModelError> {
     if let Some(elements) = recorded(Args::of(call), 0) {
         return Ok(elements);
     }
     let found = launch::list_elements(call.kernels, call.launches);
     let found = found.ok_or_else(|| ModelError::fail("the list of tensors is not in the trace"))?;
-    if 2 * found.least < found.most {
-        return Err(ModelError::fail("the list of tensors is not in the trace, and its kernels tell too little"));
-    }
-    Ok(Elements { most: found.most, tensors: None })
+    let too_little = || ModelError::fail("the list of tensors is not in the trace, and its kernels tell too little");
+    Ok(Elements { count: found.estimate().ok_or_else(too_little)?, tensors: None })
 }
 
 fn shown(elements: Elements) -> Params {
     let mut params = vec![
         ("num_tensors", elements.tensors.map_or(Value::None, |n| Count::from(n).into())),
-        ("num_elements", elements.most.into()),
+        ("num_elements", elements.count.into()),
     ];
     if elements.tensors.is_none() {
         params.push(("counted_by", "blocks".into()));
@@ -57,8 +54,8 @@ fn shown(elements: Elements) -> Params {
 
 /// A cost of `flops` and `bytes` for each element.
 fn tally(call: &OpCall<'_>, quirks: &Quirks, elements: Elements, flops: i64, bytes: Option<i64>) -> Tally {
-    let flops = flops * elements.most;
-    Tally::vector(shown(elements), flops, bytes.map(|bytes| elements.most * bytes), call.list_dtype(), quirks)
+    let flops = flops * elements.count;
+    Tally::vector(shown(elements), flops, bytes.map(|bytes| elements.count * bytes), call.list_dtype(), quirks)
 }
 
 /// `weight` operations and `moves` reads or writes for each element.

@@ -193,6 +193,10 @@ pub fn float_size(name: &str, quirks: &Quirks) -> Option<i64> {
     if is_integer(name) { Some(DEFAULT_FLOAT) } else { size(name, quirks) }
 }
 
+fn is_unsigned(operand: Operand<'_>) -> bool {
+    operand.dtype.eq_ignore_ascii_case("unsigned char")
+}
+
 /// Kind and bytes of the result of `a ∘ b`.
 fn promoted(a: Operand<'_>, b: Operand<'_>, quirks: &Quirks) -> Option<(Kind, i64)> {
     let (size_a, size_b) = (size(a.dtype, quirks)?, size(b.dtype, quirks)?);
@@ -201,6 +205,8 @@ fn promoted(a: Operand<'_>, b: Operand<'_>, quirks: &Quirks) -> Option<(Kind, i6
         let size = match (kind_a, kind_b) {
             // Neither of the two 16-bit types holds all numbers of the other.
             (Kind::Float, Kind::Float) if size_a == 2 && size_b == 2 && !a.dtype.eq_ignore_ascii_case(b.dtype) => 4,
+            // Nor of the two types of bytes.
+            (Kind::Integer, Kind::Integer) if size_a == 1 && size_b == 1 && is_unsigned(a) != is_unsigned(b) => 2,
             // Both parts of a complex number are as wide as the other operand at least.
             (Kind::Complex, Kind::Float) => size_a.max(2 * size_b),
             (Kind::Float, Kind::Complex) => size_b.max(2 * size_a),
@@ -213,12 +219,15 @@ fn promoted(a: Operand<'_>, b: Operand<'_>, quirks: &Quirks) -> Option<(Kind, i6
     let (tensor, tensor_kind, number, number_kind) =
         if b.zero_dim { (size_a, kind_a, size_b, kind_b) } else { (size_b, kind_b, size_a, kind_a) };
     // A number without a recorded type (`Scalar`) takes the tensor's.
+    let tensor_type = if b.zero_dim { a.dtype } else { b.dtype };
     let untyped = if b.zero_dim { b.dtype } else { a.dtype }.eq_ignore_ascii_case("Scalar");
     if untyped || number_kind <= tensor_kind {
         return Some((tensor_kind, tensor));
     }
     let size = match number_kind {
         Kind::Float => number.min(DEFAULT_FLOAT),
+        // There are complex numbers of all floating-point types but this one, for which those of `float` stand.
+        Kind::Complex if tensor_type.eq_ignore_ascii_case("c10::BFloat16") => 2 * DEFAULT_FLOAT,
         Kind::Complex if tensor_kind == Kind::Float => 2 * tensor,
         Kind::Complex => number.min(2 * DEFAULT_FLOAT),
         Kind::Bool | Kind::Integer => number,
@@ -343,6 +352,11 @@ mod tests {
         assert_eq!(promoted(tensor("double"), number("c10::complex<double>")), Some(16));
         assert_eq!(promoted(tensor("float"), number("c10::complex<double>")), Some(8));
         assert_eq!(promoted(tensor("long int"), number("c10::complex<double>")), Some(8));
+        assert_eq!(promoted(tensor("c10::Half"), number("c10::complex<double>")), Some(4));
+        assert_eq!(promoted(tensor("c10::BFloat16"), number("c10::complex<double>")), Some(8));
+        assert_eq!(promoted(tensor("unsigned char"), tensor("signed char")), Some(2));
+        assert_eq!(promoted(tensor("unsigned char"), tensor("unsigned char")), Some(1));
+        assert_eq!(promoted(tensor("unsigned char"), number("signed char")), Some(1));
         assert_eq!(promoted(tensor("mystery"), tensor("double")), None);
     }
 

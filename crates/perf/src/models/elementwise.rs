@@ -73,9 +73,18 @@ pub(crate) fn worked_in(args: Args<'_>, slots: [usize; 2]) -> Result<&str, Model
     args.dtype(tensor.unwrap_or(slots[0]))
 }
 
+/// Whether a text is a complex number, such as `0.+1.j`.
+fn is_complex_number(text: &str) -> bool {
+    let number = text.trim().trim_matches(['(', ')']);
+    number.strip_suffix('j').is_some_and(|rest| rest.ends_with(|c: char| c.is_ascii_digit() || c == '.'))
+}
+
 /// The type of an operand. A number has that of its text.
 fn operand_type(args: Args<'_>, slot: usize) -> Result<&str, ModelError> {
     let name = args.dtype(slot)?;
+    if args.is_number(slot) && is_complex_number(args.concrete_or_empty(slot)) {
+        return Ok("c10::complex<double>");
+    }
     Ok(match args.literal(slot) {
         Ok(Value::Float(_)) if args.is_number(slot) => "double",
         Ok(Value::Int(_)) if args.is_number(slot) => "long int",

@@ -29,13 +29,13 @@ fn product(call: &OpCall<'_>, quirks: &Quirks, product: Product, [a, b]: [usize;
     let operands = Bytes::new().and(args.stored_numel(a)?, size_a).and(args.stored_numel(b)?, size_b);
     let bytes = operands.and(result, out.or(size_a)).total();
     let (type_a, type_b) = (args.dtype(a)?, args.dtype(b)?);
-    Gemm {
+    let gemm = Gemm {
         product,
         bytes: bytes.map(Count::to_f64),
         precision: dtype::precision(type_a, quirks),
         params: product_params(&product, type_a, type_b),
-    }
-    .finish(call, quirks)
+    };
+    if dtype::is_complex(type_a) { gemm.complex(call, quirks) } else { gemm.finish(call, quirks) }
 }
 
 /// `aten::_int_mm(A, B)`: 8-bit operands, 32-bit sums.

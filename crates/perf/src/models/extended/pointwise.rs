@@ -19,6 +19,8 @@ enum Written {
     AsX,
     /// That of x, unless x is of whole numbers: then the default type.
     NeverWhole,
+    /// That of the parts of x, where x is of complex numbers.
+    Real,
     /// One byte.
     Truth,
 }
@@ -30,6 +32,7 @@ fn unary(call: &OpCall<'_>, quirks: &Quirks, weight: i64, written: Written) -> R
     let size = args.size(0, quirks)?;
     let written = match written {
         Written::NeverWhole if !is_in_place(call) => dtype::float_size(args.dtype(0)?, quirks),
+        Written::Real if dtype::is_complex(args.dtype(0)?) => size.map(|size| size / 2),
         Written::Truth if !is_in_place(call) => Some(1),
         _ => size,
     };
@@ -37,7 +40,12 @@ fn unary(call: &OpCall<'_>, quirks: &Quirks, weight: i64, written: Written) -> R
     Tally::vector(tensor_params(args, 0)?, weight * n, bytes, args.dtype(0)?, quirks).boxed()
 }
 
-/// `relu(x)`, `abs`, `floor`, `clamp`, …
+/// `abs(x)`: of a complex number a real one.
+pub fn magnitude(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    unary(call, quirks, 1, Written::Real)
+}
+
+/// `relu(x)`, `floor`, `clamp`, …
 pub fn simple(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     unary(call, quirks, 1, Written::AsX)
 }
@@ -238,6 +246,18 @@ pub fn fill(call: &OpCall<'_>, quirks: &Quirks) -> Read {
     let n = args.numel(0)?;
     let bytes = args.size(0, quirks)?.map(|size| n * size);
     Tally::vector(tensor_params(args, 0)?, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
+}
+
+/// `bernoulli_(x, p)`: written only, unless each element has a probability of its own.
+pub fn bernoulli(call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    let args = Args::of(call);
+    if !args.has_tensor(1) {
+        return fill(call, quirks);
+    }
+    let bytes = Bytes::new().and(args.numel(0)?, args.size(0, quirks)?).and_read(args, 1, quirks)?.total();
+    let mut params = tensor_params(args, 0)?;
+    params.push(("p_shape", Value::shape(args.shape(1)?)));
+    Tally::vector(params, Count::ZERO, bytes, args.dtype(0)?, quirks).boxed()
 }
 
 /// `aten::ones(sizes, dtype, …)`, `aten::zeros`; [`full`] has the value between the two.

@@ -100,8 +100,7 @@ fn bytes(
 ) -> Result<Option<f64>, ModelError> {
     let result = Bytes::new().and(Count::from(product.batch) * product.m * product.n, out);
     let mut slots = [a, a + 1].into_iter().chain(product.bias.then_some(0));
-    let and_slot = |sum: Bytes, slot| Ok::<_, ModelError>(sum.and_read(args, slot, quirks)?);
-    let bytes = slots.try_fold(result, and_slot)?;
+    let bytes = slots.try_fold(result, |sum: Bytes, slot| sum.and_read(args, slot, quirks))?;
     Ok(bytes.total().map(Count::to_f64))
 }
 
@@ -125,7 +124,8 @@ impl NamedOutput {
 struct Complex(Gemm);
 
 impl Gemm {
-    fn complex(self, call: &OpCall<'_>, quirks: &Quirks) -> Read {
+    /// As [`finish`](Self::finish), of complex numbers.
+    pub(crate) fn complex(self, call: &OpCall<'_>, quirks: &Quirks) -> Read {
         Ok(Box::new(Complex(self.finished(call, quirks)?)))
     }
 }

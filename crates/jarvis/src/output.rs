@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use jarvis_report::OutputFile;
+use jarvis_report::{Checksum, OutputFile};
 
 use crate::pipeline::Shelf;
 use lock::Locks;
@@ -56,6 +56,18 @@ pub enum OutputError {
         /// The folder.
         path: PathBuf,
     },
+    /// Where a file is to go there is something else: it would be lost, or swallow what is written.
+    #[error("{}: this is a device, a pipe or a socket and no file", path.display())]
+    NoFile {
+        /// What is there.
+        path: PathBuf,
+    },
+    /// A link on the way leads nowhere.
+    #[error("{}: this link points to nothing", path.display())]
+    DeadLink {
+        /// The link.
+        path: PathBuf,
+    },
     /// The file is one that the results are made of.
     #[error("{}: this file was read, and would be overwritten", path.display())]
     IsInput {
@@ -82,6 +94,8 @@ impl OutputError {
         let error = match self {
             Self::Folder { error, .. } | Self::File { error, .. } => error,
             Self::IsFolder { .. } => return "move it away, or choose another place with -o DIR",
+            Self::NoFile { .. } => return "name a file; what is not wanted can be left out, see --help",
+            Self::DeadLink { .. } => return "make what it points to, remove it, or choose another place",
             Self::IsInput { .. } => return "choose another place with -o",
             Self::Busy { .. } => return "wait for it to end, or choose another folder with -o DIR",
             Self::Outside { .. } => return "this is a fault of jarvis: please report it",
@@ -102,8 +116,17 @@ impl OutputError {
     }
 }
 
+/// A file that an earlier run says it wrote.
+#[derive(Debug)]
+pub struct Earlier {
+    /// Relative to the folder.
+    pub path: PathBuf,
+    /// Its size and checksum as they were then.
+    pub seal: Option<(u64, String)>,
+}
+
 /// Tells which files an earlier run left in a folder.
-type Listing = fn(&Path) -> Vec<PathBuf>;
+type Listing = fn(&Path) -> Vec<Earlier>;
 
 /// The bytes of a file, or where they lie under a temporary name already.
 enum Contents<'a> {
@@ -111,10 +134,19 @@ enum Contents<'a> {
     Staged(PathBuf),
 }
 
+/// A file to be written.
+struct Planned<'a> {
+    /// Where the user looks for it.
+    path: PathBuf,
+    /// Where it goes: the same, or where a link of that name points to.
+    place: PathBuf,
+    contents: Contents<'a>,
+}
+
 /// A set of files to be written together.
 #[derive(Default)]
 pub struct Batch<'a> {
-    files: Vec<(PathBuf, Contents<'a>)>,
+    files: Vec<Planned<'a>>,
     roots: BTreeSet<PathBuf>,
     replaces: Option<(PathBuf, Listing)>,
     /// Files that must stay as they are, by their true paths.
@@ -148,19 +180,23 @@ impl<'a> Batch<'a> {
         if !is_inside(path) {
             return Err(OutputError::Outside { path: path.to_path_buf() });
         }
-        self.files.push((root.join(path), contents));
+        // A link of this name is replaced: results stay in the folder that they were asked to go to.
+        let path = root.join(path);
+        self.files.push(Planned { place: path.clone(), path, contents });
         self.roots.insert(root.to_path_buf());
         Ok(())
     }
 
-    /// Adds a file with its full path.
-    pub fn add_at(&mut self, path: PathBuf, bytes: Vec<u8>) {
-        self.roots.insert(folder_of(&path).to_path_buf());
-        self.files.push((path, Contents::Bytes(bytes.into())));
+    /// Adds a file with its full path, as the user gave it: where that is a link, what it points to is replaced.
+    pub fn add_at(&mut self, path: PathBuf, bytes: Vec<u8>) -> Result<(), OutputError> {
+        let place = place_of(&path)?;
+        self.roots.insert(folder_of(&place).to_path_buf());
+        self.files.push(Planned { path, place, contents: Contents::Bytes(bytes.into()) });
+        Ok(())
     }
 
     /// Files that `earlier` lists are removed from the folder if this batch does not write them, and folders that are
-    /// empty then. Names that lead out of the folder are left alone.
+    /// empty then. A list is no proof: what lies elsewhere, or is not what was written then, is left alone.
     pub fn replaces(&mut self, root: &Path, earlier: Listing) {
         self.replaces = Some((root.to_path_buf(), earlier));
     }
@@ -179,11 +215,11 @@ impl<'a> Batch<'a> {
 
     /// Where the files go.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.files.iter().map(|(path, _)| path.as_path())
+        self.files.iter().map(|file| file.path.as_path())
     }
 
-    /// Writes all files, or none.
-    pub fn write(self) -> Result<(), OutputError> {
+    /// Writes all files, or none. Tells which files of an earlier run stay, because they have changed since.
+    pub fn write(self) -> Result<Vec<PathBuf>, OutputError> {
         self.stage()?.publish()
     }
 
@@ -197,9 +233,9 @@ impl<'a> Batch<'a> {
         self.sweep(ABANDONED);
         let earlier = self.replaces.as_ref().map_or_else(Vec::new, |(root, earlier)| earlier(root));
         let mut temporaries = Vec::with_capacity(self.files.len());
-        for (path, contents) in &self.files {
-            temporaries.push(match contents {
-                Contents::Bytes(bytes) => stage(path, bytes, &undo)?,
+        for file in &self.files {
+            temporaries.push(match &file.contents {
+                Contents::Bytes(bytes) => stage(&file.place, bytes, &undo)?,
                 Contents::Staged(temporary) => temporary.clone(),
             });
         }
@@ -208,7 +244,7 @@ impl<'a> Batch<'a> {
 
     /// Removes files of temporary names that nobody has written to for so long: of a run that was killed.
     fn sweep(&self, since: Duration) {
-        let folders: BTreeSet<&Path> = self.paths().map(folder_of).collect();
+        let folders: BTreeSet<&Path> = self.files.iter().map(|file| folder_of(&file.place)).collect();
         let is_left = |entry: &fs::DirEntry| {
             let name = entry.file_name();
             let is_ours = name.to_str().and_then(|name| name.strip_prefix(".jarvis-")?.strip_suffix(".tmp")).is_some();
@@ -222,18 +258,44 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Removes what an earlier run wrote and this one does not. What can't be removed stays: an old file does no harm
-    /// that a failed run would not.
-    fn retire(&self, earlier: &[PathBuf], undo: &Undo) {
-        let Some((root, _)) = &self.replaces else { return };
+    /// Removes what an earlier run wrote and this one does not, and tells what is there but not as it was written. What
+    /// can't be removed stays: an old file does no harm that a failed run would not.
+    fn retire(&self, earlier: &[Earlier], undo: &Undo) -> Vec<PathBuf> {
+        let Some((root, _)) = &self.replaces else { return Vec::new() };
         let ours: BTreeSet<&Path> = self.paths().collect();
-        for name in earlier.iter().filter(|name| is_inside(name)) {
-            let path = root.join(name);
-            if !ours.contains(path.as_path()) && path.is_file() && !self.is_input(&path) {
+        let mut changed = Vec::new();
+        for file in earlier.iter().filter(|file| lies_in(root, &file.path)) {
+            let path = root.join(&file.path);
+            if ours.contains(path.as_path()) || self.is_input(&path) {
+                continue;
+            }
+            if file.is_unchanged(&path) {
                 undo.retire(&path, root);
+            } else {
+                changed.push(path);
             }
         }
+        changed
     }
+}
+
+impl Earlier {
+    /// Whether what lies at `path` is still what was written.
+    fn is_unchanged(&self, path: &Path) -> bool {
+        let Some((bytes, checksum)) = &self.seal else { return false };
+        // Of another size it need not be read.
+        path.metadata().is_ok_and(|about| about.len() == *bytes)
+            && fs::read(path).is_ok_and(|bytes| Checksum::of(&bytes).to_string() == *checksum)
+    }
+}
+
+/// Whether there is a file of this name in the folder itself, and not where a link leads.
+fn lies_in(root: &Path, name: &Path) -> bool {
+    let is = |path: &Path, wanted: fn(&fs::FileType) -> bool| {
+        fs::symlink_metadata(root.join(path)).is_ok_and(|about| wanted(&about.file_type()))
+    };
+    let mut folders = name.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+    is_inside(name) && is(name, fs::FileType::is_file) && folders.all(|folder| is(folder, fs::FileType::is_dir))
 }
 
 /// Whether a relative path stays inside the folder it is relative to.
@@ -250,8 +312,14 @@ fn stage(path: &Path, bytes: &[u8], undo: &Undo) -> Result<PathBuf, OutputError>
 
 /// Makes an empty file under a temporary name.
 fn begin_stage(path: &Path, undo: &Undo) -> Result<(PathBuf, File), OutputError> {
-    if path.is_dir() {
-        return Err(OutputError::IsFolder { path: path.to_path_buf() });
+    match fs::symlink_metadata(path) {
+        Ok(about) if about.is_dir() || about.is_symlink() && path.is_dir() => {
+            return Err(OutputError::IsFolder { path: path.to_path_buf() });
+        }
+        Ok(about) if !about.is_file() && !about.is_symlink() => {
+            return Err(OutputError::NoFile { path: path.to_path_buf() });
+        }
+        _ => {}
     }
     undo.make_folders(folder_of(path))?;
     undo.create_beside(path).map_err(|error| OutputError::File { path: path.to_path_buf(), error })
@@ -286,7 +354,7 @@ impl Shelf for Staging {
 struct Staged<'a> {
     batch: Batch<'a>,
     /// What an earlier run wrote.
-    earlier: Vec<PathBuf>,
+    earlier: Vec<Earlier>,
     /// Where each file of the batch is.
     temporaries: Vec<PathBuf>,
     undo: Arc<Undo>,
@@ -296,25 +364,36 @@ struct Staged<'a> {
 
 impl Staged<'_> {
     /// Gives every file its name, or none.
-    fn publish(self) -> Result<(), OutputError> {
-        self.name_all()?;
+    fn publish(self) -> Result<Vec<PathBuf>, OutputError> {
+        let changed = self.name_all()?;
         self.undo.forget();
-        Ok(())
+        Ok(changed)
     }
 
-    fn name_all(&self) -> Result<(), OutputError> {
-        for (temporary, (path, _)) in self.temporaries.iter().zip(&self.batch.files) {
-            let named = self.undo.publish(temporary, path);
-            named.map_err(|error| OutputError::File { path: path.clone(), error })?;
+    fn name_all(&self) -> Result<Vec<PathBuf>, OutputError> {
+        for (temporary, file) in self.temporaries.iter().zip(&self.batch.files) {
+            let named = self.undo.publish(temporary, &file.place);
+            named.map_err(|error| OutputError::File { path: file.path.clone(), error })?;
         }
-        self.batch.retire(&self.earlier, &self.undo);
-        Ok(())
+        Ok(self.batch.retire(&self.earlier, &self.undo))
     }
 }
 
 /// The folder a path lies in.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Where a file goes that the user gave this path: there, or where a link of that name points to.
+fn place_of(path: &Path) -> Result<PathBuf, OutputError> {
+    let is_link = fs::symlink_metadata(path).is_ok_and(|about| about.is_symlink());
+    match fs::metadata(path) {
+        Ok(about) if about.is_dir() => Err(OutputError::IsFolder { path: path.to_path_buf() }),
+        Ok(about) if !about.is_file() => Err(OutputError::NoFile { path: path.to_path_buf() }),
+        Ok(_) if is_link => path.canonicalize().map_err(|error| OutputError::File { path: path.to_path_buf(), error }),
+        Err(_) if is_link => Err(OutputError::DeadLink { path: path.to_path_buf() }),
+        _ => Ok(path.to_path_buf()),
+    }
 }
 
 /// A new file beside `path`, under a name that nobody else uses.
@@ -335,9 +414,18 @@ fn temporary_name(path: &Path) -> PathBuf {
     folder_of(path).join(format!(".jarvis-{}-{number}.tmp", std::process::id()))
 }
 
+/// Whether a file can be written to the path that the user gave, told before the work is done.
+pub fn probe_file(path: &Path) -> Result<(), OutputError> {
+    probe(folder_of(&place_of(path)?))
+}
+
 /// Whether files can be written into `folder`, told before the work is done. Makes nothing that stays.
 pub fn probe(folder: &Path) -> Result<(), OutputError> {
     let failed = |path: &Path, error| OutputError::Folder { path: path.to_path_buf(), error };
+    let missing = folder.ancestors().take_while(|f| !f.exists());
+    if let Some(link) = missing.filter(|f| f.is_symlink()).last() {
+        return Err(OutputError::DeadLink { path: link.to_path_buf() });
+    }
     let existing = folder.ancestors().find(|f| f.exists()).filter(|f| !f.as_os_str().is_empty());
     let existing = existing.unwrap_or(Path::new("."));
     if !existing.is_dir() {

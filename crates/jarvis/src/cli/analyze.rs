@@ -274,7 +274,7 @@ pub(crate) fn demo(session: &Session, folder: &Path, save: Option<&Path>) -> Res
     output::probe(folder)?;
     if let Some(path) = save {
         let mut batch = Batch::default();
-        batch.add_at(path.to_path_buf(), DEMO_TRACE.to_vec());
+        batch.add_at(path.to_path_buf(), DEMO_TRACE.to_vec())?;
         batch.write()?;
     }
     let trace = Trace::read(DEMO_TRACE, DEMO_NAME, &session.read_options(Work::Analysis))?;

@@ -101,10 +101,7 @@ impl Places {
 
     fn probe(&self) -> Result<(), OutputError> {
         if let Some(workbook) = &self.workbook {
-            if workbook.is_dir() {
-                return Err(OutputError::IsFolder { path: workbook.clone() });
-            }
-            output::probe(workbook.parent().unwrap_or(Path::new("")))?;
+            output::probe_file(workbook)?;
         }
         self.csv_folder.as_deref().map_or(Ok(()), output::probe)
     }

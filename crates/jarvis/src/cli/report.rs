@@ -221,10 +221,7 @@ impl Places {
     /// Fails early, before the work is done, where nothing could be written.
     fn probe(&self) -> Result<(), OutputError> {
         for file in self.page.iter().chain(&self.workbook) {
-            if file.is_dir() {
-                return Err(OutputError::IsFolder { path: file.clone() });
-            }
-            output::probe(file.parent().unwrap_or(Path::new("")))?;
+            output::probe_file(file)?;
         }
         self.csv_folder.as_deref().map_or(Ok(()), output::probe)
     }
@@ -352,7 +349,7 @@ fn write(
     };
     sheets.add(session, &mut batch)?;
     if let Some((path, page)) = places.page.as_ref().zip(page()) {
-        batch.add_at(path.clone(), page);
+        batch.add_at(path.clone(), page)?;
     }
     let paths: Vec<PathBuf> = batch.paths().map(Path::to_path_buf).collect();
     batch.write()?;

@@ -51,7 +51,7 @@ impl Sheets<'_> {
         if let Some((path, workbook)) = workbook {
             let (file, cuts) = workbook.finish().map_err(failed)?;
             warn_of_cuts(session, cuts);
-            batch.add_at(path.to_path_buf(), file.into_inner());
+            batch.add_at(path.to_path_buf(), file.into_inner())?;
         }
         for (folder, file) in files {
             batch.add(folder, file)?;

@@ -33,6 +33,12 @@ fn listed(found: &[(&str, &str)]) -> BTreeMap<String, String> {
     found.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
 }
 
+/// What an earlier run says of a file of this text.
+fn sealed(name: impl Into<PathBuf>, text: &str) -> Earlier {
+    let seal = (text.len() as u64, Checksum::of(text.as_bytes()).to_string());
+    Earlier { path: name.into(), seal: Some(seal) }
+}
+
 #[test]
 fn files_and_folders_appear_and_nothing_else() {
     let root = tempfile::tempdir().unwrap();
@@ -143,7 +149,8 @@ fn writers_at_once_do_not_mix() {
                 let mut batch = batch(root, &[("x.csv", &text(i)), ("y/z.csv", &text(i)), (&own, "")]);
                 batch.replaces(root, |root| {
                     let names = fs::read_dir(root).unwrap().map(|e| PathBuf::from(e.unwrap().file_name()));
-                    names.filter(|n| n.to_string_lossy().starts_with("only-")).collect()
+                    let names = names.filter(|n| n.to_string_lossy().starts_with("only-"));
+                    names.map(|name| sealed(name, "")).collect()
                 });
                 batch.write().unwrap();
             });
@@ -177,7 +184,8 @@ fn what_an_earlier_run_wrote_goes_unless_the_new_one_fails() {
     let root = root.path();
     let old = [("x.csv", "old"), ("a/b/stale.csv", "old"), ("a/kept.csv", "old")];
     batch(root, &old).write().unwrap();
-    let listing: Listing = |_| ["x.csv", "a/b/stale.csv", "../outside", "/etc/passwd"].map(PathBuf::from).into();
+    let listing: Listing =
+        |_| ["x.csv", "a/b/stale.csv", "../outside", "/etc/passwd"].map(|name| sealed(name, "old")).into();
     // It fails after the old files went.
     let mut failing = batch(root, &[("x.csv", "new")]);
     failing.replaces(root, listing);
@@ -224,4 +232,64 @@ fn what_a_killed_run_left_goes_when_it_is_old() {
     batch(root, &[("a/x.csv", "new"), ("y.csv", "new")]).write().unwrap();
     assert!(!left.iter().any(|path| path.exists()));
     assert!(others.iter().chain([&of_a_run]).all(|path| path.exists()));
+}
+
+/// What a log says was written is removed where it is, and as it is, and nowhere else.
+#[cfg(unix)]
+#[test]
+fn what_has_changed_or_lies_behind_a_link_stays() {
+    let home = tempfile::tempdir().unwrap();
+    let (root, elsewhere) = (home.path().join("out"), home.path().join("elsewhere"));
+    batch(&root, &[("same.csv", "old"), ("longer.csv", "older"), ("other.csv", "odd"), ("named.csv", "old")])
+        .write()
+        .unwrap();
+    batch(&elsewhere, &[("same.csv", "old")]).write().unwrap();
+    std::os::unix::fs::symlink(&elsewhere, root.join("link")).unwrap();
+    std::os::unix::fs::symlink(elsewhere.join("same.csv"), root.join("link.csv")).unwrap();
+    let mut again = batch(&root, &[("x.csv", "new")]);
+    again.replaces(&root, |_| {
+        let written = ["same.csv", "longer.csv", "other.csv", "link/same.csv", "link.csv", "../elsewhere/same.csv"];
+        let named = Earlier { path: "named.csv".into(), seal: None };
+        written.map(|name| sealed(name, "old")).into_iter().chain([named]).collect()
+    });
+    let changed = again.write().unwrap();
+    assert_eq!(changed, ["longer.csv", "other.csv", "named.csv"].map(|name| root.join(name)));
+    assert!(elsewhere.join("same.csv").exists() && root.join("link.csv").is_symlink());
+    assert!(changed.iter().all(|path| path.exists()) && !root.join("same.csv").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_path_that_is_a_link_stays_one_and_no_device_is_replaced() {
+    use std::os::unix::{fs::symlink, net::UnixListener};
+    let home = tempfile::tempdir().unwrap();
+    let at = |name: &str| home.path().join(name);
+    let write = |path: PathBuf| {
+        let mut batch = Batch::default();
+        batch.add_at(path, b"new".to_vec())?;
+        batch.write()
+    };
+    batch(home.path(), &[("deep/file", "old")]).write().unwrap();
+    symlink("deep/file", at("link")).unwrap();
+    symlink("link", at("link-of-link")).unwrap();
+    probe_file(&at("link-of-link")).unwrap();
+    write(at("link-of-link")).unwrap();
+    assert_eq!(fs::read_to_string(at("deep/file")).unwrap(), "new");
+    assert!(at("link").is_symlink() && at("link-of-link").is_symlink());
+    assert_eq!(fs::read_dir(at("deep")).unwrap().count(), 1, "nothing temporary stays");
+
+    let _socket = UnixListener::bind(at("socket")).unwrap();
+    symlink("socket", at("link-of-socket")).unwrap();
+    symlink("nowhere", at("dead")).unwrap();
+    for name in ["socket", "link-of-socket"] {
+        assert!(matches!(probe_file(&at(name)), Err(OutputError::NoFile { .. })), "{name}");
+        assert!(matches!(write(at(name)), Err(OutputError::NoFile { .. })), "{name}");
+    }
+    assert!(matches!(batch(home.path(), &[("socket", "new")]).write(), Err(OutputError::NoFile { .. })));
+    assert!(matches!(write(at("dead")), Err(OutputError::DeadLink { .. })));
+    for folder in ["dead", "dead/below/it"] {
+        let error = probe(&at(folder)).unwrap_err();
+        assert!(matches!(&error, OutputError::DeadLink { path } if *path == at("dead")), "{folder}: {error}");
+    }
+    assert!(!at("socket").is_file() && at("link-of-socket").is_symlink() && at("dead").is_symlink());
 }

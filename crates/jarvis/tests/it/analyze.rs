@@ -92,6 +92,20 @@ fn a_forged_log_removes_nothing_outside() {
 }
 
 #[test]
+fn a_result_that_was_edited_is_not_removed() {
+    let out = tempfile::tempdir().unwrap();
+    assert_eq!(analyze("h200/attn_unfused.json.gz", out.path(), &["--quiet"]).status, 0);
+    let of_this_trace = out.path().join("category_findings/norm_findings.md");
+    assert!(of_this_trace.is_file());
+    fs::write(&of_this_trace, "my notes").unwrap();
+    let run = analyze("h200/mlp_fp32.json.gz", out.path(), &[]);
+    assert_eq!(run.status, 0, "{}", run.err);
+    assert_eq!(fs::read_to_string(&of_this_trace).unwrap(), "my notes");
+    let told = run.err.lines().find(|line| line.contains("not what an earlier run wrote")).unwrap_or_default();
+    assert!(told.contains("norm_findings.md"), "{}", run.err);
+}
+
+#[test]
 fn what_is_missing_is_said() {
     let run = jarvis(&["analyze"]);
     assert_eq!(run.status, 2, "{}", run.err);

@@ -178,6 +178,35 @@ fn places_that_can_not_be_written_are_told_before_the_work() {
     assert_eq!(fs::read_to_string(&file).expect("still there"), "mine");
 }
 
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_told_before_the_work() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (absent, out, socket, dead) = (at("absent.json"), at("out"), at("socket.xlsx"), at("dead"));
+    let _socket = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+    std::os::unix::fs::symlink("nowhere", &dead).expect("a link");
+    for args in [
+        &["report", &absent, "-o", &out, "--xlsx", &socket][..],
+        &["compare", &absent, &absent, "-o", &socket, "--no-csv"],
+        &["demo", "-o", &out, "--save-trace", &socket],
+        &["report", &absent, "-o", &out, "--xlsx", &dead],
+        &["analyze", &absent, "-o", &dead],
+        &["report", &absent, "-o", &dead],
+        &["diff", &absent, &absent, "-o", &dead],
+    ] {
+        let run = jarvis(args);
+        assert_eq!(run.status, 4, "{args:?}: {}", run.err);
+        let what = if args.contains(&socket.as_str()) {
+            format!("{socket}: this is a device, a pipe or a socket")
+        } else {
+            format!("{dead}: this link points to nothing")
+        };
+        assert!(run.err.contains(&what), "{args:?}: {}", run.err);
+    }
+    assert!(Path::new(&dead).is_symlink() && !Path::new(&out).exists());
+}
+
 /// What a run writes, without what differs from run to run.
 fn results(out: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = files(out);

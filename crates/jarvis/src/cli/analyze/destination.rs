@@ -19,7 +19,7 @@ use super::super::strangers::{is_sheet, warn_of_strangers};
 use super::super::{Failure, LONG_VERSION, Outlet, Session};
 use super::{FINDINGS, RUN_LOG};
 use crate::exit;
-use crate::output::{Batch, OutputError, Staging};
+use crate::output::{Batch, Earlier, OutputError, Staging};
 use crate::pipeline::{AnalyzeError, CSV_FOLDER, FileRef, Files, Shelf};
 
 /// What the log of a run tells.
@@ -111,7 +111,15 @@ impl<'a> Output<'a> {
             let paths: Vec<PathBuf> = batch.paths().map(Path::to_path_buf).collect();
             let count = paths.len();
             let lost = asked_for_earlier(folder, &paths);
-            batch.write()?;
+            let changed = batch.write()?;
+            if !changed.is_empty() {
+                let names: Vec<String> = changed.iter().map(|path| path.display().to_string()).collect();
+                session.warn(&format!(
+                    "{}: not what an earlier run wrote under these names, and left where it is: {}",
+                    folder.display(),
+                    names.join(", ")
+                ));
+            }
             for sheets in csv_folders(&paths) {
                 warn_of_strangers(session, sheets, &paths, is_sheet);
             }
@@ -169,12 +177,17 @@ fn asked_for_earlier(folder: &Path, ours: &[PathBuf]) -> Vec<String> {
 }
 
 /// Files that an earlier run into the folder says it wrote.
-fn listed(folder: &Path) -> Vec<PathBuf> {
+fn listed(folder: &Path) -> Vec<Earlier> {
     let text = std::fs::read(folder.join(RUN_LOG)).unwrap_or_default();
     let log: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
     let files = log["files"].as_array().into_iter().flatten();
-    // Older versions wrote names alone.
-    files.filter_map(|file| Some(PathBuf::from(file["path"].as_str().or_else(|| file.as_str())?))).collect()
+    let file = |file: &serde_json::Value| {
+        // Older versions wrote names alone.
+        let path = PathBuf::from(file["path"].as_str().or_else(|| file.as_str())?);
+        let seal = file["bytes"].as_u64().zip(file["crc32"].as_str().map(str::to_owned));
+        Some(Earlier { path, seal })
+    };
+    files.filter_map(file).collect()
 }
 
 fn run_log(log: &Log<'_>, self_check: &[Problem], check_took: Duration, files: &Files) -> Vec<u8> {

@@ -23,7 +23,7 @@ use jarvis_report::data::{OpsCsv, OpsFiles, Stems};
 use jarvis_report::render::{TextRow, csv, xlsx};
 use jarvis_report::replay::ReplayError;
 use jarvis_report::{Run, RunLabels, data, html, sections};
-use jarvis_trace::side_by_side::{both, joined};
+use jarvis_trace::side_by_side::{beside, both};
 use jarvis_trace::{Population, Summary, Trace, Tree};
 
 pub use compare::{ComparedTraces, compare_traces, compare_traces_watched};
@@ -169,7 +169,7 @@ pub fn analyze_watched(
     let made = std::thread::scope(|scope| {
         // They depend on nothing that follows, so they are made beside it.
         let more = files.more();
-        let beside = scope.spawn(|| sheets.make(more));
+        let of_sheets = beside(scope, || sheets.make(more));
         let (labels, replayed) = (&options.labels, &*replay.entries);
         let all = &*sheets.all;
         let run =
@@ -187,7 +187,7 @@ pub fn analyze_watched(
         files.put_all(replay.files);
         clock.then("sheets");
         sheets.help(&mut files)?;
-        let (more, cuts) = joined(beside)?;
+        let (more, cuts) = of_sheets.joined()?;
         files.append(more);
         files.sort();
         Ok::<_, AnalyzeError>(cuts)

@@ -1,8 +1,8 @@
 //! Pieces of work beside each other. Whatever the processors, results are the same and in the same order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
-use std::thread::ScopedJoinHandle;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 /// Processors there are for us. To find out takes the system a while, so it is asked once.
 pub fn processors() -> usize {
@@ -13,9 +13,9 @@ pub fn processors() -> usize {
 /// Does both, the first on a thread of its own.
 pub fn both<A: Send, B>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B) -> (A, B) {
     std::thread::scope(|scope| {
-        let a = scope.spawn(a);
+        let a = beside(scope, a);
         let b = b();
-        (joined(a), b)
+        (a.joined(), b)
     })
 }
 
@@ -66,7 +66,9 @@ pub fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec
         }
     };
     std::thread::scope(|scope| {
-        let others: Vec<_> = (1..processors().min(parts.len())).map(|_| scope.spawn(take)).collect();
+        // Where there are no more threads to be had, those that are there take all.
+        let more = (1..processors().min(parts.len())).map_while(|_| Builder::new().spawn_scoped(scope, take).ok());
+        let others: Vec<_> = more.collect();
         take();
         others.into_iter().for_each(joined);
     });
@@ -75,8 +77,48 @@ pub fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec
     all.into_iter().map_while(|done| done).collect()
 }
 
+/// Work on a thread of its own, or done already.
+#[derive(Debug)]
+pub enum Beside<'scope, T> {
+    /// It goes on.
+    Thread(ScopedJoinHandle<'scope, T>),
+    /// There was no thread for it.
+    Done(T),
+}
+
+/// Begins work on a thread of its own. Where the system has none to give, it is done here and now, so it must not wait for
+/// what comes after.
+pub fn beside<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Beside<'scope, T> {
+    // A thread that does not come about takes what it was given with it.
+    let ours = Arc::new(Mutex::new(Some(work)));
+    let theirs = Arc::clone(&ours);
+    match Builder::new().spawn_scoped(scope, move || taken(&theirs)()) {
+        Ok(thread) => Beside::Thread(thread),
+        Err(_) => Beside::Done(taken(&ours)()),
+    }
+}
+
+/// What lies there, for the only one who takes it.
+#[expect(clippy::expect_used, reason = "either a thread takes it, or who could not start one")]
+fn taken<T>(place: &Mutex<Option<T>>) -> T {
+    place.lock().unwrap_or_else(PoisonError::into_inner).take().expect("it is taken once")
+}
+
+impl<T> Beside<'_, T> {
+    /// What came of it; its panic is ours.
+    pub fn joined(self) -> T {
+        match self {
+            Self::Thread(thread) => joined(thread),
+            Self::Done(done) => done,
+        }
+    }
+}
+
 /// What a thread came to; its panic is ours.
-pub fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
@@ -90,6 +132,7 @@ mod tests {
         assert_eq!(each(&items, |i| i * i), items.iter().map(|i| i * i).collect::<Vec<_>>());
         assert!(each(&[] as &[u64], |i| *i).is_empty());
         assert_eq!(both(|| 1, || 2), (1, 2));
+        assert_eq!((Beside::Done(3).joined(), std::thread::scope(|scope| beside(scope, || 4).joined())), (3, 4));
     }
 
     #[test]

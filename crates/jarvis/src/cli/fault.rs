@@ -13,12 +13,23 @@ pub(crate) struct Fault {
     message: String,
     /// File and line.
     place: String,
+    /// Whether there was next to no memory left.
+    starved: bool,
+}
+
+/// To find the names of calls takes about this much, in bytes.
+const ROOM: usize = 64 << 20;
+
+/// Whether there is memory to speak of.
+fn has_room() -> bool {
+    Vec::<u8>::new().try_reserve_exact(ROOM).is_ok()
 }
 
 impl Fault {
     fn of(panic: &PanicHookInfo<'_>) -> Self {
         let message = panic.payload_as_str().unwrap_or("no message").to_owned();
-        Self { message, place: panic.location().map_or_else(|| "unknown".to_owned(), ToString::to_string) }
+        let place = panic.location().map_or_else(|| "unknown".to_owned(), ToString::to_string);
+        Self { message, place, starved: !has_room() }
     }
 
     /// What to tell of it.
@@ -26,6 +37,9 @@ impl Fault {
         let mut failure = Failure::new(exit::FAULT, format!("a fault of jarvis: {}", self.message)).help(format!(
             "please report it with these lines, the command, and the trace if you can; this is jarvis {LONG_VERSION}"
         ));
+        if self.starved {
+            failure = failure.help("next to no memory was left: allow more (ulimit -v) and try again");
+        }
         failure.cause = Some(format!("a panic at {}; RUST_BACKTRACE=1 shows more", self.place));
         failure
     }
@@ -41,7 +55,8 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Fault> {
     // What a thread panics with goes to who waits for it, but not where it did.
     panic::set_hook(Box::new(move |panic| {
         *noted.lock().unwrap_or_else(PoisonError::into_inner) = Fault::of(panic);
-        if shows_calls {
+        // The standard library waits for itself without end if memory runs out while it finds the names.
+        if shows_calls && has_room() {
             before(panic);
         }
     }));

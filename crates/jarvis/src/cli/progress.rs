@@ -102,8 +102,8 @@ impl Progress {
         }
         shared.ticker.get_or_init(|| {
             let shared = Arc::clone(shared);
-            // It ends with the program: it holds nothing that has to be put in order.
-            std::thread::spawn(move || {
+            // It ends with the program: it holds nothing that has to be put in order. Without it nothing is shown.
+            let _ = std::thread::Builder::new().spawn(move || {
                 loop {
                     std::thread::sleep(TICK);
                     shared.lock().draw();

@@ -16,7 +16,7 @@ use jarvis_perf::roofline::lacks_matrix_rate;
 use jarvis_perf::tables::{Report, ReportError, ReportOptions, Sheet, UnifiedRow, build_report};
 use jarvis_report::html;
 use jarvis_report::render::csv;
-use jarvis_trace::side_by_side::joined;
+use jarvis_trace::side_by_side::{self, Beside};
 use jarvis_trace::{Defect, Fidelity, Summary, Trace};
 
 use super::analyze::FINDINGS;
@@ -249,8 +249,9 @@ pub(crate) fn run(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
     let sheets = report.sheets();
     let files = std::thread::scope(|scope| {
         // The page and the sheets have nothing to do with each other.
-        let page = places.page.as_ref().map(|_| scope.spawn(|| page(&trace, &report, chosen.platform.as_ref(), args)));
-        let page = || page.map(joined);
+        let made = || page(&trace, &report, chosen.platform.as_ref(), args);
+        let page = places.page.as_ref().map(|_| side_by_side::beside(scope, made));
+        let page = || page.map(Beside::joined);
         session.stage("files", || write(session, &sheets, &places, page, args.parity))
     })?;
     warn_of_gaps(session, &report);

@@ -10,7 +10,7 @@ use jarvis_perf::tables::{Report, ReportError, Sheet, Table};
 use jarvis_report::data::{OpsCsv, Stems};
 use jarvis_report::render::xlsx;
 use jarvis_report::{OutputFile, Run, Versus, data, html, sections};
-use jarvis_trace::side_by_side::{both, joined};
+use jarvis_trace::side_by_side::{beside, both};
 use jarvis_trace::{Summary, Trace};
 
 use super::{
@@ -100,8 +100,8 @@ pub fn compare_traces_watched(
     };
     let made = std::thread::scope(|scope| {
         let (more, further) = (files.more(), files.more());
-        let of_reference = scope.spawn(|| sheets.reference.make(more));
-        let of_target = scope.spawn(|| sheets.target.make(further));
+        let of_reference = beside(scope, || sheets.reference.make(more));
+        let of_target = beside(scope, || sheets.target.make(further));
         let versus = Versus {
             reference: reference.run(&sheets.reference, options.reference, &[]),
             target: target.run(&sheets.target, options.target, &replay.entries),
@@ -117,7 +117,7 @@ pub fn compare_traces_watched(
         files.put(both);
         clock.then("sheets");
         for sheets in [of_reference, of_target] {
-            let (more, cut) = joined(sheets)?;
+            let (more, cut) = sheets.joined()?;
             files.append(more);
             cuts += cut;
         }

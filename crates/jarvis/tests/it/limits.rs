@@ -72,6 +72,25 @@ fn every_command_stops_at_the_memory_it_may_take() {
     assert_eq!(jarvis(&["info", text(&trace)]).status, 0);
 }
 
+/// So little that the program can hardly be loaded. Who asks for the calls of a panic must not wait for them without end.
+#[cfg(target_os = "linux")]
+#[test]
+fn with_next_to_no_memory_a_run_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = fixture("h200/attn_unfused.json.gz");
+    for (at, kilobytes) in (20_000..60_000).step_by(2_500).enumerate() {
+        let script = format!("ulimit -v {kilobytes}; timeout 60 \"$0\" \"$@\"");
+        let run = Command::new("sh")
+            .args(["-c", &script, BIN, "analyze", text(&trace), "--platform", "H200", "-o"])
+            .arg(folder.path().join(at.to_string()))
+            .env("RUST_BACKTRACE", "1")
+            .stdin(Stdio::null())
+            .output()
+            .expect("a shell");
+        assert_ne!(run.status.code(), Some(124), "{kilobytes} kB: {}", String::from_utf8_lossy(&run.stderr));
+    }
+}
+
 #[test]
 fn a_size_that_is_none_is_wrong_usage() {
     let run = jarvis(&["info", "x.json", "--max-memory", "much"]);

@@ -4,12 +4,13 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::Builder;
 
 use super::ReadOptions;
 use super::counted::Counted;
 use super::document::{Document, State, next_event};
 use super::limits::{Account, Budget, Halt, Verdict};
-use crate::side_by_side::joined;
+use crate::side_by_side::{Beside, beside, joined};
 
 /// Text per block: small enough to stay in the second-level cache between the two threads.
 const BLOCK: usize = 512 << 10;
@@ -107,7 +108,8 @@ impl<'b> Feeder<'b> {
     }
 }
 
-/// Reads a document, which may be packed later: `source` on a thread of its own, the parser on this one.
+/// Reads a document, which may be packed later: `source` on a thread of its own, if there is one to be had, the parser on
+/// this one.
 pub(super) fn read_piped<S: Source>(
     mut source: S,
     document: Document,
@@ -117,7 +119,9 @@ pub(super) fn read_piped<S: Source>(
     let (empty_tx, empty_rx): (SyncSender<Vec<u8>>, Receiver<Vec<u8>>) = sync_channel(BLOCKS);
     let (full_tx, full_rx) = sync_channel::<(Vec<u8>, usize)>(BLOCKS);
     std::thread::scope(|scope| {
-        let producer = scope.spawn(move || -> Result<S, Halt> {
+        let (give, take) = sync_channel::<S>(1);
+        let producer = Builder::new().spawn_scoped(scope, move || -> Result<S, Halt> {
+            let mut source = take.recv().map_err(io::Error::other)?;
             let mut made = 0;
             let mut read = 0;
             loop {
@@ -147,6 +151,9 @@ pub(super) fn read_piped<S: Source>(
                 }
             }
         });
+        let Ok(producer) = producer else { return Ok((read_inline(&mut source, document, budget)?, source)) };
+        // It waits for that.
+        let _ = give.send(source);
         let mut feeder = Feeder::new(document, budget);
         let mut verdict = Ok(Verdict::GoOn);
         while let Ok((mut block, len)) = full_rx.recv() {
@@ -223,9 +230,9 @@ pub(super) fn read_parallel(
     };
     let mut results: Vec<Result<(Document, bool), Halt>> = std::thread::scope(|scope| {
         let read_part = &read_part;
-        let workers: Vec<_> = (1..cuts.len() - 1).map(|i| scope.spawn(move || read_part(i))).collect();
+        let workers: Vec<_> = (1..cuts.len() - 1).map(|i| beside(scope, move || read_part(i))).collect();
         let first = read_part(0);
-        std::iter::once(first).chain(workers.into_iter().map(joined)).collect()
+        std::iter::once(first).chain(workers.into_iter().map(Beside::joined)).collect()
     });
     if results.iter().any(|r| matches!(r, Ok((_, false)))) {
         return Ok(None);

@@ -3,7 +3,7 @@
 
 use std::io::{self, Seek, SeekFrom, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 
 use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
@@ -35,14 +35,14 @@ pub(super) struct Archive<W> {
     pieces: SyncSender<Piece>,
     /// Texts that were packed: their room is used again.
     packed: Receiver<String>,
-    packing: JoinHandle<Result<W, ZipError>>,
+    packing: io::Result<JoinHandle<Result<W, ZipError>>>,
 }
 
 impl<W: Target> Archive<W> {
     pub(super) fn begin(out: W) -> Self {
         let (pieces, waiting) = sync_channel(WAITING);
         let (done, packed) = sync_channel(WAITING);
-        Self { pieces, packed, packing: std::thread::spawn(move || pack(out, waiting, &done)) }
+        Self { pieces, packed, packing: Builder::new().spawn(move || pack(out, waiting, &done)) }
     }
 
     /// A part of unknown length begins.
@@ -77,7 +77,7 @@ impl<W: Target> Archive<W> {
 
     pub(super) fn finish(self) -> Result<W, ZipError> {
         drop(self.pieces);
-        self.packing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        self.packing?.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use jarvis_analyze::texts::counted;
 use jarvis_report::check::{Folder, Level, Problem, check};
+use jarvis_trace::spelled;
 use serde_json::json;
 
-use super::harmless::harmless;
-use super::style::Style;
 use super::{Failure, Session};
 use crate::exit;
 
@@ -51,7 +50,7 @@ pub(crate) fn run(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
         answer = format!("{:#}\n", machine_form(&args.folder, folder.len(), failed, &problems));
     } else {
         for problem in problems.iter().filter(|p| p.level == Level::Failed || !session.common.quiet) {
-            answer += &format!("{}\n", harmless(&problem.to_string(), Style::new(false)));
+            answer += &format!("{}\n", spelled(&problem.to_string()));
         }
         if failed == 0 && !session.common.quiet {
             answer += &format!("ok: {}, every check holds\n", counted(folder.len(), "file"));

@@ -4,6 +4,7 @@ use std::io;
 
 use jarvis_trace::ReadError;
 
+use super::harmless::harmless;
 use super::style::Style;
 use crate::exit;
 
@@ -64,10 +65,12 @@ impl From<io::Error> for Failure {
 impl Failure {
     /// The lines that tell of it.
     pub(crate) fn text(&self, style: Style) -> String {
-        let mut text = format!("{} {}", style.label("error"), self.what);
+        // Lines of a file may be shown in them, but no emphasis.
+        let plain = Style::new(false);
+        let mut text = format!("{} {}", style.label("error"), harmless(&self.what, plain));
         for (kind, line) in [("cause", &self.cause), ("help", &self.help)] {
             if let Some(line) = line {
-                text += &format!("\n{} {line}", style.label(kind));
+                text += &format!("\n{} {}", style.label(kind), harmless(line, plain));
             }
         }
         text

@@ -4,14 +4,9 @@ use std::borrow::Cow;
 
 use super::style::Style;
 
-/// Characters that turn the order of the text around them.
-const TURNING: [char; 14] = [
-    '\u{61c}', '\u{200e}', '\u{200f}', '\u{2028}', '\u{2029}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}',
-    '\u{202e}', '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}',
-];
-
 /// A text for people with control characters spelled out. Ends of lines stay, and where it is emphasised what jarvis
-/// emphasises with. Not for data: it would not be the same.
+/// emphasises with: names have been [`spelled`](jarvis_trace::spelled) when they came into it. Not for data: it would not
+/// be the same.
 pub(crate) fn harmless(text: &str, style: Style) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {
         return Cow::Borrowed(text);
@@ -35,7 +30,7 @@ pub(crate) fn harmless(text: &str, style: Style) -> Cow<'_, str> {
 }
 
 fn is_obeyed(c: char) -> bool {
-    c.is_control() && c != '\n' && c != '\t' || TURNING.contains(&c)
+    c != '\n' && c != '\t' && jarvis_trace::is_obeyed(c)
 }
 
 #[cfg(test)]

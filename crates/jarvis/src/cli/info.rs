@@ -8,7 +8,7 @@ use jarvis_analyze::texts::counted;
 use jarvis_trace::tree::{HostOperation, host_operations, launch_calls};
 use jarvis_trace::{
     At, Device, Diagnostics, Id, Ns, Population, Summary, Timeline, Trace, TrackSummary, Tree, TreeOptions, Vendor,
-    side_by_side,
+    side_by_side, spelled,
 };
 use serde_json::{Value, json};
 
@@ -327,7 +327,7 @@ struct Lines {
 
 impl Lines {
     fn line(&mut self, label: &str, value: &str) {
-        self.text += &format!("{label:<14}{value}\n");
+        self.text += &format!("{label:<14}{}\n", spelled(value));
     }
 
     fn list(&mut self, label: &str, items: Vec<String>) {
@@ -337,7 +337,7 @@ impl Lines {
         self.text += &format!("{label}\n");
         let more = items.len().saturating_sub(LIST);
         for item in items.into_iter().take(LIST) {
-            self.text += &format!("  {item}\n");
+            self.text += &format!("  {}\n", spelled(&item));
         }
         if more > 0 {
             self.text += &format!("  {:>12}  and {more} more (--json lists all)\n", "");

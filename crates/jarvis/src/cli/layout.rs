@@ -2,14 +2,16 @@
 
 use std::fmt::Write as _;
 
+use jarvis_trace::spelled;
+
 /// Characters of a line of prose.
 pub(crate) const WIDTH: usize = 110;
 
-/// A text, cut where it is longer.
+/// A text of the trace in a line, cut where it is longer.
 pub(crate) fn cut(text: &str, width: usize) -> String {
-    let text = text.trim_end();
+    let text = spelled(text.trim_end());
     if text.chars().count() <= width {
-        return text.to_owned();
+        return text.into_owned();
     }
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
@@ -28,7 +30,7 @@ pub(crate) fn amount(bytes: u64) -> String {
 pub(crate) fn wrapped(out: &mut String, first: &str, rest: &str, text: &str) {
     let mut line = first.to_owned();
     let mut empty = true;
-    for word in text.split_whitespace() {
+    for word in spelled(text).split_whitespace() {
         if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
             let _ = writeln!(out, "{line}");
             rest.clone_into(&mut line);

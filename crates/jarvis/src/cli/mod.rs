@@ -40,7 +40,7 @@ use std::time::{Duration, Instant};
 
 use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use jarvis_analyze::texts::counted;
-use jarvis_trace::{Defect, Diagnostics, ReadOptions, Severity, Trace};
+use jarvis_trace::{Defect, Diagnostics, ReadOptions, Severity, Trace, spelled};
 
 use crate::exit;
 use crate::pipeline;
@@ -251,7 +251,7 @@ impl Session {
     pub(crate) fn log(&self, level: u8, text: impl FnOnce() -> String) {
         if self.common.verbose >= level {
             let line = format!("[{:8.3}] {}", self.began.elapsed().as_secs_f64(), text());
-            let line = harmless(&line, Style::new(false));
+            let line = spelled(&line);
             // Nothing can be done if standard error is gone.
             self.progress.aside(|| drop(writeln!(io::stderr(), "{line}")));
         }
@@ -338,7 +338,7 @@ impl Session {
     fn say(&self, kind: &str, text: &str) {
         if !self.common.quiet {
             let label = Style::of(&io::stderr()).label(kind);
-            let text = harmless(text, Style::new(false));
+            let text = spelled(text);
             // Nothing can be done if standard error is gone.
             self.progress.aside(|| drop(writeln!(io::stderr(), "{label} {text}")));
         }

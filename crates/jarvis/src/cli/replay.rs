@@ -14,7 +14,7 @@ use jarvis_report::replay::{
     self, Candidate, Listed, Matching, Origin, Packages, ReplayError, Replayer, Row, Selection, Tier,
 };
 use jarvis_report::{Checksum, OutputFile};
-use jarvis_trace::{Diagnostics, Summary};
+use jarvis_trace::{Diagnostics, Summary, spelled};
 use serde_json::{Value as Json, json};
 
 use super::analyze::{FINDINGS, RUN_LOG, file_entry};
@@ -306,7 +306,7 @@ fn meant(asked: &[String], rows: &[Row]) -> String {
         let part = names().find(|name| !asked.is_empty() && name.to_ascii_lowercase().contains(&lower));
         part.or_else(|| nearest(asked, names()))
     });
-    found.map_or(String::new(), |name| format!("did you mean {name}? "))
+    found.map_or(String::new(), |name| format!("did you mean {}? ", spelled(name)))
 }
 
 fn summary(made: &Packages, folder: &Path) -> String {
@@ -322,7 +322,12 @@ fn summary(made: &Packages, folder: &Path) -> String {
     }
     for skipped in &made.skipped {
         let args = cut(&skipped.args, ARGS_WIDTH);
-        text.push_str(&format!("  {:9.2} ms  {} ({args}): {}\n", skipped.time_ms, skipped.op_name, skipped.reason));
+        text.push_str(&format!(
+            "  {:9.2} ms  {} ({args}): {}\n",
+            skipped.time_ms,
+            spelled(&skipped.op_name),
+            spelled(&skipped.reason)
+        ));
     }
     if !made.packages.is_empty() {
         text.push_str("Unpack one where PyTorch and the GPU are, and run `python3 replay.py` in it.\n");
@@ -343,7 +348,7 @@ fn listed(session: &Session, candidates: &[Candidate<'_>]) -> String {
         let what = candidate
             .refusal
             .as_ref()
-            .map_or_else(|| cut(&candidate.args, ARGS_WIDTH), |reason| format!("no: {reason}"));
+            .map_or_else(|| cut(&candidate.args, ARGS_WIDTH), |reason| format!("no: {}", spelled(reason)));
         let op = cut(&row.op, ARGS_WIDTH);
         text.push_str(&format!(
             "{lost:>9} {:>9.3} {roof:>7} {:>6}  {op}  {what}\n",

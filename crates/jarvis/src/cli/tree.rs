@@ -9,7 +9,7 @@ use jarvis_perf::nearest::nearest;
 use jarvis_perf::tables::{ReportOptions, tree_options};
 use jarvis_trace::tree::{ForwardLink, NameIndex, SubtreeText};
 use jarvis_trace::{
-    Arg, Clock, EventId, EventKind, Fidelity, InOrder, Key, Ns, Place, Trace, Tree, TreeView, pyliteral,
+    Arg, Clock, EventId, EventKind, Fidelity, InOrder, Key, Ns, Place, Trace, Tree, TreeView, pyliteral, spelled,
 };
 use serde_json::{Map, Value, json};
 
@@ -87,7 +87,7 @@ impl TreeArgs {
         known.dedup();
         match self.fields().into_iter().find(|field| !known.contains(field)) {
             Some(unknown) => Err(Failure::usage(format!("no event has an argument `{unknown}`"))
-                .help(format!("--fields takes any of {}", known.join(", ")))),
+                .help(format!("--fields takes any of {}", spelled(&known.join(", "))))),
             None => Ok(()),
         }
     }
@@ -174,7 +174,7 @@ fn events_text(view: TreeView<'_>, found: &[EventId], shown: usize, args: &TreeA
         let index = NameIndex::of_trace(trace);
         let names: Vec<&str> = index.matching(trace, |_| true).map(|(name, _)| trace.text(name)).collect();
         let near = nearest(args.name.as_deref().unwrap_or_default(), names).filter(|_| !args.regex);
-        let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+        let near = near.map_or(String::new(), |near| format!("; did you mean {}?", spelled(near)));
         return format!("no event has a name like that{near}\n");
     }
     for (i, &e) in found[..shown].iter().enumerate() {
@@ -209,19 +209,21 @@ fn event_text(view: TreeView<'_>, e: EventId, args: &TreeArgs, out: &mut String)
 /// Everything about one event.
 fn card(view: TreeView<'_>, e: EventId, fields: &[&str], out: &mut String) {
     let (trace, tree) = (view.trace(), view.tree());
+    let name = |e: EventId| spelled(trace.name(e));
     let category = if trace.category(e).is_empty() { "-" } else { trace.category(e) };
     let track = trace.track(trace.track_id(e));
-    let _ = writeln!(out, "UID: {e}, Category: {category}, Name: {}", trace.name(e));
-    let _ = writeln!(out, "  pid {} tid {}", trace.id_text(track.pid), trace.id_text(track.tid));
+    let _ = writeln!(out, "UID: {e}, Category: {}, Name: {}", spelled(category), name(e));
+    let place = format!("pid {} tid {}", trace.id_text(track.pid), trace.id_text(track.tid));
+    let _ = writeln!(out, "  {}", spelled(&place));
     if let Some(ts) = trace.ts(e) {
         let dur = trace.dur(e).map_or(String::new(), |d| format!(", lasts {}", duration(d)));
         let _ = writeln!(out, "  starts at {}.{:03} µs{dur}", ts.0.div_euclid(1000), ts.0.rem_euclid(1000));
     }
     if let Some(parent) = tree.parent(e) {
-        let _ = writeln!(out, "  called by UID {parent}: {}", trace.name(parent));
+        let _ = writeln!(out, "  called by UID {parent}: {}", name(parent));
     }
     if let Some(path) = view.module_path(e).filter(|p| !p.is_empty()) {
-        let _ = writeln!(out, "  module {}", path.join(" > "));
+        let _ = writeln!(out, "  module {}", spelled(&path.join(" > ")));
     }
     let kernels = tree.gpu_events(e);
     if !kernels.is_empty() {
@@ -229,14 +231,14 @@ fn card(view: TreeView<'_>, e: EventId, fields: &[&str], out: &mut String) {
         let _ = writeln!(out, "  GPU events below: {}, busy {busy}", thousands(kernels.len() as u64));
     }
     if let Some(forward) = tree.forward_of(e) {
-        let _ = writeln!(out, "  backward of UID {forward}: {}", trace.name(forward));
+        let _ = writeln!(out, "  backward of UID {forward}: {}", name(forward));
     }
     for backward in tree.backward_of(e) {
-        let _ = writeln!(out, "  has backward UID {backward}: {}", trace.name(backward));
+        let _ = writeln!(out, "  has backward UID {backward}: {}", name(backward));
     }
     for (key, value) in trace.args(e) {
         if fields.is_empty() || fields.contains(&key) {
-            let _ = writeln!(out, "  {key}: {}", pyliteral::of_arg(value));
+            let _ = writeln!(out, "  {}", spelled(&format!("{key}: {}", pyliteral::of_arg(value))));
         }
     }
 }
@@ -253,13 +255,14 @@ fn kernels_text(view: TreeView<'_>, e: EventId, out: &mut String) {
     let _ = writeln!(
         out,
         "UID: {e}, Name: {}: {}, busy {total}",
-        trace.name(e),
+        spelled(trace.name(e)),
         counted(thousands(kernels.len() as u64), "GPU event")
     );
     for &k in kernels.iter() {
         let track = trace.track(trace.track_id(k));
         let dur = trace.dur(k).map_or("-".to_owned(), |d| format!("{:.3} µs", d.as_us()));
-        let _ = writeln!(out, "  UID {k:>8}  {dur:>14}  stream {}  {}", trace.id_text(track.tid), trace.name(k));
+        let place = format!("stream {}  {}", trace.id_text(track.tid), trace.name(k));
+        let _ = writeln!(out, "  UID {k:>8}  {dur:>14}  {}", spelled(&place));
     }
 }
 
@@ -295,8 +298,8 @@ fn roots_text(view: TreeView<'_>, args: &TreeArgs) -> String {
     let shown = if args.limit == 0 { groups.len() } else { groups.len().min(args.limit) };
     let mut out = format!("{:>12}  {:>8}  {:>8}  operation at the root\n", "GPU busy", "calls", "e.g. UID");
     for g in &groups[..shown] {
-        let _ =
-            writeln!(out, "{:>12}  {:>8}  {:>8}  {}", duration(g.gpu), thousands(g.count as u64), g.example, g.name);
+        let (gpu, count, name) = (duration(g.gpu), thousands(g.count as u64), spelled(&g.name));
+        let _ = writeln!(out, "{gpu:>12}  {count:>8}  {:>8}  {name}", g.example);
     }
     if shown < groups.len() {
         let _ = writeln!(out, "{shown} of {} names shown (--limit 0 shows all)", groups.len());

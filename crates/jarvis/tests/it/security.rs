@@ -6,7 +6,7 @@ use std::io::{Cursor, Read};
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{files, jarvis};
+use crate::support::{Run, command, files, jarvis};
 
 /// A trace whose operations, kernels, arguments and facts have these names.
 fn trace(names: &[String]) -> String {
@@ -106,6 +106,37 @@ fn no_name_reaches_the_terminal_as_a_command() {
     let told = jarvis(&["tree", &path, "--uid", "2", "--json"]).out;
     let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
     assert_eq!(told["events"][0]["name"], name, "data is as it is");
+}
+
+/// Names that would forge lines, columns or what jarvis itself emphasises.
+#[test]
+fn no_name_makes_a_line_or_a_colour_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = "op\nforged\there\u{1b}[1;31mred\u{1b}[0m";
+    let path = write(folder.path(), &[name.to_owned(), format!("aten::{name}")]);
+    let out = folder.path().join("out");
+    let out = out.to_str().expect("UTF-8");
+    for args in [
+        vec!["info", &path, "-vv"],
+        vec!["tree", &path],
+        vec!["tree", &path, "--uid", "2"],
+        vec!["tree", &path, "--name", "op", "--parents", "--subtree", "--kernels", "--python"],
+        vec!["report", &path, "-o", out, "-vv"],
+        vec!["replay", &path, "--list"],
+        vec!["replay", &path, "--op", "*", "-o", out],
+        vec!["diff", &path, &path],
+        vec!["diff", &path, &path, "--limit", "0", "--python"],
+        vec!["analyze", &path, "--platform", "H200", "-o", out, "-vv"],
+    ] {
+        let run: Run =
+            command(&args).env("CLICOLOR_FORCE", "1").env_remove("NO_COLOR").output().expect("jarvis").into();
+        assert_eq!(run.status, 0, "{args:?}: {}", run.err);
+        let shown = [run.out.as_str(), &run.err].concat();
+        assert!(!shown.contains('\t') && !shown.contains("\u{1b}[1;31mred"), "{args:?}: {shown}");
+        assert!(!shown.lines().any(|line| line.trim_start().starts_with("forged")), "{args:?}: {shown}");
+    }
+    let exact = jarvis(&["tree", &path, "--uid", "2", "--parents", "--parity"]).out;
+    assert!(exact.contains(name), "the reference's texts are as they are: {exact}");
 }
 
 /// Names that would lead elsewhere, or nowhere on some system.

@@ -1,10 +1,11 @@
 //! The tree as text: a subtree with its branches, or an event with everything around it.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 use super::query::{CUT, ForwardLink, TreeView};
 use crate::model::{EventId, EventKind};
-use crate::{pyliteral, shortened};
+use crate::{Fidelity, pyliteral, shortened, spelled};
 
 /// Longest name in a line, in characters.
 const LINE_NAME: usize = 64;
@@ -75,7 +76,7 @@ impl TreeView<'_> {
             let deep = if level > DEEPEST_INDENT { format!("[level {level}] ") } else { String::new() };
             let prune = match shape {
                 Shape::Backward => {
-                    writeln!(out, "{prefix}└── {deep}[BWD] {} (UID: {event})", self.trace.name(event))?;
+                    writeln!(out, "{prefix}└── {deep}[BWD] {} (UID: {event})", self.shown(self.trace.name(event)))?;
                     deepen(&mut prefix, level, "    ");
                     what.prune && self.tree.options().fidelity.prunes_below_backward()
                 }
@@ -118,9 +119,17 @@ impl TreeView<'_> {
         }
     }
 
+    /// A text of the trace in a line; the reference has it as it is.
+    fn shown<'t>(self, text: &'t str) -> Cow<'t, str> {
+        match self.tree.options().fidelity {
+            Fidelity::Correct => spelled(text),
+            Fidelity::Reference => Cow::Borrowed(text),
+        }
+    }
+
     fn line(self, e: EventId) -> String {
         let (trace, name) = (self.trace, shortened(self.trace.name(e), LINE_NAME, CUT));
-        let line = format!("UID: {e}, Category: {}, Name: {name}", trace.category(e));
+        let line = format!("UID: {e}, Category: {}, Name: {}", self.shown(trace.category(e)), self.shown(&name));
         if trace.kind(e).is_gpu() {
             let dur = trace.dur(e).map_or_else(|| "None".to_owned(), |d| pyliteral::of_float(d.as_us()));
             return line + ", Duration: " + &dur;
@@ -131,7 +140,8 @@ impl TreeView<'_> {
     /// The requested arguments of an operation that it has.
     fn details(self, e: EventId, fields: &[&str]) -> impl Iterator<Item = String> {
         let shown = if self.trace.kind(e) == EventKind::CpuOp { fields } else { &[] };
-        shown.iter().filter_map(move |f| Some(format!("{f}: {}", pyliteral::of_arg(self.trace.arg(e, f)?))))
+        let text = move |f: &&str| Some(format!("{f}: {}", pyliteral::of_arg(self.trace.arg(e, f)?)));
+        shown.iter().filter_map(text).map(move |detail| self.shown(&detail).into_owned())
     }
 
     fn write_details(self, out: &mut impl Write, e: EventId, fields: &[&str], prefix: &str) -> fmt::Result {

@@ -8,6 +8,7 @@ use jarvis_analyze::prepare::warnings::several_gpus;
 use jarvis_analyze::rank;
 use jarvis_analyze::rounding::{shown, shown_ms};
 use jarvis_analyze::texts::counted;
+use jarvis_trace::spelled;
 
 use crate::cli::info::thousands;
 use crate::cli::layout::{WIDTH, cut, wrapped};
@@ -47,9 +48,10 @@ impl View<'_> {
             0 => String::new(),
             steps => format!(", {}", counted(steps, "step")),
         };
-        let _ = writeln!(out, "{}: {events}{steps}", style.strong(&self.options.labels.trace_path));
+        let _ = writeln!(out, "{}: {events}{steps}", style.strong(&spelled(&self.options.labels.trace_path)));
         let rate = p.peak("matrix_bf16").map_or(String::new(), |f| format!(", {} TFLOPS bf16", number(f.value)));
-        let _ = writeln!(out, "measured against {}: {} TB/s{rate}", p.name, number(p.mem_bw_gbps.value / 1e3));
+        let _ =
+            writeln!(out, "measured against {}: {} TB/s{rate}", spelled(&p.name), number(p.mem_bw_gbps.value / 1e3));
         let u = &self.analyzed.analysis.prepared.utilization;
         let _ = write!(
             out,

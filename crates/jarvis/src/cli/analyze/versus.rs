@@ -13,7 +13,7 @@ use jarvis_perf::extension::Extension;
 use jarvis_perf::platform::Platform;
 use jarvis_perf::tables::{ReportError, require_gpu_work};
 use jarvis_report::RunLabels;
-use jarvis_trace::{Trace, side_by_side};
+use jarvis_trace::{Trace, side_by_side, spelled};
 
 use super::destination::{Log, Output};
 use super::{
@@ -192,7 +192,7 @@ fn gates(checked: &[Checked]) -> Result<(), Failure> {
             Outcome::Broken => {
                 let _ = writeln!(text, "{limit}: {}", side_by_side(one.ms.unwrap_or_default()));
                 for (name, ms) in &one.rows {
-                    let _ = writeln!(text, "  {}  {}", side_by_side(*ms), name.replace('`', ""));
+                    let _ = writeln!(text, "  {}  {}", side_by_side(*ms), spelled(&name.replace('`', "")));
                 }
                 if one.more_rows > 0 {
                     let _ = writeln!(text, "  {} more", one.more_rows);

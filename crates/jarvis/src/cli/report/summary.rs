@@ -8,7 +8,7 @@ use jarvis_perf::platform::{Basis, Platform};
 use jarvis_perf::roofline::Bound;
 use jarvis_perf::tables::{KernelRow, Report, RowModel, Sheet, UnifiedRow};
 use jarvis_trace::timeline::Timeline;
-use jarvis_trace::{Id, Ns, Trace};
+use jarvis_trace::{Id, Ns, Trace, spelled};
 use serde_json::{Value, json};
 
 use super::Places;
@@ -60,7 +60,7 @@ impl View<'_> {
             Some(Basis::Theoretical) => " theoretical",
             None => "",
         };
-        format!("efficiencies against {}: {} TB/s{rate}{basis}", p.name, number(p.mem_bw_gbps.value / 1e3))
+        format!("efficiencies against {}: {} TB/s{rate}{basis}", spelled(&p.name), number(p.mem_bw_gbps.value / 1e3))
     }
 
     fn timeline(&self, out: &mut String) {
@@ -79,7 +79,7 @@ impl View<'_> {
         let _ = writeln!(out, "of that, {} GPUs by themselves", self.gpus.len());
         for (id, gpu) in self.gpus.iter().take(TOP) {
             let percent = if total_us > 0.0 { 1e5 * gpu.busy.as_ms() / total_us } else { 0.0 };
-            let name = format!("GPU {} busy", self.trace.id_text(*id));
+            let name = format!("GPU {} busy", spelled(&self.trace.id_text(*id)));
             let _ = writeln!(out, "  {name:<22}{:>12.3}{percent:>8.1}%", gpu.busy.as_ms());
         }
         if self.gpus.len() > TOP {
@@ -130,7 +130,7 @@ impl View<'_> {
             } else {
                 String::new()
             };
-            let _ = writeln!(out, "  no numbers for {}: {}{more}", first.op, first.reason);
+            let _ = writeln!(out, "  no numbers for {}: {}{more}", spelled(&first.op), spelled(&first.reason));
         }
     }
 

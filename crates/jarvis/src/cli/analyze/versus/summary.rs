@@ -6,6 +6,7 @@ use std::path::Path;
 use jarvis_analyze::comparative::{Both, Compared, Gap, GapSource, TotalOf, Verdict, WORTH_PERCENT};
 use jarvis_analyze::prepare::args::SEPARATOR;
 use jarvis_analyze::rounding::{shown, shown_ms};
+use jarvis_trace::spelled;
 
 use super::side_by_side;
 use crate::cli::layout::{cut, wrapped};
@@ -51,8 +52,13 @@ impl View<'_> {
         ] {
             let p = &options.platform;
             let rate = p.peak("matrix_bf16").map_or(String::new(), |f| format!(", {} TFLOPS bf16", number(f.value)));
-            let path = style.strong(&path.display().to_string());
-            let _ = writeln!(out, "{side:<10} {path}  {}: {} TB/s{rate}", p.name, number(p.mem_bw_gbps.value / 1e3));
+            let path = style.strong(&spelled(&path.display().to_string()));
+            let _ = writeln!(
+                out,
+                "{side:<10} {path}  {}: {} TB/s{rate}",
+                spelled(&p.name),
+                number(p.mem_bw_gbps.value / 1e3)
+            );
         }
         let c = &self.made.comparative;
         for loss in &c.losses {

@@ -155,8 +155,13 @@ fn known() -> Vec<&'static str> {
 
 fn read_arch(path: &Path) -> Result<Platform, Failure> {
     let text = super::read_text(path)?;
-    Platform::from_arch_json(&text)
-        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())).help(error.help()))
+    let platform = Platform::from_arch_json(&text)
+        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())).help(error.help()))?;
+    if platform.name.trim().is_empty() {
+        return Err(Failure::usage(format!("{}: `name` is empty", path.display()))
+            .help("give the GPU a name, or leave the key out"));
+    }
+    Ok(platform)
 }
 
 impl From<PlatformError> for Failure {

@@ -230,6 +230,55 @@ fn whatever_things_are_called_no_check_of_our_own_fails() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// Names that a user gives a platform and categories are data too.
+#[test]
+fn whatever_a_user_calls_things_no_check_of_our_own_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (trace, reference) = (fixture("h200/mlp_fp32.json.gz"), fixture("h200/attn_fused.json.gz"));
+    let (trace, reference) = (trace.to_str().unwrap(), reference.to_str().unwrap());
+    let (arch, extension) = (at("arch.json"), at("mine.toml"));
+    let names = [
+        "H100 Tensor Core GPU",
+        "My GPU!",
+        "warp",
+        "nan",
+        "{x}",
+        "/a/b",
+        "SM_*",
+        "a | nan",
+        "cudnn <b>",
+        "GPU_nan_",
+        "l1[x](y)",
+    ];
+    for (i, name) in names.iter().enumerate() {
+        let figures =
+            serde_json::json!({"matrix_bf16": 700, "matrix_fp32": 400, "vector_fp32": 60, "matrix_fp16": 700});
+        let platform = serde_json::json!({"name": name, "mem_bw_gbps": 3350, "max_achievable_tflops": figures});
+        fs::write(&arch, platform.to_string()).unwrap();
+        let category = serde_json::Value::from(*name);
+        fs::write(&extension, format!("[op.\"aten::mm\"]\ncategory = {category}\n")).unwrap();
+        let (alone, both) = (at(&format!("alone-{i}")), at(&format!("both-{i}")));
+        let chosen = ["--arch", &arch, "--extension", &extension];
+        let analyze = [&["analyze", trace, "-o", &alone, "--emit", "analysis-md"][..], &chosen].concat();
+        let compare = ["analyze", trace, "-o", &both, "--reference", reference, "--reference-arch", &arch];
+        for args in [analyze, [&compare[..], &chosen].concat()] {
+            let run = jarvis(&args);
+            assert_eq!(run.status, 0, "{name:?}: {}", run.err);
+            assert!(!run.err.contains("fault of jarvis"), "{name:?}: {}", run.err);
+        }
+        let check = jarvis(&["check", &alone]);
+        assert_eq!(check.status, 0, "{name:?}: {}", check.out);
+    }
+    for name in ["", " \t"] {
+        let platform = serde_json::json!({"name": name, "mem_bw_gbps": 1, "max_achievable_tflops": {"matrix_bf16": 1}});
+        fs::write(&arch, platform.to_string()).unwrap();
+        let run = jarvis(&["analyze", &at("absent.json"), "-o", &at("out"), "--arch", &arch]);
+        assert_eq!(run.status, 2, "{name:?}: {}", run.err);
+        assert!(run.err.contains("arch.json: `name` is empty"), "{}", run.err);
+    }
+}
+
 #[test]
 fn collectives_whose_kind_was_not_recorded_pass_their_own_checks() {
     let events = r#"{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 2, "dur": 2, "args": {"correlation": 7}},

@@ -25,6 +25,8 @@ use folder::Problems;
 use json::Json;
 use schema::Schemas;
 
+use crate::language::in_prose;
+
 /// How grave a problem is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -92,6 +94,20 @@ impl<'a> Facts<'a> {
 
     fn is_comparative(&self) -> bool {
         self.manifest["comparison_scope"] == "comparative"
+    }
+
+    /// Names that somebody chose for a platform or a category, where they could not stand in a sentence otherwise.
+    fn chosen_names(&self) -> Vec<String> {
+        let reference = &self.findings["comparison"]["reference"]["platform"];
+        let platforms = [&self.manifest["platform"], &self.findings["platform"]["name"], reference];
+        let categories = list(&self.manifest["categories"]).flat_map(|c| [&c["name"], &c["display_name"]]);
+        let names = platforms.into_iter().chain(categories).filter_map(Json::as_str).map(str::trim);
+        let chosen = names.filter(|name| !name.is_empty() && in_prose(name) != **name);
+        let mut names: Vec<String> = chosen.map(str::to_owned).collect();
+        // Of names within names the longer goes first.
+        names.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        names.dedup();
+        names
     }
 
     /// Categories of the manifest of a tier.

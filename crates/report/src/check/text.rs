@@ -11,10 +11,50 @@ use crate::language;
 pub(super) fn check(folder: &Folder<'_>, name: &str, facts: &Facts<'_>, problems: &mut Problems) {
     let trace = facts.manifest["trace_path"].as_str().unwrap_or_default();
     let Some(text) = folder.text(name) else { return problems.fail("text", name, "no UTF-8 text") };
-    wording(&language::prose(&text, is_suspect), name, trace, problems);
+    let mut prose = language::prose(&text, is_suspect);
+    leave_out(&mut prose, &facts.chosen_names());
+    wording(&prose, name, trace, problems);
     let document = Document::of(&text);
     empty_sections(&document, name, problems);
     links(folder, &document, name, problems);
+}
+
+/// Takes names out of lines. A name may stand there with marks of Markdown escaped.
+fn leave_out(prose: &mut [(usize, String)], names: &[String]) {
+    if names.is_empty() {
+        return;
+    }
+    let plain = |text: &str| text.replace('\\', "").replace("&lt;", "<").replace("&amp;", "&");
+    let names: Vec<String> = names.iter().map(|name| plain(name).to_ascii_lowercase()).collect();
+    for (_, text) in prose {
+        let mut rest = plain(text);
+        for name in &names {
+            rest = without(&rest, name);
+        }
+        *text = rest;
+    }
+}
+
+/// A text without a name in lower case, where that stands as a whole.
+fn without(text: &str, name: &str) -> String {
+    let lower = text.to_ascii_lowercase();
+    let ends = |c: Option<char>, of_name: Option<char>| {
+        let is_of_word = |c: char| c.is_alphanumeric() || c == '_';
+        !(c.is_some_and(is_of_word) && of_name.is_some_and(is_of_word))
+    };
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for (at, _) in lower.match_indices(name) {
+        let end = at + name.len();
+        let begins = ends(lower[..at].chars().next_back(), name.chars().next());
+        if begins && ends(lower[end..].chars().next(), name.chars().next_back()) {
+            // What stands around it becomes no word.
+            out.extend([&text[done..at], "`"]);
+            done = end;
+        }
+    }
+    out.push_str(&text[done..]);
+    out
 }
 
 /// What lines that are language must not have in them.
@@ -109,10 +149,16 @@ fn links(folder: &Folder<'_>, document: &Document<'_>, name: &str, problems: &mu
     }
 }
 
-/// The targets of the links of a line, those in code left out.
+/// The targets of the links of a line, those in code left out, and brackets that a backslash makes text.
 pub(super) fn targets(text: &str) -> impl Iterator<Item = &str> {
     // Every second part stands between backticks.
-    text.split('`').step_by(2).flat_map(|part| part.split("](").skip(1)).filter_map(|rest| rest.split(')').next())
+    text.split('`').step_by(2).flat_map(|part| {
+        let links = part.match_indices("](").filter(|(at, _)| {
+            let opened = part[..*at].rfind('[');
+            opened.is_none_or(|opened| !part[..opened].ends_with('\\'))
+        });
+        links.filter_map(|(at, _)| part[at + 2..].split(')').next())
+    })
 }
 
 /// The anchor that renderers give a heading.
@@ -145,10 +191,14 @@ mod tests {
     }
 
     fn problems(text: &str) -> Vec<String> {
+        problems_beside(text, "null")
+    }
+
+    fn problems_beside(text: &str, manifest: &str) -> Vec<String> {
         let mut folder = Folder::new();
         folder.file("a.md", text.as_bytes());
         folder.file("dir/x.csv", b"");
-        let facts = Facts::default();
+        let facts = Facts::of([manifest.as_bytes(), b"null", b"null"]);
         let mut found = Problems::default();
         check(&folder, "a.md", &facts, &mut found);
         found.into_list().into_iter().map(|p| format!("{} {}", p.check, p.line.unwrap_or_default())).collect()
@@ -159,9 +209,20 @@ mod tests {
         assert!(problems("# T\n\n## A\ntext [x](#detail-a) [y](dir/x.csv) [z](https://e.org/)\n<a id=\"detail-a\"></a>\n### B\n`[q](#no)`\n").is_empty());
         assert_eq!(problems("# T\n## A\n---\n## B\ntext\n"), ["empty 2"]);
         assert_eq!(problems("# T\n[x](#no) [y](dir/y.csv) [z](../z)\n"), ["link 2", "link 2", "link 2"]);
+        assert!(problems("# T\n\\[x](y) [`a`](#t)\n").is_empty());
         assert_eq!(problems("# T\n<a id=\"d\"></a>\nx\n<a id=\"d\"></a>\n"), ["anchor 4"]);
         assert_eq!(problems("# T\nSee [below](#the-end).\n## The end\nIt takes {x} ms.\n"), ["placeholder 4"]);
         assert_eq!(problems("# T\nUses cuBLAS.\n"), ["language 2"]);
+    }
+
+    #[test]
+    fn names_that_a_user_chose_are_no_language() {
+        let text = "# GPT on My\\_GPU! (nan)\nMy_GPU! has cudnn: Cudnn takes 3 ms.\n";
+        let manifest = r#"{"platform": "My_GPU! (nan)", "categories": [{"name": "cudnn", "display_name": "cudnn"}, {"name": "gemm"}]}"#;
+        assert_eq!(problems_beside(text, manifest), ["language 2"], "that is another name");
+        assert!(problems_beside(&text.replace("My_GPU! has", "My_GPU! (nan) has"), manifest).is_empty());
+        let others = "# T\nThe swarm of cudnns wins, and nan (nan) is no cudnn_name.\n";
+        assert_eq!(problems_beside(others, manifest), ["language 2", "nan 2"]);
     }
 
     /// Whatever may be wrong, in whatever stands around it.

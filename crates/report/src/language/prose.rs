@@ -22,7 +22,8 @@ pub(crate) fn prose(markdown: &str, worth_a_look: impl Fn(&str) -> bool) -> Vec<
         if trimmed.starts_with('#') {
             in_hardware = trimmed.contains(HARDWARE_SECTION);
         }
-        if in_hardware {
+        // Nobody reads the name of an anchor, which is made of other names.
+        if in_hardware || trimmed.starts_with("<a id=\"") && trimmed.ends_with("</a>") {
             continue;
         }
         if trimmed.starts_with('|') {

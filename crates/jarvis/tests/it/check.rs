@@ -97,3 +97,29 @@ fn every_file_of_a_run_that_is_gone_or_shorter_is_noticed() {
     let (status, said) = told_after(folder, || fs::remove_file(folder.join("run_log.json")).unwrap());
     assert!(status == 1 && said.starts_with("FAIL written run_log.json: missing"), "{said}");
 }
+
+#[test]
+fn files_of_others_among_results_are_told_and_no_fault() {
+    let out = tempfile::tempdir().unwrap();
+    let (trace, folder) = (fixture("h200/mlp_fp32.json.gz"), out.path().to_str().unwrap());
+    let mine = ["category_findings/mine.md", "replay_packages/evil.py", "perf_report_csvs/odd.csv"];
+    for name in mine {
+        fs::create_dir_all(out.path().join(name).parent().unwrap()).unwrap();
+        write(out.path(), name, "# Low occupancy!\n");
+    }
+    let run = jarvis(&["analyze", trace.to_str().unwrap(), "-o", folder]);
+    assert_eq!(run.status, 0, "{}", run.err);
+    let told: Vec<&str> = run.err.lines().filter(|line| line.contains("that this run did not write")).collect();
+    assert!(
+        mine.iter().all(|name| told.iter().any(|line| line.ends_with(name.rsplit('/').next().unwrap()))),
+        "{told:?}"
+    );
+    let (status, said) = told_after(out.path(), || {});
+    let strangers = said.lines().filter(|line| line.starts_with("WARN stranger "));
+    assert!(status == 0 && strangers.count() == mine.len(), "{said}");
+    let log = out.path().join("run_log.json");
+    let mut text: serde_json::Value = serde_json::from_slice(&fs::read(&log).unwrap()).unwrap();
+    text["files"] = serde_json::json!([]);
+    let (status, said) = told_after(out.path(), || fs::write(&log, text.to_string()).unwrap());
+    assert!(status == 1 && said.contains("report.html is not listed") && !said.contains("language"), "{said}");
+}

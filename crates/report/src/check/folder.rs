@@ -54,6 +54,16 @@ impl<'a> Folder<'a> {
         self.files.insert(name, reader);
     }
 
+    /// The same without some of its files.
+    pub(crate) fn without(&self, strangers: &BTreeSet<&str>) -> Folder<'_> {
+        let mut rest = Folder { folders: self.folders.clone(), ..Folder::default() };
+        for (name, reader) in self.files.iter().filter(|(name, _)| !strangers.contains(name.as_str())) {
+            rest.files.insert(name.clone(), reader.as_ref().map(|read| Box::new(|| read()) as Reader<'_>));
+            rest.sizes.extend(self.size_of(name).map(|bytes| (name.clone(), bytes)));
+        }
+        rest
+    }
+
     /// Adds a folder, which may be empty.
     pub fn folder(&mut self, name: impl Into<String>) {
         self.folders.insert(name.into());

@@ -49,8 +49,8 @@ pub(super) fn check(folder: &Folder<'_>, facts: &Facts<'_>, problems: &mut Probl
     known_findings(folder, facts, problems);
 }
 
-/// Files of every run, whatever is in the trace.
-fn required(folder: &Folder<'_>, facts: &Facts<'_>, problems: &mut Problems) {
+/// Files of every run, whatever is in the trace, with the checks they belong to.
+fn of_every_run(facts: &Facts<'_>) -> Vec<(&'static str, &'static str)> {
     let mut files = vec![
         ("files", "category_manifest.json"),
         ("files", "category_data/category_manifest.json"),
@@ -82,9 +82,20 @@ fn required(folder: &Folder<'_>, facts: &Facts<'_>, problems: &mut Problems) {
     // Without operations that have kernels the report has no such sheet.
     let no_rows = facts.categories("compute_kernel").all(|c| c["csv_file"].is_null());
     files.retain(|(check, _)| !(*check == "W4" && no_rows));
-    for (check, name) in files.into_iter().filter(|(_, name)| !folder.has(name)) {
+    files
+}
+
+fn required(folder: &Folder<'_>, facts: &Facts<'_>, problems: &mut Problems) {
+    for (check, name) in of_every_run(facts).into_iter().filter(|(_, name)| !folder.has(name)) {
         problems.fail(check, name, "missing");
     }
+}
+
+/// Files that the run must have written: those of every run, its page, and what its manifest names.
+pub(super) fn must_have_written<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = &'f str> {
+    let named = list(&facts.manifest["categories"]).flat_map(|c| PATHS.map(|(key, _)| c[key].as_str()));
+    let always = of_every_run(facts).into_iter().map(|(_, name)| name);
+    always.chain([crate::html::PAGE]).chain(named.flatten())
 }
 
 /// Whether a findings file is that of a category without operations: its metrics say so, and the manifest has no such entry.

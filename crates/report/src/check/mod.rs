@@ -24,6 +24,7 @@ pub use folder::Folder;
 use folder::Problems;
 use json::Json;
 use schema::Schemas;
+use written::Log;
 
 use crate::language::in_prose;
 
@@ -127,7 +128,19 @@ type Part<'a> = Box<dyn Fn(&mut Problems) + Sync + 'a>;
 /// All checks. No problem means that the folder is as it should be.
 pub fn check(folder: &Folder<'_>) -> Vec<Problem> {
     let files = Facts::FILES.map(|name| folder.bytes(name).unwrap_or_default());
-    let (facts, schemas) = (&Facts::of(files.each_ref().map(|bytes| &**bytes)), &Schemas::new());
+    let facts = &Facts::of(files.each_ref().map(|bytes| &**bytes));
+    let log = folder.bytes(written::LOG).filter(|_| folder.is_on_disk()).unwrap_or_default();
+    let log = Log::read(&log);
+    let strangers = log.as_ref().map(|log| log.strangers(folder, facts)).unwrap_or_default();
+    let mut told = Problems::default();
+    written::tell_strangers(&strangers, &mut told);
+    // What the run did not write is not its fault.
+    let found = checked(&folder.without(&strangers), log.as_ref(), facts);
+    Problems::all(found.into_iter().chain([told])).into_list()
+}
+
+fn checked(folder: &Folder<'_>, log: Option<&Log<'_>>, facts: &Facts<'_>) -> Vec<Problems> {
+    let schemas = &Schemas::new();
     let mut parts: Vec<Part<'_>> = vec![
         Box::new(|problems| layout::check(folder, facts, problems)),
         Box::new(|problems| numbers::check(facts, problems)),
@@ -135,7 +148,8 @@ pub fn check(folder: &Folder<'_>) -> Vec<Problem> {
         Box::new(|problems| reports::check(folder, facts, problems)),
         Box::new(|problems| analysis_md::check(folder, facts, problems)),
         Box::new(|problems| written::leftovers(folder, problems)),
-        Box::new(|problems| written::log(folder, problems)),
+        Box::new(|problems| written::log(folder, log, facts, problems)),
+        Box::new(|problems| written::workbooks(folder, problems)),
     ];
     for name in folder.ending(".json") {
         parts.push(Box::new(move |problems| document(folder, name, facts, schemas, problems)));
@@ -143,12 +157,11 @@ pub fn check(folder: &Folder<'_>) -> Vec<Problem> {
     for name in folder.ending(".md") {
         parts.push(Box::new(move |problems| text::check(folder, name, facts, problems)));
     }
-    let found = side_by_side::each(&parts, |part| {
+    side_by_side::each(&parts, |part| {
         let mut problems = Problems::default();
         part(&mut problems);
         problems
-    });
-    Problems::all(found.into_iter()).into_list()
+    })
 }
 
 /// Everything that is checked of a JSON file by itself. A file takes many times its size once it is read, so it is read

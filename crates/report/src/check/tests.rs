@@ -379,11 +379,25 @@ fn recommendations_are_those_of_the_findings() {
     assert_eq!(failing(both), [] as [&str; 0]);
 }
 
-/// What the checks say of a folder on disk that has a log of these files.
-fn on_disk(log: &Value, change: impl FnOnce(&mut Files)) -> Vec<String> {
+/// A zip file without parts.
+const EMPTY_ZIP: &str = "PK\u{5}\u{6}\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+
+/// The good folder as it lies on disk.
+fn good_on_disk() -> Files {
     let mut files = good();
-    let log =
-        json!({"schema_version": 2, "version": "1", "stages": [], "warnings": [], "self_check": [], "files": log});
+    files.insert("perf_report.xlsx".to_owned(), EMPTY_ZIP.to_owned());
+    files.insert("report.html".to_owned(), "<html>".to_owned());
+    files
+}
+
+/// What the checks say of a folder on disk that has a log of these files, of a version that did not list all of them.
+fn on_disk(log: &Value, change: impl FnOnce(&mut Files)) -> Vec<String> {
+    on_disk_of(2, log, change)
+}
+
+fn on_disk_of(version: u32, log: &Value, change: impl FnOnce(&mut Files)) -> Vec<String> {
+    let mut files = good_on_disk();
+    let log = json!({"schema_version": version, "version": "1", "stages": [], "warnings": [], "self_check": [], "files": log});
     files.insert("run_log.json".to_owned(), log.to_string());
     change(&mut files);
     let mut folder = Folder::new();
@@ -397,8 +411,9 @@ fn on_disk(log: &Value, change: impl FnOnce(&mut Files)) -> Vec<String> {
 #[test]
 fn what_a_run_wrote_must_still_be_there_whole() {
     let entry = |(name, text): (&String, &String)| json!({"path": name, "bytes": text.len(), "crc32": crate::Checksum::of(text.as_bytes()).to_string()});
-    let log = || good().iter().map(entry).collect::<Value>();
+    let log = || good_on_disk().iter().map(entry).collect::<Value>();
     assert_eq!(on_disk(&log(), |_| {}), [] as [&str; 0]);
+    assert_eq!(on_disk_of(3, &log(), |_| {}), [] as [&str; 0]);
     let gone = |f: &mut Files| drop(f.remove("run_log.json"));
     let told = "FAIL written run_log.json: missing; it tells which files the run wrote, and their checksums";
     assert_eq!(on_disk(&log(), gone), [told]);
@@ -423,10 +438,35 @@ fn what_a_run_wrote_must_still_be_there_whole() {
     let told =
         "WARN leftover category_data/.jarvis-1-2.tmp: a temporary file of a run that was killed; it can be removed";
     assert_eq!(on_disk(&log(), left), [told]);
-    // A table that another run left among those of this one looks like one of them.
-    let other = |f: &mut Files| drop(f.insert("perf_report_csvs/CONV_fwd.csv".into(), "x".into()));
-    let told = "WARN stranger perf_report_csvs/CONV_fwd.csv: run_log.json does not list it: it may be of another trace";
-    assert_eq!(on_disk(&log(), other), [told]);
+    // What another run or a person left among the results looks like one of them. It is no fault of this run.
+    for (name, text) in [
+        ("perf_report_csvs/CONV_fwd.csv", "x"),
+        ("category_findings/mine.md", "# Occupancy!\n[x](nowhere)\n"),
+        ("category_data/x_metrics.json", "no JSON"),
+        ("replay_packages/evil.py", "x"),
+        ("roofline.svg", "x"),
+        ("NOTES.md", "Low occupancy!\n"),
+    ] {
+        let other = |f: &mut Files| drop(f.insert(name.into(), text.into()));
+        let told = format!("WARN stranger {name}: run_log.json does not list it: it may be of another trace");
+        assert_eq!(on_disk_of(3, &log(), other), [told]);
+    }
+}
+
+#[test]
+fn a_log_lists_what_every_run_writes() {
+    let entry = |(name, text): (&String, &String)| json!({"path": name, "bytes": text.len()});
+    let without = |gone: &str| good_on_disk().iter().filter(|(name, _)| *name != gone).map(entry).collect::<Value>();
+    for name in ["report.html", "perf_report.xlsx", "perf_report_csvs/gpu_timeline.csv", "category_data/gemm_ops.csv"] {
+        let told = format!("FAIL written run_log.json: {name} is not listed, and every run like this writes it");
+        let said = on_disk_of(3, &without(name), |_| {});
+        assert!(said.contains(&told), "{said:#?}");
+    }
+    assert!(on_disk_of(3, &json!([]), |_| {}).iter().filter(|said| said.contains("is not listed")).count() > 10);
+    let spoilt = |f: &mut Files| drop(f.insert("perf_report.xlsx".into(), EMPTY_ZIP.replace("PK", "KP")));
+    let said = on_disk_of(3, &without(""), spoilt);
+    assert_eq!(said.len(), 1, "{said:#?}");
+    assert!(said[0].starts_with("FAIL workbook perf_report.xlsx: it can't be read: "), "{said:#?}");
 }
 
 #[test]

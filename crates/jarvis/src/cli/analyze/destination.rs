@@ -15,12 +15,12 @@ use serde_json::json;
 
 use super::super::layout::amount;
 use super::super::sheets::warn_of_cuts;
-use super::super::strangers::{is_sheet, warn_of_strangers};
+use super::super::strangers::warn_of_strangers;
 use super::super::{Failure, LONG_VERSION, Outlet, Session};
 use super::{FINDINGS, RUN_LOG};
 use crate::exit;
 use crate::output::{Batch, Earlier, OutputError, Staging};
-use crate::pipeline::{AnalyzeError, CSV_FOLDER, FileRef, Files, Shelf};
+use crate::pipeline::{AnalyzeError, FileRef, Files, Shelf};
 
 /// What the log of a run tells.
 pub(super) struct Log<'a> {
@@ -120,8 +120,9 @@ impl<'a> Output<'a> {
                     names.join(", ")
                 ));
             }
-            for sheets in csv_folders(&paths) {
-                warn_of_strangers(session, sheets, &paths, is_sheet);
+            let known: Vec<PathBuf> = paths.iter().chain(&changed).cloned().collect();
+            for place in result_folders(folder, &paths) {
+                warn_of_strangers(session, &place, &known, |name| !name.starts_with(".jarvis-"));
             }
             if !lost.is_empty() {
                 session.warn(&format!(
@@ -159,10 +160,11 @@ impl SelfCheck {
     }
 }
 
-/// The folders of tables among the places of files.
-fn csv_folders(paths: &[PathBuf]) -> BTreeSet<&Path> {
-    let is_own = |folder: &&Path| folder.file_name().is_some_and(|name| name.to_string_lossy().ends_with(CSV_FOLDER));
-    paths.iter().filter_map(|path| path.parent()).filter(is_own).collect()
+/// The folders that hold nothing but results.
+fn result_folders(folder: &Path, paths: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let places = paths.iter().filter_map(|path| path.parent()).filter(|place| *place != folder);
+    // There may be packages that this run has none of.
+    places.map(Path::to_path_buf).chain([folder.join(replay::FOLDER)]).collect()
 }
 
 /// Packages that somebody asked for by name and that these files replace without having them.

@@ -62,6 +62,12 @@ pub enum OutputError {
         /// What is there.
         path: PathBuf,
     },
+    /// Two files would have one name.
+    #[error("{}: two outputs would go to this path", path.display())]
+    Twice {
+        /// Where.
+        path: PathBuf,
+    },
     /// A link on the way leads nowhere.
     #[error("{}: this link points to nothing", path.display())]
     DeadLink {
@@ -96,6 +102,7 @@ impl OutputError {
             Self::IsFolder { .. } => return "move it away, or choose another place with -o DIR",
             Self::NoFile { .. } => return "name a file; what is not wanted can be left out, see --help",
             Self::DeadLink { .. } => return "make what it points to, remove it, or choose another place",
+            Self::Twice { .. } => return "name another path for one of them",
             Self::IsInput { .. } => return "choose another place with -o",
             Self::Busy { .. } => return "wait for it to end, or choose another folder with -o DIR",
             Self::Outside { .. } => return "this is a fault of jarvis: please report it",
@@ -228,6 +235,10 @@ impl<'a> Batch<'a> {
         let undo = self.undo.take().unwrap_or_else(|| Arc::new(Undo::begin()));
         if let Some(path) = self.paths().find(|path| self.is_input(path)) {
             return Err(OutputError::IsInput { path: path.to_path_buf() });
+        }
+        let mut places = BTreeSet::new();
+        if let Some(twice) = self.files.iter().find(|file| !places.insert(file.place.as_path())) {
+            return Err(OutputError::Twice { path: twice.path.clone() });
         }
         let locks = Locks::take(&self.roots, &undo)?;
         self.sweep(ABANDONED);
@@ -394,6 +405,16 @@ fn place_of(path: &Path) -> Result<PathBuf, OutputError> {
         Err(_) if is_link => Err(OutputError::DeadLink { path: path.to_path_buf() }),
         _ => Ok(path.to_path_buf()),
     }
+}
+
+/// Whether two paths are of one place, be there something or not.
+pub fn is_one_place(a: &Path, b: &Path) -> bool {
+    let of_folder = |path: &Path| Some(folder_of(path).canonicalize().ok()?.join(path.file_name()?));
+    let place = |path: &Path| {
+        let there = path.canonicalize().ok().or_else(|| of_folder(path));
+        there.or_else(|| std::path::absolute(path).ok()).unwrap_or_else(|| path.to_path_buf())
+    };
+    place(a) == place(b)
 }
 
 /// A new file beside `path`, under a name that nobody else uses.

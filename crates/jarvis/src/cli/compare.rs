@@ -13,7 +13,7 @@ use jarvis_perf::tables::Sheet;
 use jarvis_report::render::csv;
 use jarvis_trace::Fidelity;
 
-use super::sheets::Sheets;
+use super::sheets::{Sheets, apart};
 use super::strangers::{is_sheet, warn_of_strangers};
 use super::{Failure, Session};
 use crate::exit;
@@ -109,6 +109,8 @@ impl Places {
 
 pub(crate) fn run(session: &Session, args: &CompareArgs) -> Result<(), Failure> {
     let places = Places::of(args);
+    let workbook = ("the workbook (-o)", places.workbook.as_deref());
+    apart(&[workbook, ("the folder of the CSV files (--csv-dir)", places.csv_folder.as_deref())])?;
     places.probe()?;
     let tags = inputs::tags(&args.reports, &args.names, args.parity)?;
     let read = || args.reports.iter().map(|path| inputs::read(path)).collect::<Result<Vec<_>, _>>();

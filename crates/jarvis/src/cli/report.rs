@@ -23,7 +23,7 @@ use super::analyze::FINDINGS;
 use super::info::thousands;
 use super::layout::cut;
 use super::platform_args::{Chosen, PlatformArgs};
-use super::sheets::Sheets;
+use super::sheets::{Sheets, apart};
 use super::strangers::{is_sheet, warn_of_strangers};
 use super::values::{from_zero, whole};
 use super::{Failure, Session, TraceArg, Work};
@@ -235,6 +235,11 @@ pub(crate) fn beside(trace: &Path) -> &Path {
 pub(crate) fn run(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
     let path = &args.trace.trace;
     let places = Places::of(args);
+    apart(&[
+        ("the page", places.page.as_deref()),
+        ("the workbook (--xlsx)", places.workbook.as_deref()),
+        ("the folder of the CSV files (--csv-dir)", places.csv_folder.as_deref()),
+    ])?;
     places.spare_analysis()?;
     places.probe()?;
     let extension = extension(session, path, args.extension.as_deref(), args.parity)?;
@@ -413,6 +418,7 @@ impl From<ReportError> for Failure {
 
 impl From<OutputError> for Failure {
     fn from(error: OutputError) -> Self {
-        Self::new(exit::OUTPUT, error.to_string()).help(error.help())
+        let status = if matches!(error, OutputError::Twice { .. }) { exit::USAGE } else { exit::OUTPUT };
+        Self::new(status, error.to_string()).help(error.help())
     }
 }

@@ -9,7 +9,7 @@ use jarvis_report::render::{TextRow, csv, xlsx};
 
 use super::{Failure, Session};
 use crate::exit;
-use crate::output::Batch;
+use crate::output::{Batch, is_one_place};
 
 /// Tables and where they go; `None` for what is not written.
 pub(crate) struct Sheets<'a> {
@@ -20,6 +20,18 @@ pub(crate) struct Sheets<'a> {
     pub(crate) csv_folder: Option<&'a Path>,
     /// Exact texts are the reference's, and so are the names of sheets then.
     pub(crate) texts: csv::Texts,
+}
+
+/// Refuses two outputs at one path: one of them would be lost.
+pub(crate) fn apart(outputs: &[(&str, Option<&Path>)]) -> Result<(), Failure> {
+    let outputs: Vec<(&str, &Path)> = outputs.iter().filter_map(|(name, path)| Some((*name, (*path)?))).collect();
+    for (at, (name, path)) in outputs.iter().enumerate() {
+        if let Some((other, _)) = outputs[..at].iter().find(|(_, other)| is_one_place(other, path)) {
+            return Err(Failure::usage(format!("{}: {other} and {name} would go to one path", path.display()))
+                .help("name another path for one of them"));
+        }
+    }
+    Ok(())
 }
 
 impl Sheets<'_> {

@@ -197,6 +197,30 @@ fn places_that_can_not_be_written_are_told_before_the_work() {
     assert_eq!(fs::read_to_string(&file).expect("still there"), "mine");
 }
 
+#[test]
+fn two_outputs_at_one_path_are_told_before_the_work() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (absent, out, page, book) = (at("absent.json"), at("out"), at("out/report.html"), at("out/./x.xlsx"));
+    let csvs = at("out/x.xlsx");
+    for (args, both) in [
+        (&["report", &absent, "-o", &out, "--xlsx", &page][..], ["the page", "--xlsx"]),
+        (&["report", &absent, "-o", &out, "--xlsx", &book, "--csv-dir", &csvs], ["--xlsx", "--csv-dir"]),
+        (&["report", &absent, "-o", &out, "--csv-dir", &page], ["the page", "--csv-dir"]),
+        (&["compare", &absent, &absent, "-o", &book, "--csv-dir", &csvs], ["-o", "--csv-dir"]),
+    ] {
+        let run = jarvis(args);
+        assert_eq!(run.status, 2, "{args:?}: {}", run.err);
+        assert!(run.err.contains("one path") && both.iter().all(|name| run.err.contains(name)), "{}", run.err);
+    }
+    // A table of another name is known when it is made.
+    let trace = fixture("h200/elementwise_eager.json.gz");
+    let table = at("out/perf_report_csvs/gpu_timeline.csv");
+    let run = jarvis(&["report", text(&trace), "-o", &out, "--xlsx", &table]);
+    assert_eq!(run.status, 2, "{}", run.err);
+    assert!(run.err.contains("two outputs would go to this path") && !Path::new(&out).exists(), "{}", run.err);
+}
+
 #[cfg(unix)]
 #[test]
 fn what_is_no_file_is_told_before_the_work() {

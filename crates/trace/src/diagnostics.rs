@@ -75,7 +75,7 @@ diagnostics! {
     InvalidUtf8 "invalid_utf8" Info "text that is not valid UTF-8 was repaired" "none needed";
     InvalidEscape "invalid_escape" Info "text with an invalid escape was taken literally, or repaired where it is half a character" "none needed; Windows paths cause this";
     TextNumber "text_number" Degraded "ts or dur is text and was read as a number" "check the program that rewrote the trace";
-    BadTime "bad_time" Degraded "ts or dur is no finite number and counts as missing" "check the program that rewrote the trace";
+    BadTime "bad_time" Degraded "ts or dur is no finite number, or one beyond the 292 years that are told apart in nanoseconds, and counts as missing" "check the program that rewrote the trace";
     RoundedTime "rounded_time" Info "ts or dur has more digits than nanoseconds and was rounded" "none needed";
     NegativeDuration "negative_duration" Degraded "a duration is negative and counts as zero" "a clock fault of the profiler; a newer driver or PyTorch may mend it";
     BeginEndEvent "begin_end_event" Degraded "begin/end events (ph B, E) of host or GPU categories carry no work here" "convert them to complete events (ph X)";

@@ -24,7 +24,7 @@ use self::destination::{Log, Output};
 use super::platform_args::PlatformArgs;
 use super::remote::{self, PlaceArgs};
 use super::replay::How;
-use super::report::{FOLDER, beside, extension};
+use super::report::{FOLDER, beside, extension, unreportable};
 use super::{Failure, Outlet, Session, Stages, Work, info, resident};
 use crate::exit;
 use crate::output::{self, Batch};
@@ -197,7 +197,7 @@ pub(crate) fn run(session: &Session, args: &AnalyzeArgs) -> Result<(), Failure> 
     let mut chosen = inputs.platform.choose(&trace)?;
     if chosen.platform.is_none() {
         // Whoever is asked for a platform must not learn after that that there is nothing to measure.
-        require_gpu_work(&trace)?;
+        require_gpu_work(&trace).map_err(|error| unreportable(&trace, error))?;
     }
     if chosen.platform.is_none() && questions::can_ask(session) {
         inputs.platform.platform = Some(questions::platform(chosen.doubt.as_deref())?);
@@ -224,7 +224,7 @@ fn host_alone(session: &Session, path: &Path, trace: &Trace, error: ReportError)
     let may_tell = error.is_host_alone() && !session.common.json;
     let told = if may_tell { info::tell(session, path, trace).map(drop) } else { Ok(()) };
     // A reader that went away takes nothing from why there is no more.
-    told.err().filter(|failure| !failure.is_told()).unwrap_or_else(|| error.into())
+    told.err().filter(|failure| !failure.is_told()).unwrap_or_else(|| unreportable(trace, error))
 }
 
 /// Files of this machine that the results are made of.

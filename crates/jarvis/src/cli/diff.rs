@@ -17,6 +17,7 @@ use jarvis_report::render::merged_tree::{self, Roots};
 use jarvis_report::render::{csv, op_map as op_map_json};
 use jarvis_trace::{EventId, EventKind, Fidelity, Ns, Step, Trace, Tree, TreeView};
 
+use super::report::unreportable;
 use super::strangers::warn_of_strangers;
 use super::values::whole;
 use super::{Failure, Session, Work};
@@ -157,7 +158,9 @@ fn usable(path: &Path, trace: &Trace, tree: &Tree) -> Result<(), Failure> {
     let is_empty = tree.all_gpu_events().is_empty();
     if let Some(byte) = trace.diagnostics().cut_at().filter(|_| is_empty) {
         let error = ReportError::Cut { count: trace.len(), byte };
-        return Err(Failure::new(exit::INPUT, format!("{}: {error}", path.display())).help(error.help()));
+        let mut failure = unreportable(trace, error);
+        failure.what = format!("{}: {}", path.display(), failure.what);
+        return Err(failure);
     }
     let what = if is_empty { "no GPU events" } else { "no GPU event with a recorded launch" };
     let what = format!("{}: {what} among {}", path.display(), counted(trace.len(), "event"));

@@ -20,7 +20,7 @@ use serde_json::{Value as Json, json};
 use super::analyze::{FINDINGS, RUN_LOG, file_entry};
 use super::layout::cut;
 use super::platform_args::PlatformArgs;
-use super::report::FOLDER;
+use super::report::{FOLDER, unreportable};
 use super::values::from_one;
 use super::{Failure, Session, Work};
 use crate::exit;
@@ -159,7 +159,8 @@ fn read(session: &Session, args: &ReplayArgs) -> Result<Source, Failure> {
         coll_analysis: false,
         ..ReportOptions::default()
     };
-    let report = session.stage("tables", || build_report(&trace, &options))?;
+    let report = session.stage("tables", || build_report(&trace, &options));
+    let report = report.map_err(|error| unreportable(&trace, error))?;
     Ok(Source {
         rows: replay::of_report(&trace, &report),
         platform: chosen.platform,

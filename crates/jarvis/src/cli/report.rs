@@ -250,7 +250,8 @@ pub(crate) fn run(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
     if let Some(doubt) = &chosen.doubt {
         session.warn(doubt);
     }
-    let report = session.stage("tables", || build_report(&trace, &args.options(&chosen, extension)))?;
+    let report = session.stage("tables", || build_report(&trace, &args.options(&chosen, extension)));
+    let report = report.map_err(|error| unreportable(&trace, error))?;
     let sheets = report.sheets();
     let files = std::thread::scope(|scope| {
         // The page and the sheets have nothing to do with each other.
@@ -408,6 +409,17 @@ fn unrated(platform: &Platform, report: &Report) -> Option<String> {
         lacks_matrix_rate(model.gflops, Some(spec), platform).then(|| (Arc::clone(spec), row.kernel_us.sum / 1e3))
     });
     without_rate(platform, work)
+}
+
+/// Why there is nothing to report of a trace. One that can't be unpacked to its end is not merely cut off.
+pub(crate) fn unreportable(trace: &Trace, error: ReportError) -> Failure {
+    let is_damaged = matches!(error, ReportError::Cut { .. }) && trace.diagnostics().count(Defect::GzipCorrupt) > 0;
+    let mut failure = Failure::from(error);
+    if is_damaged {
+        failure.cause = Some("the gzip stream is damaged there, and what follows can't be unpacked".to_owned());
+        failure = failure.help("copy the file again and compare checksums; else record anew");
+    }
+    failure
 }
 
 impl From<ReportError> for Failure {

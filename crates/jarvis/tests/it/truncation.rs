@@ -137,3 +137,26 @@ fn a_file_that_ends_before_its_gpu_work_is_told_as_cut_and_not_as_recorded_witho
         assert!(!run.err.contains("ProfilerActivity"), "{args:?}: {}", run.err);
     }
 }
+
+#[test]
+fn a_damaged_stream_is_told_apart_from_a_short_one() {
+    let whole = fs::read(fixture("h200/mlp_fp32.json.gz")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (path, out) = (at("damaged.json.gz"), at("out"));
+    // Not every other byte breaks the stream at once.
+    let is_told = (2..40).any(|part| {
+        let mut bytes = whole.clone();
+        bytes[whole.len() / 2 / part] ^= 0x55;
+        fs::write(&path, bytes).unwrap();
+        let defects = jarvis(&["info", &path, "--json"]).out;
+        let run = jarvis(&["analyze", &path, "-o", &out, "--platform", "H200"]);
+        let is_damaged = defects.contains("gzip_corrupt") && run.err.contains("is cut off at byte");
+        assert!(!is_damaged || run.err.contains("cause: the gzip stream is damaged there"), "{}", run.err);
+        is_damaged
+    });
+    assert!(is_told, "no such damage was tried");
+    fs::write(&path, &whole[..whole.len() / 4]).unwrap();
+    let run = jarvis(&["analyze", &path, "-o", &out, "--platform", "H200"]);
+    assert!(run.status == 3 && !run.err.contains("damaged there"), "{}", run.err);
+}

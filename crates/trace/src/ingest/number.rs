@@ -141,7 +141,7 @@ pub(super) fn parse(token: &[u8]) -> Option<Number> {
 }
 
 /// Microseconds of any form as nanoseconds: the value and whether digits beyond nanoseconds were rounded away.
-/// `None` if it is no finite number or out of range.
+/// `None` if it is no finite number, or more than 292 years.
 pub(super) fn micros_slow(token: &[u8]) -> Option<(i64, bool)> {
     let text = std::str::from_utf8(token).ok()?.trim();
     let (negative, unsigned) = text.strip_prefix('-').map_or((false, text), |t| (true, t));

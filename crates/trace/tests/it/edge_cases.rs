@@ -80,6 +80,16 @@ fn numbers_that_are_none_make_no_time() {
 }
 
 #[test]
+fn a_time_out_of_range_is_told_as_that() {
+    for (ts, counts) in [("1e18", 1), ("-1e18", 1), ("10000000000000000", 1), ("9e15", 0)] {
+        let trace = parse(&format!(r#"{{"ph": "X", "cat": "cpu_op", "name": "x", "ts": {ts}, "dur": 1}}, {LAUNCH}"#));
+        assert_eq!(trace.diagnostics().count(Defect::BadTime), counts, "{ts}");
+        let told: Vec<&str> = trace.diagnostics().seen().map(|(d, ..)| d.meaning).collect();
+        assert!(counts == 0 || told.iter().any(|meaning| meaning.contains("beyond the 292 years")), "{told:?}");
+    }
+}
+
+#[test]
 fn a_lone_surrogate_becomes_a_replacement_character() {
     let trace =
         parse(r#"{"ph": "X", "name": "a\ud800b"}, {"ph": "X", "name": "\udc00"}, {"ph": "X", "name": "\ud83d\ude00"}"#);

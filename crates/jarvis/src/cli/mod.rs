@@ -38,6 +38,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use jarvis_analyze::texts::counted;
 use jarvis_trace::{Defect, Diagnostics, ReadOptions, Severity, Trace, spelled};
@@ -87,7 +88,7 @@ impl Cli {
 
     fn parsed(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let mut command = Self::described();
-        let matches = command.try_get_matches_from_mut(words)?;
+        let matches = command.try_get_matches_from_mut(words).map_err(|error| without_hidden(error, &command))?;
         Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
     }
 }
@@ -444,10 +445,7 @@ pub fn main() -> ExitCode {
     let cli = match Cli::parsed(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => {
-            let status = if error.use_stderr() { exit::USAGE } else { exit::OK };
-            // Nothing can be done if the stream is gone.
-            let _ = error.print();
-            return ExitCode::from(status);
+            return ExitCode::from(told(&error));
         }
     };
     interrupt::watch();
@@ -463,6 +461,32 @@ pub fn main() -> ExitCode {
         Err(failure) => {
             session.tell(&failure);
             ExitCode::from(failure.status)
+        }
+    }
+}
+
+/// The error without commands that nobody is meant to type.
+fn without_hidden(mut error: clap::Error, command: &clap::Command) -> clap::Error {
+    if error.kind() == ErrorKind::MissingSubcommand {
+        let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+        let names = shown.map(|command| command.get_name().to_owned()).collect();
+        error.insert(ContextKind::ValidSubcommand, ContextValue::Strings(names));
+    }
+    error
+}
+
+/// Tells what is wrong with the command line, or the help that was asked for. Gives the exit status.
+fn told(error: &clap::Error) -> u8 {
+    let printed = error.print().and_then(|()| io::stdout().flush());
+    match printed.map_err(Failure::from) {
+        // Nothing can be done if standard error is gone.
+        _ if error.use_stderr() => exit::USAGE,
+        Ok(()) => exit::OK,
+        Err(failure) => {
+            if !failure.is_told() {
+                let _ = writeln!(io::stderr(), "{}", failure.text(Style::of(&io::stderr())));
+            }
+            failure.status
         }
     }
 }

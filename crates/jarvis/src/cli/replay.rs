@@ -92,17 +92,18 @@ struct Source {
 }
 
 pub(crate) fn run(session: &Session, args: &ReplayArgs) -> Result<(), Failure> {
-    if args.op.is_empty() && !args.list {
-        return Err(
-            Failure::usage("no operation is named").help("add --op NAME, or --list to see what could be packaged")
-        );
+    let names: Vec<&str> = args.op.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
+    // A list of nothing is no wish for everything.
+    if names.is_empty() && (!args.list || !args.op.is_empty()) {
+        let what = if args.op.is_empty() { "no operation is named" } else { "--op has no name between its commas" };
+        return Err(Failure::usage(what).help("add --op NAME, or --list to see what could be packaged"));
     }
     let root = args.output.clone().unwrap_or_else(|| usual_folder(&args.source));
     if !args.list {
         output::probe(&root)?;
     }
     let source = read(session, args)?;
-    let names: Vec<&str> = if args.op.is_empty() { vec!["*"] } else { args.op.iter().map(String::as_str).collect() };
+    let names = if names.is_empty() { vec!["*"] } else { names };
     let mut selection = Selection::of(names, Tier::Requested);
     selection.matching = if args.matching == How::Contains { Matching::Contains } else { Matching::Whole };
     selection.anonymous = args.anonymous;

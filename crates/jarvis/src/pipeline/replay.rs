@@ -55,7 +55,14 @@ impl std::str::FromStr for ReplayChoice {
             "auto" => Ok(Self::Auto),
             "none" => Ok(Self::None),
             "all" => Ok(Self::All),
-            names => Ok(Self::Ops(names.split(',').map(|n| n.trim().to_owned()).filter(|n| !n.is_empty()).collect())),
+            names => {
+                let names: Vec<String> =
+                    names.split(',').map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned).collect();
+                if names.is_empty() {
+                    return Err("there is no name of an operation between the commas".to_owned());
+                }
+                Ok(Self::Ops(names))
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{Run, files, fixture, jarvis};
+use crate::support::{Run, command, files, fixture, jarvis};
 
 const BIN: &str = env!("CARGO_BIN_EXE_jarvis");
 
@@ -171,9 +171,11 @@ fn an_output_stream_that_is_full_is_told() {
         return;
     }
     let trace = fixture("h200/elementwise_eager.json.gz");
-    let run = in_shell("exec >/dev/full", &["info", text(&trace)]);
-    assert_eq!(run.status, 4);
-    assert!(run.err.contains("the output could not be written"), "{}", run.err);
+    for args in [&["info", text(&trace)][..], &["--help"], &["analyze", "--help"], &["--version"], &["help", "tree"]] {
+        let run = in_shell("exec >/dev/full", args);
+        assert_eq!(run.status, 4, "{args:?}");
+        assert!(run.err.contains("the output could not be written"), "{args:?}: {}", run.err);
+    }
 }
 
 #[test]
@@ -195,6 +197,32 @@ fn places_that_can_not_be_written_are_told_before_the_work() {
         }
     }
     assert_eq!(fs::read_to_string(&file).expect("still there"), "mine");
+}
+
+#[test]
+fn options_that_say_nothing_or_too_much_are_wrong_usage() {
+    let trace = fixture("h200/elementwise_eager.json.gz");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (trace, out) = (text(&trace), folder.path().join("out"));
+    let out = text(&out);
+    for (args, said) in [
+        (&["analyze", trace, "-o", out, "--replay", ","][..], "no name of an operation between the commas"),
+        (&["replay", trace, "-o", out, "--op", ","], "--op has no name between its commas"),
+        (&["replay", trace, "--list", "--op", " , "], "--op has no name between its commas"),
+        (&["analyze", trace, "-o", out, "--reference", trace, "--fail-on", "slowdown=5%%"], "one % is enough"),
+        (&["analyze", trace, "-o", out, "--ssh", "x"], "--cluster"),
+        (&["--json"], "requires a subcommand"),
+    ] {
+        let run = jarvis(args);
+        assert_eq!(run.status, 2, "{args:?}: {}", run.err);
+        assert!(run.err.contains(said) && !run.err.contains("remote-side"), "{args:?}: {}", run.err);
+    }
+    assert!(!Path::new(out).exists());
+    // Set for good, it is no wish for another machine.
+    let run: Run = command(&["info", trace]).env("JARVIS_SSH", "x").output().expect("jarvis").into();
+    assert_eq!(run.status, 0, "{}", run.err);
+    let run: Run = command(&["analyze", trace, "-o", out]).env("JARVIS_SSH", "x").output().expect("jarvis").into();
+    assert_eq!(run.status, 0, "{}", run.err);
 }
 
 #[test]

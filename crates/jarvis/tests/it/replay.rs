@@ -286,6 +286,34 @@ const NOT_ON_CPU: &[&str] = &[
 ];
 
 #[test]
+fn without_pytorch_a_package_says_so_and_tells_what_it_can() {
+    let out = tempfile::tempdir().unwrap();
+    let run = replay(&fixture("h200/elementwise_eager.json.gz"), out.path(), &["--op", "*", "--max-packages", "1"]);
+    assert_eq!(run.status, 0, "{}", run.err);
+    let package = packages(out.path()).remove(0);
+    for (name, text) in members(&package) {
+        fs::write(out.path().join(name), text).unwrap();
+    }
+    // As if it were not there, even where it is.
+    let absent = "raise ModuleNotFoundError(\"No module named 'torch'\", name=\"torch\")\n";
+    fs::write(out.path().join("torch.py"), absent).unwrap();
+    let python = |args: &[&str]| {
+        let mut command = Command::new("python3");
+        command.arg("replay.py").args(args).current_dir(out.path()).output().ok().map(Run::from)
+    };
+    let Some(help) = python(&["--help"]) else {
+        println!("skipped: there is no python3");
+        return;
+    };
+    assert!(help.status == 0 && help.out.contains("--warmup"), "{}", help.err);
+    let list = python(&["--list"]).unwrap();
+    assert!(list.status == 0 && list.out.contains(" us "), "{}", list.err);
+    let run = python(&[]).unwrap();
+    assert_eq!((run.status, run.out.as_str()), (2, ""));
+    assert!(run.err.starts_with("error: PyTorch is missing") && !run.err.contains("Traceback"), "{}", run.err);
+}
+
+#[test]
 fn packages_of_the_fixtures_run_on_a_cpu() {
     let Some(python) = python() else { return };
     let folder = tempfile::tempdir().unwrap();

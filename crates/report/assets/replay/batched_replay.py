@@ -15,11 +15,17 @@ import shutil
 import subprocess
 import sys
 
-import torch
+try:
+    import torch
 
-from timing import Clock, Replayed, copies, profiled
-from utils import Call, Skip, needed_bytes
-from verify import backward_call, verify
+    from timing import Clock, Replayed, copies, profiled
+    from utils import Call, Skip, needed_bytes
+    from verify import backward_call, verify
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    # What can be told without it is told.
+    torch = None
 
 # Calls shorter than this are timed in blocks: an event pair around one would measure its launch as well.
 SHORT_US = 30.0
@@ -32,7 +38,7 @@ MEMORY_SHARE = 0.9
 
 def arguments(argv):
     here = os.path.dirname(os.path.abspath(__file__))
-    default = "cuda" if torch.cuda.is_available() else "cpu"
+    default = "cuda" if torch and torch.cuda.is_available() else "cpu"
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("ir", nargs="?", default=os.path.join(here, "replay_ir.json"), help="replay_ir.json")
     p.add_argument("--device", default=default, help="cuda (also for ROCm) or cpu [%(default)s]")
@@ -355,6 +361,10 @@ def main(argv=None):
             us = entry["trace"]["kernel_time_us"]["mean"]
             print("%-40s %6s x %9.1f us  %s" % (entry["id"], entry["count"] or "-", us, shapes(entry)))
         return 0
+    if torch is None:
+        print("error: PyTorch is missing: there is no module torch for %s" % sys.executable, file=sys.stderr)
+        print("help: install PyTorch, or run this with the python that has it", file=sys.stderr)
+        return 2
     for module in sorted({module for entry in entries for module in entry["imports"]} | set(args.imports)):
         try:
             importlib.import_module(module)

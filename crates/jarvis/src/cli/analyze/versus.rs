@@ -51,8 +51,16 @@ pub(super) struct ReferenceArgs {
     #[arg(long, value_name = "X", requires = "reference", value_parser = figure, allow_negative_numbers = true)]
     reference_memory_gb: Option<f64>,
     /// Exit 1 if the target takes this much more time: `slowdown=5%` of all, `gemm=10%` of a category; may be repeated
-    #[arg(long, value_name = "NAME=PERCENT", requires = "reference")]
+    #[arg(long, value_name = "NAME=PERCENT", requires = "reference", value_parser = gate)]
     fail_on: Vec<Gate>,
+}
+
+/// A limit, with one sign of percent at most.
+fn gate(text: &str) -> Result<Gate, String> {
+    if text.matches('%').count() > 1 {
+        return Err("one % is enough: expected NAME=PERCENT, such as slowdown=5%".to_owned());
+    }
+    text.parse()
 }
 
 impl ReferenceArgs {

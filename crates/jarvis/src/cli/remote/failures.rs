@@ -26,15 +26,15 @@ pub(super) fn silence(place: &PlaceArgs, phase: &Phase, status: Option<ExitStatu
                 failure(format!("ssh could not connect to {host}; its reason stands above")).help(format!(
                     "`{} {host}` must work by itself first; keys, user, port and jump hosts come from your ssh \
                      configuration",
-                    place.ssh
+                    place.ssh()
                 ))
             }
             Some(host) if code == Some(127) => {
-                failure(format!("{host}: `{}` or the shell `sh` of the host was not found", place.ssh))
+                failure(format!("{host}: `{}` or the shell `sh` of the host was not found", place.ssh()))
                     .help("install the OpenSSH client here, or name it with --ssh; the host needs a POSIX shell")
             }
             Some(host) => failure(format!("{host} ended the session before anything ran there ({ended})"))
-                .help(format!("`{} {host} sh -c true` must work by itself first", place.ssh)),
+                .help(format!("`{} {host} sh -c true` must work by itself first", place.ssh())),
             None => failure(format!("no shell could be run here ({ended})")).help("`sh -c true` must work"),
         },
         Phase::Entering(tool) if matches!(code, Some(126 | 127)) => {

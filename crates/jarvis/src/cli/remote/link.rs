@@ -185,7 +185,7 @@ fn command(place: &PlaceArgs, line: &str) -> Command {
         return command;
     };
     // A variable that is set to nothing is not set.
-    let ssh = Some(place.ssh.trim()).filter(|ssh| !ssh.is_empty()).unwrap_or("ssh");
+    let ssh = place.ssh();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/' | '\\' | ':');
     let mut command = if ssh.chars().all(plain) {
         Command::new(ssh)

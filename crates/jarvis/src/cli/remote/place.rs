@@ -22,15 +22,21 @@ pub(crate) struct PlaceArgs {
     /// The jarvis to copy there, whatever is installed; for a host of another kind than this one
     #[arg(long, value_name = "FILE", requires = "place")]
     pub(crate) remote_binary: Option<PathBuf>,
-    /// The ssh program and its options, as a line for `sh`
-    #[arg(long, value_name = "COMMAND", env = "JARVIS_SSH", default_value = "ssh")]
-    pub(crate) ssh: String,
+    /// The ssh program and its options, as a line for `sh` [default: what `JARVIS_SSH` says, or `ssh`]
+    #[arg(long, value_name = "COMMAND", requires = "cluster")]
+    pub(crate) ssh: Option<String>,
 }
 
 impl PlaceArgs {
     /// Whether the analysis runs in this process.
     pub(crate) fn is_here(&self) -> bool {
         self.cluster.is_none() && self.container.is_none()
+    }
+
+    /// The ssh program and its options. The variable may be set for good, and asks for no host by itself.
+    pub(super) fn ssh(&self) -> String {
+        let said = self.ssh.clone().or_else(|| std::env::var("JARVIS_SSH").ok());
+        said.map(|ssh| ssh.trim().to_owned()).filter(|ssh| !ssh.is_empty()).unwrap_or_else(|| "ssh".to_owned())
     }
 
     /// The place in words: `gpu1`, `container box of gpu1`.

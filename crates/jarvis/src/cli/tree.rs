@@ -1,5 +1,6 @@
 //! `jarvis tree`: questions about the call tree.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::mem::ManuallyDrop;
 
@@ -248,9 +249,14 @@ fn busy(view: TreeView<'_>, events: &[EventId]) -> Ns {
     jarvis_trace::IntervalSet::merge(spans).measure()
 }
 
+/// The GPU events below an event; a GPU event is its own.
+fn gpu_events(view: TreeView<'_>, e: EventId) -> Cow<'_, [EventId]> {
+    if view.trace().kind(e).is_gpu() { vec![e].into() } else { view.tree().gpu_events(e) }
+}
+
 fn kernels_text(view: TreeView<'_>, e: EventId, out: &mut String) {
-    let (trace, tree) = (view.trace(), view.tree());
-    let kernels = tree.gpu_events(e);
+    let trace = view.trace();
+    let kernels = gpu_events(view, e);
     let total = duration(busy(view, &kernels));
     let _ = writeln!(
         out,
@@ -350,7 +356,7 @@ fn event_json(view: TreeView<'_>, e: EventId, args: &TreeArgs) -> Value {
     m.insert("tid".to_owned(), trace.id_text(track.tid).into());
     m.insert("parent".to_owned(), tree.parent(e).map(EventId::uid).into());
     m.insert("module_path".to_owned(), view.module_path(e).into());
-    let kernels = tree.gpu_events(e);
+    let kernels = gpu_events(view, e);
     m.insert("gpu_events".to_owned(), kernels.len().into());
     m.insert("gpu_busy_us".to_owned(), busy(view, &kernels).as_us().into());
     let shown = trace.args(e).filter(|(key, _)| fields.is_empty() || fields.contains(key));
@@ -390,7 +396,8 @@ fn subtree_json(view: TreeView<'_>, root: EventId, args: &TreeArgs) -> Value {
     let tree = view.tree();
     let mut rows = Vec::new();
     let first = if args.backward { Branch::Forward } else { Branch::Plain };
-    let mut pending = vec![(root, None, 0, first)];
+    // The root has the caller that it has above.
+    let mut pending = vec![(root, tree.parent(root), 0, first)];
     while let Some((e, parent, level, branch)) = pending.pop() {
         let mut m = brief_json(view, e);
         m.insert("parent".to_owned(), parent.map(EventId::uid).into());

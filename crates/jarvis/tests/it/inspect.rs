@@ -274,3 +274,21 @@ fn strict_looks_at_defects_of_the_call_tree_too() {
         assert!(strict.err.contains("unlinked_gpu_event"), "{command}: {}", strict.err);
     }
 }
+
+#[test]
+fn an_event_says_the_same_of_itself_wherever_it_stands() {
+    let trace = path("handmade/rocm_like.json");
+    let json = |args: &[&str]| -> serde_json::Value {
+        let run = jarvis(&[&["tree", &trace, "--json"], args].concat());
+        serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{args:?}: {}", run.err))
+    };
+    let found = json(&["--name", "", "--limit", "0", "--subtree", "--all", "--kernels"]);
+    let events = found["events"].as_array().unwrap();
+    assert!(events.iter().any(|e| !e["parent"].is_null()));
+    assert!(events.iter().all(|e| e["subtree"][0]["parent"] == e["parent"]), "{found:#}");
+    let kernel = events.iter().find(|e| e["category"] == "kernel").unwrap();
+    assert_eq!((&kernel["gpu_events"], &kernel["kernels"][0]["uid"]), (&1.into(), &kernel["uid"]));
+    let uid = kernel["uid"].to_string();
+    let told = jarvis(&["tree", &trace, "--uid", &uid, "--kernels"]).out;
+    assert!(told.contains(": 1 GPU event, busy ") && told.lines().count() == 2, "{told}");
+}

@@ -6,6 +6,7 @@ use std::path::Path;
 use jarvis_analyze::comparative::{Both, Compared, Gap, GapSource, TotalOf, Verdict, WORTH_PERCENT};
 use jarvis_analyze::prepare::args::SEPARATOR;
 use jarvis_analyze::rounding::{shown, shown_ms};
+use jarvis_analyze::texts::counted;
 use jarvis_trace::spelled;
 
 use super::side_by_side;
@@ -32,6 +33,13 @@ pub(super) struct View<'a> {
     pub(super) folder: &'a Path,
     pub(super) made: &'a ComparedTraces,
     pub(super) options: Both<&'a AnalyzeOptions>,
+}
+
+/// How many operations take less time and how many take more.
+fn less_and_more(faster: usize, slower: usize) -> String {
+    let take = |count: usize| if count == 1 { "takes" } else { "take" };
+    let operations = counted(faster, "operation");
+    format!("{operations} that {} less and {slower} that {} more time", take(faster), take(slower))
 }
 
 impl View<'_> {
@@ -111,9 +119,7 @@ impl View<'_> {
             let explained = c.notable().filter(|o| o.verdict.is_some_and(Verdict::is_expected) && is_own(o));
             let (faster, slower): (Vec<_>, Vec<_>) = explained.partition(|o| o.ms.delta() < 0.0);
             if !faster.is_empty() || !slower.is_empty() {
-                let (faster, slower) = (faster.len(), slower.len());
-                let line = format!("{what} {faster} operations that take less and {slower} that take more time");
-                wrapped(out, "  ", "    ", &line);
+                wrapped(out, "  ", "    ", &format!("{what} {}", less_and_more(faster.len(), slower.len())));
             }
         }
     }
@@ -205,5 +211,16 @@ impl View<'_> {
         ] {
             let _ = writeln!(out, "  {}  {}", self.folder.join(name).display(), style.faint(what));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_operation_takes_and_several_take() {
+        assert_eq!(less_and_more(1, 2), "1 operation that takes less and 2 that take more time");
+        assert_eq!(less_and_more(0, 1), "0 operations that take less and 1 that takes more time");
     }
 }

@@ -357,11 +357,18 @@ impl Session {
                     .filter(|(d, ..)| d.severity > Severity::Info)
                     .map(|(d, count, _)| format!("{} {count}x", d.id))
                     .collect();
+                let nested = match diagnostics.count(Defect::NestingDiscarded) {
+                    0 => "",
+                    _ => {
+                        "; what overlaps its caller depends on whether Python frames are in the tree: reports and analyses \
+                         have them, `jarvis info` has not, `jarvis tree --python` has"
+                    }
+                };
                 Err(Failure::new(
                     exit::GATE,
                     format!("{}: the recording has defects: {}", path.display(), names.join(", ")),
                 )
-                .help("run without --strict to use what is there; `jarvis info` explains each defect"))
+                .help(format!("run without --strict to use what is there; `jarvis info` explains each defect{nested}")))
             }
             _ => Ok(()),
         }

@@ -292,3 +292,14 @@ fn an_event_says_the_same_of_itself_wherever_it_stands() {
     let told = jarvis(&["tree", &trace, "--uid", &uid, "--kernels"]).out;
     assert!(told.contains(": 1 GPU event, busy ") && told.lines().count() == 2, "{told}");
 }
+
+#[test]
+fn strict_says_why_an_analysis_counts_more_than_a_look() {
+    let trace = path("fuzz/trace_streams_overlap.json");
+    let out = tempfile::tempdir().unwrap();
+    let analyze = ["analyze", &trace, "-o", out.path().to_str().unwrap(), "--platform", "MI300X", "--strict"];
+    let (analyze, info) = (jarvis(&analyze).err, jarvis(&["info", &trace, "--strict"]).err);
+    assert!(analyze.contains("nesting_discarded 1x") && analyze.contains("whether Python frames are in the tree"));
+    assert!(!info.contains("nesting_discarded") && !info.contains("Python frames"), "{info}");
+    assert!(jarvis(&["tree", &trace, "--python", "--strict"]).err.contains("nesting_discarded 1x"));
+}

@@ -57,9 +57,13 @@ impl<'a> Folder<'a> {
     /// The same without some of its files.
     pub(crate) fn without(&self, strangers: &BTreeSet<&str>) -> Folder<'_> {
         let mut rest = Folder { folders: self.folders.clone(), ..Folder::default() };
-        for (name, reader) in self.files.iter().filter(|(name, _)| !strangers.contains(name.as_str())) {
-            rest.files.insert(name.clone(), reader.as_ref().map(|read| Box::new(|| read()) as Reader<'_>));
-            rest.sizes.extend(self.size_of(name).map(|bytes| (name.clone(), bytes)));
+        for name in self.names().filter(|name| !strangers.contains(name)) {
+            if self.is_closed(name) {
+                rest.closed_file(name);
+            } else {
+                rest.file_read_by(name, move || self.bytes(name).unwrap_or_default());
+            }
+            rest.sizes.extend(self.size_of(name).map(|bytes| (name.to_owned(), bytes)));
         }
         rest
     }

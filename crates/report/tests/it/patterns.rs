@@ -129,7 +129,7 @@ fn steps_that_are_fused_elsewhere_are_no_kernels_of_a_bottleneck() {
     };
     assert!(listed(&run).contains("elementwise"), "{}", listed(&run));
     let leaves = (0..run.analysis.prepared.program.leaves.len() as u32).map(LeafId).collect();
-    run.analysis.claims.add_leaves("Block", PatternId::UNFUSED_MODULE, 10, &run.analysis.prepared, &leaves);
+    run.analysis.claims.add_leaves("Block", PatternId::UNFUSED_MODULE, false, 10, &run.analysis.prepared, &leaves);
     assert!(listed(&run).contains("xmma_fprop") && !listed(&run).contains("elementwise"), "{}", listed(&run));
 }
 

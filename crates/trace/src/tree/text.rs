@@ -120,7 +120,7 @@ impl TreeView<'_> {
     }
 
     /// A text of the trace in a line; the reference has it as it is.
-    fn shown<'t>(self, text: &'t str) -> Cow<'t, str> {
+    fn shown(self, text: &str) -> Cow<'_, str> {
         match self.tree.options().fidelity {
             Fidelity::Correct => spelled(text),
             Fidelity::Reference => Cow::Borrowed(text),

@@ -192,7 +192,10 @@ impl ThresholdError {
             Self::Unknown { suggestion: Some(key), .. } => format!("did you mean `{key}`?"),
             Self::Unknown { suggestion: None, .. } => "`jarvis explain thresholds` lists the keys".to_owned(),
             Self::Value { .. } => "leave the key out to keep the default".to_owned(),
-            Self::Text(_) => "write `\"gemm.time_ms\" = 20` or `[gemm]` and `time_ms = 20`, one a line".to_owned(),
+            Self::Text(_) => {
+                "write `\"gemm.time_ms\" = 20` or `[gemm]` and `time_ms = 20`, one a line, or a JSON object of the same keys"
+                    .to_owned()
+            }
         }
     }
 }
@@ -258,12 +261,13 @@ fn flatten(prefix: &str, map: &serde_json::Map<String, Json>, out: &mut BTreeMap
     }
 }
 
-/// A key with the same first or last part: typing errors mostly hit one of the two.
+/// A key of the group that was named, or with the same first or last part: typing errors mostly hit one of the two.
 fn nearest(key: &str) -> Option<&'static str> {
     let last = |k: &str| k.rsplit('.').next().unwrap_or_default().to_owned();
     let first = |k: &str| k.split('.').next().unwrap_or_default().to_owned();
     let alike = |part: &dyn Fn(&str) -> String| THRESHOLDS.iter().map(|t| t.key).find(|k| part(k) == part(key));
-    alike(&last).or_else(|| alike(&first))
+    let in_group = THRESHOLDS.iter().map(|t| t.key).find(|k| first(k) == key);
+    in_group.or_else(|| alike(&last)).or_else(|| alike(&first))
 }
 
 #[cfg(test)]

@@ -52,10 +52,9 @@ fn grows(scene: &Scene<'_>, at: usize) -> Option<(i64, i64)> {
 fn has_few_queries(scene: &Scene<'_>, cat: usize, attention: usize) -> bool {
     let look = scene.look(attention);
     let queries = match (look.kind, look.operands.first().map_or(&look.full[..], |o| o.dims)) {
-        (Kind::Softmax, [.., queries, _]) => *queries,
+        (Kind::Softmax, [.., queries, _]) | (_, [_, queries, _]) => *queries,
         // Heads before tokens or after them.
         (_, [_, a, b, _]) => *a.max(b),
-        (_, [_, queries, _]) => *queries,
         _ => return true,
     };
     let first = scene.look(cat).operands.iter().find(|o| o.dims.len() > 2);

@@ -208,9 +208,8 @@ fn casts_ms(cx: &CategoryCx<'_>, row: &Row) -> f64 {
 fn memory_bound(p: &Prepared) -> Vec<&Row> {
     let full = |r: &&Row| match r.efficiency.compute_spec.as_deref() {
         Some("vector_fp32" | "vector_fp64") => !category::is_matrix(&r.category) && !r.is_link_copy,
-        Some("matrix_fp32" | "matrix_fp64") => is_memory_bound(r),
-        Some(TF32) => is_memory_bound(r),
-        _ => false,
+        Some(spec) => is_full(spec) && is_memory_bound(r),
+        None => false,
     };
     let stays = |r: &&Row| r.direction == Direction::Optimizer || r.name.contains("embedding_dense_backward");
     p.rows.iter().filter(|r| full(r) && !stays(r)).collect()

@@ -287,7 +287,8 @@ pub(crate) fn odd_strides(row: &Row) -> Option<String> {
         let (d, s) = (d.shape()?, s.shape()?);
         let told = !d.is_empty() && d.len() == s.len();
         let repeats = d.iter().zip(s).any(|(&d, &s)| d > 1 && s == 0);
-        (told && !repeats && !is_contiguous(d, s) && !(is_product && is_transposed(d, s))).then_some(s)
+        let is_usual = || is_contiguous(d, s) || is_product && is_transposed(d, s);
+        (told && !repeats && !is_usual()).then_some(s)
     })?;
     let words: Vec<String> = odd.iter().map(i64::to_string).collect();
     Some(format!("({})", words.join(",")))

@@ -1,7 +1,7 @@
 //! Numbers and phrases as all reports write them.
 
 use jarvis_analyze::analysis::Analysis;
-use jarvis_analyze::finding::{Finding, PatternId, Priority, Range};
+use jarvis_analyze::finding::{Finding, Mending, PatternId, Priority, Range};
 use jarvis_analyze::patterns::{FIRST_FEW, ONE_CONVOLUTION, WHAT_GOES};
 use jarvis_analyze::prepare::args::SEPARATOR;
 use jarvis_analyze::prepared::{BoundType, Efficiency, EfficiencySource};
@@ -133,8 +133,8 @@ pub(crate) fn shapes(args: &str) -> String {
 pub(crate) fn basis(finding: &Finding) -> &'static str {
     let whole = &finding.impact.basis;
     match finding.pattern {
+        _ if finding.mending == Mending::Accuracy => "what such operations reach in the lower precision",
         _ if finding.mending.condition().is_some() => "what such operations reach elsewhere; nothing is counted on",
-        _ if whole.contains("may change nothing") => "projection; nothing at all while the host is the limit",
         _ if whole.contains("launches replaced") => "the recorded schedule run again with fewer launches",
         _ if whole.contains("without these launches") => "the recorded schedule run again without their launches",
         _ if whole.contains(ONE_CONVOLUTION) => "the same arithmetic in one convolution",

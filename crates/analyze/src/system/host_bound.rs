@@ -298,7 +298,9 @@ impl HostBound {
             self.schedule.run(&Scenario { without, ..Scenario::RECORDED }, profiler)
         };
         let profiler = [1.0, self.slowdown.0, self.slowdown.1];
-        let (without, ahead) = (run(Without::Input, profiler), run(Without::InputAndCopies, profiler));
+        let without = run(Without::Input, profiler);
+        let ahead =
+            if self.schedule.awaits_copies_to_device() { run(Without::InputAndCopies, profiler) } else { without };
         let saved = |recorded: Ns, without: Ns| self.saved_by(speedup(recorded + before, without));
         let gone = self.saved_by(speedup(self.window + before, self.window - gaps));
         let rerun = saved(self.recorded[0], without[0]);

@@ -155,6 +155,11 @@ impl Schedule {
         schedule
     }
 
+    /// Whether the host waits for a copy to the device anywhere.
+    pub(super) fn awaits_copies_to_device(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.act, Act::Wait { to_device: true, .. }))
+    }
+
     /// Number of GPU events.
     pub(crate) fn len(&self) -> usize {
         self.works.len()

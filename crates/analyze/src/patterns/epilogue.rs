@@ -30,7 +30,8 @@ const LONGEST: usize = 2;
 /// Finds elementwise operations after matrix products.
 pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
     let products = (0..scene.len()).filter(|&i| scene.look(i).kind == Kind::Matrix);
-    let found = products.filter_map(|i| after(scene, claims, i)).collect();
+    let trains = scene.trains();
+    let found = products.filter_map(|i| after(scene, claims, i, trains)).collect();
     claims.settle(scene, found)
 }
 
@@ -44,7 +45,7 @@ pub(super) fn output(look: &Look<'_>) -> Option<(i64, i64)> {
     Some((numel(&[numel(lead), m, n]), n))
 }
 
-fn after(scene: &Scene<'_>, claims: &Claims, product: usize) -> Option<Instance> {
+fn after(scene: &Scene<'_>, claims: &Claims, product: usize, trains: bool) -> Option<Instance> {
     let (elements, last) = output(scene.look(product))?;
     let is_step = |i: &usize| {
         let look = scene.look(*i);
@@ -62,7 +63,7 @@ fn after(scene: &Scene<'_>, claims: &Claims, product: usize) -> Option<Instance>
     let written = scene.look(*steps.last()?).result_bytes();
     // The backward of an activation reads what goes into it, so that is written as well.
     let is_kept = |&i: &usize| !matches!(scene.look(i).base, "add" | "sub" | "mul" | "div" | "relu" | "clamp_min");
-    let kept = if scene.trains() && steps.iter().any(is_kept) { written } else { 0.0 };
+    let kept = if trains && steps.iter().any(is_kept) { written } else { 0.0 };
     let best = Part::moving(added, kept);
     let best_us = if added + kept > 0.0 { best.time(scene).best_us } else { 0.0 };
     let worst_us = Part::moving(added, written).time(scene).worst_us;

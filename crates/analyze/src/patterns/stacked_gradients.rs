@@ -40,12 +40,14 @@ pub(super) fn find(scene: &Scene<'_>, claims: &mut Claims) -> Vec<Instance> {
 
 fn from(scene: &Scene<'_>, claims: &Claims, stack: usize) -> Option<Instance> {
     let (leaf, look) = (scene.leaf(stack), scene.look(stack));
+    if leaf.direction != Direction::Backward || look.kind != Kind::Cat {
+        return None;
+    }
     let [first, rest @ ..] = &look.operands[..] else { return None };
     let alike = !rest.is_empty() && first.dims.len() > 2 && rest.iter().all(|o| o.dims == first.dims);
     // A stack may call `cat` on views of its tensors.
     let stacks = |op: &Arc<str>| &**op == "aten::stack";
-    let is_stack = look.base == "stack" || look.kind == Kind::Cat && scene.program.ops_around(leaf).any(stacks);
-    if leaf.direction != Direction::Backward || !alike || !is_stack {
+    if !alike || look.base != "stack" && !scene.program.ops_around(leaf).any(stacks) {
         return None;
     }
     let copy = scene.after(stack).next()?;

@@ -1,8 +1,8 @@
 //! Low-rank adapters beside linear layers.
 //!
 //! # What it finds
-//! A matrix product, the same input through two narrow ones (down to a few columns and up to the width of the first), and the
-//! sum of both, in a trace without a backward pass: adapters as fine-tuning leaves them.
+//! A matrix product, the same input through two narrow ones (down to a few columns and up to the width of the first, with no
+//! activation between them), and the sum of both, in a trace without a backward pass: adapters as fine-tuning leaves them.
 //!
 //! # Why it matters
 //! The narrow products do little work, but read the input again and write as much as the layer itself, and so do the scaling

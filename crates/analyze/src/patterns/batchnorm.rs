@@ -15,7 +15,7 @@
 //! Fold the factors into the convolution's weights, use `batch_norm` in evaluation mode, or compile.
 //!
 //! # Limits
-//! Any scale and shift per channel looks the same.
+//! Any scale and shift per channel looks the same; behind a norm of a single image it is taken for one made for that image.
 
 use super::claims::Claims;
 use super::fused::Part;

@@ -2,7 +2,8 @@
 //!
 //! # What it finds
 //! An activation (`silu`, `gelu`, `relu`, or `sigmoid` times its input) and the product of its result with another
-//! tensor of the same shape, as in `SwiGLU`. A matrix product that makes the other tensor may stand between them.
+//! tensor of the same shape, as in `SwiGLU`. A matrix product that makes the other tensor may stand between them; one that
+//! reads a tensor as large as the activation may be a layer on it, and ends the search.
 //!
 //! # Why it matters
 //! The activation's result is written and read again only to be multiplied.

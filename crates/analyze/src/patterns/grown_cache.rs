@@ -1,8 +1,9 @@
 //! Keys and values that are copied to append to them.
 //!
 //! # What it finds
-//! A `cat` before attention of which one tensor is 90% or more, with nothing projected in between: a cache that grows by
-//! concatenation.
+//! A `cat` before attention of which the first tensor is 90% or more, with no projection or convolution in between and
+//! few queries: a cache that grows by concatenation. What is put before a sequence, or behind one that attends to itself,
+//! is none.
 //!
 //! # Why it matters
 //! The whole cache is read and written for every new token, and attention reads it once more.

@@ -2,7 +2,7 @@
 //!
 //! # What it finds
 //! At least four repeats of the same two to four matrix products (same weights' shapes, different numbers of rows) with
-//! rows picked or added by index in between, or each on its part of rows that were sorted before, and no grouped product: a
+//! rows of one tensor picked, or added to, by index in between, or each on its part of rows that were sorted before, and no grouped product: a
 //! loop over experts. Experts that have no tokens and are only looked for belong to it, and if one alone has some it is told
 //! by the searches.
 //!

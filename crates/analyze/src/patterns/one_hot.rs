@@ -1,8 +1,8 @@
 //! Targets written out as one-hot rows.
 //!
 //! # What it finds
-//! `one_hot` of indices, a cast of it, its product with another tensor and the sum of that: one element of each row is
-//! picked by multiplying all others by zero, as losses written by hand do; or their product with a matrix, which picks its
+//! `one_hot` of indices, a cast of it, its product with another tensor and the sum of that over the classes: one element
+//! of each row is picked by multiplying all others by zero, as losses written by hand do; or their product with a matrix, which picks its
 //! rows. The backward work belongs to it.
 //!
 //! # Why it matters

@@ -17,6 +17,7 @@ use crate::patterns::unfold::UNFOLD;
 use crate::prepared::{BoundType, Row};
 use crate::program::Direction;
 use crate::program::firsts::SORTS;
+use crate::system::communication::COLLECTIVES;
 use crate::texts::TextId;
 use crate::thresholds::Threshold;
 
@@ -49,26 +50,9 @@ const INFO: AnalyzerInfo = AnalyzerInfo {
     thresholds: &[],
 };
 
-/// Words of operation names and the kinds they mean, the first that fits.
+/// Words of operation names and the kinds they mean, the first that fits; [`COLLECTIVES`] are communication too.
 const KINDS: &[(&str, &[&str])] = &[
-    (
-        "communication",
-        &[
-            "all_reduce",
-            "allreduce",
-            "all_gather",
-            "allgather",
-            "all_to_all",
-            "alltoall",
-            "reduce_scatter",
-            "broadcast",
-            "collective",
-            "nccl",
-            "rccl",
-            "c10d",
-            "record_param_comms",
-        ],
-    ),
+    ("communication", &["broadcast", "collective", "nccl", "rccl", "c10d", "record_param_comms"]),
     ("graph", &["graph"]),
     ("optimizer", &["_foreach", "_fused_adam", "_fused_sgd", "multi_tensor", "optimizer"]),
     ("memory", &["memcpy", "memset", "::cat", "stack", "slice", "index_put"]),
@@ -87,7 +71,10 @@ pub(super) struct Generic;
 
 fn kind(row: &Row) -> &'static str {
     let by_name = kind_by_words(KINDS, &row.name);
-    let communication = row.report_category.contains("comm") || &*row.report_category == "CustomCollective";
+    let name = row.name.to_lowercase();
+    let communication = COLLECTIVES.iter().any(|word| name.contains(word))
+        || row.report_category.contains("comm")
+        || &*row.report_category == "CustomCollective";
     if communication { "communication" } else { by_name.unwrap_or("miscellaneous") }
 }
 

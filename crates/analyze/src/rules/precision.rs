@@ -75,8 +75,8 @@ pub(crate) fn pattern(cx: &CategoryCx<'_>, row: &Row) -> Option<RowPattern> {
 /// Precision of TF32, which computes on tensors in fp32.
 const TF32: &str = "matrix_tf32";
 
-/// What of a row the rule is about: where its calls ran kernels of several precisions, the full one of most time, and its
-/// share of the row. All of a row is in the precision that it is rated by otherwise.
+/// What of a row the rule is about: where its calls ran kernels of several precisions, the full one of most time, TF32 only
+/// where there is no other, and its share of the row. All of a row is in the precision that it is rated by otherwise.
 fn part(row: &Row) -> (&str, f64) {
     let of = |is: fn(&str) -> bool| row.efficiency.specs.iter().find(move |(spec, _)| is(spec));
     let full = of(|spec| is_full(spec) && spec != TF32).or_else(|| of(is_full));

@@ -13,8 +13,8 @@ use super::recording::{GpuEvent, Recording};
 /// What a collective is called whose name was not recorded; in tables its cell is empty.
 pub const UNNAMED: &str = "unknown";
 
-/// Parts of kernel names that mean communication beside those of the timeline, in lower case.
-const KERNEL_WORDS: [&str; 8] =
+/// Parts of names of kernels and operations that mean collectives, in lower case.
+pub(crate) const COLLECTIVES: [&str; 8] =
     ["allreduce", "all_reduce", "allgather", "all_gather", "reduce_scatter", "reducescatter", "alltoall", "all_to_all"];
 
 /// Operations that stand around launches of communication kernels.
@@ -165,7 +165,7 @@ fn is_communication_kernel(name: &str) -> bool {
     let broadcast = name.find("broadcast").is_some_and(|at| name[at..].contains("Kernel"));
     let lower = name.to_lowercase();
     // Elementwise kernels broadcast their operands; those of libraries are no templates of the framework.
-    KERNEL_WORDS.iter().any(|w| lower.contains(w)) || broadcast && !lower.contains("at::native")
+    COLLECTIVES.iter().any(|w| lower.contains(w)) || broadcast && !lower.contains("at::native")
 }
 
 fn launched_by_communication(recording: &Recording<'_>, g: &GpuEvent) -> bool {
